@@ -85,7 +85,7 @@ impl ConditionType {
 
 /// A condition's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum ConditionStatus {
     /// It holds.
     True,
     /// It does not.
@@ -94,7 +94,7 @@ pub enum Status {
     Unknown,
 }
 
-impl Status {
+impl ConditionStatus {
     /// The word itself.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -106,7 +106,7 @@ impl Status {
     }
 }
 
-impl From<bool> for Status {
+impl From<bool> for ConditionStatus {
     fn from(holds: bool) -> Self {
         if holds { Self::True } else { Self::False }
     }
@@ -114,7 +114,7 @@ impl From<bool> for Status {
 
 /// What is to be said of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct JobSummary {
     /// Its state.
     pub phase: JobPhase,
     /// Why it is in that state.
@@ -127,12 +127,12 @@ pub struct Verdict {
     pub scheduled: bool,
 }
 
-impl Verdict {
+impl JobSummary {
     /// The row of the table: the status of each condition.
-    pub(crate) fn status(&self, condition: ConditionType) -> Status {
+    pub(crate) fn status(&self, condition: ConditionType) -> ConditionStatus {
+        use ConditionStatus::{False, True, Unknown};
         use ConditionType as C;
         use JobPhase as P;
-        use Status::{False, True, Unknown};
         match (condition, self.phase) {
             (C::Accepted, P::Refused) => False,
             (C::Accepted, P::Waiting) => Unknown,
@@ -163,7 +163,7 @@ impl Verdict {
     }
 
     /// The condition of the row that the reason is about, beside the kstatus ones.
-    fn headline(&self) -> ConditionType {
+    fn main_condition(&self) -> ConditionType {
         use ConditionType as C;
         match self.phase {
             JobPhase::Refused | JobPhase::Waiting => C::Accepted,
@@ -175,18 +175,18 @@ impl Verdict {
         }
     }
 
-    fn reason(&self, condition: ConditionType, status: Status) -> (Reason, &str) {
+    fn reason(&self, condition: ConditionType, status: ConditionStatus) -> (Reason, &str) {
         use ConditionType as C;
         let kstatus = matches!(condition, C::Ready | C::Reconciling | C::Stalled);
-        if condition == self.headline()
+        if condition == self.main_condition()
             || condition == C::Ready
-            || (kstatus && status == Status::True)
+            || (kstatus && status == ConditionStatus::True)
         {
             return (self.reason, &self.message);
         }
         let reason = match (condition, status) {
-            (C::Accepted, Status::True) => Reason::Accepted,
-            (C::QuotaReserved | C::Scheduled, Status::True) => Reason::Placed,
+            (C::Accepted, ConditionStatus::True) => Reason::Accepted,
+            (C::QuotaReserved | C::Scheduled, ConditionStatus::True) => Reason::Placed,
             (C::Reconciling | C::Stalled | C::Suspended, _) => Reason::NotApplicable,
             (_, _) if self.phase.is_terminal() => Reason::NotApplicable,
             (_, _) => Reason::NotYet,
@@ -229,8 +229,8 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn row(phase: JobPhase) -> String {
-        let verdict = Verdict {
+    fn status_row(phase: JobPhase) -> String {
+        let verdict = JobSummary {
             phase,
             reason: Reason::Queued,
             message: String::new(),
@@ -240,16 +240,17 @@ mod tests {
         ConditionType::ALL
             .iter()
             .map(|c| match verdict.status(*c) {
-                Status::True => 'T',
-                Status::False => 'F',
-                Status::Unknown => '-',
+                ConditionStatus::True => 'T',
+                ConditionStatus::False => 'F',
+                ConditionStatus::Unknown => '-',
             })
             .collect()
     }
 
     #[test]
-    fn rows_are_those_of_the_table() {
-        // Accepted QuotaReserved Scheduled Running Complete Failed Suspended | Ready Reconciling Stalled
+    fn condition_statuses_match_the_documented_table() {
+        // Accepted QuotaReserved Scheduled Running Complete Failed Suspended | Ready Reconciling
+        // Stalled
         for (phase, expected) in [
             (JobPhase::Refused, "F------FFT"),
             (JobPhase::Waiting, "--FFFFFFTF"),
@@ -262,14 +263,14 @@ mod tests {
             (JobPhase::Complete, "TFFFTFFTFF"),
             (JobPhase::Failed, "TFFFFTFFFT"),
         ] {
-            assert_eq!(row(phase), expected, "{phase:?}");
+            assert_eq!(status_row(phase), expected, "{phase:?}");
         }
     }
 
     #[test]
-    fn times_change_only_on_transitions() {
+    fn transition_time_changes_only_with_the_status() {
         let at = |s: &str| Time(s.parse().unwrap());
-        let queued = Verdict {
+        let queued = JobSummary {
             phase: JobPhase::Queued,
             reason: Reason::Queued,
             message: "waits".to_owned(),
@@ -277,7 +278,7 @@ mod tests {
             scheduled: false,
         };
         let first = queued.conditions(Some(1), &at("2026-01-01T00:00:00Z"), &[]);
-        let running = Verdict {
+        let running = JobSummary {
             phase: JobPhase::Running,
             reason: Reason::Running,
             ..queued
@@ -304,7 +305,7 @@ mod tests {
     #[test]
     fn every_condition_has_a_reason() {
         for phase in [JobPhase::Refused, JobPhase::Queued, JobPhase::Failed] {
-            let verdict = Verdict {
+            let verdict = JobSummary {
                 phase,
                 reason: Reason::PolicyDenied,
                 message: "no".to_owned(),

@@ -15,7 +15,7 @@ use crate::{
 
 /// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
 /// in an annotation, and annotations end at 256 KiB.
-pub const MAX_SIZE: usize = 100 * 1024;
+pub const MAX_CRD_BYTES: usize = 100 * 1024;
 
 /// Every kind of Trellis.
 #[must_use]
@@ -38,9 +38,9 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         for schema in versions.filter_map(|v| v.schema.as_mut()?.open_api_v3_schema.as_mut()) {
             if is_job {
                 let rules = schema.x_kubernetes_validations.get_or_insert_default();
-                rules.extend(rules::on_change().map(|rule| rule.of_schema()));
+                rules.extend(rules::change_rules().map(|rule| rule.to_schema_rule()));
             }
-            name_the_name(schema);
+            add_metadata_name(schema);
             tighten(schema);
         }
     }
@@ -56,7 +56,7 @@ fn tighten(schema: &mut JSONSchemaProps) {
         list_type.get_or_insert_with(|| "atomic".to_owned());
     }
     if is_condition(schema) {
-        as_metav1(schema);
+        apply_metav1_bounds(schema);
     }
     let properties = schema.properties.iter_mut();
     properties.flat_map(BTreeMap::values_mut).for_each(tighten);
@@ -77,7 +77,7 @@ fn is_condition(schema: &JSONSchemaProps) -> bool {
 }
 
 /// Bounds, patterns and the enum of metav1.Condition, which its Go type has as markers.
-fn as_metav1(condition: &mut JSONSchemaProps) {
+fn apply_metav1_bounds(condition: &mut JSONSchemaProps) {
     let fields = condition.properties.iter_mut().flatten();
     for (name, field) in fields {
         match name.as_str() {
@@ -106,7 +106,7 @@ fn as_metav1(condition: &mut JSONSchemaProps) {
 
 /// The API server names a field only if the schema has it: `metadata.name`, which
 /// the derive leaves out, where a rule is about it.
-fn name_the_name(schema: &mut JSONSchemaProps) {
+fn add_metadata_name(schema: &mut JSONSchemaProps) {
     let mut rules = schema.x_kubernetes_validations.iter().flatten();
     if !rules.any(|rule| rule.field_path.as_deref() == Some(".metadata.name")) {
         return;
@@ -125,7 +125,7 @@ fn name_the_name(schema: &mut JSONSchemaProps) {
 ///
 /// # Errors
 /// None that a CRD of [`all`] could cause.
-pub fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser_error::Error> {
+pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser_error::Error> {
     serde_saphyr::to_string(crd)
 }
 
@@ -162,11 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn no_default_no_unsigned_and_small_enough() {
+    fn crd_is_small_and_has_no_defaults_or_unsigned_formats() {
         for crd in all() {
             let json = serde_json::to_value(&crd).unwrap();
             let size = serde_json::to_string(&crd).unwrap().len();
-            assert!(size <= MAX_SIZE, "{}: {size} bytes", crd.spec.names.kind);
+            assert!(
+                size <= MAX_CRD_BYTES,
+                "{}: {size} bytes",
+                crd.spec.names.kind
+            );
             walk(&json, "", &mut |path, value| {
                 if path.ends_with("/default") {
                     panic!("a default at {path}: {value}");
@@ -180,7 +184,7 @@ mod tests {
 
     /// kubectl reads YAML 1.1: a field of such a name would be another's, and a word no word.
     #[test]
-    fn no_name_is_a_boolean() {
+    fn field_and_enum_names_are_no_yaml_booleans() {
         let booleans = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
         let is_one = |word: &str| booleans.contains(&word.to_ascii_lowercase().as_str());
         walk_all(|path, value| {
@@ -198,7 +202,7 @@ mod tests {
 
     /// Helm does not upgrade CRDs: a new word of the operator must not be refused by an old one.
     #[test]
-    fn no_closed_list_in_status() {
+    fn status_has_no_closed_enums() {
         let mut words = 0;
         for crd in all() {
             let json = serde_json::to_value(&crd).unwrap();
@@ -217,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_takes_null_and_every_list_says_how_it_merges() {
+    fn fields_refuse_null_and_lists_have_a_merge_type() {
         walk_all(|path, value| {
             assert!(!path.ends_with("/nullable"), "{path}");
             let is_list = value["type"] == "array" && !path.ends_with("/properties");
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_those_of_metav1() {
+    fn conditions_have_the_schema_of_metav1() {
         let mut conditions = 0;
         walk_all(|path, value| {
             if path.ends_with("/conditions") && value["type"] == "array" {
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_are_the_documented_ones() {
+    fn short_names_match_the_documentation() {
         let names: Vec<_> = all()
             .into_iter()
             .map(|c| c.spec.names.short_names.unwrap_or_default().join(","))

@@ -18,7 +18,7 @@ pub enum Delivery {
 impl Delivery {
     /// As the metadata of an object says. None: nobody is known to.
     #[must_use]
-    pub fn of(meta: &ObjectMeta) -> Option<Self> {
+    pub fn from_metadata(meta: &ObjectMeta) -> Option<Self> {
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
         let label = |key: &str| meta.labels.as_ref().and_then(|all| all.get(key));
         // APPLICATION:GROUP/KIND:NAMESPACE/NAME
@@ -46,13 +46,13 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn of(meta: Value) -> Option<String> {
+    fn delivery_of(meta: Value) -> Option<String> {
         let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
-        Delivery::of(&meta).map(|delivery| delivery.to_string())
+        Delivery::from_metadata(&meta).map(|delivery| delivery.to_string())
     }
 
     #[test]
-    fn who_delivers_is_told_by_what_they_write() {
+    fn delivery_is_recognized_by_its_labels_and_annotations() {
         for (meta, who) in [
             (
                 json!({"annotations": {"argocd.argoproj.io/tracking-id": "team-a:trellis.dev/TrainingJob:ns/j"}}),
@@ -73,7 +73,7 @@ mod tests {
             (json!({"labels": {"app.kubernetes.io/instance": "x"}}), None),
             (json!({}), None),
         ] {
-            assert_eq!(of(meta.clone()).as_deref(), who, "{meta}");
+            assert_eq!(delivery_of(meta.clone()).as_deref(), who, "{meta}");
         }
     }
 }

@@ -6,12 +6,12 @@
 //! server, and is refused where a text is wanted.
 
 mod decode;
-mod pasted;
+mod foreign_fields;
 mod problem;
+pub(crate) mod serde_messages;
 mod stand_in;
-mod strict;
-mod tree;
-pub(crate) mod words;
+mod unknown_fields;
+mod yaml_tree;
 
 pub use problem::{Problem, Problems};
 
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use problem::Source;
-use tree::{At, Tree};
+use problem::DocumentText;
+use yaml_tree::{YamlPosition, YamlTree};
 
 /// Largest file that is read, in bytes: the pods of a cluster of some thousand nodes.
 pub const MAX_FILE: usize = 64 << 20;
@@ -33,10 +33,10 @@ pub struct Document {
     pub api_version: String,
     /// `kind` as written.
     pub kind: String,
-    tree: Arc<Tree>,
+    tree: Arc<YamlTree>,
     /// Where in the document the object stands: empty, or `items[3]` of a list.
-    inside: String,
-    source: Source,
+    item_path: String,
+    source: DocumentText,
 }
 
 impl Document {
@@ -44,11 +44,11 @@ impl Document {
     ///
     /// # Errors
     /// With everything that is wrong: file position, field, rule, fix and a snippet.
-    pub fn valid<T>(&self) -> Result<T, Problems>
+    pub fn decode_valid<T>(&self) -> Result<T, Problems>
     where
         T: DeserializeOwned + Serialize + garde::Validate<Context = ()>,
     {
-        decode::valid(self)
+        decode::decode_valid(self)
     }
 
     /// Decodes the document. Fields that `T` does not know are not looked at.
@@ -56,7 +56,7 @@ impl Document {
     /// # Errors
     /// With file position, field, and a snippet for what is wrong.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Problems> {
-        decode::lenient(self)
+        decode::decode_lenient(self)
     }
 
     /// The object that a field holds, such as `spec.events[0].apply`. It may leave
@@ -64,13 +64,13 @@ impl Document {
     ///
     /// # Errors
     /// If there is none, or nobody knows what it is.
-    pub fn object(
+    pub fn embedded_object(
         &self,
         field: &str,
         version_of: impl Fn(&str) -> Option<&'static str>,
     ) -> Result<Self, Problem> {
-        let word = |tree: &Tree, key: &str| {
-            let text = tree.get(key).and_then(Tree::text);
+        let word = |tree: &YamlTree, key: &str| {
+            let text = tree.get(key).and_then(YamlTree::text);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let tree = self.tree.descend(field);
@@ -82,7 +82,7 @@ impl Document {
             let message = format!("has no apiVersion, and {kind:?} is no kind that is known");
             return Err(self.problem(field, message));
         };
-        let inside = match self.inside.as_str() {
+        let inside = match self.item_path.as_str() {
             "" => field.to_owned(),
             inside => format!("{inside}.{field}"),
         };
@@ -90,7 +90,7 @@ impl Document {
             api_version,
             kind,
             tree: Arc::new(tree.clone()),
-            inside,
+            item_path: inside,
             source: self.source.clone(),
         })
     }
@@ -99,11 +99,11 @@ impl Document {
     /// `metadata.name`; where that is absent, at the nearest field around it.
     #[must_use]
     pub fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
-        self.problem_at(self.tree.find(field), field, message.into())
+        self.problem_at(self.tree.position_of(field), field, message.into())
     }
 
-    fn problem_at(&self, at: At, field: &str, message: String) -> Problem {
-        let field = match (self.inside.as_str(), field) {
+    fn problem_at(&self, at: YamlPosition, field: &str, message: String) -> Problem {
+        let field = match (self.item_path.as_str(), field) {
             ("", field) => field.to_owned(),
             (inside, "") => inside.to_owned(),
             (inside, field) => format!("{inside}.{field}"),
@@ -132,7 +132,7 @@ pub fn split(text: &str) -> Result<Vec<Document>, Problems> {
     if problems.is_empty() {
         Ok(documents)
     } else {
-        Err(Problems::all(problems))
+        Err(Problems::from_vec(problems))
     }
 }
 
@@ -145,7 +145,7 @@ pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
             "the file has {} bytes: at most {MAX_FILE} are read",
             text.len()
         );
-        return vec![Err(Problem::of_file(message))];
+        return vec![Err(Problem::for_file(message))];
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut found = Vec::new();
@@ -155,7 +155,7 @@ pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
         let start = line.strip_prefix("---");
         let start = start.filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
         if start.is_some() || line.trim_end() == "..." {
-            open(&current, first_line, &mut found);
+            read_document(&current, first_line, &mut found);
             current.clear();
             first_line = number;
             if let Some(rest) = start {
@@ -168,12 +168,12 @@ pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
         }
         current.push('\n');
     }
-    open(&current, first_line, &mut found);
+    read_document(&current, first_line, &mut found);
     found
 }
 
 /// Reads one document. `first_line` of the file is its first, counted from 0.
-fn open(text: &str, first_line: usize, found: &mut Vec<Result<Document, Problem>>) {
+fn read_document(text: &str, first_line: usize, found: &mut Vec<Result<Document, Problem>>) {
     let empty = |line: &str| {
         let line = line.trim();
         line.is_empty() || line.starts_with('#') || line.starts_with('%')
@@ -181,23 +181,23 @@ fn open(text: &str, first_line: usize, found: &mut Vec<Result<Document, Problem>
     if text.lines().all(empty) {
         return;
     }
-    let source = Source::new(text, first_line);
-    match Tree::parse(text) {
-        Ok(tree) => take(tree, ("", ""), String::new(), &source, found),
+    let source = DocumentText::new(text, first_line);
+    match YamlTree::parse(text) {
+        Ok(tree) => collect_objects(tree, ("", ""), String::new(), &source, found),
         Err((at, message)) => found.push(Err(source.problem(at, String::new(), message))),
     }
 }
 
 /// Takes an object, or each of a list. Items of a list of one kind need not say
 /// which: `kind` is then the list's.
-fn take(
-    tree: Tree,
+fn collect_objects(
+    tree: YamlTree,
     (list_version, list_kind): (&str, &str),
     inside: String,
-    source: &Source,
+    source: &DocumentText,
     found: &mut Vec<Result<Document, Problem>>,
 ) {
-    let word = |key: &str, of_list: &str| match tree.get(key).and_then(Tree::text) {
+    let word = |key: &str, of_list: &str| match tree.get(key).and_then(YamlTree::text) {
         Some(text) if !text.is_empty() => text.to_owned(),
         _ => of_list.to_owned(),
     };
@@ -205,7 +205,11 @@ fn take(
     let kind = word("kind", list_kind);
     if api_version.is_empty() || kind.is_empty() {
         let message = "has no apiVersion and kind: every Kubernetes object begins with them";
-        found.push(Err(source.problem(tree.at, inside, message.to_owned())));
+        found.push(Err(source.problem(
+            tree.position,
+            inside,
+            message.to_owned(),
+        )));
         return;
     }
     let item_kind = kind.strip_suffix("List").map(str::to_owned);
@@ -217,14 +221,14 @@ fn take(
                 (api_version.as_str(), item_kind.as_str())
             };
             for (index, item) in tree.into_items().into_iter().enumerate() {
-                take(item, of_items, format!("items[{index}]"), source, found);
+                collect_objects(item, of_items, format!("items[{index}]"), source, found);
             }
         }
         (_, tree) => found.push(Ok(Document {
             api_version,
             kind,
             tree: Arc::new(tree),
-            inside,
+            item_path: inside,
             source: source.clone(),
         })),
     }
@@ -234,7 +238,7 @@ fn take(
 /// for "did you mean".
 #[must_use]
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    words::nearest(name, known)
+    serde_messages::nearest_word(name, known)
 }
 
 /// An object as YAML.

@@ -12,7 +12,6 @@ pub mod crds;
 pub mod delivery;
 pub mod document;
 pub mod external_secret;
-pub mod fact;
 pub mod job;
 pub mod job_policy;
 pub mod names;
@@ -25,18 +24,18 @@ pub mod quota_ledger;
 pub mod quota_policy;
 pub mod reason;
 pub mod reference;
-pub mod resolved;
+pub mod resolved_job;
 pub mod resource_flavor;
 pub mod resources_per_gpu;
 pub mod rules;
 pub mod runtime_profile;
+pub mod short_message;
+mod status_word;
 pub mod topology;
-pub mod validate;
+pub mod validation;
 pub mod visibility;
-mod word;
 
 pub use delivery::Delivery;
-pub use fact::fact;
 pub use job::{TrainingJob, TrainingJobSpec};
 pub use job_policy::{
     ClusterJobPolicy, ClusterJobPolicySpec, Enforcement, JobPolicy, JobPolicySpec,
@@ -48,12 +47,13 @@ pub use queue::{QueueSpec, TrainingQueue};
 pub use quota_ledger::{QuotaLedger, QuotaLedgerSpec};
 pub use quota_policy::{QuotaPolicy, QuotaPolicySpec};
 pub use reason::Reason;
-pub use resolved::{ComputeResources, QueueResources, ResolvedJob};
+pub use resolved_job::{ComputeResources, QueueResources, ResolvedJob};
 pub use resource_flavor::{ResourceFlavor, ResourceFlavorSpec};
 pub use resources_per_gpu::ResourcesPerGpu;
 pub use runtime_profile::{RuntimeProfile, RuntimeProfileSpec, ValidatedProfile};
+pub use short_message::shorten_message;
 pub use topology::{Topology, TopologySpec};
-pub use validate::{ValidatedJob, Violation, Violations};
+pub use validation::{ValidatedJob, Violation, Violations};
 
 /// The one API group of Trellis.
 pub const GROUP: &str = "trellis.dev";

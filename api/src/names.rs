@@ -32,8 +32,8 @@ pub const POD_GROUP: &str = "trellis.dev/pod-group";
 /// Label of a pod that its user has made and that is in no PodGroup: name of its TrainingQueue.
 pub const QUEUE: &str = "trellis.dev/queue";
 
-/// Annotation of a pod that its user has made and that Trellis has bound: name of the TrainingQueue in
-/// which it counts. Its labels, which the user may change, say it no more.
+/// Annotation of a pod that its user has made and that Trellis has bound: name of the TrainingQueue
+/// in which it counts. Its labels, which the user may change, say it no more.
 pub const PLACED_IN: &str = "trellis.dev/placed-in";
 /// Annotation of such a pod: the PodGroup whose gang it was bound as part of. Its label, which the
 /// user may change, makes it no part of another.
@@ -47,12 +47,12 @@ pub const ROLE: &str = "trellis.dev/role";
 /// Value of [`ROLE`].
 pub const LEADER: &str = "leader";
 
-/// Label of a node that is Trellis' own, value [`OWN_NODE_VALUE`], and key of
+/// Label of a node that is Trellis' own, value [`DEDICATED_NODE_VALUE`], and key of
 /// the taint that keeps other pods off it: both together make it one. Every pod
 /// of a TrainingJob tolerates the taint.
-pub const OWN_NODE: &str = "trellis.dev/dedicated";
-/// Value of the label and the taint [`OWN_NODE`].
-pub const OWN_NODE_VALUE: &str = "true";
+pub const DEDICATED_NODE: &str = "trellis.dev/dedicated";
+/// Value of the label and the taint [`DEDICATED_NODE`].
+pub const DEDICATED_NODE_VALUE: &str = "true";
 
 /// Field manager of the children that the compiler describes.
 pub const COMPILER_MANAGER: &str = "trellis-compiler";
@@ -72,7 +72,7 @@ pub const REQUESTED_BY: &str = "trellis.dev/requested-by";
 pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 /// Longest DNS label, and so the longest hostname and Service name (RFC 1035).
-pub const LABEL_MAX: usize = 63;
+pub const MAX_LABEL_LENGTH: usize = 63;
 
 /// Name of the TrainingQueue that a fresh install has.
 pub const DEFAULT_QUEUE: &str = "default";
@@ -84,7 +84,7 @@ pub const DEFAULT_QUEUE: &str = "default";
 /// assert_eq!(trellis_api::names::pod("llm", "worker", 3), "llm-worker-3");
 /// ```
 #[must_use]
-pub fn pod(job: &str, group: &str, index: u32) -> String {
+pub fn pod_name(job: &str, group: &str, index: u32) -> String {
     format!("{job}-{group}-{index}")
 }
 
@@ -94,13 +94,13 @@ pub fn pod(job: &str, group: &str, index: u32) -> String {
 /// assert_eq!(trellis_api::names::hosts("llm"), "llm-hosts");
 /// ```
 #[must_use]
-pub fn hosts(job: &str) -> String {
+pub fn hosts_config_map_name(job: &str) -> String {
     format!("{job}-hosts")
 }
 
-/// The job whose [`hosts`] a ConfigMap of this name would be.
+/// The job whose [`hosts_config_map_name`] a ConfigMap of this name would be.
 #[must_use]
-pub fn job_of_hosts(config_map: &str) -> Option<&str> {
+pub fn job_for_hosts_config_map(config_map: &str) -> Option<&str> {
     config_map.strip_suffix("-hosts")
 }
 
@@ -113,7 +113,7 @@ pub fn job_of_hosts(config_map: &str) -> Option<&str> {
 /// assert_eq!(trellis_api::names::ssh("llm", uid), "llm-ssh-5f2c9a1e");
 /// ```
 #[must_use]
-pub fn ssh(job: &str, uid: &str) -> String {
+pub fn ssh_secret_name(job: &str, uid: &str) -> String {
     let start: String = uid.chars().take_while(|c| *c != '-').collect();
     if start.is_empty() {
         format!("{job}-ssh")
@@ -128,7 +128,7 @@ pub fn ssh(job: &str, uid: &str) -> String {
 /// assert_eq!(trellis_api::names::external_secret("llm", "wandb"), "llm-wandb");
 /// ```
 #[must_use]
-pub fn external_secret(job: &str, secret: &str) -> String {
+pub fn external_secret_name(job: &str, secret: &str) -> String {
     format!("{job}-{secret}")
 }
 

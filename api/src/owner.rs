@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// The TrainingJob whose object it is: its controller. What names a job only to be deleted with it is
-/// none of its objects.
+/// The TrainingJob whose object it is: its controller. What names a job only to be deleted with it
+/// is none of its objects.
 ///
 /// ```
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -25,7 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 /// assert_eq!(training_job(&of(&owner)), None);
 /// ```
 #[must_use]
-pub fn training_job(meta: &ObjectMeta) -> Option<&OwnerReference> {
+pub fn controlling_job(meta: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = meta.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));
     controllers

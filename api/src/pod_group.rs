@@ -8,10 +8,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{DEFAULT_GRACE, Preemptibility};
+use crate::job::{DEFAULT_GRACE_SECONDS, Preemptibility};
 use crate::rules;
+use crate::status_word::open_word;
 use crate::topology::TopologyRequest;
-use crate::word::open_word;
 use crate::{Quantity, Reason, ResourcesPerGpu};
 
 /// Pods that are placed all together or not at all.
@@ -27,7 +27,7 @@ use crate::{Quantity, Reason, ResourcesPerGpu};
     status = "PodGroupStatus",
     derive = "PartialEq",
     doc = "Pods that are placed all together or not at all.",
-    validation = rules::EPOCH_NEVER_FALLS.cel(),
+    validation = rules::EPOCH_NEVER_FALLS.to_cel_rule(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Members", type_ = "integer", json_path = ".spec.minMember"),
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
@@ -56,17 +56,17 @@ pub struct PodGroupSpec {
     pub preemptibility: Option<Preemptibility>,
     /// Seconds for which it is no victim of preemption once it has its place. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    #[x_kube(validation = rules::MIN_RUNTIME.to_cel_rule())]
     pub min_runtime_seconds: Option<i64>,
     /// Seconds that its pods are given to stop. Absent: 30.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rules::GRACE.cel())]
+    #[x_kube(validation = rules::GRACE.to_cel_rule())]
     pub grace_period_seconds: Option<i64>,
     /// Closeness of all pods. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
-    /// The task groups of a job's gang. A PodGroup that a user writes has none: its pods say what they
-    /// ask for.
+    /// The task groups of a job's gang. A PodGroup that a user writes has none: its pods say what
+    /// they ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
@@ -88,7 +88,7 @@ impl PodGroupSpec {
     /// Seconds that its pods are given to stop, 30 where nothing is said.
     #[must_use]
     pub fn grace_period_seconds(&self) -> i64 {
-        self.grace_period_seconds.unwrap_or(DEFAULT_GRACE)
+        self.grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS)
     }
 }
 
@@ -130,7 +130,7 @@ pub struct PodGroupStatus {
     /// While Nominated: the gangs that leave so that the plan's place becomes free. They are told
     /// to once this stands, and not before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MOST_VICTIMS), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MAX_VICTIMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub victims: Vec<NominatedVictim>,
     /// While Unwinding for another gang or a drained queue: until then a PodDisruptionBudget may
     /// put the evictions off; pods that are still there then are deleted.
@@ -139,7 +139,7 @@ pub struct PodGroupStatus {
     /// Hashes of the last plans of external pods that were undone: a pod that a binding of them
     /// still reaches is evicted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MOST_UNDONE_PLANS), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = MAX_UNDONE_PLANS), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
     pub undone_plans: Vec<String>,
     /// Commits in a row that failed; the next try waits longer each time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,10 +178,10 @@ open_word!(PodGroupPhase);
 
 /// Undone plans that a journal remembers: the API server carries out a binding within a minute, and
 /// a gang is not tried so often in that time.
-pub const MOST_UNDONE_PLANS: usize = 8;
+pub const MAX_UNDONE_PLANS: usize = 8;
 
 /// Victims that one nomination names at most: the journal must fit into one object.
-pub const MOST_VICTIMS: usize = 2048;
+pub const MAX_VICTIMS: usize = 2048;
 
 /// A gang that leaves its place for another.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
@@ -199,12 +199,12 @@ pub struct NominatedVictim {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
     /// Why it, and not another: LaterInQueue, Borrows, LowerPriority or Surplus.
-    pub because: Because,
+    pub because: VictimReason,
 }
 
 /// Why a gang may be preempted by another.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum VictimReason {
     /// It is in the same queue, whose order puts the other before it.
     LaterInQueue,
     /// Its queue holds more than its quota, and the other asks for its own.
@@ -215,7 +215,7 @@ pub enum Because {
     Surplus,
 }
 
-open_word!(Because);
+open_word!(VictimReason);
 
 /// One placement of the whole gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -229,8 +229,8 @@ pub struct Plan {
     pub generation: i64,
     /// Hash of what it was compiled into.
     pub compiled: String,
-    /// Name of the TrainingQueue that the gang was placed in. While it has its place it counts there, though
-    /// another may have become the default of its namespace.
+    /// Name of the TrainingQueue that the gang was placed in. While it has its place it counts
+    /// there, though another may have become the default of its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub queue: Option<String>,
@@ -255,12 +255,12 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub elastic: Vec<ElasticGroup>,
-    /// `deadlines.activeSeconds` that it was placed with. It holds on while what the job has been changed to
-    /// may not run.
+    /// `deadlines.activeSeconds` that it was placed with. It holds on while what the job has been
+    /// changed to may not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_seconds: Option<i64>,
-    /// The user who had submitted the job, where that was known: whose limits the place is charged to
-    /// while nobody can say any more.
+    /// The user who had submitted the job, where that was known: whose limits the place is charged
+    /// to while nobody can say any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
     /// The limits of QuotaPolicies that the place is charged to.
@@ -279,7 +279,8 @@ pub struct Plan {
 pub struct PlannedLimit {
     /// Name of the QuotaPolicy.
     pub policy: String,
-    /// The user whose limit it is. Absent: the limit of the subject as a whole; empty: that of all unknown users.
+    /// The user whose limit it is. Absent: the limit of the subject as a whole; empty: that of all
+    /// unknown users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
     /// Name of the limit: `runningJobs`, `gpuHours`, or the name of a resource.

@@ -14,7 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub use amount::Amount;
-use amount::NANO;
+use amount::NANOS_PER_UNIT;
 
 /// Longest text that is read as a quantity, in bytes.
 pub const MAX_LEN: usize = 32;
@@ -84,10 +84,10 @@ impl Quantity {
     /// assert_eq!(Quantity::new("1500m").times(8)?.as_str(), "12");
     /// # Ok::<(), trellis_api::quantity::QuantityError>(())
     /// ```
-    pub fn times(&self, times: u32) -> Result<Self, QuantityError> {
-        let amount = self.amount()?.times(i64::from(times));
+    pub fn multiply(&self, times: u32) -> Result<Self, QuantityError> {
+        let amount = self.amount()?.checked_mul(i64::from(times));
         let amount = amount.ok_or(QuantityError::Overflow)?;
-        let in_its_unit = times_text(&self.0, times).filter(|text| text.len() <= MAX_LEN);
+        let in_its_unit = multiply_text(&self.0, times).filter(|text| text.len() <= MAX_LEN);
         Ok(Self(match in_its_unit {
             Some(text) if !(amount.is_whole() && text.ends_with(['m', 'u', 'n'])) => text,
             _ => amount.to_string(),
@@ -102,7 +102,7 @@ impl Quantity {
 }
 
 /// The number of a quantity so many times, its unit as it was. None: it has too many digits.
-fn times_text(text: &str, times: u32) -> Option<String> {
+fn multiply_text(text: &str, times: u32) -> Option<String> {
     let (sign, rest) = match text.strip_prefix(['+', '-']) {
         Some(rest) => (text.strip_suffix(rest)?.trim_start_matches('+'), rest),
         None => ("", text),
@@ -139,7 +139,7 @@ fn parse(text: &str) -> Result<Amount, QuantityError> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return Err(QuantityError::Number);
     }
-    let scale = Scale::of(suffix)?;
+    let scale = SuffixScale::from_suffix(suffix)?;
 
     // All digits as one integer, with the place of the point beside it: the
     // scale is applied before the division, so that nothing is lost early.
@@ -161,15 +161,15 @@ fn parse(text: &str) -> Result<Amount, QuantityError> {
 
 /// What a suffix multiplies by.
 #[derive(Clone, Copy)]
-enum Scale {
+enum SuffixScale {
     /// A power of ten.
     Ten(i32),
     /// A power of 1024.
     Binary(u32),
 }
 
-impl Scale {
-    fn of(suffix: &str) -> Result<Self, QuantityError> {
+impl SuffixScale {
+    fn from_suffix(suffix: &str) -> Result<Self, QuantityError> {
         Ok(match suffix {
             "n" => Self::Ten(-9),
             "u" => Self::Ten(-6),
@@ -200,14 +200,15 @@ impl Scale {
         })
     }
 
-    /// `digits / 10^places`, scaled, in billionths; a rest below that is rounded up, as Kubernetes does.
+    /// `digits / 10^places`, scaled, in billionths; a rest below that is rounded up, as Kubernetes
+    /// does.
     fn apply(self, digits: i128, places: u32) -> Result<i128, QuantityError> {
         let ten = |n: u32| 10_i128.checked_pow(n).ok_or(QuantityError::Overflow);
         let (multiply, divide) = match self {
             Self::Binary(power) => (
                 1024_i128
                     .checked_pow(power)
-                    .and_then(|s| s.checked_mul(NANO))
+                    .and_then(|s| s.checked_mul(NANOS_PER_UNIT))
                     .ok_or(QuantityError::Overflow)?,
                 ten(places)?,
             ),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_kubernetes_reads() {
+    fn quantity_has_the_amount_that_kubernetes_reads() {
         for (text, units, of) in [
             ("0", 0, 1),
             ("8", 8, 1),
@@ -327,16 +328,16 @@ mod tests {
             ("-1", -1, 1),
             ("12e-1", 12, 10),
         ] {
-            assert_eq!(nanos(text), Ok(units * NANO / of), "{text}");
+            assert_eq!(nanos(text), Ok(units * NANOS_PER_UNIT / of), "{text}");
         }
     }
 
     #[test]
-    fn rounds_up_below_a_billionth() {
+    fn quantity_rounds_up_below_a_billionth() {
         assert_eq!(nanos("0.1n"), Ok(1));
         assert_eq!(nanos("1e-40"), Ok(1));
         assert_eq!(
-            Quantity::new("1.0001m").amount().unwrap().millis_up(),
+            Quantity::new("1.0001m").amount().unwrap().ceil_millis(),
             Some(2)
         );
     }
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_times_keeps_the_unit() {
+    fn multiplied_quantity_keeps_its_unit() {
         for (one, times, all) in [
             ("12", 8, "96"),
             ("128Gi", 8, "1024Gi"),
@@ -371,17 +372,17 @@ mod tests {
             ("9.000000000000000000000000000001", 64, "576.000000064"),
         ] {
             assert_eq!(
-                Quantity::new(one).times(times).unwrap().as_str(),
+                Quantity::new(one).multiply(times).unwrap().as_str(),
                 all,
                 "{one}"
             );
         }
-        assert!(Quantity::new("1GB").times(2).is_err());
-        assert!(Quantity::new("9e18").times(u32::MAX).is_ok());
+        assert!(Quantity::new("1GB").multiply(2).is_err());
+        assert!(Quantity::new("9e18").multiply(u32::MAX).is_ok());
     }
 
     #[test]
-    fn refuses_what_is_no_quantity() {
+    fn invalid_quantity_is_refused() {
         for (text, error) in [
             ("", QuantityError::Empty),
             (".", QuantityError::Number),
@@ -405,26 +406,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(text in "\\PC{0,40}") {
+        fn quantity_parser_never_panics(text in "\\PC{0,40}") {
             let _ = nanos(&text);
         }
 
         #[test]
-        fn never_panics_on_near_misses(text in "[-+]?[0-9]{0,30}[.]?[0-9]{0,10}([numkMGTPE]i?|[eE][-+]?[0-9]{0,4})?") {
+        fn quantity_parser_never_panics_on_near_misses(text in "[-+]?[0-9]{0,30}[.]?[0-9]{0,10}([numkMGTPE]i?|[eE][-+]?[0-9]{0,4})?") {
             let _ = nanos(&text);
         }
 
         #[test]
-        fn so_many_times_is_exact_and_never_below(
+        fn multiplied_quantity_is_exact_to_a_billionth(
             number in "[0-9]{1,9}([.][0-9]{0,9})?",
             unit in "(|n|u|m|k|M|G|Ki|Mi|Gi|Ti|e3|e-3)",
             times in 0_u32..=64,
         ) {
             let one = Quantity::new(format!("{number}{unit}"));
-            let all = one.times(times).unwrap();
+            let all = one.multiply(times).unwrap();
             let (one, all) = (one.amount().unwrap(), all.amount().unwrap());
             // Digits below a billionth are rounded up: in one amount, or once in the product.
-            let most = one.times(i64::from(times)).unwrap();
+            let most = one.checked_mul(i64::from(times)).unwrap();
             prop_assert!(all <= most);
             prop_assert!(most.0.saturating_sub(all.0) < i128::from(times.max(1)), "{all} {most}");
         }
@@ -433,7 +434,7 @@ mod tests {
         fn whole_numbers_are_exact(n in any::<i64>()) {
             let amount = Quantity::from_units(n).amount().unwrap();
             prop_assert_eq!(amount, Amount::from_units(n));
-            prop_assert_eq!(amount.units_up(), Some(n));
+            prop_assert_eq!(amount.ceil_units(), Some(n));
         }
     }
 }

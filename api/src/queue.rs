@@ -28,7 +28,7 @@ pub const DEFAULT_FLAVOR: &str = "default";
     status = "QueueStatus",
     derive = "PartialEq",
     doc = "A line that jobs wait in, and what they may hold together.",
-    validation = rules::QUEUE_OBJECT_NAME.cel(),
+    validation = rules::QUEUE_OBJECT_NAME.to_cel_rule(),
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
     printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
     printcolumn(name = "Admitted", type_ = "integer", json_path = ".status.admitted"),
@@ -47,14 +47,14 @@ pub struct QueueSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]
-    #[x_kube(validation = rules::QUEUE_NAME.cel())]
+    #[x_kube(validation = rules::QUEUE_NAME.to_cel_rule())]
     pub parent_name: Option<String>,
     /// Share of turns, relative to the other queues: with weight 2 a queue gets twice what a queue
     /// with weight 1 gets. 0 to 1000, rounded up to thousandths, such as 2 or "0.5". 0: its
     /// turn comes after every queue with a weight above 0. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::weight)))]
-    #[x_kube(validation = rules::WEIGHT.cel())]
+    #[x_kube(validation = rules::WEIGHT.to_cel_rule())]
     pub weight: Option<Quantity>,
     /// Order in which jobs start. Absent: BestEffortFIFO.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct QueueSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[garde(length(max = 16), dive, custom(rules::unique_quota_resources))]
-    #[x_kube(validation = rules::UNIQUE_QUOTA_RESOURCES.cel())]
+    #[x_kube(validation = rules::UNIQUE_QUOTA_RESOURCES.to_cel_rule())]
     pub resource_groups: Vec<ResourceGroup>,
     /// Namespaces whose jobs may use the queue. Absent: none; `{}`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub struct QueueSpec {
     /// ended by it. Absent: it is taken to have no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::runtime)))]
-    #[x_kube(validation = rules::RUNTIME.cel())]
+    #[x_kube(validation = rules::RUNTIME.to_cel_rule())]
     pub default_runtime_seconds: Option<i64>,
     /// CPU and memory for each GPU of task groups for which neither they nor their
     /// RuntimeProfile state them. Absent, of one or both: those of the nearest queue
@@ -97,7 +97,7 @@ pub struct QueueSpec {
     /// seconds. Absent: as much as the job says.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::min_runtime)))]
-    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    #[x_kube(validation = rules::MIN_RUNTIME.to_cel_rule())]
     pub max_min_runtime_seconds: Option<i64>,
     /// Hold: nothing more starts. HoldAndDrain: and what runs is preempted. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +113,7 @@ impl QueueSpec {
         };
         let amount = weight.amount().unwrap_or_default();
         amount
-            .millis_up()
+            .ceil_millis()
             .and_then(|w| u32::try_from(w).ok())
             .unwrap_or_default()
     }
@@ -123,7 +123,7 @@ impl QueueSpec {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::QUOTA_COVERS.cel())]
+#[x_kube(validation = rules::QUOTA_COVERS.to_cel_rule())]
 pub struct ResourceGroup {
     /// Names of the resources that the flavors of this group give quota for.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "set"))]
@@ -147,7 +147,7 @@ pub struct FlavorQuotas {
     /// Name of a ResourceFlavor; `default` need not exist and is every node.
     #[schemars(length(max = 63))]
     #[garde(custom(rules::flavor_name))]
-    #[x_kube(validation = rules::FLAVOR_NAME.cel())]
+    #[x_kube(validation = rules::FLAVOR_NAME.to_cel_rule())]
     pub name: String,
     /// Quotas: one for each of `coveredResources`.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -163,23 +163,23 @@ pub struct ResourceQuota {
     /// Name of the resource.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::resource_name))]
-    #[x_kube(validation = rules::RESOURCE_NAME.cel())]
+    #[x_kube(validation = rules::RESOURCE_NAME.to_cel_rule())]
     pub name: String,
     /// Amount of the resource that the queue's jobs may hold together. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
-    #[x_kube(validation = rules::NOMINAL.cel())]
+    #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub nominal_quota: Option<Quantity>,
     /// Amount that the queue may hold beyond its quota. Absent: everything that other queues leave
     /// idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
-    #[x_kube(validation = rules::NOMINAL.cel())]
+    #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub borrowing_limit: Option<Quantity>,
     /// Amount of the queue's quota that other queues may hold. Absent: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
-    #[x_kube(validation = rules::NOMINAL.cel())]
+    #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub lending_limit: Option<Quantity>,
 }
 
@@ -223,7 +223,7 @@ pub enum BackfillPolicy {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::BORROW_WITHIN.cel())]
+#[x_kube(validation = rules::BORROW_WITHIN.to_cel_rule())]
 pub struct QueuePreemption {
     /// Jobs of the same queue. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,7 +238,8 @@ pub struct QueuePreemption {
     pub borrow_within_cohort: Option<BorrowWithinCohort>,
 }
 
-/// Jobs of the same queue that a job may preempt: none, those of lower priority, or also those of equal priority that were submitted later. Absent: Never.
+/// Jobs of the same queue that a job may preempt: none, those of lower priority, or also those of
+/// equal priority that were submitted later. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WithinClusterQueue {
     /// None.
@@ -250,7 +251,8 @@ pub enum WithinClusterQueue {
     LowerOrNewerEqualPriority,
 }
 
-/// Jobs of other queues, which hold more than their quota, that a job may preempt for what is within its own queue's: none, those of lower priority, or any. Absent: Never.
+/// Jobs of other queues, which hold more than their quota, that a job may preempt for what is
+/// within its own queue's: none, those of lower priority, or any. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ReclaimWithinCohort {
     /// None.
@@ -266,7 +268,7 @@ pub enum ReclaimWithinCohort {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::MAX_PRIORITY.cel())]
+#[x_kube(validation = rules::MAX_PRIORITY.to_cel_rule())]
 pub struct BorrowWithinCohort {
     /// Which. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,7 +279,8 @@ pub struct BorrowWithinCohort {
     pub max_priority_threshold: Option<i32>,
 }
 
-/// Jobs of other queues, which borrow, that a job may preempt for what it would borrow itself. Absent: Never.
+/// Jobs of other queues, which borrow, that a job may preempt for what it would borrow itself.
+/// Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BorrowWithinCohortPolicy {
     /// None.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::word::{lenient_word, open_word};
+use crate::status_word::{lenient_word, open_word};
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident: $todo:literal;)+) => {
@@ -53,17 +53,21 @@ reasons! {
     InvalidSpec: "Correct the field that the message names; the job is tried again at once.";
     /// Policy denies something that the compiled job demands.
     PolicyDenied: "Ask whoever owns the policy that the message names, or remove the demand.";
-    /// A policy that would decide about the job is invalid, or failed to evaluate: nothing is allowed by it, and nothing refused.
+    /// A policy that would decide about the job is invalid, or failed to evaluate: nothing is
+    /// allowed by it, and nothing refused.
     PolicyNotEvaluated: "Ask whoever owns the policy that the message names to mend it; the job goes on by itself.";
-    /// A policy whose enforcement is Warn would deny something that the job demands. In events alone.
+    /// A policy whose enforcement is Warn would deny something that the job demands. In events
+    /// alone.
     PolicyWarning: "Nothing at once: the job goes on. Ask whoever owns the policy that the message names, or remove the demand, before it is enforced.";
-    /// Policies no longer allow a job that runs. In events while it goes on; of the job itself while it is stopped for it, as a policy says with onViolation: Evict.
+    /// Policies no longer allow a job that runs. In events while it goes on; of the job itself
+    /// while it is stopped for it, as a policy says with onViolation: Evict.
     PolicyViolation: "Policies have come to deny what runs: ask whoever owns them, or for the permits that are missing. Once its gang has ended it is not placed again before they allow it.";
     /// The queue that the job names does not exist, or none is the default for its namespace.
     QueueNotFound: "Name an existing queue in spec.queueName, or have a platform team create it; the job goes on by itself.";
     /// The PodGroup that a pod names does not exist, or is a job's.
     PodGroupNotFound: "Create the PodGroup in the pod's namespace, or correct the label trellis.dev/pod-group; the pod goes on by itself.";
-    /// Fewer pods of a PodGroup are there and without scheduling gates than its minMember. Of PodGroups that users write, and their pods.
+    /// Fewer pods of a PodGroup are there and without scheduling gates than its minMember. Of
+    /// PodGroups that users write, and their pods.
     MembersMissing: "Look at what is to create the missing pods and at their scheduling gates, or lower spec.minMember of the PodGroup; the gang goes on by itself.";
     /// The PriorityClass that the job names does not exist.
     PriorityClassNotFound: "Create the PriorityClass or name another; the job goes on by itself.";
@@ -71,21 +75,26 @@ reasons! {
     ProfileNotFound: "Create the RuntimeProfile or correct its name; the job goes on by itself.";
     /// The RuntimeProfile of the job breaks a rule, or several are the cluster's default.
     ProfileMisconfigured: "Ask whoever owns the RuntimeProfiles to mend what the message names, or name another in spec.profile; the job goes on by itself.";
-    /// A task group with GPUs states no CPU or memory, and neither its RuntimeProfile nor its queue, nor a queue above that, states resourcesPerGPU.
+    /// A task group with GPUs states no CPU or memory, and neither its RuntimeProfile nor its
+    /// queue, nor a queue above that, states resourcesPerGPU.
     ResourcesMissing: "State what the message names in taskGroups[].resources, or have a platform team state resourcesPerGPU in the RuntimeProfile or queue; the job goes on by itself.";
     /// A Service that spec.network names does not exist.
     ServiceNotFound: "Create the Service or correct its name; the job goes on by itself.";
     /// A PersistentVolumeClaim that the job mounts does not exist, or is being deleted.
     ClaimNotFound: "Create the claim or correct its name; the job goes on by itself.";
-    /// A PersistentVolumeClaim that the job mounts has no volume, or none that the nodes of its pods reach.
+    /// A PersistentVolumeClaim that the job mounts has no volume, or none that the nodes of its
+    /// pods reach.
     ClaimNotBound: "Look at the claim's events, and at the volumes that the message asks for: create one, or correct the claim; the job goes on by itself.";
-    /// A ConfigMap, Secret or ServiceAccount that the job's pods cannot start without does not exist.
+    /// A ConfigMap, Secret or ServiceAccount that the job's pods cannot start without does not
+    /// exist.
     ReferenceNotFound: "Create it, or correct its name where the message says; the job goes on by itself.";
-    /// A Secret that the job names in spec.secrets is not there, or could not be read from its store yet.
+    /// A Secret that the job names in spec.secrets is not there, or could not be read from its
+    /// store yet.
     SecretNotReady: "Read the message, which bears the words of External Secrets Operator: the store, its path or its credentials are to be mended, or the operator is to be installed. The job goes on by itself.";
     /// Trellis has not yet read all that it decides with.
     CacheNotReady: "Wait some seconds. If it stays, the message names what cannot be read: look at the operator's log and rights.";
-    /// The job's Service, NetworkPolicy, PodGroup, ConfigMap, Secret or an ExternalSecret is not there and cannot be created: no pod starts without them.
+    /// The job's Service, NetworkPolicy, PodGroup, ConfigMap, Secret or an ExternalSecret is not
+    /// there and cannot be created: no pod starts without them.
     ChildMissing: "Read the message: an admission policy or webhook, a quota of the namespace, or the operator's rights are in the way. The job goes on by itself.";
     /// An object that is not the job's has the name of one of its children.
     NameConflict: "Delete or rename the object that the message names, or rename the job; the job goes on by itself.";
@@ -94,13 +103,15 @@ reasons! {
     Queued: "Nothing: the next cycle decides.";
     /// The queue is there and cannot be used as it is configured.
     QueueMisconfigured: "Ask whoever owns the queue to mend what the message names; the job goes on by itself.";
-    /// A queue without quota is open to namespaces that have quota in another queue. Its status names them.
+    /// A queue without quota is open to namespaces that have quota in another queue. Its status
+    /// names them.
     QuotaBypassed: "Narrow namespaceSelector of the queue, so that it leaves out namespaces that have a queue with quota.";
     /// The queue starts its jobs strictly in order, and another job is at its head.
     BehindHead: "Wait until the job that the message names starts or goes, or use a queue whose order is Priority.";
     /// No Topology has the level that the job asks for.
     TopologyNotFound: "Name a level that a Topology has, and as preferred a finer one of the same Topology, or have a platform team create one that has it; the job goes on by itself.";
-    /// No ResourceFlavor exists that the queue offers and the job accepts and tolerates, or that a limit of a QuotaPolicy names.
+    /// No ResourceFlavor exists that the queue offers and the job accepts and tolerates, or that a
+    /// limit of a QuotaPolicy names.
     FlavorNotFound: "Create the ResourceFlavor, tolerate its taints, or name another, a job in taskGroups[].flavors; the job goes on by itself.";
     /// The queue is stopped.
     QueueStopped: "Ask whoever stopped the queue; the job keeps its place.";
@@ -108,13 +119,15 @@ reasons! {
     QuotaExceeded: "Wait until jobs of the queues that the message names end, ask for more quota (it says how much, and in which limits of which queues), or have the queue's preemption.reclaimWithinCohort take back what it has lent.";
     /// A limit of a QuotaPolicy has no room for the job.
     QuotaPolicyExceeded: "The message names the QuotaPolicy, the limit and who holds most. A job that alone asks for more than the limit must ask for less, or have it raised. Any other goes on by itself when jobs that the limit counts end, or, where GPU-hours are burnt, when they are out of the window.";
-    /// The job asks for more than the queue's whole quota, or for a resource that the queue does not offer.
+    /// The job asks for more than the queue's whole quota, or for a resource that the queue does
+    /// not offer.
     ExceedsQuota: "Ask for less, use another queue, or have the quota raised.";
     /// Nodes that refused its pods a moment ago are left out, and the others do not suffice.
     NodesAvoided: "Nothing: they are tried again by themselves. If it comes back, look at these nodes' kubelets and device plugins.";
     /// No node satisfies the job's constraints.
     NoMatchingNodes: "Compare nodeSelector, affinity, tolerations and gpuResource with the nodes; the message counts what each excludes, and nodes that are not ready, cordoned or unhealthy (docs/nodes.md).";
-    /// No node advertises a device that the job asks for, and a DeviceClass offers it: it is to be had by dynamic resource allocation alone, which Trellis does not do.
+    /// No node advertises a device that the job asks for, and a DeviceClass offers it: it is to be
+    /// had by dynamic resource allocation alone, which Trellis does not do.
     NeedsDeviceAllocation: "Use nodes whose device plugin advertises the resource, or name another in gpuResource; a job is never placed without its devices.";
     /// The matching nodes have too little free in total.
     InsufficientCapacity: "Wait until others end; the message says how much is missing and, where that is more, what must become free on which nodes.";
@@ -138,12 +151,14 @@ reasons! {
     ResourceQuotaExceeded: "Have the namespace's ResourceQuota raised, or wait until its other pods end.";
     /// The API server refuses a pod of the gang, by an admission policy or webhook.
     PodRefused: "Read the refusal in the message; change the job or the admission policy.";
-    /// The pods have a constraint that Trellis does not evaluate, by hostNetwork or by what admission gives them: placed without it they might be where they must not.
+    /// The pods have a constraint that Trellis does not evaluate, by hostNetwork or by what
+    /// admission gives them: placed without it they might be where they must not.
     ConstraintNotSupported: "Do what the message says of ports of nodes; have the webhook or policy that adds what it names leave these pods alone.";
     /// What is left of an earlier attempt or plan is still being removed.
     PodsTerminating: "Wait until the pods are gone; a pod that stays terminating has a finalizer or a lost node.";
 
-    /// The job was stopped so that another with more right to the room could start, or its queue was drained. It keeps its turn.
+    /// The job was stopped so that another with more right to the room could start, or its queue
+    /// was drained. It keeps its turn.
     Preempted: "Nothing: it starts again when there is room; the message names who took it. Checkpoint, so that little is lost; minRuntimeSeconds or a higher priority makes it a victim less often.";
 
     /// The pods of the gang are being created.
@@ -156,7 +171,8 @@ reasons! {
     Running: "Nothing.";
     /// A stage of the job has done its work, and given up its place; the next one is queued.
     StageComplete: "Nothing: its pods and their logs stay until the job is cleaned up; status.stage says which one is next.";
-    /// Pods that failed are started again while the others go on, by restart.scope, restart.rules or since their group is elastic.
+    /// Pods that failed are started again while the others go on, by restart.scope, restart.rules
+    /// or since their group is elastic.
     Recovering: "Look at status.lastFailure, which names pod, node and exit code. Nothing, where that happens now and then.";
     /// A pod ended with a failure of its own.
     PodFailed: "Look at status.lastFailure, which names pod, node and exit code. A restart deletes the pods, and their logs with them: collect logs elsewhere, or set restart.scope to Never, which keeps the pods of a job that failed.";
@@ -164,11 +180,13 @@ reasons! {
     OutOfMemory: "Raise resources.limits.memory or use less.";
     /// The image of a container cannot be pulled. The room is given back after 5 minutes.
     ImagePullFailed: "Correct the image, or let the nodes reach its registry: the message has the kubelet's words. Suspend the job to name another image; else it is tried again by itself.";
-    /// A container cannot be set up: a Secret, a ConfigMap or a key is missing, or its image runs as root where it must not.
+    /// A container cannot be set up: a Secret, a ConfigMap or a key is missing, or its image runs
+    /// as root where it must not.
     ContainerConfigError: "Create what the message names, or correct its name in the job; it is tried again by itself.";
     /// A node that holds pods of the gang is unhealthy or is being taken out of service.
     NodeUnhealthy: "Nothing: the gang is stopped with its grace and placed without that node; it may wait again.";
-    /// A node that holds pods of the gang is unhealthy, and so are so many of its zone at once that no gang leaves them: whoever declares them unhealthy may be broken.
+    /// A node that holds pods of the gang is unhealthy, and so are so many of its zone at once that
+    /// no gang leaves them: whoever declares them unhealthy may be broken.
     PartialDisruption: "Look at the nodes' conditions and labels, and at what sets them. The gang runs on; it is stopped and placed elsewhere once fewer nodes of the zone are unhealthy, and its node still is.";
     /// A kubelet refused a pod.
     KubeletRefused: "Nothing: the gang is placed again without that node for a while; it may wait again.";
@@ -204,11 +222,14 @@ reasons! {
     NotYet: "Nothing.";
     /// The state does not apply.
     NotApplicable: "Nothing.";
-    /// What is held of a limit of a QuotaPolicy is not what is counted anew. In conditions of QuotaPolicies alone.
+    /// What is held of a limit of a QuotaPolicy is not what is counted anew. In conditions of
+    /// QuotaPolicies alone.
     LedgerMismatch: "Start the operator again, which counts everything anew, and report it with the operator's log.";
-    /// The QuotaLedger of a QuotaPolicy cannot be read: its GPU-hours count as burnt. In conditions of QuotaPolicies alone.
+    /// The QuotaLedger of a QuotaPolicy cannot be read: its GPU-hours count as burnt. In conditions
+    /// of QuotaPolicies alone.
     LedgerUnreadable: "The message names the fault. Correct the QuotaLedger, or delete it to begin with nothing burnt.";
-    /// An admission policy of the chart that keeps users from what is Trellis' own is missing or differs. In conditions of TrainingQueues alone.
+    /// An admission policy of the chart that keeps users from what is Trellis' own is missing or
+    /// differs. In conditions of TrainingQueues alone.
     AdmissionPolicyMissing: "Apply the chart's admission policies: the message names what is missing and what is not believed meanwhile.";
     /// The reason is a word of another version of Trellis.
     Unrecognized: "Read the message; the reason is in the documentation of the version that wrote it.";
@@ -226,7 +247,7 @@ impl std::fmt::Display for Reason {
 impl Reason {
     /// True where no other job's end lets the job start: it, its queue or the nodes must change.
     #[must_use]
-    pub const fn is_never(self) -> bool {
+    pub const fn requires_change(self) -> bool {
         matches!(
             self,
             Self::ExceedsQuota
@@ -354,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_of_another_version_is_read_and_all_of_this_one_come_back() {
+    fn reason_round_trips_and_unknown_words_are_unrecognized() {
         let read = |word: &str| serde_json::from_value::<Reason>(word.into()).unwrap();
         assert_eq!(read("FromTheFuture"), Reason::Unrecognized);
         for reason in Reason::ALL {

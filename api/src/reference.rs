@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-use crate::condition::{ConditionType, Status, Verdict};
+use crate::condition::{ConditionStatus, ConditionType, JobSummary};
 use crate::job::JobPhase;
 use crate::{Reason, crds};
 
@@ -38,7 +38,7 @@ pub fn markdown() -> String {
             .and_then(|v| v.schema.as_ref())
             .and_then(|s| s.open_api_v3_schema.as_ref());
         if let Some(schema) = schema {
-            whole(schema, &mut out);
+            write_object_rules(schema, &mut out);
         }
         for part in ["spec", "status"] {
             let Some(schema) = schema
@@ -51,18 +51,18 @@ pub fn markdown() -> String {
                 "\n### {}.{part}\n\n| field | type | meaning |\n|---|---|---|\n",
                 names.kind
             ));
-            rows(schema, "", &mut out);
-            rules(schema, part, &mut out);
+            write_rows(schema, "", &mut out);
+            write_rules(schema, part, &mut out);
         }
         if names.kind == "TrainingJob" {
-            phases(&mut out);
+            write_phases(&mut out);
         }
     }
     out
 }
 
 /// Rules on names, and on what may change when: of the object as a whole.
-fn whole(schema: &JSONSchemaProps, out: &mut String) {
+fn write_object_rules(schema: &JSONSchemaProps, out: &mut String) {
     // Of rules in the same words, one line with all of their fields.
     let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
     for rule in schema.x_kubernetes_validations.iter().flatten() {
@@ -91,7 +91,7 @@ fn whole(schema: &JSONSchemaProps, out: &mut String) {
 }
 
 /// The states of a job, and what each condition is in them.
-fn phases(out: &mut String) {
+fn write_phases(out: &mut String) {
     out.push_str(
         "\n### Phases and conditions\n\n`status.phase` is one word for the row; T is True, F False, \
          - Unknown. While a place is still being given up, QuotaReserved is True in Queued and \
@@ -107,7 +107,7 @@ fn phases(out: &mut String) {
         if *phase == JobPhase::Unrecognized {
             continue;
         }
-        let verdict = Verdict {
+        let verdict = JobSummary {
             phase: *phase,
             reason: Reason::NotYet,
             message: String::new(),
@@ -121,9 +121,9 @@ fn phases(out: &mut String) {
         ));
         for condition in ConditionType::ALL {
             let letter = match verdict.status(condition) {
-                Status::True => "T",
-                Status::False => "F",
-                Status::Unknown => "-",
+                ConditionStatus::True => "T",
+                ConditionStatus::False => "F",
+                ConditionStatus::Unknown => "-",
             };
             out.push_str(&format!(" {letter} |"));
         }
@@ -139,7 +139,7 @@ fn phases(out: &mut String) {
     }
 }
 
-fn rows(schema: &JSONSchemaProps, prefix: &str, out: &mut String) {
+fn write_rows(schema: &JSONSchemaProps, prefix: &str, out: &mut String) {
     for (name, field) in schema.properties.iter().flatten() {
         let required = schema.required.iter().flatten().any(|r| r == name);
         let path = format!("{prefix}{name}");
@@ -147,7 +147,7 @@ fn rows(schema: &JSONSchemaProps, prefix: &str, out: &mut String) {
             "| `{path}`{} | {} | {} |\n",
             if required { " (required)" } else { "" },
             type_of(field),
-            cell(field.description.as_deref().unwrap_or_default()),
+            table_cell(field.description.as_deref().unwrap_or_default()),
         ));
         // Kubernetes' own types are documented by Kubernetes.
         if matches!(
@@ -162,14 +162,14 @@ fn rows(schema: &JSONSchemaProps, prefix: &str, out: &mut String) {
             _ => Some((field, ".")),
         };
         if let Some((nested, step)) = nested {
-            rows(nested, &format!("{path}{step}"), out);
+            write_rows(nested, &format!("{path}{step}"), out);
         }
     }
 }
 
-fn rules(schema: &JSONSchemaProps, path: &str, out: &mut String) {
+fn write_rules(schema: &JSONSchemaProps, path: &str, out: &mut String) {
     let mut lines = Vec::new();
-    collect(schema, path, &mut lines);
+    collect_rules(schema, path, &mut lines);
     if lines.is_empty() {
         return;
     }
@@ -179,7 +179,7 @@ fn rules(schema: &JSONSchemaProps, path: &str, out: &mut String) {
     }
 }
 
-fn collect(schema: &JSONSchemaProps, path: &str, lines: &mut Vec<String>) {
+fn collect_rules(schema: &JSONSchemaProps, path: &str, lines: &mut Vec<String>) {
     for rule in schema.x_kubernetes_validations.iter().flatten() {
         lines.push(format!(
             "`{path}`: {}",
@@ -187,10 +187,10 @@ fn collect(schema: &JSONSchemaProps, path: &str, lines: &mut Vec<String>) {
         ));
     }
     if let Some(JSONSchemaPropsOrArray::Schema(item)) = &schema.items {
-        collect(item, &format!("{path}[]"), lines);
+        collect_rules(item, &format!("{path}[]"), lines);
     }
     for (name, field) in schema.properties.iter().flatten() {
-        collect(field, &format!("{path}.{name}"), lines);
+        collect_rules(field, &format!("{path}.{name}"), lines);
     }
 }
 
@@ -218,7 +218,7 @@ fn type_of(schema: &JSONSchemaProps) -> String {
 }
 
 /// A Markdown table cell: one line, no bare pipe.
-fn cell(text: &str) -> String {
+fn table_cell(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
@@ -231,7 +231,7 @@ mod tests {
 
     /// Who reads the reference learns what a word means, and what its absence does.
     #[test]
-    fn words_are_explained_and_absence_is_said() {
+    fn reference_explains_enum_words_and_absent_fields() {
         let text = markdown();
         let spec = text.split("### TrainingJob.spec").nth(1).unwrap();
         let spec = spec.split("### TrainingJob.status").next().unwrap();

@@ -25,7 +25,7 @@ use crate::rules;
     category = "trellis",
     derive = "PartialEq",
     doc = "A kind of nodes that quota is counted by.",
-    validation = rules::FLAVOR_OBJECT_NAME.cel(),
+    validation = rules::FLAVOR_OBJECT_NAME.to_cel_rule(),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -39,7 +39,7 @@ pub struct ResourceFlavorSpec {
         custom(rules::metadata_keys),
         custom(rules::label_values)
     )]
-    #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::LABEL_VALUES.cel())]
+    #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::LABEL_VALUES.to_cel_rule())]
     pub node_labels: BTreeMap<String, String>,
     /// Taints that these nodes bear: a task group that does not tolerate them,
     /// itself or by `tolerations`, is not given the flavor, and the next one is tried.

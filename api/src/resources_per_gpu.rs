@@ -15,12 +15,12 @@ pub struct ResourcesPerGpu {
     /// CPU for each GPU, in cores: `12`, `"1500m"`. At most 1000. Absent: none is stated here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::cpu_per_gpu)))]
-    #[x_kube(validation = rules::CPU_PER_GPU.cel())]
+    #[x_kube(validation = rules::CPU_PER_GPU.to_cel_rule())]
     pub cpu: Option<Quantity>,
     /// Memory for each GPU, in bytes: `128Gi`. At most 16Ti. Absent: none is stated here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::memory_per_gpu)))]
-    #[x_kube(validation = rules::MEMORY_PER_GPU.cel())]
+    #[x_kube(validation = rules::MEMORY_PER_GPU.to_cel_rule())]
     pub memory: Option<Quantity>,
 }
 

@@ -47,7 +47,7 @@ pub struct TopologySpec {
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(min = 1, max = 8), dive, custom(rules::unique_levels))]
-    #[x_kube(validation = rules::UNIQUE_LEVEL_LABELS.cel(), validation = rules::UNIQUE_LEVEL_NAMES.cel())]
+    #[x_kube(validation = rules::UNIQUE_LEVEL_LABELS.to_cel_rule(), validation = rules::UNIQUE_LEVEL_NAMES.to_cel_rule())]
     pub levels: Vec<TopologyLevel>,
 }
 
@@ -61,12 +61,12 @@ pub struct TopologyLevel {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[garde(inner(custom(rules::topology_level)))]
-    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub name: Option<String>,
     /// Key of the node label whose values are the domains of the level.
     #[schemars(length(min = 1, max = 317))]
     #[garde(custom(rules::level_label))]
-    #[x_kube(validation = rules::LEVEL_LABEL.cel())]
+    #[x_kube(validation = rules::LEVEL_LABEL.to_cel_rule())]
     pub node_label: String,
 }
 
@@ -82,7 +82,7 @@ impl TopologyLevel {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::REQUIRED_OR_PREFERRED.cel())]
+#[x_kube(validation = rules::REQUIRED_OR_PREFERRED.to_cel_rule())]
 pub struct TopologyRequest {
     /// Name of a level of a Topology: all pods are in one domain of it, or wait.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,13 +91,13 @@ pub struct TopologyRequest {
         inner(custom(rules::topology_level)),
         custom(rules::required_or_preferred(self))
     )]
-    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub required: Option<String>,
     /// Name of a level of a Topology: the pods are in as few domains of it as possible.
     /// Beside `required`, a finer level of the same Topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[garde(inner(custom(rules::topology_level)))]
-    #[x_kube(validation = rules::TOPOLOGY_LEVEL.cel())]
+    #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub preferred: Option<String>,
 }

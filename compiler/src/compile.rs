@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use trellis_api::ResolvedJob;
 
+use crate::compile_input::CompileInput;
 use crate::hash::Hasher;
-use crate::network::Openings;
-use crate::source::Source;
-use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, secrets};
+use crate::network_policy::ResolvedTrafficRules;
+use crate::{
+    CompileContext, CompiledGroup, CompiledJob, Demand, Settings, demand, external_secrets,
+};
 
 /// Compiles a job whose every task group has its CPU and memory, at the stage of its surroundings:
 /// never the groups of two stages together. The same input gives the same objects, byte for byte.
@@ -18,28 +20,28 @@ use crate::{CompiledGroup, CompiledJob, Demand, Settings, Surroundings, demand, 
 #[must_use]
 pub fn compile(
     job: ResolvedJob,
-    surroundings: Surroundings,
+    surroundings: CompileContext,
     settings: &Arc<Settings>,
 ) -> CompiledJob {
-    let source = Arc::new(Source {
+    let source = Arc::new(CompileInput {
         job: job.into_stage(surroundings.stage),
         surroundings,
         settings: settings.clone(),
     });
-    let groups: Vec<_> = CompiledGroup::all(&source);
+    let groups: Vec<_> = CompiledGroup::compile_groups(&source);
 
-    let openings = Openings::new(source.job.job(), &source.surroundings);
+    let openings = ResolvedTrafficRules::new(source.job.job(), &source.surroundings);
     let mut demands = BTreeSet::from([Demand::UseQueue(source.surroundings.queue.clone())]);
-    demands.extend(demand::of_network(&openings));
+    demands.extend(demand::network_demands(&openings));
     for group in &groups {
         demands.extend(group.demands());
     }
     drop(openings);
     // Secrets that the job's own ExternalSecrets create are no demands; their remote paths are.
-    for made in secrets::made(source.job.job()).into_values() {
+    for made in external_secrets::target_secret_names(source.job.job()).into_values() {
         demands.remove(&Demand::UseSecret(made));
     }
-    demands.extend(secrets::demands(source.job.job()));
+    demands.extend(external_secrets::demands(source.job.job()));
 
     let mut compiled = CompiledJob {
         source,

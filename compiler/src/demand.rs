@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 use trellis_api::job::{NetworkPort, SecretStoreKind, TrafficRule};
 
-use crate::network::{Opening, Openings};
+use crate::network_policy::{ResolvedTrafficRule, ResolvedTrafficRules};
 
 /// One object or permission that a job makes use of. Privileges are not listed here: policies look
 /// for them in the final pods.
@@ -68,14 +68,14 @@ pub enum Peer {
 }
 
 /// Name for the cluster's default StorageClass in demands, where a volume names no class.
-const DEFAULT_CLASS: &str = "default";
+const DEFAULT_STORAGE_CLASS: &str = "default";
 
 /// The ServiceAccount of a pod that names none (`admission.ServiceAccount`).
-const DEFAULT_ACCOUNT: &str = "default";
+const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
 /// Everything that a pod makes use of by name.
 #[must_use]
-pub fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
+pub fn pod_demands(spec: &PodSpec) -> BTreeSet<Demand> {
     let mut demands = BTreeSet::new();
     demands.extend(
         spec.priority_class_name
@@ -88,33 +88,33 @@ pub fn of_pod(spec: &PodSpec) -> BTreeSet<Demand> {
             .map(Demand::UseServiceAccount),
     );
     if spec.automount_service_account_token == Some(true) {
-        demands.insert(account(spec));
+        demands.insert(service_account_demand(spec));
     }
     let pull_secrets = spec.image_pull_secrets.iter().flatten();
     demands.extend(pull_secrets.map(|s| Demand::UseSecret(s.name.clone())));
     for volume in spec.volumes.iter().flatten() {
-        of_volume(volume, spec, &mut demands);
+        add_volume_demands(volume, spec, &mut demands);
     }
     let inits = spec.init_containers.iter().flatten();
     for container in spec.containers.iter().chain(inits) {
-        of_container(container, &mut demands);
+        add_container_demands(container, &mut demands);
     }
     demands
 }
 
 /// The ServiceAccount whose token a pod gets.
-fn account(spec: &PodSpec) -> Demand {
+fn service_account_demand(spec: &PodSpec) -> Demand {
     let name = spec.service_account_name.as_deref();
-    Demand::UseServiceAccount(name.unwrap_or(DEFAULT_ACCOUNT).to_owned())
+    Demand::UseServiceAccount(name.unwrap_or(DEFAULT_SERVICE_ACCOUNT).to_owned())
 }
 
-fn of_volume(volume: &Volume, pod: &PodSpec, demands: &mut BTreeSet<Demand>) {
+fn add_volume_demands(volume: &Volume, pod: &PodSpec, demands: &mut BTreeSet<Demand>) {
     let claim = volume.persistent_volume_claim.as_ref();
     demands.extend(claim.map(|c| Demand::UseVolume(c.claim_name.clone())));
     if let Some(ephemeral) = &volume.ephemeral {
         let template = ephemeral.volume_claim_template.as_ref();
         let class = template.and_then(|template| template.spec.storage_class_name.clone());
-        let class = class.unwrap_or_else(|| DEFAULT_CLASS.to_owned());
+        let class = class.unwrap_or_else(|| DEFAULT_STORAGE_CLASS.to_owned());
         demands.insert(Demand::UseEphemeralVolume(class));
     }
     let secret = volume.secret.as_ref().and_then(|s| s.secret_name.clone());
@@ -130,14 +130,14 @@ fn of_volume(volume: &Volume, pod: &PodSpec, demands: &mut BTreeSet<Demand>) {
         let config_map = source.config_map.as_ref();
         demands.extend(config_map.map(|c| Demand::UseConfigMap(c.name.clone())));
         if source.service_account_token.is_some() || source.pod_certificate.is_some() {
-            demands.insert(account(pod));
+            demands.insert(service_account_demand(pod));
         }
     }
-    demands.extend(secrets_of_drivers(volume).map(|name| Demand::UseSecret(name.to_owned())));
+    demands.extend(driver_secrets(volume).map(|name| Demand::UseSecret(name.to_owned())));
 }
 
 /// The Secrets that the drivers of volumes are given, of whichever kind.
-fn secrets_of_drivers(volume: &Volume) -> impl Iterator<Item = &str> {
+fn driver_secrets(volume: &Volume) -> impl Iterator<Item = &str> {
     let references = [
         volume
             .csi
@@ -161,7 +161,7 @@ fn secrets_of_drivers(volume: &Volume) -> impl Iterator<Item = &str> {
     names.chain(volume.azure_file.as_ref().map(|v| v.secret_name.as_str()))
 }
 
-fn of_container(container: &Container, demands: &mut BTreeSet<Demand>) {
+fn add_container_demands(container: &Container, demands: &mut BTreeSet<Demand>) {
     demands.extend(container.image.clone().map(Demand::UseImage));
     for from in container.env_from.iter().flatten() {
         let secret = from.secret_ref.as_ref();
@@ -179,8 +179,8 @@ fn of_container(container: &Container, demands: &mut BTreeSet<Demand>) {
 }
 
 /// Connections that the NetworkPolicy allows beyond the job's own pods and DNS.
-pub(crate) fn of_network(openings: &Openings<'_>) -> BTreeSet<Demand> {
-    let endpoint = |opening: &Opening<'_>| endpoint(opening.rule);
+pub(crate) fn network_demands(openings: &ResolvedTrafficRules<'_>) -> BTreeSet<Demand> {
+    let endpoint = |opening: &ResolvedTrafficRule<'_>| endpoint_of_rule(opening.rule);
     let to = openings.egress.iter().filter_map(endpoint);
     let from = openings.ingress.iter().filter_map(endpoint);
     to.map(Demand::ConnectTo)
@@ -188,7 +188,7 @@ pub(crate) fn of_network(openings: &Openings<'_>) -> BTreeSet<Demand> {
         .collect()
 }
 
-fn endpoint(rule: &TrafficRule) -> Option<Endpoint> {
+fn endpoint_of_rule(rule: &TrafficRule) -> Option<Endpoint> {
     let cidr = rule.cidr.clone().map(Peer::Cidr);
     let namespace = || rule.namespace.clone().map(Peer::Namespace);
     let service = || rule.service.clone().map(Peer::Service);

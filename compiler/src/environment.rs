@@ -6,18 +6,18 @@ use k8s_openapi::api::core::v1::{
 };
 use trellis_api::job::{self, TaskGroup};
 
-use crate::gang::Gang;
+use crate::gang_facts::GangFacts;
 
 /// A variable that we set.
 #[derive(Clone, Debug)]
-pub(crate) struct Variable {
+pub(crate) struct TrellisVariable {
     pub name: &'static str,
-    value: Value,
+    value: VariableValue,
 }
 
 /// Value of a variable that Trellis sets.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum VariableValue {
     /// The same in every pod of the group.
     Fixed(String),
     /// The pod's index within its group.
@@ -27,7 +27,7 @@ pub(crate) enum Value {
     /// The attempt that the pod belongs to.
     Attempt,
     /// A text with a number in it, which is `first` for the group's first pod.
-    Counted {
+    Numbered {
         before: String,
         first: u32,
         after: &'static str,
@@ -36,7 +36,7 @@ pub(crate) enum Value {
 
 /// Distinguishes the pods of a group, and a pod from its successor in the next attempt.
 #[derive(Clone, Copy)]
-pub(crate) struct Identity {
+pub(crate) struct PodIdentity {
     pub index: u32,
     pub rank: u32,
     pub attempt: i64,
@@ -44,28 +44,28 @@ pub(crate) struct Identity {
 
 /// The environment of a group, rendered for one pod at a time.
 #[derive(Clone, Debug)]
-pub(crate) struct Environment {
-    ours: Vec<Variable>,
-    users: Vec<EnvVar>,
+pub(crate) struct PodEnvironment {
+    trellis_variables: Vec<TrellisVariable>,
+    user_variables: Vec<EnvVar>,
 }
 
-impl Variable {
-    pub fn new(name: &'static str, value: Value) -> Self {
+impl TrellisVariable {
+    pub fn new(name: &'static str, value: VariableValue) -> Self {
         Self { name, value }
     }
 
     /// The same in every pod of the group.
     pub fn fixed(name: &'static str, value: impl Into<String>) -> Self {
-        Self::new(name, Value::Fixed(value.into()))
+        Self::new(name, VariableValue::Fixed(value.into()))
     }
 
-    fn render(&self, pod: Identity) -> EnvVar {
+    fn render(&self, pod: PodIdentity) -> EnvVar {
         let value = match &self.value {
-            Value::Fixed(text) => text.clone(),
-            Value::Index => pod.index.to_string(),
-            Value::Rank => pod.rank.to_string(),
-            Value::Attempt => pod.attempt.to_string(),
-            Value::Counted {
+            VariableValue::Fixed(text) => text.clone(),
+            VariableValue::Index => pod.index.to_string(),
+            VariableValue::Rank => pod.rank.to_string(),
+            VariableValue::Attempt => pod.attempt.to_string(),
+            VariableValue::Numbered {
                 before,
                 first,
                 after,
@@ -79,23 +79,26 @@ impl Variable {
     }
 }
 
-impl Environment {
+impl PodEnvironment {
     pub fn new(
-        gang: &Gang<'_>,
+        gang: &GangFacts<'_>,
         group: &TaskGroup,
-        framework: Vec<Variable>,
+        framework: Vec<TrellisVariable>,
         users: Option<Vec<EnvVar>>,
     ) -> Self {
         let mut ours = vec![
-            Variable::new("TRELLIS_JOB", Value::Fixed(gang.job.name().to_owned())),
-            Variable::new("TRELLIS_GROUP", Value::Fixed(group.name.clone())),
-            Variable::new("TRELLIS_INDEX", Value::Index),
-            Variable::new("TRELLIS_RANK", Value::Rank),
-            Variable::new(
-                "TRELLIS_WORLD_SIZE",
-                Value::Fixed(gang.world_size.to_string()),
+            TrellisVariable::new(
+                "TRELLIS_JOB",
+                VariableValue::Fixed(gang.job.name().to_owned()),
             ),
-            Variable::new("TRELLIS_ATTEMPT", Value::Attempt),
+            TrellisVariable::new("TRELLIS_GROUP", VariableValue::Fixed(group.name.clone())),
+            TrellisVariable::new("TRELLIS_INDEX", VariableValue::Index),
+            TrellisVariable::new("TRELLIS_RANK", VariableValue::Rank),
+            TrellisVariable::new(
+                "TRELLIS_WORLD_SIZE",
+                VariableValue::Fixed(gang.world_size.to_string()),
+            ),
+            TrellisVariable::new("TRELLIS_ATTEMPT", VariableValue::Attempt),
         ];
         ours.extend(framework);
         // Kubernetes takes the last of two variables with one name, and Trellis' variables come
@@ -103,20 +106,23 @@ impl Environment {
         let is_ours = |var: &EnvVar| ours.iter().any(|own| own.name == var.name);
         let users = users.unwrap_or_default().into_iter();
         Self {
-            users: users.filter(|var| !is_ours(var)).collect(),
-            ours,
+            user_variables: users.filter(|var| !is_ours(var)).collect(),
+            trellis_variables: ours,
         }
     }
 
     /// The user's come last: Kubernetes expands `$(NAME)` of variables that stand before.
-    pub fn render(&self, pod: Identity) -> Vec<EnvVar> {
-        let ours = self.ours.iter().map(|variable| variable.render(pod));
-        ours.chain(self.users.iter().cloned()).collect()
+    pub fn render(&self, pod: PodIdentity) -> Vec<EnvVar> {
+        let ours = self
+            .trellis_variables
+            .iter()
+            .map(|variable| variable.render(pod));
+        ours.chain(self.user_variables.iter().cloned()).collect()
     }
 }
 
 /// A user's variable in Kubernetes' own type.
-pub(crate) fn variable(var: &job::EnvVar) -> EnvVar {
+pub(crate) fn user_variable(var: &job::EnvVar) -> EnvVar {
     let source = |source: &job::EnvVarSource| EnvVarSource {
         secret_key_ref: source.secret_key_ref.as_ref().map(|key| SecretKeySelector {
             name: key.name.clone(),
@@ -145,7 +151,7 @@ pub(crate) fn variable(var: &job::EnvVar) -> EnvVar {
 }
 
 /// Variables in bulk. Kubernetes lets single variables win, so ours cannot be hidden by them.
-pub(crate) fn sources(group: &TaskGroup) -> Vec<EnvFromSource> {
+pub(crate) fn env_from_sources(group: &TaskGroup) -> Vec<EnvFromSource> {
     let source = |from: &job::EnvFromSource| EnvFromSource {
         prefix: from.prefix.clone(),
         config_map_ref: from.config_map_ref.as_ref().map(|of| ConfigMapEnvSource {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 /// Bytes of the digest that are kept: 16 characters, which collide by chance
 /// once in 2^32 versions of one object.
-const BYTES: usize = 8;
+const HASH_BYTES: usize = 8;
 
 /// Hash of one value, as JSON: 16 characters. [`crate::CompiledJob::hash`] is computed the same
 /// way, so callers use this for related values such as a plan.
@@ -43,7 +43,7 @@ impl Hasher {
         let digest = self.0.finalize();
         digest
             .iter()
-            .take(BYTES)
+            .take(HASH_BYTES)
             .fold(String::new(), |mut out, byte| {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "{byte:02x}");

@@ -1,8 +1,8 @@
 //! A resolved TrainingJob in; the Kubernetes objects and what they demand out.
 //!
-//! [`compile`] cannot fail and touches nothing: no client, no clock, no
+//! [`compile()`] cannot fail and touches nothing: no client, no clock, no
 //! randomness. Its result is a function of the job, of what the caller
-//! found in the cluster for it ([`Surroundings`]) and of the operator's
+//! found in the cluster for it ([`CompileContext`]) and of the operator's
 //! [`Settings`], so that `trellis plan`, the controller and the tests all see
 //! the same objects.
 //!
@@ -40,37 +40,37 @@
 //! ```
 
 mod compile;
-mod compiled;
+mod compile_context;
+mod compile_input;
+mod compiled_group;
+mod compiled_job;
 mod demand;
 mod environment;
+mod external_secrets;
 mod framework;
-mod gang;
-mod group;
+mod gang_facts;
 mod hash;
 mod metadata;
-mod needs;
-mod network;
+mod network_policy;
 mod pod;
 mod pod_group;
 mod ports;
 mod profile;
+mod required_objects;
 mod resolved_service;
 mod resources;
-mod secrets;
 mod service;
 mod settings;
-mod source;
-mod surroundings;
 
 pub use compile::compile;
-pub use compiled::CompiledJob;
-pub use demand::{Demand, Endpoint, Peer, RemoteSecret, of_pod as demands_of_pod};
-pub use group::{CompiledGroup, PodPlacement, PodTemplate};
+pub use compile_context::{CompileContext, CompileFacts, UnresolvedServices, required_services};
+pub use compiled_group::{CompiledGroup, PodBuilder, PodPlacement};
+pub use compiled_job::CompiledJob;
+pub use demand::{Demand, Endpoint, Peer, RemoteSecret, pod_demands as demands_of_pod};
 pub use hash::hash_of;
-pub use needs::Need;
 pub use pod::toleration;
-pub use profile::Profile;
+pub use profile::HashedProfile;
+pub use required_objects::RequiredObject;
 pub use resolved_service::{ResolvedService, ServiceProblem};
-pub use resources::together;
+pub use resources::combine_requests;
 pub use settings::{DnsPeer, DnsServers, Settings};
-pub use surroundings::{Found, Surroundings, Unresolved, required_services};

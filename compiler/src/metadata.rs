@@ -9,18 +9,18 @@ use trellis_api::{GROUP, VERSION, ValidatedJob, names};
 ///
 /// Labels and annotations of the TrainingJob itself are not copied: Argo CD's
 /// tracking id on a child would have it pruned.
-pub(crate) fn child(job: &ValidatedJob) -> ObjectMeta {
+pub(crate) fn child_metadata(job: &ValidatedJob) -> ObjectMeta {
     ObjectMeta {
         name: Some(job.name().to_owned()),
         namespace: Some(job.namespace().to_owned()),
-        labels: Some(labels(job)),
-        owner_references: Some(vec![owner(job)]),
+        labels: Some(child_labels(job)),
+        owner_references: Some(vec![owner_reference(job)]),
         ..ObjectMeta::default()
     }
 }
 
 /// Labels of every child.
-pub(crate) fn labels(job: &ValidatedJob) -> BTreeMap<String, String> {
+pub(crate) fn child_labels(job: &ValidatedJob) -> BTreeMap<String, String> {
     BTreeMap::from([
         (names::MANAGED_BY.to_owned(), names::MANAGER.to_owned()),
         (names::JOB.to_owned(), job.name().to_owned()),
@@ -30,19 +30,19 @@ pub(crate) fn labels(job: &ValidatedJob) -> BTreeMap<String, String> {
 
 /// Label that only the job's own pods have: a later job may have the same name, but not the same
 /// uid.
-pub(crate) fn own_pods(job: &ValidatedJob) -> BTreeMap<String, String> {
+pub(crate) fn job_uid_label(job: &ValidatedJob) -> BTreeMap<String, String> {
     BTreeMap::from([(names::JOB_UID.to_owned(), job.uid().to_owned())])
 }
 
 /// A selector by labels alone.
-pub(crate) fn selector(labels: BTreeMap<String, String>) -> LabelSelector {
+pub(crate) fn label_selector(labels: BTreeMap<String, String>) -> LabelSelector {
     LabelSelector {
         match_labels: Some(labels),
         match_expressions: None,
     }
 }
 
-fn owner(job: &ValidatedJob) -> OwnerReference {
+fn owner_reference(job: &ValidatedJob) -> OwnerReference {
     OwnerReference {
         api_version: format!("{GROUP}/{VERSION}"),
         kind: "TrainingJob".to_owned(),

@@ -4,16 +4,16 @@ use trellis_api::job::TaskGroup;
 use trellis_api::pod_group::PodGroupMember;
 use trellis_api::{PodGroup, PodGroupSpec, ValidatedJob};
 
-use crate::{CompiledGroup, Surroundings, metadata};
+use crate::{CompileContext, CompiledGroup, metadata};
 
 pub(crate) fn build(
     job: &ValidatedJob,
     groups: &[CompiledGroup],
-    surroundings: &Surroundings,
+    surroundings: &CompileContext,
 ) -> PodGroup {
     let spec = job.spec();
     PodGroup {
-        metadata: metadata::child(job),
+        metadata: metadata::child_metadata(job),
         spec: PodGroupSpec {
             min_member: i64::from(spec.gang_size()),
             queue_name: surroundings.queue.clone(),
@@ -30,14 +30,14 @@ pub(crate) fn build(
                 .iter()
                 .zip(&spec.task_groups)
                 .filter(|(_, written)| written.is_in_gang())
-                .map(|(group, written)| member(group, written))
+                .map(|(group, written)| pod_group_member(group, written))
                 .collect(),
         },
         status: None,
     }
 }
 
-fn member(group: &CompiledGroup, written: &TaskGroup) -> PodGroupMember {
+fn pod_group_member(group: &CompiledGroup, written: &TaskGroup) -> PodGroupMember {
     PodGroupMember {
         name: group.name().to_owned(),
         count: i64::from(group.gang_size()),

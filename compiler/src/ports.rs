@@ -11,7 +11,10 @@ use crate::framework::FrameworkPort;
 const TCP: &str = "TCP";
 
 /// The user's ports, then the framework's that are not among them.
-pub(crate) fn container(group: &TaskGroup, framework: &[FrameworkPort]) -> Vec<ContainerPort> {
+pub(crate) fn container_ports(
+    group: &TaskGroup,
+    framework: &[FrameworkPort],
+) -> Vec<ContainerPort> {
     let users = group.ports.iter().map(|port| ContainerPort {
         name: Some(port.name.clone()),
         container_port: port.port,
@@ -35,7 +38,7 @@ pub(crate) fn container(group: &TaskGroup, framework: &[FrameworkPort]) -> Vec<C
 }
 
 /// Ports of all groups, each number once and each name once, by number.
-pub(crate) fn service<'a>(
+pub(crate) fn service_ports<'a>(
     containers: impl IntoIterator<Item = &'a ContainerPort>,
 ) -> Vec<ServicePort> {
     let mut by_number: BTreeMap<i32, Option<&str>> = BTreeMap::new();

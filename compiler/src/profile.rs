@@ -6,12 +6,12 @@ use crate::hash_of;
 
 /// A valid RuntimeProfile, with the hash that its jobs tell it by. Jobs share it.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct HashedProfile {
     profile: ValidatedProfile,
     hash: String,
 }
 
-impl Profile {
+impl HashedProfile {
     /// The profile, hashed.
     #[must_use]
     pub fn new(profile: ValidatedProfile) -> Self {
@@ -41,16 +41,16 @@ impl Profile {
 
     /// The profile as it was validated.
     #[must_use]
-    pub fn valid(&self) -> &ValidatedProfile {
+    pub fn validated(&self) -> &ValidatedProfile {
         &self.profile
     }
 }
 
 /// Two profiles are equal if jobs compile to the same objects with both.
-impl PartialEq for Profile {
+impl PartialEq for HashedProfile {
     fn eq(&self, other: &Self) -> bool {
         (self.name(), self.hash()) == (other.name(), other.hash())
     }
 }
 
-impl Eq for Profile {}
+impl Eq for HashedProfile {}

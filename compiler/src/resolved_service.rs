@@ -79,7 +79,7 @@ impl ResolvedService {
     /// The pods' ports behind the Service's `wanted` ports, or behind all of its ports if `wanted`
     /// is empty. A wanted port that the Service lacks is a port of the pods, as with a headless
     /// Service. A range also stands for the pods' own ports, beside the Service's ports in it.
-    pub(crate) fn targets(&self, wanted: &[NetworkPort]) -> Vec<NetworkPolicyPort> {
+    pub(crate) fn target_ports(&self, wanted: &[NetworkPort]) -> Vec<NetworkPolicyPort> {
         let target = |port: &ResolvedPort| NetworkPolicyPort {
             protocol: Some(port.protocol.clone()),
             port: Some(port.target.clone()),
@@ -89,14 +89,14 @@ impl ResolvedService {
             return self.ports.iter().map(target).collect();
         }
         let of = |wanted: &NetworkPort| {
-            let range = wanted.port..=wanted.last();
+            let range = wanted.port..=wanted.last_port();
             let protocol = wanted.protocol().as_str();
             let is_wanted =
                 |port: &&ResolvedPort| range.contains(&port.number) && port.protocol == protocol;
             let mut found: Vec<_> = self.ports.iter().filter(is_wanted).map(target).collect();
             // A headless Service seldom declares each port of a range.
-            if found.is_empty() || wanted.last() != wanted.port {
-                found.push(open(wanted));
+            if found.is_empty() || wanted.last_port() != wanted.port {
+                found.push(network_policy_port(wanted));
             }
             found
         };
@@ -105,7 +105,7 @@ impl ResolvedService {
 }
 
 /// A port as a NetworkPolicy opens it.
-pub(crate) fn open(port: &NetworkPort) -> NetworkPolicyPort {
+pub(crate) fn network_policy_port(port: &NetworkPort) -> NetworkPolicyPort {
     NetworkPolicyPort {
         protocol: Some(port.protocol().as_str().to_owned()),
         port: Some(IntOrString::Int(port.port)),

@@ -10,15 +10,18 @@ use trellis_api::{ComputeResources, Quantity};
 /// More than any node has, and still countable in thousandths. It stands in
 /// for a quantity that cannot be read, which validation refuses: should one
 /// come this far, its pod fits nowhere, instead of everywhere.
-const FITS_NOWHERE: Amount = Amount::from_units(i64::MAX / 1000);
+const UNPLACEABLE: Amount = Amount::from_units(i64::MAX / 1000);
 
 /// The request of a pod's main container, as it was written or resolved, by resource name.
 ///
 /// Devices of which none are asked are left out. `gpus` has the last word on
 /// its resource, should `limits` name it too.
-pub(crate) fn of(group: &TaskGroup, compute: &ComputeResources) -> BTreeMap<String, Quantity> {
+pub(crate) fn group_requests(
+    group: &TaskGroup,
+    compute: &ComputeResources,
+) -> BTreeMap<String, Quantity> {
     let mut resources = group.resources.limits.clone();
-    resources.retain(|_, quantity| amount(quantity) != Amount::ZERO);
+    resources.retain(|_, quantity| amount_of(quantity) != Amount::ZERO);
     resources.insert("cpu".to_owned(), compute.cpu.quantity.clone());
     resources.insert("memory".to_owned(), compute.memory.quantity.clone());
     if group.gpus() > 0 {
@@ -30,13 +33,13 @@ pub(crate) fn of(group: &TaskGroup, compute: &ComputeResources) -> BTreeMap<Stri
     resources
 }
 
-type Amounts = BTreeMap<String, Amount>;
+type RequestAmounts = BTreeMap<String, Amount>;
 
 /// Request of a pod with these requests of its containers and init containers, by resource: the sum
 /// of containers and sidecars, or one init container with the sidecars before it, whichever is more
 /// (KEP-753). The flag of an init container is true for a sidecar. `sum` adds two amounts, of which
 /// none is negative.
-pub fn together<A: Copy + Ord>(
+pub fn combine_requests<A: Copy + Ord>(
     containers: impl IntoIterator<Item = BTreeMap<String, A>>,
     inits: impl IntoIterator<Item = (bool, BTreeMap<String, A>)>,
     sum: impl Fn(A, A) -> A,
@@ -72,35 +75,35 @@ pub fn together<A: Copy + Ord>(
 }
 
 /// Request of a pod, as the kubelet admits it.
-pub(crate) fn of_pod(containers: &[Container], inits: &[Container]) -> Amounts {
+pub(crate) fn pod_requests(containers: &[Container], inits: &[Container]) -> RequestAmounts {
     let inits = inits.iter().map(|container| {
         let is_sidecar = container.restart_policy.as_deref() == Some("Always");
-        (is_sidecar, of_container(container))
+        (is_sidecar, container_requests(container))
     });
-    let sum = |a: Amount, b| a.checked_add(b).unwrap_or(FITS_NOWHERE);
-    together(containers.iter().map(of_container), inits, sum)
+    let sum = |a: Amount, b| a.checked_add(b).unwrap_or(UNPLACEABLE);
+    combine_requests(containers.iter().map(container_requests), inits, sum)
 }
 
 /// Request of a container. A limit without a request counts as the request.
-fn of_container(container: &Container) -> Amounts {
+fn container_requests(container: &Container) -> RequestAmounts {
     let Some(resources) = &container.resources else {
-        return Amounts::new();
+        return RequestAmounts::new();
     };
     let (limits, requests) = (&resources.limits, &resources.requests);
     let said = limits.iter().flatten().chain(requests.iter().flatten());
-    said.map(|(name, quantity)| (name.clone(), amount(&Quantity::new(quantity.0.as_str()))))
+    said.map(|(name, quantity)| (name.clone(), amount_of(&Quantity::new(quantity.0.as_str()))))
         .collect()
 }
 
 /// Names of the requested devices.
-pub(crate) fn devices(resources: &BTreeMap<String, Quantity>) -> impl Iterator<Item = &str> {
+pub(crate) fn device_names(resources: &BTreeMap<String, Quantity>) -> impl Iterator<Item = &str> {
     resources
         .keys()
         .map(String::as_str)
-        .filter(|name| !ResourceRequirements::NO_DEVICES.contains(name))
+        .filter(|name| !ResourceRequirements::NON_DEVICE_RESOURCES.contains(name))
 }
 
 /// The amount of a quantity.
-pub(crate) fn amount(quantity: &Quantity) -> Amount {
-    quantity.amount().unwrap_or(FITS_NOWHERE)
+pub(crate) fn amount_of(quantity: &Quantity) -> Amount {
+    quantity.amount().unwrap_or(UNPLACEABLE)
 }

@@ -45,21 +45,21 @@ pub enum DnsServers {
 /// Error of a text that is no [`DnsPeer`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{written:?} names no DNS servers: {why}; write NAMESPACE/LABEL=VALUE,..., or a network such as 169.254.20.10/32, and @PORT behind it where that is not 53"
+    "{written:?} names no DNS servers: {reason}; write NAMESPACE/LABEL=VALUE,..., or a network such as 169.254.20.10/32, and @PORT behind it where that is not 53"
 )]
-pub struct NoDnsPeer {
+pub struct InvalidDnsPeer {
     written: String,
-    why: String,
+    reason: String,
 }
 
 impl FromStr for DnsPeer {
-    type Err = NoDnsPeer;
+    type Err = InvalidDnsPeer;
 
     /// `kube-system/k8s-app=kube-dns`, `169.254.20.10/32`, `fd00::a/128@5353`.
-    fn from_str(written: &str) -> Result<Self, NoDnsPeer> {
-        let wrong = |why: &str| NoDnsPeer {
+    fn from_str(written: &str) -> Result<Self, InvalidDnsPeer> {
+        let wrong = |why: &str| InvalidDnsPeer {
             written: written.to_owned(),
-            why: why.to_owned(),
+            reason: why.to_owned(),
         };
         let (servers, port) = match written.rsplit_once('@') {
             None => (written, DNS_PORT),
@@ -131,11 +131,11 @@ mod tests {
     fn read(written: &str) -> Result<DnsPeer, String> {
         written
             .parse()
-            .map_err(|error: NoDnsPeer| error.to_string())
+            .map_err(|error: InvalidDnsPeer| error.to_string())
     }
 
     #[test]
-    fn servers_are_pods_or_a_network() {
+    fn dns_peer_is_read_as_pods_or_a_network() {
         assert_eq!(
             read("kube-system/k8s-app=kube-dns"),
             Ok(DnsPeer::kube_dns())
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_told() {
+    fn invalid_dns_peer_is_refused_with_a_reason() {
         for (written, why) in [
             ("", "there is no /"),
             ("kube-dns", "there is no /"),

@@ -14,21 +14,21 @@ use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
 use crate::kubelet;
-use crate::probe::{self, PROBE};
+use crate::probe_pod::{self, PROBE_NAME};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";
 /// The age at which a new policy acts on every request, and the operator believes stamps.
-const IN_FORCE_AFTER: Duration = Duration::from_secs(12);
+const POLICY_PROPAGATION: Duration = Duration::from_secs(12);
 
 /// The effect of a policy on a pod.
 #[derive(Clone, Copy)]
-enum Act {
+enum PolicyEffect {
     Refuse,
     Change,
 }
 
-impl Act {
+impl PolicyEffect {
     fn kind(self) -> &'static str {
         match self {
             Self::Refuse => "ValidatingAdmissionPolicy",
@@ -40,7 +40,7 @@ impl Act {
 /// A policy for the pods of one namespace, with the name of the namespace. It remains when this
 /// value is dropped, and matches nothing once the namespace is gone.
 pub struct PodPolicy {
-    act: Act,
+    effect: PolicyEffect,
     namespace: String,
     client: Client,
 }
@@ -66,10 +66,10 @@ impl PodPolicy {
         message: &str,
     ) -> Result<Self> {
         let validation = json!({"expression": expression, "message": message});
-        let probe = format!("!has(object.metadata.name) || object.metadata.name != '{PROBE}'");
+        let probe = format!("!has(object.metadata.name) || object.metadata.name != '{PROBE_NAME}'");
         let probe = json!({"expression": probe, "message": "it is the probe"});
         let spec = json!({"validations": [validation, probe]});
-        Self::enforce(control_plane, namespace, Act::Refuse, spec).await
+        Self::enforce(control_plane, namespace, PolicyEffect::Refuse, spec).await
     }
 
     /// Patches the pods: `expression` gives a list of `JSONPatch`.
@@ -82,7 +82,7 @@ impl PodPolicy {
         expression: &str,
     ) -> Result<Self> {
         let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
-        Self::change(control_plane, namespace, mutation).await
+        Self::mutate_pods(control_plane, namespace, mutation).await
     }
 
     /// Has the kubelet of `node` refuse the pods ([`kubelet::REFUSE`]), for want of GPUs. The
@@ -90,7 +90,7 @@ impl PodPolicy {
     ///
     /// # Errors
     /// If the API server refuses the policy.
-    pub async fn refused_by_kubelet(
+    pub async fn refuse_by_kubelet(
         control_plane: &ControlPlane,
         namespace: &str,
         node: &str,
@@ -99,7 +99,7 @@ impl PodPolicy {
             (kubelet::REFUSE, "OutOfnvidia.com/gpu"),
             (kubelet::REFUSE_ON, node),
         ];
-        Self::tell_kubelets(control_plane, namespace, &words).await
+        Self::annotate_for_kubelets(control_plane, namespace, &words).await
     }
 
     /// Sets these annotations, which instruct a simulated [`kubelet`], on the pods of a namespace.
@@ -107,7 +107,7 @@ impl PodPolicy {
     ///
     /// # Errors
     /// If the API server refuses the policy.
-    pub async fn tell_kubelets(
+    pub async fn annotate_for_kubelets(
         control_plane: &ControlPlane,
         namespace: &str,
         words: &[(&str, &str)],
@@ -119,28 +119,28 @@ impl PodPolicy {
         let expression = format!("Object{{metadata: Object.metadata{{annotations: {{{words}}}}}}}");
         let mutation = json!({"patchType": "ApplyConfiguration",
             "applyConfiguration": {"expression": expression}});
-        Self::change(control_plane, namespace, mutation).await
+        Self::mutate_pods(control_plane, namespace, mutation).await
     }
 
-    async fn change(
+    async fn mutate_pods(
         control_plane: &ControlPlane,
         namespace: &str,
         mutation: Value,
     ) -> Result<Self> {
         let probe = format!(
-            "has(object.metadata.name) && object.metadata.name == '{PROBE}' ? \
-             [JSONPatch{{op: 'add', path: '/spec/schedulerName', value: '{PROBE}'}}] : []"
+            "has(object.metadata.name) && object.metadata.name == '{PROBE_NAME}' ? \
+             [JSONPatch{{op: 'add', path: '/spec/schedulerName', value: '{PROBE_NAME}'}}] : []"
         );
         let probe = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": probe}});
         let spec = json!({"reinvocationPolicy": "Never", "mutations": [mutation, probe]});
-        Self::enforce(control_plane, namespace, Act::Change, spec).await
+        Self::enforce(control_plane, namespace, PolicyEffect::Change, spec).await
     }
 
     /// Creates the policy with its binding, and waits until it acts.
     async fn enforce(
         control_plane: &ControlPlane,
         namespace: &str,
-        act: Act,
+        act: PolicyEffect,
         mut spec: Value,
     ) -> Result<Self> {
         spec["failurePolicy"] = json!("Fail");
@@ -150,7 +150,7 @@ impl PodPolicy {
                 "operations": ["CREATE"], "resources": ["pods"]}],
         });
         let mut binding = json!({"policyName": namespace});
-        if let Act::Refuse = act {
+        if let PolicyEffect::Refuse = act {
             binding["validationActions"] = json!(["Deny"]);
         }
         let kind = act.kind();
@@ -162,26 +162,26 @@ impl PodPolicy {
             control_plane.apply_yaml(&object.to_string()).await?;
         }
         let policy = Self {
-            act,
+            effect: act,
             namespace: namespace.to_owned(),
             client: control_plane.client(),
         };
-        policy.acts().await?;
+        policy.wait_until_active().await?;
         Ok(policy)
     }
 
     /// Waits until it acts on new pods. It refuses the probe, or makes the probe's name the one of
     /// its scheduler.
-    async fn acts(&self) -> Result<()> {
+    async fn wait_until_active(&self) -> Result<()> {
         // The API server names the policy that refuses, or whose rule fails.
         let name = format!("'{}'", self.namespace);
-        probe::until(self.client.clone(), &self.namespace, |answer| {
+        probe_pod::probe_until(self.client.clone(), &self.namespace, |answer| {
             let pod = match answer {
                 Ok(pod) => pod,
-                Err(error) => return probe::names(&name, error),
+                Err(error) => return probe_pod::accept_refusal_by(&name, error),
             };
             let scheduler = pod.spec.and_then(|spec| spec.scheduler_name);
-            let is_changed = scheduler.as_deref() == Some(PROBE);
+            let is_changed = scheduler.as_deref() == Some(PROBE_NAME);
             ensure!(is_changed, "the policy {name} does not act yet");
             Ok(())
         })
@@ -192,8 +192,8 @@ impl PodPolicy {
     ///
     /// # Errors
     /// If it does not exist any more.
-    pub async fn lift(self) -> Result<()> {
-        let kind = format!("{}Binding", self.act.kind());
+    pub async fn delete(self) -> Result<()> {
+        let kind = format!("{}Binding", self.effect.kind());
         let plural = format!("{}s", kind.to_lowercase());
         let resource = ApiResource::from_gvk_with_plural(
             &GroupVersionKind::gvk(GROUP, VERSION, &kind),
@@ -211,17 +211,17 @@ impl PodPolicy {
 ///
 /// # Panics
 /// Where the chart's admission policies are not there.
-pub async fn stamping_is_in_force(control_plane: &ControlPlane) {
+pub async fn wait_for_stamping(control_plane: &ControlPlane) {
     let created = [
-        created::<MutatingAdmissionPolicyBinding>(control_plane).await,
-        created::<ValidatingAdmissionPolicyBinding>(control_plane).await,
+        binding_creation_time::<MutatingAdmissionPolicyBinding>(control_plane).await,
+        binding_creation_time::<ValidatingAdmissionPolicyBinding>(control_plane).await,
     ];
     let age = k8s_openapi::jiff::Timestamp::now().duration_since(created[0].max(created[1]));
     let age = Duration::try_from(age).unwrap_or_default();
-    tokio::time::sleep(IN_FORCE_AFTER.saturating_sub(age)).await;
+    tokio::time::sleep(POLICY_PROPAGATION.saturating_sub(age)).await;
 }
 
-async fn created<K>(control_plane: &ControlPlane) -> k8s_openapi::jiff::Timestamp
+async fn binding_creation_time<K>(control_plane: &ControlPlane) -> k8s_openapi::jiff::Timestamp
 where
     K: Resource<DynamicType = (), Scope = ClusterResourceScope>
         + Clone

@@ -6,7 +6,7 @@ use kube::{Client, Config};
 
 /// Runs `task` with its own client on its own thread, because the runtime of the test may be about
 /// to end. Best effort: anything that it fails to remove ends with the control plane.
-pub(crate) fn with_client(config: Config, task: impl AsyncFnOnce(Client) + Send + 'static) {
+pub(crate) fn run_with_client(config: Config, task: impl AsyncFnOnce(Client) + Send + 'static) {
     thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
             .enable_all()

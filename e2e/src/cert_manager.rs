@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 
-use crate::binaries::{Binaries, Program, downloaded, not_built};
+use crate::binaries::{Binaries, Executable, download_module, missing_build_reason};
 use crate::control_plane::ControlPlane;
 use crate::process::Process;
 
@@ -21,10 +21,10 @@ const KINDS: [&str; 4] = [
 
 /// The reason why there is no cert-manager on this machine, and none is built: one line.
 #[must_use]
-pub fn unable() -> Option<String> {
-    match Binaries::has(Program::CertManager) {
+pub fn unavailable_reason() -> Option<String> {
+    match Binaries::is_available(Executable::CertManager) {
         Ok(true) => None,
-        Ok(false) => not_built("cert-manager", "3 minutes"),
+        Ok(false) => missing_build_reason("cert-manager", "3 minutes"),
         Err(error) => Some(format!("{error:#}")),
     }
 }
@@ -35,7 +35,7 @@ pub fn unable() -> Option<String> {
 ///
 /// When Go is missing, or the module cannot be had.
 pub fn crds() -> Result<Vec<String>> {
-    let folder = downloaded("cert-manager", MODULE)?.join("deploy/crds");
+    let folder = download_module("cert-manager", MODULE)?.join("deploy/crds");
     let read = |plural| {
         let path = folder.join(format!("cert-manager.io_{plural}.yaml"));
         fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
@@ -50,9 +50,9 @@ pub fn crds() -> Result<Vec<String>> {
 ///
 /// When it cannot be built or started.
 pub async fn start(control_plane: &ControlPlane) -> Result<Process> {
-    let built = tokio::task::spawn_blocking(|| Binaries::find_or_build(&[Program::CertManager]));
+    let built = tokio::task::spawn_blocking(|| Binaries::find_or_build(&[Executable::CertManager]));
     let binaries = built.await??;
     let kubeconfig = format!("--kubeconfig={}", control_plane.kubeconfig().display());
-    let program = binaries.path(Program::CertManager);
-    control_plane.spawn(Program::CertManager.name(), program, &[kubeconfig])
+    let program = binaries.path(Executable::CertManager);
+    control_plane.spawn(Executable::CertManager.name(), program, &[kubeconfig])
 }

@@ -5,19 +5,23 @@ use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::{Client, Config};
-use trellis_server::endpoint::{Overview, Waiting};
+use trellis_server::endpoint::{WaitingJob, WaitingJobs};
 
 use crate::control_plane::ControlPlane;
 use crate::jobs::SOON;
 use crate::operator::Operator;
-use crate::site::Site;
+use crate::site::TestSite;
 use crate::wait::eventually;
 
 /// Sends a request with a bearer token, and returns the status code and body of the response.
 ///
 /// # Errors
 /// If the server does not answer, or the body is not UTF-8.
-pub async fn ask(server: &str, token: Option<&str>, path: &str) -> Result<(StatusCode, String)> {
+pub async fn send_request(
+    server: &str,
+    token: Option<&str>,
+    path: &str,
+) -> Result<(StatusCode, String)> {
     let mut config = Config::new(server.parse()?);
     // Its certificate is one of its own, which no authority has signed.
     config.accept_invalid_certs = true;
@@ -34,18 +38,18 @@ pub async fn ask(server: &str, token: Option<&str>, path: &str) -> Result<(Statu
 ///
 /// # Errors
 /// If the operator does not list the job in time.
-pub async fn waiting(
+pub async fn wait_for_pending_job(
     operator: &Operator,
     control_plane: &ControlPlane,
-    (site, name): (&Site, &str),
-) -> Result<Waiting> {
-    let server = format!("https://{}", operator.endpoint().await?);
+    (site, name): (&TestSite, &str),
+) -> Result<WaitingJob> {
+    let server = format!("https://{}", operator.wait_for_endpoint().await?);
     let path = format!("/v1alpha1/waiting?namespace={}", site.name());
     eventually(SOON, || async {
         let token = Some(control_plane.admin_token());
-        let (code, body) = ask(&server, token, &path).await?;
+        let (code, body) = send_request(&server, token, &path).await?;
         ensure!(code == StatusCode::OK, "{code}: {body}");
-        let overview: Overview = serde_json::from_str(&body)?;
+        let overview: WaitingJobs = serde_json::from_str(&body)?;
         let mut waiting = overview.waiting.into_iter();
         let found = waiting.find(|waiting| waiting.name == name);
         found.with_context(|| format!("nothing is said of {name}"))

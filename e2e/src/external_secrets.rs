@@ -11,9 +11,9 @@ use kube::{Api, Resource as _};
 use serde_json::json;
 use trellis_api::external_secret::ExternalSecret;
 
-use crate::binaries::downloaded;
+use crate::binaries::download_module;
 use crate::control_plane::ControlPlane;
-use crate::jobs::Jobs;
+use crate::jobs::TestJobs;
 use crate::process::Process;
 
 /// The Go module that has CRDs and controller. `control-plane/external-secrets` names its version.
@@ -28,7 +28,7 @@ const PROGRAM: &str = "external-secrets";
 /// # Errors
 /// When Go is missing, or the module cannot be had.
 pub fn crds() -> Result<Vec<String>> {
-    let bases = downloaded("external-secrets", MODULE)?.join("config/crds/bases");
+    let bases = download_module("external-secrets", MODULE)?.join("config/crds/bases");
     ["externalsecrets", "secretstores", "clustersecretstores"]
         .map(|plural| {
             let path = bases.join(format!("external-secrets.io_{plural}.yaml"));
@@ -43,7 +43,7 @@ pub fn crds() -> Result<Vec<String>> {
 /// # Errors
 /// When it cannot be started.
 pub fn start(control_plane: &ControlPlane) -> Result<Option<Process>> {
-    let Some(program) = program() else {
+    let Some(program) = find_program() else {
         return Ok(None);
     };
     let kubeconfig = control_plane.kubeconfig();
@@ -67,7 +67,7 @@ pub fn start(control_plane: &ControlPlane) -> Result<Option<Process>> {
     Ok(Some(process))
 }
 
-fn program() -> Option<PathBuf> {
+fn find_program() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders = env::split_paths(&path);
     let found = folders.find_map(|folder| Some(folder.join(PROGRAM)).filter(|p| p.is_file()));
@@ -82,7 +82,7 @@ fn program() -> Option<PathBuf> {
 ///
 /// # Errors
 /// When the ExternalSecret does not exist, or the API server refuses a write.
-pub async fn make(jobs: &Jobs, name: &str) -> Result<()> {
+pub async fn create_secret(jobs: &TestJobs, name: &str) -> Result<()> {
     let objects: Api<ExternalSecret> = jobs.api();
     let object = objects.get(name).await?;
     let spec = &object.spec;
@@ -104,7 +104,7 @@ pub async fn make(jobs: &Jobs, name: &str) -> Result<()> {
     let exists = matches!(&made, Err(kube::Error::Api(status)) if status.code == 409);
     ensure!(made.is_ok() || exists, "{made:?}");
     let version = format!("{}-0", object.metadata.generation.unwrap_or_default());
-    say(
+    write_status(
         jobs,
         name,
         "True",
@@ -119,12 +119,12 @@ pub async fn make(jobs: &Jobs, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// When the ExternalSecret does not exist.
-pub async fn fail(jobs: &Jobs, name: &str, why: &str) -> Result<()> {
-    say(jobs, name, "False", "SecretSyncedError", why, None).await
+pub async fn report_failure(jobs: &TestJobs, name: &str, why: &str) -> Result<()> {
+    write_status(jobs, name, "False", "SecretSyncedError", why, None).await
 }
 
-async fn say(
-    jobs: &Jobs,
+async fn write_status(
+    jobs: &TestJobs,
     name: &str,
     ready: &str,
     reason: &str,
@@ -148,7 +148,7 @@ async fn say(
 ///
 /// # Panics
 /// When the API server refuses it.
-pub async fn fake_store(control_plane: &ControlPlane, name: &str, values: &[(&str, &str)]) {
+pub async fn apply_fake_store(control_plane: &ControlPlane, name: &str, values: &[(&str, &str)]) {
     let data: Vec<_> = values
         .iter()
         .map(|(key, value)| json!({"key": key, "value": value}))

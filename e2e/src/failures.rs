@@ -29,15 +29,15 @@ pub const NODE_NOT_READY: &str = "NodeNotReady";
 pub const NODE_LOST: &str = "NodeLost";
 
 /// How long a kubelet that died stays away.
-const AWAY: Duration = Duration::from_secs(180);
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const KUBELET_OUTAGE: Duration = Duration::from_secs(180);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the user asks for failures.
 #[must_use]
-pub fn help() -> String {
+pub fn usage() -> String {
     format!(
         "failures: spec.podMetadata.labels {{{FAIL}: X}} of a job, where X is {IMAGE_PULL}, {MISSING_SECRET}, {NODE_NOT_READY} (for {} s) or {NODE_LOST}",
-        AWAY.as_secs()
+        KUBELET_OUTAGE.as_secs()
     )
 }
 
@@ -84,28 +84,32 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
 }
 
 /// Fails one node of each job that asks for it, once, and says so. Runs until it is dropped.
-pub async fn fail_nodes(control_plane: &ControlPlane, nodes: &NodeSet, say: impl Fn(&str)) {
+pub async fn fail_requested_nodes(
+    control_plane: &ControlPlane,
+    nodes: &NodeSet,
+    say: impl Fn(&str),
+) {
     let pods: Api<Pod> = Api::all(control_plane.client());
     let ours = ListParams::default().labels("trellis.dev/job");
     let mut failed = BTreeSet::new();
     let mut fails = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             Some(()) = fails.next() => continue,
         }
         let Ok(list) = pods.list(&ours).await else {
             continue;
         };
         for pod in list.items {
-            if let Some((node, how)) = asks(&pod)
+            if let Some((node, how)) = requested_node_failure(&pod)
                 && nodes.names().contains(&node)
-                && failed.insert(job(&pod))
+                && failed.insert(job_key(&pod))
             {
                 say(&format!("{how} of node {node}, as {} asks", pod.name_any()));
                 let say = &say;
                 fails.push(async move {
-                    if let Err(error) = fail(nodes, &node, how).await {
+                    if let Err(error) = fail_node(nodes, &node, how).await {
                         say(&format!("node {node}: {error:#}"));
                     }
                 });
@@ -115,7 +119,7 @@ pub async fn fail_nodes(control_plane: &ControlPlane, nodes: &NodeSet, say: impl
 }
 
 /// The node of a pod that runs, and the failure of nodes that it asks for.
-fn asks(pod: &Pod) -> Option<(String, &'static str)> {
+fn requested_node_failure(pod: &Pod) -> Option<(String, &'static str)> {
     let asked = pod.labels().get(FAIL)?;
     let how = [NODE_NOT_READY, NODE_LOST]
         .into_iter()
@@ -126,16 +130,16 @@ fn asks(pod: &Pod) -> Option<(String, &'static str)> {
 }
 
 /// The job of a pod.
-fn job(pod: &Pod) -> (String, String) {
+fn job_key(pod: &Pod) -> (String, String) {
     let job = pod.labels().get("trellis.dev/job").cloned();
     (pod.namespace().unwrap_or_default(), job.unwrap_or_default())
 }
 
-async fn fail(nodes: &NodeSet, node: &str, how: &str) -> Result<()> {
+async fn fail_node(nodes: &NodeSet, node: &str, how: &str) -> Result<()> {
     if how == NODE_LOST {
         return nodes.delete(node).await;
     }
-    nodes.not_ready(node).await?;
-    tokio::time::sleep(AWAY).await;
-    nodes.ready_again(node).await
+    nodes.kill_kubelet(node).await?;
+    tokio::time::sleep(KUBELET_OUTAGE).await;
+    nodes.restore_kubelet(node).await
 }

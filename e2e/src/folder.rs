@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result};
 /// # Errors
 ///
 /// When a file cannot be read or written.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
     let read = || format!("read {}", from.display());
     for entry in from.read_dir().with_context(read)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
-            copy(&entry.path(), &target)?;
+            copy_folder(&entry.path(), &target)?;
         } else {
             fs::copy(entry.path(), &target)
                 .with_context(|| format!("write {}", target.display()))?;

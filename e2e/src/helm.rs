@@ -8,15 +8,15 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::binaries::{Binaries, Program};
+use crate::binaries::{Binaries, Executable};
 use crate::control_plane::ControlPlane;
 
 /// Name of the release.
-pub const RELEASE: &str = "trellis";
+pub const RELEASE_NAME: &str = "trellis";
 
 /// The folder of the chart.
 #[must_use]
-pub fn chart() -> PathBuf {
+pub fn chart_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/trellis")
 }
 
@@ -35,7 +35,7 @@ impl Helm {
     ///
     /// When it cannot be built.
     pub fn find_or_build() -> Result<Self> {
-        Self::of(Program::Helm)
+        Self::from_program(Executable::Helm)
     }
 
     /// The same of Helm 3.
@@ -43,11 +43,11 @@ impl Helm {
     /// # Errors
     ///
     /// When it cannot be built.
-    pub fn find_or_build_3() -> Result<Self> {
-        Self::of(Program::Helm3)
+    pub fn find_or_build_helm_3() -> Result<Self> {
+        Self::from_program(Executable::Helm3)
     }
 
-    fn of(program: Program) -> Result<Self> {
+    fn from_program(program: Executable) -> Result<Self> {
         let binaries = Binaries::find_or_build(&[program])?;
         Ok(Self {
             program: binaries.path(program).to_owned(),
@@ -58,7 +58,7 @@ impl Helm {
 
     /// The same for a control plane, as a user with all rights.
     #[must_use]
-    pub fn on(self, control_plane: &ControlPlane) -> Self {
+    pub fn with_control_plane(self, control_plane: &ControlPlane) -> Self {
         Self {
             kubeconfig: Some(control_plane.kubeconfig()),
             ..self
@@ -93,7 +93,7 @@ impl Helm {
     /// # Errors
     ///
     /// When it fails: what it said.
-    pub fn ok(&self, arguments: &[&str]) -> Result<String> {
+    pub fn run_ok(&self, arguments: &[&str]) -> Result<String> {
         let output = self.run(arguments)?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -107,7 +107,7 @@ impl Helm {
     /// # Errors
     ///
     /// When it fails: what it said.
-    pub fn chart(
+    pub fn run_chart_command(
         &self,
         command: &str,
         namespace: &str,
@@ -117,13 +117,13 @@ impl Helm {
         let file = NamedTempFile::new_in(self.home.path())?;
         fs::write(&file, values.to_string())?;
         let (chart, path) = (
-            chart().display().to_string(),
+            chart_folder().display().to_string(),
             file.path().display().to_string(),
         );
-        let mut arguments = vec![command, RELEASE, &chart];
+        let mut arguments = vec![command, RELEASE_NAME, &chart];
         arguments.extend(["--namespace", namespace, "--values", &path]);
         arguments.extend(more);
-        self.ok(&arguments)
+        self.run_ok(&arguments)
     }
 
     /// The objects that the chart is with those values, in their order.
@@ -131,8 +131,8 @@ impl Helm {
     /// # Errors
     ///
     /// When Helm refuses the values, or what comes out is no YAML.
-    pub fn objects(&self, namespace: &str, values: &Value) -> Result<Vec<Value>> {
-        let text = self.chart("template", namespace, values, &[])?;
+    pub fn render_objects(&self, namespace: &str, values: &Value) -> Result<Vec<Value>> {
+        let text = self.run_chart_command("template", namespace, values, &[])?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
         Ok(objects.into_iter().filter(|o| !o.is_null()).collect())
     }

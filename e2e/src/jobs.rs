@@ -15,7 +15,7 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, TrainingJob, names};
 
-use crate::cluster::SCOPE;
+use crate::cluster::SCOPE_LABEL;
 use crate::kubelet;
 use crate::namespace::TestNamespace;
 use crate::wait::{eventually, wait_for};
@@ -25,13 +25,13 @@ pub const SOON: Duration = Duration::from_secs(30);
 
 /// The TrainingJobs of one namespace, on the nodes of one scope.
 #[derive(Clone)]
-pub struct Jobs {
+pub struct TestJobs {
     client: Client,
     namespace: String,
     scope: String,
 }
 
-impl std::fmt::Debug for Jobs {
+impl std::fmt::Debug for TestJobs {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_tuple("Jobs")
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Jobs {
     }
 }
 
-impl Jobs {
+impl TestJobs {
     /// The jobs of `namespace`, on nodes of the scope `scope`.
     #[must_use]
     pub fn new(namespace: &TestNamespace, scope: &str) -> Self {
@@ -79,7 +79,7 @@ impl Jobs {
                     "image": "registry.example/train:1.0",
                     "command": ["torchrun", "train.py"],
                     "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
-                    "nodeSelector": {SCOPE: self.scope},
+                    "nodeSelector": {SCOPE_LABEL: self.scope},
                 }],
             },
         })
@@ -142,7 +142,7 @@ impl Jobs {
     /// # Panics
     ///
     /// When it exists already, or the API server does not enforce it [soon](SOON).
-    pub async fn limit_pods(&self, pods: u32) {
+    pub async fn create_pod_quota(&self, pods: u32) {
         let quota: ResourceQuota = serde_json::from_value(json!({
             "metadata": {"name": "pods"}, "spec": {"hard": {"pods": pods.to_string()}}}))
         .unwrap();
@@ -160,8 +160,8 @@ impl Jobs {
     /// # Panics
     ///
     /// When the pod does not exist.
-    pub async fn exit(&self, pod: &str, code: &str) {
-        self.annotate(pod, kubelet::EXIT, code).await;
+    pub async fn end_pod(&self, pod: &str, code: &str) {
+        self.annotate_pod(pod, kubelet::EXIT, code).await;
     }
 
     /// Sets an annotation of a pod.
@@ -169,7 +169,7 @@ impl Jobs {
     /// # Panics
     ///
     /// When the pod does not exist.
-    pub async fn annotate(&self, pod: &str, key: &str, value: &str) {
+    pub async fn annotate_pod(&self, pod: &str, key: &str, value: &str) {
         let patch = json!({"metadata": {"annotations": {key: value}}});
         self.api::<Pod>()
             .patch(pod, &PatchParams::default(), &Patch::Merge(&patch))
@@ -182,7 +182,7 @@ impl Jobs {
     /// # Panics
     ///
     /// When it has not become so [soon](SOON).
-    pub async fn becomes(
+    pub async fn wait_for_status(
         &self,
         name: &str,
         wanted: impl Fn(&TrainingJobStatus) -> bool,
@@ -205,8 +205,8 @@ impl Jobs {
     /// # Panics
     ///
     /// When it has not become so [soon](SOON).
-    pub async fn reaches(&self, name: &str, phase: JobPhase) -> TrainingJob {
-        self.becomes(name, |status| status.phase == Some(phase))
+    pub async fn wait_for_phase(&self, name: &str, phase: JobPhase) -> TrainingJob {
+        self.wait_for_status(name, |status| status.phase == Some(phase))
             .await
     }
 
@@ -216,8 +216,13 @@ impl Jobs {
     /// # Panics
     ///
     /// When this does not happen [soon](SOON).
-    pub async fn reaches_for(&self, name: &str, phase: JobPhase, reason: Reason) -> TrainingJob {
-        self.becomes(name, |status| {
+    pub async fn wait_for_phase_and_reason(
+        &self,
+        name: &str,
+        phase: JobPhase,
+        reason: Reason,
+    ) -> TrainingJob {
+        self.wait_for_status(name, |status| {
             status.phase == Some(phase) && status.reason == Some(reason)
         })
         .await
@@ -228,8 +233,9 @@ impl Jobs {
     /// # Panics
     ///
     /// When it has not become so [soon](SOON).
-    pub async fn waits_for(&self, name: &str, reason: Reason) -> TrainingJob {
-        self.reaches_for(name, JobPhase::Queued, reason).await
+    pub async fn wait_until_queued_for(&self, name: &str, reason: Reason) -> TrainingJob {
+        self.wait_for_phase_and_reason(name, JobPhase::Queued, reason)
+            .await
     }
 
     /// Waits until a job runs in its n-th attempt.
@@ -237,8 +243,8 @@ impl Jobs {
     /// # Panics
     ///
     /// When it does not [soon](SOON).
-    pub async fn runs_again(&self, name: &str, attempt: i64) -> TrainingJob {
-        self.becomes(name, |status| {
+    pub async fn wait_for_running_attempt(&self, name: &str, attempt: i64) -> TrainingJob {
+        self.wait_for_status(name, |status| {
             status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
         })
         .await
@@ -249,9 +255,9 @@ impl Jobs {
     /// # Panics
     ///
     /// When the API server does not answer.
-    pub async fn stop_slowly(&self, name: &str, time: &str) {
+    pub async fn delay_pod_stop(&self, name: &str, time: &str) {
         let patch = json!({"metadata": {"annotations": {kubelet::STOP_AFTER: time}}});
-        for pod in self.pods(name).await {
+        for pod in self.list_pods(name).await {
             self.api::<Pod>()
                 .patch(
                     &pod.name_any(),
@@ -268,11 +274,11 @@ impl Jobs {
     /// # Panics
     ///
     /// When the API server does not answer.
-    pub async fn pods(&self, name: &str) -> Vec<Pod> {
-        self.try_pods(name).await.unwrap()
+    pub async fn list_pods(&self, name: &str) -> Vec<Pod> {
+        self.try_list_pods(name).await.unwrap()
     }
 
-    async fn try_pods(&self, name: &str) -> kube::Result<Vec<Pod>> {
+    async fn try_list_pods(&self, name: &str) -> kube::Result<Vec<Pod>> {
         let params = ListParams::default().labels(&format!("{}={name}", names::JOB));
         Ok(self.api::<Pod>().list(&params).await?.items)
     }
@@ -282,9 +288,9 @@ impl Jobs {
     /// # Panics
     ///
     /// When this does not happen [soon](SOON).
-    pub async fn pods_become(&self, name: &str, count: usize) {
+    pub async fn wait_for_pod_count(&self, name: &str, count: usize) {
         eventually(SOON, || async {
-            let now = self.try_pods(name).await?.len();
+            let now = self.try_list_pods(name).await?.len();
             ensure!(now == count, "{now} pods of {name}, not {count}");
             Ok(())
         })
@@ -292,13 +298,13 @@ impl Jobs {
         .unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    /// Waits until a gang is whole, as [`Self::try_whole`] says.
+    /// Waits until a gang is whole, as [`Self::check_whole_gang`] says.
     ///
     /// # Panics
     ///
     /// When it is not [soon](SOON): what is wrong with it.
-    pub async fn whole(&self, name: &str, count: usize) -> Vec<Pod> {
-        eventually(SOON, || self.try_whole(name, count))
+    pub async fn wait_for_whole_gang(&self, name: &str, count: usize) -> Vec<Pod> {
+        eventually(SOON, || self.check_whole_gang(name, count))
             .await
             .unwrap_or_else(|error| panic!("{error:#}"))
     }
@@ -309,7 +315,7 @@ impl Jobs {
     /// # Errors
     ///
     /// When the gang is not complete, with the reason.
-    pub async fn try_whole(&self, name: &str, count: usize) -> Result<Vec<Pod>> {
+    pub async fn check_whole_gang(&self, name: &str, count: usize) -> Result<Vec<Pod>> {
         let group = self.api::<PodGroup>().get(name).await?;
         let journal = group.status.unwrap_or_default();
         ensure!(
@@ -317,7 +323,7 @@ impl Jobs {
             "the journal of {name} says {journal:?}"
         );
         let plan = journal.plan.unwrap_or_default().hash;
-        let pods = self.try_pods(name).await?;
+        let pods = self.try_list_pods(name).await?;
         ensure!(pods.len() == count, "{} pods of {name}", pods.len());
         for pod in &pods {
             let (meta, spec) = (&pod.metadata, pod.spec.clone().unwrap_or_default());
@@ -335,7 +341,7 @@ impl Jobs {
 
 /// The uids of pods.
 #[must_use]
-pub fn uids(pods: &[Pod]) -> BTreeSet<String> {
+pub fn pod_uids(pods: &[Pod]) -> BTreeSet<String> {
     pods.iter().filter_map(kube::ResourceExt::uid).collect()
 }
 

@@ -29,7 +29,7 @@ pub const HANG_REASON: &str = "test.trellis.dev/hang-reason";
 pub const HANG_MESSAGE: &str = "test.trellis.dev/hang-message";
 
 /// The termination message of the containers, such as the last lines of their log.
-pub const LAST_WORDS: &str = "test.trellis.dev/last-words";
+pub const TERMINATION_MESSAGE: &str = "test.trellis.dev/last-words";
 
 /// How long a deleted pod takes to stop (`"3s"`, seconds), at most its grace period.
 pub const STOP_AFTER: &str = "test.trellis.dev/stop-after";

@@ -13,25 +13,26 @@
 //! ```
 
 pub mod admission;
+pub mod admission_webhook;
 pub mod argocd;
 mod background;
 pub mod binaries;
+pub mod broken_webhook;
 pub mod cert_manager;
 pub mod cluster;
 pub mod control_plane;
 pub mod dry_run;
-pub mod early;
 pub mod endpoint;
 pub mod external_secrets;
 pub mod failures;
 pub mod folder;
 pub mod helm;
-pub mod history;
 pub mod jobs;
 pub mod kubelet;
 pub mod namespace;
 pub mod operator;
-mod probe;
+pub mod pod_history;
+mod probe_pod;
 pub mod process;
 pub mod programs;
 pub mod proxy;
@@ -42,4 +43,3 @@ pub mod site;
 pub mod visibility;
 pub mod volumes;
 pub mod wait;
-pub mod webhook;

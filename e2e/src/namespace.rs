@@ -54,13 +54,13 @@ impl TestNamespace {
         labels: &[(&str, &str)],
     ) -> Result<Self> {
         let client = control_plane.client();
-        let name = unique(prefix);
+        let name = unique_name(prefix);
         let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
         let api: Api<Namespace> = Api::all(client.clone());
         api.create(&PostParams::default(), &serde_json::from_value(namespace)?)
             .await?;
-        wait_usable(&client, &name).await?;
+        wait_until_usable(&client, &name).await?;
         Ok(Self {
             name,
             config: control_plane.client_config(),
@@ -91,7 +91,7 @@ impl TestNamespace {
 impl Drop for TestNamespace {
     fn drop(&mut self) {
         let name = self.name.clone();
-        background::with_client(self.config.clone(), async move |client| {
+        background::run_with_client(self.config.clone(), async move |client| {
             let api: Api<Namespace> = Api::all(client);
             let _ = api.delete(&name, &DeleteParams::background()).await;
         });
@@ -99,7 +99,7 @@ impl Drop for TestNamespace {
 }
 
 /// Waits until pods can be created in `namespace`: they need its ServiceAccount `default`.
-pub(crate) async fn wait_usable(client: &Client, namespace: &str) -> Result<()> {
+pub(crate) async fn wait_until_usable(client: &Client, namespace: &str) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     eventually(Duration::from_secs(30), || async {
         if accounts.get_opt("default").await?.is_none() {
@@ -111,7 +111,7 @@ pub(crate) async fn wait_usable(client: &Client, namespace: &str) -> Result<()> 
 }
 
 /// `<prefix>-<hexadecimal>`: unique on this machine, over all processes.
-pub fn unique(prefix: &str) -> String {
+pub fn unique_name(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let millis = SystemTime::now()
@@ -125,8 +125,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_twice() {
-        let names: std::collections::BTreeSet<String> = (0..1000).map(|_| unique("t")).collect();
+    fn unique_name_never_repeats() {
+        let names: std::collections::BTreeSet<String> =
+            (0..1000).map(|_| unique_name("t")).collect();
         assert_eq!(names.len(), 1000);
     }
 }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, waitid};
 /// The script of the reaper. It waits for the other end of its stdin to close, which the kernel
 /// does however the parent ends, then kills the group and removes the folder. The reaper has its
 /// own process group, so that Ctrl-C does not end it before its work is done.
-const REAPER: &str = r#"
+const REAPER_SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r _
 kill -s KILL -- "-$1" 2>/dev/null
@@ -28,7 +28,7 @@ done
 
 /// Go collects its garbage less often than by default, which takes a sixth off the CPU time of an
 /// API server that shares a small machine with the tests, for some hundred megabytes.
-const GOGC: &str = "300";
+const GO_GC_PERCENT: &str = "300";
 
 /// Child processes with a folder of their own. All of them are killed and the folder is removed
 /// when this is dropped, and also when this process dies in whatever way.
@@ -47,13 +47,13 @@ impl ProcessGroup {
     ///
     /// When `sh` cannot be started.
     pub fn new(folder: PathBuf, remove_folder: bool) -> Result<Self> {
-        let leader = shell("read -r _").spawn().context("start sh")?;
+        let leader = shell_command("read -r _").spawn().context("start sh")?;
         let removed = if remove_folder {
             folder.as_path()
         } else {
             Path::new("")
         };
-        let reaper = shell(REAPER)
+        let reaper = shell_command(REAPER_SCRIPT)
             .arg("reaper")
             .arg(leader.id().to_string())
             .arg(removed)
@@ -83,7 +83,10 @@ impl ProcessGroup {
         let output = File::options().create(true).append(true).open(&log)?;
         let child = Command::new(program)
             .args(arguments)
-            .env("GOGC", env::var_os("GOGC").unwrap_or_else(|| GOGC.into()))
+            .env(
+                "GOGC",
+                env::var_os("GOGC").unwrap_or_else(|| GO_GC_PERCENT.into()),
+            )
             .process_group(i32::try_from(self.leader.id())?)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -108,7 +111,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-fn shell(script: &str) -> Command {
+fn shell_command(script: &str) -> Command {
     let mut command = Command::new("sh");
     command
         .args(["-c", script])
@@ -129,7 +132,7 @@ pub struct Process {
 
 /// Signals for a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+pub enum ProcessSignal {
     /// SIGSTOP: frozen, its connections stay open.
     Stop,
     /// SIGCONT: goes on.
@@ -142,7 +145,7 @@ pub enum Signal {
 
 impl Process {
     /// Process id.
-    pub fn id(&self) -> u32 {
+    pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
@@ -151,36 +154,36 @@ impl Process {
     /// # Errors
     ///
     /// Those of `waitpid`.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Sends a signal. When this returns, the process is frozen ([`Signal::Stop`]) or gone
-    /// ([`Signal::Terminate`], [`Signal::Kill`]).
+    /// Sends a signal. When this returns, the process is frozen ([`ProcessSignal::Stop`]) or gone
+    /// ([`ProcessSignal::Terminate`], [`ProcessSignal::Kill`]).
     ///
     /// # Errors
     ///
     /// When the process has ended already.
-    pub fn signal(&mut self, signal: Signal) -> Result<()> {
-        if let Some(status) = self.ended()? {
+    pub fn signal(&mut self, signal: ProcessSignal) -> Result<()> {
+        if let Some(status) = self.try_wait()? {
             anyhow::bail!("{} has ended: {status}", self.name);
         }
         let number = match signal {
-            Signal::Stop => rustix::process::Signal::STOP,
-            Signal::Continue => rustix::process::Signal::CONT,
-            Signal::Terminate => rustix::process::Signal::TERM,
-            Signal::Kill => rustix::process::Signal::KILL,
+            ProcessSignal::Stop => rustix::process::Signal::STOP,
+            ProcessSignal::Continue => rustix::process::Signal::CONT,
+            ProcessSignal::Terminate => rustix::process::Signal::TERM,
+            ProcessSignal::Kill => rustix::process::Signal::KILL,
         };
         let id = Pid::from_child(&self.child);
         kill_process(id, number)?;
         match signal {
             // Its threads stop one by one: until the last has, it may still answer.
-            Signal::Stop => {
+            ProcessSignal::Stop => {
                 let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 waitid(WaitId::Pid(id), until)?;
             }
-            Signal::Continue => {}
-            Signal::Terminate | Signal::Kill => drop(self.child.wait()?),
+            ProcessSignal::Continue => {}
+            ProcessSignal::Terminate | ProcessSignal::Kill => drop(self.child.wait()?),
         }
         Ok(())
     }
@@ -190,13 +193,13 @@ impl Process {
     /// # Errors
     ///
     /// When the log cannot be read.
-    pub fn log(&self) -> Result<String> {
+    pub fn read_log(&self) -> Result<String> {
         let said = fs::read(&self.log)?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
     /// The last lines of what it printed, for an error message.
-    pub fn last_words(&self) -> String {
+    pub fn log_tail(&self) -> String {
         const LINES: usize = 20;
         let said = fs::read(&self.log).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
@@ -220,27 +223,27 @@ mod tests {
 
     use super::*;
 
-    fn lives(id: u32) -> bool {
+    fn is_alive(id: u32) -> bool {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         !stat.is_empty() && !stat.contains(") Z ")
     }
 
-    fn group() -> ProcessGroup {
+    fn start_group() -> ProcessGroup {
         let folder = tempfile::tempdir().unwrap().keep();
         ProcessGroup::new(folder, true).unwrap()
     }
 
-    fn run(group: &ProcessGroup, script: &str) -> Process {
+    fn run_script(group: &ProcessGroup, script: &str) -> Process {
         group
             .spawn("test", Path::new("sh"), &["-c".into(), script.into()])
             .unwrap()
     }
 
     #[test]
-    fn dropping_the_group_kills_children_and_grandchildren_and_removes_the_folder() {
-        let group = group();
+    fn dropped_group_kills_all_descendants_and_removes_its_folder() {
+        let group = start_group();
         let folder = group.folder().to_owned();
-        let process = run(&group, "sleep 1000 & echo $! ; trap '' TERM HUP; wait");
+        let process = run_script(&group, "sleep 1000 & echo $! ; trap '' TERM HUP; wait");
         let log = folder.join("logs/test.log");
         let grandchild = loop {
             let said = fs::read_to_string(&log).unwrap();
@@ -249,13 +252,13 @@ mod tests {
             }
             sleep(Duration::from_millis(5));
         };
-        assert!(lives(process.id()) && lives(grandchild));
+        assert!(is_alive(process.process_id()) && is_alive(grandchild));
         drop(group);
         // A killed process takes a moment to end on a busy machine.
-        for id in [process.id(), grandchild] {
+        for id in [process.process_id(), grandchild] {
             let ended = (0..500).any(|_| {
                 sleep(Duration::from_millis(10));
-                !lives(id)
+                !is_alive(id)
             });
             assert!(ended, "process {id} lives on");
         }
@@ -263,22 +266,22 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_process_can_be_killed() {
-        let group = group();
-        let mut process = run(&group, "sleep 1000");
-        process.signal(Signal::Stop).unwrap();
-        process.signal(Signal::Kill).unwrap();
-        assert!(process.ended().unwrap().is_some());
-        assert!(process.signal(Signal::Continue).is_err());
+    fn frozen_process_can_be_killed() {
+        let group = start_group();
+        let mut process = run_script(&group, "sleep 1000");
+        process.signal(ProcessSignal::Stop).unwrap();
+        process.signal(ProcessSignal::Kill).unwrap();
+        assert!(process.try_wait().unwrap().is_some());
+        assert!(process.signal(ProcessSignal::Continue).is_err());
     }
 
     #[test]
-    fn last_words() {
-        let group = group();
-        let mut process = run(&group, "for i in 1 2 3; do echo line $i; done; exit 3");
-        while process.ended().unwrap().is_none() {
+    fn log_tail_has_the_last_lines() {
+        let group = start_group();
+        let mut process = run_script(&group, "for i in 1 2 3; do echo line $i; done; exit 3");
+        while process.try_wait().unwrap().is_none() {
             sleep(Duration::from_millis(5));
         }
-        assert!(process.last_words().ends_with("line 1\nline 2\nline 3"));
+        assert!(process.log_tail().ends_with("line 1\nline 2\nline 3"));
     }
 }

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 /// First argument that starts the operator.
-pub const OPERATOR: &str = "operator";
+pub const OPERATOR_COMMAND: &str = "operator";
 
 /// True if this process was started as one of the programs: its first argument is `operator` or one
 /// of these commands of `trellis`.
 #[must_use]
 pub fn is_started_as(commands: &[&str]) -> bool {
     let first = std::env::args().nth(1);
-    first.is_some_and(|first| first == OPERATOR || commands.contains(&first.as_str()))
+    first.is_some_and(|first| first == OPERATOR_COMMAND || commands.contains(&first.as_str()))
 }
 
 /// Runs the program that the command line names.
@@ -22,9 +22,12 @@ pub fn is_started_as(commands: &[&str]) -> bool {
 pub fn run() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next();
-    if arguments.next().is_some_and(|first| first == OPERATOR) {
+    if arguments
+        .next()
+        .is_some_and(|first| first == OPERATOR_COMMAND)
+    {
         let options = program.into_iter().chain(arguments);
-        return trellis_operator::run(trellis_operator::Options::parse_from(options));
+        return trellis_operator::run(trellis_operator::OperatorOptions::parse_from(options));
     }
     trellis::run(trellis::Cli::parse())
 }

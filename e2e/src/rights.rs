@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::wait::eventually;
 
 /// How long the API server may take to believe a new role.
-const BELIEVED: Duration = Duration::from_secs(60);
+const RIGHT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until the user of `client` has the right to do `verb` with a resource of an API group in a
 /// namespace, or in all of them if there is none.
 ///
 /// # Errors
 /// If that takes too long.
-pub async fn wait_allowed(
+pub async fn wait_until_allowed(
     client: &Client,
     verb: &str,
     (group, resource): (&str, &str),
@@ -31,7 +31,7 @@ pub async fn wait_allowed(
         }},
     }))?;
     let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    eventually(BELIEVED, || async {
+    eventually(RIGHT_TIMEOUT, || async {
         let answer = reviews.create(&PostParams::default(), &review).await?;
         let is_allowed = answer.status.is_some_and(|status| status.allowed);
         ensure!(is_allowed, "no right to {verb} {resource} of {group:?} yet");

@@ -2,27 +2,27 @@
 
 use std::ops::Deref;
 
-use crate::cluster::{NodeSet, Nodes};
+use crate::cluster::{NodeSet, NodeTemplate};
 use crate::control_plane::ControlPlane;
-use crate::jobs::Jobs;
+use crate::jobs::TestJobs;
 use crate::namespace::TestNamespace;
 
 /// The jobs of a namespace, with the namespace and the nodes, which go with it. Its name is the
 /// namespace's, the scope of the nodes, and what their names begin with.
 #[derive(Debug)]
-pub struct Site {
-    jobs: Jobs,
+pub struct TestSite {
+    jobs: TestJobs,
     namespace: TestNamespace,
     nodes: NodeSet,
 }
 
-impl Site {
+impl TestSite {
     /// Creates a namespace `<prefix>-<suffix>` and `nodes` called `<name>-{i}`.
     ///
     /// # Panics
     ///
     /// When the API server refuses an object.
-    pub async fn new(control_plane: &ControlPlane, prefix: &str, nodes: Nodes) -> Self {
+    pub async fn new(control_plane: &ControlPlane, prefix: &str, nodes: NodeTemplate) -> Self {
         let namespace = TestNamespace::create(control_plane, prefix).await.unwrap();
         let scope = namespace.name();
         let nodes = nodes
@@ -32,7 +32,7 @@ impl Site {
             .await
             .unwrap();
         Self {
-            jobs: Jobs::new(&namespace, scope),
+            jobs: TestJobs::new(&namespace, scope),
             namespace,
             nodes,
         }
@@ -49,7 +49,7 @@ impl Site {
     /// # Panics
     ///
     /// When the API server refuses one.
-    pub async fn more_nodes(&self, control_plane: &ControlPlane, nodes: Nodes) -> NodeSet {
+    pub async fn add_nodes(&self, control_plane: &ControlPlane, nodes: NodeTemplate) -> NodeSet {
         nodes
             .name(&format!("{}-more-{{i}}", self.name()))
             .scope(self.name())
@@ -66,15 +66,15 @@ impl Site {
 
     /// The jobs of another namespace, on the nodes of this one.
     #[must_use]
-    pub fn jobs_of(&self, namespace: &TestNamespace) -> Jobs {
-        Jobs::new(namespace, self.name())
+    pub fn jobs_in(&self, namespace: &TestNamespace) -> TestJobs {
+        TestJobs::new(namespace, self.name())
     }
 }
 
-impl Deref for Site {
-    type Target = Jobs;
+impl Deref for TestSite {
+    type Target = TestJobs;
 
-    fn deref(&self) -> &Jobs {
+    fn deref(&self) -> &TestJobs {
         &self.jobs
     }
 }

@@ -13,22 +13,22 @@ use serde_json::{Value, json};
 use trellis_api::visibility::{API_SERVICE, GROUP, SERVICE, VERSION};
 
 use crate::control_plane::ControlPlane;
-use crate::operator::{ACCOUNT, Launch, NAMESPACE, Operator};
+use crate::operator::{LaunchOptions, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use crate::rights;
 use crate::wait::eventually;
 
 /// How long it may take until the API server asks it.
-const ASKED: std::time::Duration = std::time::Duration::from_secs(60);
+const CALL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// An operator that serves it on this port of this machine.
 #[must_use]
-pub fn launch(name: &str, port: u16) -> Launch {
-    Launch::named(name)
+pub fn launch_options(name: &str, port: u16) -> LaunchOptions {
+    LaunchOptions::with_name(name)
         .argument(&format!("--listen=127.0.0.1:{port}"))
         .argument("--visibility")
 }
 
-fn chart(file: &str) -> Result<Vec<Value>> {
+fn read_chart_file(file: &str) -> Result<Vec<Value>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../charts/trellis/files")
         .join(file);
@@ -43,7 +43,7 @@ fn chart(file: &str) -> Result<Vec<Value>> {
 pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> Result<Operator> {
     // The lease is long, because no process starts an operator again that a busy machine has cost
     // its lease.
-    let launch = launch("operator", port).lease_seconds(60);
+    let launch = launch_options("operator", port).lease_seconds(60);
     start_as(control_plane, program, &launch).await
 }
 
@@ -54,10 +54,10 @@ pub async fn start(control_plane: &ControlPlane, program: &Path, port: u16) -> R
 pub async fn start_as(
     control_plane: &ControlPlane,
     program: &Path,
-    launch: &Launch,
+    launch: &LaunchOptions,
 ) -> Result<Operator> {
-    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
-    Operator::launch(control_plane, program, &kubeconfig.await?, launch)
+    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
+    Operator::launch_with_options(control_plane, program, &kubeconfig.await?, launch)
 }
 
 /// The kubeconfig of a ServiceAccount with the role `view` in its namespace. Waits until the API
@@ -65,7 +65,7 @@ pub async fn start_as(
 ///
 /// # Errors
 /// If the API server refuses an object, or does not honor the role in time.
-pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<PathBuf> {
+pub async fn viewer_kubeconfig(control_plane: &ControlPlane, namespace: &str) -> Result<PathBuf> {
     let name = "viewer";
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
     let binding = json!({
@@ -83,7 +83,7 @@ pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<Pat
         .await?;
     // The controller manager adds the rights of the chart to the role.
     let states = (GROUP, "jobstates");
-    rights::wait_allowed(&client, "list", states, Some(namespace)).await?;
+    rights::wait_until_allowed(&client, "list", states, Some(namespace)).await?;
     control_plane
         .service_account_kubeconfig(namespace, name)
         .await
@@ -95,10 +95,10 @@ pub async fn viewer(control_plane: &ControlPlane, namespace: &str) -> Result<Pat
 /// # Errors
 /// If the API server refuses an object.
 pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
-    let mut objects = chart("rbac-visibility.yaml")?;
-    objects.extend(chart("rbac-endpoint.yaml")?);
-    objects.extend(chart("roles.yaml")?);
-    for mut object in chart("visibility.yaml")? {
+    let mut objects = read_chart_file("rbac-visibility.yaml")?;
+    objects.extend(read_chart_file("rbac-endpoint.yaml")?);
+    objects.extend(read_chart_file("roles.yaml")?);
+    for mut object in read_chart_file("visibility.yaml")? {
         match object["kind"].as_str() {
             Some("Service") => {
                 object["spec"] = json!({"type": "ExternalName", "externalName": "localhost"});
@@ -118,7 +118,7 @@ pub async fn install(control_plane: &ControlPlane, port: u16) -> Result<()> {
 ///
 /// # Errors
 /// If the APIService has no such condition yet.
-pub async fn condition(control_plane: &ControlPlane) -> Result<(bool, String)> {
+pub async fn api_service_condition(control_plane: &ControlPlane) -> Result<(bool, String)> {
     let api: Api<APIService> = Api::all(control_plane.client());
     let found = api.get(API_SERVICE).await?;
     let conditions = found.status.and_then(|status| status.conditions);
@@ -137,9 +137,12 @@ pub async fn condition(control_plane: &ControlPlane) -> Result<(bool, String)> {
 ///
 /// # Errors
 /// If that takes too long.
-pub async fn becomes(control_plane: &ControlPlane, available: bool) -> Result<String> {
-    eventually(ASKED, || async {
-        let (is, why) = condition(control_plane).await?;
+pub async fn wait_for_availability(
+    control_plane: &ControlPlane,
+    available: bool,
+) -> Result<String> {
+    eventually(CALL_TIMEOUT, || async {
+        let (is, why) = api_service_condition(control_plane).await?;
         ensure!(is == available, "{why}");
         Ok(why)
     })
@@ -148,13 +151,13 @@ pub async fn becomes(control_plane: &ControlPlane, available: bool) -> Result<St
 
 /// The path of what is asked for below the group.
 #[must_use]
-pub fn path(rest: &str) -> String {
+pub fn resource_path(rest: &str) -> String {
     format!("/apis/{GROUP}/{VERSION}{rest}")
 }
 
 /// The name that the operator's certificate is for.
 #[must_use]
-pub fn host() -> String {
+pub fn server_name() -> String {
     format!("{SERVICE}.{NAMESPACE}.svc")
 }
 
@@ -162,7 +165,7 @@ pub fn host() -> String {
 ///
 /// # Errors
 /// If there is none of that name.
-pub fn direct(
+pub fn direct_client(
     control_plane: &ControlPlane,
     port: u16,
     certificate: Option<&str>,
@@ -186,7 +189,7 @@ pub fn direct(
 ///
 /// # Errors
 /// If the server does not answer.
-pub async fn ask(
+pub async fn send_request(
     client: &Client,
     path: &str,
     headers: &[(&str, &str)],

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A claim that names its volume, as YAML.
 #[must_use]
-pub fn claim(namespace: &str, name: &str) -> String {
+pub fn claim_yaml(namespace: &str, name: &str) -> String {
     let claim = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -21,9 +21,9 @@ pub fn claim(namespace: &str, name: &str) -> String {
     claim.to_string()
 }
 
-/// The volume of [`claim`] that is a folder of this machine, as real nodes reach it, as YAML.
+/// The volume of [`claim_yaml`] that is a folder of this machine, as real nodes reach it, as YAML.
 #[must_use]
-pub fn folder(namespace: &str, name: &str, path: &Path) -> String {
+pub fn folder_volume_yaml(namespace: &str, name: &str, path: &Path) -> String {
     let volume = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -38,10 +38,10 @@ pub fn folder(namespace: &str, name: &str, path: &Path) -> String {
     volume.to_string()
 }
 
-/// The volume of [`claim`], as YAML; `nodes` is the term by which nodes reach it,
+/// The volume of [`claim_yaml`], as YAML; `nodes` is the term by which nodes reach it,
 /// null for all.
 #[must_use]
-pub fn volume(namespace: &str, name: &str, nodes: &Value) -> String {
+pub fn volume_yaml(namespace: &str, name: &str, nodes: &Value) -> String {
     let mut volume = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -61,11 +61,11 @@ pub fn volume(namespace: &str, name: &str, nodes: &Value) -> String {
 
 /// Claims that every node reaches, with their volumes, as YAML.
 #[must_use]
-pub fn bound(namespace: &str, names: &[&str]) -> String {
+pub fn bound_claims_yaml(namespace: &str, names: &[&str]) -> String {
     let both = |name: &&str| {
         [
-            claim(namespace, name),
-            volume(namespace, name, &Value::Null),
+            claim_yaml(namespace, name),
+            volume_yaml(namespace, name, &Value::Null),
         ]
     };
     let objects: Vec<String> = names.iter().flat_map(both).collect();
@@ -75,7 +75,7 @@ pub fn bound(namespace: &str, names: &[&str]) -> String {
 /// A StorageClass that binds claims with their first consumer, as YAML. `provisioner` makes its
 /// volumes; without one only existing volumes are bound.
 #[must_use]
-pub fn late_class(name: &str, provisioner: Option<&str>) -> String {
+pub fn late_binding_class_yaml(name: &str, provisioner: Option<&str>) -> String {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -88,7 +88,13 @@ pub fn late_class(name: &str, provisioner: Option<&str>) -> String {
 
 /// A claim of such a class, as YAML.
 #[must_use]
-pub fn late_claim(namespace: &str, name: &str, class: &str, mode: &str, size: &str) -> String {
+pub fn late_binding_claim_yaml(
+    namespace: &str,
+    name: &str,
+    class: &str,
+    mode: &str,
+    size: &str,
+) -> String {
     let claim = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -104,7 +110,7 @@ pub fn late_claim(namespace: &str, name: &str, class: &str, mode: &str, size: &s
 
 /// A disk of one node, of such a class and of 10Gi, as YAML.
 #[must_use]
-pub fn disk(name: &str, class: &str, node: &str) -> String {
+pub fn disk_yaml(name: &str, class: &str, node: &str) -> String {
     let volume = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolume",

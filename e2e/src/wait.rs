@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// The longest pause between two checks. The first pauses are shorter.
-const SLOWEST: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// Calls `check` until it answers `Ok`, and gives that answer back.
 ///
@@ -36,7 +36,7 @@ where
             return Err(last.context(format!("not so after {timeout:?}")));
         }
         sleep(pause).await;
-        pause = (pause * 2).min(SLOWEST);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
@@ -72,7 +72,7 @@ where
 /// # Errors
 ///
 /// When `timeout` has passed and it is still there.
-pub async fn wait_gone<K>(api: &Api<K>, name: &str, timeout: Duration) -> Result<()>
+pub async fn wait_until_deleted<K>(api: &Api<K>, name: &str, timeout: Duration) -> Result<()>
 where
     K: Clone + DeserializeOwned + Debug,
 {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_last_failure_is_told() {
+    async fn timeout_error_has_the_last_failure() {
         let mut calls = 0;
         let error = eventually(Duration::from_millis(80), || {
             calls += 1;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_hangs_is_cut_off() {
+    async fn hanging_check_is_cut_off_at_the_timeout() {
         let started = Instant::now();
         let never = eventually(Duration::from_millis(50), || async {
             std::future::pending::<Result<()>>().await

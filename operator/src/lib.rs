@@ -1,10 +1,10 @@
 //! The operator: its options, its wiring, and the roles that it needs.
 //!
 //! Imports between the crates of the operator point one way: `trellis-gang` (pure) <-
-//! `trellis-cache` (stores of what the watches deliver) <- `trellis-dispatch` (the engine's task and
-//! all writes) <- `trellis-controller` (reconciles one TrainingJob at a time) <- `trellis-server`
-//! (webhook, visibility API, metrics) <- this crate. The command line is the crate `trellis`, which
-//! imports `trellis-cache` and what stands before it.
+//! `trellis-cache` (stores of what the watches deliver) <- `trellis-dispatch` (the engine's task
+//! and all writes) <- `trellis-controller` (reconciles one TrainingJob at a time) <-
+//! `trellis-server` (webhook, visibility API, metrics) <- this crate. The command line is the crate
+//! `trellis`, which imports `trellis-cache` and what stands before it.
 
 mod operator;
 pub mod rbac;
@@ -14,14 +14,14 @@ use std::process::ExitCode;
 
 use trellis_server::telemetry::{self, LogFormat};
 
-pub use operator::Options;
+pub use operator::OperatorOptions;
 
 /// Runs the operator until a signal arrives or the lease is lost. A final error is a line of the
 /// log in the format of all other lines.
 #[must_use]
-pub fn run(options: Options) -> ExitCode {
+pub fn run(options: OperatorOptions) -> ExitCode {
     let format = options.log;
-    let _traces = telemetry::log(format);
+    let _traces = telemetry::start_logging(format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();

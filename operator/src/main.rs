@@ -8,5 +8,5 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    trellis_operator::run(trellis_operator::Options::parse())
+    trellis_operator::run(trellis_operator::OperatorOptions::parse())
 }

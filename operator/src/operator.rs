@@ -22,29 +22,29 @@ use trellis_api::{
 };
 use trellis_cache::policy::keep_policies_fresh;
 use trellis_compiler::{DnsPeer, Settings};
-use trellis_controller::policies::{keep_policies, keep_policy_status};
-use trellis_controller::quotas::keep_quota_status;
-use trellis_controller::{Controller, keep_profile_status, keep_queue_status};
+use trellis_controller::policies::{maintain_policies, maintain_policy_status};
+use trellis_controller::quotas::maintain_quota_status;
+use trellis_controller::{Controller, maintain_profile_status, maintain_queue_status};
 use trellis_dispatch::clients::Clients;
 use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
-use trellis_dispatch::leader::{Candidate, Label};
+use trellis_dispatch::leader::{Candidate, LeaderLabel};
 use trellis_dispatch::tasks::Tasks;
 use trellis_dispatch::{Committer, Driver};
 use trellis_gang::observed::{
     SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
-    Unhealthy,
+    UnhealthyRules,
 };
-use trellis_policies::cedar::Loader;
-use trellis_server::telemetry::Leading;
+use trellis_policies::cedar::PolicyLoader;
+use trellis_server::telemetry::ActiveLeader;
 use trellis_server::webhook::Webhook;
 use trellis_server::{endpoint, snapshot, telemetry, webhook};
 
 /// The Trellis operator: places gangs of GPU pods all together or not at all.
 #[derive(clap::Parser, Clone, Debug)]
 #[command(name = "trellis-operator", version)]
-pub struct Options {
+pub struct OperatorOptions {
     /// Namespace of the lease.
     #[arg(long, env = "TRELLIS_NAMESPACE", default_value = "trellis-system")]
     pub namespace: String,
@@ -68,13 +68,14 @@ pub struct Options {
     pub log: telemetry::LogFormat,
     /// The read-only endpoint.
     #[command(flatten)]
-    pub endpoint: endpoint::Listen,
-    /// Address and port of `/livez` and `/readyz` (HTTP, for anybody who reaches them). Without: none.
+    pub endpoint: endpoint::EndpointOptions,
+    /// Address and port of `/livez` and `/readyz` (HTTP, for anybody who reaches them). Without:
+    /// none.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub health: Option<SocketAddr>,
     /// The admission webhook.
     #[command(flatten)]
-    pub webhook: webhook::Options,
+    pub webhook: webhook::WebhookOptions,
     /// Folder into which all that the scheduler knows is written on SIGUSR1, for
     /// `trellis replay`.
     #[arg(long, value_name = "FOLDER")]
@@ -90,21 +91,21 @@ pub struct Options {
     pub look_for_secrets_in: Vec<String>,
     /// Which nodes get no new pods.
     #[command(flatten)]
-    pub unhealthy: Unhealthy,
+    pub unhealthy: UnhealthyRules,
 }
 
 /// Runs until a signal, or until the lease is lost.
 ///
 /// # Errors
 /// If the cluster cannot be reached, the lease not taken, or leadership was lost.
-pub async fn run(options: Options) -> anyhow::Result<()> {
+pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     // What is wrong with it is said before anybody waits for us.
-    check(&options)?;
-    let endpoint = options.endpoint.given(&options.namespace);
+    check_options(&options)?;
+    let endpoint = options.endpoint.config(&options.namespace);
     let endpoint = endpoint.context("the read-only endpoint")?;
-    let webhook = options.webhook.given(&options.namespace);
+    let webhook = options.webhook.config(&options.namespace);
     let webhook = webhook.context("the admission webhook")?;
-    let policies = Loader::new().context("the schema of policies")?;
+    let policies = PolicyLoader::new().context("the schema of policies")?;
     let clients = Clients::infer().await?;
     let identity = format!(
         "{}_{}_{}",
@@ -127,10 +128,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         always.start("the admission webhook", answers);
         webhook
     });
-    let lead = telemetry::Lead::default();
+    let lead = telemetry::LeaderSlot::default();
     let asked = webhook.as_ref().map(Webhook::readiness);
     if let Some(address) = options.health {
-        let answered = telemetry::health::answer(address, lead.clone(), asked.clone());
+        let answered = telemetry::probes::serve_probes(address, lead.clone(), asked.clone());
         always.start("health", answered);
     }
     if let Some(given) = endpoint {
@@ -138,7 +139,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         always.start("the read-only endpoint", served);
     }
     let pod = options.pod.filter(|_| options.endpoint.visibility);
-    let label = pod.map(|pod| Label::new(clients.command.clone(), &options.namespace, pod));
+    let label = pod.map(|pod| LeaderLabel::new(clients.command.clone(), &options.namespace, pod));
     if let Some(label) = &label {
         // It is of a container before us, that is no more.
         label.remove().await;
@@ -156,29 +157,29 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     info!(version = env!("CARGO_PKG_VERSION"), "waiting for the lease");
     let (leadership, lease) = tokio::select! {
         taken = candidate.acquire() => taken?,
-        ended = always.first_end() => bail!("{ended}"),
-        () = told_to_stop(&mut terminate, &mut interrupt) => {
-            end(webhook).await;
+        ended = always.wait_for_first_end() => bail!("{ended}"),
+        () = await_stop_signal(&mut terminate, &mut interrupt) => {
+            finish_webhook(webhook).await;
             return Ok(());
         }
     };
     // Everything is listed afresh once we lead: nothing is decided on a cache from before.
-    let (context, heard) = Context::with(options.unhealthy);
+    let (context, heard) = Context::with_unhealthy_rules(options.unhealthy);
     let commands = Commands::new(clients.command.clone(), leadership.clone());
-    let commands = commands.counting(context.counts.clone());
+    let commands = commands.with_metrics(context.metrics.clone());
     let mut tasks = Tasks::default();
-    watch(&clients.watch, &context, &mut tasks);
+    start_watches(&clients.watch, &context, &mut tasks);
     if let Some(webhook) = &webhook {
-        webhook.look_at(context.clone());
+        webhook.use_leader(context.clone());
     }
-    *lead.write() = Some(Leading {
+    *lead.write() = Some(ActiveLeader {
         context: context.clone(),
         commands: commands.clone(),
     });
     // Of its own, so that it ends before the label is taken away.
     let mut labels = Tasks::default();
     if let Some(label) = label.clone() {
-        labels.start("the label of the pod", label.keep(leadership.clone()));
+        labels.start("the label of the pod", label.maintain(leadership.clone()));
     }
     let controller = Controller::new(
         context.clone(),
@@ -187,33 +188,36 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         settings,
     )
     .trust_requested_by(options.trust_requested_by)
-    .look_for_secrets_in(options.look_for_secrets_in);
+    .check_secrets_in(options.look_for_secrets_in);
     let committer = Committer::new(context.clone(), commands.clone());
     tasks.start("the controller", Arc::new(controller).run());
     tasks.start("the scheduler", Driver::new(committer, heard).run());
     tasks.start(
         "the look at lost nodes",
-        context.clone().tell_of_lost_nodes(),
+        context.clone().follow_node_health(),
     );
     if let Some(folder) = options.snapshots {
         let written = write_snapshots(folder, asked, context.clone());
         tasks.start("the writing of snapshots", written);
     }
-    tasks.start("the policies", keep_policies(context.clone(), policies));
+    tasks.start("the policies", maintain_policies(context.clone(), policies));
     let fresh = keep_policies_fresh(context.cache.clone(), clients.command.clone());
     tasks.start("the reading of policies", fresh);
-    let written = keep_policy_status(context.cache.clone(), commands.clone());
+    let written = maintain_policy_status(context.cache.clone(), commands.clone());
     tasks.start("the status of policies", written);
-    let written = keep_quota_status(context.clone(), commands.clone());
+    let written = maintain_quota_status(context.clone(), commands.clone());
     tasks.start("the status of quota policies", written);
-    let written = keep_profile_status(context.cache.clone(), commands.clone());
+    let written = maintain_profile_status(context.cache.clone(), commands.clone());
     tasks.start("the status of profiles", written);
-    tasks.start("the status of queues", keep_queue_status(context, commands));
+    tasks.start(
+        "the status of queues",
+        maintain_queue_status(context, commands),
+    );
     let ended = tokio::select! {
-        () = candidate.hold(&leadership, lease) => Some("the lease is lost".to_owned()),
-        ended = first_end(&mut tasks, &mut always) => Some(ended),
-        ended = labels.first_end() => Some(ended),
-        () = told_to_stop(&mut terminate, &mut interrupt) => None,
+        () = candidate.renew_until_lost(&leadership, lease) => Some("the lease is lost".to_owned()),
+        ended = await_first_end(&mut tasks, &mut always) => Some(ended),
+        ended = labels.wait_for_first_end() => Some(ended),
+        () = await_stop_signal(&mut terminate, &mut interrupt) => None,
     };
     drop(labels);
     let unlabelled = async {
@@ -228,19 +232,19 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         bail!("{ended}")
     }
     drop(tasks);
-    end(webhook).await;
+    finish_webhook(webhook).await;
     Ok(())
 }
 
 /// The end of a task of either.
-async fn first_end(tasks: &mut Tasks, always: &mut Tasks) -> String {
+async fn await_first_end(tasks: &mut Tasks, always: &mut Tasks) -> String {
     tokio::select! {
-        ended = tasks.first_end() => ended,
-        ended = always.first_end() => ended,
+        ended = tasks.wait_for_first_end() => ended,
+        ended = always.wait_for_first_end() => ended,
     }
 }
 
-async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) {
+async fn await_stop_signal(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -249,16 +253,16 @@ async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) {
 }
 
 /// Lets the webhook answer those who still ask it.
-async fn end(webhook: Option<Webhook>) {
+async fn finish_webhook(webhook: Option<Webhook>) {
     if let Some(webhook) = webhook {
         webhook.drain().await;
     }
 }
 
 /// Whether what is named can be used.
-fn check(options: &Options) -> anyhow::Result<()> {
+fn check_options(options: &OperatorOptions) -> anyhow::Result<()> {
     if let Some(folder) = &options.snapshots {
-        snapshot::writable(folder).with_context(|| {
+        snapshot::check_writable(folder).with_context(|| {
             format!(
                 "--snapshots: nothing can be written into {folder:?}: name a folder that is there and may be written to"
             )
@@ -281,7 +285,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
 /// Writes all that the scheduler knows into a folder, whenever it is asked to.
 async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Context>) {
     while asked.recv().await.is_some() {
-        let snapshot = match endpoint::ask(&context).await {
+        let snapshot = match endpoint::request_snapshot(&context).await {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 warn!(%error, "no snapshot is written");
@@ -299,7 +303,7 @@ async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Contex
 }
 
 /// Starts a task for each watch. `rbac` lists the same kinds.
-fn watch(client: &Client, context: &Arc<Context>, tasks: &mut Tasks) {
+fn start_watches(client: &Client, context: &Arc<Context>, tasks: &mut Tasks) {
     let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
     tasks.watch::<TrainingJob>(client, None, context);
     tasks.watch::<PodGroup>(client, None, context);
@@ -336,13 +340,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_cannot_be_used_is_said_before_the_lease_is_waited_for() {
+    async fn unusable_options_fail_before_the_lease_is_acquired() {
         use clap::Parser as _;
 
         #[derive(clap::Parser)]
         struct Program {
             #[command(flatten)]
-            options: Options,
+            options: OperatorOptions,
         }
         let start_with = async |arguments: &[&str]| {
             let program = Program::parse_from([&["program"], arguments].concat());

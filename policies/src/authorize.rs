@@ -7,7 +7,7 @@ use trellis_api::QueueSpec;
 use trellis_compiler::{CompiledGroup, CompiledJob, Demand, PodPlacement};
 
 use crate::cedar::Policies;
-use crate::{By, Privilege, Refusal, Rule, Unlisted, selects, unlisted};
+use crate::{DenialSource, FixedRule, Privilege, Refusal, UnlistedField, selects, unlisted_fields};
 
 /// Values above are the system's (`scheduling.HighestUserDefinablePriority`).
 const HIGHEST_USER_PRIORITY: i32 = 1_000_000_000;
@@ -16,7 +16,7 @@ const SYSTEM_PREFIX: &str = "system-";
 
 /// Facts of the cluster that policies look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct ClusterFacts<'a> {
     /// Name of the queue that the job was compiled for.
     pub queue: &'a str,
     /// Spec of that queue.
@@ -46,7 +46,7 @@ pub struct Facts<'a> {
 #[derive(Clone, Debug)]
 pub struct AuthorizedJob {
     job: CompiledJob,
-    set: String,
+    set_hash: String,
     version: String,
     attempt: i64,
 }
@@ -55,7 +55,7 @@ impl AuthorizedJob {
     /// For the door of policies alone.
     pub(crate) fn new(job: CompiledJob, policies: &Policies, attempt: i64) -> Self {
         Self {
-            set: policies.hash().to_owned(),
+            set_hash: policies.hash().to_owned(),
             version: policies.version(job.job().namespace()),
             job,
             attempt,
@@ -70,8 +70,8 @@ impl AuthorizedJob {
 
     /// Hash of the policies that allowed it ([`Policies::hash`]).
     #[must_use]
-    pub fn set(&self) -> &str {
-        &self.set
+    pub fn set_hash(&self) -> &str {
+        &self.set_hash
     }
 
     /// Version of the policies that allow it ([`Policies::version`]).
@@ -89,27 +89,27 @@ impl AuthorizedJob {
 
 /// Refusals that no policy can lift: facts of another queue or namespace, priorities reserved for
 /// the system, and pod fields that are not listed.
-pub(crate) fn always(job: &CompiledJob, facts: &Facts<'_>) -> Vec<Refusal> {
+pub(crate) fn fixed_refusals(job: &CompiledJob, facts: &ClusterFacts<'_>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     for demand in job.demands() {
         match demand {
-            Demand::UseQueue(queue) => refusals.extend(is_known(queue, job, facts)),
-            Demand::UsePriorityClass(class) => refusals.extend(may_use_class(class)),
+            Demand::UseQueue(queue) => refusals.extend(refuse_unknown_queue(queue, job, facts)),
+            Demand::UsePriorityClass(class) => refusals.extend(refuse_system_class(class)),
             _ => {}
         }
     }
-    refusals.extend(facts.priority_class.and_then(may_use_class));
-    refusals.extend(may_have_priority(job.priority()));
-    refusals.extend(job.groups().iter().flat_map(stand_in_pods));
+    refusals.extend(facts.priority_class.and_then(refuse_system_class));
+    refusals.extend(refuse_system_priority(job.priority()));
+    refusals.extend(job.groups().iter().flat_map(refuse_unlisted_fields));
     refusals
 }
 
 /// Refusals for the unlisted fields of a group's pods. The pods differ only by name, rank and node,
 /// so that looking at one is enough.
-fn stand_in_pods(group: &CompiledGroup) -> Vec<Refusal> {
-    let unlisted = unlisted(&group.pod(0, &PodPlacement::NOWHERE)).into_iter();
-    let refusal = |Unlisted { path, remedy }| Refusal {
-        by: By::Rule(Rule::FinalPod),
+fn refuse_unlisted_fields(group: &CompiledGroup) -> Vec<Refusal> {
+    let unlisted = unlisted_fields(&group.pod(0, &PodPlacement::UNPLACED)).into_iter();
+    let refusal = |UnlistedField { path, remedy }| Refusal {
+        source: DenialSource::Rule(FixedRule::FinalPod),
         demand: format!("the pods of task group {:?} have {path}", group.name()),
         remedy,
     };
@@ -117,56 +117,60 @@ fn stand_in_pods(group: &CompiledGroup) -> Vec<Refusal> {
 }
 
 /// True if the facts are those of this queue and of the job's namespace.
-pub(crate) fn knows(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> bool {
+pub(crate) fn facts_match(queue: &str, job: &CompiledJob, facts: &ClusterFacts<'_>) -> bool {
     queue == facts.queue && job.job().namespace() == facts.namespace
 }
 
 /// True if the queue selects the namespace.
-pub(crate) fn selects_namespace(facts: &Facts<'_>) -> bool {
+pub(crate) fn queue_selects_namespace(facts: &ClusterFacts<'_>) -> bool {
     let selector = facts.queue_spec.namespace_selector.as_ref();
     selects(selector, facts.namespace_labels)
 }
 
 /// Refuses a queue whose facts the caller did not supply.
-fn is_known(queue: &str, job: &CompiledJob, facts: &Facts<'_>) -> Option<Refusal> {
-    (!knows(queue, job, facts)).then(|| Refusal {
-        by: By::Rule(Rule::FactsOfTheJob),
-        demand: uses_queue(job.job().namespace(), queue),
+fn refuse_unknown_queue(
+    queue: &str,
+    job: &CompiledJob,
+    facts: &ClusterFacts<'_>,
+) -> Option<Refusal> {
+    (!facts_match(queue, job, facts)).then(|| Refusal {
+        source: DenialSource::Rule(FixedRule::FactsOfTheJob),
+        demand: describe_queue_use(job.job().namespace(), queue),
         remedy: "this is a fault of Trellis: report it".to_owned(),
     })
 }
 
-pub(crate) fn uses_queue(namespace: &str, queue: &str) -> String {
+pub(crate) fn describe_queue_use(namespace: &str, queue: &str) -> String {
     format!("namespace {namespace:?} uses queue {queue:?}")
 }
 
-pub(crate) fn select(queue: &str) -> String {
+pub(crate) fn queue_remedy(queue: &str) -> String {
     format!(
         "name a queue that selects the namespace, or have the namespaceSelector of queue {queue:?} select it"
     )
 }
 
-pub(crate) fn may_use_class(class: &str) -> Option<Refusal> {
+pub(crate) fn refuse_system_class(class: &str) -> Option<Refusal> {
     class.starts_with(SYSTEM_PREFIX).then(|| Refusal {
-        by: By::Rule(Rule::UserPriority),
-        demand: asks_for(class),
+        source: DenialSource::Rule(FixedRule::UserPriority),
+        demand: describe_priority_class(class),
         remedy: "name one that does not start with system-, or none".to_owned(),
     })
 }
 
-pub(crate) fn asks_for(class: &str) -> String {
+pub(crate) fn describe_priority_class(class: &str) -> String {
     format!("the job has the priority class {class:?}")
 }
 
-pub(crate) fn may_have_priority(priority: i32) -> Option<Refusal> {
+pub(crate) fn refuse_system_priority(priority: i32) -> Option<Refusal> {
     (priority > HIGHEST_USER_PRIORITY).then(|| Refusal {
-        by: By::Rule(Rule::UserPriority),
+        source: DenialSource::Rule(FixedRule::UserPriority),
         demand: format!("the job has the priority {priority}"),
         remedy: format!("use a priority class of at most {HIGHEST_USER_PRIORITY}"),
     })
 }
 
-pub(crate) fn uses(group: &str, privilege: &Privilege, field: &str) -> String {
+pub(crate) fn describe_privilege_use(group: &str, privilege: &Privilege, field: &str) -> String {
     let privilege = privilege.to_string();
     format!("task group {group:?} uses the privilege {privilege:?} ({field} of its pods)")
 }

@@ -3,13 +3,17 @@
 use std::fmt;
 
 /// At most this many items are listed, because the message goes into the job's status repeatedly.
-pub(crate) const TOLD: usize = 20;
+pub(crate) const MAX_LISTED: usize = 20;
 
 /// Joins the first items, and adds how many more there are.
-pub(crate) fn told<T: fmt::Display>(all: &[T], between: &str) -> String {
-    let shown: Vec<_> = all.iter().take(TOLD).map(ToString::to_string).collect();
+pub(crate) fn join_first<T: fmt::Display>(all: &[T], between: &str) -> String {
+    let shown: Vec<_> = all
+        .iter()
+        .take(MAX_LISTED)
+        .map(ToString::to_string)
+        .collect();
     let shown = shown.join(between);
-    match all.len().saturating_sub(TOLD) {
+    match all.len().saturating_sub(MAX_LISTED) {
         0 => shown,
         more => format!("{shown}{between}and {more} more"),
     }
@@ -17,7 +21,7 @@ pub(crate) fn told<T: fmt::Display>(all: &[T], between: &str) -> String {
 
 /// Rules that no policy can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+pub enum FixedRule {
     /// The facts must be those of the job's own queue and namespace.
     FactsOfTheJob,
     /// The priority is one that users may have.
@@ -26,7 +30,7 @@ pub enum Rule {
     FinalPod,
 }
 
-impl Rule {
+impl FixedRule {
     /// Name of the rule in messages.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -38,7 +42,7 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for FixedRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -46,9 +50,9 @@ impl fmt::Display for Rule {
 
 /// The rule or policy that denies a demand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum By {
+pub enum DenialSource {
     /// A rule that no policy can change.
-    Rule(Rule),
+    Rule(FixedRule),
     /// Policies that forbid it, by their ids.
     Policies(Vec<String>),
     /// No policy permits it.
@@ -57,7 +61,7 @@ pub enum By {
     Quota(String),
 }
 
-impl fmt::Display for By {
+impl fmt::Display for DenialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule(rule) => write!(f, "the rule {rule} denies"),
@@ -67,7 +71,7 @@ impl fmt::Display for By {
                     _ => ("policies", "forbid"),
                 };
                 let ids: Vec<_> = ids.iter().map(|id| format!("{id:?}")).collect();
-                write!(f, "the {word} {} {verb}", told(&ids, ", "))
+                write!(f, "the {word} {} {verb}", join_first(&ids, ", "))
             }
             Self::NoPermit => f.write_str("no policy permits"),
             Self::Quota(name) => write!(f, "the quota policy {name:?} denies"),
@@ -79,7 +83,7 @@ impl fmt::Display for By {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The rule or policy that denies the demand.
-    pub by: By,
+    pub source: DenialSource,
     /// The demand, in words.
     pub demand: String,
     /// How to avoid the refusal.
@@ -88,7 +92,11 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { by, demand, remedy } = self;
+        let Self {
+            source: by,
+            demand,
+            remedy,
+        } = self;
         write!(f, "{demand}, which {by}: {remedy}")
     }
 }
@@ -106,7 +114,7 @@ impl Denial {
     /// The first refusals, one on each line, and how many more there are.
     #[must_use]
     pub fn lines(&self) -> String {
-        told(&self.0, "\n")
+        join_first(&self.0, "\n")
     }
 
     /// The refusals: those of rules first.
@@ -118,7 +126,7 @@ impl Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&told(&self.0, "; "))
+        f.write_str(&join_first(&self.0, "; "))
     }
 }
 

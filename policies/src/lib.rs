@@ -2,7 +2,7 @@
 //! came from.
 //!
 //! The operator applies, reserves and queues only an [`AuthorizedJob`]. Only [`cedar::authorize`]
-//! makes one: it applies the users' policies, and the few rules ([`Rule`]) that no policy can
+//! makes one: it applies the users' policies, and the few rules ([`FixedRule`]) that no policy can
 //! change.
 
 mod authorize;
@@ -13,8 +13,8 @@ mod privilege;
 pub mod quota;
 mod selector;
 
-pub use authorize::{AuthorizedJob, Facts};
-pub use denial::{By, Denial, Refusal, Rule};
-pub use pod_security::{Unlisted, asked, privileges, unlisted};
+pub use authorize::{AuthorizedJob, ClusterFacts};
+pub use denial::{Denial, DenialSource, FixedRule, Refusal};
+pub use pod_security::{UnlistedField, privileges, privileges_with_fields, unlisted_fields};
 pub use privilege::Privilege;
 pub use selector::selects;

@@ -26,7 +26,9 @@ pub fn selects(selector: Option<&LabelSelector>, labels: &BTreeMap<String, Strin
         wanted
             .into_iter()
             .all(|(key, value)| labels.get(key) == Some(value))
-            && expressions.into_iter().all(|e| holds(e, labels))
+            && expressions
+                .into_iter()
+                .all(|e| matches_expression(e, labels))
     })
 }
 
@@ -43,7 +45,10 @@ pub(crate) fn is_valid(selector: &LabelSelector) -> bool {
     })
 }
 
-fn holds(expression: &LabelSelectorRequirement, labels: &BTreeMap<String, String>) -> bool {
+fn matches_expression(
+    expression: &LabelSelectorRequirement,
+    labels: &BTreeMap<String, String>,
+) -> bool {
     let value = labels.get(&expression.key);
     let values = expression.values.as_deref().unwrap_or_default();
     match expression.operator.as_str() {

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::tree::At;
+use super::yaml_tree::YamlPosition;
 
 /// Widest snippet, in characters.
-const WIDTH: usize = 100;
+const SNIPPET_WIDTH: usize = 100;
 /// How far into a long line's snippet the place stands, in characters.
-const LEAD: usize = 40;
+const SNIPPET_LEAD: usize = 40;
 
 /// One thing that is wrong: where, what, and how to put it right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, once [`Problem::in_file`] has said which.
+    /// The file, once [`Problem::with_file`] has said which.
     pub file: Option<String>,
     /// Line, from 1. 0: of the file as a whole.
     pub line: usize,
@@ -30,7 +30,7 @@ pub struct Problem {
 impl Problem {
     /// Something that is wrong with a file as a whole.
     #[must_use]
-    pub fn of_file(message: impl Into<String>) -> Self {
+    pub fn for_file(message: impl Into<String>) -> Self {
         Self {
             file: None,
             line: 0,
@@ -43,7 +43,7 @@ impl Problem {
 
     /// The same, with the name of the file.
     #[must_use]
-    pub fn in_file(self, file: impl Into<String>) -> Self {
+    pub fn with_file(self, file: impl Into<String>) -> Self {
         Self {
             file: Some(file.into()),
             ..self
@@ -80,7 +80,7 @@ pub struct Problems(Vec<Problem>);
 
 impl Problems {
     /// All of these. There is at least one.
-    pub(super) fn all(problems: Vec<Problem>) -> Self {
+    pub(super) fn from_vec(problems: Vec<Problem>) -> Self {
         Self(problems)
     }
 
@@ -122,26 +122,26 @@ impl std::error::Error for Problems {}
 
 /// The text of one document, and where in its file it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
+pub(super) struct DocumentText {
     text: Arc<str>,
     /// Lines of the file before the document's first.
-    before: usize,
+    lines_before: usize,
 }
 
-impl Source {
+impl DocumentText {
     pub(super) fn new(text: &str, before: usize) -> Self {
         Self {
             text: text.into(),
-            before,
+            lines_before: before,
         }
     }
 
     /// A problem at a place of the document.
-    pub(super) fn problem(&self, at: At, field: String, message: String) -> Problem {
+    pub(super) fn problem(&self, at: YamlPosition, field: String, message: String) -> Problem {
         let line = at
             .line
             .checked_sub(1)
-            .map_or(0, |l| l.saturating_add(self.before).saturating_add(1));
+            .map_or(0, |l| l.saturating_add(self.lines_before).saturating_add(1));
         Problem {
             file: None,
             line,
@@ -152,7 +152,7 @@ impl Source {
         }
     }
 
-    fn snippet(&self, at: At, number: usize) -> Option<String> {
+    fn snippet(&self, at: YamlPosition, number: usize) -> Option<String> {
         let line = self.text.lines().nth(at.line.checked_sub(1)?)?;
         let column = at.column.checked_sub(1)?;
         // A file must not be able to steer the terminal.
@@ -162,16 +162,21 @@ impl Source {
             c => c,
         };
         let length = line.chars().count();
-        let skip = if length > WIDTH {
+        let skip = if length > SNIPPET_WIDTH {
             column
-                .saturating_sub(LEAD)
-                .min(length.saturating_sub(WIDTH))
+                .saturating_sub(SNIPPET_LEAD)
+                .min(length.saturating_sub(SNIPPET_WIDTH))
         } else {
             0
         };
-        let cut: String = line.chars().map(plain).skip(skip).take(WIDTH).collect();
+        let cut: String = line
+            .chars()
+            .map(plain)
+            .skip(skip)
+            .take(SNIPPET_WIDTH)
+            .collect();
         let head = if skip > 0 { "..." } else { "" };
-        let tail = if skip.saturating_add(WIDTH) < length {
+        let tail = if skip.saturating_add(SNIPPET_WIDTH) < length {
             "..."
         } else {
             ""

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 /// Removes the field of a path such as `spec.taskGroups[0].replcas`. False if it
 /// is not there, or is an item of a list: those after it would be others.
-pub(super) fn remove(value: &mut Value, path: &str) -> bool {
-    change(value, path, None)
+pub(super) fn remove_field(value: &mut Value, path: &str) -> bool {
+    change_field(value, path, None)
 }
 
 /// Values of every type, for a field that must be there.
@@ -15,11 +15,11 @@ pub(super) fn candidates() -> [Value; 5] {
 }
 
 /// Sets the field of a path, there or not. False if there is nothing to set it in.
-pub(super) fn set(value: &mut Value, path: &str, to: Value) -> bool {
-    change(value, path, Some(to))
+pub(super) fn set_field(value: &mut Value, path: &str, to: Value) -> bool {
+    change_field(value, path, Some(to))
 }
 
-fn change(value: &mut Value, path: &str, to: Option<Value>) -> bool {
+fn change_field(value: &mut Value, path: &str, to: Option<Value>) -> bool {
     let path = path.strip_prefix('.').unwrap_or(path);
     match value {
         Value::Object(map) => {
@@ -33,7 +33,7 @@ fn change(value: &mut Value, path: &str, to: Option<Value>) -> bool {
                 (Some(key), to) => {
                     let rest = path.strip_prefix(key.as_str()).unwrap_or_default();
                     map.get_mut(&key)
-                        .is_some_and(|value| change(value, rest, to))
+                        .is_some_and(|value| change_field(value, rest, to))
                 }
                 (None, None) => map.remove(path).is_some(),
                 (None, Some(to)) => {
@@ -54,7 +54,7 @@ fn change(value: &mut Value, path: &str, to: Option<Value>) -> bool {
                     true
                 }
                 (Some(_), "", None) | (None, ..) => false,
-                (Some(item), rest, to) => change(item, rest, to),
+                (Some(item), rest, to) => change_field(item, rest, to),
             }
         }
         _ => false,

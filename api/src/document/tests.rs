@@ -1,5 +1,5 @@
-mod habits;
-mod short;
+mod common_mistakes;
+mod short_jobs;
 
 use super::*;
 use crate::{TrainingJob, TrainingQueue};
@@ -18,7 +18,7 @@ fn problems(text: &str) -> Vec<Problem> {
         .into_iter()
         .flat_map(|document| match document {
             Err(problem) => vec![problem],
-            Ok(document) => match document.valid::<TrainingJob>() {
+            Ok(document) => match document.decode_valid::<TrainingJob>() {
                 Ok(_) => vec![],
                 Err(problems) => problems.into_iter().collect(),
             },
@@ -27,24 +27,24 @@ fn problems(text: &str) -> Vec<Problem> {
 }
 
 /// Line, column, field and message of all that is wrong.
-fn said(text: &str) -> Vec<(usize, usize, String, String)> {
+fn problem_rows(text: &str) -> Vec<(usize, usize, String, String)> {
     problems(text)
         .into_iter()
         .map(|p| (p.line, p.column, p.field, p.message))
         .collect()
 }
 
-fn one(from: &str, to: &str) -> (usize, usize, String, String) {
+fn single_problem(from: &str, to: &str) -> (usize, usize, String, String) {
     let text = JOB.replace(from, to);
     assert_ne!(text, JOB);
-    let all = said(&text);
+    let all = problem_rows(&text);
     assert_eq!(all.len(), 1, "{all:?}");
     all.into_iter().next().unwrap()
 }
 
 #[test]
-fn a_violation_names_place_field_rule_and_fix() {
-    let (line, column, field, message) = one("replicas: 1", "replicas: 0");
+fn violation_has_position_field_rule_and_fix() {
+    let (line, column, field, message) = single_problem("replicas: 1", "replicas: 0");
     assert_eq!((line, column), (6, 25));
     assert_eq!(field, "spec.taskGroups[0].replicas");
     assert!(message.starts_with("must be 1 to 4096: "), "{message}");
@@ -56,12 +56,12 @@ fn a_violation_names_place_field_rule_and_fix() {
 }
 
 #[test]
-fn all_violations_are_told_in_their_order() {
+fn violations_are_listed_in_file_order() {
     let text = JOB
         .replace("memory: 1Gi", "memory: -1Gi")
         .replace("replicas: 1", "replicas: 0");
     let two = format!("{text}---\n{text}");
-    let fields: Vec<_> = said(&two).into_iter().map(|s| (s.0, s.2)).collect();
+    let fields: Vec<_> = problem_rows(&two).into_iter().map(|s| (s.0, s.2)).collect();
     let replicas = "spec.taskGroups[0].replicas".to_owned();
     let memory = "spec.taskGroups[0].resources.limits.memory".to_owned();
     assert_eq!(
@@ -76,7 +76,7 @@ fn all_violations_are_told_in_their_order() {
 }
 
 #[test]
-fn what_does_not_decode_names_its_field() {
+fn decode_error_names_its_field() {
     let cases = [
         (
             ("replicas: 1", "replicaas: 1"),
@@ -114,17 +114,17 @@ fn what_does_not_decode_names_its_field() {
     ];
     for ((from, to), (line, column, field), message) in cases {
         let expected = (line, column, field.to_owned(), message.to_owned());
-        assert_eq!(one(from, to), expected);
+        assert_eq!(single_problem(from, to), expected);
     }
 }
 
 #[test]
-fn one_unknown_field_does_not_hide_the_rest() {
+fn unknown_field_does_not_hide_other_problems() {
     let text = JOB
         .replace("{name: a}", "{name: A, lables: {x: y}}")
         .replace("replicas: 1", "replcas: 1, gpu: 8")
         .replace("limits: {cpu: 1", "gpus: 8, limits: {cpu: 1");
-    let fields: Vec<_> = said(&text).into_iter().map(|s| s.2).collect();
+    let fields: Vec<_> = problem_rows(&text).into_iter().map(|s| s.2).collect();
     assert_eq!(
         fields,
         [
@@ -139,11 +139,11 @@ fn one_unknown_field_does_not_hide_the_rest() {
 
 /// Neither a wrong type nor a field that is missing hides what else is wrong.
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_problems_are_listed_at_once() {
     let fields = |from: &str, to: &str| -> Vec<(usize, usize, String)> {
         let text = JOB.replace(from, to);
         assert_ne!(text, JOB);
-        let all = said(&text).into_iter();
+        let all = problem_rows(&text).into_iter();
         all.map(|(line, column, field, _)| (line, column, field))
             .collect()
     };
@@ -205,38 +205,38 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn what_is_no_yaml_says_where() {
-    let (line, column, field, message) = one("spec:\n  task", "spec:\n\ttask");
+fn invalid_yaml_is_refused_with_its_position() {
+    let (line, column, field, message) = single_problem("spec:\n  task", "spec:\n\ttask");
     assert_eq!((line, column, field.as_str()), (5, 1, ""));
     assert_eq!(message, "is indented with a tab: indent with spaces");
-    let (line, _, _, message) = one("{name: a}", "{name: a");
+    let (line, _, _, message) = single_problem("{name: a}", "{name: a");
     assert!(line > 0 && message.starts_with("is no YAML: "), "{message}");
-    let (line, _, _, message) = one("kind: TrainingJob\n", "");
+    let (line, _, _, message) = single_problem("kind: TrainingJob\n", "");
     assert_eq!(line, 1);
     assert!(message.starts_with("has no apiVersion and kind"));
-    assert_eq!(said("just text\n")[0].0, 1);
-    let (line, _, _, message) = one("spec:", "metadata: {name: b}\nspec:");
+    assert_eq!(problem_rows("just text\n")[0].0, 1);
+    let (line, _, _, message) = single_problem("spec:", "metadata: {name: b}\nspec:");
     assert_eq!(line, 4);
     assert_eq!(message, "duplicate key \"metadata\": remove one of the two");
     // The parser stumbles on the line before.
     let tab = "a:\n- name: worker\n\treplicas: 2\n";
-    let (line, column, _, message) = said(tab).remove(0);
+    let (line, column, _, message) = problem_rows(tab).remove(0);
     assert_eq!((line, column), (3, 1));
     assert_eq!(message, "is indented with a tab: indent with spaces");
 }
 
 #[test]
-fn line_ends_and_byte_order_marks_are_not_looked_at() {
+fn line_ends_and_byte_order_marks_are_ignored() {
     let wrong = JOB.replace("replicas: 1", "replicas: 0");
-    let plain = said(&wrong);
-    assert_eq!(said(&wrong.replace('\n', "\r\n")), plain);
-    assert_eq!(said(&format!("\u{feff}{wrong}")), plain);
+    let plain = problem_rows(&wrong);
+    assert_eq!(problem_rows(&wrong.replace('\n', "\r\n")), plain);
+    assert_eq!(problem_rows(&format!("\u{feff}{wrong}")), plain);
     let snippet = &problems(&wrong.replace('\n', "\r\n"))[0].snippet;
     assert!(!snippet.contains(['\r', '\u{fffd}']), "{snippet}");
 }
 
 #[test]
-fn documents_end_at_their_marks() {
+fn documents_are_split_at_their_markers() {
     let count = |text: &str| split(text).unwrap().len();
     assert_eq!(count(""), 0);
     assert_eq!(count("# nothing\n---\n---\n"), 0);
@@ -247,7 +247,7 @@ fn documents_end_at_their_marks() {
 }
 
 #[test]
-fn lists_are_opened_up() {
+fn list_is_split_into_its_items() {
     let list = "apiVersion: v1
 kind: List
 items:
@@ -260,7 +260,7 @@ items:
     let documents = split(list).unwrap();
     let kinds: Vec<_> = documents.iter().map(|d| d.kind.as_str()).collect();
     assert_eq!(kinds, ["Node", "TrainingQueue"]);
-    let problems = documents[1].valid::<TrainingQueue>().unwrap_err();
+    let problems = documents[1].decode_valid::<TrainingQueue>().unwrap_err();
     let problem = &problems.as_slice()[0];
     assert_eq!(
         (problem.line, problem.field.as_str()),
@@ -288,7 +288,7 @@ items:
 
 /// The expected values are what kubectl makes of the same text.
 #[test]
-fn values_are_those_that_the_api_server_gets() {
+fn yaml_values_match_those_that_kubectl_sends() {
     let text = "{apiVersion: v1, kind: X, v: [no, y, on, Off, 0777, 0x1F, 1_000, 1e3, .5, 2001-01-01, ~, \"~\", TRUE, 1:30, Null, \"\", -3, '1', 18446744073709551615]}";
     let value: Value = split(text).unwrap()[0].decode().unwrap();
     assert_eq!(
@@ -319,12 +319,15 @@ fn values_are_those_that_the_api_server_gets() {
 }
 
 #[test]
-fn anchors_are_expanded_and_bombs_are_not() {
+fn anchors_are_expanded_within_a_budget() {
     let text = JOB.replace("replicas: 1", "replicas: &r 0").replace(
         "1Gi}}}\n",
         "1Gi}}}\n  - {name: v, replicas: *r, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}\n",
     );
-    let lines: Vec<_> = said(&text).into_iter().map(|s| (s.0, s.2)).collect();
+    let lines: Vec<_> = problem_rows(&text)
+        .into_iter()
+        .map(|s| (s.0, s.2))
+        .collect();
     assert_eq!(
         lines,
         [
@@ -337,15 +340,15 @@ fn anchors_are_expanded_and_bombs_are_not() {
         let nine = vec![format!("*{last}"); 9].join(",");
         bomb.push_str(&format!("{next}: &{next} [{nine}]\n"));
     }
-    let (line, _, _, message) = said(&bomb).remove(0);
+    let (line, _, _, message) = problem_rows(&bomb).remove(0);
     assert!(line > 0);
     assert!(message.contains("fewer anchors"), "{message}");
     let deep = format!("apiVersion: v1\nkind: X\na: {}", "[".repeat(10_000));
-    assert_eq!(said(&deep).len(), 1);
+    assert_eq!(problem_rows(&deep).len(), 1);
 }
 
 #[test]
-fn a_snippet_neither_floods_nor_steers_the_terminal() {
+fn snippet_is_bounded_and_has_no_control_characters() {
     let long = JOB.replace(
         "image: x",
         &format!("image: \"{}\", replcas: 1", "\u{202e}".repeat(500)),
@@ -361,7 +364,7 @@ fn a_snippet_neither_floods_nor_steers_the_terminal() {
 }
 
 #[test]
-fn an_object_inside_another_keeps_its_place() {
+fn embedded_object_keeps_its_position() {
     let text = "apiVersion: v1
 kind: X
 spec:
@@ -372,10 +375,10 @@ spec:
 ";
     let outer = split(text).unwrap().remove(0);
     let ours = |kind: &str| (kind == "TrainingQueue").then_some("trellis.dev/v1alpha1");
-    let inner = outer.object("spec.list[0].apply", ours).unwrap();
+    let inner = outer.embedded_object("spec.list[0].apply", ours).unwrap();
     let known = (inner.api_version.as_str(), inner.kind.as_str());
     assert_eq!(known, ("trellis.dev/v1alpha1", "TrainingQueue"));
-    let problems = inner.valid::<TrainingQueue>().unwrap_err();
+    let problems = inner.decode_valid::<TrainingQueue>().unwrap_err();
     let problem = &problems.as_slice()[0];
     let field = "spec.list[0].apply.spec.wieght";
     assert_eq!((problem.line, problem.field.as_str()), (5, field));
@@ -384,7 +387,7 @@ spec:
         ("spec.list[2].apply", 7, "has no apiVersion, and \"Z\""),
         ("spec.list[9].apply", 4, "has no kind"),
     ] {
-        let problem = outer.object(field, ours).unwrap_err();
+        let problem = outer.embedded_object(field, ours).unwrap_err();
         assert!(problem.message.starts_with(says), "{}", problem.message);
         assert_eq!(problem.line, line, "{field}");
     }
@@ -392,18 +395,18 @@ spec:
 
 proptest::proptest! {
     #[test]
-    fn nothing_makes_it_panic(text in "\\PC{0,200}", cut in 0_usize..200) {
-        let _ = said(&text);
+    fn document_reader_never_panics(text in "\\PC{0,200}", cut in 0_usize..200) {
+        let _ = problem_rows(&text);
         let mangled: String = JOB.chars().enumerate()
             .map(|(i, c)| if i == cut { text.chars().next().unwrap_or('\t') } else { c })
             .collect();
-        let _ = said(&mangled);
+        let _ = problem_rows(&mangled);
     }
 }
 
 proptest::proptest! {
     #[test]
-    fn what_is_written_is_read_again(text in "[a-zA-Z0-9:#~!&*?|>@`%{}\\[\\], \\t\\n\"'.=+-]{0,12}", key in "[a-z./_-]{1,9}") {
+    fn yaml_round_trips(text in "[a-zA-Z0-9:#~!&*?|>@`%{}\\[\\], \\t\\n\"'.=+-]{0,12}", key in "[a-z./_-]{1,9}") {
         let object = json!({"apiVersion": "v1", "kind": "X", "v": [text, {key: text}]});
         let yaml = to_yaml(&object).unwrap();
         let read: Value = split(&yaml).unwrap()[0].decode().unwrap();
@@ -413,7 +416,7 @@ proptest::proptest! {
 
 /// Words that YAML 1.1, which kubectl reads, takes for something else than text.
 #[test]
-fn words_stay_words() {
+fn yaml_quotes_text_that_kubectl_would_misread() {
     let words = [
         "yes",
         "No",

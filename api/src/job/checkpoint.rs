@@ -10,23 +10,27 @@ use super::TrainingJobSpec;
 use crate::rules;
 
 /// `gracePeriodSeconds` where none is given: the kubelet's default.
-pub(crate) const DEFAULT_GRACE: i64 = 30;
+pub(crate) const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 /// How the job saves its work (docs/checkpoints.md).
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Checkpoint {
-    /// Seconds from SIGTERM to SIGKILL for a rank that is asked to stop while it does well: on preemption, suspension, the deadline and on an unhealthy node. Where the attempt has failed by itself it is 30 at most. Absent: 30.
+    /// Seconds from SIGTERM to SIGKILL for a rank that is asked to stop while it does well: on
+    /// preemption, suspension, the deadline and on an unhealthy node. Where the attempt has failed
+    /// by itself it is 30 at most. Absent: 30.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::grace)))]
-    #[x_kube(validation = rules::GRACE.cel())]
+    #[x_kube(validation = rules::GRACE.to_cel_rule())]
     pub grace_period_seconds: Option<i64>,
-    /// Annotation by which a pod of the job says when its last checkpoint was complete, as a time of RFC 3339: what came before is not lost with its place. Whoever writes it needs the right to patch the pods.
+    /// Annotation by which a pod of the job says when its last checkpoint was complete, as a time
+    /// of RFC 3339: what came before is not lost with its place. Whoever writes it needs the right
+    /// to patch the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::annotation_key)))]
     #[schemars(length(max = 317))]
-    #[x_kube(validation = rules::ANNOTATION_KEY.cel())]
+    #[x_kube(validation = rules::ANNOTATION_KEY.to_cel_rule())]
     pub last_time_annotation: Option<String>,
 }
 
@@ -52,6 +56,6 @@ impl TrainingJobSpec {
     pub fn grace_period_seconds(&self) -> i64 {
         let given = self.checkpoint.as_ref();
         let given = given.and_then(|checkpoint| checkpoint.grace_period_seconds);
-        given.unwrap_or(DEFAULT_GRACE)
+        given.unwrap_or(DEFAULT_GRACE_SECONDS)
     }
 }

@@ -29,7 +29,7 @@ pub struct LocalReference {
     /// Name of the object.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
-    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
 }
 
@@ -41,7 +41,7 @@ pub struct KeySelector {
     /// Name of the object.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
-    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
     /// Key within it.
     #[schemars(length(min = 1, max = 253))]
@@ -60,7 +60,7 @@ pub struct FieldSelector {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::field_version)))]
-    #[x_kube(validation = rules::FIELD_VERSION.cel())]
+    #[x_kube(validation = rules::FIELD_VERSION.to_cel_rule())]
     pub api_version: Option<String>,
     /// Path of the field, such as `status.podIP`.
     #[schemars(length(max = 253))]
@@ -72,12 +72,12 @@ pub struct FieldSelector {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::ENV_VALUE.cel())]
+#[x_kube(validation = rules::ENV_VALUE.to_cel_rule())]
 pub struct EnvVar {
     /// Name of the variable.
     #[schemars(length(max = 256))]
     #[garde(custom(rules::env_name), custom(rules::env_value(self)))]
-    #[x_kube(validation = rules::ENV_NAME.cel())]
+    #[x_kube(validation = rules::ENV_NAME.to_cel_rule())]
     pub name: String,
     /// Value of the variable.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub struct EnvVar {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::ENV_SOURCE.cel())]
+#[x_kube(validation = rules::ENV_SOURCE.to_cel_rule())]
 pub struct EnvVarSource {
     /// A key of a Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,7 @@ pub struct EnvFromReference {
     /// Name of the object.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
-    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
     /// True: the job starts without the object. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ pub struct EnvFromReference {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::ENV_FROM_SOURCE.cel())]
+#[x_kube(validation = rules::ENV_FROM_SOURCE.to_cel_rule())]
 pub struct EnvFromSource {
     /// A ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,29 +142,33 @@ pub struct EnvFromSource {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[garde(inner(custom(rules::env_prefix)))]
-    #[x_kube(validation = rules::ENV_PREFIX.cel())]
+    #[x_kube(validation = rules::ENV_PREFIX.to_cel_rule())]
     pub prefix: Option<String>,
 }
 
 /// Resources of each pod, as in core.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[x_kube(validation = rules::REQUESTS.cel())]
+#[x_kube(validation = rules::REQUESTS.to_cel_rule())]
 pub struct ResourceRequirements {
-    /// Amounts that each pod gets, by resource name: cpu (96, "500m"), memory (1000Gi), ephemeral-storage, and whole devices beside `gpus`, such as rdma/hca. Absent, of a group with GPUs: cpu and memory are `resourcesPerGPU` of the RuntimeProfile, else of the queue, for each GPU.
+    /// Amounts that each pod gets, by resource name: cpu (96, "500m"), memory (1000Gi),
+    /// ephemeral-storage, and whole devices beside `gpus`, such as rdma/hca. Absent, of a group
+    /// with GPUs: cpu and memory are `resourcesPerGPU` of the RuntimeProfile, else of the queue,
+    /// for each GPU.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20))]
-    #[x_kube(validation = rules::LIMIT_CPU.cel(), validation = rules::LIMIT_MEMORY.cel(), validation = rules::LIMIT_DISK.cel(), validation = rules::LIMIT_DEVICES.cel())]
+    #[x_kube(validation = rules::LIMIT_CPU.to_cel_rule(), validation = rules::LIMIT_MEMORY.to_cel_rule(), validation = rules::LIMIT_DISK.to_cel_rule(), validation = rules::LIMIT_DEVICES.to_cel_rule())]
     pub limits: BTreeMap<String, Quantity>,
     /// Amounts that are the same as `limits`, since a pod requests what it is limited to. Absent,
     /// or absent for some resources: as `limits`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20))]
     pub requests: BTreeMap<String, Quantity>,
-    /// Must be empty: Trellis does not allocate dynamic resources yet. `gpus` and `limits` ask for devices.
+    /// Must be empty: Trellis does not allocate dynamic resources yet. `gpus` and `limits` ask for
+    /// devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    #[x_kube(validation = rules::NO_CLAIMS.cel())]
+    #[x_kube(validation = rules::NO_CLAIMS.to_cel_rule())]
     pub claims: Vec<ResourceClaim>,
 }
 
@@ -183,7 +187,7 @@ pub struct ResourceClaim {
 
 impl ResourceRequirements {
     /// Resources that are no devices, in core's names.
-    pub const NO_DEVICES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+    pub const NON_DEVICE_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
     /// True if it states nothing.
     #[must_use]
@@ -212,7 +216,7 @@ impl ResourceRequirements {
     /// Devices, by resource name.
     pub fn devices(&self) -> impl Iterator<Item = (&String, &Quantity)> {
         let limits = self.limits.iter();
-        limits.filter(|(name, _)| !Self::NO_DEVICES.contains(&name.as_str()))
+        limits.filter(|(name, _)| !Self::NON_DEVICE_RESOURCES.contains(&name.as_str()))
     }
 }
 
@@ -239,7 +243,7 @@ impl Validate for ResourceRequirements {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::MOUNT_SOURCE.cel())]
+#[x_kube(validation = rules::MOUNT_SOURCE.to_cel_rule())]
 pub struct Mount {
     /// Name of a PersistentVolumeClaim.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,10 +268,10 @@ pub struct Mount {
     #[schemars(length(max = 1024))]
     #[garde(
         custom(rules::mount_path),
-        custom(rules::own_path),
+        custom(rules::reserved_path),
         custom(rules::mount_source(self))
     )]
-    #[x_kube(validation = rules::MOUNT_PATH.cel(), validation = rules::OWN_PATH.cel())]
+    #[x_kube(validation = rules::MOUNT_PATH.to_cel_rule(), validation = rules::RESERVED_PATH.to_cel_rule())]
     pub path: String,
     /// True: no writes. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,7 +280,7 @@ pub struct Mount {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     #[garde(inner(custom(rules::sub_path)))]
-    #[x_kube(validation = rules::SUB_PATH.cel())]
+    #[x_kube(validation = rules::SUB_PATH.to_cel_rule())]
     pub sub_path: Option<String>,
 }
 
@@ -288,7 +292,7 @@ pub struct EmptyDir {
     /// The pod is evicted when it holds more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::memory)))]
-    #[x_kube(validation = rules::MEMORY.cel())]
+    #[x_kube(validation = rules::MEMORY.to_cel_rule())]
     pub size_limit: Option<Quantity>,
 }
 
@@ -300,10 +304,10 @@ pub struct ContainerPort {
     /// Name, unique in the group (IANA service name: at most 15 characters).
     #[schemars(length(max = 15))]
     #[garde(custom(rules::port_name))]
-    #[x_kube(validation = rules::PORT_NAME.cel())]
+    #[x_kube(validation = rules::PORT_NAME.to_cel_rule())]
     pub name: String,
     /// Number, 1 to 65535.
     #[garde(custom(rules::port))]
-    #[x_kube(validation = rules::PORT.cel())]
+    #[x_kube(validation = rules::PORT.to_cel_rule())]
     pub port: i32,
 }

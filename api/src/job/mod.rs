@@ -1,12 +1,12 @@
 //! [`TrainingJob`]: the one object that people apply.
 
-mod awaited;
+mod awaited_pods;
 mod checkpoint;
 mod container;
-mod decision;
-mod finished;
+mod finished_pods;
+mod lifecycle;
 mod network;
-mod policy;
+mod policy_verdict;
 mod ranks;
 mod restart;
 mod secret;
@@ -14,17 +14,17 @@ mod stages;
 mod status;
 mod task_group;
 
-pub use awaited::{AwaitedByPod, AwaitedGroup, AwaitedPods};
-pub(crate) use checkpoint::DEFAULT_GRACE;
+pub use awaited_pods::{AwaitedGroup, AwaitedPodIndex, AwaitedPods};
+pub(crate) use checkpoint::DEFAULT_GRACE_SECONDS;
 pub use checkpoint::{Checkpoint, CheckpointStatus};
 pub use container::{
     ContainerPort, EmptyDir, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, FieldSelector,
     KeySelector, LocalReference, Mount, PullPolicy, ResourceClaim, ResourceRequirements,
 };
-pub use decision::{PolicyDecision, PolicyVerdict};
-pub use finished::{FinishedGroup, FinishedPods, indexes, ranges};
+pub use finished_pods::{FinishedGroup, FinishedPods, format_ranges, parse_ranges};
+pub use lifecycle::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
 pub use network::{Network, NetworkPort, Protocol, TrafficRule};
-pub use policy::{Cleanup, Deadlines, PodCleanup, Success, SuccessPolicy};
+pub use policy_verdict::{PolicyDecision, PolicyVerdict};
 pub use restart::{LostNode, Restart, RestartAction, RestartRule, RestartScope};
 pub use secret::{JobSecret, RemoteValue, SecretStore, SecretStoreKind};
 pub use status::{
@@ -64,8 +64,8 @@ use crate::topology::TopologyRequest;
     status = "TrainingJobStatus",
     derive = "PartialEq",
     doc = "A gang of pods that run all together or not at all.",
-    validation = rules::JOB_NAME.cel(),
-    validation = rules::POD_NAME.cel(),
+    validation = rules::JOB_NAME.to_cel_rule(),
+    validation = rules::POD_NAME.to_cel_rule(),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Queue", type_ = "string", json_path = ".status.queue"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.ready"),
@@ -80,25 +80,25 @@ use crate::topology::TopologyRequest;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(
-    validation = rules::ONE_COORDINATOR.cel(),
-    validation = rules::SOME_WORKER.cel(),
-    validation = rules::ROLE_OF_FRAMEWORK.cel(),
-    validation = rules::ONE_LAUNCHER.cel(),
-    validation = rules::TENSORFLOW_TASKS.cel(),
-    validation = rules::POD_TOTAL.cel(),
-    validation = rules::HOSTS.cel(),
-    validation = rules::TENSORFLOW_PODS.cel(),
-    validation = rules::RESERVED_ENV.cel(),
-    validation = rules::RULE_GROUPS.cel(),
-    validation = rules::ELASTIC_FRAMEWORK.cel(),
-    validation = rules::OUTSIDE.cel(),
-    validation = rules::SOME_GANG.cel(),
-    validation = rules::OUTSIDE_FRAMEWORK.cel(),
-    validation = rules::DEPENDS_ON_GANG.cel(),
-    validation = rules::TORCH_ENV.of_jobs.cel(),
-    validation = rules::JAX_ENV.of_jobs.cel(),
-    validation = rules::TENSORFLOW_ENV.of_jobs.cel(),
-    validation = rules::MPI_ENV.of_jobs.cel(),
+    validation = rules::ONE_COORDINATOR.to_cel_rule(),
+    validation = rules::SOME_WORKER.to_cel_rule(),
+    validation = rules::ROLE_OF_FRAMEWORK.to_cel_rule(),
+    validation = rules::ONE_LAUNCHER.to_cel_rule(),
+    validation = rules::TENSORFLOW_TASKS.to_cel_rule(),
+    validation = rules::POD_TOTAL.to_cel_rule(),
+    validation = rules::HOSTS.to_cel_rule(),
+    validation = rules::TENSORFLOW_PODS.to_cel_rule(),
+    validation = rules::RESERVED_ENV.to_cel_rule(),
+    validation = rules::RULE_GROUPS.to_cel_rule(),
+    validation = rules::ELASTIC_FRAMEWORK.to_cel_rule(),
+    validation = rules::OUTSIDE_GANG.to_cel_rule(),
+    validation = rules::SOME_GANG.to_cel_rule(),
+    validation = rules::OUTSIDE_GANG_FRAMEWORK.to_cel_rule(),
+    validation = rules::DEPENDS_ON_GANG.to_cel_rule(),
+    validation = rules::TORCH_ENV.job_rule.to_cel_rule(),
+    validation = rules::JAX_ENV.job_rule.to_cel_rule(),
+    validation = rules::TENSORFLOW_ENV.job_rule.to_cel_rule(),
+    validation = rules::MPI_ENV.job_rule.to_cel_rule(),
 )]
 pub struct TrainingJobSpec {
     /// What is injected into the pods so that they find each other. Absent: None.
@@ -108,21 +108,22 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::queue_name)))]
     #[schemars(length(max = 63))]
-    #[x_kube(validation = rules::QUEUE_NAME.cel())]
+    #[x_kube(validation = rules::QUEUE_NAME.to_cel_rule())]
     pub queue_name: Option<String>,
     /// Name of a PriorityClass. Absent: the cluster's global default, else 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::priority_class)))]
     #[schemars(length(max = 253))]
-    #[x_kube(validation = rules::PRIORITY_CLASS.cel(), validation = rules::SYSTEM_PRIORITY.cel())]
+    #[x_kube(validation = rules::PRIORITY_CLASS.to_cel_rule(), validation = rules::SYSTEM_PRIORITY.to_cel_rule())]
     pub priority_class_name: Option<String>,
     /// Protection from preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
-    /// Seconds for which the job is no victim of preemption once it has its place; its queue may bound them. Absent: 0.
+    /// Seconds for which the job is no victim of preemption once it has its place; its queue may
+    /// bound them. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::min_runtime)))]
-    #[x_kube(validation = rules::MIN_RUNTIME.cel())]
+    #[x_kube(validation = rules::MIN_RUNTIME.to_cel_rule())]
     pub min_runtime_seconds: Option<i64>,
     /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,15 +133,17 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::managed_by)))]
     #[schemars(length(max = 63))]
-    #[x_kube(validation = rules::MANAGED_BY.cel())]
+    #[x_kube(validation = rules::MANAGED_BY.to_cel_rule())]
     pub managed_by: Option<String>,
-    /// Name of a RuntimeProfile: what the platform gives its pods beside what stands here (docs/profiles.md). Absent: the one that is the cluster's default, if there is one.
+    /// Name of a RuntimeProfile: what the platform gives its pods beside what stands here
+    /// (docs/profiles.md). Absent: the one that is the cluster's default, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::profile_name)))]
     #[schemars(length(max = 253))]
-    #[x_kube(validation = rules::PROFILE_NAME.cel())]
+    #[x_kube(validation = rules::PROFILE_NAME.to_cel_rule())]
     pub profile: Option<String>,
-    /// The groups of identical pods. All of them are one gang, but for those with `membership: BestEffort` and what an elastic group has above `minReplicas`.
+    /// The groups of identical pods. All of them are one gang, but for those with `membership:
+    /// BestEffort` and what an elastic group has above `minReplicas`.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(
         dive,
@@ -154,9 +157,9 @@ pub struct TrainingJobSpec {
         custom(rules::pod_total),
         custom(rules::pods_of_framework(self.framework())),
         custom(rules::elastic_framework(self.framework())),
-        custom(rules::outside),
+        custom(rules::outside_gang),
         custom(rules::some_gang),
-        custom(rules::outside_framework(self.framework())),
+        custom(rules::outside_gang_framework(self.framework())),
         custom(rules::depends_on_earlier),
         custom(rules::depends_on_gang),
         custom(rules::depends_on_stage(self))
@@ -191,12 +194,16 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub cleanup: Option<Cleanup>,
-    /// Seconds after the end when the TrainingJob itself is deleted, with all that it has made, as in batch/v1. Absent: never. A job that Argo CD or Flux delivers stays, since it would be created and run again: only what it has made goes.
+    /// Seconds after the end when the TrainingJob itself is deleted, with all that it has made, as
+    /// in batch/v1. Absent: never. A job that Argo CD or Flux delivers stays, since it would be
+    /// created and run again: only what it has made goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::ttl)))]
-    #[x_kube(validation = rules::TTL.cel())]
+    #[x_kube(validation = rules::TTL.to_cel_rule())]
     pub ttl_seconds_after_finished: Option<i64>,
-    /// Secrets that the pods need, each known, allowed and there before the job gets a place (docs/secrets.md). What task groups name and does not stand here is a Secret of the job's namespace.
+    /// Secrets that the pods need, each known, allowed and there before the job gets a place
+    /// (docs/secrets.md). What task groups name and does not stand here is a Secret of the job's
+    /// namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 16), custom(rules::unique_secrets), dive)]
@@ -205,7 +212,7 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
-    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub service_account_name: Option<String>,
     /// User and group ids of the pods. Absent: those of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -266,8 +273,8 @@ pub enum PlacementPolicy {
     Spread,
 }
 
-/// Protection of a gang from preemption. Preemptible: it may be a victim; ProtectedWithinQuota: it is
-/// no victim while the protected gangs of its queue together stay within the queue's nominal
+/// Protection of a gang from preemption. Preemptible: it may be a victim; ProtectedWithinQuota: it
+/// is no victim while the protected gangs of its queue together stay within the queue's nominal
 /// quota; draining the queue evicts it all the same. Absent: Preemptible.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Preemptibility {
@@ -292,15 +299,16 @@ impl Preemptibility {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct SecurityContext {
-    /// User id of every process. Above 0 the pods are held to run as non-root; 0 is a privilege that policy grants or not.
+    /// User id of every process. Above 0 the pods are held to run as non-root; 0 is a privilege
+    /// that policy grants or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::user_id)))]
-    #[x_kube(validation = rules::USER_ID.cel())]
+    #[x_kube(validation = rules::USER_ID.to_cel_rule())]
     pub run_as_user: Option<i64>,
     /// Group id that owns the mounted volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::user_id)))]
-    #[x_kube(validation = rules::USER_ID.cel())]
+    #[x_kube(validation = rules::USER_ID.to_cel_rule())]
     pub fs_group: Option<i64>,
 }
 
@@ -313,13 +321,13 @@ pub struct PodMetadata {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(custom(rules::metadata_keys), custom(rules::label_values))]
-    #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::RESERVED_KEYS.cel(), validation = rules::LABEL_VALUES.cel())]
+    #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::RESERVED_KEYS.to_cel_rule(), validation = rules::LABEL_VALUES.to_cel_rule())]
     pub labels: BTreeMap<String, String>,
     /// Annotations. The same keys are reserved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     #[garde(custom(rules::metadata_keys))]
-    #[x_kube(validation = rules::METADATA_KEYS.cel(), validation = rules::RESERVED_KEYS.cel())]
+    #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::RESERVED_KEYS.to_cel_rule())]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -338,7 +346,7 @@ impl TrainingJobSpec {
 
     /// Who sees to the job, where that is not Trellis.
     #[must_use]
-    pub fn other_manager(&self) -> Option<&str> {
+    pub fn external_manager(&self) -> Option<&str> {
         let manager = self.managed_by.as_deref();
         manager.filter(|manager| *manager != names::OPERATOR)
     }
@@ -414,7 +422,7 @@ impl TrainingJobSpec {
 
     /// True if pods that have done their work stay, with their logs.
     #[must_use]
-    pub fn keeps_done_pods(&self) -> bool {
+    pub fn keeps_finished_pods(&self) -> bool {
         let cleanup = self.cleanup.as_ref();
         let pods = cleanup.and_then(|cleanup| cleanup.pods_on_success);
         pods.unwrap_or_default() == PodCleanup::Keep

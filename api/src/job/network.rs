@@ -30,13 +30,13 @@ pub struct Network {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::PEER.cel())]
+#[x_kube(validation = rules::PEER.to_cel_rule())]
 pub struct TrafficRule {
     /// A network, such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 43))]
     #[garde(inner(custom(rules::cidr)), custom(rules::peer(self)))]
-    #[x_kube(validation = rules::CIDR.cel())]
+    #[x_kube(validation = rules::CIDR.to_cel_rule())]
     pub cidr: Option<String>,
     /// Every pod of a namespace, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,16 +71,16 @@ pub struct TrafficRule {
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::PORT_RANGE.cel())]
+#[x_kube(validation = rules::PORT_RANGE.to_cel_rule())]
 pub struct NetworkPort {
     /// Number of the port, 1 to 65535: the first one where `endPort` is given.
     #[garde(custom(rules::port), custom(rules::port_range(self)))]
-    #[x_kube(validation = rules::PORT.cel())]
+    #[x_kube(validation = rules::PORT.to_cel_rule())]
     pub port: i32,
     /// Number of the last port of a range. Absent: `port` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::port)))]
-    #[x_kube(validation = rules::PORT.cel())]
+    #[x_kube(validation = rules::PORT.to_cel_rule())]
     pub end_port: Option<i32>,
     /// Protocol of the port: TCP, UDP or SCTP. Absent: TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ impl NetworkPort {
 
     /// Number of the last port.
     #[must_use]
-    pub fn last(&self) -> i32 {
+    pub fn last_port(&self) -> i32 {
         self.end_port.unwrap_or(self.port)
     }
 
@@ -115,8 +115,8 @@ impl NetworkPort {
 impl fmt::Display for NetworkPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.port)?;
-        if self.last() != self.port {
-            write!(f, "-{}", self.last())?;
+        if self.last_port() != self.port {
+            write!(f, "-{}", self.last_port())?;
         }
         write!(f, "/{}", self.protocol().as_str())
     }

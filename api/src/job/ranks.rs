@@ -7,7 +7,7 @@ impl TrainingJobSpec {
     /// workers, servers, and evaluators, who are none of the world, then groups outside the
     /// gang; of one role as they stand in the spec.
     #[must_use]
-    pub fn by_rank(&self) -> Vec<&TaskGroup> {
+    pub fn groups_by_rank(&self) -> Vec<&TaskGroup> {
         let mut order: Vec<_> = self.task_groups.iter().collect();
         // Stable: what is equal keeps its order.
         order.sort_by_key(|group| match group.role() {
@@ -35,6 +35,8 @@ impl TrainingJobSpec {
     /// ```
     #[must_use]
     pub fn leader_group(&self) -> Option<&str> {
-        self.by_rank().first().map(|group| group.name.as_str())
+        self.groups_by_rank()
+            .first()
+            .map(|group| group.name.as_str())
     }
 }

@@ -11,7 +11,7 @@ use crate::rules;
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::BACKOFF.cel())]
+#[x_kube(validation = rules::BACKOFF.to_cel_rule())]
 pub struct Restart {
     /// What is restarted. Absent: Gang, but Pod for what an elastic group can do without.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,22 +19,23 @@ pub struct Restart {
     /// Restarts for the job's own failures. Absent: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::limit)))]
-    #[x_kube(validation = rules::LIMIT.cel())]
+    #[x_kube(validation = rules::LIMIT.to_cel_rule())]
     pub limit: Option<i64>,
-    /// Restarts for the cluster's failures: lost nodes, evictions, refusals of a kubelet. Absent: 100.
+    /// Restarts for the cluster's failures: lost nodes, evictions, refusals of a kubelet. Absent:
+    /// 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::limit)))]
-    #[x_kube(validation = rules::LIMIT.cel())]
+    #[x_kube(validation = rules::LIMIT.to_cel_rule())]
     pub disruption_limit: Option<i64>,
     /// Seconds before the first restart; doubled each time. Absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::backoff_seconds)), custom(rules::backoff(self)))]
-    #[x_kube(validation = rules::BACKOFF_SECONDS.cel())]
+    #[x_kube(validation = rules::BACKOFF_SECONDS.to_cel_rule())]
     pub backoff_seconds: Option<i64>,
     /// Most seconds before a restart. Absent: 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::backoff_seconds)))]
-    #[x_kube(validation = rules::BACKOFF_SECONDS.cel())]
+    #[x_kube(validation = rules::BACKOFF_SECONDS.to_cel_rule())]
     pub max_backoff_seconds: Option<i64>,
     /// What is done about pods of a node that is lost, which nobody can stop. Absent: Force.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,14 +114,14 @@ pub struct RestartRule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), inner(custom(rules::exit_code)))]
-    #[x_kube(validation = rules::EXIT_CODES.cel())]
+    #[x_kube(validation = rules::EXIT_CODES.to_cel_rule())]
     pub on_exit_codes: Vec<i32>,
     /// Reasons of a pod's failure that match: words of docs/reasons.md, or of the kubelet
-    /// (`OOMKilled`, `Evicted`, `OutOfcpu`, ...).
+    /// (`OOMKilled`, `EvictionRestart`, `OutOfcpu`, ...).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 128)))]
     #[garde(length(max = 32), inner(custom(rules::reason_word)))]
-    #[x_kube(validation = rules::REASON_WORDS.cel())]
+    #[x_kube(validation = rules::REASON_WORDS.to_cel_rule())]
     pub on_reasons: Vec<String>,
     /// The pod is of one of these task groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -12,34 +12,36 @@ use crate::rules;
 
 /// Seconds after which the values of a Secret are read again where nothing is
 /// given: External Secrets Operator's own.
-const REFRESH_SECONDS: u32 = 3600;
+const DEFAULT_REFRESH_SECONDS: u32 = 3600;
 
 /// A Secret that the job's pods need: one of its namespace, or one that External Secrets
 /// Operator makes from a store outside the cluster.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::SECRET_SOURCE.cel())]
+#[x_kube(validation = rules::SECRET_SOURCE.to_cel_rule())]
 pub struct JobSecret {
-    /// Name by which task groups name it in env, envFrom, mounts and imagePullSecrets. Without `store`: name of a Secret of the job's namespace.
+    /// Name by which task groups name it in env, envFrom, mounts and imagePullSecrets. Without
+    /// `store`: name of a Secret of the job's namespace.
     #[schemars(length(max = 63))]
     #[garde(custom(rules::secret_name), custom(rules::secret_source(self)))]
-    #[x_kube(validation = rules::SECRET_NAME.cel())]
+    #[x_kube(validation = rules::SECRET_NAME.to_cel_rule())]
     pub name: String,
     /// The store that its values are kept in. Absent: it is a Secret that is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub store: Option<SecretStore>,
-    /// Each key of the Secret, with the path of its value in the store: `ml/wandb`, or `ml/wandb#token` for one property of what is kept there.
+    /// Each key of the Secret, with the path of its value in the store: `ml/wandb`, or
+    /// `ml/wandb#token` for one property of what is kept there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32, "additionalProperties" = {"type": "string", "maxLength": 512}))]
     #[garde(custom(rules::secret_data))]
-    #[x_kube(validation = rules::SECRET_DATA.cel())]
+    #[x_kube(validation = rules::SECRET_DATA.to_cel_rule())]
     pub data: BTreeMap<String, String>,
     /// Seconds after which its values are read from the store again. Absent: 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::secret_refresh)))]
-    #[x_kube(validation = rules::SECRET_REFRESH.cel())]
+    #[x_kube(validation = rules::SECRET_REFRESH.to_cel_rule())]
     pub refresh_seconds: Option<i64>,
 }
 
@@ -53,7 +55,7 @@ pub struct SecretStore {
     /// Name of the store.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
-    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
 }
 
@@ -98,7 +100,7 @@ impl<'a> RemoteValue<'a> {
     /// assert_eq!(RemoteValue::of("ml/wandb"), RemoteValue { path: "ml/wandb", property: None });
     /// ```
     #[must_use]
-    pub fn of(written: &'a str) -> Self {
+    pub fn parse(written: &'a str) -> Self {
         match written.split_once('#') {
             Some((path, property)) => Self {
                 path,
@@ -117,6 +119,6 @@ impl JobSecret {
     #[must_use]
     pub fn refresh_seconds(&self) -> u32 {
         let given = self.refresh_seconds.and_then(|s| u32::try_from(s).ok());
-        given.unwrap_or(REFRESH_SECONDS)
+        given.unwrap_or(DEFAULT_REFRESH_SECONDS)
     }
 }

@@ -8,7 +8,7 @@ use super::{DependencyStatus, Framework, Role, TaskGroup, TrainingJobSpec};
 
 /// The stage of each group, from 1, as they stand in the spec. A group that is named before it
 /// stands there, which validation refuses, is waited for by nobody.
-fn of_groups(groups: &[TaskGroup]) -> Vec<u32> {
+fn compute_group_stages(groups: &[TaskGroup]) -> Vec<u32> {
     let mut known: BTreeMap<&str, u32> = BTreeMap::new();
     let mut stages = Vec::with_capacity(groups.len());
     for group in groups {
@@ -43,11 +43,11 @@ impl TrainingJobSpec {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     #[must_use]
-    pub fn stages(&self) -> u32 {
+    pub fn stage_count(&self) -> u32 {
         if !self.has_stages() {
             return 1;
         }
-        let stages = of_groups(&self.task_groups);
+        let stages = compute_group_stages(&self.task_groups);
         stages.into_iter().max().unwrap_or(1)
     }
 
@@ -59,19 +59,19 @@ impl TrainingJobSpec {
 
     /// The stage of each group, from 1, as they stand in the spec.
     #[must_use]
-    pub fn stage_of_groups(&self) -> Vec<u32> {
-        of_groups(&self.task_groups)
+    pub fn group_stages(&self) -> Vec<u32> {
+        compute_group_stages(&self.task_groups)
     }
 
     /// What the job is while that stage runs, the last where there are not so many: its groups
     /// alone, without what they waited for. A stage of framework MPI that nobody launches anything
     /// in has framework None.
     #[must_use]
-    pub fn of_stage(&self, stage: u32) -> Cow<'_, Self> {
+    pub fn for_stage(&self, stage: u32) -> Cow<'_, Self> {
         if !self.has_stages() {
             return Cow::Borrowed(self);
         }
-        let stages = of_groups(&self.task_groups);
+        let stages = compute_group_stages(&self.task_groups);
         let last = stages.iter().copied().max().unwrap_or(1);
         let stage = stage.clamp(1, last);
         let own = self.task_groups.iter().zip(stages);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_end_of_another_is_of_a_later_stage() {
+    fn group_that_depends_on_completion_is_in_a_later_stage() {
         let spec = spec(
             "None",
             &[
@@ -130,9 +130,9 @@ mod tests {
                 ("e", "Worker", &[("d", "Complete"), ("c", "Complete")]),
             ],
         );
-        assert_eq!(spec.stage_of_groups(), [1, 1, 2, 2, 3]);
-        assert_eq!(spec.stages(), 3);
-        let second = spec.of_stage(2);
+        assert_eq!(spec.group_stages(), [1, 1, 2, 2, 3]);
+        assert_eq!(spec.stage_count(), 3);
+        let second = spec.for_stage(2);
         let second: Vec<_> = second
             .task_groups
             .iter()
@@ -141,7 +141,7 @@ mod tests {
         // What was before is over.
         assert_eq!(second, [("c", 0), ("d", 1)]);
         let names = |stage| {
-            let spec = spec.of_stage(stage);
+            let spec = spec.for_stage(stage);
             let names: Vec<_> = spec.task_groups.iter().map(|g| g.name.clone()).collect();
             names
         };
@@ -151,16 +151,16 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_one_stage_is_that_stage() {
+    fn job_with_one_stage_is_unchanged_for_that_stage() {
         let spec = spec(
             "None",
             &[("a", "Worker", &[]), ("b", "Worker", &[("a", "Ready")])],
         );
-        assert!(matches!(spec.of_stage(1), Cow::Borrowed(_)));
+        assert!(matches!(spec.for_stage(1), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn where_nothing_is_launched_there_is_no_mpi() {
+    fn stage_without_launcher_has_no_mpi_framework() {
         let spec = spec(
             "MPI",
             &[
@@ -169,7 +169,7 @@ mod tests {
                 ("run", "Launcher", &[("get", "Complete")]),
             ],
         );
-        assert_eq!(spec.of_stage(1).framework(), Framework::None);
-        assert_eq!(spec.of_stage(2).framework(), Framework::MPI);
+        assert_eq!(spec.for_stage(1).framework(), Framework::None);
+        assert_eq!(spec.for_stage(2).framework(), Framework::MPI);
     }
 }

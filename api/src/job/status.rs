@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{AwaitedPods, CheckpointStatus, FinishedPods, PolicyVerdict};
 use crate::Reason;
 use crate::condition::ConditionType;
-use crate::word::{lenient_word, open_word};
+use crate::status_word::{lenient_word, open_word};
 
 /// Observed state of a TrainingJob, written by one manager in one patch.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -234,7 +234,7 @@ impl TrainingJobStatus {
 
     /// Since when it is Waiting or Blocked, if it is.
     #[must_use]
-    pub fn held_since(&self) -> Option<Timestamp> {
+    pub fn waiting_or_blocked_since(&self) -> Option<Timestamp> {
         let about = match self.phase? {
             JobPhase::Waiting => ConditionType::Accepted,
             JobPhase::Blocked => ConditionType::Stalled,
@@ -248,7 +248,7 @@ impl TrainingJobStatus {
     /// Since when it waits for its place, if it does: since it was queued, or since what ended
     /// its last attempt or stage. Absent before its first status.
     #[must_use]
-    pub fn waits_since(&self) -> Option<Timestamp> {
+    pub fn pending_since(&self) -> Option<Timestamp> {
         let failed = self.last_failure.as_ref().map(|failure| failure.time.0);
         let preempted = self.last_preemption.as_ref().map(|last| last.time.0);
         let stage = self.stage.as_ref().and_then(|stage| stage.since.as_ref());
@@ -389,7 +389,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn internal_state_is_absent_while_it_is_empty() {
+    fn empty_internal_state_is_not_serialized() {
         let mut status = TrainingJobStatus::default();
         let written = |status: &TrainingJobStatus| serde_json::to_value(status).unwrap();
         assert_eq!(written(&status)["internal"], json!(null));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_another_version_is_read() {
+    fn status_with_unknown_words_is_read() {
         let status =
             |more: serde_json::Value| serde_json::from_value::<TrainingJobStatus>(more).unwrap();
         let cancelled = status(json!({"phase": "Cancelled", "reason": "ByHand"}));

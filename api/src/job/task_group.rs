@@ -21,43 +21,48 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::UNIQUE_MOUNTS.cel(), validation = rules::UNIQUE_PORTS.cel(), validation = rules::ONE_DEVICE_COUNT.cel(), validation = rules::CPU_STATED.cel(), validation = rules::MEMORY_STATED.cel(), validation = rules::MIN_REPLICAS.cel())]
+#[x_kube(validation = rules::UNIQUE_MOUNTS.to_cel_rule(), validation = rules::UNIQUE_PORTS.to_cel_rule(), validation = rules::ONE_DEVICE_COUNT.to_cel_rule(), validation = rules::CPU_STATED.to_cel_rule(), validation = rules::MEMORY_STATED.to_cel_rule(), validation = rules::MIN_REPLICAS.to_cel_rule())]
 pub struct TaskGroup {
     /// Name, unique in the job: part of every pod's name.
     #[schemars(length(max = 24))]
     #[garde(custom(rules::group_name))]
-    #[x_kube(validation = rules::GROUP_NAME.cel())]
+    #[x_kube(validation = rules::GROUP_NAME.to_cel_rule())]
     pub name: String,
     /// Number of pods, 1 to 4096. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::replicas)))]
-    #[x_kube(validation = rules::REPLICAS.cel())]
+    #[x_kube(validation = rules::REPLICAS.to_cel_rule())]
     pub replicas: Option<i64>,
-    /// The least of `replicas` that the group works with. Below `replicas` the group is elastic: so many are part of the gang, and the others come when there is room and are the first to make room for others (docs/elastic.md). Absent: as many as `replicas`.
+    /// The least of `replicas` that the group works with. Below `replicas` the group is elastic: so
+    /// many are part of the gang, and the others come when there is room and are the first to make
+    /// room for others (docs/elastic.md). Absent: as many as `replicas`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::min_replicas(self)))]
     pub min_replicas: Option<i64>,
     /// Whole devices for each pod, 0 to 64. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::gpus)))]
-    #[x_kube(validation = rules::GPUS.cel())]
+    #[x_kube(validation = rules::GPUS.to_cel_rule())]
     pub gpus: Option<i64>,
-    /// Resource that `gpus` counts: MIG profiles and other vendors' devices by name. Absent: nvidia.com/gpu.
+    /// Resource that `gpus` counts: MIG profiles and other vendors' devices by name. Absent:
+    /// nvidia.com/gpu.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::extended_resource)))]
-    #[x_kube(validation = rules::EXTENDED_RESOURCE.cel())]
+    #[x_kube(validation = rules::EXTENDED_RESOURCE.to_cel_rule())]
     pub gpu_resource: Option<String>,
-    /// Names of ResourceFlavors that the group accepts, the best first. Absent: those of the queue, in its order. None of the queue's: the job waits with FlavorNotFound. Of a queue without quotas: nodes of these flavors.
+    /// Names of ResourceFlavors that the group accepts, the best first. Absent: those of the queue,
+    /// in its order. None of the queue's: the job waits with FlavorNotFound. Of a queue without
+    /// quotas: nodes of these flavors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 63)))]
     #[garde(length(max = 8), inner(custom(rules::flavor_name)))]
-    #[x_kube(validation = rules::FLAVOR_NAMES.cel())]
+    #[x_kube(validation = rules::FLAVOR_NAMES.to_cel_rule())]
     pub flavors: Vec<String>,
     /// Container image.
     #[schemars(length(max = rules::MAX_IMAGE))]
     #[garde(custom(rules::image))]
-    #[x_kube(validation = rules::IMAGE.cel())]
+    #[x_kube(validation = rules::IMAGE.to_cel_rule())]
     pub image: String,
     /// When the image is pulled. Absent: IfNotPresent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,14 +97,16 @@ pub struct TaskGroup {
     #[schemars(length(max = 4096))]
     #[garde(inner(length(max = 4096)))]
     pub working_dir: Option<String>,
-    /// Resources of each pod, as in core. A group with GPUs may leave out cpu and memory where its RuntimeProfile or queue states `resourcesPerGPU`.
+    /// Resources of each pod, as in core. A group with GPUs may leave out cpu and memory where its
+    /// RuntimeProfile or queue states `resourcesPerGPU`.
     #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
     #[garde(dive, custom(rules::one_device_count(self)))]
     pub resources: ResourceRequirements,
-    /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group has GPUs.
+    /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group
+    /// has GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::quantity_or_zero)))]
-    #[x_kube(validation = rules::QUANTITY_OR_ZERO.cel())]
+    #[x_kube(validation = rules::QUANTITY_OR_ZERO.to_cel_rule())]
     pub shared_memory: Option<Quantity>,
     /// Volumes, all from the job's own namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +124,8 @@ pub struct TaskGroup {
     /// Membership of the pods in the gang. Absent: Gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub membership: Option<Membership>,
-    /// Task groups, of those before this one, that the pods wait for: until they are Ready, or Complete.
+    /// Task groups, of those before this one, that the pods wait for: until they are Ready, or
+    /// Complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
     #[garde(length(max = 15), custom(rules::unique_dependencies))]
@@ -135,12 +143,14 @@ pub struct TaskGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub affinity: Option<Affinity>,
-    /// Taints that the pods tolerate, as in Kubernetes. A pod with GPUs tolerates the taint of that resource's name without asking.
+    /// Taints that the pods tolerate, as in Kubernetes. A pod with GPUs tolerates the taint of that
+    /// resource's name without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), dive)]
     pub tolerations: Vec<Toleration>,
-    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside it, its container `main` being the group's own (docs/pods.md). At most 32 KiB.
+    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside
+    /// it, its container `main` being the group's own (docs/pods.md). At most 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub pod_template: Option<PodTemplate>,
@@ -166,9 +176,9 @@ pub enum Role {
     Evaluator,
 }
 
-/// Membership of the pods of a group in the gang. Gang: they are part of it; BestEffort: each comes once
-/// the gang has its place and there is room for it, and none counts in the world size or for the
-/// success of the job. Absent: Gang.
+/// Membership of the pods of a group in the gang. Gang: they are part of it; BestEffort: each comes
+/// once the gang has its place and there is room for it, and none counts in the world size or for
+/// the success of the job. Absent: Gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Membership {
     /// They are part of the gang.
@@ -181,7 +191,7 @@ pub enum Membership {
 impl Role {
     /// True of the role whose first pod has rank 0, wherever its group stands.
     #[must_use]
-    pub const fn leads(self) -> bool {
+    pub const fn has_rank_0(self) -> bool {
         matches!(self, Self::Coordinator | Self::Launcher)
     }
 
@@ -240,7 +250,7 @@ pub struct Affinity {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::TOLERATION.cel())]
+#[x_kube(validation = rules::TOLERATION.to_cel_rule())]
 pub struct Toleration {
     /// Taint key. Absent, with operator Exists: every key.
     #[serde(skip_serializing_if = "Option::is_none")]

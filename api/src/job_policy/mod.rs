@@ -1,7 +1,7 @@
 //! [`ClusterJobPolicy`] and [`JobPolicy`]: who may run what.
 
+mod policy_test;
 mod status;
-mod test;
 
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-pub use status::{JobPolicyStatus, PolicyViolation};
-pub use test::{
+pub use policy_test::{
     ExpectedDecision, PolicyTest, TestAction, TestContext, TestRequest, TestRequester,
     TestResource, TestStore, TestVolumeKind,
 };
+pub use status::{JobPolicyStatus, PolicyViolation};
 
 /// Who may run what, in all namespaces or in those that are selected.
 #[derive(
@@ -31,7 +31,7 @@ pub use test::{
     status = "JobPolicyStatus",
     derive = "PartialEq",
     doc = "Who may run what, in all namespaces or in those that are selected.",
-    validation = rules::POLICY_OBJECT_NAME.cel(),
+    validation = rules::POLICY_OBJECT_NAME.to_cel_rule(),
     printcolumn(
         name = "Enforcement",
         type_ = "string",
@@ -48,7 +48,7 @@ pub struct ClusterJobPolicySpec {
     /// (docs/policies.md). At most 65536 characters.
     #[schemars(length(max = 65536))]
     #[garde(custom(rules::policy_text))]
-    #[x_kube(validation = rules::POLICY_TEXT.cel())]
+    #[x_kube(validation = rules::POLICY_TEXT.to_cel_rule())]
     pub cedar: String,
     /// What the policies do. Absent: Deny.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub struct ClusterJobPolicySpec {
     status = "JobPolicyStatus",
     derive = "PartialEq",
     doc = "What jobs of this namespace may not run. It only narrows: its forbids count, its permits grant nothing.",
-    validation = rules::POLICY_OBJECT_NAME.cel(),
+    validation = rules::POLICY_OBJECT_NAME.to_cel_rule(),
     printcolumn(
         name = "Enforcement",
         type_ = "string",
@@ -101,7 +101,7 @@ pub struct JobPolicySpec {
     /// about jobs of this namespace alone.
     #[schemars(length(max = 65536))]
     #[garde(custom(rules::policy_text))]
-    #[x_kube(validation = rules::POLICY_TEXT.cel())]
+    #[x_kube(validation = rules::POLICY_TEXT.to_cel_rule())]
     pub cedar: String,
     /// What the policies do. Absent: Deny.
     #[serde(skip_serializing_if = "Option::is_none")]

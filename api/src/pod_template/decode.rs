@@ -4,21 +4,21 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 
 use crate::Violation;
-use crate::document::words;
+use crate::document::serde_messages;
 
 /// Maps from resources to quantities.
-const QUANTITIES: [&str; 3] = ["requests", "limits", "overhead"];
+const QUANTITY_MAPS: [&str; 3] = ["requests", "limits", "overhead"];
 /// Fields that are one.
-const QUANTITY: [&str; 2] = ["sizeLimit", "divisor"];
+const QUANTITY_FIELDS: [&str; 2] = ["sizeLimit", "divisor"];
 
 pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Vec<Violation>> {
     let mut written = Value::Object(written.clone());
-    write_quantities(&mut written);
+    quote_quantities(&mut written);
     let template: PodTemplateSpec =
         serde_path_to_error::deserialize(&written).map_err(|error| {
             let path = error.path().to_string();
             let path = if path == "." { "" } else { path.as_str() };
-            let said = words::of(&error.inner().to_string(), path);
+            let said = serde_messages::explain_serde_error(&error.inner().to_string(), path);
             vec![Violation {
                 path: said.field,
                 message: said.message,
@@ -28,7 +28,7 @@ pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Ve
     // again, and what is then missing was never known.
     let read = serde_json::to_value(&template).unwrap_or_default();
     let mut unknown = Vec::new();
-    compare(&written, &read, "", &mut unknown);
+    collect_unknown(&written, &read, "", &mut unknown);
     if unknown.is_empty() {
         Ok(template)
     } else {
@@ -37,7 +37,7 @@ pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Ve
 }
 
 /// Kubernetes takes `cpu: 1` for `cpu: "1"`, and its type here does not.
-fn write_quantities(value: &mut Value) {
+fn quote_quantities(value: &mut Value) {
     let text = |value: &mut Value| {
         if let Value::Number(number) = value {
             *value = Value::String(number.to_string());
@@ -46,23 +46,23 @@ fn write_quantities(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                if QUANTITY.contains(&key.as_str()) {
+                if QUANTITY_FIELDS.contains(&key.as_str()) {
                     text(value);
-                } else if QUANTITIES.contains(&key.as_str())
+                } else if QUANTITY_MAPS.contains(&key.as_str())
                     && let Value::Object(amounts) = value
                 {
                     amounts.values_mut().for_each(text);
                 } else {
-                    write_quantities(value);
+                    quote_quantities(value);
                 }
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(write_quantities),
+        Value::Array(list) => list.iter_mut().for_each(quote_quantities),
         _ => {}
     }
 }
 
-fn compare(written: &Value, read: &Value, path: &str, unknown: &mut Vec<Violation>) {
+fn collect_unknown(written: &Value, read: &Value, path: &str, unknown: &mut Vec<Violation>) {
     match (written, read) {
         (Value::Object(written), Value::Object(read)) => {
             for (key, value) in written {
@@ -72,19 +72,19 @@ fn compare(written: &Value, read: &Value, path: &str, unknown: &mut Vec<Violatio
                     format!("{path}.{key}")
                 };
                 match read.get(key) {
-                    Some(read) => compare(value, read, &path, unknown),
+                    Some(read) => collect_unknown(value, read, &path, unknown),
                     // Nothing is the same as absent.
                     None if value.is_null() => {}
                     None => unknown.push(Violation {
                         path,
-                        message: words::UNKNOWN_FIELD.to_owned(),
+                        message: serde_messages::UNKNOWN_FIELD.to_owned(),
                     }),
                 }
             }
         }
         (Value::Array(written), Value::Array(read)) => {
             for (index, (written, read)) in written.iter().zip(read).enumerate() {
-                compare(written, read, &format!("{path}[{index}]"), unknown);
+                collect_unknown(written, read, &format!("{path}[{index}]"), unknown);
             }
         }
         _ => {}

@@ -4,8 +4,8 @@
 //! It is kept as it is written. [`PodTemplate::decode`] reads it strictly, as
 //! Kubernetes' own type; what may stand in it, [`PodTemplate::violations`] says.
 
-mod allowed;
 mod decode;
+mod forbidden_fields;
 
 use std::borrow::Cow;
 
@@ -56,7 +56,7 @@ impl PodTemplate {
             }];
         }
         match self.decode() {
-            Ok(template) => allowed::violations(&template),
+            Ok(template) => forbidden_fields::collect_violations(&template),
             Err(violations) => violations,
         }
     }
@@ -70,7 +70,7 @@ impl PodTemplate {
         for (c, container) in containers.iter().enumerate() {
             for (v, variable) in container.env.iter().flatten().enumerate() {
                 let is_frameworks =
-                    container.name == MAIN_CONTAINER && !rules::is_own_env(&variable.name);
+                    container.name == MAIN_CONTAINER && !rules::is_trellis_env(&variable.name);
                 if let Err(error) = rules::reserved_env(&variable.name, framework)
                     && is_frameworks
                 {

@@ -1,10 +1,10 @@
 //! Words for what is written in a pod template, and what is said of it.
 
 mod containers;
-mod ephemeral;
-mod holders;
-mod kubernetes;
-mod own;
+mod ephemeral_volume;
+mod jobs_and_profiles;
+mod kubernetes_fields;
+mod reserved_fields;
 
 use super::*;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn template(written: Value) -> PodTemplate {
 }
 
 /// Path and message of all that is wrong.
-fn wrong(written: Value) -> Vec<(String, String)> {
+fn violation_rows(written: Value) -> Vec<(String, String)> {
     let violations = template(written).violations();
     violations
         .into_iter()
@@ -23,8 +23,8 @@ fn wrong(written: Value) -> Vec<(String, String)> {
 }
 
 #[track_caller]
-fn one(written: Value, path: &str, words: &str) {
-    let all = wrong(written.clone());
+fn assert_one_violation(written: Value, path: &str, words: &str) {
+    let all = violation_rows(written.clone());
     assert_eq!(all.len(), 1, "{written}: {all:?}");
     assert_eq!(all[0].0, path, "{written}");
     assert!(all[0].1.contains(words), "{}", all[0].1);

@@ -10,7 +10,7 @@ use crate::{Quantity, rules};
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::SOME_LIMIT.cel())]
+#[x_kube(validation = rules::SOME_LIMIT.to_cel_rule())]
 pub struct QuotaLimits {
     /// Amounts of resources that the jobs may hold together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -20,27 +20,27 @@ pub struct QuotaLimits {
     /// Jobs that hold a place at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
-    #[x_kube(validation = rules::COUNT.cel())]
+    #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub running_jobs: Option<i64>,
     /// Jobs that wait at a time: one more is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
-    #[x_kube(validation = rules::COUNT.cel())]
+    #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub queued_jobs: Option<i64>,
     /// Pods of one job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
-    #[x_kube(validation = rules::COUNT.cel())]
+    #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub pods_per_job: Option<i64>,
     /// GPUs of one job, over all of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
-    #[x_kube(validation = rules::COUNT.cel())]
+    #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub gpus_per_job: Option<i64>,
     /// Seconds that one job may run (`deadlines.activeSeconds`, which it then must have).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::deadline)))]
-    #[x_kube(validation = rules::DEADLINE.cel())]
+    #[x_kube(validation = rules::DEADLINE.to_cel_rule())]
     pub runtime_seconds_per_job: Option<i64>,
     /// GPU-hours that the jobs may burn in a window of time: what they hold counts, from
     /// the moment when they have their place.
@@ -53,29 +53,30 @@ pub struct QuotaLimits {
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-#[x_kube(validation = rules::ONE_BOUND.cel())]
+#[x_kube(validation = rules::ONE_BOUND.to_cel_rule())]
 pub struct ResourceLimit {
     /// Name of the resource.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::resource_name), custom(rules::one_bound(self)))]
-    #[x_kube(validation = rules::RESOURCE_NAME.cel())]
+    #[x_kube(validation = rules::RESOURCE_NAME.to_cel_rule())]
     pub resource: String,
     /// Name of the flavor in which it is held. Absent: whichever, together.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::flavor_name)))]
-    #[x_kube(validation = rules::FLAVOR_NAME.cel())]
+    #[x_kube(validation = rules::FLAVOR_NAME.to_cel_rule())]
     pub flavor: Option<String>,
     /// Largest amount that the jobs may hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
-    #[x_kube(validation = rules::NOMINAL.cel())]
+    #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub max: Option<Quantity>,
-    /// Percentage of the nominal quota of the resource, rounded down: of `subject.queueName` and all queues
-    /// below it, else of the job's own queue. A resource without quota there is not limited.
+    /// Percentage of the nominal quota of the resource, rounded down: of `subject.queueName` and
+    /// all queues below it, else of the job's own queue. A resource without quota there is not
+    /// limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::percent)))]
-    #[x_kube(validation = rules::PERCENT.cel())]
+    #[x_kube(validation = rules::PERCENT.to_cel_rule())]
     pub percent_of_queue: Option<i64>,
 }
 
@@ -87,11 +88,11 @@ pub struct GpuHours {
     /// GPU-hours that the jobs may burn in the window, 1 to 1000000000: once they are burnt, no
     /// job starts until the window has moved on. Jobs that run go on.
     #[garde(custom(rules::gpu_hours))]
-    #[x_kube(validation = rules::GPU_HOURS.cel())]
+    #[x_kube(validation = rules::GPU_HOURS.to_cel_rule())]
     pub limit: i64,
     /// Length of the window in hours, 1 to 8784; it ends now. 720 are 30 days.
     #[garde(custom(rules::window_hours))]
-    #[x_kube(validation = rules::WINDOW_HOURS.cel())]
+    #[x_kube(validation = rules::WINDOW_HOURS.to_cel_rule())]
     pub window_hours: i64,
 }
 
@@ -99,7 +100,7 @@ pub struct GpuHours {
 mod tests {
     use super::*;
 
-    fn said(limit: i64, window_hours: i64) -> Option<String> {
+    fn violation_message(limit: i64, window_hours: i64) -> Option<String> {
         let hours = GpuHours {
             limit,
             window_hours,
@@ -108,16 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn gpu_hours_outside_their_bounds_are_refused_with_the_way_out() {
-        assert_eq!(said(1, 1), None);
-        assert_eq!(said(1_000_000_000, 8784), None);
+    fn gpu_hours_outside_their_bounds_are_refused_with_the_fix() {
+        assert_eq!(violation_message(1, 1), None);
+        assert_eq!(violation_message(1_000_000_000, 8784), None);
         for limit in [0, -1, 1_000_000_001] {
-            let said = said(limit, 720).unwrap();
+            let said = violation_message(limit, 720).unwrap();
             assert!(said.contains("must be 1 to 1000000000"), "{said}");
             assert!(said.contains("gpusPerJob"), "{said}");
         }
         for window in [0, -1, 8785, i64::MAX] {
-            let said = said(1, window).unwrap();
+            let said = violation_message(1, window).unwrap();
             assert!(said.contains("must be 1 to 8784 hours"), "{said}");
         }
     }

@@ -28,7 +28,7 @@ pub use status::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
     status = "QuotaPolicyStatus",
     derive = "PartialEq",
     doc = "How much the jobs of a subject may hold and burn.",
-    validation = rules::POLICY_OBJECT_NAME.cel(),
+    validation = rules::POLICY_OBJECT_NAME.to_cel_rule(),
     printcolumn(name = "Enforcement", type_ = "string", json_path = ".spec.enforcement"),
     printcolumn(name = "Each", type_ = "string", json_path = ".spec.each"),
     printcolumn(name = "Active", type_ = "string", json_path = ".status.conditions[?(@.type=='Active')].status"),
@@ -67,27 +67,27 @@ pub struct QuotaSubject {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::label_value)))]
-    #[x_kube(validation = rules::LABEL_VALUE.cel())]
+    #[x_kube(validation = rules::LABEL_VALUE.to_cel_rule())]
     pub team: Option<String>,
     /// Jobs of this queue and of those below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]
-    #[x_kube(validation = rules::QUEUE_NAME.cel())]
+    #[x_kube(validation = rules::QUEUE_NAME.to_cel_rule())]
     pub queue_name: Option<String>,
     /// Jobs whose pods run as the ServiceAccount of this name, of whichever of the
     /// namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
-    #[x_kube(validation = rules::OBJECT_NAME.cel())]
+    #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub service_account_name: Option<String>,
     /// Jobs that the user of this name has submitted, and jobs of unknown users. The name is that
     /// by which the API server knows the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::user_name)))]
-    #[x_kube(validation = rules::USER_NAME.cel())]
+    #[x_kube(validation = rules::USER_NAME.to_cel_rule())]
     pub requester: Option<String>,
 }
 

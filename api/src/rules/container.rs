@@ -70,7 +70,7 @@ pub const NODE_AFFINITY: Rule = Rule::new(
 );
 
 /// Rules on an object as a whole, though garde hangs them on a field of it.
-pub(crate) const OF_THE_WHOLE: [Rule; 8] = [
+pub(crate) const WHOLE_OBJECT_RULES: [Rule; 8] = [
     ENV_VALUE,
     PORT_RANGE,
     ENV_SOURCE,
@@ -87,18 +87,18 @@ fn count(given: &[bool]) -> usize {
 
 /// [`IMAGE`].
 pub fn image(name: &str, _: &()) -> garde::Result {
-    IMAGE.holds(!name.is_empty() && !name.bytes().any(|b| b.is_ascii_whitespace() || b == 0x0b))
+    IMAGE.check(!name.is_empty() && !name.bytes().any(|b| b.is_ascii_whitespace() || b == 0x0b))
 }
 
 /// [`ENV_VALUE`].
 pub fn env_value(var: &EnvVar) -> impl FnOnce(&str, &()) -> garde::Result {
     let ok = var.value.is_none() || var.value_from.is_none();
-    move |_, ()| ENV_VALUE.holds(ok)
+    move |_, ()| ENV_VALUE.check(ok)
 }
 
 /// [`FIELD_VERSION`].
 pub fn field_version(version: &str, _: &()) -> garde::Result {
-    FIELD_VERSION.holds(version == "v1")
+    FIELD_VERSION.check(version == "v1")
 }
 
 /// [`ENV_SOURCE`].
@@ -110,7 +110,7 @@ pub fn env_source(
         source.config_map_key_ref.is_some(),
         source.field_ref.is_some(),
     ]);
-    move |_, ()| ENV_SOURCE.holds(sources == 1)
+    move |_, ()| ENV_SOURCE.check(sources == 1)
 }
 
 /// [`ENV_FROM_SOURCE`].
@@ -118,13 +118,13 @@ pub fn env_from_source(
     from: &EnvFromSource,
 ) -> impl FnOnce(&Option<EnvFromReference>, &()) -> garde::Result {
     let ok = from.config_map_ref.is_some() != from.secret_ref.is_some();
-    move |_, ()| ENV_FROM_SOURCE.holds(ok)
+    move |_, ()| ENV_FROM_SOURCE.check(ok)
 }
 
 /// [`UNIQUE_ENV`].
 pub fn unique_env(vars: &[EnvVar], _: &()) -> garde::Result {
     let names: BTreeSet<_> = vars.iter().map(|v| v.name.as_str()).collect();
-    UNIQUE_ENV.holds(names.len() == vars.len())
+    UNIQUE_ENV.check(names.len() == vars.len())
 }
 
 /// [`MOUNT_SOURCE`].
@@ -135,20 +135,20 @@ pub fn mount_source(mount: &Mount) -> impl FnOnce(&str, &()) -> garde::Result {
         mount.secret_name.is_some(),
         mount.empty_dir.is_some(),
     ]);
-    move |_, ()| MOUNT_SOURCE.holds(sources == 1)
+    move |_, ()| MOUNT_SOURCE.check(sources == 1)
 }
 
 /// [`UNIQUE_MOUNTS`].
 pub fn unique_mounts(mounts: &[Mount], _: &()) -> garde::Result {
     let paths: BTreeSet<_> = mounts.iter().map(|m| m.path.as_str()).collect();
-    UNIQUE_MOUNTS.holds(paths.len() == mounts.len() && !paths.contains("/dev/shm"))
+    UNIQUE_MOUNTS.check(paths.len() == mounts.len() && !paths.contains("/dev/shm"))
 }
 
 /// [`UNIQUE_PORTS`].
 pub fn unique_ports(ports: &[ContainerPort], _: &()) -> garde::Result {
     let names: BTreeSet<_> = ports.iter().map(|p| p.name.as_str()).collect();
     let numbers: BTreeSet<_> = ports.iter().map(|p| p.port).collect();
-    UNIQUE_PORTS.holds(names.len() == ports.len() && numbers.len() == ports.len())
+    UNIQUE_PORTS.check(names.len() == ports.len() && numbers.len() == ports.len())
 }
 
 /// [`TOLERATION`].
@@ -158,7 +158,7 @@ pub fn toleration(t: &Toleration) -> impl FnOnce(&Option<String>, &()) -> garde:
         && !(exists && t.value.is_some())
         && (t.toleration_seconds.is_none()
             || t.effect == Some(crate::job::TolerationEffect::NoExecute));
-    move |_, ()| TOLERATION.holds(ok)
+    move |_, ()| TOLERATION.check(ok)
 }
 
 /// [`PEER`].
@@ -168,7 +168,7 @@ pub fn peer(rule: &TrafficRule) -> impl FnOnce(&Option<String>, &()) -> garde::R
         rule.namespace.is_some(),
         rule.service.is_some(),
     ]);
-    move |_, ()| PEER.holds(kinds == 1)
+    move |_, ()| PEER.check(kinds == 1)
 }
 
 /// [`NODE_AFFINITY`].
@@ -180,7 +180,7 @@ pub fn node_affinity(affinity: &NodeAffinity, _: &()) -> garde::Result {
         .preferred_during_scheduling_ignored_during_execution
         .iter()
         .flatten();
-    NODE_AFFINITY.holds(
+    NODE_AFFINITY.check(
         required.is_none_or(|r| {
             !r.node_selector_terms.is_empty() && r.node_selector_terms.iter().all(is_term)
         }) && preferred

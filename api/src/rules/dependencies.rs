@@ -30,7 +30,7 @@ pub const UNIQUE_DEPENDENCIES: Rule = Rule::new("true", "must name each task gro
 /// [`UNIQUE_DEPENDENCIES`].
 pub fn unique_dependencies(dependencies: &[Dependency], _: &()) -> garde::Result {
     let names: BTreeSet<_> = dependencies.iter().map(|d| d.group.as_str()).collect();
-    UNIQUE_DEPENDENCIES.holds(names.len() == dependencies.len())
+    UNIQUE_DEPENDENCIES.check(names.len() == dependencies.len())
 }
 
 /// [`DEPENDS_ON_EARLIER`], and which group is not there.
@@ -46,7 +46,7 @@ pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
             true => format!("names {named:?}, which stands after it"),
             false => format!("names {named:?}, which is no task group of the job"),
         };
-        return DEPENDS_ON_EARLIER.broken(&format!("task group {waits:?} {how}"));
+        return DEPENDS_ON_EARLIER.violated(&format!("task group {waits:?} {how}"));
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
 pub fn depends_on_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     let outside = |name: &str| groups.iter().any(|g| g.name == name && !g.is_in_gang());
     let named = groups.iter().flat_map(|g| &g.depends_on);
-    DEPENDS_ON_GANG.holds(!named.map(|d| d.group.as_str()).any(outside))
+    DEPENDS_ON_GANG.check(!named.map(|d| d.group.as_str()).any(outside))
 }
 
 /// [`DEPENDS_ON_STAGE`], and who is not waited for.
@@ -63,17 +63,17 @@ pub fn depends_on_stage(
     spec: &TrainingJobSpec,
 ) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
     move |groups, ()| {
-        let Some((waits, missing)) = waits_for_a_part(spec, groups) else {
+        let Some((waits, missing)) = find_partial_wait(spec, groups) else {
             return Ok(());
         };
         let how = format!("task group {waits:?} does not wait for {missing:?}");
-        DEPENDS_ON_STAGE.broken(&how)
+        DEPENDS_ON_STAGE.violated(&how)
     }
 }
 
 /// A group that waits for a part of a stage alone, and one of that stage that it does not name.
-fn waits_for_a_part(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(String, String)> {
-    let stages = spec.stage_of_groups();
+fn find_partial_wait(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(String, String)> {
+    let stages = spec.group_stages();
     let with_stages = || groups.iter().zip(stages.iter().copied());
     with_stages().find_map(|(group, stage)| {
         let completes = |name: &str| {
@@ -85,7 +85,7 @@ fn waits_for_a_part(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(Str
         if stage == 1 || with_stages().any(|(other, of)| of == stage && named(other)) {
             return None;
         }
-        let before = spec.of_stage(stage.saturating_sub(1));
+        let before = spec.for_stage(stage.saturating_sub(1));
         let decides: Vec<&str> = match before.success_policy() {
             SuccessPolicy::Leader => before.leader_group().into_iter().collect(),
             SuccessPolicy::All | SuccessPolicy::Any => {
@@ -106,7 +106,7 @@ mod tests {
 
     /// What is wrong with a job of these groups: name, fields beside, and who is to be Complete
     /// before.
-    fn wrong(spec: Value, groups: &[(&str, Value, &[&str])]) -> String {
+    fn violations_of_groups(spec: Value, groups: &[(&str, Value, &[&str])]) -> String {
         let groups: Vec<Value> = groups
             .iter()
             .map(|(name, fields, after)| {
@@ -134,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_part_of_a_stage_is_told_to_wait_for_all_of_it() {
+    fn group_that_waits_for_part_of_a_stage_is_refused() {
         let of = |last: &[&str]| {
-            wrong(
+            violations_of_groups(
                 json!({}),
                 &[
                     ("a", json!({}), &[]),
@@ -153,7 +153,7 @@ mod tests {
             "{part}"
         );
         // Who is not of the gang may never come, and nobody waits for it.
-        let board = wrong(
+        let board = violations_of_groups(
             json!({}),
             &[
                 ("a", json!({}), &[]),
@@ -163,7 +163,7 @@ mod tests {
         );
         assert_eq!(board, "");
         // Through one of its own stage it waits for the same.
-        let chain = wrong(
+        let chain = violations_of_groups(
             json!({}),
             &[
                 ("a", json!({}), &[]),
@@ -175,9 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn who_names_what_is_not_there_before_it_is_told_whom() {
-        let of =
-            |first: &[&str]| wrong(json!({}), &[("a", json!({}), first), ("b", json!({}), &[])]);
+    fn dependency_on_itself_or_a_later_group_is_refused() {
+        let of = |first: &[&str]| {
+            violations_of_groups(json!({}), &[("a", json!({}), first), ("b", json!({}), &[])])
+        };
         for (first, how) in [
             (&["a"], r#"task group "a" names itself"#),
             (&["b"], r#"task group "a" names "b", which stands after it"#),
@@ -193,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn where_one_succeeds_for_all_that_one_is_waited_for() {
+    fn group_may_wait_for_the_launcher_of_a_stage_alone() {
         let mpi = |after: &[&str]| {
-            wrong(
+            violations_of_groups(
                 json!({"framework": "MPI"}),
                 &[
                     ("get", json!({}), &[]),
@@ -211,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn each_stage_is_a_job_of_its_own() {
-        let alone = wrong(
+    fn each_stage_is_validated_as_a_job() {
+        let alone = violations_of_groups(
             json!({}),
             &[
                 ("a", json!({}), &[]),
@@ -225,7 +226,7 @@ mod tests {
         );
         // A rule may name groups of other stages.
         let rules = json!({"restart": {"rules": [{"groups": ["b"], "action": "Fail"}]}});
-        let named = wrong(rules, &[("a", json!({}), &[]), ("b", json!({}), &["a"])]);
+        let named = violations_of_groups(rules, &[("a", json!({}), &[]), ("b", json!({}), &["a"])]);
         assert_eq!(named, "");
     }
 }

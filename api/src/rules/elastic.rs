@@ -14,7 +14,7 @@ pub const ELASTIC_FRAMEWORK: Rule = Rule::new(
     "minReplicas below replicas is for framework PyTorch or None: the others start with a fixed number of processes; leave minReplicas out",
 );
 /// What is outside the gang is not counted on.
-pub const OUTSIDE: Rule = Rule::new(
+pub const OUTSIDE_GANG: Rule = Rule::new(
     "self.taskGroups.all(g, !has(g.membership) || g.membership == 'Gang' || (!has(g.minReplicas) && (!has(g.role) || g.role in ['Worker', 'Evaluator'])))",
     "a task group with membership: BestEffort comes when there is room, and may never: it can have no minReplicas, and its role only be Worker or Evaluator",
 );
@@ -24,7 +24,7 @@ pub const SOME_GANG: Rule = Rule::new(
     "at least one task group of role Worker, Coordinator or Launcher must be part of the gang: leave out membership: BestEffort on one",
 );
 /// Frameworks whose processes are all named before the first starts.
-pub const OUTSIDE_FRAMEWORK: Rule = Rule::new(
+pub const OUTSIDE_GANG_FRAMEWORK: Rule = Rule::new(
     "!has(self.framework) || !(self.framework in ['MPI', 'DeepSpeed', 'TensorFlow']) || self.taskGroups.all(g, !has(g.membership) || g.membership == 'Gang')",
     "membership: BestEffort is not for framework MPI, DeepSpeed or TensorFlow, whose host lists name every pod: leave it out, or run those pods as a job of their own",
 );
@@ -32,7 +32,7 @@ pub const OUTSIDE_FRAMEWORK: Rule = Rule::new(
 /// [`MIN_REPLICAS`].
 pub fn min_replicas(group: &TaskGroup) -> impl FnOnce(&Option<i64>, &()) -> garde::Result {
     let most = group.replicas.unwrap_or(1);
-    move |min, ()| MIN_REPLICAS.holds(min.is_none_or(|min| (1..=most).contains(&min)))
+    move |min, ()| MIN_REPLICAS.check(min.is_none_or(|min| (1..=most).contains(&min)))
 }
 
 /// [`ELASTIC_FRAMEWORK`].
@@ -41,28 +41,28 @@ pub fn elastic_framework(
 ) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
     move |groups, ()| {
         let may = matches!(framework, Framework::PyTorch | Framework::None);
-        ELASTIC_FRAMEWORK.holds(may || !groups.iter().any(TaskGroup::is_elastic))
+        ELASTIC_FRAMEWORK.check(may || !groups.iter().any(TaskGroup::is_elastic))
     }
 }
 
-/// [`OUTSIDE`].
-pub fn outside(groups: &[TaskGroup], _: &()) -> garde::Result {
+/// [`OUTSIDE_GANG`].
+pub fn outside_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     let may = |group: &TaskGroup| {
         let role = matches!(group.role(), Role::Worker | Role::Evaluator);
         group.is_in_gang() || (role && group.min_replicas.is_none())
     };
-    OUTSIDE.holds(groups.iter().all(may))
+    OUTSIDE_GANG.check(groups.iter().all(may))
 }
 
 /// [`SOME_GANG`]. That there is a group that trains is another rule's.
 pub fn some_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     let trains = |group: &&TaskGroup| !matches!(group.role(), Role::Server | Role::Evaluator);
     let mut training = groups.iter().filter(trains).peekable();
-    SOME_GANG.holds(training.peek().is_none() || training.any(TaskGroup::is_in_gang))
+    SOME_GANG.check(training.peek().is_none() || training.any(TaskGroup::is_in_gang))
 }
 
-/// [`OUTSIDE_FRAMEWORK`].
-pub fn outside_framework(
+/// [`OUTSIDE_GANG_FRAMEWORK`].
+pub fn outside_gang_framework(
     framework: Framework,
 ) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
     move |groups, ()| {
@@ -70,6 +70,6 @@ pub fn outside_framework(
             framework,
             Framework::MPI | Framework::DeepSpeed | Framework::TensorFlow
         );
-        OUTSIDE_FRAMEWORK.holds(!lists || groups.iter().all(TaskGroup::is_in_gang))
+        OUTSIDE_GANG_FRAMEWORK.check(!lists || groups.iter().all(TaskGroup::is_in_gang))
     }
 }

@@ -17,9 +17,9 @@ pub struct FrameworkEnv {
     /// Whole names.
     pub names: &'static [&'static str],
     /// The rule on a job of one of the frameworks.
-    pub of_jobs: Rule,
+    pub job_rule: Rule,
     /// The rule on a profile, whose jobs may be of any framework; in the same words.
-    pub of_profiles: Rule,
+    pub profile_rule: Rule,
 }
 
 macro_rules! row {
@@ -28,7 +28,7 @@ macro_rules! row {
             frameworks: &[Framework::$framework $(, Framework::$more)*],
             prefixes: &[$($prefix),*],
             names: &[$first $(, $name)*],
-            of_jobs: Rule::new(
+            job_rule: Rule::new(
                 concat!(
                     "!has(self.framework) || !(self.framework in ['", stringify!($framework), "'",
                     $(", '", stringify!($more), "'",)*
@@ -38,7 +38,7 @@ macro_rules! row {
                 ),
                 row!(words $whose, [$($prefix),*], [$first $(, $name)*]),
             ),
-            of_profiles: Rule::new(
+            profile_rule: Rule::new(
                 concat!(
                     "!has(self.env) || self.env.all(e, ",
                     $("!e.name.startsWith('", $prefix, "') && ",)*
@@ -119,47 +119,47 @@ pub const RESERVED_PROFILE_ENV: Rule = Rule::new(
 );
 
 impl FrameworkEnv {
-    fn sets(&self, name: &str) -> bool {
+    fn reserves(&self, name: &str) -> bool {
         self.names.contains(&name) || self.prefixes.iter().any(|p| name.starts_with(p))
     }
 }
 
 /// True for a variable that Trellis sets, of whatever framework.
 #[must_use]
-pub fn is_own_env(name: &str) -> bool {
+pub fn is_trellis_env(name: &str) -> bool {
     name.starts_with("TRELLIS_")
 }
 
 /// The rule that a variable of a job breaks: what Trellis or the job's framework sets.
-fn broken(name: &str, framework: Framework) -> Option<Rule> {
-    if is_own_env(name) {
+fn violated_rule(name: &str, framework: Framework) -> Option<Rule> {
+    if is_trellis_env(name) {
         return Some(RESERVED_ENV);
     }
     let mut rows = FRAMEWORK_ENV.iter();
-    rows.find(|row| row.frameworks.contains(&framework) && row.sets(name))
-        .map(|row| row.of_jobs)
+    rows.find(|row| row.frameworks.contains(&framework) && row.reserves(name))
+        .map(|row| row.job_rule)
 }
 
 /// True for a variable that Trellis or the framework sets.
 #[must_use]
 pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
-    broken(name, framework).is_some()
+    violated_rule(name, framework).is_some()
 }
 
 /// [`RESERVED_ENV`] and the framework's row, of one variable of a job.
 pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
-    match broken(name, framework) {
+    match violated_rule(name, framework) {
         None => Ok(()),
-        Some(rule) => rule.holds(false),
+        Some(rule) => rule.check(false),
     }
 }
 
 /// [`RESERVED_PROFILE_ENV`] and every framework's row, of one variable of a profile.
 pub fn reserved_profile_env(name: &str) -> garde::Result {
-    RESERVED_PROFILE_ENV.holds(!is_own_env(name))?;
+    RESERVED_PROFILE_ENV.check(!is_trellis_env(name))?;
     FRAMEWORK_ENV
         .iter()
-        .try_for_each(|row| row.of_profiles.holds(!row.sets(name)))
+        .try_for_each(|row| row.profile_rule.check(!row.reserves(name)))
 }
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_reserved_where_its_framework_sets_it_and_in_profiles() {
+    fn variable_is_reserved_for_its_framework_and_in_profiles() {
         for row in &FRAMEWORK_ENV {
             let prefixed = row.prefixes.iter().map(|p| format!("{p}ANY"));
             let names = row.names.iter().map(|n| (*n).to_owned()).chain(prefixed);
@@ -177,9 +177,9 @@ mod tests {
                     assert_eq!(is_reserved_env(&name, framework), is_theirs, "{name}");
                 }
                 let of_profile = reserved_profile_env(&name).unwrap_err();
-                assert_eq!(of_profile.message(), row.of_jobs.message());
+                assert_eq!(of_profile.message(), row.job_rule.message());
             }
-            assert_eq!(row.of_jobs.message(), row.of_profiles.message());
+            assert_eq!(row.job_rule.message(), row.profile_rule.message());
         }
         for name in [
             "OMPI_MCA_btl",

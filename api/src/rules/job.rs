@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Rule;
 use crate::job::{Restart, TaskGroup};
-use crate::names::LABEL_MAX;
+use crate::names::MAX_LABEL_LENGTH;
 use crate::queue::{
     BorrowWithinCohort, BorrowWithinCohortPolicy, QueuePreemption, ReclaimWithinCohort,
     ResourceGroup,
@@ -20,7 +20,7 @@ pub const POD_NAME: Rule = Rule::new(
     "self.spec.taskGroups.all(g, size(self.metadata.name) + size(g.name) + size(string((has(g.replicas) ? g.replicas : 1) - 1)) + 2 <= 63)",
     "pods are named <job>-<group>-<index>, which is their hostname and must have at most 63 characters: shorten metadata.name or the group's name",
 )
-.at(".metadata.name");
+.for_field(".metadata.name");
 /// The number of groups.
 pub const GROUP_COUNT: Rule = Rule::new("true", "must have 1 to 16 task groups");
 /// Group names: the list is a map in the CRD, so the API server says it there.
@@ -84,7 +84,7 @@ macro_rules! fields {
             ),
             $words,
         )
-        .at(concat!(".spec.", $field))),+]
+        .for_field(concat!(".spec.", $field))),+]
     };
 }
 
@@ -105,7 +105,7 @@ macro_rules! field_of_groups {
             ),
             concat!($field, " of a task group ", $words),
         )
-        .at(".spec.taskGroups")
+        .for_field(".spec.taskGroups")
     };
 }
 
@@ -136,7 +136,7 @@ pub const SAME_MANAGER: Rule = Rule::new(
     "has(self.spec.managedBy) == has(oldSelf.spec.managedBy) && (!has(self.spec.managedBy) || self.spec.managedBy == oldSelf.spec.managedBy)",
     "is fixed once the job is there: create a new job",
 )
-.at(".spec.managedBy");
+.for_field(".spec.managedBy");
 /// The same, of which task groups there are.
 pub const SAME_GROUPS: Rule = Rule::new(
     concat!(
@@ -145,7 +145,7 @@ pub const SAME_GROUPS: Rule = Rule::new(
     ),
     "the names of the task groups and their order are fixed once the job has had its first place: create a new job",
 )
-.at(".spec.taskGroups");
+.for_field(".spec.taskGroups");
 /// The same, of the task groups.
 pub const FIXED_GROUPS: [Rule; 13] = fields_of_groups!(
     before_admission,
@@ -206,7 +206,7 @@ pub const EPOCH_NEVER_FALLS: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",
     "never falls: the writer no longer leads",
 )
-.at(".status.epoch");
+.for_field(".status.epoch");
 
 /// [`POD_NAME`].
 pub fn pod_name(job: &str, groups: &[TaskGroup]) -> garde::Result {
@@ -216,9 +216,9 @@ pub fn pod_name(job: &str, groups: &[TaskGroup]) -> garde::Result {
             .saturating_add(group.name.len())
             .saturating_add(index.len())
             .saturating_add(2)
-            <= LABEL_MAX
+            <= MAX_LABEL_LENGTH
     };
-    POD_NAME.holds(groups.iter().all(fits))
+    POD_NAME.check(groups.iter().all(fits))
 }
 
 /// [`BORROW_WITHIN`].
@@ -229,7 +229,7 @@ pub fn borrow_within(
         preemption.reclaim_within_cohort.unwrap_or_default() != ReclaimWithinCohort::Never;
     move |within, ()| {
         let policy = within.as_ref().and_then(|w| w.policy).unwrap_or_default();
-        BORROW_WITHIN.holds(reclaims || policy == BorrowWithinCohortPolicy::Never)
+        BORROW_WITHIN.check(reclaims || policy == BorrowWithinCohortPolicy::Never)
     }
 }
 
@@ -238,18 +238,18 @@ pub fn max_priority(
     within: &BorrowWithinCohort,
 ) -> impl FnOnce(&Option<i32>, &()) -> garde::Result {
     let has_victims = within.policy == Some(BorrowWithinCohortPolicy::LowerPriority);
-    move |most, ()| MAX_PRIORITY.holds(most.is_none() || has_victims)
+    move |most, ()| MAX_PRIORITY.check(most.is_none() || has_victims)
 }
 
 /// [`GROUP_COUNT`].
 pub fn group_count(groups: &[TaskGroup], _: &()) -> garde::Result {
-    GROUP_COUNT.holds((1..=MAX_GROUPS).contains(&groups.len()))
+    GROUP_COUNT.check((1..=MAX_GROUPS).contains(&groups.len()))
 }
 
 /// [`UNIQUE_GROUPS`].
 pub fn unique_groups(groups: &[TaskGroup], _: &()) -> garde::Result {
     let names: BTreeSet<_> = groups.iter().map(|g| g.name.as_str()).collect();
-    UNIQUE_GROUPS.holds(names.len() == groups.len())
+    UNIQUE_GROUPS.check(names.len() == groups.len())
 }
 
 /// [`POD_TOTAL`].
@@ -257,13 +257,13 @@ pub fn pod_total(groups: &[TaskGroup], _: &()) -> garde::Result {
     let total = groups
         .iter()
         .fold(0_i64, |sum, g| sum.saturating_add(g.replicas.unwrap_or(1)));
-    POD_TOTAL.holds(total <= i64::from(MAX_PODS))
+    POD_TOTAL.check(total <= i64::from(MAX_PODS))
 }
 
 /// [`BACKOFF`].
 pub fn backoff(restart: &Restart) -> impl FnOnce(&Option<i64>, &()) -> garde::Result {
     let ok = restart.backoff_seconds() <= restart.max_backoff_seconds();
-    move |_, ()| BACKOFF.holds(ok)
+    move |_, ()| BACKOFF.check(ok)
 }
 
 /// [`QUOTA_COVERS`].
@@ -273,13 +273,13 @@ pub fn quota_covers(group: &ResourceGroup) -> impl FnOnce(&Vec<String>, &()) -> 
         let quotas: BTreeSet<_> = f.resources.iter().map(|q| &q.name).collect();
         f.resources.len() == group.covered_resources.len() && quotas == resources
     });
-    move |_, ()| QUOTA_COVERS.holds(ok)
+    move |_, ()| QUOTA_COVERS.check(ok)
 }
 
 /// [`UNIQUE_QUOTA_RESOURCES`].
 pub fn unique_quota_resources(groups: &[ResourceGroup], _: &()) -> garde::Result {
     let mut seen = BTreeSet::new();
-    UNIQUE_QUOTA_RESOURCES.holds(
+    UNIQUE_QUOTA_RESOURCES.check(
         groups
             .iter()
             .flat_map(|g| &g.covered_resources)
@@ -296,7 +296,7 @@ mod tests {
     /// Each field of a task group is under one of the two rules on changes: one
     /// under none could be changed while it runs, one under both is refused twice.
     #[test]
-    fn every_field_of_a_group_is_under_one_rule_on_changes() {
+    fn task_group_field_has_exactly_one_change_rule() {
         let crds = crds::all();
         let job = crds.iter().find(|c| c.spec.names.kind == "TrainingJob");
         let schema = job.unwrap().spec.versions[0].schema.as_ref().unwrap();

@@ -91,23 +91,23 @@ pub(super) fn is_qualified_name(text: &str) -> bool {
 /// [`NODE_LABELS`].
 pub fn node_labels(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
     let ok = |(key, value): (&String, &String)| is_qualified_name(key) && is_label_value(value);
-    NODE_LABELS.holds(map.iter().all(ok))
+    NODE_LABELS.check(map.iter().all(ok))
 }
 
 /// [`TAINT_KEY`].
 pub fn taint_key(key: &str, _: &()) -> garde::Result {
-    TAINT_KEY.holds(is_qualified_name(key))
+    TAINT_KEY.check(is_qualified_name(key))
 }
 
 /// [`METADATA_KEYS`] and [`LABEL_VALUES`], of the job's own labels.
-pub(crate) fn own_labels(map: &BTreeMap<String, String>) -> garde::Result {
-    own_annotations(map)?;
-    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
+pub(crate) fn job_labels(map: &BTreeMap<String, String>) -> garde::Result {
+    job_annotations(map)?;
+    LABEL_VALUES.check(map.values().all(|v| is_label_value(v)))
 }
 
 /// [`METADATA_KEYS`], of the job's own annotations.
-pub(crate) fn own_annotations(map: &BTreeMap<String, String>) -> garde::Result {
-    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))
+pub(crate) fn job_annotations(map: &BTreeMap<String, String>) -> garde::Result {
+    METADATA_KEYS.check(map.keys().all(|k| is_qualified_name(k)))
 }
 
 pub(super) fn is_label_value(value: &str) -> bool {
@@ -116,20 +116,20 @@ pub(super) fn is_label_value(value: &str) -> bool {
 
 /// [`TOPOLOGY_LEVEL`].
 pub fn topology_level(key: &str, _: &()) -> garde::Result {
-    TOPOLOGY_LEVEL.holds(is_qualified_name(key))
+    TOPOLOGY_LEVEL.check(is_qualified_name(key))
 }
 
 /// [`LEVEL_LABEL`].
 pub fn level_label(key: &str, _: &()) -> garde::Result {
-    LEVEL_LABEL.holds(is_qualified_name(key))
+    LEVEL_LABEL.check(is_qualified_name(key))
 }
 
 /// [`UNIQUE_LEVEL_LABELS`] and [`UNIQUE_LEVEL_NAMES`].
 pub fn unique_levels(levels: &[TopologyLevel], _: &()) -> garde::Result {
     let labels: BTreeSet<_> = levels.iter().map(|level| &level.node_label).collect();
-    UNIQUE_LEVEL_LABELS.holds(labels.len() == levels.len())?;
+    UNIQUE_LEVEL_LABELS.check(labels.len() == levels.len())?;
     let names: BTreeSet<_> = levels.iter().map(TopologyLevel::name).collect();
-    UNIQUE_LEVEL_NAMES.holds(names.len() == levels.len())
+    UNIQUE_LEVEL_NAMES.check(names.len() == levels.len())
 }
 
 /// [`REQUIRED_OR_PREFERRED`].
@@ -137,18 +137,18 @@ pub fn required_or_preferred<'a, T>(
     request: &'a TopologyRequest,
 ) -> impl FnOnce(&T, &()) -> garde::Result + 'a {
     let some = request.required.is_some() || request.preferred.is_some();
-    move |_, ()| REQUIRED_OR_PREFERRED.holds(some)
+    move |_, ()| REQUIRED_OR_PREFERRED.check(some)
 }
 
 /// [`METADATA_KEYS`] and [`RESERVED_KEYS`].
 pub fn metadata_keys(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    METADATA_KEYS.holds(map.keys().all(|k| is_qualified_name(k)))?;
-    RESERVED_KEYS.holds(!map.keys().any(|k| is_reserved_key(k)))
+    METADATA_KEYS.check(map.keys().all(|k| is_qualified_name(k)))?;
+    RESERVED_KEYS.check(!map.keys().any(|k| is_reserved_key(k)))
 }
 
 /// [`ANNOTATION_KEY`].
 pub fn annotation_key(key: &str, _: &()) -> garde::Result {
-    ANNOTATION_KEY.holds(
+    ANNOTATION_KEY.check(
         is_qualified_name(key)
             && !is_reserved_key(key)
             && key
@@ -159,5 +159,5 @@ pub fn annotation_key(key: &str, _: &()) -> garde::Result {
 
 /// [`LABEL_VALUES`].
 pub fn label_values(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    LABEL_VALUES.holds(map.values().all(|v| is_label_value(v)))
+    LABEL_VALUES.check(map.values().all(|v| is_label_value(v)))
 }

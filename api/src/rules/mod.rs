@@ -20,7 +20,7 @@ mod secret;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
-use crate::validate::Violation;
+use crate::validation::Violation;
 
 pub use container::*;
 pub use dependencies::*;
@@ -37,11 +37,11 @@ pub use restart::*;
 pub use roles::*;
 pub use secret::*;
 
-pub(crate) use container::OF_THE_WHOLE;
-pub(crate) use labels::{own_annotations, own_labels};
+pub(crate) use container::WHOLE_OBJECT_RULES;
+pub(crate) use labels::{job_annotations, job_labels};
 
 /// The rules on a change of a job: each of one field, which the API server names.
-pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
+pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
     let of_groups = FIXED_GROUPS
         .into_iter()
         .chain(GROUPS_CHANGED_WHILE_SUSPENDED);
@@ -53,7 +53,7 @@ pub(crate) fn on_change() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields: one of them alone does not break them.
-const ON_SEVERAL: [Rule; 37] = [
+const MULTI_FIELD_RULES: [Rule; 37] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
@@ -69,9 +69,9 @@ const ON_SEVERAL: [Rule; 37] = [
     RULE_GROUPS,
     MIN_REPLICAS,
     ELASTIC_FRAMEWORK,
-    OUTSIDE,
+    OUTSIDE_GANG,
     SOME_GANG,
-    OUTSIDE_FRAMEWORK,
+    OUTSIDE_GANG_FRAMEWORK,
     DEPENDS_ON_EARLIER,
     DEPENDS_ON_GANG,
     DEPENDS_ON_STAGE,
@@ -94,9 +94,12 @@ const ON_SEVERAL: [Rule; 37] = [
 ];
 
 /// True of a violation that may be another field's fault than that which it names.
-pub(crate) fn is_on_several(violation: &Violation) -> bool {
-    let of_frameworks = FRAMEWORK_ENV.iter().map(|row| &row.of_jobs);
-    let mut rules = ON_SEVERAL.iter().chain(&OF_THE_WHOLE).chain(of_frameworks);
+pub(crate) fn is_multi_field(violation: &Violation) -> bool {
+    let of_frameworks = FRAMEWORK_ENV.iter().map(|row| &row.job_rule);
+    let mut rules = MULTI_FIELD_RULES
+        .iter()
+        .chain(&WHOLE_OBJECT_RULES)
+        .chain(of_frameworks);
     // The names of the groups may follow.
     rules.any(|rule| violation.message.starts_with(rule.message))
 }
@@ -128,7 +131,7 @@ impl Rule {
     }
 
     /// The same rule, about a field of the object: the API server then names it.
-    const fn at(self, field: &'static str) -> Self {
+    const fn for_field(self, field: &'static str) -> Self {
         Self {
             field: Some(field),
             ..self
@@ -137,7 +140,7 @@ impl Rule {
 
     /// The rule for a CRD's `x-kubernetes-validations`.
     #[must_use]
-    pub fn cel(&self) -> kube::core::Rule {
+    pub fn to_cel_rule(&self) -> kube::core::Rule {
         kube::core::Rule {
             field_path: self.field.map(str::to_owned),
             ..kube::core::Rule::new(self.cel).message(self.message)
@@ -145,7 +148,7 @@ impl Rule {
     }
 
     /// The same, where it is added to a CRD that is there.
-    pub(crate) fn of_schema(&self) -> ValidationRule {
+    pub(crate) fn to_schema_rule(self) -> ValidationRule {
         ValidationRule {
             rule: self.cel.to_owned(),
             message: Some(self.message.to_owned()),
@@ -161,7 +164,7 @@ impl Rule {
     }
 
     /// The same rule, decided here.
-    fn holds(&self, ok: bool) -> garde::Result {
+    fn check(&self, ok: bool) -> garde::Result {
         if ok {
             Ok(())
         } else {
@@ -170,7 +173,7 @@ impl Rule {
     }
 
     /// It does not hold, and where: for rules that only the library says.
-    fn broken(&self, how: &str) -> garde::Result {
+    fn violated(&self, how: &str) -> garde::Result {
         Err(garde::Error::new(format!("{}; {how}", self.message)))
     }
 }

@@ -10,7 +10,7 @@ pub const JOB_NAME: Rule = Rule::new(
     "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
     "must be a DNS-1035 label, since a Service bears it: at most 63 of a-z, 0-9 and -, starting with a letter and not ending with -",
 )
-.at(".metadata.name");
+.for_field(".metadata.name");
 /// A group's name becomes part of pod names.
 pub const GROUP_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(self) <= 24",
@@ -41,13 +41,13 @@ pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
 )
-.at(".metadata.name");
+.for_field(".metadata.name");
 /// A queue's own name becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
 )
-.at(".metadata.name");
+.for_field(".metadata.name");
 /// The name of a PriorityClass.
 pub const PRIORITY_CLASS: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
@@ -89,7 +89,7 @@ pub const MOUNT_PATH: Rule = Rule::new(
     "must be an absolute path below /, not ending with /, without : and without .. in it",
 );
 /// What a framework's pods read is mounted there.
-pub const OWN_PATH: Rule = Rule::new(
+pub const RESERVED_PATH: Rule = Rule::new(
     "self != '/etc/trellis' && !self.startsWith('/etc/trellis/')",
     "/etc/trellis is where Trellis puts what a framework reads: choose another path",
 );
@@ -142,7 +142,7 @@ fn has_parent_step(path: &str) -> bool {
 /// [`JOB_NAME`].
 pub fn job_name(name: &str) -> garde::Result {
     JOB_NAME
-        .holds(is_label(name, 63) && name.as_bytes().first().is_some_and(u8::is_ascii_lowercase))
+        .check(is_label(name, 63) && name.as_bytes().first().is_some_and(u8::is_ascii_lowercase))
 }
 
 /// [`ENV_FIELD`].
@@ -150,7 +150,7 @@ pub fn env_field(path: &str, _: &()) -> garde::Result {
     let key = ["metadata.labels['", "metadata.annotations['"]
         .iter()
         .find_map(|start| path.strip_prefix(start)?.strip_suffix("']"));
-    ENV_FIELD.holds(match key {
+    ENV_FIELD.check(match key {
         Some(key) => is_qualified_name(key),
         None => matches!(
             path,
@@ -172,38 +172,38 @@ pub fn env_field(path: &str, _: &()) -> garde::Result {
 /// # Errors
 /// If it cannot be the name of a namespace.
 pub fn namespace(name: &str) -> garde::Result {
-    NAMESPACE.holds(is_label(name, 63))
+    NAMESPACE.check(is_label(name, 63))
 }
 
 /// [`GROUP_NAME`].
 pub fn group_name(name: &str, _: &()) -> garde::Result {
-    GROUP_NAME.holds(is_label(name, 24))
+    GROUP_NAME.check(is_label(name, 24))
 }
 
 /// [`OBJECT_NAME`].
 pub fn object_name(name: &str, _: &()) -> garde::Result {
-    OBJECT_NAME.holds(is_name(name))
+    OBJECT_NAME.check(is_name(name))
 }
 
 /// [`QUEUE_NAME`].
 pub fn queue_name(name: &str, _: &()) -> garde::Result {
-    QUEUE_NAME.holds(name.len() <= 63 && is_name(name))
+    QUEUE_NAME.check(name.len() <= 63 && is_name(name))
 }
 
 /// [`FLAVOR_NAME`].
 pub fn flavor_name(name: &str, _: &()) -> garde::Result {
-    FLAVOR_NAME.holds(name.len() <= 63 && is_name(name))
+    FLAVOR_NAME.check(name.len() <= 63 && is_name(name))
 }
 
 /// [`PRIORITY_CLASS`] and [`SYSTEM_PRIORITY`].
 pub fn priority_class(name: &str, _: &()) -> garde::Result {
-    PRIORITY_CLASS.holds(is_name(name))?;
-    SYSTEM_PRIORITY.holds(!name.starts_with("system-"))
+    PRIORITY_CLASS.check(is_name(name))?;
+    SYSTEM_PRIORITY.check(!name.starts_with("system-"))
 }
 
 /// [`EXTENDED_RESOURCE`].
 pub fn extended_resource(name: &str, _: &()) -> garde::Result {
-    EXTENDED_RESOURCE.holds(is_extended_resource(name))
+    EXTENDED_RESOURCE.check(is_extended_resource(name))
 }
 
 /// True for the names of device resources.
@@ -215,12 +215,12 @@ pub(super) fn is_extended_resource(name: &str) -> bool {
 
 /// [`RESOURCE_NAME`].
 pub fn resource_name(name: &str, _: &()) -> garde::Result {
-    RESOURCE_NAME.holds(is_qualified_name(name))
+    RESOURCE_NAME.check(is_qualified_name(name))
 }
 
 /// [`PORT_NAME`].
 pub fn port_name(name: &str, _: &()) -> garde::Result {
-    PORT_NAME.holds(is_label(name, 15) && name.bytes().any(|b| b.is_ascii_lowercase()))
+    PORT_NAME.check(is_label(name, 15) && name.bytes().any(|b| b.is_ascii_lowercase()))
 }
 
 fn is_env_name(name: &str) -> bool {
@@ -234,18 +234,18 @@ fn is_env_name(name: &str) -> bool {
 
 /// [`ENV_NAME`].
 pub fn env_name(name: &str, _: &()) -> garde::Result {
-    ENV_NAME.holds(is_env_name(name))
+    ENV_NAME.check(is_env_name(name))
 }
 
 /// [`ENV_PREFIX`].
 pub fn env_prefix(name: &str, _: &()) -> garde::Result {
     ENV_PREFIX
-        .holds(is_env_name(name) && !name.starts_with("TRELLIS_") && !name.starts_with("PET_"))
+        .check(is_env_name(name) && !name.starts_with("TRELLIS_") && !name.starts_with("PET_"))
 }
 
 /// [`MOUNT_PATH`].
 pub fn mount_path(path: &str, _: &()) -> garde::Result {
-    MOUNT_PATH.holds(
+    MOUNT_PATH.check(
         path.starts_with('/')
             && !path.ends_with('/')
             && !path.contains(':')
@@ -253,14 +253,14 @@ pub fn mount_path(path: &str, _: &()) -> garde::Result {
     )
 }
 
-/// [`OWN_PATH`].
-pub fn own_path(path: &str, _: &()) -> garde::Result {
-    OWN_PATH.holds(path != "/etc/trellis" && !path.starts_with("/etc/trellis/"))
+/// [`RESERVED_PATH`].
+pub fn reserved_path(path: &str, _: &()) -> garde::Result {
+    RESERVED_PATH.check(path != "/etc/trellis" && !path.starts_with("/etc/trellis/"))
 }
 
 /// [`SUB_PATH`].
 pub fn sub_path(path: &str, _: &()) -> garde::Result {
-    SUB_PATH.holds(!path.starts_with('/') && !has_parent_step(path))
+    SUB_PATH.check(!path.starts_with('/') && !has_parent_step(path))
 }
 
 /// [`CIDR`].
@@ -275,7 +275,7 @@ pub fn cidr(text: &str, _: &()) -> garde::Result {
                 _ => false,
             }
     });
-    CIDR.holds(ok)
+    CIDR.check(ok)
 }
 
 /// [`MANAGED_BY`].
@@ -288,5 +288,5 @@ pub fn managed_by(manager: &str, _: &()) -> garde::Result {
     let is_it = parts.is_some_and(|(domain, path)| {
         domain.split('.').all(|label| is_label(label, 63)) && is_path(path)
     });
-    MANAGED_BY.holds(manager.len() <= 63 && is_it)
+    MANAGED_BY.check(manager.len() <= 63 && is_it)
 }

@@ -13,7 +13,7 @@ pub const POLICY_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
 )
-.at(".metadata.name");
+.for_field(".metadata.name");
 /// The text of policies.
 pub const POLICY_TEXT: Rule = Rule::new(
     "size(self) >= 1 && size(self) <= 65536",
@@ -31,16 +31,16 @@ pub const UNIQUE_TESTS: Rule = Rule::new("true", "tests must have different name
 pub fn policy_text(text: &str, _: &()) -> garde::Result {
     // No text has more characters than bytes: a long one is not walked through.
     let fits = text.len() <= MAX_POLICY_TEXT || text.chars().count() <= MAX_POLICY_TEXT;
-    POLICY_TEXT.holds(!text.is_empty() && fits)
+    POLICY_TEXT.check(!text.is_empty() && fits)
 }
 
 /// [`TEST_COUNT`].
 pub fn test_count(count: &i64, _: &()) -> garde::Result {
-    TEST_COUNT.holds((0..=1_000_000_000_000).contains(count))
+    TEST_COUNT.check((0..=1_000_000_000_000).contains(count))
 }
 
 /// [`UNIQUE_TESTS`].
 pub fn unique_tests(tests: &[PolicyTest], _: &()) -> garde::Result {
     let names: BTreeSet<_> = tests.iter().map(|test| &test.name).collect();
-    UNIQUE_TESTS.holds(names.len() == tests.len())
+    UNIQUE_TESTS.check(names.len() == tests.len())
 }

@@ -28,12 +28,12 @@ pub const PROFILE_PEERS: Rule = Rule::new(
 
 /// [`PROFILE_NAME`].
 pub fn profile_name(name: &str, unit: &()) -> garde::Result {
-    PROFILE_NAME.holds(super::object_name(name, unit).is_ok())
+    PROFILE_NAME.check(super::object_name(name, unit).is_ok())
 }
 
 /// [`RUNTIME_CLASS`].
 pub fn runtime_class(name: &str, unit: &()) -> garde::Result {
-    RUNTIME_CLASS.holds(super::object_name(name, unit).is_ok())
+    RUNTIME_CLASS.check(super::object_name(name, unit).is_ok())
 }
 
 /// What is injected is not for profiles, of whatever framework a job is.
@@ -53,5 +53,5 @@ pub fn profile_peers(network: &Option<Network>, _: &()) -> garde::Result {
     let mut rules = network
         .iter()
         .flat_map(|n| n.egress.iter().chain(&n.ingress));
-    PROFILE_PEERS.holds(rules.all(|rule| rule.service.is_none()))
+    PROFILE_PEERS.check(rules.all(|rule| rule.service.is_none()))
 }

@@ -38,17 +38,17 @@ macro_rules! bytes_of_pod {
     };
 }
 /// Words of the rules on such amounts.
-const BYTES_OF_POD: &str =
+const POD_BYTES_MESSAGE: &str =
     "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi";
 
 /// Memory or disk: at least 1Mi, since less is a unit that was forgotten, at most 1Pi.
-pub const MEMORY: Rule = Rule::new(bytes_of_pod!("self"), BYTES_OF_POD);
+pub const MEMORY: Rule = Rule::new(bytes_of_pod!("self"), POD_BYTES_MESSAGE);
 /// CPU of a pod: more than nothing, at most 100,000 cores.
 pub const LIMIT_CPU: Rule = Rule::new(
     "!('cpu' in self) || (type(self['cpu']) == int ? (self['cpu'] > 0 && self['cpu'] <= 100000) : (isQuantity(string(self['cpu'])) && quantity(string(self['cpu'])).isGreaterThan(quantity('0')) && !quantity(string(self['cpu'])).isGreaterThan(quantity('100k'))))",
     "must be an amount of CPU above 0 and at most 100k cores, such as 96 or 500m",
 )
-.at(".cpu");
+.for_field(".cpu");
 /// Memory of a pod, as [`MEMORY`].
 pub const LIMIT_MEMORY: Rule = Rule::new(
     concat!(
@@ -56,9 +56,9 @@ pub const LIMIT_MEMORY: Rule = Rule::new(
         bytes_of_pod!("self['memory']"),
         ")"
     ),
-    BYTES_OF_POD,
+    POD_BYTES_MESSAGE,
 )
-.at(".memory");
+.for_field(".memory");
 /// Local disk of a pod, as [`MEMORY`].
 pub const LIMIT_DISK: Rule = Rule::new(
     concat!(
@@ -66,9 +66,9 @@ pub const LIMIT_DISK: Rule = Rule::new(
         bytes_of_pod!("self['ephemeral-storage']"),
         ")"
     ),
-    BYTES_OF_POD,
+    POD_BYTES_MESSAGE,
 )
-.at("['ephemeral-storage']");
+.for_field("['ephemeral-storage']");
 /// Devices beside the GPUs.
 pub const LIMIT_DEVICES: Rule = Rule::new(
     "self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] || (k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !k.split('/')[0].endsWith('kubernetes.io') && (type(self[k]) == int ? (self[k] >= 0 && self[k] <= 1024) : (isQuantity(string(self[k])) && quantity(string(self[k])).isInteger() && quantity(string(self[k])).asInteger() >= 0 && quantity(string(self[k])).asInteger() <= 1024))))",
@@ -79,7 +79,7 @@ pub const REQUESTS: Rule = Rule::new(
     "!has(self.requests) || self.requests.all(k, has(self.limits) && k in self.limits && (type(self.requests[k]) == int && type(self.limits[k]) == int ? self.requests[k] == self.limits[k] : (isQuantity(string(self.requests[k])) && isQuantity(string(self.limits[k])) && quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) == 0)))",
     "every request must also be in limits, with the same amount, since a pod requests what it is limited to: write it below limits, and leave requests out; GPUs stand in gpus of the task group",
 )
-.at(".requests");
+.for_field(".requests");
 /// Dynamic resources are not allocated.
 pub const NO_CLAIMS: Rule = Rule::new(
     "size(self) == 0",
@@ -100,13 +100,13 @@ pub const CPU_STATED: Rule = Rule::new(
     "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.limits) && 'cpu' in self.resources.limits)",
     "is required of a group without gpus: add it, such as 8 or 500m",
 )
-.at(".resources.limits.cpu");
+.for_field(".resources.limits.cpu");
 /// A group without GPUs gets no memory for each of them.
 pub const MEMORY_STATED: Rule = Rule::new(
     "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.limits) && 'memory' in self.resources.limits)",
     "is required of a group without gpus: add it, such as 16Gi",
 )
-.at(".resources.limits.memory");
+.for_field(".resources.limits.memory");
 /// Memory, or none.
 pub const QUANTITY_OR_ZERO: Rule = Rule::new(
     "type(self) == int ? (self >= 0 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
@@ -117,9 +117,9 @@ pub const ONE_DEVICE_COUNT: Rule = Rule::new(
     "!has(self.resources) || !has(self.resources.limits) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.limits) && !self.resources.limits.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
     "must not limit a GPU, nor the resource that gpus counts: set gpus of the task group, and gpuResource where it is not nvidia.com/gpu",
 )
-.at(".resources");
+.for_field(".resources");
 /// Beginnings of resources, behind their domain, that count as GPUs wherever they are limited.
-const GPU_NAMES: [&str; 8] = [
+const GPU_NAME_PREFIXES: [&str; 8] = [
     "gpu", "mig-", "tpu", "npu", "neuron", "gaudi", "ascend", "Ascend",
 ];
 /// Quota of a queue.
@@ -177,14 +177,14 @@ pub const TTL: Rule = Rule::new(
     "must be 0 to 31536000 seconds (a year)",
 );
 
-const MOST_DEVICES: Amount = Amount::from_units(1024);
-const MOST_CPU: Amount = Amount::from_units(100_000);
-const LEAST_BYTES: Amount = Amount::from_units(1_048_576);
-const MOST_BYTES: Amount = Amount::from_units(1_125_899_906_842_624);
-const MOST_CPU_PER_GPU: Amount = Amount::from_units(1_000);
-const MOST_BYTES_PER_GPU: Amount = Amount::from_units(17_592_186_044_416);
+const MAX_DEVICES: Amount = Amount::from_units(1024);
+const MAX_CPU: Amount = Amount::from_units(100_000);
+const MIN_BYTES: Amount = Amount::from_units(1_048_576);
+const MAX_BYTES: Amount = Amount::from_units(1_125_899_906_842_624);
+const MAX_CPU_PER_GPU: Amount = Amount::from_units(1_000);
+const MAX_BYTES_PER_GPU: Amount = Amount::from_units(17_592_186_044_416);
 
-fn between(quantity: &Quantity, above: Option<Amount>, most: Amount) -> bool {
+fn is_within(quantity: &Quantity, above: Option<Amount>, most: Amount) -> bool {
     quantity
         .amount()
         .is_ok_and(|a| a <= most && above.map_or(a >= Amount::ZERO, |low| a > low))
@@ -194,7 +194,7 @@ macro_rules! range {
     ($(#[$doc:meta])* $name:ident, $rule:ident, $type:ty, $range:expr) => {
         $(#[$doc])*
         pub fn $name(value: &$type, _: &()) -> garde::Result {
-            $rule.holds($range.contains(value))
+            $rule.check($range.contains(value))
         }
     };
 }
@@ -213,8 +213,8 @@ range!(
 );
 /// [`PORT_RANGE`].
 pub fn port_range(port: &NetworkPort) -> impl FnOnce(&i32, &()) -> garde::Result {
-    let ok = port.last() >= port.port;
-    move |_, ()| PORT_RANGE.holds(ok)
+    let ok = port.last_port() >= port.port;
+    move |_, ()| PORT_RANGE.check(ok)
 }
 
 range!(
@@ -260,7 +260,7 @@ pub fn resource_requirements(
     };
     let is_device = |(name, count): (&String, &Quantity)| {
         is_extended_resource(name)
-            && between(count, None, MOST_DEVICES)
+            && is_within(count, None, MAX_DEVICES)
             && count.amount().is_ok_and(Amount::is_whole)
     };
     [
@@ -272,62 +272,62 @@ pub fn resource_requirements(
         (
             "limits",
             Some("memory"),
-            optional_bytes(&LIMIT_MEMORY, of.memory()),
+            check_optional_bytes(&LIMIT_MEMORY, of.memory()),
         ),
         (
             "limits",
             Some("ephemeral-storage"),
-            optional_bytes(&LIMIT_DISK, of.ephemeral_storage()),
+            check_optional_bytes(&LIMIT_DISK, of.ephemeral_storage()),
         ),
         (
             "limits",
             None,
-            LIMIT_DEVICES.holds(of.limits.len() <= 20 && of.devices().all(is_device)),
+            LIMIT_DEVICES.check(of.limits.len() <= 20 && of.devices().all(is_device)),
         ),
         (
             "requests",
             None,
-            REQUESTS.holds(of.requests.iter().all(is_limit)),
+            REQUESTS.check(of.requests.iter().all(is_limit)),
         ),
-        ("claims", None, NO_CLAIMS.holds(of.claims.is_empty())),
+        ("claims", None, NO_CLAIMS.check(of.claims.is_empty())),
     ]
 }
 
-fn optional_bytes(rule: &Rule, value: Option<&Quantity>) -> garde::Result {
-    value.map_or(Ok(()), |value| bytes(rule, value, MOST_BYTES))
+fn check_optional_bytes(rule: &Rule, value: Option<&Quantity>) -> garde::Result {
+    value.map_or(Ok(()), |value| check_bytes(rule, value, MAX_BYTES))
 }
 
 /// [`LIMIT_CPU`].
 pub fn cpu(value: &Quantity, _: &()) -> garde::Result {
-    LIMIT_CPU.holds(between(value, Some(Amount::ZERO), MOST_CPU))
+    LIMIT_CPU.check(is_within(value, Some(Amount::ZERO), MAX_CPU))
 }
 
 /// [`CPU_PER_GPU`].
 pub fn cpu_per_gpu(value: &Quantity, _: &()) -> garde::Result {
-    CPU_PER_GPU.holds(between(value, Some(Amount::ZERO), MOST_CPU_PER_GPU))
+    CPU_PER_GPU.check(is_within(value, Some(Amount::ZERO), MAX_CPU_PER_GPU))
 }
 
 /// [`MEMORY`], and what may have been meant.
 pub fn memory(value: &Quantity, _: &()) -> garde::Result {
-    bytes(&MEMORY, value, MOST_BYTES)
+    check_bytes(&MEMORY, value, MAX_BYTES)
 }
 
 /// [`MEMORY_PER_GPU`], and what may have been meant.
 pub fn memory_per_gpu(value: &Quantity, _: &()) -> garde::Result {
-    bytes(&MEMORY_PER_GPU, value, MOST_BYTES_PER_GPU)
+    check_bytes(&MEMORY_PER_GPU, value, MAX_BYTES_PER_GPU)
 }
 
-fn bytes(rule: &Rule, value: &Quantity, most: Amount) -> garde::Result {
-    let enough = value.amount().is_ok_and(|a| a >= LEAST_BYTES);
-    rule.holds(enough && between(value, None, most))
-        .map_err(|error| match meant(value) {
+fn check_bytes(rule: &Rule, value: &Quantity, most: Amount) -> garde::Result {
+    let enough = value.amount().is_ok_and(|a| a >= MIN_BYTES);
+    rule.check(enough && is_within(value, None, most))
+        .map_err(|error| match suggest_quantity(value) {
             Some(meant) => garde::Error::new(format!("{error}: {meant}")),
             None => error,
         })
 }
 
 /// What someone may have meant who wrote an amount of bytes that is none.
-fn meant(value: &Quantity) -> Option<String> {
+fn suggest_quantity(value: &Quantity) -> Option<String> {
     let text = value.as_str();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at_checked(end.unwrap_or(text.len()))?;
@@ -362,32 +362,32 @@ fn meant(value: &Quantity) -> Option<String> {
 
 /// [`QUANTITY_OR_ZERO`].
 pub fn quantity_or_zero(value: &Quantity, _: &()) -> garde::Result {
-    QUANTITY_OR_ZERO.holds(between(value, None, MOST_BYTES))
+    QUANTITY_OR_ZERO.check(is_within(value, None, MAX_BYTES))
 }
 
 /// [`NOMINAL`]. What no i64 can count is refused as well, since quotas are added up.
 pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
-    NOMINAL.holds(
+    NOMINAL.check(
         value
             .amount()
-            .is_ok_and(|a| a >= Amount::ZERO && a.units_up().is_some()),
+            .is_ok_and(|a| a >= Amount::ZERO && a.ceil_units().is_some()),
     )
 }
 
 /// [`WEIGHT`].
 pub fn weight(value: &Quantity, _: &()) -> garde::Result {
     let most = Amount::from_units(1000);
-    WEIGHT.holds(value.amount().is_ok_and(|a| a >= Amount::ZERO && a <= most))
+    WEIGHT.check(value.amount().is_ok_and(|a| a >= Amount::ZERO && a <= most))
 }
 
 /// [`CPU_STATED`].
 pub fn cpu_stated(group: &TaskGroup) -> garde::Result {
-    CPU_STATED.holds(group.gpus() > 0 || group.resources.cpu().is_some())
+    CPU_STATED.check(group.gpus() > 0 || group.resources.cpu().is_some())
 }
 
 /// [`MEMORY_STATED`].
 pub fn memory_stated(group: &TaskGroup) -> garde::Result {
-    MEMORY_STATED.holds(group.gpus() > 0 || group.resources.memory().is_some())
+    MEMORY_STATED.check(group.gpus() > 0 || group.resources.memory().is_some())
 }
 
 /// [`ONE_DEVICE_COUNT`].
@@ -397,7 +397,7 @@ pub fn one_device_count(
     let device = group.gpu_resource().to_owned();
     move |resources, ()| {
         let mut names = resources.limits.keys();
-        ONE_DEVICE_COUNT.holds(!names.any(|name| *name == device || is_gpu(name)))
+        ONE_DEVICE_COUNT.check(!names.any(|name| *name == device || is_gpu(name)))
     }
 }
 
@@ -406,5 +406,8 @@ pub fn one_device_count(
 #[must_use]
 pub fn is_gpu(resource: &str) -> bool {
     let (domain, name) = resource.split_once('/').unwrap_or_default();
-    domain.starts_with("gpu.") || GPU_NAMES.iter().any(|start| name.starts_with(start))
+    domain.starts_with("gpu.")
+        || GPU_NAME_PREFIXES
+            .iter()
+            .any(|start| name.starts_with(start))
 }

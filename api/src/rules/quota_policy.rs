@@ -39,48 +39,48 @@ pub const ONE_BOUND: Rule = Rule::new(
     "has(self.max) != has(self.percentOfQueue)",
     "must have max or percentOfQueue, and not both: write one of them",
 )
-.at(".resource");
+.for_field(".resource");
 /// A policy limits something.
 pub const SOME_LIMIT: Rule = Rule::new(
     "(has(self.resources) && size(self.resources) > 0) || has(self.runningJobs) || has(self.queuedJobs) || has(self.podsPerJob) || has(self.gpusPerJob) || has(self.runtimeSecondsPerJob) || has(self.gpuHours)",
     "must have at least one limit: resources, runningJobs, queuedJobs, podsPerJob, gpusPerJob, runtimeSecondsPerJob or gpuHours",
 )
-.at(".resources");
+.for_field(".resources");
 
 /// [`LABEL_VALUE`].
 pub fn label_value(value: &str, _: &()) -> garde::Result {
-    LABEL_VALUE.holds(!value.is_empty() && is_label_value(value))
+    LABEL_VALUE.check(!value.is_empty() && is_label_value(value))
 }
 
 /// [`USER_NAME`].
 pub fn user_name(name: &str, _: &()) -> garde::Result {
-    USER_NAME.holds(!name.is_empty() && name.chars().count() <= 253)
+    USER_NAME.check(!name.is_empty() && name.chars().count() <= 253)
 }
 
 /// [`COUNT`].
 pub fn count(count: &i64, _: &()) -> garde::Result {
-    COUNT.holds((0..=1_000_000_000).contains(count))
+    COUNT.check((0..=1_000_000_000).contains(count))
 }
 
 /// [`GPU_HOURS`].
 pub fn gpu_hours(hours: &i64, _: &()) -> garde::Result {
-    GPU_HOURS.holds((1..=1_000_000_000).contains(hours))
+    GPU_HOURS.check((1..=1_000_000_000).contains(hours))
 }
 
 /// [`WINDOW_HOURS`].
 pub fn window_hours(hours: &i64, _: &()) -> garde::Result {
-    WINDOW_HOURS.holds((1..=8784).contains(hours))
+    WINDOW_HOURS.check((1..=8784).contains(hours))
 }
 
 /// [`PERCENT`].
 pub fn percent(percent: &i64, _: &()) -> garde::Result {
-    PERCENT.holds((0..=100).contains(percent))
+    PERCENT.check((0..=100).contains(percent))
 }
 
 /// [`ONE_BOUND`].
 pub fn one_bound(limit: &ResourceLimit) -> impl FnOnce(&str, &()) -> garde::Result {
     let ok = limit.max.is_some() != limit.percent_of_queue.is_some();
-    move |_, ()| ONE_BOUND.holds(ok)
+    move |_, ()| ONE_BOUND.check(ok)
 }
 
 /// [`SOME_LIMIT`].
@@ -95,5 +95,5 @@ pub fn some_limit(limits: &QuotaLimits) -> impl FnOnce(&[ResourceLimit], &()) ->
     let ok = !limits.resources.is_empty()
         || counts.iter().any(Option::is_some)
         || limits.gpu_hours.is_some();
-    move |_, ()| SOME_LIMIT.holds(ok)
+    move |_, ()| SOME_LIMIT.check(ok)
 }

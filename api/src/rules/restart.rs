@@ -21,7 +21,7 @@ pub const RULE_GROUPS: Rule = Rule::new(
 
 /// [`EXIT_CODES`], of one.
 pub fn exit_code(code: &i32, _: &()) -> garde::Result {
-    EXIT_CODES.holds((1..=255).contains(code))
+    EXIT_CODES.check((1..=255).contains(code))
 }
 
 /// [`REASON_WORDS`], of one.
@@ -29,7 +29,7 @@ pub fn reason_word(word: &str, _: &()) -> garde::Result {
     let mut chars = word.chars();
     let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
     let goes_on = chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-'));
-    REASON_WORDS.holds(starts && goes_on)
+    REASON_WORDS.check(starts && goes_on)
 }
 
 /// [`RULE_GROUPS`].
@@ -37,6 +37,6 @@ pub fn rule_groups(groups: &[TaskGroup]) -> impl FnOnce(&Option<Restart>, &()) -
     move |restart, ()| {
         let named = restart.iter().flat_map(|restart| &restart.rules);
         let mut named = named.flat_map(|rule| &rule.groups);
-        RULE_GROUPS.holds(named.all(|name| groups.iter().any(|group| group.name == *name)))
+        RULE_GROUPS.check(named.all(|name| groups.iter().any(|group| group.name == *name)))
     }
 }

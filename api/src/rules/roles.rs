@@ -48,14 +48,14 @@ pub const TENSORFLOW_PODS: Rule = Rule::new(
 
 /// [`ONE_COORDINATOR`].
 pub fn one_coordinator(groups: &[TaskGroup], _: &()) -> garde::Result {
-    let leaders = groups.iter().filter(|g| g.role().leads());
-    ONE_COORDINATOR.holds(leaders.count() <= 1)
+    let leaders = groups.iter().filter(|g| g.role().has_rank_0());
+    ONE_COORDINATOR.check(leaders.count() <= 1)
 }
 
 /// [`SOME_WORKER`]. That there is a group at all is another rule's.
 pub fn some_worker(groups: &[TaskGroup], _: &()) -> garde::Result {
     let works = |g: &TaskGroup| !matches!(g.role(), Role::Server | Role::Evaluator);
-    SOME_WORKER.holds(groups.is_empty() || groups.iter().any(works))
+    SOME_WORKER.check(groups.is_empty() || groups.iter().any(works))
 }
 
 /// [`ROLE_OF_FRAMEWORK`].
@@ -63,7 +63,7 @@ pub fn role_of_framework(
     framework: Framework,
 ) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
     move |groups, ()| {
-        ROLE_OF_FRAMEWORK.holds(groups.iter().all(|group| match group.role() {
+        ROLE_OF_FRAMEWORK.check(groups.iter().all(|group| match group.role() {
             Role::Launcher => framework == Framework::MPI,
             Role::Server => framework == Framework::TensorFlow,
             Role::Worker | Role::Coordinator | Role::Evaluator => true,
@@ -78,7 +78,7 @@ pub fn one_launcher(framework: Framework) -> impl FnOnce(&Vec<TaskGroup>, &()) -
         let one = of(Role::Launcher).count() == 1
             && of(Role::Launcher).all(|g| g.replicas() == 1)
             && of(Role::Coordinator).next().is_none();
-        ONE_LAUNCHER.holds(framework != Framework::MPI || one)
+        ONE_LAUNCHER.check(framework != Framework::MPI || one)
     }
 }
 
@@ -91,7 +91,7 @@ pub fn tensorflow_tasks(
         let single = |g: &TaskGroup| {
             !matches!(g.role(), Role::Coordinator | Role::Evaluator) || g.replicas() == 1
         };
-        TENSORFLOW_TASKS.holds(
+        TENSORFLOW_TASKS.check(
             framework != Framework::TensorFlow
                 || (evaluators.count() <= 1 && groups.iter().all(single)),
         )
@@ -107,8 +107,8 @@ pub fn pods_of_framework(
             .iter()
             .fold(0_i64, |sum, g| sum.saturating_add(g.replicas.unwrap_or(1)));
         match framework {
-            Framework::DeepSpeed | Framework::MPI => HOSTS.holds(total <= i64::from(MAX_HOSTS)),
-            Framework::TensorFlow => TENSORFLOW_PODS.holds(total <= i64::from(MAX_TENSORFLOW_PODS)),
+            Framework::DeepSpeed | Framework::MPI => HOSTS.check(total <= i64::from(MAX_HOSTS)),
+            Framework::TensorFlow => TENSORFLOW_PODS.check(total <= i64::from(MAX_TENSORFLOW_PODS)),
             Framework::PyTorch | Framework::JAX | Framework::None => Ok(()),
         }
     }

@@ -30,11 +30,11 @@ pub const SECRET_REFRESH: Rule = Rule::new(
 pub const UNIQUE_SECRETS: Rule = Rule::new("true", "secrets must have different names");
 
 /// Longest key of a Secret, in characters.
-const KEY_MAX: usize = 253;
+const MAX_KEY_LENGTH: usize = 253;
 
 /// [`SECRET_NAME`].
 pub fn secret_name(name: &str, _: &()) -> garde::Result {
-    SECRET_NAME.holds(name.len() <= 63 && is_name(name))
+    SECRET_NAME.check(name.len() <= 63 && is_name(name))
 }
 
 /// [`SECRET_SOURCE`].
@@ -43,34 +43,34 @@ pub fn secret_source(secret: &JobSecret) -> impl FnOnce(&str, &()) -> garde::Res
         Some(_) => !secret.data.is_empty(),
         None => secret.data.is_empty() && secret.refresh_seconds.is_none(),
     };
-    move |_, ()| SECRET_SOURCE.holds(ok)
+    move |_, ()| SECRET_SOURCE.check(ok)
 }
 
 /// [`SECRET_DATA`].
 pub fn secret_data(data: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    SECRET_DATA.holds(
+    SECRET_DATA.check(
         data.iter()
-            .all(|(key, value)| is_key(key) && is_remote(value) && is_clean(value)),
+            .all(|(key, value)| is_key(key) && is_store_value(value) && is_clean_path(value)),
     )
 }
 
 fn is_key(key: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     !key.is_empty()
-        && key.len() <= KEY_MAX
+        && key.len() <= MAX_KEY_LENGTH
         && key.bytes().all(inner)
         && key != "."
         && !key.starts_with("..")
 }
 
-fn is_remote(written: &str) -> bool {
-    let RemoteValue { path, property } = RemoteValue::of(written);
+fn is_store_value(written: &str) -> bool {
+    let RemoteValue { path, property } = RemoteValue::parse(written);
     !path.is_empty() && property != Some("") && !written.bytes().any(|b| b.is_ascii_control())
 }
 
 /// A path that names what it says: stores clean what they are given, and policies are asked about
 /// the text. One slash at the start is a name of its own, as AWS has them.
-fn is_clean(written: &str) -> bool {
+fn is_clean_path(written: &str) -> bool {
     let parts: Vec<&str> = written.split('/').collect();
     let last = parts.len().saturating_sub(1);
     parts.iter().enumerate().all(|(at, part)| {
@@ -82,11 +82,11 @@ fn is_clean(written: &str) -> bool {
 
 /// [`SECRET_REFRESH`].
 pub fn secret_refresh(seconds: &i64, _: &()) -> garde::Result {
-    SECRET_REFRESH.holds((60..=31_536_000).contains(seconds))
+    SECRET_REFRESH.check((60..=31_536_000).contains(seconds))
 }
 
 /// [`UNIQUE_SECRETS`].
 pub fn unique_secrets(secrets: &[JobSecret], _: &()) -> garde::Result {
     let names: BTreeSet<_> = secrets.iter().map(|s| s.name.as_str()).collect();
-    UNIQUE_SECRETS.holds(names.len() == secrets.len())
+    UNIQUE_SECRETS.check(names.len() == secrets.len())
 }

@@ -1,6 +1,6 @@
 //! [`RuntimeProfile`]: what a platform gives the pods of its jobs.
 
-mod validated;
+mod validated_profile;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Affinity, EnvVar, Network, PodMetadata, Toleration};
 use crate::{PodTemplate, Quantity, ResourcesPerGpu, rules};
 
-pub use validated::ValidatedProfile;
+pub use validated_profile::ValidatedProfile;
 
 /// What a platform gives the pods of its jobs: what belongs to the cluster's
 /// network, devices and storage and to no job.
@@ -43,18 +43,20 @@ pub use validated::ValidatedProfile;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(
-    validation = rules::RESERVED_PROFILE_ENV.cel(),
-    validation = rules::TORCH_ENV.of_profiles.cel(),
-    validation = rules::JAX_ENV.of_profiles.cel(),
-    validation = rules::TENSORFLOW_ENV.of_profiles.cel(),
-    validation = rules::MPI_ENV.of_profiles.cel(),
-    validation = rules::PROFILE_PEERS.cel(),
+    validation = rules::RESERVED_PROFILE_ENV.to_cel_rule(),
+    validation = rules::TORCH_ENV.profile_rule.to_cel_rule(),
+    validation = rules::JAX_ENV.profile_rule.to_cel_rule(),
+    validation = rules::TENSORFLOW_ENV.profile_rule.to_cel_rule(),
+    validation = rules::MPI_ENV.profile_rule.to_cel_rule(),
+    validation = rules::PROFILE_PEERS.to_cel_rule(),
 )]
 pub struct RuntimeProfileSpec {
-    /// True: it is that of jobs that name none. Two such profiles are none: those jobs wait. Absent: false.
+    /// True: it is that of jobs that name none. Two such profiles are none: those jobs wait.
+    /// Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_default: Option<bool>,
-    /// Environment variables of the main container, such as NCCL's. A job's own of the same name go before them; Secrets and ConfigMaps are of the job's namespace.
+    /// Environment variables of the main container, such as NCCL's. A job's own of the same name go
+    /// before them; Secrets and ConfigMaps are of the job's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(
@@ -64,14 +66,16 @@ pub struct RuntimeProfileSpec {
         dive
     )]
     pub env: Vec<EnvVar>,
-    /// CPU and memory for each GPU of task groups that do not state their own; they go before those of a queue.
+    /// CPU and memory for each GPU of task groups that do not state their own; they go before those
+    /// of a queue.
     #[serde(rename = "resourcesPerGPU", skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub resources_per_gpu: Option<ResourcesPerGpu>,
-    /// Size of /dev/shm, "0" for none, of groups that name none. Absent: as where there is no profile.
+    /// Size of /dev/shm, "0" for none, of groups that name none. Absent: as where there is no
+    /// profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::quantity_or_zero)))]
-    #[x_kube(validation = rules::QUANTITY_OR_ZERO.cel())]
+    #[x_kube(validation = rules::QUANTITY_OR_ZERO.to_cel_rule())]
     pub shared_memory: Option<Quantity>,
     /// Labels that a node must have, beside those that a group asks for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -91,7 +95,7 @@ pub struct RuntimeProfileSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::runtime_class)))]
-    #[x_kube(validation = rules::RUNTIME_CLASS.cel())]
+    #[x_kube(validation = rules::RUNTIME_CLASS.to_cel_rule())]
     pub runtime_class_name: Option<String>,
     /// Labels and annotations for the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +106,8 @@ pub struct RuntimeProfileSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::profile_peers), dive)]
     pub network: Option<Network>,
-    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside it (docs/pods.md). At most 32 KiB.
+    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside
+    /// it (docs/pods.md). At most 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::profile_template), dive)]
     pub pod_template: Option<PodTemplate>,

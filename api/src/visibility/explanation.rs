@@ -5,7 +5,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, JobRef, Served, resource};
+use super::{Amount, JobRef, ServedResource, resource};
 use crate::{Quantity, Reason};
 
 /// Why a TrainingJob waits for its place, with the numbers of this moment: what it lacks, what each
@@ -25,8 +25,8 @@ pub struct Explanation {
     pub queue: String,
     /// Its priority: the higher goes first.
     pub priority: i32,
-    /// Its place in the order of its queue, from 1. Absent: it has its place, and waits for others to
-    /// leave it.
+    /// Its place in the order of its queue, from 1. Absent: it has its place, and waits for others
+    /// to leave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u32>,
     /// Why it waits, from the list in docs/reasons.md. Absent: nothing stands in its way, and it
@@ -47,11 +47,11 @@ pub struct Explanation {
     /// The same of namespaces whose jobs are not for who asks: how many of which priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempts_others: Vec<OtherJobs>,
-    /// Jobs that it may ask to make room later than now, at most [`Explanation::NODES`]: those first
-    /// that may be asked first.
+    /// Jobs that it may ask to make room later than now, at most [`Explanation::MAX_LISTED`]: those
+    /// first that may be asked first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<Protected>,
-    /// Nodes on which a place is reserved for it, at most [`Explanation::NODES`].
+    /// Nodes on which a place is reserved for it, at most [`Explanation::MAX_LISTED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved_nodes: Vec<String>,
     /// When it is expected to start, if nothing comes before it any more and what runs ends when
@@ -149,7 +149,7 @@ pub struct TaskGroupNodes {
     /// What keeps it off the others. Each node is counted once, for the first that does so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<ExcludedNodes>,
-    /// The matching nodes with most room, at most [`Explanation::NODES`].
+    /// The matching nodes with most room, at most [`Explanation::MAX_LISTED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
 }
@@ -166,7 +166,8 @@ pub struct ExcludedNodes {
     pub detail: Option<String>,
     /// How many nodes.
     pub count: i64,
-    /// The first of them by name, at most [`Explanation::NODES`]. None: they are not for who asks.
+    /// The first of them by name, at most [`Explanation::MAX_LISTED`]. None: they are not for who
+    /// asks.
     #[serde(default)]
     pub nodes: Vec<String>,
 }
@@ -275,8 +276,8 @@ pub struct FreedOn {
     /// So much more than is free now.
     pub amounts: Vec<Amount>,
     /// The jobs that hold some of that there, who holds most first, at most
-    /// [`Explanation::NODES`]: of the first so many nodes, the others are not looked at. What other
-    /// pods hold is not told.
+    /// [`Explanation::MAX_LISTED`]: of the first so many nodes, the others are not looked at. What
+    /// other pods hold is not told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<HeldBy>,
     /// How many more jobs do. Absent: none, or the node was not looked at.
@@ -301,13 +302,13 @@ pub struct HeldBy {
 
 impl Explanation {
     /// Names of nodes and jobs at most, wherever some are listed.
-    pub const NODES: usize = 8;
+    pub const MAX_LISTED: usize = 8;
 }
 
 resource!(
     Explanation,
     NamespaceResourceScope,
-    Served {
+    ServedResource {
         kind: "Explanation",
         plural: "explanations",
         singular: "explanation",

@@ -17,26 +17,26 @@ pub enum GangName {
     Pod(String),
 }
 
-const POD_GROUP: &str = "podgroup";
-const POD: &str = "pod";
+const POD_GROUP_PREFIX: &str = "podgroup";
+const POD_PREFIX: &str = "pod";
 
 impl GangName {
     /// `metadata.name` of the objects that are about it.
     #[must_use]
-    pub fn served(&self) -> String {
+    pub fn object_name(&self) -> String {
         match self {
             Self::Job(name) => name.clone(),
-            Self::PodGroup(name) => format!("{POD_GROUP}.{name}"),
-            Self::Pod(name) => format!("{POD}.{name}"),
+            Self::PodGroup(name) => format!("{POD_GROUP_PREFIX}.{name}"),
+            Self::Pod(name) => format!("{POD_PREFIX}.{name}"),
         }
     }
 
     /// What an object of that name is about.
     #[must_use]
-    pub fn from_served(name: &str) -> Self {
+    pub fn from_object_name(name: &str) -> Self {
         match name.split_once('.') {
-            Some((POD_GROUP, name)) => Self::PodGroup(name.to_owned()),
-            Some((POD, name)) => Self::Pod(name.to_owned()),
+            Some((POD_GROUP_PREFIX, name)) => Self::PodGroup(name.to_owned()),
+            Some((POD_PREFIX, name)) => Self::Pod(name.to_owned()),
             _ => Self::Job(name.to_owned()),
         }
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_served_is_found_by_its_name() {
+    fn gang_name_round_trips_through_its_object_name() {
         let all = [
             (GangName::Job("llm".to_owned()), "llm", "llm"),
             (
@@ -68,12 +68,15 @@ mod tests {
             (GangName::Pod("w-0".to_owned()), "pod.w-0", "Pod/w-0"),
         ];
         for (name, served, shown) in all {
-            assert_eq!(name.served(), served);
-            assert_eq!(GangName::from_served(served), name);
+            assert_eq!(name.object_name(), served);
+            assert_eq!(GangName::from_object_name(served), name);
             assert_eq!(name.to_string(), shown);
         }
         for odd in ["other.x", "", "pod"] {
-            assert_eq!(GangName::from_served(odd), GangName::Job(odd.to_owned()));
+            assert_eq!(
+                GangName::from_object_name(odd),
+                GangName::Job(odd.to_owned())
+            );
         }
     }
 }

@@ -16,14 +16,14 @@ use super::GangName;
 pub struct JobRef {
     /// Its namespace.
     pub namespace: String,
-    /// Its name; of pods that others have made `podgroup.<name>` or `pod.<name>`, as its JobState is
-    /// called.
+    /// Its name; of pods that others have made `podgroup.<name>` or `pod.<name>`, as its JobState
+    /// is called.
     pub name: String,
 }
 
 impl fmt::Display for JobRef {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = GangName::from_served(&self.name);
+        let name = GangName::from_object_name(&self.name);
         write!(out, "{}/{name}", self.namespace)
     }
 }

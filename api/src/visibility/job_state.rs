@@ -5,13 +5,13 @@ use kube::api::{ObjectMeta, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Served, resource};
+use super::{ServedResource, resource};
 use crate::Reason;
 use crate::job::JobPhase;
 
-/// A TrainingJob that waits for its place in a queue or holds it, or a gang of pods that others have
-/// made: where it stands in the order, what it asks for, and when it is expected to start and to
-/// end.
+/// A TrainingJob that waits for its place in a queue or holds it, or a gang of pods that others
+/// have made: where it stands in the order, what it asks for, and when it is expected to start and
+/// to end.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobState {
@@ -29,8 +29,8 @@ pub struct JobState {
     pub user: Option<String>,
     /// Its priority: the higher goes first.
     pub priority: i32,
-    /// The share of its queue, as in `TrainingQueue.status.share`: the queue with the smallest has the
-    /// next turn.
+    /// The share of its queue, as in `TrainingQueue.status.share`: the queue with the smallest has
+    /// the next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_share: Option<String>,
     /// One word for its state, as in its status. Absent: it has no status yet.
@@ -64,14 +64,14 @@ pub struct JobState {
     /// How many nodes its place has. Absent: it has no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<u32>,
-    /// The first of these nodes by name, at most [`JobState::NODES`].
+    /// The first of these nodes by name, at most [`JobState::MAX_NODES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
 impl JobState {
     /// Names of nodes at most: a list of ten thousand jobs is to stay small.
-    pub const NODES: usize = 8;
+    pub const MAX_NODES: usize = 8;
 
     /// One of that name, in a queue, of which nothing else is known.
     #[must_use]
@@ -106,7 +106,7 @@ impl JobState {
 resource!(
     JobState,
     NamespaceResourceScope,
-    Served {
+    ServedResource {
         kind: "JobState",
         plural: "jobstates",
         singular: "jobstate",
@@ -122,7 +122,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn job_state_round_trips() {
         let mut job = JobState::new("team-a", "llm", "default");
         job.position = Some(3);
         job.phase = Some(JobPhase::Queued);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_another_version_is_no_error() {
+    fn job_state_with_unknown_words_is_read() {
         let mut written = serde_json::to_value(JobState::new("a", "b", "c")).unwrap();
         written["phase"] = json!("Sleeping");
         written["later"] = json!({"field": 1});

@@ -38,7 +38,7 @@ pub const API_SERVICE: &str = "v1alpha1.visibility.trellis.dev";
 
 /// A resource of the group, as discovery tells of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedResource {
     /// Its kind.
     pub kind: &'static str,
     /// What it is called in paths.
@@ -54,7 +54,7 @@ pub struct Served {
 }
 
 /// All resources of the group.
-pub const ALL: &[Served] = &[
+pub const ALL_RESOURCES: &[ServedResource] = &[
     JobState::SERVED,
     QueueState::SERVED,
     NodeState::SERVED,
@@ -64,10 +64,10 @@ pub const ALL: &[Served] = &[
 /// A list, as the API server sends it.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct List<T> {
+pub struct VisibilityList<T> {
     /// `visibility.trellis.dev/v1alpha1`.
     pub api_version: String,
-    /// The kind of what is in it, and `List`.
+    /// The kind of what is in it, and `VisibilityList`.
     pub kind: String,
     /// When this was so.
     pub metadata: ListMeta,
@@ -89,7 +89,7 @@ macro_rules! resource {
     ($type:ident, $scope:ident, $served:expr) => {
         impl $type {
             /// How it is served.
-            pub const SERVED: $crate::visibility::Served = $served;
+            pub const SERVED: $crate::visibility::ServedResource = $served;
         }
 
         impl kube::Resource for $type {
@@ -135,9 +135,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_served_has_a_name_of_its_own_and_can_only_be_read() {
+    fn served_resources_have_unique_names_and_are_read_only() {
         let mut names = std::collections::BTreeSet::new();
-        for served in ALL {
+        for served in ALL_RESOURCES {
             for name in [served.plural, served.singular]
                 .iter()
                 .chain(served.short_names)
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_api_service_has_the_name_that_the_api_server_asks_for() {
+    fn api_service_name_is_version_and_group() {
         assert_eq!(API_SERVICE, format!("{VERSION}.{GROUP}"));
     }
 }

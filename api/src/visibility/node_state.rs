@@ -5,7 +5,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, JobRef, Served, resource};
+use super::{Amount, JobRef, ServedResource, resource};
 use crate::Quantity;
 
 /// A node as the scheduler has it: what it has, who holds that, for whom it is kept, and whether it
@@ -38,13 +38,15 @@ pub struct NodeState {
     pub jobs: Vec<NodeHold>,
     /// Pods on it that are of no job that has a place.
     pub other_pods: i64,
-    /// Jobs for which a place is reserved here: others start only where that makes none of them later.
+    /// Jobs for which a place is reserved here: others start only where that makes none of them
+    /// later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved_for: Vec<NodeHold>,
     /// Jobs for which it is kept that had it, and come again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_for: Vec<NodeHold>,
-    /// Jobs that keep away from it, since pods of theirs failed here: at most [`NodeState::AVOIDED`].
+    /// Jobs that keep away from it, since pods of theirs failed here: at most
+    /// [`NodeState::MAX_EXCLUDING_JOBS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded_by: Vec<JobRef>,
 }
@@ -118,13 +120,13 @@ pub struct NodeHold {
 
 impl NodeState {
     /// Names of jobs that keep away from a node at most.
-    pub const AVOIDED: usize = 16;
+    pub const MAX_EXCLUDING_JOBS: usize = 16;
 }
 
 resource!(
     NodeState,
     ClusterResourceScope,
-    Served {
+    ServedResource {
         kind: "NodeState",
         plural: "nodestates",
         singular: "nodestate",

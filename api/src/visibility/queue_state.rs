@@ -5,7 +5,7 @@ use kube::api::{ObjectMeta, TypeMeta};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Amount, Served, resource};
+use super::{Amount, ServedResource, resource};
 use crate::queue::DecayedUsage;
 use crate::{Quantity, Reason};
 
@@ -25,7 +25,8 @@ pub struct QueueState {
     pub parent: Option<String>,
     /// Its share of turns, relative to the other queues, as its spec states it.
     pub weight: Quantity,
-    /// Whether it starts jobs, as the condition Active of its status says it. Absent: not known yet.
+    /// Whether it starts jobs, as the condition Active of its status says it. Absent: not known
+    /// yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
     /// Why, from the list in docs/reasons.md.
@@ -70,7 +71,8 @@ pub struct QueueResource {
     pub used: Quantity,
     /// How much of that is more than the quota.
     pub borrowed: Quantity,
-    /// How much of the quota, its own and that of queues below it, others may hold while it is idle.
+    /// How much of the quota, its own and that of queues below it, others may hold while it is
+    /// idle.
     pub lendable: Quantity,
     /// How much more its jobs may be given now, by quota: whether nodes have it is another
     /// question. Absent: as much as there is.
@@ -81,7 +83,7 @@ pub struct QueueResource {
 resource!(
     QueueState,
     ClusterResourceScope,
-    Served {
+    ServedResource {
         kind: "QueueState",
         plural: "queuestates",
         singular: "queuestate",

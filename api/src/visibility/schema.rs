@@ -4,23 +4,32 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use super::{Explanation, GROUP, JobState, NodeState, QueueState, Served, VERSION};
+use super::{Explanation, GROUP, JobState, NodeState, QueueState, ServedResource, VERSION};
 
 /// Each kind with its schema, which refers to nothing outside of itself.
 #[must_use]
-pub fn schemas() -> Vec<(&'static Served, Value)> {
+pub fn schemas() -> Vec<(&'static ServedResource, Value)> {
     vec![
-        (&JobState::SERVED, of::<JobState>(&JobState::SERVED)),
-        (&QueueState::SERVED, of::<QueueState>(&QueueState::SERVED)),
-        (&NodeState::SERVED, of::<NodeState>(&NodeState::SERVED)),
+        (
+            &JobState::SERVED,
+            resource_schema::<JobState>(&JobState::SERVED),
+        ),
+        (
+            &QueueState::SERVED,
+            resource_schema::<QueueState>(&QueueState::SERVED),
+        ),
+        (
+            &NodeState::SERVED,
+            resource_schema::<NodeState>(&NodeState::SERVED),
+        ),
         (
             &Explanation::SERVED,
-            of::<Explanation>(&Explanation::SERVED),
+            resource_schema::<Explanation>(&Explanation::SERVED),
         ),
     ]
 }
 
-fn of<T: JsonSchema>(served: &Served) -> Value {
+fn resource_schema<T: JsonSchema>(served: &ServedResource) -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -46,14 +55,14 @@ fn of<T: JsonSchema>(served: &Served) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ALL;
+    use super::super::ALL_RESOURCES;
     use super::*;
 
     #[test]
-    fn each_field_of_each_kind_says_what_it_is() {
+    fn schema_describes_every_field() {
         let all = schemas();
         let kinds: Vec<&str> = all.iter().map(|(served, _)| served.kind).collect();
-        let served: Vec<&str> = ALL.iter().map(|served| served.kind).collect();
+        let served: Vec<&str> = ALL_RESOURCES.iter().map(|served| served.kind).collect();
         assert_eq!(kinds, served);
         for (served, schema) in all {
             assert!(!schema.to_string().contains("$ref"), "{}", served.kind);

@@ -5,27 +5,27 @@
 use trellis_api::job::TaskGroup;
 use trellis_api::names;
 
-use super::{Files, HOSTFILE, HOSTS, Injection, hostfile, pytorch};
-use crate::environment::Variable;
-use crate::gang::Gang;
+use super::{HOSTFILE, HOSTS_PATH, Injection, MountedFiles, hostfile, pytorch};
+use crate::environment::TrellisVariable;
+use crate::gang_facts::GangFacts;
 
-pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
     let mut injection = pytorch::inject(gang, group);
-    let path = format!("{HOSTS}/{HOSTFILE}");
+    let path = format!("{HOSTS_PATH}/{HOSTFILE}");
     injection
         .variables
-        .insert(0, Variable::fixed("TRELLIS_HOSTFILE", path));
-    injection.files.push(Files::Hosts {
-        name: names::hosts(gang.job.name()),
-        path: HOSTS,
+        .insert(0, TrellisVariable::fixed("TRELLIS_HOSTFILE", path));
+    injection.files.push(MountedFiles::Hosts {
+        name: names::hosts_config_map_name(gang.job.name()),
+        path: HOSTS_PATH,
         mode: None,
     });
     injection
 }
 
-pub(super) fn files(gang: &Gang<'_>) -> Vec<(&'static str, String)> {
-    vec![(HOSTFILE, hostfile::slots(gang))]
+pub(super) fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+    vec![(HOSTFILE, hostfile::slots_hostfile(gang))]
 }

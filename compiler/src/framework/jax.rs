@@ -6,22 +6,22 @@
 use trellis_api::job::TaskGroup;
 
 use super::{FrameworkPort, Injection};
-use crate::environment::{Value, Variable};
-use crate::gang::Gang;
+use crate::environment::{TrellisVariable, VariableValue};
+use crate::gang_facts::GangFacts;
 
 /// Port of process 0, as in Kubeflow's JAXJob.
 const COORDINATOR_PORT: i32 = 6666;
 
-pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
     let address = format!("{}:{COORDINATOR_PORT}", gang.leader_address);
     Injection {
         variables: vec![
-            Variable::fixed("JAX_COORDINATOR_ADDRESS", address),
-            Variable::fixed("JAX_NUM_PROCESSES", gang.world_size.to_string()),
-            Variable::new("JAX_PROCESS_ID", Value::Rank),
+            TrellisVariable::fixed("JAX_COORDINATOR_ADDRESS", address),
+            TrellisVariable::fixed("JAX_NUM_PROCESSES", gang.world_size.to_string()),
+            TrellisVariable::new("JAX_PROCESS_ID", VariableValue::Rank),
         ],
         ports: vec![FrameworkPort {
             name: "coordinator",

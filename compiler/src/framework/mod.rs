@@ -15,12 +15,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use trellis_api::job::{Framework, TaskGroup};
 use trellis_api::{ValidatedJob, names};
 
-use crate::environment::Variable;
-use crate::gang::Gang;
+use crate::environment::TrellisVariable;
+use crate::gang_facts::GangFacts;
 use crate::{Demand, metadata};
 
 /// Where pods find the files of [`config_maps`].
-const HOSTS: &str = "/etc/trellis/hosts";
+const HOSTS_PATH: &str = "/etc/trellis/hosts";
 /// Name of the hostfile there: `host slots=N`, as Open MPI and DeepSpeed read it.
 const HOSTFILE: &str = "hostfile";
 
@@ -28,11 +28,11 @@ const HOSTFILE: &str = "hostfile";
 #[derive(Default)]
 pub(crate) struct Injection {
     /// Variables, all of names that [`trellis_api::rules::is_reserved_env`] reserves.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<TrellisVariable>,
     /// Ports, each left out where the group has one of that number.
     pub ports: Vec<FrameworkPort>,
     /// Files that are mounted.
-    pub files: Vec<Files>,
+    pub files: Vec<MountedFiles>,
     /// Command that runs if neither the group nor its template sets one.
     pub command: Option<String>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct FrameworkPort {
 }
 
 /// A child of the job, mounted.
-pub(crate) enum Files {
+pub(crate) enum MountedFiles {
     /// The job's ConfigMap.
     Hosts {
         name: String,
@@ -58,7 +58,7 @@ pub(crate) enum Files {
     Key { name: String, path: &'static str },
 }
 
-pub(crate) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+pub(crate) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     match gang.job.spec().framework() {
         Framework::PyTorch => pytorch::inject(gang, group),
         Framework::DeepSpeed => deepspeed::inject(gang, group),
@@ -70,7 +70,7 @@ pub(crate) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
 }
 
 /// True if the framework has a ConfigMap with a hostfile.
-pub(crate) const fn has_hosts(framework: Framework) -> bool {
+pub(crate) const fn has_hostfile(framework: Framework) -> bool {
     match framework {
         Framework::DeepSpeed | Framework::MPI => true,
         Framework::PyTorch | Framework::JAX | Framework::TensorFlow | Framework::None => false,
@@ -83,10 +83,10 @@ pub(crate) const fn has_key(framework: Framework) -> bool {
 }
 
 /// ConfigMaps that the pods of a framework read: those with a hostfile need one.
-pub(crate) fn config_maps(gang: &Gang<'_>) -> Vec<ConfigMap> {
+pub(crate) fn config_maps(gang: &GangFacts<'_>) -> Vec<ConfigMap> {
     let files = match gang.job.spec().framework() {
-        Framework::DeepSpeed => deepspeed::files(gang),
-        Framework::MPI => mpi::files(gang),
+        Framework::DeepSpeed => deepspeed::config_map_files(gang),
+        Framework::MPI => mpi::config_map_files(gang),
         Framework::PyTorch | Framework::JAX | Framework::TensorFlow | Framework::None => {
             return Vec::new();
         }
@@ -94,51 +94,55 @@ pub(crate) fn config_maps(gang: &Gang<'_>) -> Vec<ConfigMap> {
     let files = files.into_iter();
     let data: BTreeMap<_, _> = files.map(|(name, text)| (name.to_owned(), text)).collect();
     let mut map = ConfigMap {
-        metadata: metadata::child(gang.job),
+        metadata: metadata::child_metadata(gang.job),
         data: Some(data),
         ..ConfigMap::default()
     };
-    map.metadata.name = Some(names::hosts(gang.job.name()));
+    map.metadata.name = Some(names::hosts_config_map_name(gang.job.name()));
     vec![map]
 }
 
 /// The Secret with the job's key, from random bytes. None if the framework needs none, or if the
 /// bytes are no valid key.
-pub(crate) fn secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
+pub(crate) fn key_secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
     has_key(job.spec().framework())
-        .then(|| mpi::secret(job, random))
+        .then(|| mpi::ssh_key_secret(job, random))
         .flatten()
 }
 
 /// Most bytes of all values of a ConfigMap together (`core.MaxSecretSize`, which Kubernetes
 /// checks of ConfigMaps too).
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_CONFIG_MAP_BYTES: usize = 1024 * 1024;
 
 /// Why the API server would refuse the job's ConfigMap: its hostfiles are too long. Their length
 /// depends on the job's namespace and the cluster's domain.
-pub(crate) fn too_long(gang: &Gang<'_>) -> Option<String> {
+pub(crate) fn config_map_problem(gang: &GangFacts<'_>) -> Option<String> {
     let maps = config_maps(gang);
     let values = maps
         .iter()
         .flat_map(|map| &map.data)
         .flat_map(BTreeMap::values);
     let bytes = values.fold(0_usize, |sum, value| sum.saturating_add(value.len()));
-    (bytes > MOST_BYTES).then(|| {
+    (bytes > MAX_CONFIG_MAP_BYTES).then(|| {
         let framework = gang.job.spec().framework();
         format!(
             "spec.taskGroups: the hostfiles that framework {framework:?} reads would have {bytes} \
-             bytes, and a ConfigMap takes {MOST_BYTES}: give the job and its task groups shorter \
+             bytes, and a ConfigMap takes {MAX_CONFIG_MAP_BYTES}: give the job and its task groups shorter \
              names, each of which stands in every line, or have fewer pods"
         )
     })
 }
 
 /// True for the job's own ConfigMap and Secret, which no policy has to permit.
-pub(crate) fn is_own(job: &ValidatedJob, demand: &Demand) -> bool {
+pub(crate) fn is_own_object(job: &ValidatedJob, demand: &Demand) -> bool {
     let framework = job.spec().framework();
     match demand {
-        Demand::UseConfigMap(name) => has_hosts(framework) && *name == names::hosts(job.name()),
-        Demand::UseSecret(name) => has_key(framework) && *name == names::ssh(job.name(), job.uid()),
+        Demand::UseConfigMap(name) => {
+            has_hostfile(framework) && *name == names::hosts_config_map_name(job.name())
+        }
+        Demand::UseSecret(name) => {
+            has_key(framework) && *name == names::ssh_secret_name(job.name(), job.uid())
+        }
         _ => false,
     }
 }

@@ -7,43 +7,46 @@
 use trellis_api::job::TaskGroup;
 
 use super::{FrameworkPort, Injection};
-use crate::environment::{Value, Variable};
-use crate::gang::Gang;
+use crate::environment::{TrellisVariable, VariableValue};
+use crate::gang_facts::GangFacts;
 
 /// Where rank 0 listens: the default of torchrun's `--master-port`. Fixed, so
 /// that no port of the user's becomes the rendezvous by its name.
 const MASTER_PORT: i32 = 29500;
 
-pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
-    let address = || Value::Fixed(gang.leader_address.clone());
-    let port = || Value::Fixed(MASTER_PORT.to_string());
-    let world_size = || Value::Fixed(gang.world_size.to_string());
+    let address = || VariableValue::Fixed(gang.leader_address.clone());
+    let port = || VariableValue::Fixed(MASTER_PORT.to_string());
+    let world_size = || VariableValue::Fixed(gang.world_size.to_string());
     let processes = group.gpus().max(1).to_string();
 
     let mut variables = match gang.is_elastic() {
         true => rendezvous(gang).to_vec(),
-        false => vec![Variable::new("PET_NNODES", world_size())],
+        false => vec![TrellisVariable::new("PET_NNODES", world_size())],
     };
-    variables.push(Variable::new("PET_NPROC_PER_NODE", Value::Fixed(processes)));
+    variables.push(TrellisVariable::new(
+        "PET_NPROC_PER_NODE",
+        VariableValue::Fixed(processes),
+    ));
     if !gang.is_elastic() {
         variables.extend([
-            Variable::new("PET_NODE_RANK", Value::Rank),
-            Variable::new("PET_MASTER_ADDR", address()),
-            Variable::new("PET_MASTER_PORT", port()),
+            TrellisVariable::new("PET_NODE_RANK", VariableValue::Rank),
+            TrellisVariable::new("PET_MASTER_ADDR", address()),
+            TrellisVariable::new("PET_MASTER_PORT", port()),
         ]);
     }
     variables.extend([
-        Variable::new("MASTER_ADDR", address()),
-        Variable::new("MASTER_PORT", port()),
+        TrellisVariable::new("MASTER_ADDR", address()),
+        TrellisVariable::new("MASTER_PORT", port()),
     ]);
     // With several processes in any pod, ranks count processes; in elastic jobs they are not known
     // in advance. torchrun sets them in both cases, and a number from Trellis would be wrong.
-    if gang.one_process_a_pod && !gang.is_elastic() {
-        variables.push(Variable::new("RANK", Value::Rank));
-        variables.push(Variable::new("WORLD_SIZE", world_size()));
+    if gang.one_process_per_pod && !gang.is_elastic() {
+        variables.push(TrellisVariable::new("RANK", VariableValue::Rank));
+        variables.push(TrellisVariable::new("WORLD_SIZE", world_size()));
     }
     Injection {
         variables,
@@ -57,18 +60,18 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
 
 /// Elastic pods meet at rank 0, which keeps the member list (torchrun's backend c10d) and assigns
 /// their ranks. torchrun then ignores `PET_NODE_RANK`, `PET_MASTER_ADDR` and `PET_MASTER_PORT`.
-fn rendezvous(gang: &Gang<'_>) -> [Variable; 5] {
-    let nodes = format!("{}:{}", gang.least_world_size, gang.world_size);
+fn rendezvous(gang: &GangFacts<'_>) -> [TrellisVariable; 5] {
+    let nodes = format!("{}:{}", gang.min_world_size, gang.world_size);
     let endpoint = format!("{}:{MASTER_PORT}", gang.leader_address);
     // When a member leaves, torchrun fails in the remaining ones too and must restart there; its
     // default is no restart.
     let restart = gang.job.spec().restart.clone().unwrap_or_default();
     [
-        Variable::fixed("PET_MAX_RESTARTS", restart.limit().to_string()),
-        Variable::fixed("PET_NNODES", nodes),
-        Variable::fixed("PET_RDZV_BACKEND", "c10d"),
-        Variable::fixed("PET_RDZV_ENDPOINT", endpoint),
+        TrellisVariable::fixed("PET_MAX_RESTARTS", restart.limit().to_string()),
+        TrellisVariable::fixed("PET_NNODES", nodes),
+        TrellisVariable::fixed("PET_RDZV_BACKEND", "c10d"),
+        TrellisVariable::fixed("PET_RDZV_ENDPOINT", endpoint),
         // Unique to the job, because another job's pod may get the same address later.
-        Variable::fixed("PET_RDZV_ID", gang.job.name()),
+        TrellisVariable::fixed("PET_RDZV_ID", gang.job.name()),
     ]
 }

@@ -8,15 +8,15 @@ use serde::Serialize;
 use trellis_api::job::{Role, TaskGroup};
 
 use super::{FrameworkPort, Injection};
-use crate::environment::{Value, Variable};
-use crate::gang::Gang;
+use crate::environment::{TrellisVariable, VariableValue};
+use crate::gang_facts::GangFacts;
 
 /// Port of every task, as in Kubeflow's TFJob.
 const PORT: i32 = 2222;
 
 /// Addresses by task type.
 #[derive(Default, Serialize)]
-struct Cluster {
+struct TensorFlowCluster {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     chief: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -25,11 +25,13 @@ struct Cluster {
     ps: Vec<String>,
 }
 
-pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
-    let groups = gang.by_rank();
-    let mut cluster = Cluster::default();
+pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
+    let groups = gang.groups_by_rank();
+    let mut cluster = TensorFlowCluster::default();
     for group in &groups {
-        let addresses = gang.addresses(group).map(|host| format!("{host}:{PORT}"));
+        let addresses = gang
+            .pod_addresses(group)
+            .map(|host| format!("{host}:{PORT}"));
         match group.role() {
             Role::Coordinator => cluster.chief.extend(addresses),
             Role::Server => cluster.ps.extend(addresses),
@@ -39,20 +41,20 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
     }
     let before = groups.iter().take_while(|other| other.name != group.name);
     let first = before
-        .filter(|other| kind(other) == kind(group))
+        .filter(|other| task_type(other) == task_type(group))
         .fold(0_u32, |sum, other| sum.saturating_add(other.replicas()));
     // Vectors of strings are always JSON.
     let cluster = serde_json::to_string(&cluster).unwrap_or_default();
-    let config = Value::Counted {
+    let config = VariableValue::Numbered {
         before: format!(
             "{{\"cluster\":{cluster},\"task\":{{\"type\":\"{}\",\"index\":",
-            kind(group)
+            task_type(group)
         ),
         first,
         after: "}}",
     };
     Injection {
-        variables: vec![Variable::new("TF_CONFIG", config)],
+        variables: vec![TrellisVariable::new("TF_CONFIG", config)],
         ports: vec![FrameworkPort {
             name: "tensorflow",
             number: PORT,
@@ -62,7 +64,7 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
 }
 
 /// The type of a group's tasks.
-fn kind(group: &TaskGroup) -> &'static str {
+fn task_type(group: &TaskGroup) -> &'static str {
     match group.role() {
         Role::Coordinator => "chief",
         Role::Server => "ps",

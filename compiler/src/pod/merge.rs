@@ -6,13 +6,13 @@ use k8s_openapi::DeepMerge as _;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 /// Merges `over` into `under`. Fields that are set in `over` win.
-pub(super) fn lay(under: &mut PodSpec, mut over: PodSpec) {
-    give_way(&mut under.volumes, &over.volumes, |v| &v.name);
+pub(super) fn merge_spec(under: &mut PodSpec, mut over: PodSpec) {
+    remove_replaced_items(&mut under.volumes, &over.volumes, |v| &v.name);
     for container in &mut over.containers {
-        make_room(&mut under.containers, container);
+        remove_replaced_fields(&mut under.containers, container);
     }
     for container in over.init_containers.iter_mut().flatten() {
-        make_room(
+        remove_replaced_fields(
             under.init_containers.as_mut().unwrap_or(&mut Vec::new()),
             container,
         );
@@ -33,18 +33,18 @@ pub(super) fn lay(under: &mut PodSpec, mut over: PodSpec) {
 }
 
 /// Removes the parts of the container below that `over` replaces as a whole.
-fn make_room(under: &mut [Container], over: &mut Container) {
+fn remove_replaced_fields(under: &mut [Container], over: &mut Container) {
     let Some(under) = under.iter_mut().find(|c| c.name == over.name) else {
         return;
     };
-    give_way(&mut under.env, &over.env, |v| &v.name);
-    give_way(&mut under.volume_mounts, &over.volume_mounts, |m| {
+    remove_replaced_items(&mut under.env, &over.env, |v| &v.name);
+    remove_replaced_items(&mut under.volume_mounts, &over.volume_mounts, |m| {
         &m.mount_path
     });
-    give_way(&mut under.volume_devices, &over.volume_devices, |d| {
+    remove_replaced_items(&mut under.volume_devices, &over.volume_devices, |d| {
         &d.device_path
     });
-    give_way(&mut under.ports, &over.ports, |p| &p.container_port);
+    remove_replaced_items(&mut under.ports, &over.ports, |p| &p.container_port);
     if let Some(mut sources) = under.env_from.take() {
         sources.extend(over.env_from.take().unwrap_or_default());
         over.env_from = Some(sources);
@@ -68,7 +68,7 @@ fn make_room(under: &mut [Container], over: &mut Container) {
 }
 
 /// Removes the items whose keys are in `over`.
-fn give_way<T, K: PartialEq>(
+fn remove_replaced_items<T, K: PartialEq>(
     under: &mut Option<Vec<T>>,
     over: &Option<Vec<T>>,
     key: impl Fn(&T) -> &K,

@@ -1,15 +1,15 @@
 //! The pod of a task group: made once as a template, and from it each pod.
 
-mod layers;
 mod merge;
-mod references;
 mod scheduling;
-mod security;
+mod secret_references;
+mod security_context;
 mod shared_memory;
+mod template_layers;
 mod volumes;
 
-pub(crate) use layers::Layers;
 pub use scheduling::toleration;
+pub(crate) use template_layers::TemplateLayers;
 
 use std::collections::BTreeMap;
 
@@ -25,44 +25,49 @@ use trellis_api::pod_template::MAIN_CONTAINER;
 use trellis_api::quantity::Amount;
 use trellis_api::{ComputeResources, Quantity, ValidatedJob, names};
 
-use crate::environment::{self, Environment, Identity};
+use crate::environment::{self, PodEnvironment, PodIdentity};
 use crate::framework::{self, Injection};
-use crate::gang::Gang;
-use crate::{PodPlacement, Surroundings, metadata, ports, resources, secrets};
+use crate::gang_facts::GangFacts;
+use crate::{CompileContext, PodPlacement, external_secrets, metadata, ports, resources};
 
 /// Annotations that keep autoscalers from moving one pod of a gang.
-const STAY: [(&str, &str); 2] = [
+const NO_DISRUPTION_ANNOTATIONS: [(&str, &str); 2] = [
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
     ("karpenter.sh/do-not-disrupt", "true"),
 ];
 
 /// All that the pods of a group have in common.
 #[derive(Clone, Debug)]
-pub(crate) struct Template {
+pub(crate) struct SharedPodParts {
     metadata: ObjectMeta,
     /// The main container comes first, without its environment.
     spec: PodSpec,
-    environment: Environment,
+    environment: PodEnvironment,
 }
 
-impl Template {
+impl SharedPodParts {
     pub fn new(
-        gang: &Gang<'_>,
+        gang: &GangFacts<'_>,
         group: &TaskGroup,
         compute: &ComputeResources,
-        layers: Layers<'_>,
-        surroundings: &Surroundings,
+        layers: TemplateLayers<'_>,
+        surroundings: &CompileContext,
     ) -> Self {
         let injection = framework::inject(gang, group);
-        let mut spec = defaults(gang, surroundings);
-        for layer in layers.specs() {
-            merge::lay(&mut spec, layer);
+        let mut spec = default_spec(gang, surroundings);
+        for layer in layers.pod_specs() {
+            merge::merge_spec(&mut spec, layer);
         }
-        merge::lay(&mut spec, own(gang, group, compute, &injection, layers));
+        merge::merge_spec(
+            &mut spec,
+            job_spec(gang, group, compute, &injection, layers),
+        );
         let inits = spec.init_containers.iter_mut().flatten();
         for container in spec.containers.iter_mut().chain(inits) {
             let said = container.security_context.take();
-            let context = container.security_context.insert(security::container());
+            let context = container
+                .security_context
+                .insert(security_context::container_defaults());
             context.merge_from(said.unwrap_or_default());
         }
         if let Some(main) = spec.containers.first_mut()
@@ -71,18 +76,18 @@ impl Template {
         {
             main.command = injection.command.map(|command| vec![command]);
         }
-        let made = secrets::made(gang.job);
-        references::rename(&mut spec, |name| made.get(name).map(String::as_str));
+        let made = external_secrets::target_secret_names(gang.job);
+        secret_references::rename_secrets(&mut spec, |name| made.get(name).map(String::as_str));
         let users = spec.containers.first_mut().and_then(|main| main.env.take());
         Self {
             metadata: pod_metadata(gang, group, layers),
             spec,
-            environment: Environment::new(gang, group, injection.variables, users),
+            environment: PodEnvironment::new(gang, group, injection.variables, users),
         }
     }
 
     /// One pod: the template with all that differs between pods.
-    pub fn pod(&self, name: String, identity: Identity, placement: &PodPlacement<'_>) -> Pod {
+    pub fn pod(&self, name: String, identity: PodIdentity, placement: &PodPlacement<'_>) -> Pod {
         let mut metadata = self.metadata.clone();
         metadata.name = Some(name.clone());
         let labels = metadata.labels.get_or_insert_default();
@@ -116,7 +121,7 @@ impl Template {
     /// Resources that one pod requests, by name and exact.
     pub fn request(&self) -> BTreeMap<String, Amount> {
         let inits = self.spec.init_containers.as_deref().unwrap_or_default();
-        resources::of_pod(&self.spec.containers, inits)
+        resources::pod_requests(&self.spec.containers, inits)
     }
 
     /// The group's own, then those of its flavors.
@@ -132,41 +137,42 @@ impl Template {
 }
 
 /// The user's labels, then ours over them.
-pub(crate) fn labels(
+pub(crate) fn pod_labels(
     job: &ValidatedJob,
     group: &TaskGroup,
-    layers: Layers<'_>,
+    layers: TemplateLayers<'_>,
 ) -> BTreeMap<String, String> {
     let mut labels = layers.labels();
     let users = job.spec().pod_metadata.as_ref();
     labels.extend(users.map(|users| users.labels.clone()).unwrap_or_default());
-    labels.extend(metadata::labels(job));
+    labels.extend(metadata::child_labels(job));
     labels.insert(names::GROUP.to_owned(), group.name.clone());
     labels
 }
 
 /// The labels, and the user's annotations with ours over them.
-fn pod_metadata(gang: &Gang<'_>, group: &TaskGroup, layers: Layers<'_>) -> ObjectMeta {
+fn pod_metadata(gang: &GangFacts<'_>, group: &TaskGroup, layers: TemplateLayers<'_>) -> ObjectMeta {
     let users = gang.job.spec().pod_metadata.clone().unwrap_or_default();
-    let child = metadata::child(gang.job);
+    let child = metadata::child_metadata(gang.job);
 
     let mut annotations = layers.annotations();
     annotations.extend(users.annotations);
-    annotations.extend(STAY.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    annotations
+        .extend(NO_DISRUPTION_ANNOTATIONS.map(|(key, value)| (key.to_owned(), value.to_owned())));
     let told_by = gang.job.spec().checkpoint.as_ref();
     if let Some(key) = told_by.and_then(|checkpoint| checkpoint.last_time_annotation.clone()) {
         annotations.insert(names::CHECKPOINT_ANNOTATION.to_owned(), key);
     }
     ObjectMeta {
         name: None,
-        labels: Some(labels(gang.job, group, layers)),
+        labels: Some(pod_labels(gang.job, group, layers)),
         annotations: Some(annotations),
         ..child
     }
 }
 
 /// Defaults, below profile and template.
-fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
+fn default_spec(gang: &GangFacts<'_>, surroundings: &CompileContext) -> PodSpec {
     let job = gang.job.spec();
     PodSpec {
         // Variables for every Service of the namespace: slow to start, and
@@ -174,8 +180,8 @@ fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
         enable_service_links: Some(false),
         // Where an account is asked for, its own setting decides.
         automount_service_account_token: job.service_account_name.is_none().then_some(false),
-        dns_config: Some(few_lookups()),
-        security_context: Some(security::defaults(
+        dns_config: Some(dns_config()),
+        security_context: Some(security_context::pod_defaults(
             job.security_context.as_ref(),
             surroundings.namespace_enforces_restricted,
         )),
@@ -190,17 +196,17 @@ fn defaults(gang: &Gang<'_>, surroundings: &Surroundings) -> PodSpec {
 }
 
 /// The fields of job and group, and the fields that only Trellis sets.
-fn own(
-    gang: &Gang<'_>,
+fn job_spec(
+    gang: &GangFacts<'_>,
     group: &TaskGroup,
     compute: &ComputeResources,
     injection: &Injection,
-    layers: Layers<'_>,
+    layers: TemplateLayers<'_>,
 ) -> PodSpec {
     let job = gang.job.spec();
-    let resources = resources::of(group, compute);
-    let ports = ports::container(group, &injection.ports);
-    let (volumes, mounts) = volumes::of(
+    let resources = resources::group_requests(group, compute);
+    let ports = ports::container_ports(group, &injection.ports);
+    let (volumes, mounts) = volumes::volumes_and_mounts(
         group,
         &compute.memory.quantity,
         layers.shared_memory(),
@@ -213,10 +219,10 @@ fn own(
         command: non_empty(group.command.clone()),
         args: non_empty(group.args.clone()),
         working_dir: group.working_dir.clone(),
-        env: non_empty(group.env.iter().map(environment::variable).collect()),
-        env_from: non_empty(environment::sources(group)),
+        env: non_empty(group.env.iter().map(environment::user_variable).collect()),
+        env_from: non_empty(environment::env_from_sources(group)),
         ports: non_empty(ports),
-        resources: Some(requirements(&resources)),
+        resources: Some(resource_requirements(&resources)),
         volume_mounts: non_empty(mounts),
         ..Container::default()
     };
@@ -241,7 +247,10 @@ fn own(
                 })
                 .collect(),
         ),
-        security_context: job.security_context.as_ref().map(security::asked),
+        security_context: job
+            .security_context
+            .as_ref()
+            .map(security_context::requested_context),
         volumes: non_empty(volumes),
         containers: vec![main],
         ..PodSpec::default()
@@ -250,7 +259,7 @@ fn own(
 
 /// Our addresses are full names of at least five labels: with the usual
 /// `ndots: 5` each lookup would first try every search domain.
-fn few_lookups() -> PodDNSConfig {
+fn dns_config() -> PodDNSConfig {
     PodDNSConfig {
         options: Some(vec![PodDNSConfigOption {
             name: Some("ndots".to_owned()),
@@ -260,7 +269,7 @@ fn few_lookups() -> PodDNSConfig {
     }
 }
 
-fn requirements(resources: &BTreeMap<String, Quantity>) -> ResourceRequirements {
+fn resource_requirements(resources: &BTreeMap<String, Quantity>) -> ResourceRequirements {
     let list: BTreeMap<_, _> = resources
         .iter()
         .map(|(name, quantity)| {

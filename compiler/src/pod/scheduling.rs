@@ -24,9 +24,9 @@ pub(super) fn tolerations(
     group: &TaskGroup,
     requested: &BTreeMap<String, Quantity>,
 ) -> Vec<Toleration> {
-    let own = std::iter::once(names::OWN_NODE);
-    let taints = own.chain(resources::devices(requested));
-    let mut tolerations: Vec<_> = taints.map(no_schedule).collect();
+    let own = std::iter::once(names::DEDICATED_NODE);
+    let taints = own.chain(resources::device_names(requested));
+    let mut tolerations: Vec<_> = taints.map(no_schedule_toleration).collect();
     for toleration in group.tolerations.iter().map(toleration) {
         if !tolerations.contains(&toleration) {
             tolerations.push(toleration);
@@ -35,7 +35,7 @@ pub(super) fn tolerations(
     tolerations
 }
 
-fn no_schedule(key: &str) -> Toleration {
+fn no_schedule_toleration(key: &str) -> Toleration {
     Toleration {
         key: Some(key.to_owned()),
         operator: Some(operator(TolerationOperator::Exists).to_owned()),

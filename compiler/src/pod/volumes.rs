@@ -9,23 +9,23 @@ use trellis_api::Quantity;
 use trellis_api::job::{Mount, TaskGroup};
 
 use super::shared_memory;
-use crate::framework::Files;
+use crate::framework::MountedFiles;
 
 const SHARED_MEMORY: &str = "shared-memory";
 
 /// The group's volumes and mounts, then those of its framework, /dev/shm last. A volume that is
 /// mounted at several paths is listed once.
-pub(super) fn of(
+pub(super) fn volumes_and_mounts(
     group: &TaskGroup,
     memory: &Quantity,
     shared_memory: Option<&Quantity>,
-    framework: &[Files],
+    framework: &[MountedFiles],
 ) -> (Vec<Volume>, Vec<VolumeMount>) {
     let mut volumes: Vec<Volume> = Vec::new();
     let mut mounts = Vec::new();
     for mount in &group.mounts {
-        let wanted = volume(mount, claim_is_read_only(mount, group));
-        let name = match volumes.iter().find(|v| is_same(v, &wanted)) {
+        let wanted = mount_volume(mount, claim_is_read_only(mount, group));
+        let name = match volumes.iter().find(|v| is_same_volume(v, &wanted)) {
             Some(known) => known.name.clone(),
             None => {
                 let name = format!("{}-{}", wanted.name, volumes.len());
@@ -45,7 +45,7 @@ pub(super) fn of(
         });
     }
     for files in framework {
-        let (mut volume, path) = of_framework(files);
+        let (mut volume, path) = framework_volume(files);
         // Pod templates may not use such names.
         volume.name = format!("{}-{}", volume.name, volumes.len());
         mounts.push(VolumeMount {
@@ -56,12 +56,12 @@ pub(super) fn of(
         });
         volumes.push(volume);
     }
-    if let Some(size) = shared_memory::size(group, memory, shared_memory) {
+    if let Some(size) = shared_memory::shared_memory_size(group, memory, shared_memory) {
         volumes.push(Volume {
             name: SHARED_MEMORY.to_owned(),
             empty_dir: Some(EmptyDirVolumeSource {
                 medium: Some("Memory".to_owned()),
-                size_limit: Some(on_the_wire(&size)),
+                size_limit: Some(to_kubernetes_quantity(&size)),
                 ..EmptyDirVolumeSource::default()
             }),
             ..Volume::default()
@@ -76,13 +76,13 @@ pub(super) fn of(
 }
 
 /// The volume of a framework's files, named by its kind alone, and its path.
-fn of_framework(files: &Files) -> (Volume, &'static str) {
+fn framework_volume(files: &MountedFiles) -> (Volume, &'static str) {
     let named = |name: &str| Volume {
         name: name.to_owned(),
         ..Volume::default()
     };
     match files {
-        Files::Hosts { name, path, mode } => {
+        MountedFiles::Hosts { name, path, mode } => {
             let volume = Volume {
                 config_map: Some(ConfigMapVolumeSource {
                     name: name.clone(),
@@ -93,7 +93,7 @@ fn of_framework(files: &Files) -> (Volume, &'static str) {
             };
             (volume, path)
         }
-        Files::Key { name, path } => {
+        MountedFiles::Key { name, path } => {
             // Two copies of the key: any user of the container can read the first. Root owns the
             // files, and ssh rejects a key of its own that other users can read, so root takes the
             // second.
@@ -123,7 +123,7 @@ fn of_framework(files: &Files) -> (Volume, &'static str) {
 }
 
 /// The volume of a mount, named by its kind alone.
-fn volume(mount: &Mount, read_only: bool) -> Volume {
+fn mount_volume(mount: &Mount, read_only: bool) -> Volume {
     let named = |name: &str| Volume {
         name: name.to_owned(),
         ..Volume::default()
@@ -156,7 +156,7 @@ fn volume(mount: &Mount, read_only: bool) -> Volume {
         let limit = mount.empty_dir.as_ref().and_then(|e| e.size_limit.as_ref());
         Volume {
             empty_dir: Some(EmptyDirVolumeSource {
-                size_limit: limit.map(on_the_wire),
+                size_limit: limit.map(to_kubernetes_quantity),
                 ..EmptyDirVolumeSource::default()
             }),
             ..named("empty-dir")
@@ -177,13 +177,13 @@ fn claim_is_read_only(mount: &Mount, group: &TaskGroup) -> bool {
 }
 
 /// True for two mounts of one claim, ConfigMap or Secret. Two empty directories are two.
-fn is_same(known: &Volume, wanted: &Volume) -> bool {
+fn is_same_volume(known: &Volume, wanted: &Volume) -> bool {
     known.empty_dir.is_none()
         && known.persistent_volume_claim == wanted.persistent_volume_claim
         && known.config_map == wanted.config_map
         && known.secret == wanted.secret
 }
 
-fn on_the_wire(quantity: &Quantity) -> resource::Quantity {
+fn to_kubernetes_quantity(quantity: &Quantity) -> resource::Quantity {
     resource::Quantity(quantity.as_str().to_owned())
 }

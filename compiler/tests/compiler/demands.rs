@@ -6,13 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::serde_json::{from_value, json};
 use trellis_api::job::NetworkPort;
-use trellis_compiler::{Demand, Endpoint, Peer, Surroundings, compile};
+use trellis_compiler::{CompileContext, Demand, Endpoint, Peer, compile};
 
-use super::support::{compiled, found, job, resolved};
+use super::support::{compile_facts, compile_job, job, resolve_job};
 
 #[test]
-fn the_least_job() {
-    let job = compiled(job(
+fn minimal_job_demands_its_queue_and_image() {
+    let job = compile_job(job(
         "taskGroups: [{name: w, image: 'a:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]",
     ));
     let demands: Vec<_> = job.demands().iter().cloned().collect();
@@ -26,8 +26,8 @@ fn the_least_job() {
 }
 
 #[test]
-fn everything_that_a_pod_and_its_network_use() {
-    let job = resolved(job("\
+fn job_demands_every_object_of_its_pods_and_network() {
+    let job = resolve_job(job("\
 priorityClassName: high
 serviceAccountName: trainer
 taskGroups:
@@ -51,7 +51,7 @@ network:
     let db: Service =
         from_value(json!({"spec": {"selector": {"app": "db"}, "ports": [{"port": 1}]}})).unwrap();
     let services = BTreeMap::from([("db".to_owned(), db)]);
-    let surroundings = Surroundings::resolve(job.job(), found(&services)).unwrap();
+    let surroundings = CompileContext::resolve(job.job(), compile_facts(&services)).unwrap();
     let compiled = compile(job, surroundings, &Arc::default());
 
     let text = |s: &str| s.to_owned();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::support::{PLACEMENT, compiled, container, env, load, one_group, spec};
+use super::support::{PLACEMENT, compile_job, compile_one_group, container, env, load, spec};
 
 const PODS: &str = include_str!("../../../docs/pods.md");
 const PAGES: [(&str, &str); 6] = [
@@ -26,7 +26,7 @@ const PAGES: [(&str, &str); 6] = [
 ];
 
 /// The cells of the rows of all tables below a heading, without back-quotes.
-fn rows(heading: &str) -> Vec<Vec<String>> {
+fn table_rows(heading: &str) -> Vec<Vec<String>> {
     let section = PODS.split(&format!("\n## {heading}\n")).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let lines = section.lines();
@@ -42,18 +42,18 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_variables_of_every_pod() {
-    let told: Vec<(String, String)> = rows("Variables")
+fn documented_variables_match_a_compiled_pod() {
+    let told: Vec<(String, String)> = table_rows("Variables")
         .into_iter()
         .map(|row| (row[0].clone(), row[2].clone()))
         .collect();
-    let pod = one_group("None", "replicas: 2, gpus: 1").groups()[0].pod(1, &PLACEMENT);
+    let pod = compile_one_group("None", "replicas: 2, gpus: 1").groups()[0].pod(1, &PLACEMENT);
     assert_eq!(env(&pod), told);
 }
 
 #[test]
-fn names_are_those_of_a_pod() {
-    let job = one_group("PyTorch", "replicas: 2, gpus: 1");
+fn documented_names_match_a_compiled_pod() {
+    let job = compile_one_group("PyTorch", "replicas: 2, gpus: 1");
     let pod = job.groups()[0].pod(1, &PLACEMENT);
     assert_eq!(pod.metadata.name.as_deref(), Some("llm-worker-1"));
     assert_eq!(spec(&pod).hostname.as_deref(), Some("llm-worker-1"));
@@ -67,7 +67,7 @@ fn names_are_those_of_a_pod() {
 fn pods(text: &str) -> Vec<Pod> {
     let mut blocks = text.split("```yaml\n").skip(1);
     let example = blocks.next().unwrap().split("```").next().unwrap();
-    let job = compiled(load(example));
+    let job = compile_job(load(example));
     let groups = job.groups().iter();
     groups
         .flat_map(|group| (0..group.replicas()).map(|index| group.pod(index, &PLACEMENT)))
@@ -75,7 +75,7 @@ fn pods(text: &str) -> Vec<Pod> {
 }
 
 /// The variables that a page has tables of: whole words of capitals at the start of a row.
-fn told(text: &str) -> BTreeSet<String> {
+fn documented_variables(text: &str) -> BTreeSet<String> {
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.filter_map(|line| line.split('|').nth(1));
     let words = cells.flat_map(|cell| cell.split(','));
@@ -86,7 +86,7 @@ fn told(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn each_page_has_an_example_whose_pods_get_what_it_tells() {
+fn framework_example_pods_have_the_documented_variables() {
     for (framework, page) in PAGES {
         let mut given = BTreeSet::new();
         let mut ports = BTreeSet::new();
@@ -96,10 +96,10 @@ fn each_page_has_an_example_whose_pods_get_what_it_tells() {
             ports.extend(open.map(|p| (p.container_port, p.name.clone().unwrap())));
         }
         given.retain(|name| !name.starts_with("TRELLIS_") || name == "TRELLIS_HOSTFILE");
-        let mut told = told(page);
+        let mut told = documented_variables(page);
         match framework {
             // DeepSpeed's page refers to PyTorch's.
-            "DeepSpeed" => told.extend(self::told(PAGES[0].1)),
+            "DeepSpeed" => told.extend(self::documented_variables(PAGES[0].1)),
             // The page describes it in a sentence.
             "TensorFlow" => {
                 assert!(page.contains("`TF_CONFIG`: the cluster"));
@@ -114,7 +114,7 @@ fn each_page_has_an_example_whose_pods_get_what_it_tells() {
         }
         assert_eq!(given, told, "{framework}");
 
-        let table = rows("Ports").into_iter();
+        let table = table_rows("Ports").into_iter();
         let of = table.filter(|row| row[0].split(", ").any(|name| name == framework));
         let told: BTreeSet<_> = of.map(|r| (r[1].parse().unwrap(), r[2].clone())).collect();
         assert_eq!(ports, told, "{framework}");

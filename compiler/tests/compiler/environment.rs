@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
+use trellis_compiler::{CompileContext, DnsPeer, PodPlacement, Settings, compile};
 
 use super::support::{
-    PLACEMENT, compiled, env, first_pod, found, job, one_group, resolved, value_of,
+    PLACEMENT, compile_facts, compile_job, compile_one_group, env, env_value, first_pod, job,
+    resolve_job,
 };
 
 /// A task group on one line, with the fields in `rest`.
@@ -16,13 +17,13 @@ fn group(name: &str, rest: &str) -> String {
 }
 
 #[test]
-fn the_coordinator_has_rank_0_wherever_it_stands() {
+fn coordinator_has_rank_0_at_any_position_in_the_spec() {
     let groups = [
         group("data", "replicas: 2"),
         group("worker", "replicas: 3"),
         group("chief", "replicas: 2, role: Coordinator"),
     ];
-    let job = compiled(job(&format!(
+    let job = compile_job(job(&format!(
         "framework: PyTorch\ntaskGroups:\n{}",
         groups.concat()
     )));
@@ -30,14 +31,14 @@ fn the_coordinator_has_rank_0_wherever_it_stands() {
     for group in job.groups() {
         for index in 0..group.replicas() {
             let pod = group.pod(index, &PLACEMENT);
-            let rank = value_of(&pod, "TRELLIS_RANK").unwrap();
-            assert_eq!(value_of(&pod, "PET_NODE_RANK").as_ref(), Some(&rank));
-            assert_eq!(value_of(&pod, "RANK").as_ref(), Some(&rank));
+            let rank = env_value(&pod, "TRELLIS_RANK").unwrap();
+            assert_eq!(env_value(&pod, "PET_NODE_RANK").as_ref(), Some(&rank));
+            assert_eq!(env_value(&pod, "RANK").as_ref(), Some(&rank));
             assert_eq!(
-                value_of(&pod, "PET_MASTER_ADDR").unwrap(),
+                env_value(&pod, "PET_MASTER_ADDR").unwrap(),
                 "llm-chief-0.llm.team-a.svc.cluster.local"
             );
-            assert_eq!(value_of(&pod, "TRELLIS_WORLD_SIZE").unwrap(), "7");
+            assert_eq!(env_value(&pod, "TRELLIS_WORLD_SIZE").unwrap(), "7");
             ranks.push((pod.metadata.name.unwrap(), rank));
         }
     }
@@ -60,8 +61,8 @@ fn the_coordinator_has_rank_0_wherever_it_stands() {
 }
 
 #[test]
-fn torchrun_with_many_processes_a_pod() {
-    let job = one_group(
+fn pytorch_pod_with_several_gpus_runs_a_process_per_gpu() {
+    let job = compile_one_group(
         "PyTorch",
         "replicas: 4, gpus: 8, env: [{name: A, value: $(TRELLIS_RANK)}]",
     );
@@ -89,32 +90,32 @@ fn torchrun_with_many_processes_a_pod() {
 }
 
 #[test]
-fn rank_and_world_size_only_where_every_pod_is_one_process() {
+fn pod_has_rank_and_world_size_only_with_one_process_per_pod() {
     for (gpus, processes, expected) in [(0, "1", Some("2")), (1, "1", Some("2")), (2, "2", None)] {
-        let job = one_group("PyTorch", &format!("replicas: 2, gpus: {gpus}"));
+        let job = compile_one_group("PyTorch", &format!("replicas: 2, gpus: {gpus}"));
         let pod = job.groups()[0].pod(1, &PLACEMENT);
-        assert_eq!(value_of(&pod, "WORLD_SIZE").as_deref(), expected, "{gpus}");
-        assert_eq!(value_of(&pod, "RANK").is_some(), expected.is_some());
+        assert_eq!(env_value(&pod, "WORLD_SIZE").as_deref(), expected, "{gpus}");
+        assert_eq!(env_value(&pod, "RANK").is_some(), expected.is_some());
         assert_eq!(
-            value_of(&pod, "PET_NPROC_PER_NODE").as_deref(),
+            env_value(&pod, "PET_NPROC_PER_NODE").as_deref(),
             Some(processes)
         );
     }
     let mixed = [group("chief", "gpus: 1"), group("worker", "gpus: 8")];
-    let job = compiled(job(&format!(
+    let job = compile_job(job(&format!(
         "framework: PyTorch\ntaskGroups:\n{}",
         mixed.concat()
     )));
-    assert_eq!(value_of(&first_pod(&job), "WORLD_SIZE"), None);
+    assert_eq!(env_value(&first_pod(&job), "WORLD_SIZE"), None);
     assert_eq!(
-        value_of(&first_pod(&job), "PET_NPROC_PER_NODE").as_deref(),
+        env_value(&first_pod(&job), "PET_NPROC_PER_NODE").as_deref(),
         Some("1")
     );
 }
 
 #[test]
-fn without_a_framework_only_our_own() {
-    let job = one_group("None", "env: [{name: MASTER_ADDR, value: mine}]");
+fn pod_without_framework_has_only_trellis_variables() {
+    let job = compile_one_group("None", "env: [{name: MASTER_ADDR, value: mine}]");
     let names: Vec<_> = env(&first_pod(&job)).into_iter().map(|(n, _)| n).collect();
     assert_eq!(
         names,
@@ -131,12 +132,13 @@ fn without_a_framework_only_our_own() {
 }
 
 #[test]
-fn the_attempt_is_told_and_the_domain_is_configuration() {
-    let job = resolved(job(&format!(
+fn pod_has_its_attempt_and_the_configured_cluster_domain() {
+    let job = resolve_job(job(&format!(
         "framework: PyTorch\ntaskGroups:\n{}",
         group("worker", "")
     )));
-    let surroundings = Surroundings::resolve(job.job(), found(&Default::default())).unwrap();
+    let surroundings =
+        CompileContext::resolve(job.job(), compile_facts(&Default::default())).unwrap();
     let settings = Arc::new(Settings {
         cluster_domain: "example.internal".to_owned(),
         dns: vec![DnsPeer::cidr("169.254.20.10/32")],
@@ -149,9 +151,9 @@ fn the_attempt_is_told_and_the_domain_is_configuration() {
             ..PLACEMENT
         },
     );
-    assert_eq!(value_of(&pod, "TRELLIS_ATTEMPT").unwrap(), "7");
+    assert_eq!(env_value(&pod, "TRELLIS_ATTEMPT").unwrap(), "7");
     assert_eq!(
-        value_of(&pod, "MASTER_ADDR").unwrap(),
+        env_value(&pod, "MASTER_ADDR").unwrap(),
         "llm-worker-0.llm.team-a.svc.example.internal"
     );
     assert_eq!(pod.metadata.labels.unwrap()["trellis.dev/attempt"], "7");

@@ -3,15 +3,15 @@
 use k8s_openapi::api::core::v1::Pod;
 use trellis_compiler::{CompiledJob, Demand};
 
-use super::support::{PLACEMENT, compiled, container, env, job, spec, value_of};
+use super::support::{PLACEMENT, compile_job, container, env, env_value, job, spec};
 
 /// A job of this framework with groups of one line.
-fn of(framework: &str, groups: &[(&str, &str)]) -> CompiledJob {
+fn compiled_framework_job(framework: &str, groups: &[(&str, &str)]) -> CompiledJob {
     let groups = groups.iter().map(|(name, rest)| {
         format!("- {{name: {name}, image: busybox, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {rest}}}\n")
     });
     let groups: String = groups.collect();
-    compiled(job(&format!(
+    compile_job(job(&format!(
         "framework: {framework}\ntaskGroups:\n{groups}"
     )))
 }
@@ -22,7 +22,7 @@ fn pod(job: &CompiledJob, group: &str, index: u32) -> Pod {
 }
 
 /// The variables of a pod that are not Trellis' own of every pod.
-fn injected(pod: &Pod) -> Vec<(String, String)> {
+fn framework_variables(pod: &Pod) -> Vec<(String, String)> {
     let mut env = env(pod);
     env.retain(|(name, _)| !name.starts_with("TRELLIS_") || name == "TRELLIS_HOSTFILE");
     env
@@ -37,8 +37,8 @@ const ADDRESS: &str = "llm-worker-0.llm.team-a.svc.cluster.local";
 
 /// torchrun assigns the ranks, because the members are not known in advance.
 #[test]
-fn elastic_pytorch_meets_at_rank_0() {
-    let job = of(
+fn elastic_pytorch_pods_rendezvous_at_rank_0() {
+    let job = compiled_framework_job(
         "PyTorch",
         &[
             ("board", "membership: BestEffort, replicas: 2"),
@@ -55,12 +55,15 @@ fn elastic_pytorch_meets_at_rank_0() {
         ("MASTER_ADDR", ADDRESS),
         ("MASTER_PORT", "29500"),
     ]);
-    assert_eq!(injected(&pod(&job, "worker", 3)), expected);
+    assert_eq!(framework_variables(&pod(&job, "worker", 3)), expected);
     // Outside the gang is outside the world, with the last ranks.
     let board = pod(&job, "board", 1);
-    assert_eq!(injected(&board), []);
-    assert_eq!(value_of(&board, "TRELLIS_RANK").as_deref(), Some("5"));
-    assert_eq!(value_of(&board, "TRELLIS_WORLD_SIZE").as_deref(), Some("4"));
+    assert_eq!(framework_variables(&board), []);
+    assert_eq!(env_value(&board, "TRELLIS_RANK").as_deref(), Some("5"));
+    assert_eq!(
+        env_value(&board, "TRELLIS_WORLD_SIZE").as_deref(),
+        Some("4")
+    );
     let group = job.pod_group();
     assert_eq!(group.spec.min_member, 2);
     let members: Vec<_> = group
@@ -73,20 +76,20 @@ fn elastic_pytorch_meets_at_rank_0() {
 }
 
 #[test]
-fn jax_has_a_process_a_pod() {
-    let job = of("JAX", &[("worker", "replicas: 3, gpus: 8")]);
+fn jax_pod_runs_one_process() {
+    let job = compiled_framework_job("JAX", &[("worker", "replicas: 3, gpus: 8")]);
     let expected = pairs(&[
         ("JAX_COORDINATOR_ADDRESS", &format!("{ADDRESS}:6666")),
         ("JAX_NUM_PROCESSES", "3"),
         ("JAX_PROCESS_ID", "2"),
     ]);
-    assert_eq!(injected(&pod(&job, "worker", 2)), expected);
+    assert_eq!(framework_variables(&pod(&job, "worker", 2)), expected);
     assert!(job.config_maps().is_empty() && job.key_secret([1; 66]).is_none());
 }
 
 #[test]
-fn tensorflow_has_a_cluster_and_a_task() {
-    let job = of(
+fn tensorflow_pod_has_its_cluster_and_task() {
+    let job = compiled_framework_job(
         "TensorFlow",
         &[
             ("ps", "role: Server, replicas: 2"),
@@ -116,29 +119,29 @@ fn tensorflow_has_a_cluster_and_a_task() {
         let config =
             format!("{{\"cluster\":{cluster},\"task\":{{\"type\":\"{kind}\",\"index\":{task}}}}}");
         let pod = pod(&job, group, index);
-        assert_eq!(injected(&pod), pairs(&[("TF_CONFIG", &config)]));
+        assert_eq!(framework_variables(&pod), pairs(&[("TF_CONFIG", &config)]));
     }
     // The chief leads, servers follow all workers, and the evaluator is outside.
     let ranks: Vec<_> = job.groups().iter().map(|g| g.first_rank()).collect();
     assert_eq!(ranks, [4, 1, 6, 0, 2]);
-    let world = value_of(&pod(&job, "watch", 0), "TRELLIS_WORLD_SIZE");
+    let world = env_value(&pod(&job, "watch", 0), "TRELLIS_WORLD_SIZE");
     assert_eq!(world.unwrap(), "6");
 }
 
 #[test]
-fn deepspeed_has_pytorchs_variables_and_a_hostfile() {
+fn deepspeed_pod_has_the_pytorch_variables_and_a_hostfile() {
     let groups = [
         ("worker", "replicas: 2, gpus: 4"),
         ("eval", "role: Evaluator"),
         ("chief", "role: Coordinator"),
     ];
-    let job = of("DeepSpeed", &groups);
-    let torch = of("PyTorch", &groups);
+    let job = compiled_framework_job("DeepSpeed", &groups);
+    let torch = compiled_framework_job("PyTorch", &groups);
     let (ours, theirs) = (pod(&job, "worker", 1), pod(&torch, "worker", 1));
     let mut expected = pairs(&[("TRELLIS_HOSTFILE", "/etc/trellis/hosts/hostfile")]);
-    expected.extend(injected(&theirs));
-    assert_eq!(injected(&ours), expected);
-    assert!(injected(&pod(&job, "eval", 0)).is_empty());
+    expected.extend(framework_variables(&theirs));
+    assert_eq!(framework_variables(&ours), expected);
+    assert!(framework_variables(&pod(&job, "eval", 0)).is_empty());
     let maps = job.config_maps();
     assert_eq!(maps.len(), 1);
     assert_eq!(maps[0].metadata.name.as_deref(), Some("llm-hosts"));
@@ -158,8 +161,8 @@ fn deepspeed_has_pytorchs_variables_and_a_hostfile() {
 }
 
 #[test]
-fn a_config_map_of_that_name_is_a_demand_where_it_is_not_the_jobs() {
-    let job = of(
+fn config_map_named_like_the_hostfile_is_a_demand_without_hostfile() {
+    let job = compiled_framework_job(
         "PyTorch",
         &[(
             "worker",
@@ -171,25 +174,25 @@ fn a_config_map_of_that_name_is_a_demand_where_it_is_not_the_jobs() {
 }
 
 #[test]
-fn evaluators_get_no_variables_but_tensorflows() {
+fn evaluator_gets_framework_variables_only_from_tensorflow() {
     for framework in ["PyTorch", "DeepSpeed", "JAX"] {
-        let job = of(
+        let job = compiled_framework_job(
             framework,
             &[("worker", "gpus: 1"), ("eval", "role: Evaluator, gpus: 8")],
         );
         let pod = pod(&job, "eval", 0);
-        assert!(injected(&pod).is_empty(), "{framework}");
+        assert!(framework_variables(&pod).is_empty(), "{framework}");
         assert!(container(&pod).ports.is_none());
         // One process in each pod of the world, whatever the evaluator's GPUs.
-        assert_eq!(value_of(&pod, "TRELLIS_RANK").unwrap(), "1");
-        assert_eq!(value_of(&pod, "TRELLIS_WORLD_SIZE").unwrap(), "1");
+        assert_eq!(env_value(&pod, "TRELLIS_RANK").unwrap(), "1");
+        assert_eq!(env_value(&pod, "TRELLIS_WORLD_SIZE").unwrap(), "1");
     }
-    let job = of(
+    let job = compiled_framework_job(
         "PyTorch",
         &[("worker", "gpus: 1"), ("eval", "role: Evaluator, gpus: 8")],
     );
     assert_eq!(
-        value_of(&pod(&job, "worker", 0), "WORLD_SIZE").unwrap(),
+        env_value(&pod(&job, "worker", 0), "WORLD_SIZE").unwrap(),
         "1"
     );
 }

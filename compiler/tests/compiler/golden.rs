@@ -6,7 +6,7 @@ use std::path::Path;
 use k8s_openapi::serde_json::{Value, to_value};
 use trellis_compiler::CompiledJob;
 
-use super::support::{PLACEMENT, compiled_at, load};
+use super::support::{PLACEMENT, compile_stage, load};
 
 fn objects(job: &CompiledJob) -> Vec<Value> {
     let mut objects = vec![
@@ -25,20 +25,20 @@ fn objects(job: &CompiledJob) -> Vec<Value> {
     objects
 }
 
-fn no_nulls(value: &Value, path: &str) {
+fn assert_no_nulls(value: &Value, path: &str) {
     match value {
         Value::Null => panic!("null at {path}"),
         Value::Array(list) if list.is_empty() => panic!("empty list at {path}"),
-        Value::Array(list) => list.iter().for_each(|v| no_nulls(v, path)),
+        Value::Array(list) => list.iter().for_each(|v| assert_no_nulls(v, path)),
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, v)| no_nulls(v, &format!("{path}.{key}"))),
+            .for_each(|(key, v)| assert_no_nulls(v, &format!("{path}.{key}"))),
         _ => {}
     }
 }
 
 #[test]
-fn examples() {
+fn example_jobs_compile_to_their_snapshots() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut seen = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -49,11 +49,11 @@ fn examples() {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let job = load(&std::fs::read_to_string(&path).unwrap());
         assert_eq!(job.metadata.name.as_deref(), Some(name.as_str()));
-        let stages = 1..=job.spec.stages();
-        let of_stage = |stage| objects(&compiled_at(job.clone(), stage));
+        let stages = 1..=job.spec.stage_count();
+        let of_stage = |stage| objects(&compile_stage(job.clone(), stage));
         let objects: Vec<Value> = stages.flat_map(of_stage).collect();
         for object in &objects {
-            no_nulls(object, "");
+            assert_no_nulls(object, "");
             assert!(object.get("status").is_none());
             let owner = &object["metadata"]["ownerReferences"][0];
             assert_eq!(owner["name"], name.as_str());

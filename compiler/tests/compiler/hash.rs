@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use trellis_api::TrainingJob;
-use trellis_compiler::{DnsPeer, PodPlacement, Settings, Surroundings, compile};
+use trellis_compiler::{CompileContext, DnsPeer, PodPlacement, Settings, compile};
 
-use super::support::{PLACEMENT, compiled, found, job, resolved};
+use super::support::{PLACEMENT, compile_facts, compile_job, job, resolve_job};
 
 const SPEC: &str = "\
 framework: PyTorch
@@ -20,17 +20,17 @@ fn base() -> TrainingJob {
 }
 
 fn hash(job: TrainingJob) -> String {
-    compiled(job).hash().to_owned()
+    compile_job(job).hash().to_owned()
 }
 
 /// The base with fields added to its spec, and to its first group.
-fn with(spec: &str, group: &str) -> TrainingJob {
+fn base_with(spec: &str, group: &str) -> TrainingJob {
     let text = SPEC.replacen("gpus: 8", &format!("gpus: 8{group}"), 1);
     job(&format!("{text}{spec}\n"))
 }
 
 #[test]
-fn is_16_hexadecimal_characters_and_stable() {
+fn job_hash_is_16_hexadecimal_characters_and_stable() {
     let first = hash(base());
     assert_eq!(first, hash(base()));
     assert_eq!(first.len(), 16);
@@ -45,7 +45,7 @@ fn is_16_hexadecimal_characters_and_stable() {
 }
 
 #[test]
-fn every_field_that_shapes_an_object_changes_it() {
+fn job_hash_changes_with_fields_of_compiled_objects() {
     let spec = [
         "priorityClassName: high",
         "serviceAccountName: trainer",
@@ -106,8 +106,8 @@ fn every_field_that_shapes_an_object_changes_it() {
         ("name: chief", "name: chief, role: Coordinator"),
         ("name: chief", "name: boss"),
     ];
-    let jobs = spec.iter().map(|s| ((*s).to_owned(), with(s, "")));
-    let jobs = jobs.chain(group.iter().map(|g| ((*g).to_owned(), with("", g))));
+    let jobs = spec.iter().map(|s| ((*s).to_owned(), base_with(s, "")));
+    let jobs = jobs.chain(group.iter().map(|g| ((*g).to_owned(), base_with("", g))));
     let jobs = jobs.chain(
         replaced
             .iter()
@@ -122,7 +122,7 @@ fn every_field_that_shapes_an_object_changes_it() {
 }
 
 #[test]
-fn what_only_steers_the_job_does_not_change_it() {
+fn job_hash_ignores_fields_that_no_object_has() {
     for spec in [
         "suspend: true",
         "restart: {limit: 9}",
@@ -131,7 +131,7 @@ fn what_only_steers_the_job_does_not_change_it() {
         "success: {policy: Leader}",
         "cleanup: {childrenTTLSeconds: 60}",
     ] {
-        assert_eq!(hash(with(spec, "")), hash(base()), "{spec}");
+        assert_eq!(hash(base_with(spec, "")), hash(base()), "{spec}");
     }
     let mut later = base();
     later.metadata.generation = Some(9);
@@ -143,24 +143,24 @@ fn what_only_steers_the_job_does_not_change_it() {
 }
 
 #[test]
-fn another_object_of_the_same_name_has_another() {
+fn job_hash_changes_with_the_uid() {
     let mut other = base();
     other.metadata.uid = Some("another".to_owned());
     assert_ne!(hash(other), hash(base()));
 }
 
 #[test]
-fn queue_priority_and_settings_change_it() {
+fn job_hash_changes_with_queue_priority_and_settings() {
     let hash = |queue: &str, priority, restricted, settings: &Arc<Settings>| {
-        let job = resolved(base());
+        let job = resolve_job(base());
         let services = BTreeMap::new();
-        let found = trellis_compiler::Found {
+        let found = trellis_compiler::CompileFacts {
             queue,
             priority,
             namespace_enforces_restricted: restricted,
-            ..found(&services)
+            ..compile_facts(&services)
         };
-        let surroundings = Surroundings::resolve(job.job(), found).unwrap();
+        let surroundings = CompileContext::resolve(job.job(), found).unwrap();
         compile(job, surroundings, settings).hash().to_owned()
     };
     let settings = Arc::default();
@@ -186,8 +186,8 @@ fn queue_priority_and_settings_change_it() {
 }
 
 #[test]
-fn making_pods_of_any_attempt_and_node_leaves_it_alone() {
-    let job = compiled(base());
+fn job_hash_is_the_same_for_every_attempt_and_node() {
+    let job = compile_job(base());
     let before = (job.hash().to_owned(), job.groups()[0].hash().to_owned());
     let one = job.groups()[0].pod(0, &PLACEMENT);
     let other = job.groups()[0].pod(
@@ -196,7 +196,7 @@ fn making_pods_of_any_attempt_and_node_leaves_it_alone() {
             attempt: 2,
             plan: "fedcba9876543210",
             node: "node-b",
-            ..PodPlacement::NOWHERE
+            ..PodPlacement::UNPLACED
         },
     );
     assert_ne!(one, other);
@@ -208,9 +208,9 @@ fn making_pods_of_any_attempt_and_node_leaves_it_alone() {
 }
 
 #[test]
-fn a_group_has_its_own() {
-    let before = compiled(base());
-    let after = compiled(with("", ", workingDir: /work"));
+fn task_group_has_its_own_hash() {
+    let before = compile_job(base());
+    let after = compile_job(base_with("", ", workingDir: /work"));
     assert_ne!(before.groups()[0].hash(), after.groups()[0].hash());
     assert_eq!(before.groups()[1].hash(), after.groups()[1].hash());
 }

@@ -19,7 +19,7 @@ mod network;
 #[cfg(test)]
 mod per_gpu;
 #[cfg(test)]
-mod place;
+mod placement;
 #[cfg(test)]
 mod pods;
 #[cfg(test)]

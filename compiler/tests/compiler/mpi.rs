@@ -10,10 +10,10 @@ use std::process::{Command, Output};
 use k8s_openapi::api::core::v1::Secret;
 use trellis_compiler::{CompiledJob, Demand};
 
-use super::support::{PLACEMENT, UID, compiled, container, job, spec, value_of};
+use super::support::{PLACEMENT, UID, compile_job, container, env_value, job, spec};
 
 fn mpi(launcher: &str, worker: &str) -> CompiledJob {
-    compiled(job(&format!(
+    compile_job(job(&format!(
         "framework: MPI\ntaskGroups:\n\
          - {{name: worker, image: i, replicas: 2, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {worker}}}\n\
          - {{name: launcher, image: i, role: Launcher, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {launcher}}}\n"
@@ -25,7 +25,7 @@ fn files(job: &CompiledJob) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn hosts_are_the_workers_and_a_launcher_that_has_devices() {
+fn hostfile_lists_workers_and_launchers_with_gpus() {
     let host = |pod: &str| format!("llm-{pod}.llm.team-a.svc.cluster.local");
     let hosts = files(&mpi("", "gpus: 8"));
     let (one, two) = (host("worker-0"), host("worker-1"));
@@ -37,7 +37,7 @@ fn hosts_are_the_workers_and_a_launcher_that_has_devices() {
         hosts["hostfile.hydra"],
         format!("{launcher}:4\n{one}:8\n{two}:8\n")
     );
-    let alone = compiled(job(
+    let alone = compile_job(job(
         "framework: MPI\ntaskGroups:\n- {name: l, image: i, role: Launcher, resources: {limits: {cpu: 1, memory: 1Gi}}}\n",
     ));
     assert_eq!(
@@ -47,7 +47,7 @@ fn hosts_are_the_workers_and_a_launcher_that_has_devices() {
 }
 
 #[test]
-fn a_worker_that_says_nothing_runs_sshd_and_a_launcher_without_gpus_sees_none() {
+fn mpi_worker_runs_sshd_and_launcher_without_gpus_sees_no_devices() {
     let job = mpi("command: [mpirun]", "gpus: 8");
     let (worker, launcher) = (
         job.groups()[0].pod(1, &PLACEMENT),
@@ -59,11 +59,11 @@ fn a_worker_that_says_nothing_runs_sshd_and_a_launcher_without_gpus_sees_none() 
         container(&launcher).command,
         Some(vec!["mpirun".to_owned()])
     );
-    let none = value_of(&launcher, "NVIDIA_VISIBLE_DEVICES");
+    let none = env_value(&launcher, "NVIDIA_VISIBLE_DEVICES");
     assert_eq!(none.as_deref(), Some(""));
-    assert_eq!(value_of(&worker, "NVIDIA_VISIBLE_DEVICES"), None);
-    assert_eq!(value_of(&launcher, "TRELLIS_RANK").unwrap(), "0");
-    assert_eq!(value_of(&worker, "TRELLIS_RANK").unwrap(), "2");
+    assert_eq!(env_value(&worker, "NVIDIA_VISIBLE_DEVICES"), None);
+    assert_eq!(env_value(&launcher, "TRELLIS_RANK").unwrap(), "0");
+    assert_eq!(env_value(&worker, "TRELLIS_RANK").unwrap(), "2");
 
     for said in [
         "command: [own]",
@@ -82,11 +82,11 @@ fn a_worker_that_says_nothing_runs_sshd_and_a_launcher_without_gpus_sees_none() 
     let job = mpi("gpus: 1", "gpus: 8");
     let launcher = job.groups()[1].pod(0, &PLACEMENT);
     assert_eq!(container(&launcher).command, None);
-    assert_eq!(value_of(&launcher, "NVIDIA_VISIBLE_DEVICES"), None);
+    assert_eq!(env_value(&launcher, "NVIDIA_VISIBLE_DEVICES"), None);
 }
 
 #[test]
-fn config_map_and_key_are_mounted_and_nobody_has_to_permit_them() {
+fn mpi_config_map_and_key_are_mounted_without_a_demand() {
     let job = mpi("command: [mpirun]", "mounts: [{secretName: s, path: /s}]");
     let pod = job.groups()[0].pod(0, &PLACEMENT);
     let names: Vec<_> = spec(&pod)
@@ -120,7 +120,7 @@ fn text(secret: &Secret, key: &str) -> String {
 }
 
 #[test]
-fn the_key_is_of_the_bytes_that_are_given_and_in_no_hash() {
+fn ssh_key_comes_from_the_random_bytes_and_changes_no_hash() {
     let job = mpi("", "");
     let mut random = [0x5a; 66];
     let secret = job.key_secret(random).unwrap();
@@ -153,7 +153,7 @@ fn size(job: &CompiledJob) -> usize {
 }
 
 #[test]
-fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
+fn job_is_refused_when_its_config_map_exceeds_one_mebibyte() {
     let of = |group: &str, replicas: u32| {
         let mut job = job(&format!(
             "framework: MPI\ntaskGroups:\n\
@@ -162,7 +162,7 @@ fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
         ));
         job.metadata.name = Some("j".repeat(33));
         job.metadata.namespace = Some("n".repeat(63));
-        compiled(job)
+        compile_job(job)
     };
     let mib = 1024 * 1024;
     let long = "a".repeat(24);
@@ -170,9 +170,9 @@ fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
     let most = (1..4096).collect::<Vec<_>>().partition_point(fits);
     let most = u32::try_from(most).unwrap();
     assert!((2000..4095).contains(&most), "{most}");
-    assert_eq!(of(&long, most).too_long(), None);
+    assert_eq!(of(&long, most).config_map_problem(), None);
     let more = of(&long, most.saturating_add(1));
-    let message = more.too_long().unwrap();
+    let message = more.config_map_problem().unwrap();
     assert!(message.contains(&size(&more).to_string()), "{message}");
     for words in ["spec.taskGroups: ", "1048576", "shorter names"] {
         assert!(message.contains(words), "{message}");
@@ -180,10 +180,10 @@ fn a_job_is_refused_from_the_first_byte_that_its_config_map_does_not_take() {
 }
 
 #[test]
-fn what_is_made_with_the_job_is_not_waited_for() {
-    assert_eq!(mpi("", "").needs().len(), 0);
+fn required_objects_exclude_objects_created_with_the_job() {
+    assert_eq!(mpi("", "").required_objects().len(), 0);
     let own = "mounts: [{secretName: s, path: /s}, {configMapName: other, path: /m}]";
-    let needs = mpi("", own).needs();
+    let needs = mpi("", own).required_objects();
     let needs: Vec<_> = needs
         .keys()
         .map(|need| (need.kind(), need.name()))
@@ -192,11 +192,11 @@ fn what_is_made_with_the_job_is_not_waited_for() {
 }
 
 /// The scripts of a job, with their paths below a folder, and fake programs.
-struct Shell {
+struct ScriptRunner {
     folder: tempfile::TempDir,
 }
 
-impl Shell {
+impl ScriptRunner {
     fn new(programs: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().to_str().unwrap().to_owned();
@@ -238,15 +238,15 @@ impl Shell {
     }
 }
 
-fn exists(name: &str) -> bool {
+fn program_exists(name: &str) -> bool {
     Path::new("/bin").join(name).exists() || Path::new("/usr/bin").join(name).exists()
 }
 
 #[test]
-fn ssh_waits_for_the_host_and_then_runs_what_it_is_asked() {
-    assert!(exists("sh"));
+fn ssh_script_waits_for_the_host_and_then_runs_the_command() {
+    assert!(program_exists("sh"));
     // Unreachable twice.
-    let shell = Shell::new(&[
+    let shell = ScriptRunner::new(&[
         ("id", "echo 1000"),
         ("sleep", "echo sleep $* >>$ROOT/log"),
         (
@@ -267,8 +267,8 @@ fn ssh_waits_for_the_host_and_then_runs_what_it_is_asked() {
 }
 
 #[test]
-fn ssh_as_root_takes_the_key_that_nobody_else_may_read_and_gives_up_at_last() {
-    let shell = Shell::new(&[
+fn ssh_script_as_root_uses_the_root_key_and_gives_up() {
+    let shell = ScriptRunner::new(&[
         ("id", "echo 0"),
         ("sleep", ":"),
         ("ssh", "echo \"ssh $*\" >>$ROOT/log; exit 255"),
@@ -282,9 +282,9 @@ fn ssh_as_root_takes_the_key_that_nobody_else_may_read_and_gives_up_at_last() {
 }
 
 #[test]
-fn sshd_runs_as_whoever_it_is_or_says_why_not() {
+fn sshd_script_runs_as_the_container_user_or_explains_its_failure() {
     let sshd = ("sshd", "for word; do echo \"$word\" >>$ROOT/log; done");
-    let shell = Shell::new(&[("id", "echo 1000"), sshd]);
+    let shell = ScriptRunner::new(&[("id", "echo 1000"), sshd]);
     assert!(shell.run("hosts/sshd", &[]).status.success());
     let path = format!("{}/bin:/usr/bin:/bin", "");
     let set = format!("SetEnv \"PATH={path}\" \"LD_LIBRARY_PATH=\"");
@@ -302,7 +302,7 @@ fn sshd_runs_as_whoever_it_is_or_says_why_not() {
 
     for (capabilities, runs) in [("0000000000000000", false), ("00000000a80425fb", true)] {
         let sed = format!("echo {capabilities}");
-        let shell = Shell::new(&[("id", "echo 0"), ("sed", &sed), sshd]);
+        let shell = ScriptRunner::new(&[("id", "echo 0"), ("sed", &sed), sshd]);
         let done = shell.run("hosts/sshd", &[]);
         assert_eq!(done.status.success(), runs);
         let said = String::from_utf8(done.stderr).unwrap();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::serde_json::{self, Value, json};
 use trellis_compiler::{
-    CompiledJob, DnsPeer, DnsServers, ServiceProblem, Settings, Surroundings, compile,
+    CompileContext, CompiledJob, DnsPeer, DnsServers, ServiceProblem, Settings, compile,
     required_services,
 };
 
-use super::support::{UID, compiled, found, job, resolved};
+use super::support::{UID, compile_facts, compile_job, job, resolve_job};
 
 const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]";
 
@@ -48,9 +48,9 @@ fn services() -> BTreeMap<String, Service> {
     ])
 }
 
-fn with(network: &str) -> CompiledJob {
-    let job = resolved(job(&format!("{GROUP}\nnetwork: {network}")));
-    let surroundings = Surroundings::resolve(job.job(), found(&services())).unwrap();
+fn compiled_with_network(network: &str) -> CompiledJob {
+    let job = resolve_job(job(&format!("{GROUP}\nnetwork: {network}")));
+    let surroundings = CompileContext::resolve(job.job(), compile_facts(&services())).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 
@@ -59,25 +59,25 @@ fn spec(job: &CompiledJob) -> Value {
 }
 
 /// The rules beyond own pods (and DNS).
-fn added(job: &CompiledJob, direction: &str) -> Vec<Value> {
+fn added_rules(job: &CompiledJob, direction: &str) -> Vec<Value> {
     let rules = spec(job)[direction].as_array().unwrap().clone();
     let given = if direction == "egress" { 2 } else { 1 };
     rules[given..].to_vec()
 }
 
-fn own() -> Value {
+fn own_pods_peer() -> Value {
     json!({"podSelector": {"matchLabels": {"trellis.dev/job-uid": UID}}})
 }
 
 #[test]
-fn own_pods_and_dns_and_nothing_else() {
+fn network_policy_allows_only_own_pods_and_dns_by_default() {
     assert_eq!(
-        spec(&compiled(job(GROUP))),
+        spec(&compile_job(job(GROUP))),
         json!({
             "podSelector": {"matchLabels": {"trellis.dev/job-uid": UID}},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": [own()]}],
-            "egress": [{"to": [own()]}, {
+            "ingress": [{"from": [own_pods_peer()]}],
+            "egress": [{"to": [own_pods_peer()]}, {
                 "to": [{
                     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
                     "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
@@ -89,17 +89,18 @@ fn own_pods_and_dns_and_nothing_else() {
 }
 
 #[test]
-fn dns_is_configuration() {
+fn network_policy_allows_the_configured_dns_servers() {
     let compiled = |dns| {
-        let job = resolved(job(GROUP));
-        let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
+        let job = resolve_job(job(GROUP));
+        let surroundings =
+            CompileContext::resolve(job.job(), compile_facts(&BTreeMap::new())).unwrap();
         let settings = Arc::new(Settings {
             dns,
             ..Settings::default()
         });
         spec(&compile(job, surroundings, &settings))["egress"].clone()
     };
-    assert_eq!(compiled(vec![]), json!([{"to": [own()]}]));
+    assert_eq!(compiled(vec![]), json!([{"to": [own_pods_peer()]}]));
     let openshift = DnsPeer {
         servers: DnsServers::Pods {
             namespace: "openshift-dns".to_owned(),
@@ -110,7 +111,7 @@ fn dns_is_configuration() {
     assert_eq!(
         compiled(vec![DnsPeer::cidr("169.254.20.10/32"), openshift]),
         json!([
-            {"to": [own()]},
+            {"to": [own_pods_peer()]},
             {
                 "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
                 "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
@@ -127,7 +128,7 @@ fn dns_is_configuration() {
 }
 
 #[test]
-fn egress_opens_what_is_asked() {
+fn egress_rule_opens_the_requested_peer_and_ports() {
     let db = json!([{"podSelector": {"matchLabels": {"app": "db"}}}]);
     for (rule, expected) in [
         (
@@ -186,14 +187,14 @@ fn egress_opens_what_is_asked() {
                 "ports": [{"protocol": "TCP", "port": 5432}]}),
         ),
     ] {
-        let job = with(&format!("{{egress: [{rule}]}}"));
-        assert_eq!(added(&job, "egress"), [expected], "{rule}");
-        assert!(added(&job, "ingress").is_empty());
+        let job = compiled_with_network(&format!("{{egress: [{rule}]}}"));
+        assert_eq!(added_rules(&job, "egress"), [expected], "{rule}");
+        assert!(added_rules(&job, "ingress").is_empty());
     }
 }
 
 #[test]
-fn ingress_is_to_the_jobs_own_ports() {
+fn ingress_rule_opens_ports_of_the_job() {
     for (rule, expected) in [
         (
             "{namespace: monitoring, ports: [{port: 9400}]}",
@@ -216,14 +217,14 @@ fn ingress_is_to_the_jobs_own_ports() {
             json!({"from": [{"podSelector": {"matchLabels": {"app": "bare"}}}]}),
         ),
     ] {
-        let job = with(&format!("{{ingress: [{rule}]}}"));
-        assert_eq!(added(&job, "ingress"), [expected], "{rule}");
-        assert!(added(&job, "egress").is_empty());
+        let job = compiled_with_network(&format!("{{ingress: [{rule}]}}"));
+        assert_eq!(added_rules(&job, "ingress"), [expected], "{rule}");
+        assert!(added_rules(&job, "egress").is_empty());
     }
 }
 
 #[test]
-fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
+fn service_without_pods_or_ports_keeps_the_job_waiting() {
     for (name, problem) in [
         ("missing", ServiceProblem::NotFound),
         ("manual", ServiceProblem::NoSelector),
@@ -233,12 +234,12 @@ fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
         ("bare", ServiceProblem::NoPorts),
     ] {
         let spec = format!("{GROUP}\nnetwork: {{egress: [{{service: {name}}}, {{service: db}}]}}");
-        let job = resolved(job(&spec));
+        let job = resolve_job(job(&spec));
         let names: Vec<_> = required_services(job.job()).into_iter().collect();
         let mut expected = vec!["db".to_owned(), name.to_owned()];
         expected.sort();
         assert_eq!(names, expected);
-        let error = Surroundings::resolve(job.job(), found(&services())).unwrap_err();
+        let error = CompileContext::resolve(job.job(), compile_facts(&services())).unwrap_err();
         let problems: Vec<_> = error.services().iter().collect();
         assert_eq!(problems, [(&name.to_owned(), &problem)]);
         assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
@@ -247,14 +248,14 @@ fn a_service_that_stands_for_nobody_keeps_the_job_waiting() {
 
 /// Facts for another job open nothing, and never everything.
 #[test]
-fn an_unresolved_service_is_left_out() {
-    let other = resolved(job(GROUP));
-    let surroundings = Surroundings::resolve(other.job(), found(&services())).unwrap();
+fn network_policy_leaves_out_unresolved_services() {
+    let other = resolve_job(job(GROUP));
+    let surroundings = CompileContext::resolve(other.job(), compile_facts(&services())).unwrap();
     let network = "network: {egress: [{service: db}], ingress: [{service: db}]}";
-    let mine = resolved(job(&format!("{GROUP}\n{network}")));
+    let mine = resolve_job(job(&format!("{GROUP}\n{network}")));
     let compiled = compile(mine, surroundings, &Arc::default());
-    assert!(added(&compiled, "egress").is_empty());
-    assert!(added(&compiled, "ingress").is_empty());
+    assert!(added_rules(&compiled, "egress").is_empty());
+    assert!(added_rules(&compiled, "ingress").is_empty());
     let demands = format!("{:?}", compiled.demands());
     assert!(!demands.contains("db"), "{demands}");
 }

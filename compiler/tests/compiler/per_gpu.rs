@@ -8,9 +8,9 @@ use trellis_api::{
     QueueResources, ResolvedJob, ResourcesPerGpu, RuntimeProfile, TrainingJob, ValidatedJob,
     ValidatedProfile,
 };
-use trellis_compiler::{CompiledJob, Profile, Surroundings, compile};
+use trellis_compiler::{CompileContext, CompiledJob, HashedProfile, compile};
 
-use super::support::{container, first_pod, found, job, spec};
+use super::support::{compile_facts, container, first_pod, job, spec};
 
 const GROUPS: &str = "taskGroups: [{name: w, gpus: 8, image: 'a:1'}]";
 
@@ -21,18 +21,20 @@ fn compiled(job: TrainingJob) -> CompiledJob {
         "metadata": {"name": "p"}, "spec": {"resourcesPerGPU": {"cpu": 12}},
     }))
     .unwrap();
-    let profile = Arc::new(Profile::new(ValidatedProfile::try_from(profile).unwrap()));
+    let profile = Arc::new(HashedProfile::new(
+        ValidatedProfile::try_from(profile).unwrap(),
+    ));
     let stated: ResourcesPerGpu = from_value(json!({"memory": "8Gi"})).unwrap();
-    let queue = QueueResources::of("default", Some(&stated));
+    let queue = QueueResources::from_queue("default", Some(&stated));
     let job = ValidatedJob::try_from(job).unwrap();
-    let job = ResolvedJob::new(job, Some(profile.valid()), "default", queue).unwrap();
-    let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
+    let job = ResolvedJob::new(job, Some(profile.validated()), "default", queue).unwrap();
+    let surroundings = CompileContext::resolve(job.job(), compile_facts(&BTreeMap::new())).unwrap();
     let surroundings = surroundings.with_profile(Some(profile));
     compile(job, surroundings, &Arc::default())
 }
 
 #[test]
-fn pod_and_pod_group_request_what_is_stated_for_each_gpu() {
+fn pod_and_pod_group_request_the_amounts_per_gpu() {
     let compiled = compiled(job(GROUPS));
     let pod = first_pod(&compiled);
     let resources = container(&pod).resources.as_ref().unwrap();
@@ -56,7 +58,7 @@ fn pod_and_pod_group_request_what_is_stated_for_each_gpu() {
 }
 
 #[test]
-fn job_is_compiled_as_one_that_writes_the_same_amounts() {
+fn job_with_amounts_per_gpu_has_the_hash_of_written_amounts() {
     let written = "taskGroups: [{name: w, gpus: 8, image: 'a:1', \
                    resources: {limits: {cpu: 96, memory: 64Gi}}}]";
     assert_eq!(compiled(job(GROUPS)).hash(), compiled(job(written)).hash());

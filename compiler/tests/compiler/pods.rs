@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use k8s_openapi::serde_json::{Value, json, to_value};
 use trellis_api::{TrainingJob, names};
-use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
+use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, compile};
 
 use super::support::{
-    PLACEMENT, UID, compiled, container, first_pod, found, job, one_group, resolved, spec,
+    PLACEMENT, UID, compile_facts, compile_job, compile_one_group, container, first_pod, job,
+    resolve_job, spec,
 };
 
 const GROUP: &str = "taskGroups: [{name: w, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]";
 
 fn restricted(job: TrainingJob) -> CompiledJob {
-    let job = resolved(job);
+    let job = resolve_job(job);
     let services = BTreeMap::new();
-    let found = Found {
+    let found = CompileFacts {
         namespace_enforces_restricted: true,
-        ..found(&services)
+        ..compile_facts(&services)
     };
-    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
+    let surroundings = CompileContext::resolve(job.job(), found).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 
@@ -29,8 +30,8 @@ fn json_spec(job: &CompiledJob) -> Value {
 }
 
 #[test]
-fn pods_differ_by_index_alone() {
-    let job = one_group("PyTorch", "replicas: 3, gpus: 1");
+fn pods_of_a_group_differ_only_by_index() {
+    let job = compile_one_group("PyTorch", "replicas: 3, gpus: 1");
     let group = &job.groups()[0];
     for index in 0..3 {
         let pod = group.pod(index, &PLACEMENT);
@@ -84,7 +85,7 @@ fn differences(a: &Value, b: &Value, path: &str, out: &mut Vec<String>) {
 }
 
 #[test]
-fn users_metadata_is_added_and_overrides_nothing() {
+fn user_metadata_is_added_without_overriding_trellis_metadata() {
     let text = format!(
         "{GROUP}\npodMetadata: {{labels: {{team: a}}, annotations: \
          {{karpenter.sh/do-not-disrupt: 'false', note: b}}}}"
@@ -98,7 +99,7 @@ fn users_metadata_is_added_and_overrides_nothing() {
         "argocd.argoproj.io/tracking-id".to_owned(),
         "argo".to_owned(),
     )]));
-    let compiled = compiled(job);
+    let compiled = compile_job(job);
     let pod = to_value(first_pod(&compiled)).unwrap();
     assert_eq!(
         pod["metadata"]["labels"],
@@ -146,7 +147,7 @@ fn users_metadata_is_added_and_overrides_nothing() {
 }
 
 #[test]
-fn non_root_where_a_user_is_named_or_the_namespace_asks() {
+fn pod_runs_as_non_root_with_a_user_or_in_restricted_namespaces() {
     for (context, in_restricted, expected) in [
         ("", false, Value::Null),
         ("", true, json!(true)),
@@ -158,7 +159,7 @@ fn non_root_where_a_user_is_named_or_the_namespace_asks() {
         let job = if in_restricted {
             restricted(job)
         } else {
-            compiled(job)
+            compile_job(job)
         };
         let spec = json_spec(&job);
         assert_eq!(
@@ -174,7 +175,7 @@ fn non_root_where_a_user_is_named_or_the_namespace_asks() {
             json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
         );
     }
-    let job = compiled(job(&format!(
+    let job = compile_job(job(&format!(
         "{GROUP}\nsecurityContext: {{runAsUser: 5, fsGroup: 7}}"
     )));
     let context = &json_spec(&job)["securityContext"];
@@ -184,19 +185,19 @@ fn non_root_where_a_user_is_named_or_the_namespace_asks() {
 }
 
 #[test]
-fn no_token_unless_an_account_is_asked_for() {
-    let spec = json_spec(&compiled(job(GROUP)));
+fn pod_mounts_a_token_only_with_a_service_account() {
+    let spec = json_spec(&compile_job(job(GROUP)));
     assert_eq!(spec["automountServiceAccountToken"], false);
     assert_eq!(spec.get("serviceAccountName"), None);
-    let asked = compiled(job(&format!("{GROUP}\nserviceAccountName: trainer")));
+    let asked = compile_job(job(&format!("{GROUP}\nserviceAccountName: trainer")));
     let spec = json_spec(&asked);
     assert_eq!(spec.get("automountServiceAccountToken"), None);
     assert_eq!(spec["serviceAccountName"], "trainer");
 }
 
 #[test]
-fn requests_are_limits_and_devices_are_tolerated() {
-    let job = one_group(
+fn pod_requests_its_limits_and_tolerates_its_devices() {
+    let job = compile_one_group(
         "None",
         "gpus: 4, gpuResource: amd.com/gpu, \
          tolerations: [{key: amd.com/gpu, operator: Exists, effect: NoSchedule}, \
@@ -220,7 +221,7 @@ fn requests_are_limits_and_devices_are_tolerated() {
     let request = job.groups()[0].request();
     let amounts: Vec<_> = request
         .iter()
-        .map(|(name, amount)| (name.as_str(), amount.units_up().unwrap()))
+        .map(|(name, amount)| (name.as_str(), amount.ceil_units().unwrap()))
         .collect();
     assert_eq!(
         amounts,
@@ -229,8 +230,8 @@ fn requests_are_limits_and_devices_are_tolerated() {
 }
 
 #[test]
-fn other_devices_are_requested_and_tolerated_unless_none_is_asked() {
-    let job = compiled(job(
+fn pod_requests_and_tolerates_other_devices_with_nonzero_limits() {
+    let job = compile_job(job(
         "taskGroups: [{name: w, image: i, gpus: 2, resources: {limits: {cpu: 500m, memory: 1Gi, \
          ephemeral-storage: 10Gi, rdma/hca: 1, vendor.example/none: 0}}}]",
     ));
@@ -246,18 +247,18 @@ fn other_devices_are_requested_and_tolerated_unless_none_is_asked() {
         .iter()
         .map(|t| &t["key"])
         .collect();
-    assert_eq!(keys, [names::OWN_NODE, "nvidia.com/gpu", "rdma/hca"]);
-    assert_eq!(job.groups()[0].request()["cpu"].millis_up(), Some(500));
+    assert_eq!(keys, [names::DEDICATED_NODE, "nvidia.com/gpu", "rdma/hca"]);
+    assert_eq!(job.groups()[0].request()["cpu"].ceil_millis(), Some(500));
     let group = &job.pod_group().spec.groups[0];
     assert_eq!(group.resources["cpu"].as_str(), "500m");
-    let plain = json_spec(&one_group("None", ""));
+    let plain = json_spec(&compile_one_group("None", ""));
     assert_eq!(plain["tolerations"].as_array().unwrap().len(), 1);
-    assert_eq!(plain["tolerations"][0]["key"], names::OWN_NODE);
+    assert_eq!(plain["tolerations"][0]["key"], names::DEDICATED_NODE);
 }
 
 #[test]
-fn what_is_mounted_twice_is_one_volume() {
-    let job = one_group(
+fn object_mounted_twice_is_one_volume() {
+    let job = compile_one_group(
         "None",
         "mounts: [{claimName: data, path: /a, subPath: a, readOnly: true}, \
                   {secretName: s, path: /s}, \
@@ -298,8 +299,8 @@ fn what_is_mounted_twice_is_one_volume() {
 }
 
 #[test]
-fn shared_memory_is_a_volume_of_memory() {
-    let job = one_group("None", "gpus: 1");
+fn shared_memory_is_an_in_memory_volume() {
+    let job = compile_one_group("None", "gpus: 1");
     let spec = json_spec(&job);
     assert_eq!(
         spec["volumes"],
@@ -309,12 +310,15 @@ fn shared_memory_is_a_volume_of_memory() {
         spec["containers"][0]["volumeMounts"],
         json!([{"name": "shared-memory", "mountPath": "/dev/shm"}])
     );
-    assert_eq!(json_spec(&one_group("None", "")).get("volumes"), None);
+    assert_eq!(
+        json_spec(&compile_one_group("None", "")).get("volumes"),
+        None
+    );
 }
 
 #[test]
-fn what_the_user_writes_arrives() {
-    let job = compiled(job("\
+fn pod_has_the_fields_that_the_user_sets() {
+    let job = compile_job(job("\
 priorityClassName: high
 taskGroups:
 - name: w
@@ -367,8 +371,8 @@ taskGroups:
 }
 
 #[test]
-fn the_gang_is_all_pods_of_all_groups() {
-    let job = compiled(job("\
+fn gang_has_all_pods_of_all_groups() {
+    let job = compile_job(job("\
 taskGroups:
 - {name: a, replicas: 3, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}
 - {name: b, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}
@@ -388,10 +392,10 @@ taskGroups:
 }
 
 #[test]
-fn pods_have_the_jobs_grace_and_name_the_annotation_of_their_checkpoints() {
+fn pod_has_grace_period_and_checkpoint_annotation_of_the_job() {
     let checkpoint =
         "checkpoint: {gracePeriodSeconds: 300, lastTimeAnnotation: acme.example/saved}";
-    let saved = compiled(job(&format!("{GROUP}\n{checkpoint}")));
+    let saved = compile_job(job(&format!("{GROUP}\n{checkpoint}")));
     let pod = first_pod(&saved);
     assert_eq!(spec(&pod).termination_grace_period_seconds, Some(300));
     let annotations = pod.metadata.annotations.unwrap();
@@ -401,7 +405,7 @@ fn pods_have_the_jobs_grace_and_name_the_annotation_of_their_checkpoints() {
     );
     assert_eq!(saved.pod_group().spec.grace_period_seconds, Some(300));
 
-    let pod = first_pod(&compiled(job(GROUP)));
+    let pod = first_pod(&compile_job(job(GROUP)));
     assert_eq!(spec(&pod).termination_grace_period_seconds, Some(30));
     let annotations = pod.metadata.annotations.unwrap();
     assert!(!annotations.contains_key(names::CHECKPOINT_ANNOTATION));

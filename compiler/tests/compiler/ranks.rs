@@ -9,16 +9,16 @@ use trellis_api::rules::is_reserved_env;
 use trellis_api::{TrainingJob, ValidatedJob};
 use trellis_compiler::{CompiledJob, PodPlacement};
 
-use super::support::{PLACEMENT, UID, compiled, env, value_of};
+use super::support::{PLACEMENT, UID, compile_job, env, env_value};
 
 #[derive(Clone, Debug)]
-struct Group {
+struct RankedGroup {
     role: &'static str,
     replicas: u32,
     gpus: u32,
 }
 
-fn job(framework: Framework, groups: &[Group]) -> TrainingJob {
+fn job(framework: Framework, groups: &[RankedGroup]) -> TrainingJob {
     let groups = groups.iter().enumerate().map(|(at, group)| {
         json!({"name": format!("g{at}"), "role": group.role, "replicas": group.replicas,
             "gpus": group.gpus, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})
@@ -32,7 +32,7 @@ fn job(framework: Framework, groups: &[Group]) -> TrainingJob {
     .unwrap()
 }
 
-fn groups() -> impl Strategy<Value = Vec<Group>> {
+fn groups() -> impl Strategy<Value = Vec<RankedGroup>> {
     let role = prop::sample::select(vec![
         "Worker",
         "Worker",
@@ -41,7 +41,7 @@ fn groups() -> impl Strategy<Value = Vec<Group>> {
         "Server",
         "Evaluator",
     ]);
-    let group = (role, 1..4_u32, 0..3_u32).prop_map(|(role, replicas, gpus)| Group {
+    let group = (role, 1..4_u32, 0..3_u32).prop_map(|(role, replicas, gpus)| RankedGroup {
         role,
         // These roles allow one pod only, so that more of the generated jobs are valid.
         replicas: match role {
@@ -62,7 +62,7 @@ fn ranks(job: &CompiledJob, framework: Framework) -> BTreeMap<String, (u32, u32)
             let name = format!("j-{}-{index}", group.name());
             assert_eq!(pod.metadata.name.as_ref(), Some(&name));
             assert_eq!(pod.spec.as_ref().unwrap().hostname.as_ref(), Some(&name));
-            let number = |of: &str| -> u32 { value_of(&pod, of).unwrap().parse().unwrap() };
+            let number = |of: &str| -> u32 { env_value(&pod, of).unwrap().parse().unwrap() };
             let rank = number("TRELLIS_RANK");
             let later = PodPlacement {
                 attempt: 9,
@@ -71,7 +71,7 @@ fn ranks(job: &CompiledJob, framework: Framework) -> BTreeMap<String, (u32, u32)
                 ..PLACEMENT
             };
             let again = group.pod(index, &later);
-            assert_eq!(value_of(&again, "TRELLIS_RANK"), Some(rank.to_string()));
+            assert_eq!(env_value(&again, "TRELLIS_RANK"), Some(rank.to_string()));
             assert_eq!(again.spec.unwrap().hostname.as_ref(), Some(&name));
 
             let names: Vec<_> = env(&pod).into_iter().map(|(n, _)| n).collect();
@@ -87,7 +87,7 @@ fn ranks(job: &CompiledJob, framework: Framework) -> BTreeMap<String, (u32, u32)
 
 proptest! {
     #[test]
-    fn ranks_are_given_once_and_the_same_each_time(groups in groups()) {
+    fn ranks_are_unique_and_stable(groups in groups()) {
         let mut valid = Vec::new();
         for framework in Framework::ALL {
             let written = job(framework, &groups);
@@ -95,11 +95,11 @@ proptest! {
                 continue;
             }
             valid.push(framework);
-            let compiled = compiled(written.clone());
+            let compiled = compile_job(written.clone());
             let ranks = ranks(&compiled, framework);
-            prop_assert_eq!(&ranks, &self::ranks(&super::support::compiled(written), framework));
+            prop_assert_eq!(&ranks, &self::ranks(&super::support::compile_job(written), framework));
 
-            let evaluators = |(at, group): (usize, &Group)| {
+            let evaluators = |(at, group): (usize, &RankedGroup)| {
                 (group.role == "Evaluator").then(|| format!("j-g{at}-"))
             };
             let evaluators: Vec<_> = groups.iter().enumerate().filter_map(evaluators).collect();

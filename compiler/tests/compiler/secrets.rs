@@ -6,7 +6,7 @@ use k8s_openapi::serde_json::{json, to_value};
 use trellis_api::job::SecretStoreKind;
 use trellis_compiler::{CompiledJob, Demand, RemoteSecret};
 
-use super::support::{compiled, first_pod, job, spec};
+use super::support::{compile_job, first_pod, job, spec};
 
 const GROUP: &str = "\
 taskGroups:
@@ -28,16 +28,16 @@ taskGroups:
         env: [{name: A, valueFrom: {secretKeyRef: {name: wandb, key: k}}}]
 ";
 
-fn with(secrets: &str) -> CompiledJob {
-    compiled(job(&format!("secrets: [{secrets}]\n{GROUP}")))
+fn compiled_with_secrets(secrets: &str) -> CompiledJob {
+    compile_job(job(&format!("secrets: [{secrets}]\n{GROUP}")))
 }
 
 const WANDB: &str = "{name: wandb, store: {kind: SecretStore, name: vault}, refreshSeconds: 90, \
                      data: {k: 'ml/a#b', l: ml/a, m: ml/c}}";
 
 #[test]
-fn an_entry_of_a_store_is_an_external_secret_whose_secret_nobody_had_before() {
-    let job = with(WANDB);
+fn store_secret_becomes_an_external_secret_with_a_new_target_name() {
+    let job = compiled_with_secrets(WANDB);
     let [secret] = job.external_secrets().try_into().unwrap();
     assert_eq!(secret.metadata.name.as_deref(), Some("llm-wandb"));
     let owners = secret.metadata.owner_references.unwrap();
@@ -69,13 +69,13 @@ fn an_entry_of_a_store_is_an_external_secret_whose_secret_nobody_had_before() {
     assert_eq!(suffix.len(), 8);
     let mut another = super::support::job(&format!("secrets: [{WANDB}]\n{GROUP}"));
     another.metadata.uid = Some("another".to_owned());
-    let another = &compiled(another).external_secrets()[0].spec.target.name;
+    let another = &compile_job(another).external_secrets()[0].spec.target.name;
     assert_ne!(*another, name);
 }
 
 #[test]
-fn whatever_names_an_entry_names_its_secret_in_the_pod() {
-    let job = with(WANDB);
+fn pod_references_use_the_target_name_of_a_store_secret() {
+    let job = compiled_with_secrets(WANDB);
     let made = job.external_secrets()[0].spec.target.name.clone();
     let names = |job: &CompiledJob| {
         let pod = first_pod(job);
@@ -114,7 +114,7 @@ fn whatever_names_an_entry_names_its_secret_in_the_pod() {
     expected.sort();
     assert_eq!(found, expected);
     // Without the entry it is a Secret of the namespace.
-    let found: BTreeSet<_> = names(&with("")).into_iter().collect();
+    let found: BTreeSet<_> = names(&compiled_with_secrets("")).into_iter().collect();
     assert_eq!(
         found,
         BTreeSet::from(["plain".to_owned(), "wandb".to_owned()])
@@ -122,7 +122,7 @@ fn whatever_names_an_entry_names_its_secret_in_the_pod() {
 }
 
 #[test]
-fn each_path_is_a_demand_and_what_is_made_of_it_none() {
+fn store_path_is_a_demand_and_its_target_secret_none() {
     let secrets = |job: &CompiledJob| {
         let all = job.demands().iter().cloned();
         all.filter(|d| matches!(d, Demand::UseSecret(_) | Demand::UseRemoteSecret(_)))
@@ -138,7 +138,7 @@ fn each_path_is_a_demand_and_what_is_made_of_it_none() {
     let there = |name: &str| Demand::UseSecret(name.to_owned());
     let both = format!("{WANDB}, {{name: unused}}");
     assert_eq!(
-        secrets(&with(&both)),
+        secrets(&compiled_with_secrets(&both)),
         [
             there("plain"),
             there("unused"),
@@ -149,10 +149,10 @@ fn each_path_is_a_demand_and_what_is_made_of_it_none() {
 }
 
 #[test]
-fn a_secret_that_images_are_pulled_with_is_of_their_type() {
+fn image_pull_secret_has_the_docker_config_type() {
     let pull =
         "{name: wandb, store: {kind: SecretStore, name: vault}, data: {.dockerconfigjson: a}}";
-    let template = with(pull).external_secrets()[0]
+    let template = compiled_with_secrets(pull).external_secrets()[0]
         .spec
         .target
         .template
@@ -164,16 +164,16 @@ fn a_secret_that_images_are_pulled_with_is_of_their_type() {
 }
 
 #[test]
-fn a_change_of_an_entry_is_another_job_and_an_empty_list_is_none() {
-    let before = with(WANDB);
-    let after = with(&WANDB.replace("ml/c", "ml/d"));
+fn job_hash_changes_with_a_secret_and_ignores_an_empty_list() {
+    let before = compiled_with_secrets(WANDB);
+    let after = compiled_with_secrets(&WANDB.replace("ml/c", "ml/d"));
     assert_ne!(before.hash(), after.hash());
-    let (none, absent) = (with(""), compiled(job(GROUP)));
+    let (none, absent) = (compiled_with_secrets(""), compile_job(job(GROUP)));
     assert_eq!(none.hash(), absent.hash());
 }
 
 #[test]
-fn what_pods_cannot_start_without_is_known_with_its_place() {
+fn required_objects_have_the_field_that_names_them() {
     let group = "\
 serviceAccountName: trainer
 taskGroups:
@@ -189,7 +189,7 @@ taskGroups:
       volumes: [{name: x, configMap: {name: maybe, optional: true}}]
 ";
     let there = format!("secrets: [{WANDB}, {{name: listed}}]\n{group}");
-    let needs = compiled(job(&there)).needs();
+    let needs = compile_job(job(&there)).required_objects();
     let needs: Vec<_> = needs
         .iter()
         .map(|(need, at)| (need.kind(), need.name(), at.as_str()))

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::ServicePort;
 use trellis_compiler::CompiledJob;
 
-use super::support::{UID, compiled, container, first_pod, job, one_group};
+use super::support::{UID, compile_job, compile_one_group, container, first_pod, job};
 
 fn ports(job: &CompiledJob) -> Vec<(i32, String)> {
     let spec = job.service().spec.unwrap();
@@ -18,8 +18,8 @@ fn port(number: i32, name: &str) -> (i32, String) {
 }
 
 #[test]
-fn is_headless_and_names_pods_before_they_are_ready() {
-    let job = one_group("None", "replicas: 2");
+fn service_is_headless_and_publishes_pods_that_are_not_ready() {
+    let job = compile_one_group("None", "replicas: 2");
     let spec = job.service().spec.unwrap();
     assert_eq!(spec.cluster_ip.as_deref(), Some("None"));
     assert_eq!(spec.publish_not_ready_addresses, Some(true));
@@ -31,7 +31,7 @@ fn is_headless_and_names_pods_before_they_are_ready() {
 }
 
 #[test]
-fn ports_of_all_groups_have_each_number_and_each_name_once() {
+fn service_lists_each_port_number_and_name_once() {
     let group = |name: &str, ports: &str| {
         format!(
             "- {{name: {name}, image: i, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, ports: [{ports}]}}\n"
@@ -42,7 +42,7 @@ fn ports_of_all_groups_have_each_number_and_each_name_once() {
         group("b", "{name: web, port: 80}, {name: rpc, port: 91}"),
         group("c", "{name: http, port: 8080}"),
     ];
-    let job = compiled(job(&format!("taskGroups:\n{}", spec.concat())));
+    let job = compile_job(job(&format!("taskGroups:\n{}", spec.concat())));
     assert_eq!(
         ports(&job),
         [
@@ -55,7 +55,7 @@ fn ports_of_all_groups_have_each_number_and_each_name_once() {
 }
 
 #[test]
-fn pytorch_adds_its_port_where_there_is_none_of_that_number() {
+fn pytorch_adds_its_port_unless_the_number_is_taken() {
     let container_ports = |job: &CompiledJob| {
         let pod = first_pod(job);
         let ports = container(&pod).ports.iter().flatten();
@@ -63,15 +63,15 @@ fn pytorch_adds_its_port_where_there_is_none_of_that_number() {
             .map(|p| (p.container_port, p.name.clone().unwrap_or_default()))
             .collect::<Vec<_>>()
     };
-    let job = one_group("PyTorch", "");
+    let job = compile_one_group("PyTorch", "");
     assert_eq!(container_ports(&job), [port(29500, "rendezvous")]);
     assert_eq!(ports(&job), [port(29500, "rendezvous")]);
 
-    let job = one_group("PyTorch", "ports: [{name: master, port: 29500}]");
+    let job = compile_one_group("PyTorch", "ports: [{name: master, port: 29500}]");
     assert_eq!(container_ports(&job), [port(29500, "master")]);
     assert_eq!(ports(&job), [port(29500, "master")]);
 
-    let job = one_group("PyTorch", "ports: [{name: rendezvous, port: 1234}]");
+    let job = compile_one_group("PyTorch", "ports: [{name: rendezvous, port: 1234}]");
     assert_eq!(
         container_ports(&job),
         [port(1234, "rendezvous"), port(29500, "")]
@@ -84,5 +84,5 @@ fn pytorch_adds_its_port_where_there_is_none_of_that_number() {
         ]
     );
 
-    assert_eq!(container_ports(&one_group("None", "")), []);
+    assert_eq!(container_ports(&compile_one_group("None", "")), []);
 }

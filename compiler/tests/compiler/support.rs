@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service};
 use trellis_api::document::split;
 use trellis_api::{QueueResources, ResolvedJob, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, PodPlacement, Surroundings, compile};
+use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, PodPlacement, compile};
 
 pub const UID: &str = "5f2c9a1e-0000-4000-8000-000000000001";
 
@@ -14,7 +14,7 @@ pub const PLACEMENT: PodPlacement<'_> = PodPlacement {
     attempt: 1,
     plan: "0123456789abcdef",
     node: "node-a",
-    ..PodPlacement::NOWHERE
+    ..PodPlacement::UNPLACED
 };
 
 /// The one TrainingJob of a file, as the API server would return it.
@@ -22,7 +22,9 @@ pub fn load(yaml: &str) -> TrainingJob {
     let mut documents = split(yaml).unwrap();
     documents.retain(|d| d.kind == "TrainingJob");
     assert_eq!(documents.len(), 1);
-    let mut job: TrainingJob = documents[0].valid().unwrap_or_else(|e| panic!("{e}"));
+    let mut job: TrainingJob = documents[0]
+        .decode_valid()
+        .unwrap_or_else(|e| panic!("{e}"));
     job.metadata.uid = Some(UID.to_owned());
     job.metadata.generation = Some(1);
     job
@@ -38,13 +40,13 @@ pub fn job(spec: &str) -> TrainingJob {
 }
 
 /// A job that states the resources of all its task groups.
-pub fn resolved(job: TrainingJob) -> ResolvedJob {
+pub fn resolve_job(job: TrainingJob) -> ResolvedJob {
     let job = ValidatedJob::try_from(job).unwrap();
     ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap()
 }
 
-pub fn found(services: &BTreeMap<String, Service>) -> Found<'_> {
-    Found {
+pub fn compile_facts(services: &BTreeMap<String, Service>) -> CompileFacts<'_> {
+    CompileFacts {
         queue: "default",
         priority: 0,
         namespace_enforces_restricted: false,
@@ -53,20 +55,20 @@ pub fn found(services: &BTreeMap<String, Service>) -> Found<'_> {
 }
 
 /// Compiled where nothing but the `default` queue was found.
-pub fn compiled(job: TrainingJob) -> CompiledJob {
-    compiled_at(job, 1)
+pub fn compile_job(job: TrainingJob) -> CompiledJob {
+    compile_stage(job, 1)
 }
 
 /// Compiles a job at that stage, from 1.
-pub fn compiled_at(job: TrainingJob, stage: u32) -> CompiledJob {
-    let job = resolved(job);
-    let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
+pub fn compile_stage(job: TrainingJob, stage: u32) -> CompiledJob {
+    let job = resolve_job(job);
+    let surroundings = CompileContext::resolve(job.job(), compile_facts(&BTreeMap::new())).unwrap();
     compile(job, surroundings.at_stage(stage), &Arc::default())
 }
 
 /// Compiled, with one group of this YAML (a flow mapping without its braces).
-pub fn one_group(framework: &str, group: &str) -> CompiledJob {
-    compiled(job(&format!(
+pub fn compile_one_group(framework: &str, group: &str) -> CompiledJob {
+    compile_job(job(&format!(
         "framework: {framework}\n\
          taskGroups:\n\
          - {{name: worker, image: busybox, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {group}}}"
@@ -94,7 +96,7 @@ pub fn env(pod: &Pod) -> Vec<(String, String)> {
         .collect()
 }
 
-pub fn value_of(pod: &Pod, name: &str) -> Option<String> {
+pub fn env_value(pod: &Pod, name: &str) -> Option<String> {
     env(pod)
         .into_iter()
         .find(|(n, _)| n == name)

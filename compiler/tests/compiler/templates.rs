@@ -6,22 +6,22 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::serde_json::{Value, from_value, json, to_value};
 use trellis_api::{Quantity, RuntimeProfile, TrainingJob, ValidatedProfile};
-use trellis_compiler::{CompiledJob, Demand, Peer, Profile, Surroundings, compile};
+use trellis_compiler::{CompileContext, CompiledJob, Demand, HashedProfile, Peer, compile};
 
-use super::support::{first_pod, found, job, resolved, spec};
+use super::support::{compile_facts, first_pod, job, resolve_job, spec};
 
-fn profile(spec: Value) -> Arc<Profile> {
+fn profile(spec: Value) -> Arc<HashedProfile> {
     let object: RuntimeProfile = from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
         "metadata": {"name": "p"}, "spec": spec,
     }))
     .unwrap();
     let valid = ValidatedProfile::try_from(object).unwrap_or_else(|e| panic!("{e}"));
-    Arc::new(Profile::new(valid))
+    Arc::new(HashedProfile::new(valid))
 }
 
 /// A minimal job of one group, with these fields added.
-fn with(group: Value) -> TrainingJob {
+fn job_with_group(group: Value) -> TrainingJob {
     let mut whole = job(
         "taskGroups: [{name: w, image: 'a:1', resources: {limits: {cpu: 2, memory: 1Gi, ephemeral-storage: 1Gi}}}]",
     );
@@ -32,24 +32,27 @@ fn with(group: Value) -> TrainingJob {
     whole
 }
 
-fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> CompiledJob {
-    let job = resolved(job);
-    let surroundings = Surroundings::resolve(job.job(), found(&BTreeMap::new())).unwrap();
+fn compile_with_profile(job: TrainingJob, profile: Option<Arc<HashedProfile>>) -> CompiledJob {
+    let job = resolve_job(job);
+    let surroundings = CompileContext::resolve(job.job(), compile_facts(&BTreeMap::new())).unwrap();
     compile(job, surroundings.with_profile(profile), &Arc::default())
 }
 
-fn pod_of(group: Value, below: Option<Value>) -> Pod {
-    first_pod(&compiled(with(group), below.map(profile)))
+fn first_pod_of(group: Value, below: Option<Value>) -> Pod {
+    first_pod(&compile_with_profile(
+        job_with_group(group),
+        below.map(profile),
+    ))
 }
 
-fn main(pod: &Pod) -> &Container {
+fn main_container(pod: &Pod) -> &Container {
     let main = &spec(pod).containers[0];
     assert_eq!(main.name, "main");
     main
 }
 
-fn value(pod: &Pod, name: &str) -> Option<String> {
-    let all: Vec<_> = main(pod)
+fn env_value(pod: &Pod, name: &str) -> Option<String> {
+    let all: Vec<_> = main_container(pod)
         .env
         .iter()
         .flatten()
@@ -60,43 +63,49 @@ fn value(pod: &Pod, name: &str) -> Option<String> {
 }
 
 #[test]
-fn without_template_and_profile_nothing_is_other_than_it_was() {
-    let bare = compiled(with(json!({})), None);
-    let empty = compiled(with(json!({"podTemplate": {}})), Some(profile(json!({}))));
+fn empty_template_and_profile_change_nothing() {
+    let bare = compile_with_profile(job_with_group(json!({})), None);
+    let empty = compile_with_profile(
+        job_with_group(json!({"podTemplate": {}})),
+        Some(profile(json!({}))),
+    );
     assert_eq!(bare.hash(), empty.hash());
     assert_eq!(bare.groups()[0].resources(), empty.groups()[0].resources());
 }
 
 #[test]
-fn the_short_field_wins_then_the_template_then_the_profile() {
+fn short_field_wins_over_template_and_template_over_profile() {
     let var = |value: &str| json!({"name": "A", "value": value});
     let template =
         |value: Value| json!({"spec": {"containers": [{"name": "main", "env": [value]}]}});
     let group = json!({"env": [var("short")], "podTemplate": template(var("template"))});
     let whole = json!({"env": [var("profile")], "podTemplate": template(var("below"))});
     assert_eq!(
-        value(&pod_of(group.clone(), Some(whole.clone())), "A").unwrap(),
+        env_value(&first_pod_of(group.clone(), Some(whole.clone())), "A").unwrap(),
         "short"
     );
     let group = json!({"podTemplate": template(var("template"))});
     assert_eq!(
-        value(&pod_of(group, Some(whole.clone())), "A").unwrap(),
+        env_value(&first_pod_of(group, Some(whole.clone())), "A").unwrap(),
         "template"
     );
     assert_eq!(
-        value(&pod_of(json!({}), Some(whole)), "A").unwrap(),
+        env_value(&first_pod_of(json!({}), Some(whole)), "A").unwrap(),
         "profile"
     );
     let below = json!({"podTemplate": template(var("below"))});
-    let pod = pod_of(json!({}), Some(below));
-    assert_eq!(value(&pod, "A").unwrap(), "below");
+    let pod = first_pod_of(json!({}), Some(below));
+    assert_eq!(env_value(&pod, "A").unwrap(), "below");
     // Trellis' variables come first, so that later ones may refer to them.
-    assert_eq!(main(&pod).env.as_ref().unwrap()[0].name, "TRELLIS_JOB");
+    assert_eq!(
+        main_container(&pod).env.as_ref().unwrap()[0].name,
+        "TRELLIS_JOB"
+    );
 }
 
 /// A variable is a value or a source; a merge of both would be invalid.
 #[test]
-fn what_is_one_thing_or_another_is_replaced_as_a_whole() {
+fn template_replaces_exclusive_fields_as_a_whole() {
     let below = json!({"podTemplate": {"spec": {
         "containers": [{
             "name": "main",
@@ -114,8 +123,8 @@ fn what_is_one_thing_or_another_is_replaced_as_a_whole() {
         }],
         "volumes": [{"name": "data", "configMap": {"name": "m"}}],
     }}});
-    let pod = pod_of(group, Some(below));
-    let main = to_value(main(&pod)).unwrap();
+    let pod = first_pod_of(group, Some(below));
+    let main = to_value(main_container(&pod)).unwrap();
     let variables = main["env"].as_array().unwrap();
     assert_eq!(
         variables.last().unwrap(),
@@ -135,7 +144,7 @@ fn what_is_one_thing_or_another_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn lists_are_merged_by_their_keys_or_added_to() {
+fn template_merges_lists_by_key_or_appends() {
     let below = json!({
         "nodeSelector": {"pool": "below", "zone": "a"},
         "tolerations": [{"key": "fabric", "operator": "Exists"}],
@@ -156,7 +165,7 @@ fn lists_are_merged_by_their_keys_or_added_to() {
             },
         },
     });
-    let pod = pod_of(group, Some(below));
+    let pod = first_pod_of(group, Some(below));
     let labels = pod.metadata.labels.as_ref().unwrap();
     assert_eq!(
         (labels["from"].as_str(), labels["scraped"].as_str()),
@@ -199,16 +208,16 @@ fn lists_are_merged_by_their_keys_or_added_to() {
 }
 
 #[test]
-fn a_template_may_say_what_is_a_default_of_ours_and_policies_will_see_it() {
+fn template_may_override_security_defaults() {
     let group = json!({"podTemplate": {"spec": {
         "hostIPC": true,
         "securityContext": {"seccompProfile": {"type": "Unconfined"}},
         "containers": [{"name": "main", "securityContext": {"privileged": true, "allowPrivilegeEscalation": true, "capabilities": {"add": ["IPC_LOCK"]}}}],
     }}});
-    let pod = pod_of(group, None);
+    let pod = first_pod_of(group, None);
     assert_eq!(spec(&pod).host_ipc, Some(true));
     assert_eq!(
-        to_value(&main(&pod).security_context).unwrap(),
+        to_value(&main_container(&pod).security_context).unwrap(),
         json!({"privileged": true, "allowPrivilegeEscalation": true, "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}})
     );
     let context = to_value(&spec(&pod).security_context).unwrap();
@@ -216,13 +225,13 @@ fn a_template_may_say_what_is_a_default_of_ours_and_policies_will_see_it() {
     // The rest is as it is without it.
     assert_eq!(spec(&pod).enable_service_links, Some(false));
     assert_eq!(spec(&pod).automount_service_account_token, Some(false));
-    assert_eq!(main(&pod).image.as_deref(), Some("a:1"));
+    assert_eq!(main_container(&pod).image.as_deref(), Some("a:1"));
 }
 
 #[test]
-fn shared_memory_and_runtime_class_of_the_profile() {
+fn pod_takes_shared_memory_and_runtime_class_from_the_profile() {
     let of = |group: Value| {
-        let pod = pod_of(
+        let pod = first_pod_of(
             group,
             Some(json!({"sharedMemory": "2Gi", "runtimeClassName": "nvidia"})),
         );
@@ -239,7 +248,7 @@ fn shared_memory_and_runtime_class_of_the_profile() {
 /// Kubernetes' rule (KEP-753, `PodRequests` of component-helpers): sidecars count beside
 /// the containers, and beside the init containers that start after them.
 #[test]
-fn a_pod_requests_what_the_kubelet_admits() {
+fn pod_requests_count_sidecars_and_init_containers_as_the_kubelet_does() {
     let side = |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu, "memory": "1Mi"}}});
     let init = |name: &str, cpu: &str, sidecar: bool| {
         let mut container = side(name, cpu);
@@ -284,7 +293,7 @@ fn a_pod_requests_what_the_kubelet_admits() {
     ] {
         let written =
             json!({"podTemplate": {"spec": {"containers": containers, "initContainers": inits}}});
-        let job = compiled(with(written.clone()), None);
+        let job = compile_with_profile(job_with_group(written.clone()), None);
         let resources = job.groups()[0].resources();
         let amount = |q: &Quantity| q.amount().unwrap();
         assert_eq!(
@@ -302,8 +311,8 @@ fn a_pod_requests_what_the_kubelet_admits() {
     // Resources that only a sidecar or init container requests count too; other quantities stay as
     // written.
     let fetch = json!({"name": "f", "image": "i", "resources": {"limits": {"cpu": "2000m", "memory": "2Gi", "ephemeral-storage": "3Gi"}}});
-    let job = compiled(
-        with(json!({"podTemplate": {"spec": {"initContainers": [fetch]}}})),
+    let job = compile_with_profile(
+        job_with_group(json!({"podTemplate": {"spec": {"initContainers": [fetch]}}})),
         None,
     );
     let resources = job.groups()[0].resources();
@@ -318,7 +327,7 @@ fn a_pod_requests_what_the_kubelet_admits() {
 /// A template replaces a container's resources as a whole: a request of the profile beside a limit
 /// of the job would be less than the container uses.
 #[test]
-fn resources_are_replaced_as_a_whole() {
+fn template_replaces_container_resources_as_a_whole() {
     let side = |says: Value| {
         let mut side = json!({"name": "side"});
         let says = says.as_object().unwrap().clone();
@@ -330,8 +339,11 @@ fn resources_are_replaced_as_a_whole() {
         json!({"image": "s:1", "restartPolicy": "Always", "resources": {"requests": small, "limits": small}}),
     );
     let large = json!({"resources": {"limits": {"cpu": 4, "memory": "4Gi"}}});
-    let job = compiled(with(side(large.clone())), Some(profile(below.clone())));
-    let pod = pod_of(side(large), Some(below));
+    let job = compile_with_profile(
+        job_with_group(side(large.clone())),
+        Some(profile(below.clone())),
+    );
+    let pod = first_pod_of(side(large), Some(below));
     let sides = to_value(&spec(&pod).init_containers).unwrap();
     assert_eq!(
         sides[0]["resources"],
@@ -345,7 +357,7 @@ fn resources_are_replaced_as_a_whole() {
 
 /// Everything that any part of the final pod uses is a demand, whatever its origin.
 #[test]
-fn demands_are_those_of_the_final_pod() {
+fn job_demands_every_object_of_the_final_pod() {
     let template = json!({"spec": {
         "automountServiceAccountToken": true,
         "imagePullSecrets": [{"name": "pull"}],
@@ -382,22 +394,25 @@ fn demands_are_those_of_the_final_pod() {
             .map(|name| Demand::UseSecret(name.to_owned())),
     )
     .collect();
-    let of_job = compiled(with(json!({"podTemplate": template})), None);
+    let of_job = compile_with_profile(job_with_group(json!({"podTemplate": template})), None);
     assert_eq!(*of_job.demands(), expected);
-    let of_profile = compiled(
-        with(json!({})),
+    let of_profile = compile_with_profile(
+        job_with_group(json!({})),
         Some(profile(json!({"podTemplate": template}))),
     );
     assert_eq!(*of_profile.demands(), expected);
 }
 
 #[test]
-fn the_profiles_network_is_opened_and_demanded() {
+fn profile_network_is_opened_and_demanded() {
     let network = json!({
         "egress": [{"cidr": "10.20.0.0/16", "ports": [{"port": 443}]}],
         "ingress": [{"namespace": "monitoring", "ports": [{"port": 9400}]}],
     });
-    let job = compiled(with(json!({})), Some(profile(json!({"network": network}))));
+    let job = compile_with_profile(
+        job_with_group(json!({})),
+        Some(profile(json!({"network": network}))),
+    );
     let policy = to_value(job.network_policy().spec).unwrap();
     let text = policy.to_string();
     assert!(
@@ -417,7 +432,7 @@ fn the_profiles_network_is_opened_and_demanded() {
         Peer::Namespace("monitoring".to_owned()),
     ];
     assert_eq!(peers, expected);
-    let own = compiled(with(json!({})), None);
+    let own = compile_with_profile(job_with_group(json!({})), None);
     assert_ne!(own.hash(), job.hash());
     assert_eq!(job.profile().unwrap().name(), "p");
     assert_eq!(job.profile().unwrap().hash().len(), 16);

@@ -11,7 +11,7 @@ use kube::core::DynamicObject;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::{Value, json};
 
-use crate::wait::{eventually, wait_gone};
+use crate::wait::{eventually, wait_until_deleted};
 
 /// An Application of one Argo CD.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct Application {
 /// The state that Argo CD reports for an Application at one moment. Fields without a value are
 /// empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ApplicationState {
     /// Synced, OutOfSync or Unknown.
     pub sync: String,
     /// The commit that it was compared with.
@@ -44,12 +44,12 @@ pub struct State {
     pub conditions: BTreeMap<String, String>,
 }
 
-fn text(value: &Value, pointer: &str) -> String {
+fn text_at(value: &Value, pointer: &str) -> String {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default().to_owned()
 }
 
-fn list<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
+fn list_at<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value
         .pointer(pointer)
         .and_then(Value::as_array)
@@ -57,42 +57,42 @@ fn list<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> 
         .flatten()
 }
 
-fn called(value: &Value) -> String {
-    format!("{}/{}", text(value, "/kind"), text(value, "/name"))
+fn resource_key(value: &Value) -> String {
+    format!("{}/{}", text_at(value, "/kind"), text_at(value, "/name"))
 }
 
-impl State {
-    fn of(object: &DynamicObject) -> Self {
+impl ApplicationState {
+    fn from_object(object: &DynamicObject) -> Self {
         let status = &object.data["status"];
         Self {
-            sync: text(status, "/sync/status"),
-            revision: text(status, "/sync/revision"),
-            reconciled: text(status, "/reconciledAt"),
-            syncs: list(status, "/history").count(),
-            health: text(status, "/health/status"),
+            sync: text_at(status, "/sync/status"),
+            revision: text_at(status, "/sync/revision"),
+            reconciled: text_at(status, "/reconciledAt"),
+            syncs: list_at(status, "/history").count(),
+            health: text_at(status, "/health/status"),
             operation: (
-                text(status, "/operationState/phase"),
-                text(status, "/operationState/syncResult/revision"),
-                text(status, "/operationState/message"),
+                text_at(status, "/operationState/phase"),
+                text_at(status, "/operationState/syncResult/revision"),
+                text_at(status, "/operationState/message"),
             ),
-            resources: list(status, "/resources")
+            resources: list_at(status, "/resources")
                 .map(|r| {
-                    let health = text(r, "/health/status");
-                    let message = text(r, "/health/message");
-                    (called(r), (text(r, "/status"), health, message))
+                    let health = text_at(r, "/health/status");
+                    let message = text_at(r, "/health/message");
+                    (resource_key(r), (text_at(r, "/status"), health, message))
                 })
                 .collect(),
-            results: list(status, "/operationState/syncResult/resources")
+            results: list_at(status, "/operationState/syncResult/resources")
                 .map(|r| {
-                    let phase = match text(r, "/hookPhase") {
-                        phase if phase.is_empty() => text(r, "/status"),
+                    let phase = match text_at(r, "/hookPhase") {
+                        phase if phase.is_empty() => text_at(r, "/status"),
                         phase => phase,
                     };
-                    (called(r), (phase, text(r, "/message")))
+                    (resource_key(r), (phase, text_at(r, "/message")))
                 })
                 .collect(),
-            conditions: list(status, "/conditions")
-                .map(|c| (text(c, "/type"), text(c, "/message")))
+            conditions: list_at(status, "/conditions")
+                .map(|c| (text_at(c, "/type"), text_at(c, "/message")))
                 .collect(),
         }
     }
@@ -109,7 +109,7 @@ impl State {
 
     /// The health of one resource, empty if it has none.
     #[must_use]
-    pub fn health_of(&self, resource: &str) -> &str {
+    pub fn resource_health(&self, resource: &str) -> &str {
         self.resources
             .get(resource)
             .map_or("", |(_, health, _)| health)
@@ -126,8 +126,10 @@ impl Application {
     /// # Errors
     ///
     /// When the Application does not exist.
-    pub async fn state(&self) -> Result<State> {
-        Ok(State::of(&self.api.get(&self.name).await?))
+    pub async fn read_state(&self) -> Result<ApplicationState> {
+        Ok(ApplicationState::from_object(
+            &self.api.get(&self.name).await?,
+        ))
     }
 
     /// Asks Argo CD to compare it with the newest commit, which it does by itself every two
@@ -137,10 +139,10 @@ impl Application {
     ///
     /// When it is not there.
     pub async fn refresh(&self) -> Result<()> {
-        self.annotate("normal").await
+        self.request_refresh("normal").await
     }
 
-    async fn annotate(&self, refresh: &str) -> Result<()> {
+    async fn request_refresh(&self, refresh: &str) -> Result<()> {
         let patch = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": refresh}}});
         self.patch(&patch).await
     }
@@ -163,14 +165,14 @@ impl Application {
     /// # Errors
     ///
     /// When `timeout` has passed: what is said of it.
-    pub async fn becomes(
+    pub async fn wait_for_state(
         &self,
         what: &str,
         timeout: Duration,
-        wanted: impl Fn(&State) -> bool,
-    ) -> Result<State> {
-        let look = async || -> Result<State> {
-            let state = self.state().await?;
+        wanted: impl Fn(&ApplicationState) -> bool,
+    ) -> Result<ApplicationState> {
+        let look = async || -> Result<ApplicationState> {
+            let state = self.read_state().await?;
             ensure!(wanted(&state), "{state:#?}");
             Ok(state)
         };
@@ -184,15 +186,18 @@ impl Application {
     /// # Errors
     ///
     /// When it goes, or the watch ends.
-    pub async fn history(&self, mut until: impl FnMut(&State) -> bool) -> Result<Vec<State>> {
+    pub async fn record_states(
+        &self,
+        mut until: impl FnMut(&ApplicationState) -> bool,
+    ) -> Result<Vec<ApplicationState>> {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let mut events = watcher(self.api.clone(), config)
             .default_backoff()
             .applied_objects()
             .boxed();
-        let mut history: Vec<State> = Vec::new();
+        let mut history: Vec<ApplicationState> = Vec::new();
         while let Some(object) = events.try_next().await? {
-            let state = State::of(&object);
+            let state = ApplicationState::from_object(&object);
             let ends = until(&state);
             if history.last() != Some(&state) {
                 history.push(state);
@@ -213,6 +218,6 @@ impl Application {
         self.api
             .delete(&self.name, &DeleteParams::default())
             .await?;
-        wait_gone(&self.api, &self.name, timeout).await
+        wait_until_deleted(&self.api, &self.name, timeout).await
     }
 }

@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::binaries::{cache, not_built};
+use crate::binaries::{cache, missing_build_reason};
 
 /// How often a build says that it is still alive.
-const STILL_BUILDING: Duration = Duration::from_secs(30);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 const ARGO_CD: &str = "github.com/argoproj/argo-cd/v3";
 /// The kinds of Argo CD, as its manifests have them.
 pub(super) const CRDS: [&str; 3] = ["application-crd", "applicationset-crd", "appproject-crd"];
 
 /// A program of the modules beside this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum GitOpsProgram {
     /// Argo CD, with its manifests beside it.
     ArgoCd,
     /// A program that prints the kstatus status of objects.
     Kstatus,
 }
 
-impl Program {
+impl GitOpsProgram {
     fn name(self) -> &'static str {
         match self {
             Self::ArgoCd => "argocd",
@@ -35,14 +35,14 @@ impl Program {
     }
 
     /// Its module, relative to this crate.
-    fn module(self) -> &'static str {
+    fn module_folder(self) -> &'static str {
         match self {
             Self::ArgoCd => "src/argocd/module",
             Self::Kstatus => "src/argocd/kstatus",
         }
     }
 
-    fn sources(self) -> &'static [&'static str] {
+    fn source_files(self) -> &'static [&'static str] {
         match self {
             Self::ArgoCd => &["go.mod", "go.sum", "main.go", "health.go", "redis.go"],
             Self::Kstatus => &["go.mod", "go.sum", "main.go"],
@@ -50,23 +50,24 @@ impl Program {
     }
 
     /// On two cores, with an empty build cache.
-    fn usually(self) -> &'static str {
+    fn usual_build_time(self) -> &'static str {
         match self {
             Self::ArgoCd => "5 to 9 minutes",
             Self::Kstatus => "30 seconds",
         }
     }
 
-    fn folder(self) -> Result<PathBuf> {
+    fn cache_folder(self) -> Result<PathBuf> {
         // The cache counts from where the other modules are.
-        let path = |file: &&str| format!("../{}/{file}", self.module());
-        let sources: Vec<String> = self.sources().iter().map(path).collect();
+        let path = |file: &&str| format!("../{}/{file}", self.module_folder());
+        let sources: Vec<String> = self.source_files().iter().map(path).collect();
         let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-        cache::keyed(self.name(), &sources, "")
+        cache::hashed_folder(self.name(), &sources, "")
     }
 
     fn is_built(self) -> bool {
-        self.folder().is_ok_and(|f| f.join(self.name()).is_file())
+        self.cache_folder()
+            .is_ok_and(|f| f.join(self.name()).is_file())
     }
 
     /// The path of the program, built if necessary. A lock lets only one process build; the others
@@ -76,7 +77,7 @@ impl Program {
     ///
     /// When the build fails, with the output of Go.
     pub fn find_or_build(self) -> Result<PathBuf> {
-        let folder = self.folder()?;
+        let folder = self.cache_folder()?;
         let program = folder.join(self.name());
         fs::create_dir_all(&folder)?;
         let lock = File::create(folder.join("lock"))?;
@@ -89,8 +90,8 @@ impl Program {
 
     /// The program comes last, by a rename: what is killed leaves nothing that looks finished.
     fn build(self, folder: &Path) -> Result<()> {
-        let (name, usually) = (self.name(), self.usually());
-        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.module());
+        let (name, usually) = (self.name(), self.usual_build_time());
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.module_folder());
         eprintln!(
             "building {name}, usually {usually}, once, into {}",
             folder.display()
@@ -115,7 +116,7 @@ impl Program {
             if let Some(status) = go.try_wait()? {
                 break status;
             }
-            if told.elapsed() >= STILL_BUILDING {
+            if told.elapsed() >= PROGRESS_INTERVAL {
                 told = Instant::now();
                 eprintln!(
                     "  {name}: still building, {} s",
@@ -139,7 +140,7 @@ impl Program {
 }
 
 /// The manifests that are beside the program.
-pub(super) fn manifests(program: &Path) -> PathBuf {
+pub(super) fn manifests_folder(program: &Path) -> PathBuf {
     program.with_file_name("manifests")
 }
 
@@ -181,23 +182,23 @@ fn copy_files(module: &Path, folder: &Path) -> Result<()> {
 
 /// Why this machine cannot run the program, in one line; `None` if it can.
 #[must_use]
-pub fn unable(program: Program) -> Option<String> {
+pub fn unavailable_reason(program: GitOpsProgram) -> Option<String> {
     let name = program.name();
-    if program == Program::ArgoCd && !runs("git", "--version") {
+    if program == GitOpsProgram::ArgoCd && !can_run("git", "--version") {
         return Some(format!("{name} needs `git` (Debian: git)"));
     }
     if program.is_built() {
         return None;
     }
-    if program == Program::ArgoCd
-        && let Some(why) = not_built("Argo CD", program.usually())
+    if program == GitOpsProgram::ArgoCd
+        && let Some(why) = missing_build_reason("Argo CD", program.usual_build_time())
     {
         return Some(why);
     }
-    (!runs("go", "version")).then(|| format!("{name} is not built: install Go 1.26 or newer"))
+    (!can_run("go", "version")).then(|| format!("{name} is not built: install Go 1.26 or newer"))
 }
 
-fn runs(program: &str, argument: &str) -> bool {
+fn can_run(program: &str, argument: &str) -> bool {
     let output = Command::new(program).arg(argument).output();
     output.is_ok_and(|output| output.status.success())
 }

@@ -3,7 +3,7 @@
 
 mod application;
 mod build;
-mod judge;
+mod judgement;
 mod objects;
 mod processes;
 mod repository;
@@ -19,18 +19,18 @@ use tokio::time::{Instant, sleep};
 use crate::control_plane::{ControlPlane, free_port};
 use crate::process::{Process, ProcessGroup};
 
-pub use application::{Application, State};
-pub use build::{Program, unable};
-pub use judge::{Judgement, health, kstatus};
+pub use application::{Application, ApplicationState};
+pub use build::{GitOpsProgram, unavailable_reason};
+pub use judgement::{Judgement, judge_health, judge_kstatus};
 pub use repository::Repository;
 
 /// Where Argo CD and its Applications are.
 pub const NAMESPACE: &str = "argocd";
 
 /// How long its programs may take until they listen, on a busy machine.
-const READY: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest number of errors that are reported.
-const ERRORS: usize = 5;
+const MAX_REPORTED_ERRORS: usize = 5;
 
 /// A running Argo CD, with all rights on one control plane. It ends when this is dropped, and
 /// before the control plane does.
@@ -53,7 +53,7 @@ impl std::fmt::Debug for ArgoCd {
 impl ArgoCd {
     /// Starts one with the settings of its own manifests; `settings` is more of ConfigMap
     /// `argocd-cm`, and in `tools` are programs that it runs beside Kustomize. It is built if it
-    /// has to be: ask [`unable`] before.
+    /// has to be: ask [`unavailable_reason`] before.
     ///
     /// # Errors
     ///
@@ -63,12 +63,13 @@ impl ArgoCd {
         settings: &[(&str, &str)],
         tools: &[&Path],
     ) -> Result<Self> {
-        let program = tokio::task::spawn_blocking(|| Program::ArgoCd.find_or_build()).await??;
+        let program =
+            tokio::task::spawn_blocking(|| GitOpsProgram::ArgoCd.find_or_build()).await??;
         objects::install(control_plane, &program, settings).await?;
         let folder = tempfile::Builder::new().prefix("trellis-").tempdir()?;
         let folder = folder.keep();
         let group = ProcessGroup::new(folder.clone(), !control_plane.options().keep_folder)?;
-        let ports = processes::Ports {
+        let ports = processes::ArgoCdPorts {
             redis: free_port()?,
             repo_server: free_port()?,
             repo_server_metrics: free_port()?,
@@ -81,15 +82,19 @@ impl ArgoCd {
             group,
         };
         argocd
-            .launch("redis", &processes::redis(&program, ports), ports.redis)
+            .launch(
+                "redis",
+                &processes::redis_command(&program, ports),
+                ports.redis,
+            )
             .await?;
         let mut server = environment.clone();
-        server.extend(processes::repo_server(&program, ports));
+        server.extend(processes::repo_server_command(&program, ports));
         argocd
             .launch("repo-server", &server, ports.repo_server)
             .await?;
         let mut controller = environment;
-        controller.extend(processes::controller(&program, ports));
+        controller.extend(processes::controller_command(&program, ports));
         let metrics = ports.controller_metrics;
         argocd
             .launch("application-controller", &controller, metrics)
@@ -100,16 +105,16 @@ impl ArgoCd {
     /// Starts `env COMMAND...` and waits until it listens.
     async fn launch(&mut self, name: &str, command: &[String], port: u16) -> Result<()> {
         let mut process = self.group.spawn(name, Path::new("env"), command)?;
-        let deadline = Instant::now() + READY;
+        let deadline = Instant::now() + READY_TIMEOUT;
         while tokio::net::TcpStream::connect(("127.0.0.1", port))
             .await
             .is_err()
         {
-            let ended = process.ended()?;
+            let ended = process.try_wait()?;
             ensure!(
                 ended.is_none() && Instant::now() < deadline,
                 "{name} of Argo CD does not listen; {}",
-                process.last_words()
+                process.log_tail()
             );
             sleep(Duration::from_millis(50)).await;
         }
@@ -117,12 +122,12 @@ impl ArgoCd {
         Ok(())
     }
 
-    /// Creates an Application, such as one of [`application`].
+    /// Creates an Application, such as one of [`application_manifest`].
     ///
     /// # Errors
     ///
     /// The API server's refusal.
-    pub async fn deliver(&self, application: &serde_json::Value) -> Result<Application> {
+    pub async fn create_application(&self, application: &serde_json::Value) -> Result<Application> {
         let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Application");
         let kind = ApiResource::from_gvk(&kind);
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), NAMESPACE, &kind);
@@ -137,20 +142,24 @@ impl ArgoCd {
 
     /// The last errors in the logs of Argo CD, for the message of a failed test.
     #[must_use]
-    pub fn last_words(&self) -> String {
-        let logs: Vec<String> = self.processes.iter().flat_map(Process::log).collect();
+    pub fn recent_errors(&self) -> String {
+        let logs: Vec<String> = self.processes.iter().flat_map(Process::read_log).collect();
         let lines = logs.iter().flat_map(|log| log.lines());
         let wrong = |line: &&str| ["error", "fatal", "panic"].iter().any(|w| line.contains(w));
-        let mut wrong: Vec<&str> = lines.rev().filter(wrong).take(ERRORS).collect();
+        let mut wrong: Vec<&str> = lines
+            .rev()
+            .filter(wrong)
+            .take(MAX_REPORTED_ERRORS)
+            .collect();
         wrong.reverse();
         format!("the last errors of Argo CD:\n{}", wrong.join("\n"))
     }
 }
 
 /// An Application of a folder of a repository, for one namespace: synced, pruned and healed by
-/// itself, and to be changed before it is [delivered](ArgoCd::deliver).
+/// itself, and to be changed before it is [delivered](ArgoCd::create_application).
 #[must_use]
-pub fn application(
+pub fn application_manifest(
     name: &str,
     repository: &Repository,
     path: &str,

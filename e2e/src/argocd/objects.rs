@@ -12,10 +12,10 @@ use crate::control_plane::ControlPlane;
 use crate::wait::eventually;
 
 /// How long its kinds may take until they can be used.
-const ESTABLISHED: Duration = Duration::from_secs(60);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// ConfigMaps and the Secret, by their names in its manifests.
-const CONFIGURATION: [&str; 4] = [
+const CONFIGURATION_NAMES: [&str; 4] = [
     "argocd-cm",
     "argocd-cmd-params-cm",
     "argocd-rbac-cm",
@@ -30,18 +30,18 @@ pub(super) async fn install(
     settings: &[(&str, &str)],
 ) -> Result<()> {
     let read = |name: &str| {
-        let path = build::manifests(program).join(format!("{name}.yaml"));
+        let path = build::manifests_folder(program).join(format!("{name}.yaml"));
         fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
     };
     for crd in build::CRDS {
         let crd = read(crd)?;
         // The largest there are: a busy API server takes its time with them.
-        eventually(ESTABLISHED, || control_plane.apply_yaml(&crd)).await?;
+        eventually(ESTABLISHED_TIMEOUT, || control_plane.apply_yaml(&crd)).await?;
     }
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     control_plane.apply_yaml(&namespace.to_string()).await?;
-    for name in CONFIGURATION {
+    for name in CONFIGURATION_NAMES {
         let mut object: Value = serde_saphyr::from_str(&read(name)?)?;
         match name {
             "argocd-cm" => {

@@ -12,7 +12,7 @@ use crate::control_plane::ControlPlane;
 
 /// Where each of them listens, on 127.0.0.1.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ports {
+pub(super) struct ArgoCdPorts {
     pub(super) redis: u16,
     pub(super) repo_server: u16,
     pub(super) repo_server_metrics: u16,
@@ -54,7 +54,7 @@ pub(super) fn environment(
 }
 
 /// A redis-server where there is one, else what Argo CD's command line brings for itself.
-pub(super) fn redis(program: &Path, ports: Ports) -> Vec<String> {
+pub(super) fn redis_command(program: &Path, ports: ArgoCdPorts) -> Vec<String> {
     let port = ports.redis.to_string();
     let installed = Command::new("redis-server").arg("--version").output();
     if installed.is_ok_and(|output| output.status.success()) {
@@ -73,7 +73,7 @@ pub(super) fn redis(program: &Path, ports: Ports) -> Vec<String> {
     ]
 }
 
-pub(super) fn repo_server(program: &Path, ports: Ports) -> Vec<String> {
+pub(super) fn repo_server_command(program: &Path, ports: ArgoCdPorts) -> Vec<String> {
     vec![
         program.display().to_string(),
         "argocd-repo-server".to_owned(),
@@ -87,7 +87,7 @@ pub(super) fn repo_server(program: &Path, ports: Ports) -> Vec<String> {
     ]
 }
 
-pub(super) fn controller(program: &Path, ports: Ports) -> Vec<String> {
+pub(super) fn controller_command(program: &Path, ports: ArgoCdPorts) -> Vec<String> {
     vec![
         program.display().to_string(),
         "argocd-application-controller".to_owned(),

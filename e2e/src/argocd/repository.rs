@@ -19,12 +19,12 @@ impl Repository {
     /// # Errors
     ///
     /// When git fails, with its output.
-    pub fn create(files: &[(&str, &str)]) -> Result<Self> {
+    pub fn create_with_files(files: &[(&str, &str)]) -> Result<Self> {
         let repository = Self {
             folder: tempfile::Builder::new().prefix("trellis-git-").tempdir()?,
         };
-        repository.git(&["init", "--quiet", "--initial-branch=main"])?;
-        repository.commit(files)?;
+        repository.run_git(&["init", "--quiet", "--initial-branch=main"])?;
+        repository.commit_files(files)?;
         Ok(repository)
     }
 
@@ -33,10 +33,10 @@ impl Repository {
     /// # Errors
     ///
     /// When the folder cannot be read, and what git says.
-    pub fn of_folder(folder: &Path) -> Result<Self> {
-        let repository = Self::create(&[])?;
-        crate::folder::copy(folder, repository.folder.path())?;
-        repository.commit(&[])?;
+    pub fn from_folder(folder: &Path) -> Result<Self> {
+        let repository = Self::create_with_files(&[])?;
+        crate::folder::copy_folder(folder, repository.folder.path())?;
+        repository.commit_files(&[])?;
         Ok(repository)
     }
 
@@ -51,7 +51,7 @@ impl Repository {
     /// # Errors
     ///
     /// When git fails, with its output.
-    pub fn commit(&self, files: &[(&str, &str)]) -> Result<String> {
+    pub fn commit_files(&self, files: &[(&str, &str)]) -> Result<String> {
         for (path, content) in files {
             let path = self.folder.path().join(path);
             if let Some(parent) = path.parent() {
@@ -59,9 +59,9 @@ impl Repository {
             }
             fs::write(path, content)?;
         }
-        self.git(&["add", "--all"])?;
-        self.git(&["commit", "--quiet", "--allow-empty", "--message=test"])?;
-        self.git(&["rev-parse", "HEAD"])
+        self.run_git(&["add", "--all"])?;
+        self.run_git(&["commit", "--quiet", "--allow-empty", "--message=test"])?;
+        self.run_git(&["rev-parse", "HEAD"])
     }
 
     /// Removes a file and commits. Returns the hash of the new commit.
@@ -69,13 +69,13 @@ impl Repository {
     /// # Errors
     ///
     /// When git fails, with its output.
-    pub fn remove(&self, path: &str) -> Result<String> {
-        self.git(&["rm", "--quiet", path])?;
-        self.commit(&[])
+    pub fn remove_file(&self, path: &str) -> Result<String> {
+        self.run_git(&["rm", "--quiet", path])?;
+        self.commit_files(&[])
     }
 
     /// Runs git without the settings of the user who runs the test.
-    fn git(&self, arguments: &[&str]) -> Result<String> {
+    fn run_git(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new("git")
             .args(arguments)
             .current_dir(self.folder.path())

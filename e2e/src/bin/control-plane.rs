@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use trellis_e2e::{
-    cluster::Nodes,
-    control_plane::{ControlPlane, Options},
+    cluster::NodeTemplate,
+    control_plane::{ControlPlane, ControlPlaneOptions},
     real_nodes::{self, RealNode, RealNodes},
 };
 
@@ -33,15 +33,15 @@ async fn main() -> Result<()> {
         .iter()
         .map(std::fs::read_to_string)
         .collect::<Result<_, _>>()?;
-    let mut options = Options {
+    let mut options = ControlPlaneOptions {
         manifests,
-        ..Options::default()
+        ..ControlPlaneOptions::default()
     };
     if arguments.real_nodes > 0 {
-        if let Some(why) = real_nodes::unable() {
+        if let Some(why) = real_nodes::unavailable_reason() {
             bail!("{why}");
         }
-        options = real_nodes::options(options);
+        options = real_nodes::with_real_nodes(options);
     }
     let control_plane = ControlPlane::start(options).await?;
     // They go when these are dropped.
@@ -52,14 +52,16 @@ async fn main() -> Result<()> {
             .collect();
         _real = RealNodes::start(&control_plane, &nodes).await?;
     } else {
-        let nodes = Nodes::new(arguments.nodes).gpus(arguments.gpus).blocks();
+        let nodes = NodeTemplate::new(arguments.nodes)
+            .gpus(arguments.gpus)
+            .blocks();
         _simulated = nodes.create(&control_plane).await?;
     }
     println!("export KUBECONFIG={}", control_plane.kubeconfig().display());
-    println!("{}", control_plane.tools(&[])?);
+    println!("{}", control_plane.shell_path_line(&[])?);
     eprintln!(
         "logs are in {}; Ctrl-C ends it",
-        control_plane.logs().display()
+        control_plane.logs_folder().display()
     );
     tokio::signal::ctrl_c().await?;
     Ok(())

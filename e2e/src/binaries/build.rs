@@ -11,52 +11,52 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Program, cache, version::KUBERNETES_VERSION};
+use super::{Executable, cache, version::KUBERNETES_VERSION};
 
 /// How often a build that cannot rewrite its line says that it is still alive.
-const STILL_BUILDING: Duration = Duration::from_secs(30);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How to build one program.
-struct Recipe {
+struct BuildRecipe {
     /// The folder with the go.mod.
     module: &'static str,
     package: &'static str,
     /// Usual time on two cores, with an empty build cache, after the programs before it.
-    usually: &'static str,
+    usual_time: &'static str,
 }
 
-fn recipe(program: Program) -> Recipe {
+fn build_recipe(program: Executable) -> BuildRecipe {
     let (module, package, usually) = match program {
-        Program::KubeApiserver => (
+        Executable::KubeApiserver => (
             "kubernetes",
             "k8s.io/kubernetes/cmd/kube-apiserver",
             "6 minutes",
         ),
-        Program::KubeControllerManager => (
+        Executable::KubeControllerManager => (
             "kubernetes",
             "k8s.io/kubernetes/cmd/kube-controller-manager",
             "3 minutes",
         ),
-        Program::KubeScheduler => (
+        Executable::KubeScheduler => (
             "kubernetes",
             "k8s.io/kubernetes/cmd/kube-scheduler",
             "1 minute",
         ),
-        Program::Kubectl => ("kubernetes", "k8s.io/kubernetes/cmd/kubectl", "30 seconds"),
-        Program::Etcd => ("kubernetes", "go.etcd.io/etcd/server/v3", "30 seconds"),
-        Program::Kwok => ("tools", "sigs.k8s.io/kwok/cmd/kwok", "90 seconds"),
-        Program::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", "3 minutes"),
-        Program::Helm3 => ("helm3", "helm.sh/helm/v3/cmd/helm", "2 minutes"),
-        Program::PrometheusRules => ("prometheus", ".", "2 minutes"),
-        Program::CertManager => ("cert-manager", ".", "3 minutes"),
-        Program::Kubelet => ("kubernetes", "k8s.io/kubernetes/cmd/kubelet", "1 minute"),
-        Program::CoreDns => ("nodes", "./coredns", "1 minute"),
-        Program::SimulatedGpus => ("nodes", "./simulated-gpus", "10 seconds"),
+        Executable::Kubectl => ("kubernetes", "k8s.io/kubernetes/cmd/kubectl", "30 seconds"),
+        Executable::Etcd => ("kubernetes", "go.etcd.io/etcd/server/v3", "30 seconds"),
+        Executable::Kwok => ("tools", "sigs.k8s.io/kwok/cmd/kwok", "90 seconds"),
+        Executable::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", "3 minutes"),
+        Executable::Helm3 => ("helm3", "helm.sh/helm/v3/cmd/helm", "2 minutes"),
+        Executable::PrometheusRules => ("prometheus", ".", "2 minutes"),
+        Executable::CertManager => ("cert-manager", ".", "3 minutes"),
+        Executable::Kubelet => ("kubernetes", "k8s.io/kubernetes/cmd/kubelet", "1 minute"),
+        Executable::CoreDns => ("nodes", "./coredns", "1 minute"),
+        Executable::SimulatedGpus => ("nodes", "./simulated-gpus", "10 seconds"),
     };
-    Recipe {
+    BuildRecipe {
         module,
         package,
-        usually,
+        usual_time: usually,
     }
 }
 
@@ -92,14 +92,14 @@ fn helm3_ldflags() -> String {
 /// # Errors
 ///
 /// When Go is missing, with what to install; when a build fails, with the output of Go.
-pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
+pub(super) fn build_programs(folder: &Path, programs: &[Executable]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let lock = File::create(folder.join("lock"))?;
     if lock.try_lock().is_err() {
-        say("another process builds what is missing, waiting for it");
+        print_progress("another process builds what is missing, waiting for it");
         lock.lock()?;
     }
-    let missing: Vec<Program> = programs
+    let missing: Vec<Executable> = programs
         .iter()
         .copied()
         .filter(|program| !folder.join(program.name()).is_file())
@@ -108,7 +108,7 @@ pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
         return Ok(());
     }
     check_go(&missing)?;
-    say(&format!(
+    print_progress(&format!(
         "building what is missing of Kubernetes {KUBERNETES_VERSION}, once, into {}",
         folder.display()
     ));
@@ -118,7 +118,7 @@ pub(super) fn build(folder: &Path, programs: &[Program]) -> Result<()> {
     Ok(())
 }
 
-fn check_go(missing: &[Program]) -> Result<()> {
+fn check_go(missing: &[Executable]) -> Result<()> {
     let go = Command::new("go").arg("version").output();
     if go.is_ok_and(|output| output.status.success()) {
         return Ok(());
@@ -133,8 +133,8 @@ fn check_go(missing: &[Program]) -> Result<()> {
 
 /// Builds under a temporary name and renames, so that a killed build leaves nothing that looks
 /// finished.
-fn build_one(folder: &Path, program: Program) -> Result<()> {
-    let recipe = recipe(program);
+fn build_one(folder: &Path, program: Executable) -> Result<()> {
+    let recipe = build_recipe(program);
     let name = program.name();
     let target = folder.join(format!("{name}.{}.partial", std::process::id()));
     let log = folder.join(format!("{name}.log"));
@@ -149,14 +149,14 @@ fn build_one(folder: &Path, program: Program) -> Result<()> {
         .args(["build", "-trimpath", "-ldflags", &ldflags, "-o"])
         .arg(&target)
         .arg(recipe.package)
-        .current_dir(cache::modules().join(recipe.module))
+        .current_dir(cache::go_modules_folder().join(recipe.module))
         .env("CGO_ENABLED", "0")
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)
         .spawn()
         .context("start go")?;
-    let success = wait_aloud(&mut go, name, recipe.usually, started)?;
+    let success = wait_with_progress(&mut go, name, recipe.usual_time, started)?;
     if !success {
         let said = fs::read_to_string(&log).unwrap_or_default();
         bail!("go build {} failed:\n{}", recipe.package, said.trim_end());
@@ -167,11 +167,11 @@ fn build_one(folder: &Path, program: Program) -> Result<()> {
 }
 
 /// Waits for a build: on a terminal one line that counts, else a line now and then.
-fn wait_aloud(go: &mut Child, name: &str, usually: &str, started: Instant) -> Result<bool> {
+fn wait_with_progress(go: &mut Child, name: &str, usually: &str, started: Instant) -> Result<bool> {
     let terminal = std::io::stderr().is_terminal();
     let mut told = started;
     if !terminal {
-        say(&format!("  {name}: building, usually {usually}"));
+        print_progress(&format!("  {name}: building, usually {usually}"));
     }
     let status = loop {
         if let Some(status) = go.try_wait()? {
@@ -181,9 +181,9 @@ fn wait_aloud(go: &mut Child, name: &str, usually: &str, started: Instant) -> Re
         if terminal {
             eprint!("\r  {name}: building, {elapsed} s of usually {usually} ");
             std::io::stderr().flush()?;
-        } else if told.elapsed() >= STILL_BUILDING {
+        } else if told.elapsed() >= PROGRESS_INTERVAL {
             told = Instant::now();
-            say(&format!(
+            print_progress(&format!(
                 "  {name}: still building, {elapsed} s of usually {usually}"
             ));
         }
@@ -192,10 +192,10 @@ fn wait_aloud(go: &mut Child, name: &str, usually: &str, started: Instant) -> Re
     let elapsed = started.elapsed().as_secs();
     let outcome = if status.success() { "done" } else { "failed" };
     let start = if terminal { "\r\x1b[K" } else { "" };
-    say(&format!("{start}  {name}: {outcome} after {elapsed} s"));
+    print_progress(&format!("{start}  {name}: {outcome} after {elapsed} s"));
     Ok(status.success())
 }
 
-fn say(line: &str) {
+fn print_progress(line: &str) {
     eprintln!("{line}");
 }

@@ -8,19 +8,19 @@ use std::{
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
 
-use super::{Program, build};
+use super::{Executable, build};
 
 /// The Go modules that name what is built.
-pub(super) fn modules() -> PathBuf {
+pub(super) fn go_modules_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane")
 }
 
 /// `<cache>/control-plane/<hash>`, and apart from it what changes at other times:
 /// `<cache>/helm/<hash>` and `<cache>/helm3/<hash>`, and for what is built of sources of ours
 /// `<cache>/cert-manager/<hash>`, `<cache>/prometheus/<hash>` and `<cache>/nodes/<hash>`.
-pub(super) fn folder(program: Program) -> Result<PathBuf> {
+pub(super) fn program_folder(program: Executable) -> Result<PathBuf> {
     let (kind, files): (_, &[&str]) = match program {
-        Program::CoreDns | Program::SimulatedGpus => (
+        Executable::CoreDns | Executable::SimulatedGpus => (
             "nodes",
             &[
                 "nodes/go.mod",
@@ -29,9 +29,9 @@ pub(super) fn folder(program: Program) -> Result<PathBuf> {
                 "nodes/simulated-gpus/main.go",
             ],
         ),
-        Program::Helm => ("helm", &["helm/go.mod", "helm/go.sum"]),
-        Program::Helm3 => ("helm3", &["helm3/go.mod", "helm3/go.sum"]),
-        Program::PrometheusRules => (
+        Executable::Helm => ("helm", &["helm/go.mod", "helm/go.sum"]),
+        Executable::Helm3 => ("helm3", &["helm3/go.mod", "helm3/go.sum"]),
+        Executable::PrometheusRules => (
             "prometheus",
             &[
                 "prometheus/go.mod",
@@ -39,7 +39,7 @@ pub(super) fn folder(program: Program) -> Result<PathBuf> {
                 "prometheus/main.go",
             ],
         ),
-        Program::CertManager => (
+        Executable::CertManager => (
             "cert-manager",
             &[
                 "cert-manager/go.mod",
@@ -57,16 +57,16 @@ pub(super) fn folder(program: Program) -> Result<PathBuf> {
             ],
         ),
     };
-    keyed(kind, files, &build::kubernetes_ldflags())
+    hashed_folder(kind, files, &build::kubernetes_ldflags())
 }
 
 /// `<cache>/<kind>/<hash>`, where the hash is of everything that its content depends on, the
 /// files (relative to the modules) and `more`: a change of a version or a flag builds anew and
 /// never mixes.
-pub(crate) fn keyed(kind: &str, files: &[&str], more: &str) -> Result<PathBuf> {
+pub(crate) fn hashed_folder(kind: &str, files: &[&str], more: &str) -> Result<PathBuf> {
     let mut hash = Sha256::new();
     for file in files {
-        let path = modules().join(file);
+        let path = go_modules_folder().join(file);
         let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         hash.update(content);
     }
@@ -77,11 +77,11 @@ pub(crate) fn keyed(kind: &str, files: &[&str], more: &str) -> Result<PathBuf> {
         .take(8)
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    Ok(root()?.join(kind).join(hash))
+    Ok(cache_root()?.join(kind).join(hash))
 }
 
 /// `TRELLIS_CACHE`, else `trellis` in the user's cache folder.
-fn root() -> Result<PathBuf> {
+fn cache_root() -> Result<PathBuf> {
     let set = |name| {
         env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -98,11 +98,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_is_named_after_its_sources() {
-        let folder = folder(Program::Etcd).unwrap();
+    fn program_folder_is_named_after_its_sources() {
+        let folder = program_folder(Executable::Etcd).unwrap();
         let name = folder.file_name().unwrap().to_str().unwrap();
         assert_eq!(name.len(), 16);
-        assert_eq!(super::folder(Program::Kubelet).unwrap(), folder);
-        assert_ne!(super::folder(Program::CoreDns).unwrap(), folder);
+        assert_eq!(super::program_folder(Executable::Kubelet).unwrap(), folder);
+        assert_ne!(super::program_folder(Executable::CoreDns).unwrap(), folder);
     }
 }

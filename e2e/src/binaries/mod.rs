@@ -5,7 +5,7 @@
 
 mod build;
 pub(crate) mod cache;
-mod module;
+mod go_module;
 mod version;
 
 use std::{
@@ -16,23 +16,24 @@ use std::{
 
 use anyhow::Result;
 
-pub use module::downloaded;
+pub use go_module::download_module;
 pub use version::KUBERNETES_VERSION;
 
 /// With the value `all`, tests build programs of other projects that take many minutes: Argo CD
 /// and cert-manager. Without it, the tests that need one run where it is built already.
-const BUILD: &str = "TRELLIS_BUILD";
+const BUILD_VARIABLE: &str = "TRELLIS_BUILD";
 
 /// The reason why a program that takes long to build is not there: one line. None: it may be built.
-pub(crate) fn not_built(name: &str, usually: &str) -> Option<String> {
-    let may_build = env::var(BUILD).is_ok_and(|value| value == "all");
-    let why = format!("{name} is not built: set {BUILD}=all to build it, once, in {usually}");
+pub(crate) fn missing_build_reason(name: &str, usually: &str) -> Option<String> {
+    let may_build = env::var(BUILD_VARIABLE).is_ok_and(|value| value == "all");
+    let why =
+        format!("{name} is not built: set {BUILD_VARIABLE}=all to build it, once, in {usually}");
     (!may_build).then_some(why)
 }
 
 /// A program that the control plane consists of, or that tests call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Program {
+pub enum Executable {
     /// The store.
     Etcd,
     /// The API server.
@@ -61,7 +62,7 @@ pub enum Program {
     SimulatedGpus,
 }
 
-impl Program {
+impl Executable {
     /// Those of a control plane with simulated nodes, those that take longest to build first.
     pub const CONTROL_PLANE: [Self; 5] = [
         Self::KubeApiserver,
@@ -96,7 +97,7 @@ impl Program {
 /// Where each program is.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    paths: BTreeMap<Program, PathBuf>,
+    paths: BTreeMap<Executable, PathBuf>,
 }
 
 impl Binaries {
@@ -105,8 +106,8 @@ impl Binaries {
     /// # Errors
     ///
     /// When the user has no cache folder.
-    pub fn has(program: Program) -> Result<bool> {
-        Ok(find(&installed_folders(), program)?.is_some())
+    pub fn is_available(program: Executable) -> Result<bool> {
+        Ok(find_program(&installed_folders(), program)?.is_some())
     }
 
     /// Finds each of `programs`, and builds those that are nowhere. A build takes minutes, shows
@@ -115,21 +116,21 @@ impl Binaries {
     /// # Errors
     ///
     /// When something has to be built and Go is missing, or the build fails.
-    pub fn find_or_build(programs: &[Program]) -> Result<Self> {
+    pub fn find_or_build(programs: &[Executable]) -> Result<Self> {
         let mut paths = BTreeMap::new();
         let folders = installed_folders();
-        let mut missing: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
+        let mut missing: BTreeMap<PathBuf, Vec<Executable>> = BTreeMap::new();
         for &program in programs {
-            match find(&folders, program)? {
+            match find_program(&folders, program)? {
                 Some(path) => drop(paths.insert(program, path)),
                 None => {
-                    let cache = cache::folder(program)?;
+                    let cache = cache::program_folder(program)?;
                     missing.entry(cache).or_default().push(program);
                 }
             }
         }
         for (cache, programs) in missing {
-            build::build(&cache, &programs)?;
+            build::build_programs(&cache, &programs)?;
             let built = programs.iter().map(|&p| (p, cache.join(p.name())));
             paths.extend(built);
         }
@@ -137,7 +138,7 @@ impl Binaries {
     }
 
     /// The path of one program.
-    pub fn path(&self, program: Program) -> &Path {
+    pub fn path(&self, program: Executable) -> &Path {
         &self.paths[&program]
     }
 }
@@ -150,18 +151,18 @@ fn installed_folders() -> Vec<PathBuf> {
 }
 
 /// The program, if it is installed or has been built.
-fn find(folders: &[PathBuf], program: Program) -> Result<Option<PathBuf>> {
+fn find_program(folders: &[PathBuf], program: Executable) -> Result<Option<PathBuf>> {
     // A program that was built here has the right version. Checking it would cost a process start.
-    let cached = cache::folder(program)?.join(program.name());
+    let cached = cache::program_folder(program)?.join(program.name());
     let installed = find_installed(folders, program);
     Ok(installed.or_else(|| cached.is_file().then_some(cached)))
 }
 
-fn find_installed(folders: &[PathBuf], program: Program) -> Option<PathBuf> {
+fn find_installed(folders: &[PathBuf], program: Executable) -> Option<PathBuf> {
     folders
         .iter()
         .map(|folder| folder.join(program.name()))
-        .find(|path| path.is_file() && version::fits(path, program))
+        .find(|path| path.is_file() && version::has_matching_version(path, program))
 }
 
 #[cfg(test)]
@@ -170,28 +171,28 @@ mod tests {
 
     use super::*;
 
-    fn script(folder: &Path, program: Program, prints: &str) {
+    fn write_version_script(folder: &Path, program: Executable, prints: &str) {
         let path = folder.join(program.name());
         fs::write(&path, format!("#!/bin/sh\necho '{prints}'\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]
-    fn an_installed_program_is_taken_only_if_its_version_fits() {
+    fn installed_program_is_used_only_if_its_version_matches() {
         let old = tempfile::tempdir().unwrap();
         let new = tempfile::tempdir().unwrap();
-        script(
+        write_version_script(
             old.path(),
-            Program::Kubectl,
+            Executable::Kubectl,
             "Client Version: v1.32.4-dispatcher",
         );
-        script(new.path(), Program::Kubectl, "Client Version: v1.37.0");
+        write_version_script(new.path(), Executable::Kubectl, "Client Version: v1.37.0");
         let folders = [old.path().to_owned(), new.path().to_owned()];
         assert_eq!(
-            find_installed(&folders, Program::Kubectl),
+            find_installed(&folders, Executable::Kubectl),
             Some(new.path().join("kubectl"))
         );
-        assert_eq!(find_installed(&folders[..1], Program::Kubectl), None);
-        assert_eq!(find_installed(&folders, Program::Etcd), None);
+        assert_eq!(find_installed(&folders[..1], Executable::Kubectl), None);
+        assert_eq!(find_installed(&folders, Executable::Etcd), None);
     }
 }

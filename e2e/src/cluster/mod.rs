@@ -1,13 +1,14 @@
 //! Simulated nodes: how many, with what, and what becomes of them.
 
-mod builder;
-mod set;
+mod node_set;
+mod node_template;
 
-pub use builder::Nodes;
-pub use set::NodeSet;
+pub use node_set::NodeSet;
+pub use node_template::NodeTemplate;
 
 /// The label that names a node's rack.
 pub const RACK_LABEL: &str = "trellis.dev/rack";
 
-/// The label, and with [`Nodes::scope_taint`] the taint, that says which test a node belongs to.
-pub const SCOPE: &str = "test.trellis.dev/scope";
+/// The label, and with [`NodeTemplate::scope_taint`] the taint, that says which test a node belongs
+/// to.
+pub const SCOPE_LABEL: &str = "test.trellis.dev/scope";

@@ -12,8 +12,8 @@ use kube::{Api, Client, Config, api::PostParams};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-use super::{ControlPlane, KubeconfigWriter, credentials::Identity};
-use crate::binaries::Program;
+use super::{ControlPlane, KubeconfigWriter, credentials::TokenUser};
+use crate::binaries::Executable;
 
 impl ControlPlane {
     /// A new client with all rights, and without kube's own retries. It belongs to the runtime
@@ -30,7 +30,7 @@ impl ControlPlane {
     /// The configuration of [`ControlPlane::client`], for callers that change it (timeouts, user
     /// agent).
     pub fn client_config(&self) -> Config {
-        self.config(&self.url(), Identity::Admin)
+        self.client_config_for(&self.url(), TokenUser::Admin)
             .expect("an address and a token of our own making")
     }
 
@@ -51,7 +51,7 @@ impl ControlPlane {
     ///
     /// None that a caller could cause.
     pub fn client_for_user(&self, user: &str, groups: &[&str]) -> Result<Client> {
-        self.client_as(self.impersonation(user, groups))
+        self.client_as(self.impersonating_user(user, groups))
     }
 
     /// A client under the rights of a ServiceAccount.
@@ -66,7 +66,7 @@ impl ControlPlane {
 
     /// The token of a user with all rights.
     pub fn admin_token(&self) -> &str {
-        self.credentials.token(Identity::Admin)
+        self.credentials.token(TokenUser::Admin)
     }
 
     /// A token of a ServiceAccount, from the TokenRequest API, for a day.
@@ -104,10 +104,10 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When the folder for them cannot be created.
-    pub fn tools(&self, programs: &[(&str, &Path)]) -> Result<String> {
+    pub fn shell_path_line(&self, programs: &[(&str, &Path)]) -> Result<String> {
         let folder = self.folder().join("tools");
         std::fs::create_dir_all(&folder)?;
-        let kubectl = self.binaries().path(Program::Kubectl);
+        let kubectl = self.binaries().path(Executable::Kubectl);
         for (name, program) in programs.iter().copied().chain([("kubectl", kubectl)]) {
             symlink(program, folder.join(name))?;
         }
@@ -142,7 +142,7 @@ impl ControlPlane {
     ) -> Result<PathBuf> {
         let name = format!("user-{user}");
         self.kubeconfig_writer()
-            .write(&name, server, &self.impersonation(user, groups))
+            .write(&name, server, &self.impersonating_user(user, groups))
     }
 
     /// Writes a kubeconfig under the rights of a ServiceAccount: what the operator runs with.
@@ -174,7 +174,7 @@ impl ControlPlane {
     ///
     /// When it cannot be started.
     pub async fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<Output> {
-        let mut child = Command::new(self.binaries().path(Program::Kubectl))
+        let mut child = Command::new(self.binaries().path(Executable::Kubectl))
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
             .env("KUBECACHEDIR", self.folder().join("kubectl"))
@@ -211,7 +211,7 @@ impl ControlPlane {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn impersonation(&self, user: &str, groups: &[&str]) -> Value {
+    fn impersonating_user(&self, user: &str, groups: &[&str]) -> Value {
         json!({"token": self.admin_token(), "as": user, "as-groups": groups})
     }
 }

@@ -18,9 +18,9 @@ use crate::wait::eventually;
 pub const FIELD_MANAGER: &str = "trellis-e2e";
 
 /// How long a new CRD may take until it can be used.
-const ESTABLISHED: Duration = Duration::from_secs(60);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a kind that is established may take until discovery shows it.
-const SHOWN: Duration = Duration::from_secs(30);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl ControlPlane {
     /// Applies every document of `yaml` in its order, by server-side apply with force, strictly
@@ -71,7 +71,7 @@ async fn apply_one(
     let name = object.name_any();
     let what = format!("{} \"{name}\"", types.kind);
     let gvk = GroupVersionKind::try_from(types)?;
-    let (resource, scope) = resolve(client, &gvk)
+    let (resource, scope) = resolve_kind(client, &gvk)
         .await
         .with_context(|| format!("apply {what}"))?;
     let api: Api<DynamicObject> = match scope {
@@ -89,22 +89,22 @@ async fn apply_one(
         .await
         .with_context(|| format!("apply {what}"))?;
     if types.kind == "CustomResourceDefinition" {
-        wait_established(&api, &name).await?;
+        wait_until_established(&api, &name).await?;
     }
     Ok(stored)
 }
 
 /// The resource of a kind. A kind whose CRD has just been established takes a moment to show.
-async fn resolve(client: &Client, gvk: &GroupVersionKind) -> Result<(ApiResource, Scope)> {
-    eventually(SHOWN, || async {
+async fn resolve_kind(client: &Client, gvk: &GroupVersionKind) -> Result<(ApiResource, Scope)> {
+    eventually(DISCOVERY_TIMEOUT, || async {
         let (resource, capabilities) = discovery::pinned_kind(client, gvk).await?;
         Ok((resource, capabilities.scope))
     })
     .await
 }
 
-async fn wait_established(api: &Api<DynamicObject>, name: &str) -> Result<()> {
-    eventually(ESTABLISHED, || async {
+async fn wait_until_established(api: &Api<DynamicObject>, name: &str) -> Result<()> {
+    eventually(ESTABLISHED_TIMEOUT, || async {
         let crd = api.get(name).await?;
         let conditions = crd
             .data

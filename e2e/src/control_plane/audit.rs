@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 /// The variable that names the folder of the records. Without it nothing is recorded.
-pub const FOLDER: &str = "TRELLIS_AUDIT";
+pub const AUDIT_VARIABLE: &str = "TRELLIS_AUDIT";
 
 /// The name and verb of each request of the operator's ServiceAccount, and nothing else. A watch
 /// is recorded when it begins: it may never end.
-const POLICY: &str = r#"apiVersion: audit.k8s.io/v1
+const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 omitManagedFields: true
@@ -21,8 +21,8 @@ rules:
 "#;
 
 /// Flags of an API server, if it is to record. `folder` is that of its control plane.
-pub(super) fn flags(folder: &Path, port: u16) -> Result<Vec<String>> {
-    let Some(records) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+pub(super) fn api_server_flags(folder: &Path, port: u16) -> Result<Vec<String>> {
+    let Some(records) = std::env::var_os(AUDIT_VARIABLE).map(PathBuf::from) else {
         return Ok(Vec::new());
     };
     // Tests run in the folder of their crate, but the path is relative to the folder of the
@@ -30,11 +30,11 @@ pub(super) fn flags(folder: &Path, port: u16) -> Result<Vec<String>> {
     let records = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
         .join(records);
-    let failed = || format!("{FOLDER} names {records:?}");
+    let failed = || format!("{AUDIT_VARIABLE} names {records:?}");
     std::fs::create_dir_all(&records).with_context(failed)?;
     let records = records.canonicalize().with_context(failed)?;
     let policy = folder.join("audit.yaml");
-    std::fs::write(&policy, POLICY).with_context(|| format!("cannot write {policy:?}"))?;
+    std::fs::write(&policy, AUDIT_POLICY).with_context(|| format!("cannot write {policy:?}"))?;
     // Ports are taken again, by other processes.
     let name = format!("{}-{port}.jsonl", std::process::id());
     Ok(vec![

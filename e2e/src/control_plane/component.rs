@@ -6,13 +6,12 @@ use anyhow::{Context as _, Result};
 
 use super::{
     audit,
-    credentials::{Credentials, Identity},
-    egress, front_proxy,
-    options::{Kubelets, Options},
-    ports::Ports,
-    stages,
+    credentials::{Credentials, TokenUser},
+    egress, front_proxy, kwok_configuration,
+    options::{ControlPlaneOptions, Kubelets},
+    ports::ComponentPorts,
 };
-use crate::binaries::Program;
+use crate::binaries::Executable;
 
 /// One process of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,17 +37,17 @@ impl Component {
         self.program().name()
     }
 
-    pub(super) fn program(self) -> Program {
+    pub(super) fn program(self) -> Executable {
         match self {
-            Self::Etcd => Program::Etcd,
-            Self::ApiServer => Program::KubeApiserver,
-            Self::ControllerManager => Program::KubeControllerManager,
-            Self::Kwok => Program::Kwok,
+            Self::Etcd => Executable::Etcd,
+            Self::ApiServer => Executable::KubeApiserver,
+            Self::ControllerManager => Executable::KubeControllerManager,
+            Self::Kwok => Executable::Kwok,
         }
     }
 
     /// Where it says whether it is ready: the server, and the path on it.
-    pub(super) fn health(self, ports: Ports) -> (String, &'static str) {
+    pub(super) fn health_url(self, ports: ComponentPorts) -> (String, &'static str) {
         let (scheme, port, path) = match self {
             Self::Etcd => ("http", ports.etcd, "/health"),
             Self::ApiServer => ("https", ports.api_server, "/readyz"),
@@ -61,40 +60,40 @@ impl Component {
     pub(super) fn flags(
         self,
         folder: &Path,
-        ports: Ports,
+        ports: ComponentPorts,
         credentials: &Credentials,
-        options: &Options,
+        options: &ControlPlaneOptions,
     ) -> Result<Vec<String>> {
         Ok(match self {
-            Self::Etcd => etcd(folder, ports),
+            Self::Etcd => etcd_flags(folder, ports),
             Self::ApiServer => {
-                let mut all = api_server(ports, credentials, options);
-                all.extend(audit::flags(folder, ports.api_server)?);
-                if options.asks_for_pods {
-                    all.extend(egress::flags(folder)?);
+                let mut all = api_server_flags(ports, credentials, options);
+                all.extend(audit::api_server_flags(folder, ports.api_server)?);
+                if options.tunnels_to_pods {
+                    all.extend(egress::api_server_flags(folder)?);
                 }
-                if stages::has_logs(options) {
-                    all.push(stages::KUBELET_ADDRESS.into());
+                if kwok_configuration::has_pod_logs(options) {
+                    all.push(kwok_configuration::KUBELET_ADDRESS.into());
                 }
                 all
             }
-            Self::ControllerManager => controller_manager(ports, credentials, options)?,
-            Self::Kwok => kwok(folder, ports, credentials, options)?,
+            Self::ControllerManager => controller_manager_flags(ports, credentials, options)?,
+            Self::Kwok => kwok_flags(folder, ports, credentials, options)?,
         })
     }
 }
 
-fn flags<const N: usize>(flags: [(&str, String); N]) -> Vec<String> {
+fn format_flags<const N: usize>(flags: [(&str, String); N]) -> Vec<String> {
     flags
         .into_iter()
         .map(|(name, value)| format!("--{name}={value}"))
         .collect()
 }
 
-fn etcd(folder: &Path, ports: Ports) -> Vec<String> {
+fn etcd_flags(folder: &Path, ports: ComponentPorts) -> Vec<String> {
     let url = format!("http://127.0.0.1:{}", ports.etcd);
     let peer = format!("http://127.0.0.1:{}", ports.etcd_peer);
-    flags([
+    format_flags([
         ("name", "trellis".into()),
         ("data-dir", folder.join("etcd").display().to_string()),
         ("listen-client-urls", url.clone()),
@@ -109,17 +108,21 @@ fn etcd(folder: &Path, ports: Ports) -> Vec<String> {
     ])
 }
 
-fn api_server(ports: Ports, credentials: &Credentials, options: &Options) -> Vec<String> {
-    let mut all = flags([
+fn api_server_flags(
+    ports: ComponentPorts,
+    credentials: &Credentials,
+    options: &ControlPlaneOptions,
+) -> Vec<String> {
+    let mut all = format_flags([
         ("etcd-servers", format!("http://127.0.0.1:{}", ports.etcd)),
         ("bind-address", "127.0.0.1".into()),
         ("secure-port", ports.api_server.to_string()),
         ("advertise-address", "127.0.0.1".into()),
         // A loopback address is refused as an endpoint of the service `kubernetes`.
         ("endpoint-reconciler-type", "none".into()),
-        ("tls-cert-file", credentials.file("server.crt")),
-        ("tls-private-key-file", credentials.file("server.key")),
-        ("token-auth-file", credentials.file("tokens.csv")),
+        ("tls-cert-file", credentials.file_path("server.crt")),
+        ("tls-private-key-file", credentials.file_path("server.key")),
+        ("token-auth-file", credentials.file_path("tokens.csv")),
         ("authorization-mode", "Node,RBAC".into()),
         (
             "service-account-issuer",
@@ -127,45 +130,47 @@ fn api_server(ports: Ports, credentials: &Credentials, options: &Options) -> Vec
         ),
         (
             "service-account-key-file",
-            credentials.file("service-accounts.pub"),
+            credentials.file_path("service-accounts.pub"),
         ),
         (
             "service-account-signing-key-file",
-            credentials.file("service-accounts.key"),
+            credentials.file_path("service-accounts.key"),
         ),
         ("service-cluster-ip-range", "10.96.0.0/16".into()),
         // As on most clusters: what may be privileged is for policies to say.
         ("allow-privileged", "true".into()),
     ]);
-    all.extend(front_proxy::flags(|name| credentials.file(name)));
+    all.extend(front_proxy::api_server_flags(|name| {
+        credentials.file_path(name)
+    }));
     all.extend(options.api_server_flags.iter().cloned());
     all
 }
 
-fn controller_manager(
-    ports: Ports,
+fn controller_manager_flags(
+    ports: ComponentPorts,
     credentials: &Credentials,
-    options: &Options,
+    options: &ControlPlaneOptions,
 ) -> Result<Vec<String>> {
-    let kubeconfig = kubeconfig(ports, credentials, Identity::ControllerManager)?;
+    let kubeconfig = write_kubeconfig(ports, credentials, TokenUser::ControllerManager)?;
     let silence = match options.kubelets {
         Kubelets::Kwok | Kubelets::Real => options.node_monitor_grace_period,
         // No kubelet sends heartbeats, so no node may become NotReady for lack of them.
         Kubelets::None => Duration::from_secs(1_000 * 3600),
     };
-    let mut all = flags([
+    let mut all = format_flags([
         ("kubeconfig", kubeconfig),
         ("bind-address", "127.0.0.1".into()),
         ("secure-port", ports.controller_manager.to_string()),
-        ("tls-cert-file", credentials.file("server.crt")),
-        ("tls-private-key-file", credentials.file("server.key")),
+        ("tls-cert-file", credentials.file_path("server.crt")),
+        ("tls-private-key-file", credentials.file_path("server.key")),
         ("leader-elect", "false".into()),
         ("use-service-account-credentials", "true".into()),
         (
             "service-account-private-key-file",
-            credentials.file("service-accounts.key"),
+            credentials.file_path("service-accounts.key"),
         ),
-        ("root-ca-file", credentials.file("ca.crt")),
+        ("root-ca-file", credentials.file_path("ca.crt")),
         ("controllers", "*,-node-ipam-controller".into()),
         (
             "node-monitor-grace-period",
@@ -179,18 +184,18 @@ fn controller_manager(
     Ok(all)
 }
 
-fn kwok(
+fn kwok_flags(
     folder: &Path,
-    ports: Ports,
+    ports: ComponentPorts,
     credentials: &Credentials,
-    options: &Options,
+    options: &ControlPlaneOptions,
 ) -> Result<Vec<String>> {
-    let config = stages::write(folder, options)?;
+    let config = kwok_configuration::write_configuration(folder, options)?;
     let (label, value) = KWOK_LABEL;
-    Ok(flags([
+    Ok(format_flags([
         (
             "kubeconfig",
-            kubeconfig(ports, credentials, Identity::Kwok)?,
+            write_kubeconfig(ports, credentials, TokenUser::Kwok)?,
         ),
         ("config", config.display().to_string()),
         ("manage-all-nodes", "false".into()),
@@ -209,7 +214,11 @@ fn kwok(
     ]))
 }
 
-fn kubeconfig(ports: Ports, credentials: &Credentials, identity: Identity) -> Result<String> {
+fn write_kubeconfig(
+    ports: ComponentPorts,
+    credentials: &Credentials,
+    identity: TokenUser,
+) -> Result<String> {
     let server = format!("https://127.0.0.1:{}", ports.api_server);
     let user = serde_json::json!({"token": credentials.token(identity)});
     let path = credentials

@@ -12,13 +12,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 
-use super::SERVICE;
+use super::SERVICE_ADDRESS;
 use super::front_proxy;
 use super::kubeconfig::KubeconfigWriter;
 
 /// A user that the API server knows by a static token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(super) enum TokenUser {
     /// The tests themselves: everything.
     Admin,
     /// kube-controller-manager, under the rights that RBAC gives its name.
@@ -27,7 +27,7 @@ pub(super) enum Identity {
     Kwok,
 }
 
-impl Identity {
+impl TokenUser {
     const ALL: [Self; 3] = [Self::Admin, Self::ControllerManager, Self::Kwok];
 
     pub(super) fn name(self) -> &'static str {
@@ -39,7 +39,7 @@ impl Identity {
     }
 
     /// `token,user,uid,"groups"`: a line of the token file.
-    fn line(self, token: &str) -> String {
+    fn token_line(self, token: &str) -> String {
         match self {
             Self::Admin => format!("{token},admin,admin,\"system:masters\"\n"),
             Self::ControllerManager => format!("{token},system:kube-controller-manager,kcm,\n"),
@@ -54,7 +54,7 @@ pub(super) struct Credentials {
     folder: PathBuf,
     /// The certificate authority, DER.
     pub(super) ca: Vec<u8>,
-    tokens: Vec<(Identity, String)>,
+    tokens: Vec<(TokenUser, String)>,
 }
 
 impl Credentials {
@@ -74,14 +74,14 @@ impl Credentials {
             KeyUsagePurpose::DigitalSignature,
         ];
         let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        secret(&pki.join("ca.crt"), &ca.pem())?;
+        write_secret(&pki.join("ca.crt"), &ca.pem())?;
 
         let names = [
             "127.0.0.1",
             "localhost",
             "kubernetes",
             "kubernetes.default.svc",
-            SERVICE,
+            SERVICE_ADDRESS,
         ];
         let mut params = CertificateParams::new(names.map(String::from).to_vec())?;
         params
@@ -89,22 +89,22 @@ impl Credentials {
             .push(DnType::CommonName, "kube-apiserver");
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &ca)?;
-        secret(&pki.join("server.crt"), &certificate.pem())?;
-        secret(&pki.join("server.key"), &key.serialize_pem())?;
+        write_secret(&pki.join("server.crt"), &certificate.pem())?;
+        write_secret(&pki.join("server.key"), &key.serialize_pem())?;
         let key = KeyPair::generate()?;
-        secret(&pki.join("service-accounts.key"), &key.serialize_pem())?;
-        secret(&pki.join("service-accounts.pub"), &key.public_key_pem())?;
+        write_secret(&pki.join("service-accounts.key"), &key.serialize_pem())?;
+        write_secret(&pki.join("service-accounts.pub"), &key.public_key_pem())?;
 
-        front_proxy::write(&pki)?;
+        front_proxy::write_certificates(&pki)?;
 
         let mut tokens = Vec::new();
         let mut file = String::new();
-        for identity in Identity::ALL {
+        for identity in TokenUser::ALL {
             let token = random_token()?;
-            file.push_str(&identity.line(&token));
+            file.push_str(&identity.token_line(&token));
             tokens.push((identity, token));
         }
-        secret(&pki.join("tokens.csv"), &file)?;
+        write_secret(&pki.join("tokens.csv"), &file)?;
         Ok(Self {
             folder: folder.to_owned(),
             ca: ca.der().to_vec(),
@@ -113,11 +113,11 @@ impl Credentials {
     }
 
     /// The path of a file in `pki`.
-    pub(super) fn file(&self, name: &str) -> String {
+    pub(super) fn file_path(&self, name: &str) -> String {
         self.folder.join("pki").join(name).display().to_string()
     }
 
-    pub(super) fn token(&self, identity: Identity) -> &str {
+    pub(super) fn token(&self, identity: TokenUser) -> &str {
         self.tokens
             .iter()
             .find(|(known, _)| *known == identity)
@@ -131,7 +131,7 @@ impl Credentials {
 
 /// Writes a file that only its owner can read. The write is atomic, because the operator may be
 /// reading the previous file.
-pub(super) fn secret(path: &Path, content: &str) -> Result<()> {
+pub(super) fn write_secret(path: &Path, content: &str) -> Result<()> {
     let partial = path.with_extension("partial");
     let mut file = File::options()
         .create(true)

@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 
 /// Where it asks. `folder` is that of its control plane.
-pub(crate) fn socket(folder: &Path) -> PathBuf {
+pub(crate) fn socket_path(folder: &Path) -> PathBuf {
     folder.join("egress.sock")
 }
 
 /// Flags of an API server that connects this way. No kube-proxy runs there, so the API server
 /// connects to the endpoints of a Service and not to its cluster IP.
-pub(super) fn flags(folder: &Path) -> Result<Vec<String>> {
-    let transport = json!({"uds": {"udsName": socket(folder)}});
+pub(super) fn api_server_flags(folder: &Path) -> Result<Vec<String>> {
+    let transport = json!({"uds": {"udsName": socket_path(folder)}});
     let connection = json!({"proxyProtocol": "HTTPConnect", "transport": transport});
     let told = json!({
         "apiVersion": "apiserver.k8s.io/v1beta1",

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 /// Room for etcd's write-ahead log and the data of a benchmark.
-const ROOM: u64 = 2 << 30;
+const MIN_FREE_BYTES: u64 = 2 << 30;
 
 /// Creates a folder, in memory if there is enough of it, so that etcd's writes do not depend on the
 /// speed of a disk.
-pub(super) fn create() -> Result<PathBuf> {
+pub(super) fn create_folder() -> Result<PathBuf> {
     let memory = Path::new("/dev/shm");
-    if room(memory) >= ROOM
+    if free_bytes(memory) >= MIN_FREE_BYTES
         && let Ok(folder) = tempfile::Builder::new()
             .prefix("trellis-")
             .tempdir_in(memory)
@@ -25,6 +25,6 @@ pub(super) fn create() -> Result<PathBuf> {
 }
 
 /// Free bytes; 0 where there is no such folder.
-fn room(folder: &Path) -> u64 {
+fn free_bytes(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }

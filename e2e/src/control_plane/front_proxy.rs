@@ -8,7 +8,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-use super::credentials::secret;
+use super::credentials::write_secret;
 
 /// The common name that is allowed to name users.
 pub const FRONT_PROXY: &str = "front-proxy-client";
@@ -17,7 +17,7 @@ pub const NOT_THE_FRONT_PROXY: &str = "not-the-front-proxy";
 
 /// Writes the authority, `front-proxy-ca.crt`, and what it has signed: `<common name>.crt` and
 /// `.key`.
-pub(super) fn write(pki: &Path) -> Result<()> {
+pub(super) fn write_certificates(pki: &Path) -> Result<()> {
     let mut params = CertificateParams::default();
     params
         .distinguished_name
@@ -25,21 +25,21 @@ pub(super) fn write(pki: &Path) -> Result<()> {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-    secret(&pki.join("front-proxy-ca.crt"), &authority.pem())?;
+    write_secret(&pki.join("front-proxy-ca.crt"), &authority.pem())?;
     for name in [FRONT_PROXY, NOT_THE_FRONT_PROXY] {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &authority)?;
-        secret(&pki.join(format!("{name}.crt")), &certificate.pem())?;
-        secret(&pki.join(format!("{name}.key")), &key.serialize_pem())?;
+        write_secret(&pki.join(format!("{name}.crt")), &certificate.pem())?;
+        write_secret(&pki.join(format!("{name}.key")), &key.serialize_pem())?;
     }
     Ok(())
 }
 
 /// The API server's flags for these certificates.
-pub(super) fn flags(file: impl Fn(&str) -> String) -> Vec<String> {
+pub(super) fn api_server_flags(file: impl Fn(&str) -> String) -> Vec<String> {
     let path = |name: &str| file(name);
     [
         ("requestheader-client-ca-file", path("front-proxy-ca.crt")),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::credentials::secret;
+use super::credentials::write_secret;
 
 /// Writes kubeconfigs into `<folder>/kubeconfigs`.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl KubeconfigWriter {
         // JSON is YAML. A colon of a user's name is no good in a file's.
         let name = name.replace([':', '/'], "-");
         let path = self.folder.join("kubeconfigs").join(format!("{name}.yaml"));
-        secret(&path, &serde_json::to_string_pretty(&config)?)?;
+        write_secret(&path, &serde_json::to_string_pretty(&config)?)?;
         Ok(path)
     }
 }

@@ -10,9 +10,9 @@ pub(crate) mod egress;
 mod folder;
 mod front_proxy;
 mod kubeconfig;
+mod kwok_configuration;
 mod options;
 mod ports;
-mod stages;
 
 use std::{
     collections::BTreeMap,
@@ -31,25 +31,25 @@ use tokio::{
 pub use apply::{FIELD_MANAGER, apply};
 pub use component::Component;
 pub(crate) use component::{KWOK_ANNOTATION, KWOK_LABEL};
-use credentials::{Credentials, Identity};
+use credentials::{Credentials, TokenUser};
 pub use front_proxy::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
 pub(crate) use kubeconfig::KubeconfigWriter;
-pub use options::{Kubelets, Options};
-use ports::Ports;
+pub use options::{ControlPlaneOptions, Kubelets};
+use ports::ComponentPorts;
 pub use ports::free_port;
 
 use crate::{
-    binaries::{Binaries, Program},
+    binaries::{Binaries, Executable},
     process::{Process, ProcessGroup},
 };
 
-pub use crate::process::Signal;
+pub use crate::process::ProcessSignal;
 
 /// How long a component may take to become ready. Far more than it takes on an idle machine.
-const READY: Duration = Duration::from_secs(90);
+const READY_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The address of the Service `kubernetes`, the first that Services have (`component.rs`).
-pub(crate) const SERVICE: &str = "10.96.0.1";
+pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
 
 static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 
@@ -57,9 +57,9 @@ static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 /// it dies in whatever way; its folder goes with it.
 #[derive(Debug)]
 pub struct ControlPlane {
-    options: Options,
+    options: ControlPlaneOptions,
     binaries: Binaries,
-    ports: Ports,
+    ports: ComponentPorts,
     credentials: Credentials,
     processes: Mutex<BTreeMap<Component, Process>>,
     group: ProcessGroup,
@@ -82,17 +82,17 @@ impl ControlPlane {
     ///
     /// When a program is missing and cannot be built, or a component does not become ready
     /// (with the last lines of its log).
-    pub async fn start(options: Options) -> Result<Self> {
-        const ATTEMPTS: u32 = 3;
+    pub async fn start(options: ControlPlaneOptions) -> Result<Self> {
+        const START_ATTEMPTS: u32 = 3;
         let binaries =
-            tokio::task::spawn_blocking(|| Binaries::find_or_build(&Program::CONTROL_PLANE))
+            tokio::task::spawn_blocking(|| Binaries::find_or_build(&Executable::CONTROL_PLANE))
                 .await??;
         let mut attempt = 1;
         loop {
             match Self::start_once(&options, &binaries).await {
                 // Another process took a port after it was found free.
                 Err(error)
-                    if attempt < ATTEMPTS
+                    if attempt < START_ATTEMPTS
                         && format!("{error:#}").contains("address already in use") =>
                 {
                     attempt += 1;
@@ -109,7 +109,7 @@ impl ControlPlane {
     ///
     /// Those of [`ControlPlane::start`].
     pub async fn shared() -> Result<&'static Self> {
-        Self::shared_with(Options::default).await
+        Self::shared_with(ControlPlaneOptions::default).await
     }
 
     /// [`ControlPlane::shared`], started with `options` if it is this call that starts it.
@@ -117,37 +117,39 @@ impl ControlPlane {
     /// # Errors
     ///
     /// Those of [`ControlPlane::start`].
-    pub async fn shared_with(options: impl FnOnce() -> Options) -> Result<&'static Self> {
+    pub async fn shared_with(
+        options: impl FnOnce() -> ControlPlaneOptions,
+    ) -> Result<&'static Self> {
         SHARED.get_or_try_init(|| Self::start(options())).await
     }
 
-    async fn start_once(options: &Options, binaries: &Binaries) -> Result<Self> {
-        let folder = folder::create()?;
+    async fn start_once(options: &ControlPlaneOptions, binaries: &Binaries) -> Result<Self> {
+        let folder = folder::create_folder()?;
         let group = ProcessGroup::new(folder.clone(), !options.keep_folder)?;
         let this = Self {
             options: options.clone(),
             binaries: binaries.clone(),
-            ports: Ports::find()?,
+            ports: ComponentPorts::find()?,
             credentials: Credentials::create(&folder)?,
             processes: Mutex::default(),
             group,
         };
         let url = this.url();
-        let admin = serde_json::json!({"token": this.credentials.token(Identity::Admin)});
+        let admin = serde_json::json!({"token": this.credentials.token(TokenUser::Admin)});
         this.kubeconfig_writer().write("admin", &url, &admin)?;
-        this.launch(Component::Etcd).await?;
-        this.launch(Component::ApiServer).await?;
+        this.launch_component(Component::Etcd).await?;
+        this.launch_component(Component::ApiServer).await?;
         for manifest in &this.options.manifests {
             this.apply_yaml(manifest).await?;
         }
         let kwok = async {
             match this.options.kubelets {
-                Kubelets::Kwok => this.launch(Component::Kwok).await,
+                Kubelets::Kwok => this.launch_component(Component::Kwok).await,
                 Kubelets::Real | Kubelets::None => Ok(()),
             }
         };
-        tokio::try_join!(this.launch(Component::ControllerManager), kwok)?;
-        crate::namespace::wait_usable(&this.client(), "default").await?;
+        tokio::try_join!(this.launch_component(Component::ControllerManager), kwok)?;
+        crate::namespace::wait_until_usable(&this.client(), "default").await?;
         Ok(this)
     }
 
@@ -162,7 +164,7 @@ impl ControlPlane {
     }
 
     /// The folder with a log file a component.
-    pub fn logs(&self) -> PathBuf {
+    pub fn logs_folder(&self) -> PathBuf {
         self.folder().join("logs")
     }
 
@@ -172,13 +174,14 @@ impl ControlPlane {
     }
 
     /// The options that it was started with.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &ControlPlaneOptions {
         &self.options
     }
 
-    /// Where kwok serves the logs of simulated pods, if [`Options::pod_log`] gives them any.
+    /// Where kwok serves the logs of simulated pods, if [`ControlPlaneOptions::pod_log`] gives them
+    /// any.
     pub(crate) fn kubelet_port(&self) -> Option<u16> {
-        let has_logs = stages::has_logs(&self.options);
+        let has_logs = kwok_configuration::has_pod_logs(&self.options);
         has_logs.then_some(self.ports.kwok)
     }
 
@@ -193,7 +196,7 @@ impl ControlPlane {
     /// # Errors
     ///
     /// When the component does not run.
-    pub fn signal(&self, component: Component, signal: Signal) -> Result<()> {
+    pub fn signal(&self, component: Component, signal: ProcessSignal) -> Result<()> {
         self.processes()
             .get_mut(&component)
             .ok_or_else(|| anyhow!("{} was never started", component.name()))?
@@ -208,7 +211,7 @@ impl ControlPlane {
     pub fn process_id(&self, component: Component) -> Result<u32> {
         self.processes()
             .get(&component)
-            .map(Process::id)
+            .map(Process::process_id)
             .ok_or_else(|| anyhow!("{} was never started", component.name()))
     }
 
@@ -222,16 +225,16 @@ impl ControlPlane {
     pub async fn restart(&self, component: Component) -> Result<()> {
         // Dropping the process kills it.
         drop(self.processes().remove(&component));
-        self.launch(component).await
+        self.launch_component(component).await
     }
 
-    async fn launch(&self, component: Component) -> Result<()> {
+    async fn launch_component(&self, component: Component) -> Result<()> {
         let flags = component.flags(self.folder(), self.ports, &self.credentials, &self.options)?;
         let program = self.binaries.path(component.program());
         let process = self.group.spawn(component.name(), program, &flags)?;
         self.processes().insert(component, process);
-        self.wait_ready(component).await.with_context(|| {
-            let last_words = self.processes().get(&component).map(Process::last_words);
+        self.wait_until_ready(component).await.with_context(|| {
+            let last_words = self.processes().get(&component).map(Process::log_tail);
             format!(
                 "{} did not start; {}",
                 component.name(),
@@ -240,27 +243,27 @@ impl ControlPlane {
         })
     }
 
-    async fn wait_ready(&self, component: Component) -> Result<()> {
-        const LOOK: Duration = Duration::from_secs(2);
-        let (server, path) = component.health(self.ports);
-        let client = Client::try_from(self.config(&server, Identity::Admin)?)?;
-        let deadline = Instant::now() + READY;
+    async fn wait_until_ready(&self, component: Component) -> Result<()> {
+        const LIVENESS_INTERVAL: Duration = Duration::from_secs(2);
+        let (server, path) = component.health_url(self.ports);
+        let client = Client::try_from(self.client_config_for(&server, TokenUser::Admin)?)?;
+        let deadline = Instant::now() + READY_TIMEOUT;
         loop {
             let request = http::Request::get(path).body(Vec::new())?;
-            let answer = timeout(LOOK, client.request_text(request)).await;
+            let answer = timeout(LIVENESS_INTERVAL, client.request_text(request)).await;
             if matches!(answer, Ok(Ok(_))) {
                 return Ok(());
             }
             self.check_alive(component)?;
             if Instant::now() > deadline {
-                bail!("not ready after {READY:?} ({answer:?})");
+                bail!("not ready after {READY_TIMEOUT:?} ({answer:?})");
             }
             sleep(Duration::from_millis(20)).await;
         }
     }
 
     fn check_alive(&self, component: Component) -> Result<()> {
-        match self.processes().get_mut(&component).map(Process::ended) {
+        match self.processes().get_mut(&component).map(Process::try_wait) {
             Some(Ok(None)) => Ok(()),
             Some(Ok(Some(status))) => bail!("it ended with {status}"),
             Some(Err(error)) => Err(error),
@@ -275,7 +278,7 @@ impl ControlPlane {
     }
 
     /// How to talk to `server` as `identity`. Nothing is retried behind the caller's back.
-    fn config(&self, server: &str, identity: Identity) -> Result<Config> {
+    fn client_config_for(&self, server: &str, identity: TokenUser) -> Result<Config> {
         let token = serde_json::json!({"token": self.credentials.token(identity)});
         let mut config = Config::new(server.parse()?);
         config.root_cert = Some(vec![self.credentials.ca.clone()]);

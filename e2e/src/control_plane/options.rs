@@ -17,21 +17,22 @@ pub enum Kubelets {
 
 /// How to start a [`ControlPlane`](super::ControlPlane). The defaults suit a test.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ControlPlaneOptions {
     /// The kubelets of its nodes.
     pub kubelets: Kubelets,
     /// YAML that is applied before the controller manager starts. CRDs belong here: the garbage
     /// collector looks for new kinds only every 30 s, but knows those that are there first.
     pub manifests: Vec<String>,
     /// The API server asks for connections to pods, webhooks and API groups among them, which
-    /// [`RealNodes::serve_pods`](crate::real_nodes::RealNodes::serve_pods) gives it.
-    pub asks_for_pods: bool,
+    /// [`RealNodes::serve_pod_connections`](crate::real_nodes::RealNodes::serve_pod_connections)
+    /// gives it.
+    pub tunnels_to_pods: bool,
     /// More flags for kube-apiserver, behind ours, so that they win.
     pub api_server_flags: Vec<String>,
     /// More flags for kube-controller-manager, behind ours.
     pub controller_manager_flags: Vec<String>,
-    /// The lines of the log that each simulated pod has. Empty: simulated pods have no logs, and the
-    /// API server cannot reach their kubelets.
+    /// The lines of the log that each simulated pod has. Empty: simulated pods have no logs, and
+    /// the API server cannot reach their kubelets.
     pub pod_log: Vec<String>,
     /// How long a node's Lease lasts; it is renewed four times in that time.
     pub node_lease: Duration,
@@ -41,12 +42,12 @@ pub struct Options {
     pub keep_folder: bool,
 }
 
-impl Default for Options {
+impl Default for ControlPlaneOptions {
     fn default() -> Self {
         Self {
             kubelets: Kubelets::Kwok,
             manifests: Vec::new(),
-            asks_for_pods: false,
+            tunnels_to_pods: false,
             api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
             pod_log: Vec::new(),

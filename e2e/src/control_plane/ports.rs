@@ -10,12 +10,12 @@ use anyhow::{Result, bail};
 
 /// Below the range that the kernel hands out to outgoing connections, so that none of them takes
 /// a port between our look and the process that wants it.
-const FIRST: u16 = 20_000;
-const COUNT: u16 = 12_000;
+const FIRST_PORT: u16 = 20_000;
+const PORT_COUNT: u16 = 12_000;
 
 /// The ports of one control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ports {
+pub(super) struct ComponentPorts {
     pub(super) etcd: u16,
     pub(super) etcd_peer: u16,
     pub(super) api_server: u16,
@@ -23,12 +23,12 @@ pub(super) struct Ports {
     pub(super) kwok: u16,
 }
 
-impl Ports {
+impl ComponentPorts {
     /// Finds free ports. Two processes that search at the same time start at different ports. If
     /// they find the same port all the same, a component of one does not start.
     pub(super) fn find() -> Result<Self> {
-        let mut next = start()?;
-        let mut find = || find(&mut next);
+        let mut next = random_start()?;
+        let mut find = || find_free_port(&mut next);
         Ok(Self {
             etcd: find()?,
             etcd_peer: find()?,
@@ -45,22 +45,22 @@ impl Ports {
 ///
 /// When none is free.
 pub fn free_port() -> Result<u16> {
-    find(&mut start()?)
+    find_free_port(&mut random_start()?)
 }
 
 /// Where to begin to look.
-fn start() -> Result<u32> {
+fn random_start() -> Result<u32> {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos();
-    Ok((process::id().wrapping_mul(7919) ^ nanos) % u32::from(COUNT))
+    Ok((process::id().wrapping_mul(7919) ^ nanos) % u32::from(PORT_COUNT))
 }
 
-fn find(next: &mut u32) -> Result<u16> {
-    for _ in 0..COUNT {
-        let port = FIRST + u16::try_from(*next)?;
-        *next = (*next + 1) % u32::from(COUNT);
+fn find_free_port(next: &mut u32) -> Result<u16> {
+    for _ in 0..PORT_COUNT {
+        let port = FIRST_PORT + u16::try_from(*next)?;
+        *next = (*next + 1) % u32::from(PORT_COUNT);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }
     }
-    bail!("no free port from {FIRST} on")
+    bail!("no free port from {FIRST_PORT} on")
 }

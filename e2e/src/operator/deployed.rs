@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use serde_json::Value;
 
-use super::{ACCOUNT, Launch, NAMESPACE, Operator};
+use super::{LaunchOptions, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use crate::control_plane::{ControlPlane, free_port};
 
 /// Starts `program` with the arguments of the Deployment's container, except for addresses, which
@@ -15,12 +15,12 @@ use crate::control_plane::{ControlPlane, free_port};
 ///
 /// # Errors
 /// If there is no such Deployment, or it cannot be started.
-pub async fn as_deployed(control_plane: &ControlPlane, program: &Path) -> Result<Operator> {
+pub async fn start_as_deployed(control_plane: &ControlPlane, program: &Path) -> Result<Operator> {
     let api: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
     let deployment = serde_json::to_value(api.get("trellis-operator").await?)?;
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let arguments = container["args"].as_array().context("no args")?;
-    let mut launch = Launch::named("operator");
+    let mut launch = LaunchOptions::with_name("operator");
     for argument in arguments.iter().filter_map(Value::as_str) {
         // Tests have a lease of their own.
         if argument.starts_with("--lease-seconds=") {
@@ -33,7 +33,7 @@ pub async fn as_deployed(control_plane: &ControlPlane, program: &Path) -> Result
         launch = launch.argument(&argument);
     }
     let kubeconfig = control_plane
-        .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+        .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
         .await?;
-    Operator::launch(control_plane, program, &kubeconfig, &launch)
+    Operator::launch_with_options(control_plane, program, &kubeconfig, &launch)
 }

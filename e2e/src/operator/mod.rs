@@ -16,23 +16,23 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 use trellis_api::{TrainingJob, names};
 
-use crate::control_plane::{ControlPlane, Options};
+use crate::control_plane::{ControlPlane, ControlPlaneOptions};
 use crate::wait::eventually;
 
-pub use deployed::as_deployed;
-pub use process::{Launch, Operator, processor_seconds};
+pub use deployed::start_as_deployed;
+pub use process::{LaunchOptions, Operator, process_cpu_seconds};
 
 /// Namespace of the operator.
 pub const NAMESPACE: &str = "trellis-system";
 /// Its ServiceAccount.
-pub const ACCOUNT: &str = "trellis-operator";
+pub const SERVICE_ACCOUNT: &str = "trellis-operator";
 /// The Lease of the leader.
-pub const LEASE: &str = "trellis-operator";
+pub const LEASE_NAME: &str = "trellis-operator";
 
 /// How long an API server may take until it takes jobs.
-const TAKES_JOBS: Duration = Duration::from_secs(30);
+const JOB_CREATION_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn chart(file: &str) -> Result<String> {
+fn read_chart_file(file: &str) -> Result<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../charts/trellis/files")
         .join(file);
@@ -44,14 +44,14 @@ fn chart(file: &str) -> Result<String> {
 ///
 /// # Errors
 /// If the chart's files cannot be read.
-pub fn options() -> Result<Options> {
+pub fn control_plane_options() -> Result<ControlPlaneOptions> {
     let manifests = trellis_api::crds::all()
         .iter()
-        .map(|crd| chart(&format!("crds/{}.yaml", crd.spec.names.plural)))
+        .map(|crd| read_chart_file(&format!("crds/{}.yaml", crd.spec.names.plural)))
         .collect::<Result<_>>()?;
-    Ok(Options {
+    Ok(ControlPlaneOptions {
         manifests,
-        ..Options::default()
+        ..ControlPlaneOptions::default()
     })
 }
 
@@ -60,7 +60,7 @@ pub fn options() -> Result<Options> {
 ///
 /// # Errors
 /// If the API server refuses an object.
-pub async fn install(control_plane: &ControlPlane) -> Result<()> {
+pub async fn install_chart_objects(control_plane: &ControlPlane) -> Result<()> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     control_plane.apply_yaml(&namespace).await?;
     for file in [
@@ -72,9 +72,9 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
         "queue.yaml",
         "policies.yaml",
     ] {
-        control_plane.apply_yaml(&chart(file)?).await?;
+        control_plane.apply_yaml(&read_chart_file(file)?).await?;
     }
-    takes_jobs(control_plane).await
+    wait_until_jobs_accepted(control_plane).await
 }
 
 /// Waits until a job can be created, and is stamped. The API server reads the schemas of kinds
@@ -82,7 +82,7 @@ pub async fn install(control_plane: &ControlPlane) -> Result<()> {
 ///
 /// # Errors
 /// If that takes too long.
-pub async fn takes_jobs(control_plane: &ControlPlane) -> Result<()> {
+pub async fn wait_until_jobs_accepted(control_plane: &ControlPlane) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
     let group = json!({"name": "worker", "image": "registry.example/train:1.0",
         "command": ["train"], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
@@ -92,7 +92,7 @@ pub async fn takes_jobs(control_plane: &ControlPlane) -> Result<()> {
         dry_run: true,
         ..PostParams::default()
     };
-    eventually(TAKES_JOBS, || async {
+    eventually(JOB_CREATION_TIMEOUT, || async {
         let tried: TrainingJob = jobs.create(&dry_run, &job).await?;
         let is_stamped = tried.annotations().contains_key(names::REQUESTED_BY);
         anyhow::ensure!(is_stamped, "a new job is not stamped");
@@ -108,34 +108,34 @@ static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
 ///
 /// # Errors
 /// If one of them cannot be started.
-pub async fn shared(program: &Path) -> Result<&'static ControlPlane> {
-    let options = options()?;
+pub async fn shared_control_plane(program: &Path) -> Result<&'static ControlPlane> {
+    let options = control_plane_options()?;
     let control_plane = ControlPlane::shared_with(|| options).await?;
     let start = async || {
-        install(control_plane).await?;
+        install_chart_objects(control_plane).await?;
         let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
             .await?;
         // No other operator runs that could lead, and a busy machine must not cost this one its
         // lease.
-        let folder = control_plane.folder().join(SNAPSHOTS);
+        let folder = control_plane.folder().join(SNAPSHOTS_FOLDER);
         std::fs::create_dir_all(&folder)?;
-        let launch = Launch::named("operator")
+        let launch = LaunchOptions::with_name("operator")
             .lease_seconds(60)
             .argument("--listen=127.0.0.1:0")
             .argument("--health=127.0.0.1:0")
             .argument(&format!("--snapshots={}", folder.display()));
-        Operator::launch(control_plane, program, &kubeconfig, &launch)
+        Operator::launch_with_options(control_plane, program, &kubeconfig, &launch)
     };
     OPERATOR.get_or_try_init(start).await?;
     Ok(control_plane)
 }
 
-/// The operator of [`shared`].
+/// The operator of [`shared_control_plane`].
 ///
 /// # Errors
 /// If there is none yet.
-pub fn of_all() -> Result<&'static Operator> {
+pub fn shared_operator() -> Result<&'static Operator> {
     OPERATOR.get().context("the shared operator is not started")
 }
 
@@ -143,9 +143,9 @@ pub fn of_all() -> Result<&'static Operator> {
 ///
 /// # Errors
 /// If it cannot be started.
-pub async fn control_plane() -> Result<ControlPlane> {
-    let control_plane = ControlPlane::start(options()?).await?;
-    install(&control_plane).await?;
+pub async fn start_control_plane() -> Result<ControlPlane> {
+    let control_plane = ControlPlane::start(control_plane_options()?).await?;
+    install_chart_objects(&control_plane).await?;
     Ok(control_plane)
 }
 
@@ -154,14 +154,14 @@ pub async fn control_plane() -> Result<ControlPlane> {
 ///
 /// # Errors
 /// If there is no lease.
-pub async fn give_lease_back(control_plane: &ControlPlane) -> Result<()> {
+pub async fn release_lease(control_plane: &ControlPlane) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
     let patch = json!({"spec": {"holderIdentity": ""}});
     leases
-        .patch(LEASE, &PatchParams::default(), &Patch::Merge(&patch))
+        .patch(LEASE_NAME, &PatchParams::default(), &Patch::Merge(&patch))
         .await?;
     Ok(())
 }
 
 /// Where in the control plane's folder the shared operator writes snapshots.
-pub const SNAPSHOTS: &str = "snapshots";
+pub const SNAPSHOTS_FOLDER: &str = "snapshots";

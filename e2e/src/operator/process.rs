@@ -9,15 +9,15 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::{Client, Config};
 
-use super::{ACCOUNT, NAMESPACE};
+use super::{NAMESPACE, SERVICE_ACCOUNT};
 use crate::control_plane::ControlPlane;
-use crate::process::{Process, Signal};
-use crate::programs::OPERATOR;
+use crate::process::{Process, ProcessSignal};
+use crate::programs::OPERATOR_COMMAND;
 use crate::proxy::Proxy;
 
 /// How an operator is started.
 #[derive(Debug, Clone)]
-pub struct Launch {
+pub struct LaunchOptions {
     /// Names the process and its log.
     pub name: String,
     /// `--lease-seconds`.
@@ -28,11 +28,11 @@ pub struct Launch {
     pub variables: Vec<String>,
 }
 
-impl Launch {
+impl LaunchOptions {
     /// An operator of that name. Its lease is long: when a busy machine costs an operator its
     /// lease it ends, and nothing starts it again.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn with_name(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             lease_seconds: 60,
@@ -76,9 +76,9 @@ impl Operator {
     /// If it cannot be started.
     pub async fn start(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
         let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
             .await?;
-        Self::start_with(control_plane, program, &kubeconfig)
+        Self::start_with_kubeconfig(control_plane, program, &kubeconfig)
     }
 
     /// The same with a read-only endpoint, on a port that is free.
@@ -87,26 +87,26 @@ impl Operator {
     /// If it cannot be started.
     pub async fn start_with_endpoint(control_plane: &ControlPlane, program: &Path) -> Result<Self> {
         let kubeconfig = control_plane
-            .service_account_kubeconfig(NAMESPACE, ACCOUNT)
+            .service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
             .await?;
-        let launch = Launch::named("operator").argument("--listen=127.0.0.1:0");
-        Self::launch(control_plane, program, &kubeconfig, &launch)
+        let launch = LaunchOptions::with_name("operator").argument("--listen=127.0.0.1:0");
+        Self::launch_with_options(control_plane, program, &kubeconfig, &launch)
     }
 
     /// Starts `program operator` with a kubeconfig, such as one of a proxy.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start_with(
+    pub fn start_with_kubeconfig(
         control_plane: &ControlPlane,
         program: &Path,
         kubeconfig: &Path,
     ) -> Result<Self> {
-        Self::launch(
+        Self::launch_with_options(
             control_plane,
             program,
             kubeconfig,
-            &Launch::named("operator"),
+            &LaunchOptions::with_name("operator"),
         )
     }
 
@@ -114,13 +114,13 @@ impl Operator {
     ///
     /// # Errors
     /// If one of them cannot be started.
-    pub async fn behind_proxy(
+    pub async fn start_behind_new_proxy(
         control_plane: &ControlPlane,
         program: &Path,
-        launch: &Launch,
+        launch: &LaunchOptions,
     ) -> Result<(Self, Proxy)> {
         let proxy = Proxy::start(control_plane).await?;
-        let operator = Self::behind(control_plane, program, &proxy, launch).await?;
+        let operator = Self::start_behind_proxy(control_plane, program, &proxy, launch).await?;
         Ok((operator, proxy))
     }
 
@@ -128,28 +128,28 @@ impl Operator {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub async fn behind(
+    pub async fn start_behind_proxy(
         control_plane: &ControlPlane,
         program: &Path,
         proxy: &Proxy,
-        launch: &Launch,
+        launch: &LaunchOptions,
     ) -> Result<Self> {
         let token = control_plane
-            .service_account_token(NAMESPACE, ACCOUNT)
+            .service_account_token(NAMESPACE, SERVICE_ACCOUNT)
             .await?;
         let kubeconfig = proxy.kubeconfig(&launch.name, &token)?;
-        Self::launch(control_plane, program, &kubeconfig, launch)
+        Self::launch_with_options(control_plane, program, &kubeconfig, launch)
     }
 
     /// Starts `program operator` with a kubeconfig, as `launch` says.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn launch(
+    pub fn launch_with_options(
         control_plane: &ControlPlane,
         program: &Path,
         kubeconfig: &Path,
-        launch: &Launch,
+        launch: &LaunchOptions,
     ) -> Result<Self> {
         let mut arguments = vec![
             format!("KUBECONFIG={}", kubeconfig.display()),
@@ -158,7 +158,7 @@ impl Operator {
         arguments.extend(launch.variables.iter().cloned());
         arguments.extend([
             program.display().to_string(),
-            OPERATOR.to_owned(),
+            OPERATOR_COMMAND.to_owned(),
             format!("--lease-seconds={}", launch.lease_seconds),
         ]);
         arguments.extend(launch.arguments.iter().cloned());
@@ -171,29 +171,29 @@ impl Operator {
     /// # Errors
     /// If it has ended before.
     pub fn kill(&mut self) -> Result<()> {
-        self.process.signal(Signal::Kill)
+        self.process.signal(ProcessSignal::Kill)
     }
 
     /// Sends a signal.
     ///
     /// # Errors
     /// If it has ended before.
-    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+    pub fn signal(&mut self, signal: ProcessSignal) -> Result<()> {
         self.process.signal(signal)
     }
 
     /// Process id: a part of the identity under which it holds the lease.
     #[must_use]
-    pub fn id(&self) -> u32 {
-        self.process.id()
+    pub fn process_id(&self) -> u32 {
+        self.process.process_id()
     }
 
     /// How it ended, or `None` while it lives.
     ///
     /// # Errors
     /// Those of `waitpid`.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.process.ended()
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        self.process.try_wait()
     }
 
     /// Asserts that it still runs.
@@ -202,24 +202,24 @@ impl Operator {
     ///
     /// When it has ended: with what it said last.
     pub fn assert_runs(&mut self) {
-        let ended = self.ended().unwrap();
-        assert!(ended.is_none(), "{ended:?}: {}", self.last_words());
+        let ended = self.try_wait().unwrap();
+        assert!(ended.is_none(), "{ended:?}: {}", self.log_tail());
     }
 
     /// Where its read-only endpoint listens, as it says itself.
     ///
     /// # Errors
     /// If it has not said so in a while.
-    pub async fn endpoint(&self) -> Result<String> {
-        self.listens("read-only endpoint").await
+    pub async fn wait_for_endpoint(&self) -> Result<String> {
+        self.wait_for_listen_address("read-only endpoint").await
     }
 
     /// The address of its health endpoint, from its log.
     ///
     /// # Errors
     /// If the log does not have the address in time.
-    pub async fn health(&self) -> Result<String> {
-        self.listens("health").await
+    pub async fn wait_for_health_address(&self) -> Result<String> {
+        self.wait_for_listen_address("health").await
     }
 
     /// Reads `/readyz`: whether the operator is ready, and the body of the response. Requires an
@@ -227,8 +227,8 @@ impl Operator {
     ///
     /// # Errors
     /// If there is no answer.
-    pub async fn ready(&self) -> Result<(bool, String)> {
-        let address = format!("http://{}", self.health().await?);
+    pub async fn read_readiness(&self) -> Result<(bool, String)> {
+        let address = format!("http://{}", self.wait_for_health_address().await?);
         let client = Client::try_from(Config::new(address.parse()?))?;
         let request = Request::get("/readyz").body(Body::empty())?;
         let answer = client.send(request).await?;
@@ -237,10 +237,10 @@ impl Operator {
         Ok((is_ready, String::from_utf8(body.to_vec())?))
     }
 
-    async fn listens(&self, what: &str) -> Result<String> {
+    async fn wait_for_listen_address(&self, what: &str) -> Result<String> {
         let what = format!("{what} listens");
         let said = || -> Result<Option<String>> {
-            let log = self.log()?;
+            let log = self.read_log()?;
             let line = log.lines().find(|line| line.contains(&what));
             // Its fields are coloured.
             let port = line.and_then(|l| l.rsplit_once("127.0.0.1:"));
@@ -258,15 +258,15 @@ impl Operator {
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
-        anyhow::bail!("no endpoint: {}", self.last_words())
+        anyhow::bail!("no endpoint: {}", self.log_tail())
     }
 
     /// The log of the operator and of all earlier operators with its name.
     ///
     /// # Errors
     /// If the log cannot be read.
-    pub fn log(&self) -> Result<String> {
-        self.process.log()
+    pub fn read_log(&self) -> Result<String> {
+        self.process.read_log()
     }
 
     /// Bytes of memory that it holds (`VmRSS`).
@@ -274,7 +274,8 @@ impl Operator {
     /// # Errors
     /// If it has ended.
     pub fn resident_bytes(&self) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.process_id()))?;
         let kilobytes = status
             .lines()
             .find_map(|l| l.strip_prefix("VmRSS:"))
@@ -287,14 +288,14 @@ impl Operator {
     ///
     /// # Errors
     /// If it has ended.
-    pub fn processor_seconds(&self) -> Result<f64> {
-        processor_seconds(self.process.id())
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        process_cpu_seconds(self.process.process_id())
     }
 
     /// The last lines of its log.
     #[must_use]
-    pub fn last_words(&self) -> String {
-        self.process.last_words()
+    pub fn log_tail(&self) -> String {
+        self.process.log_tail()
     }
 }
 
@@ -302,7 +303,7 @@ impl Operator {
 ///
 /// # Errors
 /// If it has ended, or this is no Linux.
-pub fn processor_seconds(process: u32) -> Result<f64> {
+pub fn process_cpu_seconds(process: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The process name may have spaces, so the fields are counted after it. utime and stime are the
     // 12th and 13th of these, in hundredths of a second (proc_pid_stat(5), and USER_HZ on every
@@ -315,6 +316,6 @@ pub fn processor_seconds(process: u32) -> Result<f64> {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        let _ = self.process.signal(Signal::Kill);
+        let _ = self.process.signal(ProcessSignal::Kill);
     }
 }

@@ -10,7 +10,7 @@ use super::{Request, Verb, request::is_write};
 
 /// The key by which requests are counted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct RequestKey {
     /// The `User-Agent` header.
     pub user_agent: String,
     /// The verb of the requests.
@@ -21,7 +21,7 @@ pub struct Key {
     pub dry_run: bool,
 }
 
-impl From<&Request> for Key {
+impl From<&Request> for RequestKey {
     fn from(request: &Request) -> Self {
         Self {
             user_agent: request.user_agent.clone(),
@@ -32,7 +32,7 @@ impl From<&Request> for Key {
     }
 }
 
-impl Key {
+impl RequestKey {
     /// True if these requests are writes. See [`Request::is_write`].
     pub fn is_write(&self) -> bool {
         is_write(self.verb, &self.resource, self.dry_run)
@@ -41,7 +41,7 @@ impl Key {
 
 /// How many, and how much.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TrafficTotals {
     /// Requests that came in, those that were made to fail included.
     pub requests: u64,
     /// Bytes of their bodies.
@@ -52,7 +52,7 @@ pub struct Tally {
     pub failures: u64,
 }
 
-impl AddAssign for Tally {
+impl AddAssign for TrafficTotals {
     fn add_assign(&mut self, other: Self) {
         self.requests += other.requests;
         self.request_bytes += other.request_bytes;
@@ -61,7 +61,7 @@ impl AddAssign for Tally {
     }
 }
 
-impl Add for Tally {
+impl Add for TrafficTotals {
     type Output = Self;
 
     fn add(mut self, other: Self) -> Self {
@@ -72,10 +72,10 @@ impl Add for Tally {
 
 /// Counts of the requests that passed a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<Key, Tally>);
+pub struct RequestCounts(BTreeMap<RequestKey, TrafficTotals>);
 
-impl Counts {
-    pub(super) fn add(&mut self, key: &Key, tally: Tally) {
+impl RequestCounts {
+    pub(super) fn add(&mut self, key: &RequestKey, tally: TrafficTotals) {
         match self.0.get_mut(key) {
             Some(known) => *known += tally,
             None => drop(self.0.insert(key.clone(), tally)),
@@ -83,43 +83,43 @@ impl Counts {
     }
 
     /// Every key with its tally, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Tally)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&RequestKey, &TrafficTotals)> {
         self.0.iter()
     }
 
     /// The sum over the keys that `matches`.
-    pub fn sum(&self, matches: impl Fn(&Key) -> bool) -> Tally {
+    pub fn sum(&self, matches: impl Fn(&RequestKey) -> bool) -> TrafficTotals {
         self.0
             .iter()
             .filter(|(key, _)| matches(key))
-            .fold(Tally::default(), |sum, (_, tally)| sum + *tally)
+            .fold(TrafficTotals::default(), |sum, (_, tally)| sum + *tally)
     }
 
     /// All requests.
-    pub fn requests(&self) -> u64 {
+    pub fn total_requests(&self) -> u64 {
         self.sum(|_| true).requests
     }
 
     /// Requests that change something, dry runs not among them.
-    pub fn writes(&self) -> u64 {
-        self.sum(Key::is_write).requests
+    pub fn total_writes(&self) -> u64 {
+        self.sum(RequestKey::is_write).requests
     }
 
     /// Requests with this verb on this resource, dry runs not among them.
-    pub fn of(&self, verb: Verb, resource: &str) -> u64 {
+    pub fn count_of(&self, verb: Verb, resource: &str) -> u64 {
         self.sum(|key| key.verb == verb && key.resource == resource && !key.dry_run)
             .requests
     }
 
     /// Dry runs with this verb on this resource.
-    pub fn dry_runs(&self, verb: Verb, resource: &str) -> u64 {
+    pub fn count_dry_runs(&self, verb: Verb, resource: &str) -> u64 {
         self.sum(|key| key.verb == verb && key.resource == resource && key.dry_run)
             .requests
     }
 }
 
 /// A table, a line a key.
-impl fmt::Display for Counts {
+impl fmt::Display for RequestCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, tally) in &self.0 {
             let dry = if key.dry_run { " (dry run)" } else { "" };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The fault to inject into a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProxyFault {
     /// It goes through.
     Pass,
     /// It is answered with a status code, and a `Retry-After` in seconds if given, and does not
@@ -16,24 +16,25 @@ pub enum Fault {
     /// The connection is cut before the request reaches the API server.
     DropRequest,
     /// The API server acts on the request, and the connection is cut instead of its answer.
-    DropAnswer,
+    DropResponse,
     /// It goes through after that long.
     Delay(Duration),
-    /// It goes through when the proxy is healed ([`Proxy::heal`](super::Proxy::heal)).
+    /// It goes through when the proxy is healed
+    /// ([`Proxy::remove_faults`](super::Proxy::remove_faults)).
     Hold,
     /// The connection is cut at once, and the API server acts on the request when the proxy is
     /// healed, as behind a proxy that is slow.
-    Late,
+    DelayUntilHealed,
     /// It does not reach the API server, and no answer ever comes.
     Hang,
     /// The API server acts on the request, and no answer ever comes.
-    HangAnswer,
+    HangResponse,
     /// Its resourceVersion has been compacted away: a watch ends with an `ERROR` event of code
     /// 410, as from a real API server; anything else is answered with 410.
-    Expired,
+    ExpireVersion,
 }
 
-impl Fault {
+impl ProxyFault {
     /// 429 with `Retry-After`.
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         Self::Status(429, Some(retry_after_seconds))

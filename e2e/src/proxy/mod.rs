@@ -7,7 +7,7 @@
 mod counts;
 mod fault;
 mod request;
-mod serve;
+mod server;
 mod trap;
 mod watch;
 
@@ -24,17 +24,17 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::oneshot};
 
-pub use counts::{Counts, Key, Tally};
-pub use fault::Fault;
+pub use counts::{RequestCounts, RequestKey, TrafficTotals};
+pub use fault::ProxyFault;
 pub use request::{Request, Verb};
-pub use trap::{Fired, Moment};
+pub use trap::{TrapHandle, TrapTiming};
 
 use crate::control_plane::{ControlPlane, KubeconfigWriter};
-use serve::Upstream;
+use server::Upstream;
 use trap::Trap;
 
-type Hook = Arc<dyn Fn(&Request) -> Fault + Send + Sync>;
-type Filter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
+type FaultHook = Arc<dyn Fn(&Request) -> ProxyFault + Send + Sync>;
+type RequestFilter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 type EventFilter = Arc<dyn Fn(&Request, &Value) -> bool + Send + Sync>;
 
 /// A running proxy. It ends, with every connection through it, when it is dropped. It runs on
@@ -42,7 +42,7 @@ type EventFilter = Arc<dyn Fn(&Request, &Value) -> bool + Send + Sync>;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
     kubeconfigs: KubeconfigWriter,
     /// Closing it ends the thread.
     _stop: oneshot::Sender<()>,
@@ -50,18 +50,18 @@ pub struct Proxy {
 
 /// State shared by the connections of a proxy.
 #[derive(Default)]
-struct State {
-    counts: RwLock<Counts>,
-    hook: RwLock<Option<Hook>>,
+struct ProxyState {
+    counts: RwLock<RequestCounts>,
+    hook: RwLock<Option<FaultHook>>,
     trap: RwLock<Option<Arc<Trap>>>,
-    stalled: tokio::sync::watch::Sender<Option<Filter>>,
-    cut: tokio::sync::watch::Sender<Option<Filter>>,
-    lost_events: RwLock<Option<EventFilter>>,
+    stall_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
+    cut_filter: tokio::sync::watch::Sender<Option<RequestFilter>>,
+    lost_event_filter: RwLock<Option<EventFilter>>,
     /// Changes when held requests may go.
-    released: tokio::sync::watch::Sender<()>,
+    release_signal: tokio::sync::watch::Sender<()>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for ProxyState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("State")
     }
@@ -75,7 +75,7 @@ impl Proxy {
     /// When no port is free.
     pub async fn start(control_plane: &ControlPlane) -> Result<Self> {
         let upstream = Upstream::new(control_plane)?;
-        let state = Arc::new(State::default());
+        let state = Arc::new(ProxyState::default());
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = mpsc::channel();
         let shared = Arc::clone(&state);
@@ -96,7 +96,7 @@ impl Proxy {
                 };
                 drop(tell.send(listener.local_addr()));
                 tokio::select! {
-                    () = serve::serve(listener, upstream, shared) => {}
+                    () = server::serve_connections(listener, upstream, shared) => {}
                     _ = stopped => {}
                 }
             });
@@ -144,18 +144,18 @@ impl Proxy {
 
     /// Asks `hook` before each request what shall become of it. It replaces the hook before it.
     /// It is called on the proxy's threads and must not block.
-    pub fn on_request(&self, hook: impl Fn(&Request) -> Fault + Send + Sync + 'static) {
-        set(&self.state.hook, Some(Arc::new(hook)));
+    pub fn on_request(&self, hook: impl Fn(&Request) -> ProxyFault + Send + Sync + 'static) {
+        set_value(&self.state.hook, Some(Arc::new(hook)));
     }
 
     /// Lets everything pass again, held requests too: no hook, no trap, no stalled watch, no lost
     /// event.
-    pub fn heal(&self) {
-        set(&self.state.hook, None);
+    pub fn remove_faults(&self) {
+        set_value(&self.state.hook, None);
         self.set_trap(None);
-        set(&self.state.lost_events, None);
+        set_value(&self.state.lost_event_filter, None);
         self.resume_watches();
-        self.state.released.send_replace(());
+        self.state.release_signal.send_replace(());
     }
 
     /// Calls `callback` when the `k`-th write (from now on, counted from 1) that `matches` has been
@@ -163,13 +163,13 @@ impl Proxy {
     /// Exactly `k` such writes reach the API server before the callback has returned: later writes
     /// wait, and their connections are cut when it returns, because the client is expected to be
     /// dead by then. Dry runs do not count as writes.
-    pub fn after_write(
+    pub fn call_after_write(
         &self,
         k: u64,
-        moment: Moment,
+        moment: TrapTiming,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
         callback: impl FnOnce() + Send + 'static,
-    ) -> Fired {
+    ) -> TrapHandle {
         let (trap, fired) = Trap::new(k, moment, Arc::new(matches), Box::new(callback));
         self.set_trap(Some(Arc::new(trap)));
         fired
@@ -189,27 +189,29 @@ impl Proxy {
     /// Holds back the events of the watches that `matches`, those that run and those to come,
     /// without closing them.
     pub fn stall_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
-        self.state.stalled.send_replace(Some(Arc::new(matches)));
+        self.state
+            .stall_filter
+            .send_replace(Some(Arc::new(matches)));
     }
 
     /// Delivers what stalled watches have missed, and goes on.
     pub fn resume_watches(&self) {
-        self.state.stalled.send_replace(None);
+        self.state.stall_filter.send_replace(None);
     }
 
     /// Ends the watches that run and that `matches`, as the API server does when their time is up.
     pub fn cut_watches(&self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) {
-        self.state.cut.send_replace(Some(Arc::new(matches)));
+        self.state.cut_filter.send_replace(Some(Arc::new(matches)));
     }
 
     /// Loses every watch event for which `loses` is true. It gets the watch and the event
     /// (`{"type": "MODIFIED", "object": ...}`).
-    pub fn lose_events(&self, loses: impl Fn(&Request, &Value) -> bool + Send + Sync + 'static) {
-        set(&self.state.lost_events, Some(Arc::new(loses)));
+    pub fn drop_events(&self, loses: impl Fn(&Request, &Value) -> bool + Send + Sync + 'static) {
+        set_value(&self.state.lost_event_filter, Some(Arc::new(loses)));
     }
 
     /// Counts of the requests since the start or the last [`Proxy::reset_counts`].
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RequestCounts {
         self.state
             .counts
             .read()
@@ -219,17 +221,17 @@ impl Proxy {
 
     /// Counts from zero.
     pub fn reset_counts(&self) {
-        set(&self.state.counts, Counts::default());
+        set_value(&self.state.counts, RequestCounts::default());
     }
 
     /// Waits until no request has come by for `quiet` and gives the counts. Watches that run do
     /// not disturb it.
-    pub async fn counts_when_quiet(&self, quiet: Duration) -> Counts {
+    pub async fn wait_until_quiet(&self, quiet: Duration) -> RequestCounts {
         let mut seen = self.counts();
         loop {
             tokio::time::sleep(quiet).await;
             let now = self.counts();
-            if now.requests() == seen.requests() {
+            if now.total_requests() == seen.total_requests() {
                 return now;
             }
             seen = now;
@@ -237,10 +239,10 @@ impl Proxy {
     }
 }
 
-fn set<T>(lock: &RwLock<T>, value: T) {
+fn set_value<T>(lock: &RwLock<T>, value: T) {
     *lock.write().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
-fn get<T: Clone>(lock: &RwLock<T>) -> T {
+fn cloned_value<T: Clone>(lock: &RwLock<T>) -> T {
     lock.read().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -24,7 +24,7 @@ pub enum Verb {
 
 impl Verb {
     /// True for verbs that change objects, unless the request is a dry run.
-    pub fn writes(self) -> bool {
+    pub fn is_mutating(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
@@ -78,7 +78,7 @@ impl Request {
             .headers
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"));
-        let path = Path::parse(parts.uri.path());
+        let path = RequestPath::parse(parts.uri.path());
         let verb = match parts.method {
             Method::POST => Verb::Create,
             Method::PUT => Verb::Update,
@@ -86,7 +86,7 @@ impl Request {
             Method::PATCH => Verb::Patch,
             Method::DELETE if path.name.is_some() => Verb::Delete,
             Method::DELETE => Verb::DeleteCollection,
-            _ if asks(&parts.uri, "watch", &["true", "1"]) => Verb::Watch,
+            _ if query_has(&parts.uri, "watch", &["true", "1"]) => Verb::Watch,
             _ if path.name.is_some() || path.no_resource => Verb::Get,
             _ => Verb::List,
         };
@@ -96,7 +96,7 @@ impl Request {
             resource: path.resource,
             namespace: path.namespace,
             name: path.name,
-            dry_run: asks(&parts.uri, "dryRun", &["All"]),
+            dry_run: query_has(&parts.uri, "dryRun", &["All"]),
             path: parts
                 .uri
                 .path_and_query()
@@ -135,11 +135,11 @@ impl Request {
 /// See [`Request::is_write`].
 pub(super) fn is_write(verb: Verb, resource: &str, dry_run: bool) -> bool {
     let asks = [".authorization.k8s.io", ".authentication.k8s.io"];
-    verb.writes() && !dry_run && !asks.iter().any(|group| resource.ends_with(group))
+    verb.is_mutating() && !dry_run && !asks.iter().any(|group| resource.ends_with(group))
 }
 
 /// True if the query sets `name` to one of `values`.
-fn asks(uri: &Uri, name: &str, values: &[&str]) -> bool {
+fn query_has(uri: &Uri, name: &str, values: &[&str]) -> bool {
     uri.query().unwrap_or_default().split('&').any(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         key == name && values.contains(&value)
@@ -149,14 +149,14 @@ fn asks(uri: &Uri, name: &str, values: &[&str]) -> bool {
 /// `/api/v1/...` and `/apis/<group>/<version>/...`, taken apart as the API server's RequestInfo
 /// does.
 #[derive(Debug, PartialEq, Eq)]
-struct Path {
+struct RequestPath {
     resource: String,
     no_resource: bool,
     namespace: Option<String>,
     name: Option<String>,
 }
 
-impl Path {
+impl RequestPath {
     fn parse(path: &str) -> Self {
         let segments: Vec<&str> = path
             .split('/')
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_understood() {
+    fn requests_are_parsed() {
         let cases = [
             (
                 Method::GET,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn writes() {
+    fn reviews_and_dry_runs_are_no_writes() {
         let pods = "/api/v1/namespaces/a/pods";
         let body = r#"{"metadata": {"name": "p"}}"#;
         let create = request(Method::POST, pods, "application/json", body);

@@ -14,11 +14,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Filter, Request};
+use super::{Request, RequestFilter};
 
 /// When the callback of a trap is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum TrapTiming {
     /// The API server has answered, and the client does not know yet.
     BeforeAnswer,
     /// The client has had 20 ms to take note of the answer.
@@ -26,20 +26,20 @@ pub enum Moment {
 }
 
 /// Time for a response to reach the client and for the client to process it.
-const TO_THE_CLIENT: Duration = Duration::from_millis(20);
+const CLIENT_DELIVERY_TIME: Duration = Duration::from_millis(20);
 
 pub(super) struct Trap {
     k: u64,
-    moment: Moment,
-    matches: Filter,
+    moment: TrapTiming,
+    matches: RequestFilter,
     sent: AtomicU64,
     answered: AtomicU64,
     callback: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<TrapStage>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum TrapStage {
     Armed,
     /// The callback has returned.
     Fired,
@@ -49,7 +49,7 @@ enum Stage {
 
 /// The trap's decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admitted {
+pub(super) enum TrapDecision {
     /// One of the k writes, or none that is counted.
     Pass { counted: bool },
     /// It came after the k-th: it never reaches the API server.
@@ -59,11 +59,11 @@ pub(super) enum Admitted {
 impl Trap {
     pub(super) fn new(
         k: u64,
-        moment: Moment,
-        matches: Filter,
+        moment: TrapTiming,
+        matches: RequestFilter,
         callback: Box<dyn FnOnce() + Send>,
-    ) -> (Self, Fired) {
-        let (stage, receiver) = watch::channel(Stage::Armed);
+    ) -> (Self, TrapHandle) {
+        let (stage, receiver) = watch::channel(TrapStage::Armed);
         let trap = Self {
             k: k.max(1),
             moment,
@@ -73,25 +73,28 @@ impl Trap {
             callback: Mutex::new(Some(callback)),
             stage,
         };
-        (trap, Fired(receiver))
+        (trap, TrapHandle(receiver))
     }
 
     /// Decides whether a request passes. A request after the k-th write waits here until the
     /// callback has returned.
-    pub(super) async fn admit(&self, request: &Request) -> Admitted {
-        if *self.stage.borrow() != Stage::Armed || !request.is_write() || !(self.matches)(request) {
-            return Admitted::Pass { counted: false };
+    pub(super) async fn decide_request(&self, request: &Request) -> TrapDecision {
+        if *self.stage.borrow() != TrapStage::Armed
+            || !request.is_write()
+            || !(self.matches)(request)
+        {
+            return TrapDecision::Pass { counted: false };
         }
         if self.sent.fetch_add(1, Ordering::SeqCst) < self.k {
-            return Admitted::Pass { counted: true };
+            return TrapDecision::Pass { counted: true };
         }
         let mut stage = self.stage.subscribe();
-        let _ = stage.wait_for(|stage| *stage != Stage::Armed).await;
-        Admitted::Cut
+        let _ = stage.wait_for(|stage| *stage != TrapStage::Armed).await;
+        TrapDecision::Cut
     }
 
     /// A counted write has been answered. For the k-th this returns when the answer may go on.
-    pub(super) async fn answered(self: Arc<Self>) {
+    pub(super) async fn note_answer(self: Arc<Self>) {
         if self.answered.fetch_add(1, Ordering::SeqCst) + 1 != self.k {
             return;
         }
@@ -99,17 +102,17 @@ impl Trap {
         // A task of its own: the connection, and all that is done for it, ends with the client
         // that the callback kills.
         let firing = tokio::spawn(async move {
-            if moment == Moment::AfterAnswer {
-                sleep(TO_THE_CLIENT).await;
+            if moment == TrapTiming::AfterAnswer {
+                sleep(CLIENT_DELIVERY_TIME).await;
             }
-            self.fire().await;
+            self.run_callback().await;
         });
-        if moment == Moment::BeforeAnswer {
+        if moment == TrapTiming::BeforeAnswer {
             let _ = firing.await;
         }
     }
 
-    async fn fire(&self) {
+    async fn run_callback(&self) {
         let callback = self
             .callback
             .lock()
@@ -118,7 +121,7 @@ impl Trap {
         let Some(callback) = callback else { return };
         // The callback may wait for a process to end. If it panics the trap has fired all the same.
         let _ = tokio::task::spawn_blocking(callback).await;
-        self.stage.send_replace(Stage::Fired);
+        self.stage.send_replace(TrapStage::Fired);
     }
 
     /// Cuts the writes that wait, and lets later writes pass.
@@ -130,19 +133,19 @@ impl Trap {
             .take()
             .is_some()
         {
-            self.stage.send_replace(Stage::Disarmed);
+            self.stage.send_replace(TrapStage::Disarmed);
         }
     }
 }
 
 /// Reports when a trap has fired.
 #[derive(Debug, Clone)]
-pub struct Fired(watch::Receiver<Stage>);
+pub struct TrapHandle(watch::Receiver<TrapStage>);
 
-impl Fired {
+impl TrapHandle {
     /// True if the callback has returned.
-    pub fn now(&self) -> bool {
-        *self.0.borrow() == Stage::Fired
+    pub fn has_fired(&self) -> bool {
+        *self.0.borrow() == TrapStage::Fired
     }
 
     /// Waits until the callback has returned.
@@ -150,10 +153,10 @@ impl Fired {
     /// # Errors
     ///
     /// When it has not after `at_most`, or the trap was taken away before.
-    pub async fn wait(&mut self, at_most: Duration) -> Result<()> {
-        let stage = timeout(at_most, self.0.wait_for(|stage| *stage != Stage::Armed)).await;
+    pub async fn wait_until_fired(&mut self, at_most: Duration) -> Result<()> {
+        let stage = timeout(at_most, self.0.wait_for(|stage| *stage != TrapStage::Armed)).await;
         match stage.map(|stage| stage.map(|stage| *stage)) {
-            Ok(Ok(Stage::Fired)) => Ok(()),
+            Ok(Ok(TrapStage::Fired)) => Ok(()),
             Ok(_) => bail!("the trap was taken away before it fired"),
             Err(_) => bail!("so many writes were not answered in {at_most:?}"),
         }

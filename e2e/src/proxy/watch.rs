@@ -7,36 +7,38 @@ use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use tokio::sync::mpsc;
 
-use super::{EventFilter, Key, Request, State, Tally, get, serve::BoxError};
+use super::{
+    EventFilter, ProxyState, Request, RequestKey, TrafficTotals, cloned_value, server::BoxError,
+};
 
 /// Pieces that may be under way.
-const AHEAD: usize = 16;
+const BUFFERED_FRAMES: usize = 16;
 
 /// Passes `body` on for as long as the client listens.
-pub(super) fn body(
-    state: Arc<State>,
+pub(super) fn relay_body(
+    state: Arc<ProxyState>,
     request: Request,
-    key: Key,
+    key: RequestKey,
     body: Incoming,
 ) -> UnsyncBoxBody<Bytes, BoxError> {
-    let (sender, mut receiver) = mpsc::channel(AHEAD);
+    let (sender, mut receiver) = mpsc::channel(BUFFERED_FRAMES);
     tokio::spawn(async move {
         // The client hangs up: stop listening to the API server too, even when nothing comes.
         tokio::select! {
             () = sender.closed() => {}
-            () = cut(&state, &request) => {}
-            () = pass_on(&state, &request, &key, body, &sender) => {}
+            () = wait_for_cut(&state, &request) => {}
+            () = relay_frames(&state, &request, &key, body, &sender) => {}
         }
     });
     let frames = stream::poll_fn(move |context| receiver.poll_recv(context));
     UnsyncBoxBody::new(StreamBody::new(frames))
 }
 
-type Sender = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
+type FrameSender = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
 
 /// Returns when this watch is cut.
-async fn cut(state: &State, request: &Request) {
-    let mut cut = state.cut.subscribe();
+async fn wait_for_cut(state: &ProxyState, request: &Request) {
+    let mut cut = state.cut_filter.subscribe();
     while cut.changed().await.is_ok() {
         if cut
             .borrow_and_update()
@@ -48,8 +50,14 @@ async fn cut(state: &State, request: &Request) {
     }
 }
 
-async fn pass_on(state: &State, request: &Request, key: &Key, mut body: Incoming, sender: &Sender) {
-    let mut stalled = state.stalled.subscribe();
+async fn relay_frames(
+    state: &ProxyState,
+    request: &Request,
+    key: &RequestKey,
+    mut body: Incoming,
+    sender: &FrameSender,
+) {
+    let mut stalled = state.stall_filter.subscribe();
     let mut unfinished = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -59,16 +67,16 @@ async fn pass_on(state: &State, request: &Request, key: &Key, mut body: Incoming
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        super::serve::count(
+        super::server::add_traffic(
             state,
             key,
-            Tally {
+            TrafficTotals {
                 response_bytes: data.len() as u64,
-                ..Tally::default()
+                ..TrafficTotals::default()
             },
         );
-        let data = thin_out(
-            get(&state.lost_events).as_ref(),
+        let data = remove_lost_events(
+            cloned_value(&state.lost_event_filter).as_ref(),
             request,
             data,
             &mut unfinished,
@@ -82,7 +90,7 @@ async fn pass_on(state: &State, request: &Request, key: &Key, mut body: Incoming
 }
 
 /// Takes lost events out of `data`. A line that is not complete yet waits in `unfinished`.
-fn thin_out(
+fn remove_lost_events(
     loses: Option<&EventFilter>,
     request: &Request,
     data: Bytes,

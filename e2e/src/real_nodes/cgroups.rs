@@ -9,13 +9,13 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::namespace::unique;
+use crate::namespace::unique_name;
 
-const MOUNT: &str = "/sys/fs/cgroup";
+const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 
 /// Waits until the process that started it is gone, in whatever way, and removes the cgroups of
 /// this name, once what ran in them is gone too: nothing else would, before the machine's end.
-const REAPER: &str = r#"
+const REAPER_SCRIPT: &str = r#"
 trap '' HUP INT TERM
 read -r _
 tries=0
@@ -38,9 +38,9 @@ pub(super) struct Cgroups {
 
 impl Cgroups {
     pub(super) fn create() -> Result<Self> {
-        let name = unique("trellis");
+        let name = unique_name("trellis");
         let reaper = Command::new("sh")
-            .args(["-c", REAPER, "reaper", MOUNT, &name])
+            .args(["-c", REAPER_SCRIPT, "reaper", CGROUP_MOUNT, &name])
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -49,15 +49,15 @@ impl Cgroups {
             .context("start sh")?;
         let this = Self { name, reaper };
         for hierarchy in hierarchies() {
-            make(&hierarchy, &this.name)?;
+            make_cgroup(&hierarchy, &this.name)?;
         }
         Ok(this)
     }
 
     /// The cgroup of one node, as its kubelet names it.
-    pub(super) fn of(&self, node: &str) -> Result<String> {
+    pub(super) fn create_node_cgroup(&self, node: &str) -> Result<String> {
         for hierarchy in hierarchies() {
-            make(&hierarchy.join(&self.name), node)?;
+            make_cgroup(&hierarchy.join(&self.name), node)?;
         }
         Ok(format!("/{}/{node}", self.name))
     }
@@ -71,10 +71,10 @@ impl Drop for Cgroups {
 }
 
 /// Why this machine cannot create cgroups for nodes, in one line; `None` if it can.
-pub(super) fn unable() -> Option<String> {
+pub(super) fn unavailable_reason() -> Option<String> {
     match Cgroups::create() {
         Ok(_) if !hierarchies().is_empty() => None,
-        Ok(_) => Some(format!("real nodes need cgroups at {MOUNT}")),
+        Ok(_) => Some(format!("real nodes need cgroups at {CGROUP_MOUNT}")),
         Err(error) => Some(format!("real nodes need cgroups of their own: {error:#}")),
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn unable() -> Option<String> {
 /// One of cgroup v2, or one a controller of v1.
 fn hierarchies() -> Vec<PathBuf> {
     let is_one = |folder: &Path| folder.join("cgroup.procs").is_file();
-    let mount = PathBuf::from(MOUNT);
+    let mount = PathBuf::from(CGROUP_MOUNT);
     if is_one(&mount) {
         return vec![mount];
     }
@@ -93,7 +93,7 @@ fn hierarchies() -> Vec<PathBuf> {
         .collect()
 }
 
-fn make(parent: &Path, name: &str) -> Result<()> {
+fn make_cgroup(parent: &Path, name: &str) -> Result<()> {
     let folder = parent.join(name);
     if folder.is_dir() {
         return Ok(());

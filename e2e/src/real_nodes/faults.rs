@@ -5,13 +5,13 @@ use std::{fs, io::ErrorKind};
 use anyhow::{Context as _, Result};
 use rustix::process::{Signal, kill_process};
 
-use super::{RealNodes, processes::youngest};
+use super::{RealNodes, processes::youngest_process};
 
 /// While a node's folder has it, a kubelet that was killed does not come again (node.sh).
-const NO_KUBELET: &str = "no-kubelet";
+const NO_KUBELET_FILE: &str = "no-kubelet";
 
 /// Names of GPUs that the device plugin says are not healthy, one a line (node.sh).
-const UNHEALTHY: &str = "unhealthy-gpus";
+const UNHEALTHY_GPUS_FILE: &str = "unhealthy-gpus";
 
 impl RealNodes {
     /// A node loses its power: it and its containers are gone at once.
@@ -19,11 +19,11 @@ impl RealNodes {
     /// # Errors
     ///
     /// When there is no such node, or it is dead.
-    pub fn crash(&self, node: &str) -> Result<()> {
+    pub fn crash_node(&self, node: &str) -> Result<()> {
         self.processes()
             .get_mut(node)
             .with_context(|| format!("no node {node:?}"))?
-            .signal(crate::process::Signal::Kill)
+            .signal(crate::process::ProcessSignal::Kill)
     }
 
     /// Kills only a node's kubelet. Its containers go on, and no kubelet manages them before
@@ -33,10 +33,10 @@ impl RealNodes {
     ///
     /// When no kubelet runs there.
     pub fn stop_kubelet(&self, node: &str) -> Result<()> {
-        let folder = self.folder(node);
-        fs::write(folder.join(NO_KUBELET), "")?;
+        let folder = self.node_folder(node);
+        fs::write(folder.join(NO_KUBELET_FILE), "")?;
         let told = format!("--config={}", folder.join("kubelet.json").display());
-        let kubelet = youngest(|_, command| command.contains(&told))
+        let kubelet = youngest_process(|_, command| command.contains(&told))
             .with_context(|| format!("no kubelet of {node:?} runs"))?;
         Ok(kill_process(kubelet, Signal::KILL)?)
     }
@@ -47,7 +47,7 @@ impl RealNodes {
     ///
     /// When the file that keeps it away cannot be removed.
     pub fn start_kubelet(&self, node: &str) -> Result<()> {
-        match fs::remove_file(self.folder(node).join(NO_KUBELET)) {
+        match fs::remove_file(self.node_folder(node).join(NO_KUBELET_FILE)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
@@ -59,8 +59,8 @@ impl RealNodes {
     /// # Errors
     ///
     /// When the node has no folder.
-    pub fn set_unhealthy(&self, node: &str, gpus: &[&str]) -> Result<()> {
-        let file = self.folder(node).join(UNHEALTHY);
+    pub fn set_unhealthy_gpus(&self, node: &str, gpus: &[&str]) -> Result<()> {
+        let file = self.node_folder(node).join(UNHEALTHY_GPUS_FILE);
         // The rename keeps the device plugin from reading a partial file.
         let partial = file.with_extension("partial");
         fs::write(&partial, gpus.join("\n"))?;

@@ -12,64 +12,66 @@ use crate::binaries::cache;
 
 /// Its name in a TrainingJob. In it are a shell, Python with PyTorch, JAX and mpi4py, Open MPI
 /// and ssh, and the user 1000.
-pub const IMAGE: &str = "registry.example/train:1.0";
+pub const IMAGE_NAME: &str = "registry.example/train:1.0";
 
 /// Where JAX is in it: what `PYTHONPATH` has to say.
-pub const JAX: &str = "/opt/jax";
+pub const JAX_PATH: &str = "/opt/jax";
 
-const PYTORCH: &str = "/usr/lib/python3/dist-packages/torch";
+const PYTORCH_PATH: &str = "/usr/lib/python3/dist-packages/torch";
 
 /// The folder that `image.sh` made.
 #[derive(Debug, Clone)]
-pub(super) struct Image {
+pub(super) struct NodeImage {
     pub(super) folder: PathBuf,
 }
 
-impl Image {
+impl NodeImage {
     /// Makes it once a machine; other processes wait for it.
     ///
     /// # Errors
     ///
     /// When packages cannot be had: what was said last.
-    pub(super) fn find_or_make() -> Result<Self> {
+    pub(super) fn find_or_build() -> Result<Self> {
         let files = ["nodes/image.sh", "nodes/requirements.txt"];
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-        let folder = cache::keyed("image", &files, &release)?;
+        let folder = cache::hashed_folder("image", &files, &release)?;
         let parent = folder.parent().context("the cache is no folder")?;
         fs::create_dir_all(parent)?;
         let lock = File::create(parent.join("lock"))?;
         lock.lock()?;
         if !folder.is_dir() {
-            make(&folder)?;
+            build_image(&folder)?;
         }
         Ok(Self { folder })
     }
 
-    pub(super) fn root(&self) -> PathBuf {
+    pub(super) fn root_folder(&self) -> PathBuf {
         self.folder.join("rootfs")
     }
 
-    fn has(&self, path: &str) -> bool {
-        self.root().join(path.trim_start_matches('/')).is_dir()
+    fn has_path(&self, path: &str) -> bool {
+        self.root_folder()
+            .join(path.trim_start_matches('/'))
+            .is_dir()
     }
 
     pub(super) fn has_pytorch(&self) -> bool {
-        self.has(PYTORCH)
+        self.has_path(PYTORCH_PATH)
     }
 
     pub(super) fn has_jax(&self) -> bool {
-        self.has(JAX)
+        self.has_path(JAX_PATH)
     }
 }
 
 /// Why the image cannot be made, in one line; `None` if it can.
-pub(super) fn unable() -> Option<String> {
-    let error = Image::find_or_make().err()?;
+pub(super) fn unavailable_reason() -> Option<String> {
+    let error = NodeImage::find_or_build().err()?;
     Some(format!("real nodes need packages of Debian: {error:#}"))
 }
 
 /// Under a temporary name, so that what is killed leaves nothing that looks finished.
-fn make(folder: &Path) -> Result<()> {
+fn build_image(folder: &Path) -> Result<()> {
     eprintln!(
         "making the image of real nodes, usually a minute, once, into {}",
         folder.display()

@@ -4,16 +4,16 @@
 //! Nothing is installed on the machine, and nothing stays on it, neither mounts nor interfaces
 //! nor cgroups, even when this process is killed.
 
-mod able;
 mod cgroups;
+mod dns;
 mod faults;
 mod image;
-mod names;
 mod network;
 mod node;
-mod ours;
-mod pods;
+mod operator_pods;
+mod pod_connections;
 mod processes;
+mod requirements;
 
 use std::{
     collections::BTreeMap,
@@ -26,46 +26,46 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
-pub use able::unable;
-pub use image::{IMAGE, JAX};
+pub use image::{IMAGE_NAME, JAX_PATH};
 pub use node::RealNode;
-pub use ours::start_scheduler;
+pub use operator_pods::start_kube_scheduler;
 pub use processes::kill_rank;
+pub use requirements::unavailable_reason;
 
 use crate::{
-    binaries::{Binaries, Program},
-    control_plane::{ControlPlane, Kubelets, Options},
+    binaries::{Binaries, Executable},
+    control_plane::{ControlPlane, ControlPlaneOptions, Kubelets},
     process::Process,
     wait::eventually,
 };
 use cgroups::Cgroups;
-use image::Image;
-use network::Network;
+use image::NodeImage;
+use network::NodeNetwork;
 
 /// How long a node may take until it is Ready and has its GPUs.
-const READY: Duration = Duration::from_secs(180);
+const READY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Real nodes on a control plane, and the names of its Services.
 #[derive(Debug)]
 pub struct RealNodes {
     // In this order they end.
     nodes: Mutex<BTreeMap<String, Process>>,
-    names: Option<Process>,
-    network: Network,
+    dns: Option<Process>,
+    network: NodeNetwork,
     cgroups: Cgroups,
-    image: Image,
+    image: NodeImage,
     binaries: Binaries,
     folder: PathBuf,
     /// Where the nodes reach the API server.
-    server: String,
+    api_server_url: String,
 }
 
 /// Adds the options that a control plane needs for real nodes.
 #[must_use]
-pub fn options(options: Options) -> Options {
+pub fn with_real_nodes(options: ControlPlaneOptions) -> ControlPlaneOptions {
     let mut api_server_flags = options.api_server_flags;
     api_server_flags.push("--kubelet-preferred-address-types=InternalIP".to_owned());
-    Options {
+    ControlPlaneOptions {
         kubelets: Kubelets::Real,
         api_server_flags,
         // They renew their Leases, of 8 s, each 2 s.
@@ -80,34 +80,34 @@ impl RealNodes {
     ///
     /// # Errors
     ///
-    /// When the machine is [`unable`], packages cannot be had, or a node does not become
-    /// Ready (with the last lines of its log).
+    /// When the machine is [`unavailable_reason`], packages cannot be had, or a node does not
+    /// become Ready (with the last lines of its log).
     pub async fn start(control_plane: &ControlPlane, nodes: &[RealNode]) -> Result<Self> {
         let (binaries, image) = tokio::task::spawn_blocking(|| {
-            let binaries = Binaries::find_or_build(&Program::REAL_NODES)?;
-            anyhow::Ok((binaries, Image::find_or_make()?))
+            let binaries = Binaries::find_or_build(&Executable::REAL_NODES)?;
+            anyhow::Ok((binaries, NodeImage::find_or_build()?))
         })
         .await??;
         let folder = control_plane.folder().join("nodes");
         std::fs::create_dir_all(&folder)?;
-        let network = Network::create(control_plane)?;
+        let network = NodeNetwork::create(control_plane)?;
         let mut this = Self {
             nodes: Mutex::default(),
-            names: None,
-            server: network.relay(control_plane)?,
+            dns: None,
+            api_server_url: network.relay_to_api_server(control_plane)?,
             network,
             cgroups: Cgroups::create()?,
             image,
             binaries,
             folder,
         };
-        this.names = Some(this.spawn_names(control_plane)?);
+        this.dns = Some(this.spawn_dns(control_plane)?);
         for node in nodes {
-            let process = this.spawn(control_plane, node)?;
+            let process = this.spawn_node(control_plane, node)?;
             this.processes().insert(node.name.clone(), process);
         }
         for node in nodes {
-            this.wait_ready(control_plane, node).await?;
+            this.wait_until_ready(control_plane, node).await?;
         }
         Ok(this)
     }
@@ -118,7 +118,7 @@ impl RealNodes {
         self.image.has_pytorch()
     }
 
-    /// True if pods have JAX, at [`JAX`].
+    /// True if pods have JAX_PATH, at [`JAX_PATH`].
     #[must_use]
     pub fn has_jax(&self) -> bool {
         self.image.has_jax()
@@ -126,15 +126,15 @@ impl RealNodes {
 
     /// The folder in which a node's kubelet looks for static pods.
     #[must_use]
-    pub fn static_pods(&self, node: &str) -> PathBuf {
-        self.folder(node).join("static")
+    pub fn static_pods_folder(&self, node: &str) -> PathBuf {
+        self.node_folder(node).join("static")
     }
 
     /// True if a node has begun to run a pod: its log folder has the pod's logs.
     #[must_use]
     pub fn has_pod(&self, node: &str, namespace: &str, pod: &str) -> bool {
         let begin = format!("{namespace}_{pod}");
-        std::fs::read_dir(self.folder(node).join("log/pods"))
+        std::fs::read_dir(self.node_folder(node).join("log/pods"))
             .into_iter()
             .flatten()
             .flatten()
@@ -142,7 +142,7 @@ impl RealNodes {
     }
 
     /// A folder of a node, or of what they share.
-    fn folder(&self, name: &str) -> PathBuf {
+    fn node_folder(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -150,11 +150,11 @@ impl RealNodes {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn wait_ready(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<()> {
+    async fn wait_until_ready(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<()> {
         let api: Api<Node> = Api::all(control_plane.client());
-        let is_ready = eventually(READY, || async {
+        let is_ready = eventually(READY_TIMEOUT, || async {
             let ended = match self.processes().get_mut(&node.name) {
-                Some(process) => process.ended()?,
+                Some(process) => process.try_wait()?,
                 None => None,
             };
             ensure!(ended.is_none(), "it ended: {ended:?}");
@@ -168,11 +168,11 @@ impl RealNodes {
             Ok(())
         });
         is_ready.await.with_context(|| {
-            let log = self.folder(&node.name).join("kubelet.log");
+            let log = self.node_folder(&node.name).join("kubelet.log");
             let log = std::fs::read_to_string(log).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(20)..].join("\n");
-            let process = self.processes().get(&node.name).map(Process::last_words);
+            let process = self.processes().get(&node.name).map(Process::log_tail);
             format!(
                 "node {:?} did not start; {}\n{last}",
                 node.name,

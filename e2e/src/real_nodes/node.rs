@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     RealNodes,
-    network::{BRIDGE, GATEWAY, PODS},
+    network::{BRIDGE_NAME, GATEWAY, POD_NETWORK},
 };
-use crate::{binaries::Program, control_plane::ControlPlane, process::Process};
+use crate::{binaries::Executable, control_plane::ControlPlane, process::Process};
 
 /// The port of the first node's kubelet.
-const FIRST_PORT: usize = 10_250;
+const FIRST_KUBELET_PORT: usize = 10_250;
 
 /// The specification of a node.
 #[derive(Debug, Clone)]
@@ -46,18 +46,25 @@ impl RealNode {
 
 impl RealNodes {
     /// Starts a node, which registers itself. This function does not wait for that.
-    pub(super) fn spawn(&self, control_plane: &ControlPlane, node: &RealNode) -> Result<Process> {
-        let folder = self.folder(&node.name);
+    pub(super) fn spawn_node(
+        &self,
+        control_plane: &ControlPlane,
+        node: &RealNode,
+    ) -> Result<Process> {
+        let folder = self.node_folder(&node.name);
         fs::create_dir_all(folder.join("net.d"))?;
         fs::create_dir_all(folder.join("static"))?;
-        fs::write(folder.join("containerd.toml"), self.containerd(&folder))?;
-        let network = self.pod_network().to_string();
+        fs::write(
+            folder.join("containerd.toml"),
+            self.containerd_config(&folder),
+        )?;
+        let network = self.cni_config().to_string();
         fs::write(folder.join("net.d/pods.conflist"), network)?;
-        let kubelet = self.kubelet(&node.name)?.to_string();
+        let kubelet = self.kubelet_config(&node.name)?.to_string();
         fs::write(folder.join("kubelet.json"), kubelet)?;
         let user = format!("system:node:{}", node.name);
         let kubeconfig =
-            control_plane.kubeconfig_for_user_at(&self.server, &user, &["system:nodes"])?;
+            control_plane.kubeconfig_for_user_at(&self.api_server_url, &user, &["system:nodes"])?;
 
         let labels: Vec<String> = node
             .labels
@@ -66,7 +73,7 @@ impl RealNodes {
             .collect();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane/nodes/node.sh");
         let arguments = [
-            self.network.enter(),
+            self.network.nsenter_argument(),
             "unshare".into(),
             "--mount".into(),
             "--pid".into(),
@@ -77,22 +84,25 @@ impl RealNodes {
             script.display().to_string(),
             folder.display().to_string(),
             self.image.folder.display().to_string(),
-            self.binaries.path(Program::Kubelet).display().to_string(),
             self.binaries
-                .path(Program::SimulatedGpus)
+                .path(Executable::Kubelet)
+                .display()
+                .to_string(),
+            self.binaries
+                .path(Executable::SimulatedGpus)
                 .display()
                 .to_string(),
             node.gpus.to_string(),
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--hostname-override={}", node.name),
-            format!("--node-ip={}", self.network.inner),
+            format!("--node-ip={}", self.network.node_address),
             format!("--node-labels={}", labels.join(",")),
         ];
         control_plane.spawn(&node.name, Path::new("nsenter"), &arguments)
     }
 
     /// Version 2 is what containerd 1 reads, and 2 still does.
-    fn containerd(&self, node: &Path) -> String {
+    fn containerd_config(&self, node: &Path) -> String {
         let cri = "plugins.\"io.containerd.grpc.v1.cri\"";
         format!(
             "version = 2\n\
@@ -108,38 +118,38 @@ impl RealNodes {
             runtime_type = \"io.containerd.runc.v2\"\n\
             [{cri}.containerd.runtimes.runc.options]\n\
             SystemdCgroup = false\n",
-            image = super::IMAGE,
-            plugins = self.image.root().join("usr/lib/cni"),
+            image = super::IMAGE_NAME,
+            plugins = self.image.root_folder().join("usr/lib/cni"),
             configuration = node.join("net.d"),
         )
     }
 
     /// The nodes' pods are neighbours at one bridge, so that none needs a route to another.
-    fn pod_network(&self) -> Value {
+    fn cni_config(&self) -> Value {
         json!({
             "cniVersion": "1.0.0",
-            "name": BRIDGE,
+            "name": BRIDGE_NAME,
             "plugins": [{
                 "type": "bridge",
-                "bridge": BRIDGE,
+                "bridge": BRIDGE_NAME,
                 "ipam": {
                     "type": "host-local",
-                    "dataDir": self.folder("addresses"),
-                    "ranges": [[{"subnet": PODS, "rangeStart": "10.88.1.0", "gateway": GATEWAY}]],
+                    "dataDir": self.node_folder("addresses"),
+                    "ranges": [[{"subnet": POD_NETWORK, "rangeStart": "10.88.1.0", "gateway": GATEWAY}]],
                     "routes": [{"dst": "0.0.0.0/0"}],
                 },
             }],
         })
     }
 
-    fn kubelet(&self, node: &str) -> Result<Value> {
-        let folder = self.folder(node);
+    fn kubelet_config(&self, node: &str) -> Result<Value> {
+        let folder = self.node_folder(node);
         Ok(json!({
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "address": self.network.inner,
+            "address": self.network.node_address,
             // All nodes share one network.
-            "port": FIRST_PORT + self.processes().len(),
+            "port": FIRST_KUBELET_PORT + self.processes().len(),
             "healthzPort": 0,
             // Only this machine can reach the kubelet.
             "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
@@ -149,7 +159,7 @@ impl RealNodes {
             "clusterDomain": "cluster.local",
             "resolvConf": "",
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": self.cgroups.of(node)?,
+            "cgroupRoot": self.cgroups.create_node_cgroup(node)?,
             "enforceNodeAllocatable": ["pods"],
             "failCgroupV1": false,
             "failSwapOn": false,

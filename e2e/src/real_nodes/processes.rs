@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The youngest process of which so much holds, by its environment (each variable ends with a
 /// zero) and its command line (with spaces).
-pub(super) fn youngest(is_wanted: impl Fn(&str, &str) -> bool) -> Option<Pid> {
+pub(super) fn youngest_process(is_wanted: impl Fn(&str, &str) -> bool) -> Option<Pid> {
     let is_wanted = |id: &i32| {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
         let command = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn youngest(is_wanted: impl Fn(&str, &str) -> bool) -> Option<Pid> {
 /// When no process matches.
 pub fn kill_rank(job: &str, rank: u32, program: &str) -> Result<()> {
     let wanted = [format!("TRELLIS_JOB={job}"), format!("TRELLIS_RANK={rank}")];
-    let found = youngest(|environment, command| {
+    let found = youngest_process(|environment, command| {
         let has = |variable: &String| environment.split('\0').any(|set| set == variable);
         wanted.iter().all(has) && command.contains(program)
     });

@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use trellis_e2e::helm::{Helm, chart};
+use trellis_e2e::helm::{Helm, chart_folder};
 
-use crate::firing;
-use crate::promql::{self, Asked};
+use crate::alert_firing;
+use crate::promql::{self, ParsedExpression};
 
 /// The label that Prometheus adds to each sample for its target.
-const OF_THE_TARGET: &str = "pod";
+const TARGET_LABEL: &str = "pod";
 
 /// A metric: its labels, and the words that are said of it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fact {
+pub(crate) struct ExportedMetric {
     pub(crate) labels: BTreeSet<String>,
-    words: BTreeSet<String>,
+    documentation_words: BTreeSet<String>,
 }
 
 /// All metrics that the operator exports.
-pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
+pub(crate) fn exported_metrics() -> Result<BTreeMap<String, ExportedMetric>> {
     let mut facts = BTreeMap::new();
     for line in trellis_dispatch::markdown().lines() {
         let Some(row) = line.strip_prefix("| `") else {
@@ -35,7 +35,10 @@ pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
         let said = cells.next().context(line.to_owned())?;
         let words = said.split(|c: char| !c.is_ascii_alphanumeric());
         let words = words.map(str::to_owned).collect();
-        let mut fact = Fact { labels, words };
+        let mut fact = ExportedMetric {
+            labels,
+            documentation_words: words,
+        };
         if kind == "histogram" {
             // Queries use these series. A histogram has no series of its own name.
             for part in ["_sum", "_count"] {
@@ -52,8 +55,8 @@ pub(crate) fn facts() -> Result<BTreeMap<String, Fact>> {
 }
 
 /// Expressions of the dashboard, and the labels that each of their legends shows.
-fn dashboard() -> Result<Vec<(String, Vec<String>)>> {
-    let text = std::fs::read_to_string(chart().join("files/dashboard.json"))?;
+fn dashboard_expressions() -> Result<Vec<(String, Vec<String>)>> {
+    let text = std::fs::read_to_string(chart_folder().join("files/dashboard.json"))?;
     let dashboard: Value = serde_json::from_str(&text)?;
     let panels = dashboard["panels"].as_array().context("no panels")?;
     let targets = panels.iter().flat_map(|panel| {
@@ -72,17 +75,17 @@ fn dashboard() -> Result<Vec<(String, Vec<String>)>> {
     targets.map(read).collect()
 }
 
-pub(crate) fn names(_: &Helm) -> Result<()> {
-    let (facts, dashboard) = (facts()?, dashboard()?);
+pub(crate) fn check_metric_names(_: &Helm) -> Result<()> {
+    let (facts, dashboard) = (exported_metrics()?, dashboard_expressions()?);
     ensure!(dashboard.len() > 15, "only {dashboard:?}");
     let expressions: Vec<String> = dashboard.iter().map(|shown| shown.0.clone()).collect();
-    let rules = chart().join("files/alerts.yaml");
-    let answer = promql::ask(&rules, &expressions, &[])?;
+    let rules = chart_folder().join("files/alerts.yaml");
+    let answer = promql::evaluate_rules(&rules, &expressions, &[])?;
     let alerts = answer.alerts.len();
     ensure!(alerts > 5, "only {:?}", answer.alerts);
     ensure!(answer.asked.len() == alerts + expressions.len());
     for asked in &answer.asked {
-        is_there(asked, &facts)?;
+        check_expression(asked, &facts)?;
     }
     for ((expression, legend), asked) in dashboard.iter().zip(answer.asked.iter().skip(alerts)) {
         let told: Vec<_> = asked
@@ -98,8 +101,11 @@ pub(crate) fn names(_: &Helm) -> Result<()> {
 }
 
 /// Metrics, their labels, and the values that these are compared with.
-fn is_there(asked: &Asked, facts: &BTreeMap<String, Fact>) -> Result<()> {
-    let Asked {
+fn check_expression(
+    asked: &ParsedExpression,
+    facts: &BTreeMap<String, ExportedMetric>,
+) -> Result<()> {
+    let ParsedExpression {
         expression,
         selectors,
         groups,
@@ -109,7 +115,7 @@ fn is_there(asked: &Asked, facts: &BTreeMap<String, Fact>) -> Result<()> {
         let fact = facts.get(metric);
         fact.with_context(|| format!("{expression}: nobody tells {metric}"))
     };
-    let outcomes = firing::outcomes();
+    let outcomes = alert_firing::write_outcomes();
     for selector in selectors {
         let (metric, fact) = (&selector.metric, fact(&selector.metric)?);
         for matcher in &selector.matchers {
@@ -122,7 +128,7 @@ fn is_there(asked: &Asked, facts: &BTreeMap<String, Fact>) -> Result<()> {
             };
             for value in values {
                 let is_outcome = label == "outcome" && outcomes.contains(&value);
-                let is_said = is_outcome || fact.words.contains(value);
+                let is_said = is_outcome || fact.documentation_words.contains(value);
                 ensure!(is_said, "{expression}: {metric} is never {label}={value}");
             }
         }
@@ -131,7 +137,7 @@ fn is_there(asked: &Asked, facts: &BTreeMap<String, Fact>) -> Result<()> {
         for metric in &group.metrics {
             let has = &fact(metric)?.labels;
             for label in &group.labels {
-                let has = has.contains(label) || label == OF_THE_TARGET;
+                let has = has.contains(label) || label == TARGET_LABEL;
                 ensure!(has, "{expression}: {metric} has no {label}");
             }
         }

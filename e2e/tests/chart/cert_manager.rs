@@ -9,123 +9,144 @@ use kube::ResourceExt as _;
 use libtest_mimic::Trial;
 use serde_json::json;
 use trellis_e2e::cert_manager;
-use trellis_e2e::helm::{Helm, RELEASE};
+use trellis_e2e::helm::{Helm, RELEASE_NAME};
 use trellis_e2e::operator::{self, NAMESPACE};
 use trellis_e2e::wait::eventually;
 
-use crate::asked::{Watch, is_asked};
-use crate::certificates::{AUTHORITY, Certificates, SIGNED};
+use crate::availability::{AvailabilityMonitor, check_both_roles};
+use crate::certificates::{AUTHORITY_NAME, ReleaseCertificates, SIGNED_CERTIFICATES};
 use crate::install;
-use crate::nodes::{self, LONG, Nodes, WAIT};
+use crate::real_cluster::{self, ChartCluster, READY_TIMEOUT, WAIT_FLAGS};
 
 pub(crate) fn trial() -> Trial {
-    let name = "on_real_nodes_certificates_of_cert_manager_are_renewed_without_a_gap";
-    nodes::trial_with(name, cert_manager::unable, test)
+    let name = "cert_manager_certificates_are_renewed_on_real_nodes_without_a_gap";
+    real_cluster::trial_with(
+        name,
+        cert_manager::unavailable_reason,
+        test_certificate_renewal,
+    )
 }
 
-async fn test(helm: Helm) -> Result<()> {
-    let nodes = Nodes::start(cert_manager::crds()?).await?;
+async fn test_certificate_renewal(helm: Helm) -> Result<()> {
+    let nodes = ChartCluster::start(cert_manager::crds()?).await?;
     let control_plane = &nodes.control_plane;
     let mut issues = cert_manager::start(control_plane).await?;
-    let helm = helm.on(control_plane);
+    let helm = helm.with_control_plane(control_plane);
     let values = json!({"certificates": {"source": "certManager"}});
     nodes.install(&helm, &values).await?;
-    operator::takes_jobs(control_plane).await?;
-    nodes.runs("first").await?;
-    let certificates = Certificates::of(&nodes);
-    certificates.are_ready().await?;
-    certificates.are_shown().await?;
-    eventually(LONG, || is_asked(control_plane)).await?;
+    operator::wait_until_jobs_accepted(control_plane).await?;
+    nodes.run_gang("first").await?;
+    let certificates = ReleaseCertificates::for_release(&nodes);
+    certificates.check_ready().await?;
+    certificates.wait_until_served().await?;
+    eventually(READY_TIMEOUT, || check_both_roles(control_plane)).await?;
 
-    let before = containers(&nodes).await?;
-    let watch = Watch::begin(control_plane)?;
-    renewed(&certificates).await?;
-    renewed_with_authority(&certificates).await?;
-    authority_lost(&certificates).await?;
-    watch.end().await?;
-    forgotten(&helm, &nodes, &certificates).await?;
-    ensure!(containers(&nodes).await? == before, "operators began anew");
+    let before = container_restarts(&nodes).await?;
+    let watch = AvailabilityMonitor::start(control_plane)?;
+    renew_leaf_certificates(&certificates).await?;
+    renew_authority(&certificates).await?;
+    replace_authority(&certificates).await?;
+    watch.stop_and_check().await?;
+    remove_old_authorities(&helm, &nodes, &certificates).await?;
+    ensure!(
+        container_restarts(&nodes).await? == before,
+        "operators began anew"
+    );
 
-    upgraded(&helm, &nodes, &certificates).await?;
-    nodes.runs("second").await?;
-    ensure!(issues.ended()?.is_none(), "{}", issues.last_words());
-    helm.ok(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])?;
+    upgrade_chart(&helm, &nodes, &certificates).await?;
+    nodes.run_gang("second").await?;
+    ensure!(issues.try_wait()?.is_none(), "{}", issues.log_tail());
+    helm.run_ok(&[
+        "uninstall",
+        RELEASE_NAME,
+        "--namespace",
+        NAMESPACE,
+        "--wait",
+    ])?;
     // The Secrets belong to cert-manager, and remain.
-    certificates.secret(AUTHORITY).await?;
+    certificates.read_secret(AUTHORITY_NAME).await?;
     Ok(())
 }
 
 /// By its condition, and by the loss of its Secret.
-async fn renewed(certificates: &Certificates<'_>) -> Result<()> {
-    let [webhook, endpoint] = SIGNED.map(|signed| signed.name);
-    let webhook = certificates.renew(webhook).await?;
-    let endpoint = certificates.lose(endpoint).await?;
+async fn renew_leaf_certificates(certificates: &ReleaseCertificates<'_>) -> Result<()> {
+    let [webhook, endpoint] = SIGNED_CERTIFICATES.map(|signed| signed.name);
+    let webhook = certificates.renew_certificate(webhook).await?;
+    let endpoint = certificates.delete_secret(endpoint).await?;
     for (before, after) in [webhook, endpoint] {
         ensure!(before.get("ca.crt")? == after.get("ca.crt")?);
         ensure!(before.get("tls.key")? != after.get("tls.key")?);
     }
-    certificates.are_shown().await
+    certificates.wait_until_served().await
 }
 
 /// The authority keeps its key.
-async fn renewed_with_authority(certificates: &Certificates<'_>) -> Result<()> {
-    let (before, after) = certificates.renew(AUTHORITY).await?;
+async fn renew_authority(certificates: &ReleaseCertificates<'_>) -> Result<()> {
+    let (before, after) = certificates.renew_certificate(AUTHORITY_NAME).await?;
     ensure!(before.get("tls.key")? == after.get("tls.key")?);
-    signed_anew(certificates).await
+    renew_under_authority(certificates).await
 }
 
 /// Another has taken the place of the authority: what the old one has signed goes on until then.
-async fn authority_lost(certificates: &Certificates<'_>) -> Result<()> {
-    let (before, after) = certificates.lose(AUTHORITY).await?;
+async fn replace_authority(certificates: &ReleaseCertificates<'_>) -> Result<()> {
+    let (before, after) = certificates.delete_secret(AUTHORITY_NAME).await?;
     ensure!(before.get("tls.key")? != after.get("tls.key")?);
-    certificates.are_shown().await?;
-    signed_anew(certificates).await
+    certificates.wait_until_served().await?;
+    renew_under_authority(certificates).await
 }
 
-async fn signed_anew(certificates: &Certificates<'_>) -> Result<()> {
-    let authority = certificates.secret(AUTHORITY).await?;
-    for signed in SIGNED {
-        let (_, renewed) = certificates.renew(signed.name).await?;
+async fn renew_under_authority(certificates: &ReleaseCertificates<'_>) -> Result<()> {
+    let authority = certificates.read_secret(AUTHORITY_NAME).await?;
+    for signed in SIGNED_CERTIFICATES {
+        let (_, renewed) = certificates.renew_certificate(signed.name).await?;
         ensure!(renewed.get("ca.crt")? == authority.get("tls.crt")?);
     }
-    certificates.are_shown().await
+    certificates.wait_until_served().await
 }
 
 /// Each authority stays trusted until it expires, or until an administrator removes it as the docs
 /// describe.
-async fn forgotten(helm: &Helm, nodes: &Nodes, certificates: &Certificates<'_>) -> Result<()> {
-    certificates.are_trusted_of(3).await?;
-    let forget = install::block("kubectl patch validatingwebhookconfiguration")?;
-    install::by_reader(helm, &nodes.control_plane, &forget)?;
-    eventually(LONG, || certificates.are_trusted_of(1)).await?;
-    eventually(LONG, || is_asked(&nodes.control_plane)).await
+async fn remove_old_authorities(
+    helm: &Helm,
+    nodes: &ChartCluster,
+    certificates: &ReleaseCertificates<'_>,
+) -> Result<()> {
+    certificates.check_authority_count(3).await?;
+    let forget = install::install_block("kubectl patch validatingwebhookconfiguration")?;
+    install::run_commands(helm, &nodes.control_plane, &forget)?;
+    eventually(READY_TIMEOUT, || certificates.check_authority_count(1)).await?;
+    eventually(READY_TIMEOUT, || check_both_roles(&nodes.control_plane)).await
 }
 
 /// An upgrade keeps what cert-manager has injected into the chart's objects. During a change from
 /// the operator's own certificates to cert-manager's, the API server trusts both.
-async fn upgraded(helm: &Helm, nodes: &Nodes, certificates: &Certificates<'_>) -> Result<()> {
+async fn upgrade_chart(
+    helm: &Helm,
+    nodes: &ChartCluster,
+    certificates: &ReleaseCertificates<'_>,
+) -> Result<()> {
     let upgrade = async |source| {
         let labels = json!({"team": "platform"});
         let values = json!({"commonLabels": labels, "certificates": {"source": source}});
-        helm.chart("upgrade", NAMESPACE, &values, &WAIT)?;
-        eventually(LONG, || is_asked(&nodes.control_plane)).await
+        helm.run_chart_command("upgrade", NAMESPACE, &values, &WAIT_FLAGS)?;
+        eventually(READY_TIMEOUT, || check_both_roles(&nodes.control_plane)).await
     };
     upgrade("certManager").await?;
-    certificates.are_trusted_of(1).await?;
+    certificates.check_authority_count(1).await?;
     upgrade("operator").await?;
     upgrade("certManager").await?;
-    certificates.are_shown().await?;
-    certificates.are_trusted_of(2).await
+    certificates.wait_until_served().await?;
+    certificates.check_authority_count(2).await
 }
 
 /// How often the operators' containers began, by the ids of their pods.
-async fn containers(nodes: &Nodes) -> Result<BTreeMap<String, i32>> {
+async fn container_restarts(nodes: &ChartCluster) -> Result<BTreeMap<String, i32>> {
     let count = |pod: Pod| {
         let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
         let restarts = statuses.iter().map(|status| status.restart_count).sum();
         Some((pod.uid()?, restarts))
     };
-    let pods = nodes.operators().await?;
+    let pods = nodes.operator_pods().await?;
     let counted: Option<_> = pods.into_iter().map(count).collect();
     counted.context("a pod without containers")
 }

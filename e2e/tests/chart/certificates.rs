@@ -18,47 +18,47 @@ use trellis_api::visibility::API_SERVICE;
 use trellis_e2e::operator::NAMESPACE;
 use trellis_e2e::wait::eventually;
 
-use crate::nodes::{LONG, Nodes};
-use crate::shown;
+use crate::real_cluster::{ChartCluster, READY_TIMEOUT};
+use crate::served_certificate;
 
 /// The authority.
-pub(crate) const AUTHORITY: &str = "trellis-ca";
+pub(crate) const AUTHORITY_NAME: &str = "trellis-ca";
 const WEBHOOK: &str = "trellis-webhook";
 const ENDPOINT: &str = "trellis-endpoint";
 
 /// A certificate that the authority signs.
-pub(crate) struct Signed {
+pub(crate) struct SignedCertificate {
     pub(crate) name: &'static str,
     /// Where operators show it.
     port: u16,
     /// The Services behind which the operators show it.
-    services: &'static [&'static str],
+    service_names: &'static [&'static str],
 }
 
-pub(crate) const SIGNED: [Signed; 2] = [
-    Signed {
+pub(crate) const SIGNED_CERTIFICATES: [SignedCertificate; 2] = [
+    SignedCertificate {
         name: WEBHOOK,
         port: 9443,
-        services: &["trellis-webhook"],
+        service_names: &["trellis-webhook"],
     },
-    Signed {
+    SignedCertificate {
         name: ENDPOINT,
         port: 8443,
-        services: &["trellis-visibility", "trellis-operator"],
+        service_names: &["trellis-visibility", "trellis-operator"],
     },
 ];
 
 /// Those of the release on these nodes.
-pub(crate) struct Certificates<'a> {
-    nodes: &'a Nodes,
+pub(crate) struct ReleaseCertificates<'a> {
+    nodes: &'a ChartCluster,
     api: Api<DynamicObject>,
     secrets: Api<Secret>,
     webhooks: Api<ValidatingWebhookConfiguration>,
     groups: Api<APIService>,
 }
 
-impl<'a> Certificates<'a> {
-    pub(crate) fn of(nodes: &'a Nodes) -> Self {
+impl<'a> ReleaseCertificates<'a> {
+    pub(crate) fn for_release(nodes: &'a ChartCluster) -> Self {
         let client = nodes.control_plane.client();
         let kind = GroupVersionKind::gvk("cert-manager.io", "v1", "Certificate");
         let kind = ApiResource::from_gvk(&kind);
@@ -72,14 +72,14 @@ impl<'a> Certificates<'a> {
     }
 
     /// The data of the Secret of this certificate.
-    pub(crate) async fn secret(&self, name: &str) -> Result<Kept> {
-        let data = self.secrets.get(&secret_of(name)).await?.data;
-        Ok(Kept(data.unwrap_or_default()))
+    pub(crate) async fn read_secret(&self, name: &str) -> Result<SecretData> {
+        let data = self.secrets.get(&secret_name(name)).await?.data;
+        Ok(SecretData(data.unwrap_or_default()))
     }
 
     /// cert-manager says that they are.
-    pub(crate) async fn are_ready(&self) -> Result<()> {
-        for name in [AUTHORITY, WEBHOOK, ENDPOINT] {
+    pub(crate) async fn check_ready(&self) -> Result<()> {
+        for name in [AUTHORITY_NAME, WEBHOOK, ENDPOINT] {
             let certificate = self.api.get(name).await?;
             let conditions = certificate.data["status"]["conditions"].as_array();
             let is_ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
@@ -90,10 +90,10 @@ impl<'a> Certificates<'a> {
     }
 
     /// The API server trusts the authority that has signed them.
-    pub(crate) async fn are_trusted(&self) -> Result<()> {
-        for Signed { name, .. } in SIGNED {
-            let signed_by = self.secret(name).await?.certificate("ca.crt")?;
-            let told = self.trusted(name).await?;
+    pub(crate) async fn check_trusted(&self) -> Result<()> {
+        for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
+            let signed_by = self.read_secret(name).await?.certificate("ca.crt")?;
+            let told = self.trusted_authorities(name).await?;
             let is_told = told.iter().all(|trusted| trusted.contains(&signed_by));
             ensure!(is_told, "the API server does not trust {name}");
         }
@@ -101,10 +101,10 @@ impl<'a> Certificates<'a> {
     }
 
     /// The API server also trusts exactly `count` authorities.
-    pub(crate) async fn are_trusted_of(&self, count: usize) -> Result<()> {
-        self.are_trusted().await?;
-        for Signed { name, .. } in SIGNED {
-            let told = self.trusted(name).await?;
+    pub(crate) async fn check_authority_count(&self, count: usize) -> Result<()> {
+        self.check_trusted().await?;
+        for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
+            let told = self.trusted_authorities(name).await?;
             let is_so = told.iter().all(|trusted| trusted.len() == count);
             ensure!(is_so, "for {name} it trusts {told:?}");
         }
@@ -112,7 +112,7 @@ impl<'a> Certificates<'a> {
     }
 
     /// Each `caBundle` for one.
-    async fn trusted(&self, name: &str) -> Result<Vec<Vec<CertificateDer<'static>>>> {
+    async fn trusted_authorities(&self, name: &str) -> Result<Vec<Vec<CertificateDer<'static>>>> {
         let bundles: Vec<Option<ByteString>> = match name {
             ENDPOINT => {
                 let group = self.groups.get(API_SERVICE).await?;
@@ -133,13 +133,13 @@ impl<'a> Certificates<'a> {
     }
 
     /// Waits until each operator shows what is in the Secrets, and the API server trusts it.
-    pub(crate) async fn are_shown(&self) -> Result<()> {
-        eventually(LONG, || async {
-            self.are_trusted().await?;
-            for signed in SIGNED {
-                let kept = self.secret(signed.name).await?;
-                for pod in self.nodes.operators().await? {
-                    self.is_shown(&signed, &kept, &pod)?;
+    pub(crate) async fn wait_until_served(&self) -> Result<()> {
+        eventually(READY_TIMEOUT, || async {
+            self.check_trusted().await?;
+            for signed in SIGNED_CERTIFICATES {
+                let kept = self.read_secret(signed.name).await?;
+                for pod in self.nodes.operator_pods().await? {
+                    self.check_served(&signed, &kept, &pod)?;
                 }
             }
             Ok(())
@@ -147,11 +147,15 @@ impl<'a> Certificates<'a> {
         .await
     }
 
-    fn is_shown(&self, signed: &Signed, kept: &Kept, pod: &Pod) -> Result<()> {
-        for service in signed.services {
+    fn check_served(&self, signed: &SignedCertificate, kept: &SecretData, pod: &Pod) -> Result<()> {
+        for service in signed.service_names {
             let name = format!("{service}.{NAMESPACE}.svc");
-            let connection = self.nodes.connect(pod, signed.port)?;
-            let shown = shown::certificate(connection, &name, &kept.get("ca.crt")?.0)?;
+            let connection = self.nodes.connect_to_pod(pod, signed.port)?;
+            let shown = served_certificate::read_served_certificate(
+                connection,
+                &name,
+                &kept.get("ca.crt")?.0,
+            )?;
             let is_it = shown == kept.certificate("tls.crt")?;
             ensure!(is_it, "{} shows another {}", pod.name_any(), signed.name);
         }
@@ -159,8 +163,8 @@ impl<'a> Certificates<'a> {
     }
 
     /// Has one issued again, as `cmctl renew` does. Gives back what its Secret had and has.
-    pub(crate) async fn renew(&self, name: &str) -> Result<(Kept, Kept)> {
-        let before = self.secret(name).await?;
+    pub(crate) async fn renew_certificate(&self, name: &str) -> Result<(SecretData, SecretData)> {
+        let before = self.read_secret(name).await?;
         let condition = json!({"type": "Issuing", "status": "True",
             "reason": "ManuallyTriggered", "message": "by a test",
             "lastTransitionTime": jiff::Timestamp::now()});
@@ -169,44 +173,44 @@ impl<'a> Certificates<'a> {
         self.api
             .patch_status(name, &PatchParams::default(), &patch)
             .await?;
-        let after = self.another(name, &before).await?;
+        let after = self.wait_for_new_secret(name, &before).await?;
         Ok((before, after))
     }
 
     /// Takes its Secret away. Gives back what that had and has.
-    pub(crate) async fn lose(&self, name: &str) -> Result<(Kept, Kept)> {
-        let before = self.secret(name).await?;
+    pub(crate) async fn delete_secret(&self, name: &str) -> Result<(SecretData, SecretData)> {
+        let before = self.read_secret(name).await?;
         self.secrets
-            .delete(&secret_of(name), &DeleteParams::default())
+            .delete(&secret_name(name), &DeleteParams::default())
             .await?;
-        let after = self.another(name, &before).await?;
+        let after = self.wait_for_new_secret(name, &before).await?;
         Ok((before, after))
     }
 
     /// Waits until the Secret has another certificate.
-    async fn another(&self, name: &str, before: &Kept) -> Result<Kept> {
-        eventually(LONG, || async {
-            let now = self.secret(name).await?;
+    async fn wait_for_new_secret(&self, name: &str, before: &SecretData) -> Result<SecretData> {
+        eventually(READY_TIMEOUT, || async {
+            let now = self.read_secret(name).await?;
             let is_another = now.get("tls.crt")? != before.get("tls.crt")?;
             ensure!(is_another, "{name} is as it was");
-            self.are_ready().await?;
+            self.check_ready().await?;
             Ok(now)
         })
         .await
     }
 }
 
-fn secret_of(name: &str) -> String {
+fn secret_name(name: &str) -> String {
     match name {
-        AUTHORITY => AUTHORITY.to_owned(),
+        AUTHORITY_NAME => AUTHORITY_NAME.to_owned(),
         name => format!("{name}-tls"),
     }
 }
 
 /// The data of a Secret.
-pub(crate) struct Kept(BTreeMap<String, ByteString>);
+pub(crate) struct SecretData(BTreeMap<String, ByteString>);
 
-impl Kept {
+impl SecretData {
     pub(crate) fn get(&self, key: &str) -> Result<&ByteString> {
         self.0.get(key).with_context(|| format!("no {key}"))
     }

@@ -5,10 +5,10 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use trellis_e2e::helm::Helm;
 
-use crate::scene::{NAMESPACE, everything};
+use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values};
 
 /// Templates of plain files, which stand on their own, and are compared: the head is enough.
-const PLAIN: [&str; 7] = [
+const PLAIN_TEMPLATES: [&str; 7] = [
     "admission",
     "crds",
     "dashboard",
@@ -18,10 +18,10 @@ const PLAIN: [&str; 7] = [
     "roles",
 ];
 
-pub(crate) fn rendered(helm: &Helm) -> Result<()> {
-    for (name, values) in [("default", json!({})), ("everything", everything())] {
-        let text = helm.chart("template", NAMESPACE, &values, &[])?;
-        let objects: Vec<String> = text.split("---\n").map(shown).collect();
+pub(crate) fn test_rendered_objects(helm: &Helm) -> Result<()> {
+    for (name, values) in [("default", json!({})), ("everything", all_enabled_values())] {
+        let text = helm.run_chart_command("template", OTHER_NAMESPACE, &values, &[])?;
+        let objects: Vec<String> = text.split("---\n").map(snapshot_text).collect();
         ensure!(objects.len() > 30, "only {} objects", objects.len());
         // The version is in each.
         let text = objects
@@ -32,22 +32,22 @@ pub(crate) fn rendered(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-fn shown(object: &str) -> String {
+fn snapshot_text(object: &str) -> String {
     if object.trim().is_empty() {
         return String::new();
     }
-    let is_plain = PLAIN.iter().any(|template| {
+    let is_plain = PLAIN_TEMPLATES.iter().any(|template| {
         let source = format!("# Source: trellis/templates/{template}.yaml\n");
         object.starts_with(&source)
     });
     match is_plain {
-        true => format!("---\n{}  ...\n", head(object)),
+        true => format!("---\n{}  ...\n", metadata_head(object)),
         false => format!("---\n{object}"),
     }
 }
 
 /// As far as its metadata go.
-fn head(object: &str) -> String {
+fn metadata_head(object: &str) -> String {
     let is_head = |line: &&str| {
         let of_head = ["# Source", "apiVersion:", "kind:", "metadata:", "  "];
         let name = line.split(' ').next().unwrap_or_default();

@@ -12,7 +12,7 @@ use flate2::read::ZlibDecoder;
 use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::Value;
 
-fn root() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
@@ -20,41 +20,42 @@ fn root() -> PathBuf {
 const PROGRAMS: [&str; 2] = ["trellis", "trellis-operator"];
 
 /// The file of a static program.
-fn program(name: &str) -> PathBuf {
+fn program_path(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("image");
     folder.join(name)
 }
 
 /// Why the image cannot be tested, in one line; `None` if it can.
-pub(crate) fn unable() -> Option<String> {
+pub(crate) fn unavailable_reason() -> Option<String> {
     if Command::new("buildah").arg("--version").output().is_err() {
         return Some("the image needs `buildah` (Debian: buildah)".to_owned());
     }
     PROGRAMS.into_iter().find_map(|name| {
-        let Ok(built) = fs::metadata(program(name)).and_then(|meta| meta.modified()) else {
+        let Ok(built) = fs::metadata(program_path(name)).and_then(|meta| meta.modified()) else {
             return Some("the image needs its programs: run .ci/image".to_owned());
         };
-        let sources = sources(name);
-        let is_old = sources.is_none_or(|sources| sources.iter().any(|file| is_newer(file, built)));
+        let sources = source_files(name);
+        let is_old =
+            sources.is_none_or(|sources| sources.iter().any(|file| is_newer_than(file, built)));
         is_old.then(|| format!("the image's {name} is older than its sources: run .ci/image"))
     })
 }
 
 /// True if the file has changed since `built`, or no longer exists.
-fn is_newer(file: &Path, built: SystemTime) -> bool {
+fn is_newer_than(file: &Path, built: SystemTime) -> bool {
     let changed = fs::metadata(file).and_then(|meta| meta.modified());
     !changed.is_ok_and(|changed| changed <= built)
 }
 
-fn target() -> String {
+fn target_folder() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
 /// The sources of a program, as Cargo lists them in a file beside it, with the crates' manifests
 /// and the files on which all crates depend. `None`: Cargo has written no such file.
-fn sources(program: &str) -> Option<BTreeSet<PathBuf>> {
+fn source_files(program: &str) -> Option<BTreeSet<PathBuf>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
-    let file = folder.join(target()).join("release");
+    let file = folder.join(target_folder()).join("release");
     let file = file.join(format!("{program}.d"));
     let text = fs::read_to_string(file).ok()?;
     let (_, listed) = text.lines().next()?.split_once(": ")?;
@@ -75,19 +76,19 @@ fn sources(program: &str) -> Option<BTreeSet<PathBuf>> {
         "rust-toolchain.toml",
         ".ci/image",
     ];
-    let of_all = of_all.map(|name| root().join(name));
+    let of_all = of_all.map(|name| repository_root().join(name));
     Some(listed.into_iter().chain(manifests).chain(of_all).collect())
 }
 
 /// The crates in a program: name, version, and the folder if it is a crate of this workspace.
-fn running(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>> {
+fn linked_crates(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["tree", "--offline", "--locked", "--package", program])
-        .args(["--target", &target()])
+        .args(["--target", &target_folder()])
         .args(["--edges", "normal,no-proc-macro", "--prefix", "none"])
         .args(["--format", "{p}"])
-        .current_dir(root())
+        .current_dir(repository_root())
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{said}");
@@ -106,9 +107,9 @@ fn running(program: &str) -> Result<Vec<(String, String, Option<PathBuf>)>> {
 
 pub(crate) fn trial() -> Trial {
     let name = "image_holds_two_static_programs_that_list_their_crates";
-    Trial::ignorable_test(name, || match unable() {
+    Trial::ignorable_test(name, || match unavailable_reason() {
         Some(why) => Ok(Completion::ignored_with(why)),
-        None => match test() {
+        None => match test_image() {
             Ok(()) => Ok(Completion::Completed),
             Err(error) => Err(Failed::from(format!("{error:#}"))),
         },
@@ -116,9 +117,9 @@ pub(crate) fn trial() -> Trial {
 }
 
 /// Builds the image into `folder`.
-pub(crate) fn build(folder: &Path) -> Result<PathBuf> {
+pub(crate) fn build_image(folder: &Path) -> Result<PathBuf> {
     let archive = folder.join("trellis.tar");
-    let output = Command::new(root().join(".ci/image"))
+    let output = Command::new(repository_root().join(".ci/image"))
         .arg("archive")
         .arg(&archive)
         .output()?;
@@ -127,36 +128,36 @@ pub(crate) fn build(folder: &Path) -> Result<PathBuf> {
     Ok(archive)
 }
 
-fn test() -> Result<()> {
+fn test_image() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let archive = build(folder.path())?;
-    let image = Archive::unpack(&archive, folder.path())?;
-    let config = image.config()?;
+    let archive = build_image(folder.path())?;
+    let image = ImageArchive::unpack(&archive, folder.path())?;
+    let config = image.read_config()?;
     let of = |field: &str| config["config"][field].clone();
     ensure!(of("User") == "65532:65532", "{config}");
     ensure!(
         of("Entrypoint") == serde_json::json!(["/trellis-operator"]),
         "{config}"
     );
-    let files = image.files()?;
+    let files = image.layer_paths()?;
     let files: Vec<&str> = files.lines().filter(|f| !f.ends_with('/')).collect();
     ensure!(files == PROGRAMS, "{files:?}");
     PROGRAMS.into_iter().try_for_each(test_program)
 }
 
 fn test_program(program_name: &str) -> Result<()> {
-    let bytes = fs::read(program(program_name))?;
-    let elf = Elf(&bytes);
+    let bytes = fs::read(program_path(program_name))?;
+    let elf = ElfFile(&bytes);
     ensure!(!elf.has_interpreter()?, "the program is not static");
-    let crates = elf.crates()?;
-    let locked = fs::read_to_string(root().join("Cargo.lock"))?;
+    let crates = elf.embedded_crates()?;
+    let locked = fs::read_to_string(repository_root().join("Cargo.lock"))?;
     for (name, version) in &crates {
         let line = format!("name = \"{name}\"\nversion = \"{version}\"\n");
         ensure!(locked.contains(&line), "{name} {version} is not locked");
     }
-    let running = running(program_name)?;
+    let running = linked_crates(program_name)?;
     ensure!(running.len() > 200, "only {running:?}");
-    let sources = sources(program_name).context("Cargo lists no sources")?;
+    let sources = source_files(program_name).context("Cargo lists no sources")?;
     for (name, version, folder) in running {
         let is_listed = crates.contains(&(name.clone(), version.clone()));
         ensure!(is_listed, "{program_name} does not list {name} {version}");
@@ -167,8 +168,8 @@ fn test_program(program_name: &str) -> Result<()> {
             ensure!(sources.contains(&folder.join("Cargo.toml")), "{name}");
         }
     }
-    ensure!(sources.contains(&root().join("Cargo.lock")));
-    let version = Command::new(program(program_name))
+    ensure!(sources.contains(&repository_root().join("Cargo.lock")));
+    let version = Command::new(program_path(program_name))
         .arg("--version")
         .output()?;
     let expected = format!("{program_name} {}\n", env!("CARGO_PKG_VERSION"));
@@ -177,12 +178,12 @@ fn test_program(program_name: &str) -> Result<()> {
 }
 
 /// An OCI archive, unpacked.
-struct Archive {
+struct ImageArchive {
     folder: PathBuf,
     manifest: Value,
 }
 
-impl Archive {
+impl ImageArchive {
     fn unpack(archive: &Path, folder: &Path) -> Result<Self> {
         let folder = folder.join("oci");
         fs::create_dir(&folder)?;
@@ -194,38 +195,39 @@ impl Archive {
             folder,
             manifest: Value::Null,
         };
-        this.manifest = serde_json::from_slice(&fs::read(this.blob(&index["manifests"][0])?)?)?;
+        this.manifest =
+            serde_json::from_slice(&fs::read(this.blob_path(&index["manifests"][0])?)?)?;
         Ok(this)
     }
 
-    fn blob(&self, described: &Value) -> Result<PathBuf> {
+    fn blob_path(&self, described: &Value) -> Result<PathBuf> {
         let digest = described["digest"].as_str().context("no digest")?;
         Ok(self.folder.join("blobs").join(digest.replace(':', "/")))
     }
 
-    fn config(&self) -> Result<Value> {
+    fn read_config(&self) -> Result<Value> {
         Ok(serde_json::from_slice(&fs::read(
-            self.blob(&self.manifest["config"])?,
+            self.blob_path(&self.manifest["config"])?,
         )?)?)
     }
 
     /// The paths in its only layer.
-    fn files(&self) -> Result<String> {
+    fn layer_paths(&self) -> Result<String> {
         let layers = self.manifest["layers"].as_array().context("no layers")?;
         ensure!(layers.len() == 1, "{} layers", layers.len());
         let output = Command::new("tar")
             .arg("-tf")
-            .arg(self.blob(&layers[0])?)
+            .arg(self.blob_path(&layers[0])?)
             .output()?;
         Ok(String::from_utf8(output.stdout)?)
     }
 }
 
 /// A program of 64 bits, little-endian.
-struct Elf<'a>(&'a [u8]);
+struct ElfFile<'a>(&'a [u8]);
 
-impl Elf<'_> {
-    fn number(&self, at: usize, size: usize) -> Result<usize> {
+impl ElfFile<'_> {
+    fn read_number(&self, at: usize, size: usize) -> Result<usize> {
         let bytes = self.0.get(at..at + size).context("it ends early")?;
         Ok(bytes
             .iter()
@@ -236,28 +238,31 @@ impl Elf<'_> {
     /// True if the program needs a dynamic loader (PT_INTERP).
     fn has_interpreter(&self) -> Result<bool> {
         let (start, size, count) = (
-            self.number(32, 8)?,
-            self.number(54, 2)?,
-            self.number(56, 2)?,
+            self.read_number(32, 8)?,
+            self.read_number(54, 2)?,
+            self.read_number(56, 2)?,
         );
         for index in 0..count {
-            if self.number(start + index * size, 4)? == 3 {
+            if self.read_number(start + index * size, 4)? == 3 {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn section(&self, name: &str) -> Result<&[u8]> {
-        let (start, size) = (self.number(40, 8)?, self.number(58, 2)?);
-        let (count, names) = (self.number(60, 2)?, self.number(62, 2)?);
-        let names = self.number(start + names * size + 24, 8)?;
+    fn find_section(&self, name: &str) -> Result<&[u8]> {
+        let (start, size) = (self.read_number(40, 8)?, self.read_number(58, 2)?);
+        let (count, names) = (self.read_number(60, 2)?, self.read_number(62, 2)?);
+        let names = self.read_number(start + names * size + 24, 8)?;
         for index in 0..count {
             let header = start + index * size;
-            let called = names + self.number(header, 4)?;
+            let called = names + self.read_number(header, 4)?;
             let called = self.0.get(called..called + name.len() + 1);
             if called.is_some_and(|c| c == [name.as_bytes(), b"\0"].concat()) {
-                let (at, long) = (self.number(header + 24, 8)?, self.number(header + 32, 8)?);
+                let (at, long) = (
+                    self.read_number(header + 24, 8)?,
+                    self.read_number(header + 32, 8)?,
+                );
                 return self.0.get(at..at + long).context("it ends early");
             }
         }
@@ -265,9 +270,9 @@ impl Elf<'_> {
     }
 
     /// The crates that it is of, and their versions.
-    fn crates(&self) -> Result<BTreeSet<(String, String)>> {
+    fn embedded_crates(&self) -> Result<BTreeSet<(String, String)>> {
         let mut text = String::new();
-        ZlibDecoder::new(self.section(".dep-v0")?).read_to_string(&mut text)?;
+        ZlibDecoder::new(self.find_section(".dep-v0")?).read_to_string(&mut text)?;
         let list: Value = serde_json::from_str(&text)?;
         let packages = list["packages"].as_array().context("no packages")?;
         let of =

@@ -19,43 +19,44 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::API_SERVICE;
 use trellis_api::{ClusterJobPolicy, TrainingJob, TrainingQueue};
-use trellis_e2e::binaries::Program;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Options};
-use trellis_e2e::helm::{Helm, chart};
+use trellis_e2e::binaries::Executable;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
+use trellis_e2e::helm::{Helm, chart_folder};
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::operator::{self, NAMESPACE, Operator};
-use trellis_e2e::site::Site;
-use trellis_e2e::wait::{eventually, wait_gone};
+use trellis_e2e::site::TestSite;
+use trellis_e2e::wait::{eventually, wait_until_deleted};
 
-/// How long a cluster may take until kinds that are deleted are gone, with their objects: who ends a
-/// kind asks for its objects, is refused while its storage begins anew, and asks ever more seldom.
-const GONE: Duration = Duration::from_secs(180);
+/// How long a cluster may take until kinds that are deleted are gone, with their objects: who ends
+/// a kind asks for its objects, is refused while its storage begins anew, and asks ever more
+/// seldom.
+const DELETION_TIMEOUT: Duration = Duration::from_secs(180);
 
-const CREATE: &[&str] = &["--create-namespace"];
+const CREATE_NAMESPACE: &[&str] = &["--create-namespace"];
 
-pub(crate) async fn operator(control_plane: &ControlPlane) -> Result<Operator> {
+pub(crate) async fn start_operator(control_plane: &ControlPlane) -> Result<Operator> {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    operator::as_deployed(control_plane, program).await
+    operator::start_as_deployed(control_plane, program).await
 }
 
-pub(crate) async fn crds(control_plane: &ControlPlane) -> Result<usize> {
+pub(crate) async fn count_crds(control_plane: &ControlPlane) -> Result<usize> {
     let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
     let all = api.list(&ListParams::default()).await?;
     let ours = all.items.iter().filter(|c| c.spec.group == "trellis.dev");
     Ok(ours.count())
 }
 
-pub(crate) async fn life(helm: Helm) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let helm = helm.on(&control_plane);
-    let said = helm.chart("install", NAMESPACE, &json!({}), CREATE)?;
+pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    let helm = helm.with_control_plane(&control_plane);
+    let said = helm.run_chart_command("install", NAMESPACE, &json!({}), CREATE_NAMESPACE)?;
     ensure!(said.contains("STATUS: deployed"), "{said}");
-    let mut running = operator(&control_plane).await?;
-    operator::takes_jobs(&control_plane).await?;
-    let site = Site::new(&control_plane, "chart", Nodes::new(3).gpus(8)).await;
+    let mut running = start_operator(&control_plane).await?;
+    operator::wait_until_jobs_accepted(&control_plane).await?;
+    let site = TestSite::new(&control_plane, "chart", NodeTemplate::new(3).gpus(8)).await;
     site.submit("before", 2, 4).await;
-    site.reaches("before", JobPhase::Running).await;
+    site.wait_for_phase("before", JobPhase::Running).await;
 
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     let policies: Api<ClusterJobPolicy> = Api::all(control_plane.client());
@@ -81,7 +82,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     };
     let told_of_group = eventually(SOON, &of_group).await?;
     eventually(SOON, async || {
-        let (is_ready, text) = running.ready().await?;
+        let (is_ready, text) = running.read_readiness().await?;
         ensure!(is_ready, "{text}");
         for part in ["certificate", "caches"] {
             let line = format!("[+]webhook-{part} ok\n");
@@ -92,7 +93,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     .await?;
     let mut values = json!({"replicaCount": 3,
         "operator": {"logFormat": "human", "lookForSecretsIn": [site.name()]}});
-    let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
+    let said = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
     ensure!(said.contains("REVISION: 2"), "{said}");
     ensure!(trusted().await? == told, "the upgrade has changed it");
     ensure!(
@@ -100,7 +101,7 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
         "the upgrade has changed it"
     );
     values["webhook"] = json!({"enabled": false});
-    helm.chart("upgrade", NAMESPACE, &values, &[])?;
+    helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
     ensure!(webhooks.get_opt("trellis-webhook").await?.is_none());
     let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
     let deployment = deployments.get("trellis-operator").await?;
@@ -113,49 +114,49 @@ pub(crate) async fn life(helm: Helm) -> Result<()> {
     // The next operator finds what the one before has left.
     running.kill()?;
     drop(running);
-    operator::give_lease_back(&control_plane).await?;
-    let mut running = operator(&control_plane).await?;
+    operator::release_lease(&control_plane).await?;
+    let mut running = start_operator(&control_plane).await?;
     site.submit("after", 2, 4).await;
-    site.reaches("after", JobPhase::Running).await;
-    site.reaches("before", JobPhase::Running).await;
+    site.wait_for_phase("after", JobPhase::Running).await;
+    site.wait_for_phase("before", JobPhase::Running).await;
     running.assert_runs();
     drop(running);
-    operator::give_lease_back(&control_plane).await?;
+    operator::release_lease(&control_plane).await?;
 
-    helm.ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
+    helm.run_ok(&["uninstall", "trellis", "--namespace", NAMESPACE])?;
     // Or no namespace would end any more.
     ensure!(groups.get_opt(API_SERVICE).await?.is_none());
     ensure!(deployments.get_opt("trellis-operator").await?.is_none());
-    let kinds = crds(&control_plane).await?;
+    let kinds = count_crds(&control_plane).await?;
     ensure!(kinds == trellis_api::crds::all().len(), "{kinds} kinds");
     for name in ["before", "after"] {
         let job = site.api::<TrainingJob>().get(name).await?;
         ensure!(job.metadata.deletion_timestamp.is_none(), "{name}");
-        ensure!(site.pods(name).await.len() == 2, "{name}");
+        ensure!(site.list_pods(name).await.len() == 2, "{name}");
     }
 
     // Installed again, all of it goes on.
-    helm.chart("install", NAMESPACE, &json!({}), &[])?;
+    helm.run_chart_command("install", NAMESPACE, &json!({}), &[])?;
     ensure!(uids(&queues.get("default").await?) == queue);
-    let _running = operator(&control_plane).await?;
-    operator::takes_jobs(&control_plane).await?;
+    let _running = start_operator(&control_plane).await?;
+    operator::wait_until_jobs_accepted(&control_plane).await?;
     site.submit("again", 2, 2).await;
-    site.reaches("again", JobPhase::Running).await;
-    site.reaches("before", JobPhase::Running).await;
+    site.wait_for_phase("again", JobPhase::Running).await;
+    site.wait_for_phase("before", JobPhase::Running).await;
     Ok(())
 }
 
 /// Without an operator behind it the API group would keep namespaces from ending: an install that
 /// fails is taken back, as docs/endpoint.md says. No kubelet is here: no operator is ever ready.
-pub(crate) async fn taken_back(helm: Helm) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let helm = helm.on(&control_plane);
+pub(crate) async fn test_failed_install(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    let helm = helm.with_control_plane(&control_plane);
     let more = [
         "--create-namespace",
         "--rollback-on-failure",
         "--timeout=20s",
     ];
-    let installed = helm.chart("install", NAMESPACE, &json!({}), &more);
+    let installed = helm.run_chart_command("install", NAMESPACE, &json!({}), &more);
     ensure!(installed.is_err(), "{installed:?}");
     let groups: Api<APIService> = Api::all(control_plane.client());
     ensure!(groups.get_opt(API_SERVICE).await?.is_none());
@@ -164,28 +165,28 @@ pub(crate) async fn taken_back(helm: Helm) -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     control_plane.apply_yaml(&namespace.to_string()).await?;
     namespaces.delete(name, &DeleteParams::default()).await?;
-    wait_gone(&namespaces, name, GONE).await
+    wait_until_deleted(&namespaces, name, DELETION_TIMEOUT).await
 }
 
-pub(crate) async fn nothing_is_kept(helm: Helm) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let helm = helm.on(&control_plane);
+pub(crate) async fn test_uninstall_with_crds(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    let helm = helm.with_control_plane(&control_plane);
     let values = json!({"crds": {"keep": false}, "replicaCount": 0});
     // Another namespace than that of the plain files.
-    helm.chart("install", "elsewhere", &values, CREATE)?;
-    ensure!(crds(&control_plane).await? > 0);
-    helm.ok(&["uninstall", "trellis", "--namespace", "elsewhere"])?;
+    helm.run_chart_command("install", "elsewhere", &values, CREATE_NAMESPACE)?;
+    ensure!(count_crds(&control_plane).await? > 0);
+    helm.run_ok(&["uninstall", "trellis", "--namespace", "elsewhere"])?;
     let api: Api<CustomResourceDefinition> = Api::all(control_plane.client());
     for crd in trellis_api::crds::all() {
         let name = crd.metadata.name.unwrap_or_default();
-        wait_gone(&api, &name, GONE).await?;
+        wait_until_deleted(&api, &name, DELETION_TIMEOUT).await?;
     }
     Ok(())
 }
 
 /// A block of docs/install.md that begins with these words.
-pub(crate) fn block(begins: &str) -> Result<String> {
-    let docs = std::fs::read_to_string(chart().join("../../docs/install.md"))?;
+pub(crate) fn install_block(begins: &str) -> Result<String> {
+    let docs = std::fs::read_to_string(chart_folder().join("../../docs/install.md"))?;
     let mut blocks = docs.split("```sh\n").skip(1);
     let block = blocks.find(|block| block.starts_with(begins));
     let block = block.and_then(|block| block.split("```").next());
@@ -193,15 +194,19 @@ pub(crate) fn block(begins: &str) -> Result<String> {
 }
 
 /// Runs these commands, as a reader would.
-pub(crate) fn by_reader(helm: &Helm, control_plane: &ControlPlane, commands: &str) -> Result<()> {
-    let kubectl = control_plane.binaries().path(Program::Kubectl).parent();
+pub(crate) fn run_commands(
+    helm: &Helm,
+    control_plane: &ControlPlane,
+    commands: &str,
+) -> Result<()> {
+    let kubectl = control_plane.binaries().path(Executable::Kubectl).parent();
     let mut path = vec![helm.folder(), kubectl.context("kubectl is nowhere")?];
     let more = std::env::var_os("PATH").unwrap_or_default();
     let more: Vec<_> = std::env::split_paths(&more).collect();
     path.extend(more.iter().map(PathBuf::as_path));
     let output = Command::new("sh")
         .args(["-euc", commands])
-        .current_dir(chart().join("../.."))
+        .current_dir(chart_folder().join("../.."))
         .env("KUBECONFIG", control_plane.kubeconfig())
         .env("HOME", control_plane.folder())
         .env("PATH", std::env::join_paths(path)?)
@@ -212,23 +217,23 @@ pub(crate) fn by_reader(helm: &Helm, control_plane: &ControlPlane, commands: &st
 }
 
 /// Installs by these commands, and takes a job then.
-async fn installed_by(helm: &Helm, commands: &str) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    by_reader(helm, &control_plane, commands)?;
-    let _running = operator(&control_plane).await?;
-    operator::takes_jobs(&control_plane).await?;
+async fn install_by_commands(helm: &Helm, commands: &str) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    run_commands(helm, &control_plane, commands)?;
+    let _running = start_operator(&control_plane).await?;
+    operator::wait_until_jobs_accepted(&control_plane).await?;
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
     queues.get("default").await?;
     Ok(())
 }
 
-pub(crate) async fn by_helm(helm: Helm) -> Result<()> {
-    let commands = block("helm install")?;
-    let readme = std::fs::read_to_string(chart().join("../../README.md"))?;
+pub(crate) async fn test_install_by_helm(helm: Helm) -> Result<()> {
+    let commands = install_block("helm install")?;
+    let readme = std::fs::read_to_string(chart_folder().join("../../README.md"))?;
     ensure!(readme.contains(&commands), "README has not {commands:?}");
-    installed_by(&helm, &commands).await
+    install_by_commands(&helm, &commands).await
 }
 
-pub(crate) async fn by_kubectl(helm: Helm) -> Result<()> {
-    installed_by(&helm, &block("kubectl create namespace")?).await
+pub(crate) async fn test_install_by_kubectl(helm: Helm) -> Result<()> {
+    install_by_commands(&helm, &install_block("kubectl create namespace")?).await
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use trellis_api::names;
 use trellis_e2e::helm::Helm;
 
-use crate::scene::{NAMESPACE, everything, refused};
+use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values, check_refused};
 
 /// Labels of the dashboard alone, which values name.
-const OF_VALUES: &str = "grafana_dashboard";
+const DASHBOARD_LABEL: &str = "grafana_dashboard";
 
 fn keys(of: &Value) -> BTreeSet<String> {
     let keys = of.as_object().into_iter().flat_map(|map| map.keys());
@@ -18,15 +18,15 @@ fn keys(of: &Value) -> BTreeSet<String> {
 }
 
 /// `{at: {key: value}}`, where `at` has dots.
-fn values(at: &str, key: &str, value: &str) -> Value {
+fn nested_value(at: &str, key: &str, value: &str) -> Value {
     let inner = json!({key: value});
     at.rsplit('.').fold(inner, |inner, key| json!({key: inner}))
 }
 
 /// The chart refuses values for labels that an object has by itself, and for labels that select its
 /// pods.
-pub(crate) fn own(helm: &Helm) -> Result<()> {
-    let objects = helm.objects(NAMESPACE, &everything())?;
+pub(crate) fn test_reserved_labels(helm: &Helm) -> Result<()> {
+    let objects = helm.render_objects(OTHER_NAMESPACE, &all_enabled_values())?;
     let mut own = BTreeSet::new();
     let (mut of_pods, mut notes) = (BTreeSet::from([names::ROLE.to_owned()]), BTreeSet::new());
     for object in &objects {
@@ -34,9 +34,9 @@ pub(crate) fn own(helm: &Helm) -> Result<()> {
         let pod = &object["spec"]["template"]["metadata"];
         of_pods.append(&mut keys(&pod["labels"]));
         notes.append(&mut keys(&pod["annotations"]));
-        of_pods.append(&mut selected(object));
+        of_pods.append(&mut selector_labels(object));
     }
-    own.remove(OF_VALUES);
+    own.remove(DASHBOARD_LABEL);
     ensure!(own.len() > 7, "{own:?}");
     ensure!(
         of_pods.len() == 2 && notes.len() == 1,
@@ -53,27 +53,27 @@ pub(crate) fn own(helm: &Helm) -> Result<()> {
     fields.extend(parts.iter().map(|at| (at.as_str(), &own)));
     for (at, keys) in fields {
         for key in keys {
-            let mut given = everything();
-            merge(&mut given, values(at, key, "mine"));
-            refused(helm, &given, &format!("{at} must not have \"{key}\""))?;
+            let mut given = all_enabled_values();
+            merge_values(&mut given, nested_value(at, key, "mine"));
+            check_refused(helm, &given, &format!("{at} must not have \"{key}\""))?;
         }
     }
     Ok(())
 }
 
 /// By what a Service finds pods.
-fn selected(object: &Value) -> BTreeSet<String> {
+fn selector_labels(object: &Value) -> BTreeSet<String> {
     match object["kind"] == "Service" {
         true => keys(&object["spec"]["selector"]),
         false => BTreeSet::new(),
     }
 }
 
-fn merge(into: &mut Value, from: Value) {
+fn merge_values(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
+                merge_values(into.entry(key).or_insert(Value::Null), value);
             }
         }
         (into, from) => *into = from,
@@ -81,15 +81,15 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 /// If several values set the same label, the most specific one wins, and the label appears once.
-pub(crate) fn nearest(helm: &Helm) -> Result<()> {
+pub(crate) fn test_label_precedence(helm: &Helm) -> Result<()> {
     let team = |name: &str| json!({"team": name, "app.kubernetes.io/component": "operator"});
-    let mut given = everything();
+    let mut given = all_enabled_values();
     for part in ["serviceMonitor", "prometheusRule", "dashboard"] {
         given["metrics"][part]["labels"] = team("monitoring");
     }
     given["commonLabels"] = team("platform");
     given["podLabels"] = team("pods");
-    for object in helm.objects(NAMESPACE, &given)? {
+    for object in helm.render_objects(OTHER_NAMESPACE, &given)? {
         let expected = match object["kind"].as_str() {
             Some("ServiceMonitor" | "PrometheusRule" | "ConfigMap") => "monitoring",
             _ => "platform",

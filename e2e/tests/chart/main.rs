@@ -4,95 +4,161 @@
 //! A harness of its own: whether a machine can build an image shows only when it tries, and what
 //! it cannot is counted as ignored, with the reason.
 
+mod access;
+mod alert_firing;
 mod alerts;
-mod asked;
+mod api_acceptance;
+mod availability;
 mod cert_manager;
 mod certificates;
-mod firing;
-mod flow;
+mod external_crds;
+mod fixtures;
+mod flow_control;
 mod golden;
 mod image;
 mod install;
-mod kept;
 mod labels;
-mod nodes;
-mod others;
+mod operator_in_pods;
 mod promql;
-mod reached;
-mod real;
+mod real_cluster;
+mod reinstall;
+mod rendering;
 mod roles;
-mod same;
-mod says;
-mod scene;
 mod schema;
-mod shown;
-mod taken;
+mod served_certificate;
 mod upgrade;
+mod value_effects;
 mod values;
 
 use std::process::ExitCode;
 
+use fixtures::{cluster_trial, trial};
 use libtest_mimic::{Arguments, run};
-use scene::{on_cluster, trial};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = vec![
-        trial("helm_has_nothing_against_it", same::lint),
-        trial("it_renders_to_the_same_bytes_twice", same::twice),
-        trial("what_it_renders_is_what_its_plain_files_say", same::files),
-        trial("an_unknown_value_is_refused_with_its_path", schema::unknown),
-        trial("a_former_name_of_a_value_is_refused", schema::renamed),
+        trial("helm_lint_accepts_the_chart", rendering::test_lint),
+        trial(
+            "chart_renders_the_same_bytes_twice",
+            rendering::test_repeated_rendering,
+        ),
+        trial(
+            "rendered_objects_equal_the_plain_files",
+            rendering::test_plain_files,
+        ),
+        trial(
+            "unknown_value_is_refused_with_its_path",
+            schema::test_unknown_values,
+        ),
+        trial(
+            "former_name_of_a_value_is_refused",
+            schema::test_former_names,
+        ),
         trial(
             "security_contexts_give_the_operator_no_privilege",
-            schema::privileged,
-        ),
-        trial("its_roles_are_those_of_the_table", roles::operator),
-        trial("no_role_has_a_wildcard_or_reads_secrets", roles::least),
-        trial(
-            "who_makes_no_certificate_has_no_right_to_one",
-            roles::of_certificates,
-        ),
-        trial("people_have_roles_for_each_kind", roles::people),
-        trial(
-            "alerts_and_dashboard_ask_for_metrics_that_are_there",
-            alerts::names,
-        ),
-        trial("each_alert_fires_where_it_is_to", firing::test),
-        trial("what_it_renders_is_as_it_was_read", golden::rendered),
-        trial("each_value_does_what_it_says", says::each),
-        trial("no_value_takes_a_label_of_the_charts_own", labels::own),
-        trial("the_nearest_of_two_labels_counts", labels::nearest),
-        trial("each_value_is_in_the_table_of_docs", values::table),
-        trial("no_rule_of_a_port_names_nobody", reached::by_network),
-        trial(
-            "the_api_server_trusts_whom_it_is_told_to",
-            reached::by_api_servers,
+            schema::test_security_contexts,
         ),
         trial(
-            "prometheus_checks_what_can_be_checked",
-            reached::by_prometheus,
+            "operator_roles_match_the_rights_table",
+            roles::test_operator_roles,
         ),
-        on_cluster(
-            "each_value_that_is_turned_gives_objects_that_are_taken",
-            taken::toggles,
+        trial(
+            "no_role_has_a_wildcard_or_reads_secrets",
+            roles::test_least_privilege,
         ),
-        on_cluster(
-            "its_pods_are_as_restricted_namespaces_have_them",
-            taken::restricted,
+        trial(
+            "operator_without_own_certificates_has_no_right_to_their_secrets",
+            roles::test_certificate_rights,
         ),
-        on_cluster("it_is_installed_upgraded_and_uninstalled", install::life),
-        on_cluster("an_upgrade_moves_no_gang_in_any_phase", upgrade::phases),
-        on_cluster("the_api_server_keeps_its_share_for_it", flow::schemas),
-        on_cluster("what_an_install_has_left_stays", kept::by_helm),
-        on_cluster("what_an_install_of_helm_3_has_left_stays", kept::by_helm_3),
-        on_cluster("an_older_helm_renders_it", kept::rendered_by_helm_3),
-        on_cluster("crds_that_are_not_kept_go", install::nothing_is_kept),
-        on_cluster("an_install_that_fails_is_taken_back", install::taken_back),
-        on_cluster("readme_and_docs_install_it_by_helm", install::by_helm),
-        on_cluster("docs_install_it_by_kubectl", install::by_kubectl),
+        trial("users_have_roles_for_each_kind", roles::test_user_roles),
+        trial(
+            "alerts_and_dashboard_use_exported_metrics",
+            alerts::check_metric_names,
+        ),
+        trial(
+            "each_alert_fires_only_on_its_condition",
+            alert_firing::test_alert_firing,
+        ),
+        trial(
+            "rendered_objects_match_the_reviewed_copy",
+            golden::test_rendered_objects,
+        ),
+        trial(
+            "each_value_changes_its_objects",
+            value_effects::test_each_value,
+        ),
+        trial(
+            "values_cannot_override_labels_of_the_chart",
+            labels::test_reserved_labels,
+        ),
+        trial(
+            "most_specific_label_value_wins",
+            labels::test_label_precedence,
+        ),
+        trial(
+            "each_value_is_in_the_table_of_docs",
+            values::test_table_of_docs,
+        ),
+        trial(
+            "network_policy_port_rules_name_their_sources",
+            access::test_network_policy_sources,
+        ),
+        trial(
+            "api_service_has_the_configured_ca_bundle",
+            access::test_ca_bundle,
+        ),
+        trial(
+            "prometheus_verifies_certificates_of_known_authorities",
+            access::test_prometheus_verification,
+        ),
+        cluster_trial(
+            "api_server_accepts_the_objects_of_each_toggled_value",
+            api_acceptance::test_toggled_values,
+        ),
+        cluster_trial(
+            "operator_pods_pass_restricted_pod_security",
+            api_acceptance::test_restricted_namespace,
+        ),
+        cluster_trial(
+            "chart_is_installed_upgraded_and_uninstalled",
+            install::test_lifecycle,
+        ),
+        cluster_trial(
+            "upgrade_moves_no_gang_in_any_phase",
+            upgrade::test_upgrade_in_every_phase,
+        ),
+        cluster_trial(
+            "api_server_serves_the_operator_from_its_own_priority_level",
+            flow_control::test_priority_level,
+        ),
+        cluster_trial(
+            "reinstall_preserves_retained_objects",
+            reinstall::test_reinstall_by_helm,
+        ),
+        cluster_trial(
+            "helm_3_reinstall_preserves_retained_objects",
+            reinstall::test_reinstall_by_helm_3,
+        ),
+        cluster_trial("helm_3_renders_the_chart", reinstall::test_render_by_helm_3),
+        cluster_trial(
+            "uninstall_deletes_crds_without_the_keep_policy",
+            install::test_uninstall_with_crds,
+        ),
+        cluster_trial(
+            "failed_install_is_rolled_back",
+            install::test_failed_install,
+        ),
+        cluster_trial(
+            "readme_and_docs_install_trellis_by_helm",
+            install::test_install_by_helm,
+        ),
+        cluster_trial(
+            "docs_install_trellis_by_kubectl",
+            install::test_install_by_kubectl,
+        ),
         image::trial(),
-        real::trial(),
+        operator_in_pods::trial(),
         cert_manager::trial(),
     ];
     run(&arguments, trials).exit_code()

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
-use trellis_e2e::binaries::{Binaries, Program};
+use trellis_e2e::binaries::{Binaries, Executable};
 
 /// Samples, and the time at which the alerts are evaluated.
 #[derive(Debug, Serialize)]
-pub(crate) struct Case {
+pub(crate) struct RuleCase {
     /// As of [promqltest]: `load 1m`, and a line for each series.
     ///
     /// [promqltest]: https://pkg.go.dev/github.com/prometheus/prometheus/promql/promqltest
@@ -21,38 +21,38 @@ pub(crate) struct Case {
 }
 
 #[derive(Serialize)]
-struct Question<'a> {
+struct EvaluationRequest<'a> {
     rules: &'a Path,
     expressions: &'a [String],
-    cases: &'a [Case],
+    cases: &'a [RuleCase],
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct EvaluationReport {
     /// The name of each rule.
     pub(crate) alerts: Vec<String>,
     /// The selectors of each rule, then those of each expression.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<ParsedExpression>,
     /// The alerts that fire in each case.
     #[serde(default)]
-    pub(crate) firing: Option<Vec<Vec<Firing>>>,
+    pub(crate) firing: Option<Vec<Vec<FiringAlert>>>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct ParsedExpression {
     pub(crate) expression: String,
-    pub(crate) selectors: Vec<Selector>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) selectors: Vec<MetricSelector>,
+    pub(crate) groups: Vec<LabelGrouping>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Selector {
+pub(crate) struct MetricSelector {
     pub(crate) metric: String,
-    pub(crate) matchers: Vec<Matcher>,
+    pub(crate) matchers: Vec<LabelMatcher>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Matcher {
+pub(crate) struct LabelMatcher {
     pub(crate) label: String,
     #[serde(rename = "type")]
     pub(crate) kind: String,
@@ -61,26 +61,30 @@ pub(crate) struct Matcher {
 
 /// Labels by which an expression groups, and the metrics that it groups.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Group {
+pub(crate) struct LabelGrouping {
     pub(crate) labels: Vec<String>,
     pub(crate) metrics: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Firing {
+pub(crate) struct FiringAlert {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
 /// Parses a file of rules and these expressions, and evaluates the rules in each case.
-pub(crate) fn ask(rules: &Path, expressions: &[String], cases: &[Case]) -> Result<Answer> {
-    let built = Binaries::find_or_build(&[Program::PrometheusRules])?;
-    let mut program = Command::new(built.path(Program::PrometheusRules))
+pub(crate) fn evaluate_rules(
+    rules: &Path,
+    expressions: &[String],
+    cases: &[RuleCase],
+) -> Result<EvaluationReport> {
+    let built = Binaries::find_or_build(&[Executable::PrometheusRules])?;
+    let mut program = Command::new(built.path(Executable::PrometheusRules))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let question = Question {
+    let question = EvaluationRequest {
         rules,
         expressions,
         cases,

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use trellis_api::crds;
 use trellis_e2e::helm::Helm;
 
-use crate::scene::{NAMESPACE, called, everything};
+use crate::fixtures::{OTHER_NAMESPACE, all_enabled_values, object_key};
 
-fn rules(objects: &[Value]) -> Vec<(String, Vec<Value>)> {
+fn role_rules(objects: &[Value]) -> Vec<(String, Vec<Value>)> {
     let roles = objects.iter().filter(|object| {
         let kind = object["kind"].as_str();
         kind.is_some_and(|kind| kind == "Role" || kind == "ClusterRole")
@@ -17,25 +17,25 @@ fn rules(objects: &[Value]) -> Vec<(String, Vec<Value>)> {
     roles
         .map(|role| {
             let rules = role["rules"].as_array().cloned().unwrap_or_default();
-            (called(role), rules)
+            (object_key(role), rules)
         })
         .collect()
 }
 
-fn words<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
+fn string_list<'a>(rule: &'a Value, field: &str) -> Vec<&'a str> {
     let words = rule[field].as_array().into_iter().flatten();
     words.filter_map(Value::as_str).collect()
 }
 
 /// All that there is, and the operator keeps certificates too.
 fn with_own_certificates() -> Value {
-    let mut values = everything();
+    let mut values = all_enabled_values();
     values["certificates"]["source"] = json!("operator");
     values
 }
 
 /// The operator has rights to the Secrets of those certificates alone that it makes itself.
-pub(crate) fn of_certificates(helm: &Helm) -> Result<()> {
+pub(crate) fn test_certificate_rights(helm: &Helm) -> Result<()> {
     let own = ["trellis-endpoint", "trellis-webhook"];
     for (values, expected) in [
         (json!({}), &own[..]),
@@ -45,11 +45,11 @@ pub(crate) fn of_certificates(helm: &Helm) -> Result<()> {
         (json!({"webhook": {"enabled": false}}), &own[..1]),
     ] {
         let mut named = BTreeSet::new();
-        for (_, rules) in rules(&helm.objects(NAMESPACE, &values)?) {
-            let of_secrets = |rule: &&Value| words(rule, "resources").contains(&"secrets");
+        for (_, rules) in role_rules(&helm.render_objects(OTHER_NAMESPACE, &values)?) {
+            let of_secrets = |rule: &&Value| string_list(rule, "resources").contains(&"secrets");
             let of_secrets = rules.iter().filter(of_secrets);
             named.extend(of_secrets.flat_map(|rule| {
-                let names = words(rule, "resourceNames").into_iter();
+                let names = string_list(rule, "resourceNames").into_iter();
                 names.map(str::to_owned).collect::<Vec<_>>()
             }));
         }
@@ -58,18 +58,19 @@ pub(crate) fn of_certificates(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn operator(helm: &Helm) -> Result<()> {
-    let rendered = rules(&helm.objects("trellis-system", &with_own_certificates())?);
-    let mut tables: Vec<Value> = serde_saphyr::from_multiple(&trellis_operator::rbac::operator())?;
+pub(crate) fn test_operator_roles(helm: &Helm) -> Result<()> {
+    let rendered = role_rules(&helm.render_objects("trellis-system", &with_own_certificates())?);
+    let mut tables: Vec<Value> =
+        serde_saphyr::from_multiple(&trellis_operator::rbac::render_operator_rbac())?;
     for more in [
-        trellis_operator::rbac::visibility(),
-        trellis_operator::rbac::endpoint(),
-        trellis_operator::rbac::webhook(),
+        trellis_operator::rbac::render_visibility_rbac(),
+        trellis_operator::rbac::render_endpoint_rbac(),
+        trellis_operator::rbac::render_webhook_rbac(),
     ] {
         tables.extend(serde_saphyr::from_multiple::<Value>(&more)?);
     }
     for namespace in ["team-a", "team-b"] {
-        let there = trellis_operator::rbac::secrets().replace("NAMESPACE", namespace);
+        let there = trellis_operator::rbac::render_secrets_rbac().replace("NAMESPACE", namespace);
         tables.extend(serde_saphyr::from_multiple::<Value>(&there)?);
     }
     // The chart binds the roles for users to no subject.
@@ -89,7 +90,7 @@ pub(crate) fn operator(helm: &Helm) -> Result<()> {
         .into_iter()
         .filter(|(name, _)| !others.contains(name))
         .collect();
-    let mut expected = rules(&tables);
+    let mut expected = role_rules(&tables);
     expected.sort_by(|a, b| a.0.cmp(&b.0));
     let mut rendered = rendered;
     rendered.sort_by(|a, b| a.0.cmp(&b.0));
@@ -97,22 +98,26 @@ pub(crate) fn operator(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn least(helm: &Helm) -> Result<()> {
+pub(crate) fn test_least_privilege(helm: &Helm) -> Result<()> {
     let mut of_secrets = BTreeSet::new();
-    for (role, rules) in rules(&helm.objects(NAMESPACE, &with_own_certificates())?) {
+    for (role, rules) in
+        role_rules(&helm.render_objects(OTHER_NAMESPACE, &with_own_certificates())?)
+    {
         ensure!(!rules.is_empty(), "{role} has no rules");
         for rule in rules {
             for field in ["apiGroups", "resources", "verbs", "nonResourceURLs"] {
-                let has = words(&rule, field).iter().any(|word| word.contains('*'));
+                let has = string_list(&rule, field)
+                    .iter()
+                    .any(|word| word.contains('*'));
                 ensure!(!has, "{role}: {rule}");
             }
             let risky = ["bind", "escalate", "impersonate"];
-            let verbs = words(&rule, "verbs");
+            let verbs = string_list(&rule, "verbs");
             ensure!(
                 !verbs.iter().any(|verb| risky.contains(verb)),
                 "{role}: {rule}"
             );
-            if words(&rule, "resources").contains(&"secrets") {
+            if string_list(&rule, "resources").contains(&"secrets") {
                 of_secrets.insert(format!(
                     "{role} {} {}",
                     verbs.join(","),
@@ -132,15 +137,15 @@ pub(crate) fn least(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn people(helm: &Helm) -> Result<()> {
-    let all = rules(&helm.objects(NAMESPACE, &json!({}))?);
+pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
+    let all = role_rules(&helm.render_objects(OTHER_NAMESPACE, &json!({}))?);
     let of = |name: &str, verb: &str| -> Result<BTreeSet<String>> {
         let name = format!("ClusterRole /{name}");
         let (_, rules) = all.iter().find(|r| r.0 == name).context(name)?;
         let with = rules
             .iter()
-            .filter(|rule| words(rule, "verbs").contains(&verb));
-        let resources = with.flat_map(|rule| words(rule, "resources"));
+            .filter(|rule| string_list(rule, "verbs").contains(&verb));
+        let resources = with.flat_map(|rule| string_list(rule, "resources"));
         Ok(resources.map(str::to_owned).collect())
     };
     let (read, platform) = (

@@ -2,15 +2,15 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use trellis_e2e::helm::{Helm, chart};
+use trellis_e2e::helm::{Helm, chart_folder};
 
-use crate::scene::{NAMESPACE, refused};
+use crate::fixtures::{OTHER_NAMESPACE, check_refused};
 
-pub(crate) fn unknown(helm: &Helm) -> Result<()> {
-    let schema = std::fs::read_to_string(chart().join("values.schema.json"))?;
+pub(crate) fn test_unknown_values(helm: &Helm) -> Result<()> {
+    let schema = std::fs::read_to_string(chart_folder().join("values.schema.json"))?;
     let schema: Value = serde_json::from_str(&schema)?;
     let mut places = Vec::new();
-    sections(&schema, &mut Vec::new(), &mut places);
+    collect_sections(&schema, &mut Vec::new(), &mut places);
     ensure!(places.len() > 15, "only {places:?}");
     for place in places {
         let path = format!("/{}", place.join("/"));
@@ -19,7 +19,7 @@ pub(crate) fn unknown(helm: &Helm) -> Result<()> {
             .iter()
             .rev()
             .fold(within, |inner, key| json!({*key: inner}));
-        let Err(error) = helm.objects(NAMESPACE, &values) else {
+        let Err(error) = helm.render_objects(OTHER_NAMESPACE, &values) else {
             anyhow::bail!("{path}/unknown is taken");
         };
         let said = format!("{error:#}");
@@ -30,7 +30,7 @@ pub(crate) fn unknown(helm: &Helm) -> Result<()> {
 }
 
 /// A name that a value had before is refused by the schema, with its path.
-pub(crate) fn renamed(helm: &Helm) -> Result<()> {
+pub(crate) fn test_former_names(helm: &Helm) -> Result<()> {
     let old = [
         (
             json!({"replicas": 3}),
@@ -46,13 +46,13 @@ pub(crate) fn renamed(helm: &Helm) -> Result<()> {
         ),
     ];
     for (values, said) in old {
-        refused(helm, &values, said)?;
+        check_refused(helm, &values, said)?;
     }
     Ok(())
 }
 
 /// The operator needs neither root nor privileges.
-pub(crate) fn privileged(helm: &Helm) -> Result<()> {
+pub(crate) fn test_security_contexts(helm: &Helm) -> Result<()> {
     let all = [
         (
             json!({"podSecurityContext": {"runAsUser": 0}}),
@@ -72,20 +72,20 @@ pub(crate) fn privileged(helm: &Helm) -> Result<()> {
         ),
     ];
     for (values, said) in all {
-        refused(helm, &values, said)?;
+        check_refused(helm, &values, said)?;
     }
     Ok(())
 }
 
 /// Where values have fields of ours: not where they are a part of an object of Kubernetes.
-fn sections<'a>(schema: &'a Value, at: &mut Vec<&'a str>, places: &mut Vec<Vec<&'a str>>) {
+fn collect_sections<'a>(schema: &'a Value, at: &mut Vec<&'a str>, places: &mut Vec<Vec<&'a str>>) {
     let Some(properties) = schema["properties"].as_object() else {
         return;
     };
     places.push(at.clone());
     for (key, schema) in properties {
         at.push(key);
-        sections(schema, at, places);
+        collect_sections(schema, at, places);
         at.pop();
     }
 }

@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use trellis_api::JobPolicy;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::PodPolicy;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::folder;
-use trellis_e2e::helm::{Helm, RELEASE, chart};
-use trellis_e2e::jobs::{phase, reason, uids};
+use trellis_e2e::helm::{Helm, RELEASE_NAME, chart_folder};
+use trellis_e2e::jobs::{phase, pod_uids, reason};
 use trellis_e2e::kubelet;
 use trellis_e2e::operator::{self, NAMESPACE};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 
 use crate::install;
 
 /// A job of each phase, by the name of its phase.
-const JOBS: [(&str, JobPhase); 10] = [
+const JOBS_BY_PHASE: [(&str, JobPhase); 10] = [
     ("complete", JobPhase::Complete),
     ("failed", JobPhase::Failed),
     ("refused", JobPhase::Refused),
@@ -39,7 +39,7 @@ const JOBS: [(&str, JobPhase); 10] = [
 
 /// The state of a job that an upgrade must not change.
 #[derive(Debug, PartialEq)]
-struct Stands {
+struct JobSnapshot {
     phase: Option<JobPhase>,
     reason: &'static str,
     attempt: Option<i64>,
@@ -48,8 +48,8 @@ struct Stands {
 }
 
 /// The chart of today under an older number: there was no release before it.
-fn before(to: &Path) -> Result<()> {
-    folder::copy(&chart(), to)?;
+fn write_older_chart(to: &Path) -> Result<()> {
+    folder::copy_folder(&chart_folder(), to)?;
     let path = to.join("Chart.yaml");
     let text = std::fs::read_to_string(&path)?;
     let lines = text.lines().map(|line| match line.starts_with("version:") {
@@ -62,42 +62,48 @@ fn before(to: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn phases(helm: Helm) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
-    let helm = helm.on(&control_plane);
+pub(crate) async fn test_upgrade_in_every_phase(helm: Helm) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    let helm = helm.with_control_plane(&control_plane);
     let older = tempfile::tempdir()?;
-    before(older.path())?;
+    write_older_chart(older.path())?;
     let path = older.path().display().to_string();
     let namespace = ["--namespace", NAMESPACE, "--create-namespace"];
-    helm.ok(&[&["install", RELEASE, &path][..], &namespace].concat())?;
-    let mut leads = install::operator(&control_plane).await?;
-    operator::takes_jobs(&control_plane).await?;
-    let site = Site::new(&control_plane, "upgrade", Nodes::new(3).gpus(8)).await;
-    submit(&control_plane, &site).await?;
-    external_pods::submit(&site).await?;
-    let stood = (stand(&site).await?, external_pods::stand(&site).await?);
-    let before = leads.log()?;
+    helm.run_ok(&[&["install", RELEASE_NAME, &path][..], &namespace].concat())?;
+    let mut leads = install::start_operator(&control_plane).await?;
+    operator::wait_until_jobs_accepted(&control_plane).await?;
+    let site = TestSite::new(&control_plane, "upgrade", NodeTemplate::new(3).gpus(8)).await;
+    submit_jobs(&control_plane, &site).await?;
+    external_pods::submit_gangs(&site).await?;
+    let stood = (
+        job_snapshots(&site).await?,
+        external_pods::pod_placements(&site).await?,
+    );
+    let before = leads.read_log()?;
     ensure!(before.lines().all(is_json), "{before}");
 
     let values = json!({"operator": {"logFormat": "human"}});
-    let said = helm.chart("upgrade", NAMESPACE, &values, &[])?;
+    let said = helm.run_chart_command("upgrade", NAMESPACE, &values, &[])?;
     ensure!(said.contains("REVISION: 2"), "{said}");
     leads.kill()?;
     drop(leads);
-    operator::give_lease_back(&control_plane).await?;
-    let mut leads = install::operator(&control_plane).await?;
+    operator::release_lease(&control_plane).await?;
+    let mut leads = install::start_operator(&control_plane).await?;
     // The operator has reconciled all jobs once it has queued a later one.
     site.submit("later", 2, 8).await;
-    site.reaches("later", JobPhase::Queued).await;
-    let stands = (stand(&site).await?, external_pods::stand(&site).await?);
+    site.wait_for_phase("later", JobPhase::Queued).await;
+    let stands = (
+        job_snapshots(&site).await?,
+        external_pods::pod_placements(&site).await?,
+    );
     ensure!(stands == stood, "{stands:#?}\nwas\n{stood:#?}");
     // The log has what the one before said, too.
-    let log = leads.log()?;
+    let log = leads.read_log()?;
     let last = log.lines().last().unwrap_or_default();
     ensure!(!last.is_empty() && !is_json(last), "{last}");
 
-    go_on(&control_plane, &site).await?;
-    external_pods::go_on(&site).await?;
+    check_jobs_continue(&control_plane, &site).await?;
+    external_pods::complete_waiting_gang(&site).await?;
     leads.assert_runs();
     Ok(())
 }
@@ -106,24 +112,24 @@ fn is_json(line: &str) -> bool {
     serde_json::from_str::<Value>(line).is_ok_and(|said| said.is_object())
 }
 
-async fn stand(site: &Site) -> Result<Vec<Stands>> {
+async fn job_snapshots(site: &TestSite) -> Result<Vec<JobSnapshot>> {
     let mut all = Vec::new();
-    for (name, expected) in JOBS {
-        let job = site.reaches(name, expected).await;
+    for (name, expected) in JOBS_BY_PHASE {
+        let job = site.wait_for_phase(name, expected).await;
         let status = job.status.as_ref();
-        all.push(Stands {
+        all.push(JobSnapshot {
             phase: phase(&job),
             reason: reason(&job),
             attempt: status.and_then(|status| status.attempt),
             restarts: status.and_then(|status| status.restarts),
-            pods: uids(&site.pods(name).await),
+            pods: pod_uids(&site.list_pods(name).await),
         });
     }
     Ok(all)
 }
 
 /// One of each phase: 24 GPUs, of which none are left.
-async fn submit(control_plane: &ControlPlane, site: &Site) -> Result<()> {
+async fn submit_jobs(control_plane: &ControlPlane, site: &TestSite) -> Result<()> {
     let forbid = "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
         when { resource has registry && resource.registry == \"elsewhere.example\" };";
     let policy = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "JobPolicy",
@@ -155,39 +161,39 @@ async fn submit(control_plane: &ControlPlane, site: &Site) -> Result<()> {
         changed(name, 0, &|_| ()).await?;
     }
     for name in ["complete", "failed"] {
-        site.reaches(name, JobPhase::Running).await;
+        site.wait_for_phase(name, JobPhase::Running).await;
     }
     for index in 0..2 {
-        site.exit(&format!("complete-worker-{index}"), "0").await;
+        site.end_pod(&format!("complete-worker-{index}"), "0").await;
     }
-    site.exit("failed-worker-0", "1").await;
+    site.end_pod("failed-worker-0", "1").await;
 
     for name in ["running", "restarting"] {
         site.submit(name, 2, 4).await;
-        site.reaches(name, JobPhase::Running).await;
+        site.wait_for_phase(name, JobPhase::Running).await;
     }
     let hangs = [(kubelet::HANG, "true")];
-    let policy = PodPolicy::tell_kubelets(control_plane, site.name(), &hangs).await?;
+    let policy = PodPolicy::annotate_for_kubelets(control_plane, site.name(), &hangs).await?;
     site.submit("starting", 2, 4).await;
-    site.pods_become("starting", 2).await;
-    policy.lift().await?;
-    site.annotate("restarting-worker-1", kubelet::STUCK_TERMINATING, "true")
+    site.wait_for_pod_count("starting", 2).await;
+    policy.delete().await?;
+    site.annotate_pod("restarting-worker-1", kubelet::STUCK_TERMINATING, "true")
         .await;
-    site.exit("restarting-worker-0", "1").await;
+    site.end_pod("restarting-worker-0", "1").await;
     site.submit("queued", 1, 8).await;
     Ok(())
 }
 
 /// Each goes on where it was.
-async fn go_on(control_plane: &ControlPlane, site: &Site) -> Result<()> {
+async fn check_jobs_continue(control_plane: &ControlPlane, site: &TestSite) -> Result<()> {
     for index in 0..2 {
-        site.exit(&format!("running-worker-{index}"), "0").await;
+        site.end_pod(&format!("running-worker-{index}"), "0").await;
         let hung = format!("starting-worker-{index}");
-        site.annotate(&hung, kubelet::HANG, "false").await;
+        site.annotate_pod(&hung, kubelet::HANG, "false").await;
     }
-    site.reaches("running", JobPhase::Complete).await;
-    site.reaches("queued", JobPhase::Running).await;
-    site.reaches("starting", JobPhase::Running).await;
+    site.wait_for_phase("running", JobPhase::Complete).await;
+    site.wait_for_phase("queued", JobPhase::Running).await;
+    site.wait_for_phase("starting", JobPhase::Running).await;
 
     let resumed = json!({"spec": {"suspend": false}});
     site.patch("suspended", resumed).await?;
@@ -197,7 +203,7 @@ async fn go_on(control_plane: &ControlPlane, site: &Site) -> Result<()> {
     control_plane.apply_yaml(&profile.to_string()).await?;
     site.delete::<JobPolicy>("images").await;
     for name in ["suspended", "blocked", "waiting", "refused"] {
-        site.reaches(name, JobPhase::Running).await;
+        site.wait_for_phase(name, JobPhase::Running).await;
     }
 
     let at_once = DeleteParams {
@@ -206,13 +212,13 @@ async fn go_on(control_plane: &ControlPlane, site: &Site) -> Result<()> {
     };
     let pods = site.api::<Pod>();
     pods.delete("restarting-worker-1", &at_once).await?;
-    site.runs_again("restarting", 2).await;
+    site.wait_for_running_attempt("restarting", 2).await;
     // These jobs have ended.
     for (name, end) in [
         ("complete", JobPhase::Complete),
         ("failed", JobPhase::Failed),
     ] {
-        site.reaches(name, end).await;
+        site.wait_for_phase(name, end).await;
     }
     Ok(())
 }

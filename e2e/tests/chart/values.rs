@@ -3,22 +3,24 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use trellis_e2e::helm::{Helm, chart};
+use trellis_e2e::helm::{Helm, chart_folder};
 
 /// One value.
-pub(crate) struct Row {
+pub(crate) struct ValueRow {
     pub(crate) path: String,
     pub(crate) default: String,
-    what: String,
+    description: String,
 }
 
 /// All that there are.
-pub(crate) fn all() -> Result<Vec<Row>> {
-    rows(&std::fs::read_to_string(chart().join("values.yaml"))?)
+pub(crate) fn read_rows() -> Result<Vec<ValueRow>> {
+    parse_rows(&std::fs::read_to_string(
+        chart_folder().join("values.yaml"),
+    )?)
 }
 
 /// The values that are on one line each, with the comment above them.
-fn rows(text: &str) -> Result<Vec<Row>> {
+fn parse_rows(text: &str) -> Result<Vec<ValueRow>> {
     let mut rows = Vec::new();
     let mut sections: Vec<(usize, &str)> = Vec::new();
     let mut comment = String::new();
@@ -41,24 +43,24 @@ fn rows(text: &str) -> Result<Vec<Row>> {
             let path = path.join(".");
             ensure!(!comment.is_empty(), "{path} has no comment");
             ensure!(!comment.contains('|'), "{path}: {comment}");
-            rows.push(Row {
+            rows.push(ValueRow {
                 path,
                 default: value.trim().to_owned(),
-                what: std::mem::take(&mut comment),
+                description: std::mem::take(&mut comment),
             });
         }
     }
     Ok(rows)
 }
 
-pub(crate) fn table(_: &Helm) -> Result<()> {
-    let rows = all()?;
+pub(crate) fn test_table_of_docs(_: &Helm) -> Result<()> {
+    let rows = read_rows()?;
     ensure!(rows.len() > 30, "only {} values", rows.len());
     let mut table = String::from("| value | default | what |\n|---|---|---|\n");
-    for Row {
+    for ValueRow {
         path,
         default,
-        what,
+        description: what,
     } in rows
     {
         table.push_str(&format!("| `{path}` | `{default}` | {what} |\n"));

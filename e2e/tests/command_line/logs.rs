@@ -2,17 +2,17 @@
 
 use trellis_api::job::JobPhase;
 
-use crate::scene::shared;
+use crate::fixtures::shared_fixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_line_says_that_pods_of_simulated_nodes_have_no_logs() {
-    let scene = shared().await;
-    let site = scene.site("cli-logs", 1).await;
+async fn logs_reports_that_simulated_pods_have_no_logs() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-logs", 1).await;
     site.submit("llm", 2, 1).await;
-    site.reaches("llm", JobPhase::Running).await;
+    site.wait_for_phase("llm", JobPhase::Running).await;
     let logs = ["logs", "llm", "-n", site.name()];
     let node = &site.nodes().names()[0];
-    let one = scene.trellis(&logs).await;
+    let one = scene.run_trellis(&logs).await;
     assert_eq!(one.status, 1, "{one:?}");
     assert_eq!(
         one.err.trim_end(),
@@ -20,17 +20,17 @@ async fn one_line_says_that_pods_of_simulated_nodes_have_no_logs() {
             "error: llm-worker-0 runs on the simulated node {node:?}: pods of simulated nodes have no logs"
         )
     );
-    let all = scene.trellis(&[&logs[..], &["--all"]].concat()).await;
+    let all = scene.run_trellis(&[&logs[..], &["--all"]].concat()).await;
     assert_eq!(
         all.err.trim_end(),
         "error: 2 pods run on simulated nodes: pods of simulated nodes have no logs"
     );
-    let follow = scene.trellis(&[&logs[..], &["-f"]].concat()).await;
+    let follow = scene.run_trellis(&[&logs[..], &["-f"]].concat()).await;
     assert_eq!(follow.status, 1, "{follow:?}");
     assert_eq!(follow.err, one.err);
 
     // A viewer may not read nodes: the reason is that the kubelet does not answer.
-    let viewer = scene.as_viewer(&site, &logs).await;
+    let viewer = scene.run_as_viewer(&site, &logs).await;
     assert!(
         viewer
             .err

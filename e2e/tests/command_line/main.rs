@@ -1,12 +1,12 @@
 //! `trellis` as users run it, on a real control plane whose API server calls a real operator.
 
-mod acts;
-mod ci;
-mod gpus;
+mod ci_page;
+mod external_pods;
+mod fixtures;
+mod gpu_utilization;
 mod logs;
-mod looks;
-mod others;
 mod peers;
 mod plugin;
-mod scene;
-mod watches;
+mod read_commands;
+mod watch_commands;
+mod write_commands;

@@ -2,10 +2,10 @@
 //! and Istio, too.
 
 use serde_json::json;
-use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 
 /// Group, kind, plural and short names of a peer's kind.
-type Kind = (
+type PeerKind = (
     &'static str,
     &'static str,
     &'static str,
@@ -15,7 +15,7 @@ type Kind = (
 /// Kinds whose names are similar to those of Trellis: of Volcano (`config/crd/volcano/bases`), KAI
 /// (`deployments/kai-scheduler/crds`), Kueue v0.17 (`config/components/crd/bases`) and Istio 1.32
 /// (`kubernetes/customresourcedefinitions.gen.yaml`).
-const PEERS: [Kind; 16] = [
+const PEERS: [PeerKind; 16] = [
     ("batch.volcano.sh", "Job", "jobs", &["vcjob", "vj"]),
     (
         "scheduling.volcano.sh",
@@ -70,9 +70,9 @@ const PEERS: [Kind; 16] = [
 ];
 
 /// Kinds of Trellis that a peer has by the same name. They are read by their short names.
-const SHARED: [&str; 3] = ["PodGroup", "ResourceFlavor", "Topology"];
+const SHARED_KINDS: [&str; 3] = ["PodGroup", "ResourceFlavor", "Topology"];
 
-fn crd((group, kind, plural, short): &Kind) -> String {
+fn peer_crd((group, kind, plural, short): &PeerKind) -> String {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let names = json!({
         "kind": kind, "plural": plural, "singular": kind.to_lowercase(), "shortNames": short,
@@ -89,11 +89,13 @@ fn crd((group, kind, plural, short): &Kind) -> String {
 }
 
 #[tokio::test]
-async fn kubectl_finds_the_kinds_of_trellis_beside_those_of_its_peers() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+async fn kubectl_finds_trellis_kinds_next_to_peer_kinds() {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default())
+        .await
+        .unwrap();
     // The peers are there first, so that kubectl prefers their kinds of the same name.
     for kind in &PEERS {
-        control_plane.apply_yaml(&crd(kind)).await.unwrap();
+        control_plane.apply_yaml(&peer_crd(kind)).await.unwrap();
     }
     for crd in trellis_api::crds::all() {
         let yaml = serde_json::to_string(&crd).unwrap();
@@ -115,7 +117,7 @@ async fn kubectl_finds_the_kinds_of_trellis_beside_those_of_its_peers() {
         let own = [names.plural.clone(), names.kind.to_lowercase()];
         let own = own
             .into_iter()
-            .filter(|_| !SHARED.contains(&names.kind.as_str()));
+            .filter(|_| !SHARED_KINDS.contains(&names.kind.as_str()));
         for name in short.into_iter().chain([full]).chain(own) {
             let explained = control_plane.kubectl_ok(&["explain", &name]).await.unwrap();
             let line = |key: &str| {

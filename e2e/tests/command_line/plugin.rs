@@ -7,17 +7,23 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use trellis_e2e::control_plane::ControlPlane;
 
-use crate::scene::{Said, program, said, shared};
+use crate::fixtures::{CommandOutput, run_command, shared_fixture, trellis_program};
 
 /// The setup that a user does once: `trellis` under its two names, and its completion program.
-async fn installed(control_plane: &ControlPlane) -> &'static str {
+async fn path_with_plugin(control_plane: &ControlPlane) -> &'static str {
     static PATH: OnceCell<String> = OnceCell::const_new();
     let install = async || {
-        let programs = [("trellis", program()), ("kubectl-trellis", program())];
-        let line = control_plane.tools(&programs).unwrap();
+        let programs = [
+            ("trellis", trellis_program()),
+            ("kubectl-trellis", trellis_program()),
+        ];
+        let line = control_plane.shell_path_line(&programs).unwrap();
         let folder = line.strip_prefix("export PATH=").unwrap();
         let folder = folder.strip_suffix(":$PATH").unwrap();
-        let script = shared().await.trellis(&["completions", "kubectl"]).await;
+        let script = shared_fixture()
+            .await
+            .run_trellis(&["completions", "kubectl"])
+            .await;
         assert_eq!(script.status, 0, "{script:?}");
         let completes = Path::new(folder).join("kubectl_complete-trellis");
         std::fs::write(&completes, script.out).unwrap();
@@ -29,34 +35,34 @@ async fn installed(control_plane: &ControlPlane) -> &'static str {
 }
 
 /// Runs `kubectl` with it on the PATH.
-async fn kubectl(arguments: &[&str]) -> Said {
-    let control_plane = &shared().await.control_plane;
-    let path = installed(control_plane).await;
+async fn run_kubectl(arguments: &[&str]) -> CommandOutput {
+    let control_plane = &shared_fixture().await.control_plane;
+    let path = path_with_plugin(control_plane).await;
     let folder = path.split(':').next().unwrap();
     let mut command = Command::new(Path::new(folder).join("kubectl"));
     command.args(arguments).env("PATH", path);
-    said(command, &control_plane.kubeconfig(), "").await
+    run_command(command, &control_plane.kubeconfig(), "").await
 }
 
 #[tokio::test]
-async fn kubectl_finds_it_on_the_path() {
-    let scene = shared().await;
+async fn kubectl_finds_the_plugin_on_the_path() {
+    let scene = shared_fixture().await;
     let asked = ["queue", "-o", "json", "--waiting", "-l", "none=such"];
-    let own = scene.trellis(&asked).await;
+    let own = scene.run_trellis(&asked).await;
     assert_eq!(own.status, 0, "{own:?}");
-    let plugin = kubectl(&[&["trellis"][..], &asked].concat()).await;
+    let plugin = run_kubectl(&[&["trellis"][..], &asked].concat()).await;
     assert_eq!(plugin.status, 0, "{plugin:?}");
     assert_eq!(plugin.json()["jobs"], own.json()["jobs"]);
     // Its exit status is kubectl's.
-    let typo = kubectl(&["trellis", "queue", "no-such-queue"]).await;
+    let typo = run_kubectl(&["trellis", "queue", "no-such-queue"]).await;
     assert_eq!(typo.status, 1, "{typo:?}");
     assert!(typo.err.contains("no queue \"no-such-queue\""), "{typo:?}");
 }
 
 /// kubectl's completions for these words in any shell: the completion scripts of all shells call
 /// `__complete`.
-async fn offered(words: &[&str]) -> Vec<String> {
-    let all = kubectl(&[&["__complete", "trellis"], words].concat()).await;
+async fn completions(words: &[&str]) -> Vec<String> {
+    let all = run_kubectl(&[&["__complete", "trellis"], words].concat()).await;
     assert_eq!(all.status, 0, "{all:?}");
     let mut lines: Vec<String> = all.out.lines().map(str::to_owned).collect();
     // kubectl's own answer to its shell: the shell adds no files of its own.
@@ -65,16 +71,16 @@ async fn offered(words: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn kubectl_completes_it() {
-    assert_eq!(offered(&["sus"]).await, ["suspend"]);
-    let commands = offered(&[""]).await;
+async fn kubectl_completes_plugin_arguments() {
+    assert_eq!(completions(&["sus"]).await, ["suspend"]);
+    let commands = completions(&[""]).await;
     for command in ["queue", "explain", "logs", "policy"] {
         assert!(commands.iter().any(|of| of == command), "{commands:?}");
     }
-    assert_eq!(offered(&["policy", "te"]).await, ["test"]);
-    assert_eq!(offered(&["queue", "--wait"]).await, ["--waiting"]);
-    let formats = offered(&["queue", "--output", ""]).await;
+    assert_eq!(completions(&["policy", "te"]).await, ["test"]);
+    assert_eq!(completions(&["queue", "--wait"]).await, ["--waiting"]);
+    let formats = completions(&["queue", "--output", ""]).await;
     assert!(formats.iter().any(|of| of == "json"), "{formats:?}");
-    assert_eq!(offered(&["completions", "kub"]).await, ["kubectl"]);
-    assert!(offered(&["no-such-command-"]).await.is_empty());
+    assert_eq!(completions(&["completions", "kub"]).await, ["kubectl"]);
+    assert!(completions(&["no-such-command-"]).await.is_empty());
 }

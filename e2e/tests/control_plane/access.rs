@@ -11,10 +11,10 @@ use kube::{
 };
 use trellis_e2e::{control_plane::apply, jobs::SOON, namespace::TestNamespace, wait::eventually};
 
-use super::shared;
+use super::shared_control_plane;
 
 /// The user name that the API server knows the client by.
-async fn whoami(client: Client) -> String {
+async fn user_name(client: Client) -> String {
     let api: Api<SelfSubjectReview> = Api::all(client);
     let answer = api
         .create(&PostParams::default(), &SelfSubjectReview::default())
@@ -23,7 +23,7 @@ async fn whoami(client: Client) -> String {
     answer.status.unwrap().user_info.unwrap().username.unwrap()
 }
 
-async fn client_from(kubeconfig: std::path::PathBuf) -> Client {
+async fn kubeconfig_client(kubeconfig: std::path::PathBuf) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
@@ -37,8 +37,8 @@ fn is_forbidden(error: &kube::Error) -> bool {
 }
 
 #[tokio::test]
-async fn the_version_is_the_one_that_was_built() {
-    let control_plane = shared().await;
+async fn api_server_reports_the_built_version() {
+    let control_plane = shared_control_plane().await;
     let version = control_plane.client().apiserver_version().await.unwrap();
     assert_eq!(version.git_version, "v1.37.1");
     assert_eq!(
@@ -51,8 +51,8 @@ async fn the_version_is_the_one_that_was_built() {
 }
 
 #[tokio::test]
-async fn a_service_account_has_the_rights_that_rbac_gives_it_and_no_more() {
-    let control_plane = shared().await;
+async fn service_account_has_only_its_rbac_rights() {
+    let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, "rbac").await.unwrap();
     let name = namespace.name();
     let rights = "
@@ -81,9 +81,9 @@ subjects:
         .service_account_kubeconfig(name, "reader")
         .await
         .unwrap();
-    let client = client_from(kubeconfig).await;
+    let client = kubeconfig_client(kubeconfig).await;
     assert_eq!(
-        whoami(client.clone()).await,
+        user_name(client.clone()).await,
         format!("system:serviceaccount:{name}:reader")
     );
 
@@ -117,24 +117,27 @@ subjects:
 }
 
 #[tokio::test]
-async fn users_are_who_they_are_said_to_be() {
-    let control_plane = shared().await;
-    assert_eq!(whoami(control_plane.client()).await, "admin");
+async fn impersonated_users_have_their_name_and_groups() {
+    let control_plane = shared_control_plane().await;
+    assert_eq!(user_name(control_plane.client()).await, "admin");
     let ann = control_plane.client_for_user("ann", &["team-a"]).unwrap();
-    assert_eq!(whoami(ann).await, "ann");
+    assert_eq!(user_name(ann).await, "ann");
     let kubeconfig = control_plane
         .kubeconfig_for_user("ann", &["team-a"])
         .unwrap();
-    assert_eq!(whoami(client_from(kubeconfig).await).await, "ann");
+    assert_eq!(user_name(kubeconfig_client(kubeconfig).await).await, "ann");
     let kubeconfig = control_plane
         .kubeconfig_for_token("again", control_plane.admin_token())
         .unwrap();
-    assert_eq!(whoami(client_from(kubeconfig).await).await, "admin");
+    assert_eq!(
+        user_name(kubeconfig_client(kubeconfig).await).await,
+        "admin"
+    );
 }
 
 #[tokio::test]
 async fn yaml_is_applied_strictly_and_in_order() {
-    let control_plane = shared().await;
+    let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, "yaml").await.unwrap();
     let yaml = "
 apiVersion: v1
@@ -181,7 +184,7 @@ spec: {size: 3}
 
 #[tokio::test]
 async fn kubectl_reads_its_input_and_says_what_is_wrong() {
-    let control_plane = shared().await;
+    let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, "kubectl")
         .await
         .unwrap();

@@ -7,20 +7,20 @@ use kube::{Api, api::PostParams};
 use serde_json::json;
 use tokio::time::timeout;
 use trellis_e2e::{
-    cluster::Nodes,
-    control_plane::{Component, ControlPlane, Kubelets, Options},
-    process::Signal,
+    cluster::NodeTemplate,
+    control_plane::{Component, ControlPlane, ControlPlaneOptions, Kubelets},
+    process::ProcessSignal,
     wait::eventually,
 };
 
 #[tokio::test]
 async fn components_can_be_frozen_killed_and_restarted() {
-    let options = Options {
+    let options = ControlPlaneOptions {
         kubelets: Kubelets::None,
-        ..Options::default()
+        ..ControlPlaneOptions::default()
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
-    let nodes = Nodes::new(2).create(&control_plane).await.unwrap();
+    let nodes = NodeTemplate::new(2).create(&control_plane).await.unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(control_plane.client());
     let config_map = serde_json::from_value(json!({"metadata": {"name": "kept"}})).unwrap();
     api.create(&PostParams::default(), &config_map)
@@ -28,7 +28,7 @@ async fn components_can_be_frozen_killed_and_restarted() {
         .unwrap();
 
     control_plane
-        .signal(Component::ApiServer, Signal::Stop)
+        .signal(Component::ApiServer, ProcessSignal::Stop)
         .unwrap();
     let second = Duration::from_secs(1);
     assert!(
@@ -36,7 +36,7 @@ async fn components_can_be_frozen_killed_and_restarted() {
         "a frozen API server has answered"
     );
     control_plane
-        .signal(Component::ApiServer, Signal::Continue)
+        .signal(Component::ApiServer, ProcessSignal::Continue)
         .unwrap();
     eventually(Duration::from_secs(10), || async {
         Ok(api.get("kept").await?)
@@ -46,7 +46,9 @@ async fn components_can_be_frozen_killed_and_restarted() {
 
     for component in [Component::ApiServer, Component::Etcd] {
         let before = control_plane.process_id(component).unwrap();
-        control_plane.signal(component, Signal::Kill).unwrap();
+        control_plane
+            .signal(component, ProcessSignal::Kill)
+            .unwrap();
         assert!(
             timeout(second, api.get("kept"))
                 .await
@@ -61,7 +63,9 @@ async fn components_can_be_frozen_killed_and_restarted() {
         .unwrap();
     }
     assert!(
-        control_plane.signal(Component::Kwok, Signal::Kill).is_err(),
+        control_plane
+            .signal(Component::Kwok, ProcessSignal::Kill)
+            .is_err(),
         "there is none here"
     );
 
@@ -82,10 +86,10 @@ async fn components_can_be_frozen_killed_and_restarted() {
 }
 
 #[tokio::test]
-async fn a_component_that_does_not_start_says_why() {
-    let options = Options {
+async fn failed_component_start_reports_the_reason() {
+    let options = ControlPlaneOptions {
         api_server_flags: vec!["--no-such-flag=1".into()],
-        ..Options::default()
+        ..ControlPlaneOptions::default()
     };
     let error = ControlPlane::start(options).await.unwrap_err();
     let said = format!("{error:#}");

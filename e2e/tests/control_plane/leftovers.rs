@@ -26,7 +26,7 @@ fn descendants(parent: u32) -> Vec<u32> {
     found
 }
 
-fn lives(id: u32) -> bool {
+fn is_alive(id: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
@@ -38,7 +38,7 @@ fn command_line(id: u32) -> String {
 }
 
 /// A control plane in a process of its own, and its folder.
-fn start() -> (Child, PathBuf) {
+fn start_control_plane() -> (Child, PathBuf) {
     let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
         .args(["--nodes", "1"])
         .stdout(Stdio::piped())
@@ -62,8 +62,8 @@ fn start() -> (Child, PathBuf) {
     (parent, folder)
 }
 
-fn ends_without_leftovers(signal: &str) {
-    let (mut parent, folder) = start();
+fn check_no_leftovers(signal: &str) {
+    let (mut parent, folder) = start_control_plane();
     let children = descendants(parent.id());
     for name in ["etcd", "kube-apiserver", "kube-controller-manager", "kwok"] {
         let runs = children
@@ -83,7 +83,7 @@ fn ends_without_leftovers(signal: &str) {
     loop {
         let left: Vec<String> = children
             .iter()
-            .filter(|id| lives(**id))
+            .filter(|id| is_alive(**id))
             .map(|id| command_line(*id))
             .collect();
         if left.is_empty() && !folder.exists() {
@@ -100,10 +100,10 @@ fn ends_without_leftovers(signal: &str) {
 
 #[test]
 fn nothing_is_left_after_sigkill() {
-    ends_without_leftovers("-KILL");
+    check_no_leftovers("-KILL");
 }
 
 #[test]
 fn nothing_is_left_after_ctrl_c() {
-    ends_without_leftovers("-INT");
+    check_no_leftovers("-INT");
 }

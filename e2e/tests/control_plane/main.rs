@@ -1,8 +1,8 @@
 //! The control plane that everything else is tested on, tested itself.
 
 mod access;
-mod collection;
 mod components;
+mod controllers;
 mod failures;
 mod leftovers;
 mod nodes;
@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 
 /// How long each part of the control plane may take on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A kind of its own, for the garbage collector.
-const WIDGETS: &str = "
+const WIDGET_CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: widgets.test.trellis.dev}
@@ -40,16 +40,16 @@ spec:
           spec: {type: object, properties: {size: {type: integer}}}
 ";
 
-async fn shared() -> &'static ControlPlane {
-    let options = || Options {
-        manifests: vec![WIDGETS.to_owned()],
-        ..Options::default()
+async fn shared_control_plane() -> &'static ControlPlane {
+    let options = || ControlPlaneOptions {
+        manifests: vec![WIDGET_CRD.to_owned()],
+        ..ControlPlaneOptions::default()
     };
     ControlPlane::shared_with(options).await.unwrap()
 }
 
 /// A pod on `node` with `annotations`.
-fn pod(name: &str, node: &str, annotations: Value) -> Pod {
+fn pod_on_node(name: &str, node: &str, annotations: Value) -> Pod {
     let pod = json!({
         "metadata": {"name": name, "annotations": annotations},
         "spec": {
@@ -62,7 +62,7 @@ fn pod(name: &str, node: &str, annotations: Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-fn phase(pod: &Pod) -> &str {
+fn pod_phase(pod: &Pod) -> &str {
     pod.status
         .as_ref()
         .and_then(|status| status.phase.as_deref())

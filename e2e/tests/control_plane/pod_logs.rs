@@ -8,33 +8,33 @@ use kube::{Api, api::LogParams, api::PostParams};
 use serde_json::json;
 use tokio::time::timeout;
 use trellis_e2e::{
-    cluster::Nodes,
-    control_plane::{ControlPlane, Options},
+    cluster::NodeTemplate,
+    control_plane::{ControlPlane, ControlPlaneOptions},
     namespace::TestNamespace,
     wait::wait_for,
 };
 
-use super::{SOON, phase, pod, shared};
+use super::{SOON, pod_on_node, pod_phase, shared_control_plane};
 
 /// Runs pod `a` on `node`.
-async fn run(api: &Api<Pod>, node: &str) {
-    let pod = pod("a", node, json!({}));
+async fn run_pod(api: &Api<Pod>, node: &str) {
+    let pod = pod_on_node("a", node, json!({}));
     api.create(&PostParams::default(), &pod).await.unwrap();
-    wait_for(api, "a", SOON, |pod| phase(pod) == "Running")
+    wait_for(api, "a", SOON, |pod| pod_phase(pod) == "Running")
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn a_simulated_pod_has_the_log_of_the_options() {
-    let options = Options {
+async fn simulated_pod_has_the_configured_log() {
+    let options = ControlPlaneOptions {
         pod_log: vec!["step 1 loss 10.8".to_owned(), "step 2 loss 9.7".to_owned()],
-        ..Options::default()
+        ..ControlPlaneOptions::default()
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
-    let nodes = Nodes::new(1).create(&control_plane).await.unwrap();
+    let nodes = NodeTemplate::new(1).create(&control_plane).await.unwrap();
     let api: Api<Pod> = Api::default_namespaced(control_plane.client());
-    run(&api, &nodes.names()[0]).await;
+    run_pod(&api, &nodes.names()[0]).await;
 
     let log = api.logs("a", &LogParams::default()).await.unwrap();
     assert_eq!(log, "step 1 loss 10.8\nstep 2 loss 9.7\n");
@@ -59,13 +59,16 @@ async fn a_simulated_pod_has_the_log_of_the_options() {
 }
 
 #[tokio::test]
-async fn without_such_options_the_api_server_cannot_reach_the_kubelet() {
-    let control_plane = shared().await;
-    let nodes = Nodes::new(1).scope("no-logs").create(control_plane).await;
+async fn api_server_cannot_reach_the_kubelet_without_a_pod_log() {
+    let control_plane = shared_control_plane().await;
+    let nodes = NodeTemplate::new(1)
+        .scope("no-logs")
+        .create(control_plane)
+        .await;
     let nodes = nodes.unwrap();
     let namespace = TestNamespace::create(control_plane, "no-logs").await;
     let api: Api<Pod> = namespace.unwrap().api();
-    run(&api, &nodes.names()[0]).await;
+    run_pod(&api, &nodes.names()[0]).await;
     match api.logs("a", &LogParams::default()).await.unwrap_err() {
         // `trellis logs` knows the failure by these words.
         kube::Error::Api(status) => {

@@ -10,17 +10,17 @@ use kube::{
 };
 use serde_json::{Value, json};
 use trellis_e2e::{
-    cluster::{NodeSet, Nodes},
+    cluster::{NodeSet, NodeTemplate},
     kubelet,
     namespace::TestNamespace,
-    wait::{eventually, wait_for, wait_gone},
+    wait::{eventually, wait_for, wait_until_deleted},
 };
 
-use super::{SOON, phase, pod, shared};
+use super::{SOON, pod_on_node, pod_phase, shared_control_plane};
 
-async fn place(prefix: &str) -> (TestNamespace, NodeSet, Api<Pod>) {
-    let control_plane = shared().await;
-    let nodes = Nodes::new(2)
+async fn create_namespace_and_nodes(prefix: &str) -> (TestNamespace, NodeSet, Api<Pod>) {
+    let control_plane = shared_control_plane().await;
+    let nodes = NodeTemplate::new(2)
         .scope(prefix)
         .create(control_plane)
         .await
@@ -30,26 +30,29 @@ async fn place(prefix: &str) -> (TestNamespace, NodeSet, Api<Pod>) {
     (namespace, nodes, api)
 }
 
-async fn create(api: &Api<Pod>, name: &str, node: &str, annotations: Value) {
-    api.create(&PostParams::default(), &pod(name, node, annotations))
-        .await
-        .unwrap();
+async fn create_pod(api: &Api<Pod>, name: &str, node: &str, annotations: Value) {
+    api.create(
+        &PostParams::default(),
+        &pod_on_node(name, node, annotations),
+    )
+    .await
+    .unwrap();
 }
 
-async fn annotate(api: &Api<Pod>, name: &str, key: &str, value: Option<&str>) {
+async fn set_annotation(api: &Api<Pod>, name: &str, key: &str, value: Option<&str>) {
     let patch = json!({"metadata": {"annotations": {key: value}}});
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
         .unwrap();
 }
 
-fn ended(pod: &Pod) -> ContainerStateTerminated {
+fn terminated_state(pod: &Pod) -> ContainerStateTerminated {
     let status = pod.status.as_ref().unwrap();
     let container = &status.container_statuses.as_ref().unwrap()[0];
     container.state.clone().unwrap().terminated.unwrap()
 }
 
-fn condition(pod: &Pod, kind: &str) -> Option<String> {
+fn condition_status(pod: &Pod, kind: &str) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     Some(
         conditions
@@ -61,11 +64,11 @@ fn condition(pod: &Pod, kind: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_hundred_pods_with_a_node_run() {
-    let (_namespace, nodes, api) = place("hundred").await;
+async fn hundred_bound_pods_run() {
+    let (_namespace, nodes, api) = create_namespace_and_nodes("hundred").await;
     stream::iter(0..100)
         .map(|index| {
-            let pod = pod(&format!("p-{index}"), &nodes.names()[index % 2], json!({}));
+            let pod = pod_on_node(&format!("p-{index}"), &nodes.names()[index % 2], json!({}));
             let api = api.clone();
             async move { api.create(&PostParams::default(), &pod).await }
         })
@@ -75,7 +78,10 @@ async fn a_hundred_pods_with_a_node_run() {
         .unwrap();
     let pods = eventually(Duration::from_secs(60), || async {
         let pods = api.list(&ListParams::default()).await?;
-        let running = pods.iter().filter(|pod| phase(pod) == "Running").count();
+        let running = pods
+            .iter()
+            .filter(|pod| pod_phase(pod) == "Running")
+            .count();
         anyhow::ensure!(running == 100, "{running} of 100 run");
         Ok(pods)
     })
@@ -84,7 +90,11 @@ async fn a_hundred_pods_with_a_node_run() {
     let mut addresses = std::collections::BTreeSet::new();
     for pod in &pods {
         for kind in ["PodScheduled", "Initialized", "ContainersReady", "Ready"] {
-            assert_eq!(condition(pod, kind).as_deref(), Some("True"), "{kind}");
+            assert_eq!(
+                condition_status(pod, kind).as_deref(),
+                Some("True"),
+                "{kind}"
+            );
         }
         let status = pod.status.as_ref().unwrap();
         let container = &status.container_statuses.as_ref().unwrap()[0];
@@ -107,87 +117,99 @@ async fn a_hundred_pods_with_a_node_run() {
 }
 
 #[tokio::test]
-async fn pods_exit_as_told_also_when_told_later() {
-    let (_namespace, nodes, api) = place("exit").await;
+async fn pods_exit_as_annotated_before_or_after_start() {
+    let (_namespace, nodes, api) = create_namespace_and_nodes("exit").await;
     let node = &nodes.names()[0];
-    create(&api, "fails", node, json!({kubelet::EXIT: "3"})).await;
-    create(&api, "succeeds", node, json!({kubelet::EXIT: "0"})).await;
-    create(&api, "late", node, json!({})).await;
+    create_pod(&api, "fails", node, json!({kubelet::EXIT: "3"})).await;
+    create_pod(&api, "succeeds", node, json!({kubelet::EXIT: "0"})).await;
+    create_pod(&api, "late", node, json!({})).await;
     let oom = json!({kubelet::EXIT: "0", kubelet::EXIT_REASON: "OOMKilled"});
-    create(&api, "child-oom", node, oom).await;
+    create_pod(&api, "child-oom", node, oom).await;
 
-    let failed = wait_for(&api, "fails", SOON, |pod| phase(pod) == "Failed")
+    let failed = wait_for(&api, "fails", SOON, |pod| pod_phase(pod) == "Failed")
         .await
         .unwrap();
     assert_eq!(
-        (ended(&failed).exit_code, ended(&failed).reason.as_deref()),
+        (
+            terminated_state(&failed).exit_code,
+            terminated_state(&failed).reason.as_deref()
+        ),
         (3, Some("Error"))
     );
-    assert_eq!(condition(&failed, "Ready").as_deref(), Some("False"));
-    assert_eq!(condition(&failed, "PodScheduled").as_deref(), Some("True"));
+    assert_eq!(condition_status(&failed, "Ready").as_deref(), Some("False"));
+    assert_eq!(
+        condition_status(&failed, "PodScheduled").as_deref(),
+        Some("True")
+    );
 
-    let succeeded = wait_for(&api, "succeeds", SOON, |pod| phase(pod) == "Succeeded")
-        .await
-        .unwrap();
-    assert_eq!(ended(&succeeded).reason.as_deref(), Some("Completed"));
-
-    let oom = wait_for(&api, "child-oom", SOON, |pod| phase(pod) == "Succeeded")
+    let succeeded = wait_for(&api, "succeeds", SOON, |pod| pod_phase(pod) == "Succeeded")
         .await
         .unwrap();
     assert_eq!(
-        (ended(&oom).exit_code, ended(&oom).reason.as_deref()),
+        terminated_state(&succeeded).reason.as_deref(),
+        Some("Completed")
+    );
+
+    let oom = wait_for(&api, "child-oom", SOON, |pod| pod_phase(pod) == "Succeeded")
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            terminated_state(&oom).exit_code,
+            terminated_state(&oom).reason.as_deref()
+        ),
         (0, Some("OOMKilled"))
     );
 
-    wait_for(&api, "late", SOON, |pod| phase(pod) == "Running")
+    wait_for(&api, "late", SOON, |pod| pod_phase(pod) == "Running")
         .await
         .unwrap();
-    annotate(&api, "late", kubelet::EXIT, Some("137")).await;
-    let late = wait_for(&api, "late", SOON, |pod| phase(pod) == "Failed")
+    set_annotation(&api, "late", kubelet::EXIT, Some("137")).await;
+    let late = wait_for(&api, "late", SOON, |pod| pod_phase(pod) == "Failed")
         .await
         .unwrap();
-    assert_eq!(ended(&late).exit_code, 137);
+    assert_eq!(terminated_state(&late).exit_code, 137);
 }
 
 #[tokio::test]
-async fn a_pod_runs_for_as_long_as_told() {
-    let (_namespace, nodes, api) = place("run-for").await;
+async fn pod_runs_for_the_annotated_time() {
+    let (_namespace, nodes, api) = create_namespace_and_nodes("run-for").await;
     let node = &nodes.names()[0];
-    create(&api, "short", node, json!({kubelet::RUN_FOR: "2s"})).await;
-    create(
+    create_pod(&api, "short", node, json!({kubelet::RUN_FOR: "2s"})).await;
+    create_pod(
         &api,
         "crashes",
         node,
         json!({kubelet::RUN_FOR: "2s", kubelet::EXIT: "1"}),
     )
     .await;
-    let short = wait_for(&api, "short", SOON, |pod| phase(pod) == "Succeeded")
+    let short = wait_for(&api, "short", SOON, |pod| pod_phase(pod) == "Succeeded")
         .await
         .unwrap();
-    let short = ended(&short);
+    let short = terminated_state(&short);
     let (started, finished) = (short.started_at.unwrap(), short.finished_at.unwrap());
     let ran = finished.0.duration_since(started.0);
     assert!(ran.as_secs() >= 2, "{ran}");
     assert_eq!(short.exit_code, 0);
-    let crashed = wait_for(&api, "crashes", SOON, |pod| phase(pod) == "Failed")
+    let crashed = wait_for(&api, "crashes", SOON, |pod| pod_phase(pod) == "Failed")
         .await
         .unwrap();
-    assert_eq!(ended(&crashed).exit_code, 1);
+    assert_eq!(terminated_state(&crashed).exit_code, 1);
 }
 
 #[tokio::test]
-async fn a_refused_pod_looks_as_a_real_kubelet_leaves_it() {
-    let (_namespace, nodes, api) = place("refuse").await;
+async fn refused_pod_has_the_status_of_a_real_kubelet() {
+    let (_namespace, nodes, api) = create_namespace_and_nodes("refuse").await;
     let [first, second] = nodes.names() else {
         panic!("two nodes")
     };
     let refuse = json!({kubelet::REFUSE: "OutOfnvidia.com/gpu"});
-    create(&api, "refused", first, refuse).await;
+    create_pod(&api, "refused", first, refuse).await;
     let here = json!({kubelet::REFUSE: "OutOfcpu", kubelet::REFUSE_ON: first});
-    create(&api, "refused-here", first, here.clone()).await;
-    create(&api, "welcome-there", second, here).await;
+    create_pod(&api, "refused-here", first, here.clone()).await;
+    create_pod(&api, "welcome-there", second, here).await;
 
-    let refused = wait_for(&api, "refused", SOON, |pod| phase(pod) == "Failed")
+    let refused = wait_for(&api, "refused", SOON, |pod| pod_phase(pod) == "Failed")
         .await
         .unwrap();
     let status = refused.status.unwrap();
@@ -195,18 +217,20 @@ async fn a_refused_pod_looks_as_a_real_kubelet_leaves_it() {
     assert!(status.start_time.is_some());
     assert!(status.container_statuses.is_none());
     assert!(status.conditions.is_none());
-    wait_for(&api, "refused-here", SOON, |pod| phase(pod) == "Failed")
+    wait_for(&api, "refused-here", SOON, |pod| pod_phase(pod) == "Failed")
         .await
         .unwrap();
-    wait_for(&api, "welcome-there", SOON, |pod| phase(pod) == "Running")
-        .await
-        .unwrap();
+    wait_for(&api, "welcome-there", SOON, |pod| {
+        pod_phase(pod) == "Running"
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
 async fn a_pod_hangs_until_it_may_start() {
-    let (_namespace, nodes, api) = place("hang").await;
-    create(
+    let (_namespace, nodes, api) = create_namespace_and_nodes("hang").await;
+    create_pod(
         &api,
         "hangs",
         &nodes.names()[0],
@@ -220,29 +244,35 @@ async fn a_pod_hangs_until_it_may_start() {
     })
     .await
     .unwrap();
-    assert_eq!(phase(&hanging), "Pending");
-    assert_eq!(condition(&hanging, "PodScheduled").as_deref(), Some("True"));
-    assert_eq!(condition(&hanging, "Ready").as_deref(), Some("False"));
+    assert_eq!(pod_phase(&hanging), "Pending");
+    assert_eq!(
+        condition_status(&hanging, "PodScheduled").as_deref(),
+        Some("True")
+    );
+    assert_eq!(
+        condition_status(&hanging, "Ready").as_deref(),
+        Some("False")
+    );
     let status = hanging.status.unwrap();
     let state = status.container_statuses.unwrap()[0].state.clone().unwrap();
     assert_eq!(
         state.waiting.unwrap().reason.as_deref(),
         Some("ContainerCreating")
     );
-    annotate(&api, "hangs", kubelet::HANG, None).await;
-    let started = wait_for(&api, "hangs", SOON, |pod| phase(pod) == "Running")
+    set_annotation(&api, "hangs", kubelet::HANG, None).await;
+    let started = wait_for(&api, "hangs", SOON, |pod| pod_phase(pod) == "Running")
         .await
         .unwrap();
-    assert_eq!(condition(&started, "Ready").as_deref(), Some("True"));
+    assert_eq!(condition_status(&started, "Ready").as_deref(), Some("True"));
 }
 
 #[tokio::test]
-async fn deleted_pods_go_at_once_slowly_or_not_at_all() {
-    let (_namespace, nodes, api) = place("delete").await;
+async fn deleted_pods_stop_at_once_slowly_or_never() {
+    let (_namespace, nodes, api) = create_namespace_and_nodes("delete").await;
     let node = &nodes.names()[0];
-    create(&api, "plain", node, json!({})).await;
-    create(&api, "slow", node, json!({kubelet::STOP_AFTER: "2s"})).await;
-    create(
+    create_pod(&api, "plain", node, json!({})).await;
+    create_pod(&api, "slow", node, json!({kubelet::STOP_AFTER: "2s"})).await;
+    create_pod(
         &api,
         "stuck",
         node,
@@ -250,7 +280,7 @@ async fn deleted_pods_go_at_once_slowly_or_not_at_all() {
     )
     .await;
     for name in ["plain", "slow", "stuck"] {
-        wait_for(&api, name, SOON, |pod| phase(pod) == "Running")
+        wait_for(&api, name, SOON, |pod| pod_phase(pod) == "Running")
             .await
             .unwrap();
     }
@@ -258,8 +288,8 @@ async fn deleted_pods_go_at_once_slowly_or_not_at_all() {
     for name in ["plain", "slow", "stuck"] {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    wait_gone(&api, "plain", SOON).await.unwrap();
-    wait_gone(&api, "slow", SOON).await.unwrap();
+    wait_until_deleted(&api, "plain", SOON).await.unwrap();
+    wait_until_deleted(&api, "slow", SOON).await.unwrap();
     assert!(
         deleted.elapsed() > Duration::from_millis(1900),
         "{:?}",
@@ -268,13 +298,13 @@ async fn deleted_pods_go_at_once_slowly_or_not_at_all() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let stuck = api.get("stuck").await.unwrap();
     assert!(stuck.metadata.deletion_timestamp.is_some());
-    assert_eq!(phase(&stuck), "Running");
-    annotate(&api, "stuck", kubelet::STUCK_TERMINATING, None).await;
-    wait_gone(&api, "stuck", SOON).await.unwrap();
+    assert_eq!(pod_phase(&stuck), "Running");
+    set_annotation(&api, "stuck", kubelet::STUCK_TERMINATING, None).await;
+    wait_until_deleted(&api, "stuck", SOON).await.unwrap();
 }
 
 /// Creates the pod in the very moment in which the one of its name is gone.
-async fn replace(api: &Api<Pod>, pod: &Pod) -> Pod {
+async fn replace_pod(api: &Api<Pod>, pod: &Pod) -> Pod {
     let create = async || {
         loop {
             match api.create(&PostParams::default(), pod).await {
@@ -293,16 +323,16 @@ async fn replace(api: &Api<Pod>, pod: &Pod) -> Pod {
 }
 
 #[tokio::test]
-async fn a_pod_that_comes_after_one_of_its_name_is_left_alone() {
-    let (_namespace, nodes, api) = place("again").await;
-    let again = pod("again", &nodes.names()[0], json!({}));
+async fn recreated_pod_is_not_affected_by_its_predecessor() {
+    let (_namespace, nodes, api) = create_namespace_and_nodes("again").await;
+    let again = pod_on_node("again", &nodes.names()[0], json!({}));
     api.create(&PostParams::default(), &again).await.unwrap();
     for _ in 0..30 {
-        wait_for(&api, "again", SOON, |pod| phase(pod) == "Running")
+        wait_for(&api, "again", SOON, |pod| pod_phase(pod) == "Running")
             .await
             .unwrap();
         api.delete("again", &DeleteParams::default()).await.unwrap();
-        let new = replace(&api, &again).await;
+        let new = replace_pod(&api, &again).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         let now = api.get("again").await.unwrap();
         assert_eq!(now.metadata.uid, new.metadata.uid);

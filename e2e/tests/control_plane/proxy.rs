@@ -18,32 +18,32 @@ use serde_json::json;
 use tokio::{runtime::Runtime, time::timeout};
 use trellis_e2e::{
     namespace::TestNamespace,
-    proxy::{Fault, Moment, Proxy, Request, Verb},
+    proxy::{Proxy, ProxyFault, Request, TrapTiming, Verb},
 };
 
-use super::shared;
+use super::shared_control_plane;
 
-struct Place {
+struct ProxyFixture {
     proxy: Proxy,
     namespace: TestNamespace,
     /// Through the proxy.
     api: Api<ConfigMap>,
     /// Past it.
-    direct: Api<ConfigMap>,
+    direct_api: Api<ConfigMap>,
 }
 
-async fn place(prefix: &str) -> Place {
-    let control_plane = shared().await;
+async fn start_fixture(prefix: &str) -> ProxyFixture {
+    let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, prefix).await.unwrap();
     let proxy = Proxy::start(control_plane).await.unwrap();
     let client = proxy.client(control_plane.admin_token()).unwrap();
     let api = Api::namespaced(client, namespace.name());
     let direct = namespace.api();
-    Place {
+    ProxyFixture {
         proxy,
         namespace,
         api,
-        direct,
+        direct_api: direct,
     }
 }
 
@@ -55,7 +55,7 @@ fn is_config_map(request: &Request) -> bool {
     request.resource == "configmaps"
 }
 
-async fn count(api: &Api<ConfigMap>) -> usize {
+async fn count_config_maps(api: &Api<ConfigMap>) -> usize {
     let all = api.list(&ListParams::default()).await.unwrap();
     // The controller manager puts one into every namespace.
     all.iter()
@@ -65,8 +65,8 @@ async fn count(api: &Api<ConfigMap>) -> usize {
 
 #[tokio::test]
 async fn requests_are_counted_by_agent_verb_resource_and_dry_run() {
-    let place = place("count").await;
-    let control_plane = shared().await;
+    let place = start_fixture("count").await;
+    let control_plane = shared_control_plane().await;
     let mut config = Config::new(place.proxy.url().parse().unwrap());
     config.auth_info =
         serde_json::from_value(json!({"token": control_plane.admin_token()})).unwrap();
@@ -96,12 +96,12 @@ async fn requests_are_counted_by_agent_verb_resource_and_dry_run() {
     place.api.list(&ListParams::default()).await.unwrap();
 
     let counts = place.proxy.counts();
-    assert_eq!(counts.of(Verb::Create, "configmaps"), 2);
-    assert_eq!(counts.dry_runs(Verb::Create, "configmaps"), 1);
-    assert_eq!(counts.of(Verb::Apply, "configmaps"), 1);
-    assert_eq!(counts.of(Verb::Get, "configmaps"), 1);
-    assert_eq!(counts.of(Verb::List, "configmaps"), 1);
-    assert_eq!((counts.writes(), counts.requests()), (3, 6));
+    assert_eq!(counts.count_of(Verb::Create, "configmaps"), 2);
+    assert_eq!(counts.count_dry_runs(Verb::Create, "configmaps"), 1);
+    assert_eq!(counts.count_of(Verb::Apply, "configmaps"), 1);
+    assert_eq!(counts.count_of(Verb::Get, "configmaps"), 1);
+    assert_eq!(counts.count_of(Verb::List, "configmaps"), 1);
+    assert_eq!((counts.total_writes(), counts.total_requests()), (3, 6));
     let counted = counts.sum(|key| key.user_agent == "counted/1");
     assert_eq!((counted.requests, counted.failures), (5, 1));
     assert!(
@@ -110,13 +110,13 @@ async fn requests_are_counted_by_agent_verb_resource_and_dry_run() {
     );
     assert!(counts.to_string().contains("apply configmaps"), "{counts}");
     place.proxy.reset_counts();
-    assert_eq!(place.proxy.counts().requests(), 0);
+    assert_eq!(place.proxy.counts().total_requests(), 0);
 }
 
 #[tokio::test]
-async fn the_api_server_sees_who_asks() {
-    let place = place("who").await;
-    let token = shared()
+async fn proxy_forwards_the_client_credentials() {
+    let place = start_fixture("who").await;
+    let token = shared_control_plane()
         .await
         .service_account_token(place.namespace.name(), "default")
         .await
@@ -149,15 +149,15 @@ async fn the_api_server_sees_who_asks() {
 
 #[tokio::test]
 async fn requests_fail_with_a_status() {
-    let place = place("status").await;
+    let place = start_fixture("status").await;
     for (fault, code) in [
-        (Fault::too_many_requests(7), 429),
-        (Fault::internal_error(), 500),
-        (Fault::unavailable(), 503),
+        (ProxyFault::too_many_requests(7), 429),
+        (ProxyFault::internal_error(), 500),
+        (ProxyFault::unavailable(), 503),
     ] {
         place.proxy.on_request(move |request| match request.verb {
             Verb::Create => fault,
-            _ => Fault::Pass,
+            _ => ProxyFault::Pass,
         });
         let error = place
             .api
@@ -170,12 +170,12 @@ async fn requests_fail_with_a_status() {
         );
         assert!(place.api.get_opt("a").await.unwrap().is_none());
     }
-    place.proxy.on_request(|_| Fault::too_many_requests(7));
+    place.proxy.on_request(|_| ProxyFault::too_many_requests(7));
     let request = http::Request::get("/version").body(Vec::new()).unwrap();
     let client = place.proxy.client("whatever").unwrap();
     let answer = client.send(request.map(Into::into)).await.unwrap();
     assert_eq!(answer.headers()["retry-after"], "7");
-    place.proxy.heal();
+    place.proxy.remove_faults();
     place
         .api
         .create(&PostParams::default(), &config_map("a"))
@@ -185,50 +185,59 @@ async fn requests_fail_with_a_status() {
 
 #[tokio::test]
 async fn a_held_request_goes_through_once_the_proxy_is_healed() {
-    let place = place("held").await;
-    place.proxy.on_request(|_| Fault::Hold);
+    let place = start_fixture("held").await;
+    place.proxy.on_request(|_| ProxyFault::Hold);
     let (params, map) = (PostParams::default(), config_map("held"));
     let mut create = Box::pin(place.api.create(&params, &map));
     let early = timeout(Duration::from_millis(300), &mut create).await;
     assert!(early.is_err(), "it was answered");
-    assert!(place.direct.get_opt("held").await.unwrap().is_none());
-    place.proxy.heal();
+    assert!(place.direct_api.get_opt("held").await.unwrap().is_none());
+    place.proxy.remove_faults();
     create.await.unwrap();
-    assert!(place.direct.get_opt("held").await.unwrap().is_some());
+    assert!(place.direct_api.get_opt("held").await.unwrap().is_some());
 }
 
 /// How long an answer may take, or the end of a connection.
-const ANSWERED: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long no answer is to come. A write reaches the API server well within it.
-const SILENT: Duration = Duration::from_secs(2);
+const NO_ANSWER_TIME: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn connections_are_cut_before_or_after_the_write() {
-    let place = place("cut").await;
+async fn connection_is_cut_before_or_after_the_write() {
+    let place = start_fixture("cut").await;
     let fault_for = |request: &Request| match request.object_name().as_deref() {
-        Some("before") => Fault::DropRequest,
-        Some("after") => Fault::DropAnswer,
-        Some("silent") => Fault::HangAnswer,
-        Some("never") => Fault::Hang,
-        Some("late") => Fault::Delay(Duration::from_millis(700)),
-        _ => Fault::Pass,
+        Some("before") => ProxyFault::DropRequest,
+        Some("after") => ProxyFault::DropResponse,
+        Some("silent") => ProxyFault::HangResponse,
+        Some("never") => ProxyFault::Hang,
+        Some("late") => ProxyFault::Delay(Duration::from_millis(700)),
+        _ => ProxyFault::Pass,
     };
     place.proxy.on_request(fault_for);
     let create = async |name: &str, limit: Duration| {
         let map = config_map(name);
         timeout(limit, place.api.create(&PostParams::default(), &map)).await
     };
-    assert!(matches!(create("before", ANSWERED).await, Ok(Err(_))));
-    assert!(matches!(create("after", ANSWERED).await, Ok(Err(_))));
-    assert!(create("silent", SILENT).await.is_err(), "it was answered");
-    assert!(create("never", SILENT).await.is_err(), "it was answered");
+    assert!(matches!(create("before", ANSWER_TIMEOUT).await, Ok(Err(_))));
+    assert!(matches!(create("after", ANSWER_TIMEOUT).await, Ok(Err(_))));
+    assert!(
+        create("silent", NO_ANSWER_TIME).await.is_err(),
+        "it was answered"
+    );
+    assert!(
+        create("never", NO_ANSWER_TIME).await.is_err(),
+        "it was answered"
+    );
     let started = Instant::now();
-    create("late", ANSWERED).await.unwrap().unwrap();
+    create("late", ANSWER_TIMEOUT).await.unwrap().unwrap();
     assert!(started.elapsed() >= Duration::from_millis(700));
 
     let mut there = Vec::new();
     for name in ["before", "after", "silent", "never", "late"] {
-        there.push((name, place.direct.get_opt(name).await.unwrap().is_some()));
+        there.push((
+            name,
+            place.direct_api.get_opt(name).await.unwrap().is_some(),
+        ));
     }
     let expected = [
         ("before", false),
@@ -241,7 +250,7 @@ async fn connections_are_cut_before_or_after_the_write() {
 }
 
 /// Creates ten objects with four in flight, and says how many creates were answered.
-async fn create_ten(api: &Api<ConfigMap>) -> usize {
+async fn create_ten_objects(api: &Api<ConfigMap>) -> usize {
     stream::iter(0..10)
         .map(|index| {
             let api = api.clone();
@@ -257,59 +266,69 @@ async fn create_ten(api: &Api<ConfigMap>) -> usize {
 }
 
 #[tokio::test]
-async fn exactly_k_writes_happen_before_the_callback() {
+async fn trap_lets_exactly_k_writes_pass_before_the_callback() {
     for (moment, k) in [
-        (Moment::BeforeAnswer, 1),
-        (Moment::BeforeAnswer, 4),
-        (Moment::AfterAnswer, 3),
+        (TrapTiming::BeforeAnswer, 1),
+        (TrapTiming::BeforeAnswer, 4),
+        (TrapTiming::AfterAnswer, 3),
     ] {
-        let place = place("trap").await;
+        let place = start_fixture("trap").await;
         let calls = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&calls);
         let (looked, may_return) = std::sync::mpsc::channel::<()>();
-        let mut fired = place.proxy.after_write(k, moment, is_config_map, move || {
-            counted.fetch_add(1, Ordering::SeqCst);
-            // Waits until the test has checked the objects, or has failed.
-            let _ = may_return.recv_timeout(ANSWERED);
-        });
+        let mut fired = place
+            .proxy
+            .call_after_write(k, moment, is_config_map, move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+                // Waits until the test has checked the objects, or has failed.
+                let _ = may_return.recv_timeout(ANSWER_TIMEOUT);
+            });
         let working = tokio::spawn({
             let api = place.api.clone();
-            async move { create_ten(&api).await }
+            async move { create_ten_objects(&api).await }
         });
         while calls.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         // In the middle of the callback.
-        assert_eq!(count(&place.direct).await as u64, k);
-        assert!(!fired.now());
+        assert_eq!(count_config_maps(&place.direct_api).await as u64, k);
+        assert!(!fired.has_fired());
         looked.send(()).unwrap();
-        fired.wait(ANSWERED).await.unwrap();
+        fired.wait_until_fired(ANSWER_TIMEOUT).await.unwrap();
         let answered = working.await.unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         // The trap has cut the writes that waited in it. Later writes have passed.
-        assert_eq!(count(&place.direct).await, answered);
+        assert_eq!(count_config_maps(&place.direct_api).await, answered);
         assert!(answered < 10 && answered as u64 >= k, "{answered}");
     }
 }
 
 #[tokio::test]
-async fn a_trap_waits_for_the_writes_it_is_set_for() {
-    let place = place("trap-for").await;
+async fn trap_ignores_writes_that_do_not_match() {
+    let place = start_fixture("trap-for").await;
     let secrets = |request: &Request| request.resource == "secrets";
     let mut fired = place
         .proxy
-        .after_write(1, Moment::BeforeAnswer, secrets, || {});
-    assert_eq!(create_ten(&place.api).await, 10);
-    assert!(fired.wait(Duration::from_millis(50)).await.is_err());
-    place.proxy.heal();
-    let error = fired.wait(Duration::from_secs(5)).await.unwrap_err();
+        .call_after_write(1, TrapTiming::BeforeAnswer, secrets, || {});
+    assert_eq!(create_ten_objects(&place.api).await, 10);
+    assert!(
+        fired
+            .wait_until_fired(Duration::from_millis(50))
+            .await
+            .is_err()
+    );
+    place.proxy.remove_faults();
+    let error = fired
+        .wait_until_fired(Duration::from_secs(5))
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("taken away"), "{error}");
 }
 
 #[tokio::test]
 async fn a_client_is_killed_after_its_kth_write() {
-    for (moment, k) in [(Moment::BeforeAnswer, 3), (Moment::AfterAnswer, 2)] {
-        let place = place("kill").await;
+    for (moment, k) in [(TrapTiming::BeforeAnswer, 3), (TrapTiming::AfterAnswer, 2)] {
+        let place = start_fixture("kill").await;
         // A runtime that is shut down leaves its peers what a killed process leaves them: all its
         // connections closed in mid-request.
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -318,21 +337,29 @@ async fn a_client_is_killed_after_its_kth_write() {
             .unwrap();
         let client = Arc::new(Mutex::new(None::<Runtime>));
         let victim = Arc::clone(&client);
-        let mut fired = place.proxy.after_write(k, moment, is_config_map, move || {
-            let victim = victim.lock().unwrap().take().unwrap();
-            victim.shutdown_timeout(Duration::from_secs(5));
-        });
+        let mut fired = place
+            .proxy
+            .call_after_write(k, moment, is_config_map, move || {
+                let victim = victim.lock().unwrap().take().unwrap();
+                victim.shutdown_timeout(Duration::from_secs(5));
+            });
         let through_the_proxy = {
             let _inside = runtime.enter();
-            place.proxy.client(shared().await.admin_token()).unwrap()
+            place
+                .proxy
+                .client(shared_control_plane().await.admin_token())
+                .unwrap()
         };
         let api: Api<ConfigMap> = Api::namespaced(through_the_proxy, place.namespace.name());
         let inside = runtime.handle().clone();
         *client.lock().unwrap() = Some(runtime);
-        inside.spawn(async move { create_ten(&api).await });
+        inside.spawn(async move { create_ten_objects(&api).await });
 
-        fired.wait(Duration::from_secs(30)).await.unwrap();
+        fired
+            .wait_until_fired(Duration::from_secs(30))
+            .await
+            .unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(count(&place.direct).await as u64, k);
+        assert_eq!(count_config_maps(&place.direct_api).await as u64, k);
     }
 }

@@ -12,10 +12,10 @@ use serde_json::json;
 use tokio::time::timeout;
 use trellis_e2e::{
     namespace::TestNamespace,
-    proxy::{Fault, Proxy, Verb},
+    proxy::{Proxy, ProxyFault, Verb},
 };
 
-use super::{SOON, shared};
+use super::{SOON, shared_control_plane};
 
 fn config_map(name: &str) -> ConfigMap {
     let labels = json!({"watched": "yes"});
@@ -23,7 +23,7 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 /// The next added name, or `None` when none comes for `patience`.
-async fn next(
+async fn next_added_name(
     events: &mut (impl Stream<Item = kube::Result<WatchEvent<ConfigMap>>> + Unpin),
     patience: Duration,
 ) -> Option<String> {
@@ -37,11 +37,11 @@ async fn next(
     }
 }
 
-const NOT: Duration = Duration::from_millis(700);
+const NO_EVENT_TIME: Duration = Duration::from_millis(700);
 
 #[tokio::test]
-async fn watches_go_through_stall_and_lose_events() {
-    let control_plane = shared().await;
+async fn watches_pass_stall_and_lose_events() {
+    let control_plane = shared_control_plane().await;
     let namespace = TestNamespace::create(control_plane, "watch").await.unwrap();
     let proxy = Proxy::start(control_plane).await.unwrap();
     let client = proxy.client(control_plane.admin_token()).unwrap();
@@ -57,34 +57,46 @@ async fn watches_go_through_stall_and_lose_events() {
     let params = WatchParams::default().labels("watched=yes");
     let mut events = pin!(api.watch(&params, "0").await.unwrap());
     create("one").await;
-    assert_eq!(next(&mut events, SOON).await.as_deref(), Some("one"));
-    assert_eq!(proxy.counts().of(Verb::Watch, "configmaps"), 1);
+    assert_eq!(
+        next_added_name(&mut events, SOON).await.as_deref(),
+        Some("one")
+    );
+    assert_eq!(proxy.counts().count_of(Verb::Watch, "configmaps"), 1);
 
     proxy.stall_watches(|watch| watch.resource == "configmaps");
     create("two").await;
     create("three").await;
     assert_eq!(
-        next(&mut events, NOT).await,
+        next_added_name(&mut events, NO_EVENT_TIME).await,
         None,
         "a stalled watch has delivered"
     );
     proxy.resume_watches();
-    assert_eq!(next(&mut events, SOON).await.as_deref(), Some("two"));
-    assert_eq!(next(&mut events, SOON).await.as_deref(), Some("three"));
+    assert_eq!(
+        next_added_name(&mut events, SOON).await.as_deref(),
+        Some("two")
+    );
+    assert_eq!(
+        next_added_name(&mut events, SOON).await.as_deref(),
+        Some("three")
+    );
 
     proxy.stall_watches(|watch| watch.resource == "pods");
-    proxy.lose_events(|_, event| event["object"]["metadata"]["name"] == "four");
+    proxy.drop_events(|_, event| event["object"]["metadata"]["name"] == "four");
     create("four").await;
     create("five").await;
     assert_eq!(
-        next(&mut events, SOON).await.as_deref(),
+        next_added_name(&mut events, SOON).await.as_deref(),
         Some("five"),
         "four is lost"
     );
 
-    proxy.heal();
+    proxy.remove_faults();
     create("six").await;
-    assert_eq!(next(&mut events, SOON).await.as_deref(), Some("six"));
+    assert_eq!(
+        next_added_name(&mut events, SOON).await.as_deref(),
+        Some("six")
+    );
     assert!(
         proxy
             .counts()
@@ -95,12 +107,15 @@ async fn watches_go_through_stall_and_lose_events() {
 
     proxy.cut_watches(|watch| watch.resource == "pods");
     create("seven").await;
-    assert_eq!(next(&mut events, SOON).await.as_deref(), Some("seven"));
+    assert_eq!(
+        next_added_name(&mut events, SOON).await.as_deref(),
+        Some("seven")
+    );
     proxy.cut_watches(|watch| watch.resource == "configmaps");
     let end = timeout(SOON, async { while events.next().await.is_some() {} }).await;
     assert!(end.is_ok(), "a watch that was cut goes on");
 
-    proxy.on_request(|_| Fault::Expired);
+    proxy.on_request(|_| ProxyFault::ExpireVersion);
     let mut events = pin!(api.watch(&params, "1").await.unwrap());
     let first = timeout(SOON, events.next())
         .await

@@ -8,45 +8,57 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{ClusterJobPolicy, PodGroup, Reason, TrainingJob};
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::proxy::Moment;
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::proxy::TrapTiming;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k, leave, running};
+use super::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running,
+    kill_after_every_write,
+};
 
 /// Pods of the gang.
-const GANG: u32 = 2;
+const GANG_SIZE: u32 = 2;
 
-async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
-    let site = Site::new(&operators.control_plane, "stop", Nodes::new(1).gpus(8)).await;
+async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -> bool {
+    let site = TestSite::new(
+        &operators.control_plane,
+        "stop",
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await;
     let api = site.api::<TrainingJob>();
-    site.create(site.job("j", GANG, 4)).await.unwrap();
-    wait_for(&api, "j", RECOVERY, running).await.unwrap();
-    let mut fired = operators.kill_after(k, moment, counts(site.name()));
-    forbid(operators, &site).await;
+    site.create(site.job("j", GANG_SIZE, 4)).await.unwrap();
+    wait_for(&api, "j", RECOVERY_TIMEOUT, is_running)
+        .await
+        .unwrap();
+    let mut fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
+    apply_evicting_policy(operators, &site).await;
     // The last k is never reached.
     let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        () = stopped(&site, k, moment) => fired.wait(LATE).await.is_ok(),
+        reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
+        () = wait_until_evicted(&site, k, moment) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
     };
-    operators.next(&site).await;
-    stopped(&site, k, moment).await;
+    operators.start_next_leader(&site).await;
+    wait_until_evicted(&site, k, moment).await;
 
     let policies: Api<ClusterJobPolicy> = Api::all(operators.control_plane.client());
     let params = DeleteParams::default();
     policies.delete(site.name(), &params).await.unwrap();
-    wait_for(&api, "j", RECOVERY, running).await.unwrap();
-    site.whole("j", GANG as usize).await;
+    wait_for(&api, "j", RECOVERY_TIMEOUT, is_running)
+        .await
+        .unwrap();
+    site.wait_for_whole_gang("j", GANG_SIZE as usize).await;
     let status = api.get("j").await.unwrap().status.unwrap();
     assert_eq!(status.attempt, Some(2), "{status:#?}");
-    leave(&site, &["j"]).await;
+    delete_jobs(&site, &["j"]).await;
     reached
 }
 
 /// A policy that stops what runs in the site's namespace.
-async fn forbid(operators: &Succession, site: &Site) {
+async fn apply_evicting_policy(operators: &Succession, site: &TestSite) {
     let labels = json!({"kubernetes.io/metadata.name": site.name()});
     let policy = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
@@ -62,8 +74,8 @@ async fn forbid(operators: &Succession, site: &Site) {
 
 /// Waits until the job is refused, and has no pods and no place. The eviction has cost one attempt
 /// and nothing else.
-async fn stopped(site: &Site, k: u64, moment: Moment) {
-    let stopped = eventually(RECOVERY, || async {
+async fn wait_until_evicted(site: &TestSite, k: u64, moment: TrapTiming) {
+    let stopped = eventually(RECOVERY_TIMEOUT, || async {
         let job = site.api::<TrainingJob>().get("j").await?;
         let status = job.status.unwrap_or_default();
         let said = (status.phase, status.reason);
@@ -71,7 +83,7 @@ async fn stopped(site: &Site, k: u64, moment: Moment) {
         anyhow::ensure!(said == refused, "{status:#?}");
         let counts = (status.attempt, status.restarts, status.disruptions);
         anyhow::ensure!(counts == (Some(2), Some(0), Some(0)), "{status:#?}");
-        anyhow::ensure!(site.pods("j").await.is_empty(), "pods");
+        anyhow::ensure!(site.list_pods("j").await.is_empty(), "pods");
         let group = site.api::<PodGroup>().get("j").await?;
         let journal = group.status.unwrap_or_default();
         let is_free = journal.phase == Some(PodGroupPhase::Pending) && journal.plan.is_none();
@@ -83,11 +95,14 @@ async fn stopped(site: &Site, k: u64, moment: Moment) {
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
 }
 
-async fn an_eviction_survives_each_write(moment: Moment) {
-    let mut operators = Succession::begin().await;
+async fn eviction_completes_after_a_crash_at_each_write(moment: TrapTiming) {
+    let mut operators = Succession::start().await;
     // The end of the attempt, its journal twice, pods, the refusal.
-    let least = 1 + 2 + u64::from(GANG) + 1;
-    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+    let least = 1 + 2 + u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(least, async |k| {
+        survives_kill(&mut operators, k, moment).await
+    })
+    .await;
 }
 
-at_both_moments!(an_eviction_survives_each_write);
+at_both_moments!(eviction_completes_after_a_crash_at_each_write);

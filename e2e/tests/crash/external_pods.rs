@@ -8,26 +8,26 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
-use trellis_e2e::cluster::{Nodes, SCOPE};
-use trellis_e2e::proxy::{Moment, Request};
+use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
+use trellis_e2e::proxy::{Request, TrapTiming};
 use trellis_e2e::queues::resource_groups;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k};
+use super::{LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, kill_after_every_write};
 
-const GANG: u32 = 4;
+const GANG_SIZE: u32 = 4;
 
 /// Creates the PodGroup, then the Job.
-async fn submit(site: &Site) {
-    submit_to(site, "default").await;
+async fn submit_gang(site: &TestSite) {
+    submit_gang_to_queue(site, "default").await;
 }
 
-async fn submit_to(site: &Site, queue: &str) {
+async fn submit_gang_to_queue(site: &TestSite, queue: &str) {
     let group: PodGroup = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
-        "metadata": {"name": "j"}, "spec": {"minMember": GANG, "queueName": queue},
+        "metadata": {"name": "j"}, "spec": {"minMember": GANG_SIZE, "queueName": queue},
     }))
     .unwrap();
     let groups = site.api::<PodGroup>();
@@ -35,12 +35,12 @@ async fn submit_to(site: &Site, queue: &str) {
     let job: Job = serde_json::from_value(json!({
         "metadata": {"name": "j"},
         "spec": {
-            "completionMode": "Indexed", "completions": GANG, "parallelism": GANG,
+            "completionMode": "Indexed", "completions": GANG_SIZE, "parallelism": GANG_SIZE,
             "template": {
                 "metadata": {"labels": {names::POD_GROUP: "j"}},
                 "spec": {
                     "schedulerName": names::SCHEDULER, "restartPolicy": "Never",
-                    "nodeSelector": {SCOPE: site.name()},
+                    "nodeSelector": {SCOPE_LABEL: site.name()},
                     "terminationGracePeriodSeconds": 1,
                     "containers": [{
                         "name": "main", "image": "registry.example/train:1.0",
@@ -56,13 +56,13 @@ async fn submit_to(site: &Site, queue: &str) {
 }
 
 /// All of its pods are there, on the nodes of one plan, which is closed.
-async fn is_whole(site: &Site) -> anyhow::Result<()> {
+async fn check_whole_gang(site: &TestSite) -> anyhow::Result<()> {
     let group = site.api::<PodGroup>().get("j").await?;
     let journal = group.status.unwrap_or_default();
     ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
     let plan = journal.plan.context("no plan")?;
     let pods = site.api::<Pod>().list(&Default::default()).await?.items;
-    ensure!(pods.len() == GANG as usize, "{} pods", pods.len());
+    ensure!(pods.len() == GANG_SIZE as usize, "{} pods", pods.len());
     for pod in &pods {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
         ensure!(
@@ -76,21 +76,27 @@ async fn is_whole(site: &Site) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
-    let site = Site::new(&operators.control_plane, "external", Nodes::new(1).gpus(8)).await;
-    let of_site = counts(site.name());
-    let mut fired = operators.kill_after(k, moment, move |request: &Request| of_site(request));
-    submit(&site).await;
-    let whole = eventually(RECOVERY, || is_whole(&site));
+async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -> bool {
+    let site = TestSite::new(
+        &operators.control_plane,
+        "external",
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await;
+    let of_site = counted_write_filter(site.name());
+    let mut fired =
+        operators.kill_after_write(k, moment, move |request: &Request| of_site(request));
+    submit_gang(&site).await;
+    let whole = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site));
     let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
+        reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
         whole = whole => {
             whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-            fired.wait(LATE).await.is_ok()
+            fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok()
         }
     };
-    operators.next_at_once().await;
-    let whole = eventually(RECOVERY, || is_whole(&site)).await;
+    operators.start_next_leader_at_once().await;
+    let whole = eventually(RECOVERY_TIMEOUT, || check_whole_gang(&site)).await;
     whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     // No pod was bound twice or created again: the Job has created as many pods as it asks for.
     let job = site.api::<Job>().get("j").await.unwrap();
@@ -104,7 +110,7 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
         .delete("j", &DeleteParams::background())
         .await
         .unwrap();
-    eventually(RECOVERY, || async {
+    eventually(RECOVERY_TIMEOUT, || async {
         let pods = site
             .api::<Pod>()
             .list(&Default::default())
@@ -122,25 +128,31 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
     reached
 }
 
-async fn external_pods_are_bound_whole_though_their_operator_is_killed_after_each_write(
-    moment: Moment,
-) {
-    let mut operators = Succession::begin().await;
+async fn external_gang_is_bound_whole_after_a_crash_at_each_write(moment: TrapTiming) {
+    let mut operators = Succession::start().await;
     // The journal twice, and a binding of each pod.
-    let least = 2 + u64::from(GANG);
-    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+    let least = 2 + u64::from(GANG_SIZE);
+    kill_after_every_write(least, async |k| {
+        survives_kill(&mut operators, k, moment).await
+    })
+    .await;
 }
 
 /// The leader dies when it has bound one pod; another scheduler takes the next one elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew() {
-    let mut operators = Succession::begin().await;
-    let site = Site::new(&operators.control_plane, "torn", Nodes::new(2).gpus(8)).await;
-    let mut fired = operators.kill_after(1, Moment::AfterAnswer, |request| {
+async fn external_gang_is_placed_again_after_another_scheduler_binds_a_pod() {
+    let mut operators = Succession::start().await;
+    let site = TestSite::new(
+        &operators.control_plane,
+        "torn",
+        NodeTemplate::new(2).gpus(8),
+    )
+    .await;
+    let mut fired = operators.kill_after_write(1, TrapTiming::AfterAnswer, |request| {
         request.is_write() && request.resource == "pods/binding"
     });
-    submit(&site).await;
-    fired.wait(RECOVERY).await.unwrap();
+    submit_gang(&site).await;
+    fired.wait_until_fired(RECOVERY_TIMEOUT).await.unwrap();
     let api = site.api::<Pod>();
     let pods = api.list(&Default::default()).await.unwrap().items;
     let (bound, free): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| {
@@ -158,8 +170,8 @@ async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew(
         .create_subresource("binding", &theirs, &PostParams::default(), &binding)
         .await
         .unwrap();
-    operators.next_at_once().await;
-    let whole = eventually(RECOVERY * 3, || async {
+    operators.start_next_leader_at_once().await;
+    let whole = eventually(RECOVERY_TIMEOUT * 3, || async {
         let group = site.api::<PodGroup>().get("j").await?;
         let journal = group.status.unwrap_or_default();
         ensure!(journal.phase == Some(PodGroupPhase::Placed), "{journal:?}");
@@ -169,7 +181,11 @@ async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew(
             node.is_some() && pod.metadata.deletion_timestamp.is_none()
         });
         let there: Vec<_> = there.collect();
-        ensure!(there.len() == GANG as usize, "{} are bound", there.len());
+        ensure!(
+            there.len() == GANG_SIZE as usize,
+            "{} are bound",
+            there.len()
+        );
         ensure!(
             there.iter().all(|pod| pod.uid() != ours.uid()),
             "what the torn plan had bound holds its node"
@@ -182,9 +198,14 @@ async fn a_gang_of_which_another_scheduler_took_a_pod_is_undone_and_placed_anew(
 /// Every leader counts the resources of bound external pods, also against their queue and in the
 /// flavors that they were assigned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_leads_next_counts_what_is_bound() {
-    let mut operators = Succession::begin().await;
-    let site = Site::new(&operators.control_plane, "counts", Nodes::new(3).gpus(8)).await;
+async fn new_leader_counts_bound_external_pods() {
+    let mut operators = Succession::start().await;
+    let site = TestSite::new(
+        &operators.control_plane,
+        "counts",
+        NodeTemplate::new(3).gpus(8),
+    )
+    .await;
     let queue = format!("{}-q", site.name());
     let flavors = [("default", 9), (queue.as_str(), 4)];
     let control_plane = &operators.control_plane;
@@ -200,47 +221,47 @@ async fn who_leads_next_counts_what_is_bound() {
     ] {
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
-    submit_to(&site, &queue).await;
-    are_bound(&site, 4).await;
+    submit_gang_to_queue(&site, &queue).await;
+    wait_until_bound(&site, 4).await;
     let pods = site.api::<Pod>();
     // All of the first flavor, then some of the second.
     for (name, gpus, bound) in [("alone", "1", 5), ("other", "2", 6)] {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": {names::QUEUE: queue}},
             "spec": {
-                "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE: site.name()},
+                "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE_LABEL: site.name()},
                 "containers": [{"name": "main", "image": "registry.example/train:1.0",
                     "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
             },
         }))
         .unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
-        are_bound(&site, bound).await;
+        wait_until_bound(&site, bound).await;
     }
     // Where it counts is said by what Trellis has written, not by what its user writes now.
     let label = Patch::Merge(json!({"metadata": {"labels": {names::QUEUE: "default"}}}));
     pods.patch("alone", &PatchParams::default(), &label)
         .await
         .unwrap();
-    operators.next_at_once().await;
+    operators.start_next_leader_at_once().await;
     // The job would fit if usage of the second flavor were not charged to the first.
     let mut job = site.job("late", 1, 3);
     job["spec"]["queueName"] = json!(queue);
     site.create(job).await.unwrap();
-    site.becomes("late", |status| {
+    site.wait_for_status("late", |status| {
         status.reason == Some(Reason::QuotaExceeded)
     })
     .await;
     pods.delete("other", &DeleteParams::default())
         .await
         .unwrap();
-    site.runs_again("late", 1).await;
+    site.wait_for_running_attempt("late", 1).await;
 }
 
 /// Waits until `expected` pods of the site are bound.
-async fn are_bound(site: &Site, expected: usize) {
+async fn wait_until_bound(site: &TestSite, expected: usize) {
     let pods = site.api::<Pod>();
-    let all = eventually(RECOVERY, || async {
+    let all = eventually(RECOVERY_TIMEOUT, || async {
         let pods = pods.list(&Default::default()).await?.items;
         let bound = pods
             .iter()
@@ -252,4 +273,4 @@ async fn are_bound(site: &Site, expected: usize) {
     all.await.unwrap();
 }
 
-at_both_moments!(external_pods_are_bound_whole_though_their_operator_is_killed_after_each_write);
+at_both_moments!(external_gang_is_bound_whole_after_a_crash_at_each_write);

@@ -9,27 +9,29 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, TrainingJob, names};
-use trellis_e2e::cluster::{Nodes, SCOPE};
-use trellis_e2e::proxy::Moment;
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::{NodeTemplate, SCOPE_LABEL};
+use trellis_e2e::proxy::TrapTiming;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::preemption::begin;
+use super::preemption::start_operators;
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k, running};
+use super::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, is_running, kill_after_every_write,
+};
 
 /// Pods of each gang: each has half of the node's GPUs.
-const GANG: u32 = 2;
+const GANG_SIZE: u32 = 2;
 
 /// The role of the external gang: victim or preemptor.
 #[derive(Clone, Copy, PartialEq)]
-enum External {
-    Leaves,
-    Comes,
+enum ExternalRole {
+    Victim,
+    Preemptor,
 }
 
-async fn external_pods(site: &Site, class: Option<&str>) {
-    let mut spec = json!({"minMember": GANG, "queueName": "by-priority"});
+async fn create_external_gang(site: &TestSite, class: Option<&str>) {
+    let mut spec = json!({"minMember": GANG_SIZE, "queueName": "by-priority"});
     if let Some(class) = class {
         spec["priorityClassName"] = json!(class);
     }
@@ -44,9 +46,9 @@ async fn external_pods(site: &Site, class: Option<&str>) {
     let set: ReplicaSet = serde_json::from_value(json!({
         "metadata": {"name": "external"},
         "spec": {
-            "replicas": GANG, "selector": {"matchLabels": labels},
+            "replicas": GANG_SIZE, "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {
-                "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE: site.name()},
+                "schedulerName": names::SCHEDULER, "nodeSelector": {SCOPE_LABEL: site.name()},
                 "terminationGracePeriodSeconds": 1,
                 "containers": [{"name": "main", "image": "registry.example/train:1.0",
                     "resources": {"limits": {"nvidia.com/gpu": "4"}}}],
@@ -58,8 +60,8 @@ async fn external_pods(site: &Site, class: Option<&str>) {
     sets.create(&PostParams::default(), &set).await.unwrap();
 }
 
-fn job(site: &Site, class: Option<&str>) -> Value {
-    let mut job = site.job("job", GANG, 4);
+fn gang_job(site: &TestSite, class: Option<&str>) -> Value {
+    let mut job = site.job("job", GANG_SIZE, 4);
     job["spec"]["queueName"] = json!("by-priority");
     if let Some(class) = class {
         job["spec"]["priorityClassName"] = json!(class);
@@ -68,7 +70,7 @@ fn job(site: &Site, class: Option<&str>) -> Value {
 }
 
 /// Checks that `wanted` external pods are bound, and that all of them exist.
-async fn bound(site: &Site, wanted: usize) -> anyhow::Result<()> {
+async fn check_bound_pods(site: &TestSite, wanted: usize) -> anyhow::Result<()> {
     let pods = site.api::<Pod>().list(&Default::default()).await?.items;
     let ours = |pod: &&Pod| pod.labels().contains_key(names::POD_GROUP);
     let pods: Vec<_> = pods.iter().filter(ours).collect();
@@ -90,67 +92,76 @@ async fn bound(site: &Site, wanted: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn settled(site: &Site, external: External) -> anyhow::Result<()> {
+async fn check_settled(site: &TestSite, external: ExternalRole) -> anyhow::Result<()> {
     let job = site.api::<TrainingJob>().get("job").await?;
     let status = job.status.clone().unwrap_or_default();
     let counts = (status.attempt, status.restarts, status.disruptions);
     match external {
-        External::Leaves => {
-            site.try_whole("job", GANG as usize).await?;
-            ensure!(running(&job), "{status:#?}");
+        ExternalRole::Victim => {
+            site.check_whole_gang("job", GANG_SIZE as usize).await?;
+            ensure!(is_running(&job), "{status:#?}");
             ensure!(counts == (Some(1), Some(0), Some(0)), "{status:#?}");
-            bound(site, 0).await
+            check_bound_pods(site, 0).await
         }
-        External::Comes => {
+        ExternalRole::Preemptor => {
             ensure!(counts == (Some(2), Some(0), Some(1)), "{status:#?}");
-            ensure!(site.pods("job").await.is_empty(), "pods of the job");
-            bound(site, 2).await
+            ensure!(site.list_pods("job").await.is_empty(), "pods of the job");
+            check_bound_pods(site, 2).await
         }
     }
 }
 
-async fn survives(operators: &mut Succession, k: u64, moment: Moment, external: External) -> bool {
-    let site = Site::new(
+async fn survives_kill(
+    operators: &mut Succession,
+    k: u64,
+    moment: TrapTiming,
+    external: ExternalRole,
+) -> bool {
+    let site = TestSite::new(
         &operators.control_plane,
         "externalevict",
-        Nodes::new(1).gpus(8),
+        NodeTemplate::new(1).gpus(8),
     )
     .await;
     match external {
-        External::Leaves => {
-            external_pods(&site, None).await;
-            eventually(RECOVERY, || bound(&site, 2)).await.unwrap();
+        ExternalRole::Victim => {
+            create_external_gang(&site, None).await;
+            eventually(RECOVERY_TIMEOUT, || check_bound_pods(&site, 2))
+                .await
+                .unwrap();
         }
-        External::Comes => {
-            site.create(job(&site, None)).await.unwrap();
+        ExternalRole::Preemptor => {
+            site.create(gang_job(&site, None)).await.unwrap();
             let api = site.api::<TrainingJob>();
-            wait_for(&api, "job", RECOVERY, running).await.unwrap();
+            wait_for(&api, "job", RECOVERY_TIMEOUT, is_running)
+                .await
+                .unwrap();
         }
     }
-    let mut fired = operators.kill_after(k, moment, counts(site.name()));
+    let mut fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
     match external {
-        External::Leaves => {
-            site.create(job(&site, Some("high"))).await.unwrap();
+        ExternalRole::Victim => {
+            site.create(gang_job(&site, Some("high"))).await.unwrap();
         }
-        External::Comes => external_pods(&site, Some("high")).await,
+        ExternalRole::Preemptor => create_external_gang(&site, Some("high")).await,
     }
     let say = |error: anyhow::Error| panic!("after write {k} ({moment:?}): {error:#}");
     let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        done = eventually(RECOVERY, || settled(&site, external)) => {
+        reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
+        done = eventually(RECOVERY_TIMEOUT, || check_settled(&site, external)) => {
             done.unwrap_or_else(say);
-            fired.wait(LATE).await.is_ok()
+            fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok()
         }
     };
-    operators.next_at_once().await;
-    let done = eventually(RECOVERY, || settled(&site, external)).await;
+    operators.start_next_leader_at_once().await;
+    let done = eventually(RECOVERY_TIMEOUT, || check_settled(&site, external)).await;
     done.unwrap_or_else(say);
     let sets = site.api::<ReplicaSet>();
     sets.delete("external", &DeleteParams::background())
         .await
         .unwrap();
     site.delete::<TrainingJob>("job").await;
-    eventually(RECOVERY, || async {
+    eventually(RECOVERY_TIMEOUT, || async {
         let pods = site
             .api::<Pod>()
             .list(&Default::default())
@@ -165,25 +176,26 @@ async fn survives(operators: &mut Succession, k: u64, moment: Moment, external: 
     reached
 }
 
-async fn external_pods_make_room_though_each_write_is_the_last(moment: Moment) {
-    let mut operators = begin().await;
-    // 3 children, the job's journal thrice, that of the external pods twice, evictions, pods, a status.
-    let least = 3 + 3 + 2 + 2 * u64::from(GANG) + 1;
-    every_k(least, async |k| {
-        survives(&mut operators, k, moment, External::Leaves).await
+async fn external_gang_is_preempted_after_a_crash_at_each_write(moment: TrapTiming) {
+    let mut operators = start_operators().await;
+    // 3 children, the job's journal thrice, that of the external pods twice, evictions, pods, a
+    // status.
+    let least = 3 + 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(least, async |k| {
+        survives_kill(&mut operators, k, moment, ExternalRole::Victim).await
     })
     .await;
 }
 
-async fn external_pods_take_a_place_though_each_write_is_the_last(moment: Moment) {
-    let mut operators = begin().await;
+async fn external_gang_preempts_after_a_crash_at_each_write(moment: TrapTiming) {
+    let mut operators = start_operators().await;
     // The external pods' journal thrice, that of the job twice, evictions, bindings, a status.
-    let least = 3 + 2 + 2 * u64::from(GANG) + 1;
-    every_k(least, async |k| {
-        survives(&mut operators, k, moment, External::Comes).await
+    let least = 3 + 2 + 2 * u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(least, async |k| {
+        survives_kill(&mut operators, k, moment, ExternalRole::Preemptor).await
     })
     .await;
 }
 
-at_both_moments!(external_pods_make_room_though_each_write_is_the_last);
-at_both_moments!(external_pods_take_a_place_though_each_write_is_the_last);
+at_both_moments!(external_gang_is_preempted_after_a_crash_at_each_write);
+at_both_moments!(external_gang_preempts_after_a_crash_at_each_write);

@@ -4,54 +4,75 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::uids;
-use trellis_e2e::proxy::Moment;
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::pod_uids;
+use trellis_e2e::proxy::TrapTiming;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::succession::Succession;
-use super::{RECOVERY, counts, every_k, leave, running, sees_through};
+use super::{
+    RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running, kill_after_every_write,
+    wait_through_kill,
+};
 
-const GANG: u32 = 8;
+const GANG_SIZE: u32 = 8;
 
-async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
-    let site = Site::new(&operators.control_plane, "crash", Nodes::new(1).gpus(8)).await;
-    let fired = operators.kill_after(k, moment, counts(site.name()));
-    site.submit("j", GANG, 1).await;
-    let (status, reached) = sees_through(operators, &site, (fired, k, moment), running).await;
+async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -> bool {
+    let site = TestSite::new(
+        &operators.control_plane,
+        "crash",
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await;
+    let fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
+    site.submit("j", GANG_SIZE, 1).await;
+    let (status, reached) =
+        wait_through_kill(operators, &site, (fired, k, moment), is_running).await;
     assert_eq!(
         (status.attempt, status.restarts, status.disruptions),
         (Some(1), Some(0), Some(0)),
         "after write {k} ({moment:?})"
     );
-    let whole = eventually(RECOVERY, || site.try_whole("j", GANG as usize)).await;
+    let whole = eventually(RECOVERY_TIMEOUT, || {
+        site.check_whole_gang("j", GANG_SIZE as usize)
+    })
+    .await;
     whole.unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
-    leave(&site, &["j"]).await;
+    delete_jobs(&site, &["j"]).await;
     reached
 }
 
-async fn killed_after_each_write(moment: Moment) {
-    let mut operators = Succession::begin().await;
+async fn gang_is_placed_after_a_crash_at_each_write(moment: TrapTiming) {
+    let mut operators = Succession::start().await;
     // 3 children, the journal twice, the pods, a status.
-    let least = 3 + 2 + u64::from(GANG) + 1;
-    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+    let least = 3 + 2 + u64::from(GANG_SIZE) + 1;
+    kill_after_every_write(least, async |k| {
+        survives_kill(&mut operators, k, moment).await
+    })
+    .await;
 }
 
-at_both_moments!(killed_after_each_write);
+at_both_moments!(gang_is_placed_after_a_crash_at_each_write);
 
 /// All pods exist, the journal does not say so, and no operator leads until the plan has expired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_gang_whose_journal_is_closed_too_late_runs_on() {
-    let mut operators = Succession::begin().await;
-    let site = Site::new(&operators.control_plane, "late", Nodes::new(1).gpus(8)).await;
-    let mut fired = operators.kill_after(u64::from(GANG), Moment::BeforeAnswer, |request| {
-        request.is_write() && request.resource == "pods"
-    });
-    site.submit("j", GANG, 1).await;
-    fired.wait(RECOVERY).await.unwrap();
-    let before = uids(&site.pods("j").await);
-    assert_eq!(before.len(), GANG as usize);
+async fn whole_gang_runs_on_after_its_plan_expires_before_the_commit() {
+    let mut operators = Succession::start().await;
+    let site = TestSite::new(
+        &operators.control_plane,
+        "late",
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await;
+    let mut fired =
+        operators.kill_after_write(u64::from(GANG_SIZE), TrapTiming::BeforeAnswer, |request| {
+            request.is_write() && request.resource == "pods"
+        });
+    site.submit("j", GANG_SIZE, 1).await;
+    fired.wait_until_fired(RECOVERY_TIMEOUT).await.unwrap();
+    let before = pod_uids(&site.list_pods("j").await);
+    assert_eq!(before.len(), GANG_SIZE as usize);
     let groups = site.api::<PodGroup>();
     let journal = groups.get("j").await.unwrap().status.unwrap();
     assert_eq!(journal.phase, Some(PodGroupPhase::Committing));
@@ -61,9 +82,17 @@ async fn a_whole_gang_whose_journal_is_closed_too_late_runs_on() {
         .patch_status("j", &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .unwrap();
-    operators.next(&site).await;
-    wait_for(&site.api::<TrainingJob>(), "j", RECOVERY, running)
-        .await
-        .unwrap();
-    assert_eq!(uids(&site.whole("j", GANG as usize).await), before);
+    operators.start_next_leader(&site).await;
+    wait_for(
+        &site.api::<TrainingJob>(),
+        "j",
+        RECOVERY_TIMEOUT,
+        is_running,
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        pod_uids(&site.wait_for_whole_gang("j", GANG_SIZE as usize).await),
+        before
+    );
 }

@@ -6,16 +6,16 @@
 macro_rules! at_both_moments {
     ($story:ident) => {
         mod $story {
-            use trellis_e2e::proxy::Moment;
+            use trellis_e2e::proxy::TrapTiming;
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn whose_answer_was_seen() {
-                super::$story(Moment::AfterAnswer).await;
+            async fn leader_dies_after_the_response() {
+                super::$story(TrapTiming::AfterAnswer).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn whose_answer_was_never_seen() {
-                super::$story(Moment::BeforeAnswer).await;
+            async fn leader_dies_before_the_response() {
+                super::$story(TrapTiming::BeforeAnswer).await;
             }
         }
     };
@@ -39,26 +39,26 @@ use k8s_openapi::api::core::v1::Pod;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::jobs::phase;
-use trellis_e2e::proxy::{Fired, Moment, Request};
-use trellis_e2e::site::Site;
+use trellis_e2e::proxy::{Request, TrapHandle, TrapTiming};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use succession::Succession;
 
 /// More writes than one of the stories takes.
-const ENOUGH: u64 = 40;
+const MAX_WRITES: u64 = 40;
 /// Time for a write that may still come when all is done.
-const LATE: Duration = Duration::from_secs(3);
+const LATE_WRITE_TIME: Duration = Duration::from_secs(3);
 /// List, commit, and time for a busy machine.
-const RECOVERY: Duration = Duration::from_secs(60);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The operator under test.
-fn program() -> &'static Path {
+fn operator_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
 /// Writes of the story in a namespace: the lease is another's, and events may be lost.
-fn counts(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
+fn counted_write_filter(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
     let namespace = namespace.to_owned();
     move |request| {
         request.is_write()
@@ -70,8 +70,8 @@ fn counts(namespace: &str) -> impl Fn(&Request) -> bool + Send + Sync + 'static 
 
 /// Kills the operator after the k-th write, for every k until one is not reached, which `survives`
 /// returns. Fails if the scenario takes fewer than `least` writes.
-async fn every_k(least: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
-    for k in 1..=ENOUGH {
+async fn kill_after_every_write(least: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
+    for k in 1..=MAX_WRITES {
         if !survives(k).await {
             let writes = k - 1;
             assert!(writes >= least, "only {writes} writes");
@@ -79,18 +79,18 @@ async fn every_k(least: u64, mut survives: impl AsyncFnMut(u64) -> bool) {
             return;
         }
     }
-    panic!("more than {ENOUGH} writes");
+    panic!("more than {MAX_WRITES} writes");
 }
 
 /// Deletes the jobs of a site and waits until their pods and PodGroups are gone, so that the next
 /// leader does not have to reconcile them.
-async fn leave(site: &Site, jobs: &[&str]) {
+async fn delete_jobs(site: &TestSite, jobs: &[&str]) {
     for job in jobs {
         site.delete::<TrainingJob>(job).await;
     }
     let pods = site.api::<Pod>();
     let groups = site.api::<PodGroup>();
-    eventually(RECOVERY, || async {
+    eventually(RECOVERY_TIMEOUT, || async {
         let pods = pods.list(&Default::default()).await?.items.len();
         let groups = groups.list(&Default::default()).await?.items.len();
         ensure!((pods, groups) == (0, 0), "{pods} pods, {groups} journals");
@@ -103,24 +103,24 @@ async fn leave(site: &Site, jobs: &[&str]) {
 /// The leader is killed while it handles a job, unless the job is `done` before, and the next
 /// leader goes on until the job is `done`. Returns the job's status then, and whether the leader
 /// was killed: the last k is never reached.
-async fn sees_through(
+async fn wait_through_kill(
     operators: &mut Succession,
-    site: &Site,
-    (mut fired, k, moment): (Fired, u64, Moment),
+    site: &TestSite,
+    (mut fired, k, moment): (TrapHandle, u64, TrapTiming),
     done: impl Fn(&TrainingJob) -> bool + Copy,
 ) -> (TrainingJobStatus, bool) {
     let api = site.api::<TrainingJob>();
     let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        _ = wait_for(&api, "j", RECOVERY, done) => fired.wait(LATE).await.is_ok(),
+        reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
+        _ = wait_for(&api, "j", RECOVERY_TIMEOUT, done) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
     };
-    operators.next(site).await;
-    let job = wait_for(&api, "j", RECOVERY, done)
+    operators.start_next_leader(site).await;
+    let job = wait_for(&api, "j", RECOVERY_TIMEOUT, done)
         .await
         .unwrap_or_else(|e| panic!("after write {k} ({moment:?}): {e:#}"));
     (job.status.unwrap(), reached)
 }
 
-fn running(job: &TrainingJob) -> bool {
+fn is_running(job: &TrainingJob) -> bool {
     phase(job) == Some(JobPhase::Running)
 }

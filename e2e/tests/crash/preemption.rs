@@ -5,19 +5,22 @@
 use serde_json::{Value, json};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, TrainingJob};
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::uids;
-use trellis_e2e::proxy::{Moment, Request};
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::pod_uids;
+use trellis_e2e::proxy::{Request, TrapTiming};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 use super::succession::Succession;
-use super::{LATE, RECOVERY, counts, every_k, leave, running};
+use super::{
+    LATE_WRITE_TIME, RECOVERY_TIMEOUT, counted_write_filter, delete_jobs, is_running,
+    kill_after_every_write,
+};
 
 /// Pods of each gang.
-const GANG: u32 = 2;
+const GANG_SIZE: u32 = 2;
 
-const KINDS: &str = "
+const PRIORITY_OBJECTS: &str = "
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: high}
@@ -30,8 +33,8 @@ spec: {namespaceSelector: {}, preemption: {withinClusterQueue: LowerPriority}}
 ";
 
 /// A job of half the node's GPUs a pod.
-fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
-    let mut job = site.job(name, GANG, 4);
+fn gang_job(site: &TestSite, name: &str, class: Option<&str>) -> Value {
+    let mut job = site.job(name, GANG_SIZE, 4);
     job["spec"]["queueName"] = json!("by-priority");
     if let Some(class) = class {
         job["spec"]["priorityClassName"] = json!(class);
@@ -39,45 +42,58 @@ fn job(site: &Site, name: &str, class: Option<&str>) -> Value {
     job
 }
 
-pub(crate) async fn begin() -> Succession {
-    let operators = Succession::begin().await;
-    operators.control_plane.apply_yaml(KINDS).await.unwrap();
+pub(crate) async fn start_operators() -> Succession {
+    let operators = Succession::start().await;
+    operators
+        .control_plane
+        .apply_yaml(PRIORITY_OBJECTS)
+        .await
+        .unwrap();
     operators
 }
 
-async fn survives(operators: &mut Succession, k: u64, moment: Moment) -> bool {
-    let site = Site::new(&operators.control_plane, "evict", Nodes::new(1).gpus(8)).await;
+async fn survives_kill(operators: &mut Succession, k: u64, moment: TrapTiming) -> bool {
+    let site = TestSite::new(
+        &operators.control_plane,
+        "evict",
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await;
     let api = site.api::<TrainingJob>();
-    site.create(job(&site, "low", None)).await.unwrap();
-    wait_for(&api, "low", RECOVERY, running).await.unwrap();
-    let mut fired = operators.kill_after(k, moment, counts(site.name()));
-    site.create(job(&site, "high", Some("high"))).await.unwrap();
+    site.create(gang_job(&site, "low", None)).await.unwrap();
+    wait_for(&api, "low", RECOVERY_TIMEOUT, is_running)
+        .await
+        .unwrap();
+    let mut fired = operators.kill_after_write(k, moment, counted_write_filter(site.name()));
+    site.create(gang_job(&site, "high", Some("high")))
+        .await
+        .unwrap();
     // The last k is never reached.
     let reached = tokio::select! {
-        reached = fired.wait(RECOVERY) => reached.is_ok(),
-        () = settled(&site, k, moment) => fired.wait(LATE).await.is_ok(),
+        reached = fired.wait_until_fired(RECOVERY_TIMEOUT) => reached.is_ok(),
+        () = wait_until_settled(&site, k, moment) => fired.wait_until_fired(LATE_WRITE_TIME).await.is_ok(),
     };
-    operators.next(&site).await;
-    settled(&site, k, moment).await;
-    leave(&site, &["low", "high"]).await;
+    operators.start_next_leader(&site).await;
+    wait_until_settled(&site, k, moment).await;
+    delete_jobs(&site, &["low", "high"]).await;
     reached
 }
 
 /// The one runs whole in its first attempt; the other has left, once, and has no pods.
-async fn settled(site: &Site, k: u64, moment: Moment) {
-    let settled = eventually(RECOVERY, || async {
-        site.try_whole("high", GANG as usize).await?;
+async fn wait_until_settled(site: &TestSite, k: u64, moment: TrapTiming) {
+    let settled = eventually(RECOVERY_TIMEOUT, || async {
+        site.check_whole_gang("high", GANG_SIZE as usize).await?;
         for (name, expected) in [
             ("high", (Some(1), Some(0), Some(0))),
             ("low", (Some(2), Some(0), Some(1))),
         ] {
             let job = site.api::<TrainingJob>().get(name).await?;
-            anyhow::ensure!(name == "low" || running(&job), "{:#?}", job.status);
+            anyhow::ensure!(name == "low" || is_running(&job), "{:#?}", job.status);
             let status = job.status.unwrap_or_default();
             let counts = (status.attempt, status.restarts, status.disruptions);
             anyhow::ensure!(counts == expected, "{name}: {status:#?}");
         }
-        anyhow::ensure!(site.pods("low").await.is_empty(), "pods of low");
+        anyhow::ensure!(site.list_pods("low").await.is_empty(), "pods of low");
         Ok(())
     });
     settled
@@ -87,42 +103,59 @@ async fn settled(site: &Site, k: u64, moment: Moment) {
 
 /// The operator is killed between the nomination and the first eviction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_has_not_been_told_stays_if_the_other_is_gone_when_someone_leads_again() {
-    let mut operators = begin().await;
-    let site = Site::new(&operators.control_plane, "untold", Nodes::new(1).gpus(8)).await;
+async fn victim_stays_if_its_preemptor_is_deleted_before_the_next_leader() {
+    let mut operators = start_operators().await;
+    let site = TestSite::new(
+        &operators.control_plane,
+        "untold",
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await;
     let api = site.api::<TrainingJob>();
-    site.create(job(&site, "low", None)).await.unwrap();
-    wait_for(&api, "low", RECOVERY, running).await.unwrap();
-    let before = uids(&site.whole("low", GANG as usize).await);
+    site.create(gang_job(&site, "low", None)).await.unwrap();
+    wait_for(&api, "low", RECOVERY_TIMEOUT, is_running)
+        .await
+        .unwrap();
+    let before = pod_uids(&site.wait_for_whole_gang("low", GANG_SIZE as usize).await);
     let nominates =
         |request: &Request| request.is_write() && request.path.contains("/podgroups/high/status");
-    let mut fired = operators.kill_after(1, Moment::BeforeAnswer, nominates);
-    site.create(job(&site, "high", Some("high"))).await.unwrap();
-    fired.wait(RECOVERY).await.unwrap();
+    let mut fired = operators.kill_after_write(1, TrapTiming::BeforeAnswer, nominates);
+    site.create(gang_job(&site, "high", Some("high")))
+        .await
+        .unwrap();
+    fired.wait_until_fired(RECOVERY_TIMEOUT).await.unwrap();
     let journal = site.api::<PodGroup>().get("high").await.unwrap();
     let journal = journal.status.unwrap();
     assert_eq!(journal.phase, Some(PodGroupPhase::Nominated));
     let victims: Vec<_> = journal.victims.iter().map(|v| v.name.as_str()).collect();
     assert_eq!(victims, ["low"]);
     site.delete::<TrainingJob>("high").await;
-    operators.next(&site).await;
+    operators.start_next_leader(&site).await;
     // The new leader decides about later jobs.
-    site.create(job(&site, "later", None)).await.unwrap();
+    site.create(gang_job(&site, "later", None)).await.unwrap();
     let waits = |job: &TrainingJob| {
         let reason = job.status.as_ref().and_then(|s| s.reason);
         reason == Some(Reason::InsufficientCapacity)
     };
-    wait_for(&api, "later", RECOVERY, waits).await.unwrap();
-    assert_eq!(uids(&site.whole("low", GANG as usize).await), before);
+    wait_for(&api, "later", RECOVERY_TIMEOUT, waits)
+        .await
+        .unwrap();
+    assert_eq!(
+        pod_uids(&site.wait_for_whole_gang("low", GANG_SIZE as usize).await),
+        before
+    );
     let low = api.get("low").await.unwrap().status.unwrap();
     assert_eq!((low.attempt, low.disruptions), (Some(1), Some(0)));
 }
 
-async fn a_preemption_survives_each_write(moment: Moment) {
-    let mut operators = begin().await;
+async fn preemption_completes_after_a_crash_at_each_write(moment: TrapTiming) {
+    let mut operators = start_operators().await;
     // 3 children, two journals thrice, evictions, pods, two statuses.
-    let least = 3 + 6 + 2 * u64::from(GANG) + 2;
-    every_k(least, async |k| survives(&mut operators, k, moment).await).await;
+    let least = 3 + 6 + 2 * u64::from(GANG_SIZE) + 2;
+    kill_after_every_write(least, async |k| {
+        survives_kill(&mut operators, k, moment).await
+    })
+    .await;
 }
 
-at_both_moments!(a_preemption_survives_each_write);
+at_both_moments!(preemption_completes_after_a_crash_at_each_write);

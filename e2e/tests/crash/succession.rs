@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Pod;
 use trellis_e2e::control_plane::ControlPlane;
-use trellis_e2e::jobs::{Jobs, SOON};
+use trellis_e2e::jobs::{SOON, TestJobs};
 use trellis_e2e::kubelet::HANG;
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::proxy::{Fired, Moment, Proxy, Request};
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::proxy::{Proxy, Request, TrapHandle, TrapTiming};
 use trellis_e2e::wait::eventually;
 
-use super::program;
+use super::operator_program;
 
 /// A control plane and its current leader. The leader that finishes the work of a killed one is the
 /// next to be killed.
@@ -23,9 +23,9 @@ pub(crate) struct Succession {
 
 impl Succession {
     /// With its first leader.
-    pub(crate) async fn begin() -> Self {
-        let control_plane = operator::control_plane().await.unwrap();
-        let (leader, proxy) = start(&control_plane).await;
+    pub(crate) async fn start() -> Self {
+        let control_plane = operator::start_control_plane().await.unwrap();
+        let (leader, proxy) = start_leader(&control_plane).await;
         Self {
             control_plane,
             leader,
@@ -34,14 +34,14 @@ impl Succession {
     }
 
     /// Kills the leader after its k-th write from now on that `matches`.
-    pub(crate) fn kill_after(
+    pub(crate) fn kill_after_write(
         &self,
         k: u64,
-        moment: Moment,
+        moment: TrapTiming,
         matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
-    ) -> Fired {
+    ) -> TrapHandle {
         let victim = Arc::clone(&self.leader);
-        self.proxy.after_write(k, moment, matches, move || {
+        self.proxy.call_after_write(k, moment, matches, move || {
             let _ = victim.lock().unwrap().kill();
         })
     }
@@ -51,7 +51,7 @@ impl Succession {
     /// While a lease runs out, kubelets get on with the pods that they have. This function waits
     /// for them and releases the lease, so that the next leader finds the state that it would find
     /// after the lease.
-    pub(crate) async fn next(&mut self, jobs: &Jobs) {
+    pub(crate) async fn start_next_leader(&mut self, jobs: &TestJobs) {
         let _ = self.leader.lock().unwrap().kill();
         eventually(SOON, || async {
             let pods = jobs.api::<Pod>().list(&Default::default()).await?;
@@ -61,16 +61,14 @@ impl Succession {
         })
         .await
         .unwrap();
-        self.next_at_once().await;
+        self.start_next_leader_at_once().await;
     }
 
     /// The same of pods that no leader has created: those that are not bound yet stay as they are.
-    pub(crate) async fn next_at_once(&mut self) {
+    pub(crate) async fn start_next_leader_at_once(&mut self) {
         let _ = self.leader.lock().unwrap().kill();
-        operator::give_lease_back(&self.control_plane)
-            .await
-            .unwrap();
-        (self.leader, self.proxy) = start(&self.control_plane).await;
+        operator::release_lease(&self.control_plane).await.unwrap();
+        (self.leader, self.proxy) = start_leader(&self.control_plane).await;
     }
 }
 
@@ -84,10 +82,11 @@ fn is_settled(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && (hangs || phase != Some("Pending"))
 }
 
-async fn start(control_plane: &ControlPlane) -> (Arc<Mutex<Operator>>, Proxy) {
-    let launch = Launch::named("operator");
-    let (operator, proxy) = Operator::behind_proxy(control_plane, program(), &launch)
-        .await
-        .unwrap();
+async fn start_leader(control_plane: &ControlPlane) -> (Arc<Mutex<Operator>>, Proxy) {
+    let launch = LaunchOptions::with_name("operator");
+    let (operator, proxy) =
+        Operator::start_behind_new_proxy(control_plane, operator_program(), &launch)
+            .await
+            .unwrap();
     (Arc::new(Mutex::new(operator)), proxy)
 }

@@ -2,7 +2,7 @@
 
 /// A fenced block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct FencedBlock {
     /// Line of its first line, from 1.
     pub(crate) line: usize,
     /// The language of the block in lower case, such as `yaml`.
@@ -14,28 +14,28 @@ pub(crate) struct Block {
 }
 
 /// The blocks that are marked `yaml` or `yml`, in their order.
-pub(crate) fn yaml(markdown: &str) -> Vec<Block> {
-    let mut blocks = all(markdown);
+pub(crate) fn yaml_blocks(markdown: &str) -> Vec<FencedBlock> {
+    let mut blocks = all_blocks(markdown);
     blocks.retain(|block| matches!(block.language.as_str(), "yaml" | "yml"));
     blocks
 }
 
 /// All blocks, in their order. A fence closes by as many of the same character as opened it, or
 /// more (CommonMark 4.5).
-pub(crate) fn all(markdown: &str) -> Vec<Block> {
+pub(crate) fn all_blocks(markdown: &str) -> Vec<FencedBlock> {
     let mut blocks = Vec::new();
-    let mut open: Option<(String, usize, Block)> = None;
+    let mut open: Option<(String, usize, FencedBlock)> = None;
     let mut heading = String::new();
     for (index, line) in markdown.lines().enumerate() {
         let bare = line.trim_start();
         let indent = line.len() - bare.len();
         match &mut open {
             None => {
-                let fence: String = fence(bare);
+                let fence: String = fence_marker(bare);
                 if fence.len() >= 3 {
                     let info = bare[fence.len()..].trim().to_lowercase();
                     let language = info.split([' ', ',', '{']).next().unwrap_or_default();
-                    let block = Block {
+                    let block = FencedBlock {
                         line: index + 2,
                         language: language.to_owned(),
                         heading: heading.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn all(markdown: &str) -> Vec<Block> {
                     heading = title.trim().to_owned();
                 }
             }
-            Some((opened, _, _)) if closes(bare, opened) => {
+            Some((opened, _, _)) if closes_fence(bare, opened) => {
                 blocks.extend(open.take().map(|(_, _, block)| block));
             }
             Some((_, indent, block)) => {
@@ -62,18 +62,18 @@ pub(crate) fn all(markdown: &str) -> Vec<Block> {
     blocks
 }
 
-fn fence(bare: &str) -> String {
+fn fence_marker(bare: &str) -> String {
     let first = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
     bare.chars().take_while(|c| Some(*c) == first).collect()
 }
 
-fn closes(bare: &str, opened: &str) -> bool {
-    let fence = fence(bare);
+fn closes_fence(bare: &str, opened: &str) -> bool {
+    let fence = fence_marker(bare);
     fence.starts_with(opened) && bare[fence.len()..].trim().is_empty()
 }
 
 #[test]
-fn yaml_is_told_from_the_rest() {
+fn yaml_blocks_excludes_other_languages() {
     let text = "
 # Title
 
@@ -101,17 +101,17 @@ e: 3
 ````
 ";
     // The inner fence of the second block ends it, as on the page.
-    let block = |line, language: &str, text: &str| Block {
+    let block = |line, language: &str, text: &str| FencedBlock {
         line,
         language: language.to_owned(),
         heading: "Title".to_owned(),
         text: text.to_owned(),
     };
-    let found = yaml(text);
+    let found = yaml_blocks(text);
     assert_eq!(found[0], block(9, "yaml", "a: 1\nb: |\n"));
-    let shell = all(text).remove(0);
+    let shell = all_blocks(text).remove(0);
     assert_eq!(shell, block(5, "sh", "kubectl apply -f - # ```yaml\n"));
-    let rest = yaml(&text.replace("b: |\n  ```\n  c\n", ""));
+    let rest = yaml_blocks(&text.replace("b: |\n  ```\n  c\n", ""));
     assert_eq!(
         rest,
         [

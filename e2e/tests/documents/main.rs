@@ -2,11 +2,11 @@
 //! Files are found, not listed: a new one is tested without a change here.
 
 mod blocks;
-mod commands;
+mod command_blocks;
+mod page_checks;
 mod quick_start;
-mod readers;
-mod resume;
-mod taken;
+mod resume_example;
+mod yaml_acceptance;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,35 +18,35 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::jobs::phase;
 use trellis_e2e::operator;
 use trellis_e2e::volumes;
-use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 /// How long an example may take until it runs.
-const RUNS: Duration = Duration::from_secs(60);
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of nodes, of 8 GPUs each, that the largest example needs.
 const NODES: usize = 16;
 
-async fn shared() -> &'static ControlPlane {
+async fn shared_control_plane() -> &'static ControlPlane {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    operator::shared(program).await.unwrap()
+    operator::shared_control_plane(program).await.unwrap()
 }
 
-fn root() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The files below `folder`, at any depth, whose names end with one of `ends`, with their text.
-fn files(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
+fn files_below(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     let mut found = BTreeMap::new();
     let entries = folder.read_dir();
     for entry in entries.with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(files(&path, ends)?);
+            found.extend(files_below(&path, ends)?);
         } else if ends.iter().any(|end| path.to_string_lossy().ends_with(end)) {
             found.insert(path.clone(), std::fs::read_to_string(&path)?);
         }
@@ -54,8 +54,9 @@ fn files(folder: &Path, ends: &[&str]) -> Result<BTreeMap<PathBuf, String>> {
     Ok(found)
 }
 
-fn examples() -> BTreeMap<PathBuf, String> {
-    let mut examples = files(&root().join("examples"), &[".yaml", ".yml"]).unwrap();
+fn example_files() -> BTreeMap<PathBuf, String> {
+    let mut examples =
+        files_below(&repository_root().join("examples"), &[".yaml", ".yml"]).unwrap();
     // Scenarios are no objects of a cluster: operator/cli/tests/simulate runs them.
     examples.retain(|path, _| !path.iter().any(|part| part == "scenarios"));
     assert!(!examples.is_empty(), "no examples were found");
@@ -63,10 +64,10 @@ fn examples() -> BTreeMap<PathBuf, String> {
 }
 
 /// README, CONTRIBUTING and docs.
-fn documents() -> BTreeMap<PathBuf, String> {
-    let mut documents = files(&root().join("docs"), &[".md"]).unwrap();
+fn document_files() -> BTreeMap<PathBuf, String> {
+    let mut documents = files_below(&repository_root().join("docs"), &[".md"]).unwrap();
     for page in ["README.md", "CONTRIBUTING.md"] {
-        let path = root().join(page);
+        let path = repository_root().join(page);
         let text = std::fs::read_to_string(&path).unwrap();
         documents.insert(path, text);
     }
@@ -75,9 +76,9 @@ fn documents() -> BTreeMap<PathBuf, String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_example_runs() {
-    let control_plane = shared().await;
+    let control_plane = shared_control_plane().await;
     // As large as a node of 8 GPUs is sold.
-    let _nodes = Nodes::new(NODES)
+    let _nodes = NodeTemplate::new(NODES)
         .name("example-{i}")
         .gpus(8)
         .capacity("cpu", "192")
@@ -88,26 +89,29 @@ async fn every_example_runs() {
         .await
         .unwrap();
     // And one for those without GPUs.
-    let _plain = Nodes::new(1)
+    let _plain = NodeTemplate::new(1)
         .name("example-cpu-{i}")
         .gpus(0)
         .create(control_plane)
         .await
         .unwrap();
     // The claims that they expect to be there.
-    let claims = volumes::bound("default", &["datasets", "checkpoints"]);
+    let claims = volumes::bound_claims_yaml("default", &["datasets", "checkpoints"]);
     control_plane.apply_yaml(&claims).await.unwrap();
     // Those that need External Secrets Operator run where it is played, beside its tests.
     let of_here = |path: &PathBuf| !path.iter().any(|part| part == "secrets");
-    for (path, yaml) in examples().into_iter().filter(|(path, _)| of_here(path)) {
-        let runs = runs(control_plane, &yaml).await;
+    for (path, yaml) in example_files()
+        .into_iter()
+        .filter(|(path, _)| of_here(path))
+    {
+        let runs = run_and_remove(control_plane, &yaml).await;
         runs.with_context(|| path.display().to_string()).unwrap();
     }
 }
 
 /// The commands by which CONTRIBUTING puts Trellis on a control plane that is without it.
-fn installing() -> Vec<Vec<String>> {
-    let page = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+fn contributing_install_commands() -> Vec<Vec<String>> {
+    let page = std::fs::read_to_string(repository_root().join("CONTRIBUTING.md")).unwrap();
     let mut blocks = page.split("```sh\n").skip(1);
     let block = blocks.find(|block| block.starts_with("kubectl create namespace"));
     let block = block.unwrap().split("```").next().unwrap();
@@ -116,11 +120,13 @@ fn installing() -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_contributing_says_installs_it() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let nodes = Nodes::new(4).gpus(8).blocks();
+async fn contributing_commands_install_trellis() {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default())
+        .await
+        .unwrap();
+    let nodes = NodeTemplate::new(4).gpus(8).blocks();
     let _nodes = nodes.create(&control_plane).await.unwrap();
-    let mut commands = installing();
+    let mut commands = contributing_install_commands();
     let operator = commands.pop().unwrap();
     assert_eq!(operator.join(" "), "cargo run -p trellis-operator");
     for command in commands {
@@ -128,7 +134,7 @@ async fn what_contributing_says_installs_it() {
         assert_eq!(kubectl, "kubectl");
         // Tests run elsewhere than readers do.
         let here = |word: &String| match word.starts_with("charts/") {
-            true => root().join(word).display().to_string(),
+            true => repository_root().join(word).display().to_string(),
             false => word.clone(),
         };
         let arguments: Vec<String> = arguments.iter().map(here).collect();
@@ -147,14 +153,16 @@ async fn what_contributing_says_installs_it() {
             ],
         )
         .unwrap();
-    operator::takes_jobs(&control_plane).await.unwrap();
-    let example = root().join("examples/two-racks.yaml");
+    operator::wait_until_jobs_accepted(&control_plane)
+        .await
+        .unwrap();
+    let example = repository_root().join("examples/two-racks.yaml");
     let example = std::fs::read_to_string(example).unwrap();
-    runs(&control_plane, &example).await.unwrap();
+    run_and_remove(&control_plane, &example).await.unwrap();
 }
 
 /// Applies the YAML as it is, waits until its jobs run or are done, and removes them.
-async fn runs(control_plane: &ControlPlane, yaml: &str) -> Result<()> {
+async fn run_and_remove(control_plane: &ControlPlane, yaml: &str) -> Result<()> {
     let stored = control_plane.apply_yaml(yaml).await?;
     let jobs: Vec<_> = stored
         .into_iter()
@@ -167,12 +175,12 @@ async fn runs(control_plane: &ControlPlane, yaml: &str) -> Result<()> {
         let name = job.name_any();
         let up =
             |job: &TrainingJob| matches!(phase(job), Some(JobPhase::Running | JobPhase::Complete));
-        let now = wait_for(&api, &name, RUNS, up).await?;
+        let now = wait_for(&api, &name, RUN_TIMEOUT, up).await?;
         let status = now.status.unwrap_or_default();
         ensure!(status.attempt == Some(1), "{name}: {status:?}");
         api.delete(&name, &DeleteParams::default()).await?;
-        wait_gone(&api, &name, RUNS).await?;
-        eventually(RUNS, || async {
+        wait_until_deleted(&api, &name, RUN_TIMEOUT).await?;
+        eventually(RUN_TIMEOUT, || async {
             let pods: Api<Pod> = Api::namespaced(control_plane.client(), &namespace);
             let left = pods.list(&ListParams::default()).await?.items.len();
             ensure!(left == 0, "{left} pods are left");

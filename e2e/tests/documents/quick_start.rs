@@ -12,22 +12,22 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use trellis_api::job::JobPhase;
 use trellis_api::{TrainingJob, TrainingQueue};
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::admission_webhook::{self, FailurePolicy};
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::{ControlPlane, free_port};
-use trellis_e2e::early::{self, Unanswered};
 use trellis_e2e::jobs::phase;
-use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator};
+use trellis_e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use trellis_e2e::visibility;
-use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
-use super::blocks::{Block, all};
-use super::root;
+use super::blocks::{FencedBlock, all_blocks};
+use super::repository_root;
 
 /// How long it may take until a command prints what the page shows.
-const SOON: Duration = Duration::from_secs(60);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Commands of the page that are not run here, and why.
-const NOT_RUN: [(&str, &str); 4] = [
+const SKIPPED_COMMANDS: [(&str, &str); 4] = [
     ("cargo install ", "the program is built, and on the PATH"),
     (
         "helm install ",
@@ -49,7 +49,7 @@ struct Terminal {
 
 /// The result of a command.
 #[derive(Debug)]
-struct Printed {
+struct CommandResult {
     ok: bool,
     out: String,
     err: String,
@@ -58,7 +58,7 @@ struct Printed {
 impl Terminal {
     fn new(control_plane: &ControlPlane) -> Result<Self> {
         let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-        let tools = control_plane.tools(&[("trellis", program)])?;
+        let tools = control_plane.shell_path_line(&[("trellis", program)])?;
         let folder = tools.strip_prefix("export PATH=").context("no PATH")?;
         Ok(Self {
             folder: tempfile::tempdir()?,
@@ -67,7 +67,7 @@ impl Terminal {
         })
     }
 
-    async fn run(&self, command: &str) -> Result<Printed> {
+    async fn run(&self, command: &str) -> Result<CommandResult> {
         let output = Command::new("sh")
             .args(["-c", command])
             .current_dir(self.folder.path())
@@ -76,7 +76,7 @@ impl Terminal {
             .kill_on_drop(true)
             .output()
             .await?;
-        Ok(Printed {
+        Ok(CommandResult {
             ok: output.status.success(),
             out: String::from_utf8(output.stdout)?,
             err: String::from_utf8(output.stderr)?,
@@ -85,11 +85,11 @@ impl Terminal {
 
     /// Runs a command and compares its output. A command that only reads is repeated until the
     /// output is as shown.
-    async fn prints(&self, command: &str, shown: &str) -> Result<()> {
+    async fn check_output(&self, command: &str, shown: &str) -> Result<()> {
         let once = async || -> Result<()> {
             let printed = self.run(command).await?;
             ensure!(printed.ok, "{printed:?}");
-            if !alike(shown, &printed.out) {
+            if !matches_shown_output(shown, &printed.out) {
                 bail!(
                     "the page shows\n{shown}and this is printed\n{}",
                     printed.out
@@ -99,7 +99,7 @@ impl Terminal {
         };
         let looks = ["kubectl get ", "trellis explain "];
         let done = match looks.iter().any(|begin| command.starts_with(begin)) {
-            true => eventually(SOON, once).await,
+            true => eventually(OUTPUT_TIMEOUT, once).await,
             false => once().await,
         };
         done.with_context(|| format!("$ {command}"))
@@ -108,26 +108,27 @@ impl Terminal {
 
 /// True if the output is as the page shows it, except for times. A line `...` of the page stands
 /// for any number of lines.
-fn alike(shown: &str, printed: &str) -> bool {
-    let shown: Vec<String> = shown.lines().map(timeless).collect();
-    let printed: Vec<String> = printed.lines().map(timeless).collect();
-    matches(&shown, &printed)
+fn matches_shown_output(shown: &str, printed: &str) -> bool {
+    let shown: Vec<String> = shown.lines().map(without_times).collect();
+    let printed: Vec<String> = printed.lines().map(without_times).collect();
+    matches_lines(&shown, &printed)
 }
 
-fn matches(shown: &[String], printed: &[String]) -> bool {
+fn matches_lines(shown: &[String], printed: &[String]) -> bool {
     match shown.split_first() {
         None => printed.is_empty(),
         Some((first, rest)) if first == "..." => {
-            (0..=printed.len()).any(|skipped| matches(rest, &printed[skipped..]))
+            (0..=printed.len()).any(|skipped| matches_lines(rest, &printed[skipped..]))
         }
         Some((first, rest)) => printed
             .split_first()
-            .is_some_and(|(line, printed)| line == first && matches(rest, printed)),
+            .is_some_and(|(line, printed)| line == first && matches_lines(rest, printed)),
     }
 }
 
-/// A line in which every time (`3s`, `1m20s`) is the same. Times stand last in it, and move nothing.
-fn timeless(line: &str) -> String {
+/// A line in which every time (`3s`, `1m20s`) is the same. Times stand last in it, and move
+/// nothing.
+fn without_times(line: &str) -> String {
     let words = line.split(' ').map(|word| match is_time(word) {
         true => "TIME",
         false => word,
@@ -149,7 +150,7 @@ fn is_time(word: &str) -> bool {
 }
 
 /// The commands of a block, each with what is shown below it.
-fn commands(block: &Block) -> Vec<(String, String)> {
+fn block_commands(block: &FencedBlock) -> Vec<(String, String)> {
     if block.language == "sh" {
         let lines = block.text.lines().filter(|line| !line.is_empty());
         return lines.map(|line| (line.to_owned(), String::new())).collect();
@@ -166,7 +167,7 @@ fn commands(block: &Block) -> Vec<(String, String)> {
 }
 
 /// The file that a block of YAML is: the last that the page names before it.
-fn file(page: &str, block: &Block) -> Option<String> {
+fn block_file(page: &str, block: &FencedBlock) -> Option<String> {
     let before: Vec<&str> = page.lines().take(block.line - 1).collect();
     let before = before.join("\n");
     let code = before.split('`').skip(1).step_by(2);
@@ -175,33 +176,34 @@ fn file(page: &str, block: &Block) -> Option<String> {
 }
 
 /// The control plane of the demo, but for the number of nodes, and with the webhook too.
-async fn start() -> Result<(ControlPlane, Operator)> {
-    let control_plane = operator::control_plane().await?;
+async fn start_control_plane() -> Result<(ControlPlane, Operator)> {
+    let control_plane = operator::start_control_plane().await?;
     let (port, webhook) = (free_port()?, free_port()?);
     visibility::install(&control_plane, port).await?;
-    early::install(&control_plane, webhook, Unanswered::Pass).await?;
-    let mut launch = visibility::launch("operator", port).lease_seconds(60);
+    admission_webhook::install(&control_plane, webhook, FailurePolicy::Ignore).await?;
+    let mut launch = visibility::launch_options("operator", port).lease_seconds(60);
     launch
         .arguments
-        .extend(early::launch("", webhook).arguments);
-    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+        .extend(admission_webhook::launch_options("", webhook).arguments);
+    let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    let operator = Operator::launch(&control_plane, program, &kubeconfig.await?, &launch)?;
-    visibility::becomes(&control_plane, true).await?;
-    early::is_asked(&control_plane).await?;
-    operator::takes_jobs(&control_plane).await?;
+    let operator =
+        Operator::launch_with_options(&control_plane, program, &kubeconfig.await?, &launch)?;
+    visibility::wait_for_availability(&control_plane, true).await?;
+    admission_webhook::wait_until_called(&control_plane).await?;
+    operator::wait_until_jobs_accepted(&control_plane).await?;
     Ok((control_plane, operator))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_quick_start_is_as_it_says() {
-    let (control_plane, operator) = start().await.unwrap();
-    let _gpu = Nodes::new(2)
+async fn quick_start_commands_print_the_output_of_the_page() {
+    let (control_plane, operator) = start_control_plane().await.unwrap();
+    let _gpu = NodeTemplate::new(2)
         .gpu_taint()
         .create(&control_plane)
         .await
         .unwrap();
-    let _cpu = Nodes::new(2)
+    let _cpu = NodeTemplate::new(2)
         .name("cpu-{i}")
         .gpus(0)
         .capacity("cpu", "16")
@@ -209,27 +211,27 @@ async fn the_quick_start_is_as_it_says() {
         .create(&control_plane)
         .await
         .unwrap();
-    let walked = walk(&control_plane).await;
+    let walked = run_page(&control_plane).await;
     walked
-        .with_context(|| operator.last_words())
+        .with_context(|| operator.log_tail())
         .unwrap_or_else(|error| panic!("{error:#}"));
 }
 
-async fn walk(control_plane: &ControlPlane) -> Result<()> {
-    let page = std::fs::read_to_string(root().join("docs/quick-start.md"))?;
+async fn run_page(control_plane: &ControlPlane) -> Result<()> {
+    let page = std::fs::read_to_string(repository_root().join("docs/quick-start.md"))?;
     let terminal = Terminal::new(control_plane)?;
     let mut run = 0;
-    for block in all(&page) {
+    for block in all_blocks(&page) {
         let at = || format!("docs/quick-start.md:{}", block.line);
         match block.language.as_str() {
             "yaml" => {
-                let name = file(&page, &block).with_context(at)?;
+                let name = block_file(&page, &block).with_context(at)?;
                 std::fs::write(terminal.folder.path().join(name), &block.text)?;
             }
             "sh" | "console" => {
-                for (command, shown) in commands(&block) {
+                for (command, shown) in block_commands(&block) {
                     let is_left = |(begin, _): &(&str, _)| command.starts_with(begin);
-                    if NOT_RUN.iter().any(is_left) {
+                    if SKIPPED_COMMANDS.iter().any(is_left) {
                         continue;
                     }
                     match block.language.as_str() {
@@ -238,17 +240,20 @@ async fn walk(control_plane: &ControlPlane) -> Result<()> {
                             let printed = terminal.run(&command).await?;
                             ensure!(printed.ok, "{}: $ {command}: {printed:?}", at());
                         }
-                        _ => terminal.prints(&command, &shown).await.with_context(at)?,
+                        _ => terminal
+                            .check_output(&command, &shown)
+                            .await
+                            .with_context(at)?,
                     }
                     run += 1;
                     if command.starts_with("trellis resume first ") {
-                        resumed(control_plane).await.with_context(at)?;
+                        check_resumed(control_plane).await.with_context(at)?;
                     }
                 }
             }
             // The message of a refusal, from whichever component refuses.
             "text" => {
-                refused(control_plane, &terminal, &block.text)
+                check_refused(control_plane, &terminal, &block.text)
                     .await
                     .with_context(at)?;
             }
@@ -256,23 +261,27 @@ async fn walk(control_plane: &ControlPlane) -> Result<()> {
         }
     }
     ensure!(run >= 13, "only {run} commands");
-    nothing_is_left(control_plane).await
+    check_no_objects_left(control_plane).await
 }
 
 /// "`first` waits now, as its second attempt."
-async fn resumed(control_plane: &ControlPlane) -> Result<()> {
+async fn check_resumed(control_plane: &ControlPlane) -> Result<()> {
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "red");
     let waits = |job: &TrainingJob| {
         let attempt = job.status.as_ref().and_then(|s| s.attempt);
         phase(job) == Some(JobPhase::Queued) && attempt == Some(2)
     };
-    wait_for(&jobs, "first", SOON, waits).await?;
+    wait_for(&jobs, "first", OUTPUT_TIMEOUT, waits).await?;
     Ok(())
 }
 
 /// `hello.yaml` with `image: busybox`: refused by the webhook, and without it by the operator, in
 /// these words.
-async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) -> Result<()> {
+async fn check_refused(
+    control_plane: &ControlPlane,
+    terminal: &Terminal,
+    said: &str,
+) -> Result<()> {
     let folder = terminal.folder.path();
     let hello = std::fs::read_to_string(folder.join("hello.yaml"))?;
     let untagged = hello
@@ -285,7 +294,7 @@ async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) 
     let apply = "kubectl apply -f untagged.yaml";
     // The webhook has to see the policy first.
     let dry_run = format!("{apply} --dry-run=server");
-    eventually(SOON, || async {
+    eventually(OUTPUT_TIMEOUT, || async {
         let printed = terminal.run(&dry_run).await?;
         ensure!(!printed.ok, "it is taken");
         let denied = printed.err.starts_with(&server) && printed.err.contains(words);
@@ -294,8 +303,9 @@ async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) 
     })
     .await?;
     let api: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
-    api.delete(early::NAME, &DeleteParams::default()).await?;
-    eventually(SOON, || async {
+    api.delete(admission_webhook::WEBHOOK_NAME, &DeleteParams::default())
+        .await?;
+    eventually(OUTPUT_TIMEOUT, || async {
         let printed = terminal.run(apply).await?;
         ensure!(printed.ok, "{printed:?}");
         Ok(())
@@ -303,7 +313,7 @@ async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) 
     .await?;
     let jobs: Api<TrainingJob> = Api::namespaced(control_plane.client(), "default");
     let is_refused = |job: &TrainingJob| phase(job) == Some(JobPhase::Refused);
-    let job = wait_for(&jobs, "untagged", SOON, is_refused).await?;
+    let job = wait_for(&jobs, "untagged", OUTPUT_TIMEOUT, is_refused).await?;
     let status = job.status.unwrap_or_default();
     let is = status.reason.map_or("", trellis_api::Reason::as_str);
     let told = status.message.unwrap_or_default();
@@ -312,14 +322,14 @@ async fn refused(control_plane: &ControlPlane, terminal: &Terminal, said: &str) 
 }
 
 /// Checks that the objects of the page are gone, except those that the page says remain.
-async fn nothing_is_left(control_plane: &ControlPlane) -> Result<()> {
+async fn check_no_objects_left(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     let jobs: Api<TrainingJob> = Api::all(client.clone());
     let left = jobs.list(&Default::default()).await?.items;
     ensure!(left.is_empty(), "{left:?}");
     let queues: Api<TrainingQueue> = Api::all(client.clone());
     for queue in ["red", "blue", "pool"] {
-        wait_gone(&queues, queue, SOON).await?;
+        wait_until_deleted(&queues, queue, OUTPUT_TIMEOUT).await?;
     }
     queues.get("default").await?;
     let policies: Api<trellis_api::ClusterJobPolicy> = Api::all(client);
@@ -329,19 +339,19 @@ async fn nothing_is_left(control_plane: &ControlPlane) -> Result<()> {
 }
 
 #[test]
-fn what_is_printed_is_compared_with_what_is_shown() {
+fn output_matches_the_page_except_for_times() {
     let shown = "NAME   AGE\nhello  3s\n...\nlast\n";
-    assert!(alike(
+    assert!(matches_shown_output(
         shown,
         "NAME   AGE\nhello  1m20s\nmore\nand more\nlast\n"
     ));
-    assert!(alike(shown, "NAME   AGE\nhello  2h\nlast\n"));
+    assert!(matches_shown_output(shown, "NAME   AGE\nhello  2h\nlast\n"));
     for other in [
         "NAME   AGE\nhello  3\nlast\n",
         "NAME  AGE\nhello  3s\nlast\n",
         "NAME   AGE\nhello  3s\nlast\nmore\n",
         "NAME   AGE\nhello  3s\n",
     ] {
-        assert!(!alike(shown, other), "{other}");
+        assert!(!matches_shown_output(shown, other), "{other}");
     }
 }

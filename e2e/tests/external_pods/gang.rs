@@ -11,20 +11,23 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, Reason, names};
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use super::scene::{bound, group, job, job_of, journal, node, pod, pods, runs, scheduled, told};
-use super::{shared, site};
+use super::fixtures::{
+    create_job, create_job_in_group, create_pod, create_pod_group, list_pods, node_name,
+    read_journal, scheduled_condition, wait_for_unschedulable, wait_until_bound, wait_until_placed,
+};
+use super::{create_site, shared_control_plane};
 
 #[tokio::test]
-async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
-    let site = site("indexed", 2).await;
-    group(&site, "train", json!({"minMember": 4})).await;
-    job(&site, "train", 4, 4).await;
-    let bound = runs(&site, "train", 4).await;
-    let plan = journal(&site, "train").await.plan.unwrap();
+async fn indexed_job_is_bound_as_a_whole_by_a_journaled_plan() {
+    let site = create_site("indexed", 2).await;
+    create_pod_group(&site, "train", json!({"minMember": 4})).await;
+    create_job(&site, "train", 4, 4).await;
+    let bound = wait_until_placed(&site, "train", 4).await;
+    let plan = read_journal(&site, "train").await.plan.unwrap();
     assert_eq!(plan.queue.as_deref(), Some("default"));
     let planned: BTreeSet<(String, String)> = plan
         .assignments
@@ -37,7 +40,7 @@ async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
         .collect();
     let seen: BTreeSet<(String, String)> = bound
         .iter()
-        .map(|pod| (pod.name_any(), node(pod).unwrap().to_owned()))
+        .map(|pod| (pod.name_any(), node_name(pod).unwrap().to_owned()))
         .collect();
     assert_eq!(planned, seen);
     for pod in &bound {
@@ -48,8 +51,8 @@ async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
     let api = site.api::<Pod>();
     api.delete(&lost, &DeleteParams::default()).await.unwrap();
     eventually(SOON, || async {
-        let now = pods(&site, "train").await;
-        let there = now.iter().filter(|pod| node(pod).is_some()).count();
+        let now = list_pods(&site, "train").await;
+        let there = now.iter().filter(|pod| node_name(pod).is_some()).count();
         ensure!(
             there == 4 && now.iter().all(|pod| pod.name_any() != lost),
             "{there} are there"
@@ -59,7 +62,7 @@ async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
     .await
     .unwrap();
     assert_eq!(
-        journal(&site, "train").await.phase,
+        read_journal(&site, "train").await.phase,
         Some(PodGroupPhase::Placed)
     );
     // Once all have ended, nothing is held.
@@ -68,7 +71,7 @@ async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
         .await
         .unwrap();
     eventually(SOON, || async {
-        let journal = journal(&site, "train").await;
+        let journal = read_journal(&site, "train").await;
         ensure!(
             journal.phase == Some(PodGroupPhase::Pending) && journal.plan.is_none(),
             "{journal:?}"
@@ -80,54 +83,60 @@ async fn an_indexed_job_is_bound_all_at_once_by_a_plan_that_is_written_down() {
 }
 
 #[tokio::test]
-async fn a_gang_waits_for_room_and_says_so_and_for_its_members() {
-    let site = site("room", 1).await;
-    group(&site, "big", json!({"minMember": 4})).await;
-    job(&site, "big", 4, 4).await;
+async fn gang_waits_for_capacity_and_members_and_reports_it() {
+    let site = create_site("room", 1).await;
+    create_pod_group(&site, "big", json!({"minMember": 4})).await;
+    create_job(&site, "big", 4, 4).await;
     let waiting = eventually(SOON, || async {
-        let pods = pods(&site, "big").await;
+        let pods = list_pods(&site, "big").await;
         ensure!(pods.len() == 4, "{} pods", pods.len());
         Ok(pods)
     })
     .await
     .unwrap();
     for pod in &waiting {
-        told(&site, &pod.name_any(), "ExceedsCluster: ").await;
+        wait_for_unschedulable(&site, &pod.name_any(), "ExceedsCluster: ").await;
     }
     eventually(SOON, || async {
-        let said = journal(&site, "big").await;
+        let said = read_journal(&site, "big").await;
         ensure!(said.reason == Some(Reason::ExceedsCluster), "{said:?}");
         Ok(())
     })
     .await
     .unwrap();
     assert!(
-        pods(&site, "big")
+        list_pods(&site, "big")
             .await
             .iter()
-            .all(|pod| node(pod).is_none())
+            .all(|pod| node_name(pod).is_none())
     );
-    let more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
-    let bound = runs(&site, "big", 4).await;
+    let more = site
+        .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
+        .await;
+    let bound = wait_until_placed(&site, "big", 4).await;
     assert_eq!(
-        bound.iter().filter_map(node).collect::<BTreeSet<_>>().len(),
+        bound
+            .iter()
+            .filter_map(node_name)
+            .collect::<BTreeSet<_>>()
+            .len(),
         2
     );
     assert!(
         bound
             .iter()
-            .all(|pod| scheduled(pod).is_some_and(|c| c.status == "True"))
+            .all(|pod| scheduled_condition(pod).is_some_and(|c| c.status == "True"))
     );
     drop(more);
 }
 
 #[tokio::test]
-async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has_come() {
-    let site = site("members", 1).await;
-    group(&site, "few", json!({"minMember": 3})).await;
+async fn incomplete_gang_reports_missing_pods_and_is_bound_once_complete() {
+    let site = create_site("members", 1).await;
+    create_pod_group(&site, "few", json!({"minMember": 3})).await;
     let says = async |count: &str| {
         let said = eventually(SOON, || async {
-            let journal = journal(&site, "few").await;
+            let journal = read_journal(&site, "few").await;
             let message = journal.message.unwrap_or_default();
             ensure!(
                 journal.reason == Some(Reason::MembersMissing) && message.starts_with(count),
@@ -138,15 +147,15 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         said.await.unwrap();
     };
     says("0 of the 3 pods").await;
-    job(&site, "few", 2, 1).await;
+    create_job(&site, "few", 2, 1).await;
     let waiting = eventually(SOON, || async {
-        let pods = pods(&site, "few").await;
+        let pods = list_pods(&site, "few").await;
         ensure!(pods.len() == 2, "{} pods", pods.len());
         Ok(pods)
     })
     .await
     .unwrap();
-    told(
+    wait_for_unschedulable(
         &site,
         &waiting[0].name_any(),
         "MembersMissing: fewer pods without scheduling gates are there than PodGroup \"few\" asks for",
@@ -154,7 +163,7 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
     .await;
     says("2 of the 3 pods").await;
     let label = json!({"trellis.dev/pod-group": "few"});
-    pod(&site, "gated", 1, |pod| {
+    create_pod(&site, "gated", 1, |pod| {
         pod["metadata"]["labels"] = label;
         pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
     })
@@ -166,7 +175,7 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .patch("few", &PatchParams::default(), &patch)
         .await
         .unwrap();
-    runs(&site, "few", 2).await;
+    wait_until_placed(&site, "few", 2).await;
     // The pods are deleted, most of them with their owner. The gang had been placed, so it does not
     // report missing pods.
     let jobs = site.api::<Job>();
@@ -176,16 +185,16 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .await
         .unwrap();
     let is_over = async || {
-        let journal = journal(&site, "few").await;
+        let journal = read_journal(&site, "few").await;
         journal.phase == Some(PodGroupPhase::Pending) && journal.reason.is_none()
     };
     let over = eventually(SOON, || async {
-        ensure!(is_over().await, "{:?}", journal(&site, "few").await);
+        ensure!(is_over().await, "{:?}", read_journal(&site, "few").await);
         Ok(())
     });
     over.await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let left = journal(&site, "few").await;
+    let left = read_journal(&site, "few").await;
     assert!(is_over().await, "{left:?}");
     // New pods wait for the rest of their gang, and are deleted before it is complete.
     let patch = Patch::Merge(json!({"spec": {"minMember": 3}}));
@@ -193,7 +202,7 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
         .patch("few", &PatchParams::default(), &patch)
         .await
         .unwrap();
-    job(&site, "few", 1, 1).await;
+    create_job(&site, "few", 1, 1).await;
     says("1 of the 3 pods").await;
     jobs.delete("few", &DeleteParams::background())
         .await
@@ -204,24 +213,24 @@ async fn fewer_pods_than_the_group_asks_for_are_told_and_bound_once_the_rest_has
 /// The gang is like a JobSet's: a Job for each of its `replicatedJobs`, whose pods have the same
 /// indexes.
 #[tokio::test]
-async fn pods_of_several_jobs_are_one_gang_though_each_number_is_there_twice() {
-    let site = site("jobset", 2).await;
-    group(&site, "set", json!({"minMember": 4})).await;
-    job_of(&site, "set-worker-0", "set", 2, 4).await;
+async fn pods_of_several_jobs_form_one_gang_with_repeated_indexes() {
+    let site = create_site("jobset", 2).await;
+    create_pod_group(&site, "set", json!({"minMember": 4})).await;
+    create_job_in_group(&site, "set-worker-0", "set", 2, 4).await;
     let waits = eventually(SOON, || async {
-        let message = journal(&site, "set").await.message.unwrap_or_default();
+        let message = read_journal(&site, "set").await.message.unwrap_or_default();
         ensure!(message.starts_with("2 of the 4 pods"), "{message}");
         Ok(())
     });
     waits.await.unwrap();
     assert!(
-        pods(&site, "set")
+        list_pods(&site, "set")
             .await
             .iter()
-            .all(|pod| node(pod).is_none())
+            .all(|pod| node_name(pod).is_none())
     );
-    job_of(&site, "set-worker-1", "set", 2, 4).await;
-    let bound = runs(&site, "set", 4).await;
+    create_job_in_group(&site, "set-worker-1", "set", 2, 4).await;
+    let bound = wait_until_placed(&site, "set", 4).await;
     let index = |pod: &Pod| pod.annotations()["batch.kubernetes.io/job-completion-index"].clone();
     let mut numbers: Vec<String> = bound.iter().map(index).collect();
     numbers.sort();
@@ -229,9 +238,9 @@ async fn pods_of_several_jobs_are_one_gang_though_each_number_is_there_twice() {
 }
 
 #[tokio::test]
-async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
-    let site = site("beyond", 2).await;
-    let control_plane = shared().await;
+async fn surplus_pods_are_bound_singly_and_near_the_gang() {
+    let site = create_site("beyond", 2).await;
+    let control_plane = shared_control_plane().await;
     let level = format!("{}.example/rack", site.name());
     let topology = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "Topology",
@@ -247,19 +256,19 @@ async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
     let near = json!({"required": level});
     // Two pods fit on one node, and the third only on the other. The controller creates them in any
     // order, so all of them exist before the PodGroup does.
-    job(&site, "grows", 3, 4).await;
+    create_job(&site, "grows", 3, 4).await;
     eventually(SOON, || async {
-        let pods = pods(&site, "grows").await.len();
+        let pods = list_pods(&site, "grows").await.len();
         ensure!(pods == 3, "{pods} pods");
         Ok(())
     })
     .await
     .unwrap();
-    group(&site, "grows", json!({"minMember": 2, "topology": near})).await;
-    let there = runs(&site, "grows", 2).await;
-    let nodes: BTreeSet<_> = there.iter().filter_map(node).collect();
+    create_pod_group(&site, "grows", json!({"minMember": 2, "topology": near})).await;
+    let there = wait_until_placed(&site, "grows", 2).await;
+    let nodes: BTreeSet<_> = there.iter().filter_map(node_name).collect();
     assert_eq!(nodes.len(), 1, "{nodes:?}");
-    let third = there.iter().find(|pod| node(pod).is_none()).unwrap();
+    let third = there.iter().find(|pod| node_name(pod).is_none()).unwrap();
     let index = third
         .labels()
         .get("batch.kubernetes.io/job-completion-index");
@@ -268,33 +277,36 @@ async fn pods_beyond_the_gang_come_one_by_one_and_near_to_it() {
         Some("2"),
         "the first two are the gang"
     );
-    told(&site, &third.name_any(), "InsufficientCapacity: ").await;
+    wait_for_unschedulable(&site, &third.name_any(), "InsufficientCapacity: ").await;
     assert_eq!(
-        journal(&site, "grows").await.phase,
+        read_journal(&site, "grows").await.phase,
         Some(PodGroupPhase::Placed)
     );
-    let first = there.iter().find(|pod| node(pod).is_some()).unwrap();
-    let full = node(first).unwrap().to_owned();
+    let first = there.iter().find(|pod| node_name(pod).is_some()).unwrap();
+    let full = node_name(first).unwrap().to_owned();
     site.nodes()
         .set_allocatable(&full, "nvidia.com/gpu", "12")
         .await
         .unwrap();
-    assert_eq!(bound(&site, &third.name_any()).await, full);
-    runs(&site, "grows", 3).await;
+    assert_eq!(wait_until_bound(&site, &third.name_any()).await, full);
+    wait_until_placed(&site, "grows", 3).await;
 }
 
 #[tokio::test]
-async fn of_two_gangs_that_compete_for_one_place_neither_is_torn() {
-    let site = site("compete", 2).await;
+async fn competing_gangs_are_never_bound_in_part() {
+    let site = create_site("compete", 2).await;
     for name in ["one", "two"] {
-        group(&site, name, json!({"minMember": 4})).await;
+        create_pod_group(&site, name, json!({"minMember": 4})).await;
     }
-    tokio::join!(job(&site, "one", 4, 4), job(&site, "two", 4, 4));
+    tokio::join!(
+        create_job(&site, "one", 4, 4),
+        create_job(&site, "two", 4, 4)
+    );
     let bound = || async {
         let mut counts = Vec::new();
         for name in ["one", "two"] {
-            let there = pods(&site, name).await;
-            counts.push(there.iter().filter(|pod| node(pod).is_some()).count());
+            let there = list_pods(&site, name).await;
+            counts.push(there.iter().filter(|pod| node_name(pod).is_some()).count());
         }
         counts.sort_unstable();
         counts
@@ -308,7 +320,7 @@ async fn of_two_gangs_that_compete_for_one_place_neither_is_torn() {
     .unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(bound().await, [0, 4]);
-    let first = match journal(&site, "one").await.phase {
+    let first = match read_journal(&site, "one").await.phase {
         Some(PodGroupPhase::Placed) => "one",
         _ => "two",
     };
@@ -317,5 +329,5 @@ async fn of_two_gangs_that_compete_for_one_place_neither_is_torn() {
     jobs.delete(first, &DeleteParams::background())
         .await
         .unwrap();
-    runs(&site, second, 4).await;
+    wait_until_placed(&site, second, 4).await;
 }

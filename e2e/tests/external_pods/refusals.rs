@@ -12,13 +12,16 @@ use serde_json::{Value, json};
 use trellis_api::QuotaPolicy;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::queues::resource_groups;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::scene::{bound, group, job, pod, pods, runs, told};
-use super::{shared, site};
+use super::fixtures::{
+    create_job, create_pod, create_pod_group, list_pods, wait_for_unschedulable, wait_until_bound,
+    wait_until_placed,
+};
+use super::{create_site, shared_control_plane};
 
-async fn event(site: &Site, pod: &str, reason: &str) {
+async fn wait_for_event(site: &TestSite, pod: &str, reason: &str) {
     eventually(SOON, || async {
         let all = site
             .api::<Event>()
@@ -43,37 +46,37 @@ async fn event(site: &Site, pod: &str, reason: &str) {
 }
 
 #[tokio::test]
-async fn a_group_or_queue_that_is_not_there_is_told_and_waited_for() {
-    let site = site("missing", 1).await;
-    pod(&site, "member", 1, |pod| {
+async fn pod_reports_and_waits_for_its_missing_group_or_queue() {
+    let site = create_site("missing", 1).await;
+    create_pod(&site, "member", 1, |pod| {
         pod["metadata"]["labels"]["trellis.dev/pod-group"] = json!("nobody");
     })
     .await;
-    told(
+    wait_for_unschedulable(
         &site,
         "member",
         "PodGroupNotFound: label trellis.dev/pod-group: PodGroup \"nobody\" does not exist",
     )
     .await;
-    event(&site, "member", "PodGroupNotFound").await;
-    group(
+    wait_for_event(&site, "member", "PodGroupNotFound").await;
+    create_pod_group(
         &site,
         "nobody",
         json!({"minMember": 1, "queueName": "no-such-queue"}),
     )
     .await;
-    told(
+    wait_for_unschedulable(
         &site,
         "member",
         "QueueNotFound: spec.queueName of the PodGroup: queue \"no-such-queue\" does not exist",
     )
     .await;
-    event(&site, "member", "QueueNotFound").await;
-    pod(&site, "alone", 1, |pod| {
+    wait_for_event(&site, "member", "QueueNotFound").await;
+    create_pod(&site, "alone", 1, |pod| {
         pod["metadata"]["labels"]["trellis.dev/queue"] = json!("no-such-queue");
     })
     .await;
-    told(
+    wait_for_unschedulable(
         &site,
         "alone",
         "QueueNotFound: label trellis.dev/queue: queue \"no-such-queue\" does not exist",
@@ -85,31 +88,31 @@ async fn a_group_or_queue_that_is_not_there_is_told_and_waited_for() {
     api.patch("alone", &Default::default(), &patch)
         .await
         .unwrap();
-    bound(&site, "alone").await;
+    wait_until_bound(&site, "alone").await;
 }
 
 /// No label is ignored without a word.
 #[tokio::test]
-async fn a_gang_is_in_the_one_queue_that_it_and_its_pods_name() {
-    let site = site("one-queue", 1).await;
+async fn gang_is_refused_when_pods_and_group_name_different_queues() {
+    let site = create_site("one-queue", 1).await;
     let labelled = |group: &'static str| {
         move |pod: &mut Value| {
             pod["metadata"]["labels"]["trellis.dev/pod-group"] = json!(group);
             pod["metadata"]["labels"]["trellis.dev/queue"] = json!("no-such-queue");
         }
     };
-    group(&site, "silent", json!({"minMember": 1})).await;
-    pod(&site, "silent", 1, labelled("silent")).await;
-    told(
+    create_pod_group(&site, "silent", json!({"minMember": 1})).await;
+    create_pod(&site, "silent", 1, labelled("silent")).await;
+    wait_for_unschedulable(
         &site,
         "silent",
         "QueueNotFound: label trellis.dev/queue: queue \"no-such-queue\" does not exist",
     )
     .await;
     let says = json!({"minMember": 1, "queueName": "default"});
-    group(&site, "says", says).await;
-    pod(&site, "says", 1, labelled("says")).await;
-    told(
+    create_pod_group(&site, "says", says).await;
+    create_pod(&site, "says", 1, labelled("says")).await;
+    wait_for_unschedulable(
         &site,
         "says",
         "InvalidSpec: label trellis.dev/queue is \"no-such-queue\", and spec.queueName of the PodGroup is \"default\": name one queue for all of the gang",
@@ -120,23 +123,23 @@ async fn a_gang_is_in_the_one_queue_that_it_and_its_pods_name() {
     api.patch("says", &Default::default(), &kube::api::Patch::Merge(patch))
         .await
         .unwrap();
-    bound(&site, "says").await;
+    wait_until_bound(&site, "says").await;
 }
 
 #[tokio::test]
-async fn what_is_not_evaluated_is_said_and_policies_are_asked() {
-    let site = site("asked", 1).await;
-    pod(&site, "apart", 1, |pod| {
+async fn pod_reports_unsupported_constraints_and_policy_denials() {
+    let site = create_site("asked", 1).await;
+    create_pod(&site, "apart", 1, |pod| {
         pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
     })
     .await;
-    told(
+    wait_for_unschedulable(
         &site,
         "apart",
         "ConstraintNotSupported: pod \"apart\" asks for the host port 8080",
     )
     .await;
-    let control_plane = shared().await;
+    let control_plane = shared_control_plane().await;
     // A queue that does not select the namespace.
     let closed = format!("{}-closed", site.name());
     let queue = json!({
@@ -144,34 +147,38 @@ async fn what_is_not_evaluated_is_said_and_policies_are_asked() {
         "metadata": {"name": closed}, "spec": {},
     });
     control_plane.apply_yaml(&queue.to_string()).await.unwrap();
-    pod(&site, "closed", 1, |pod| {
+    create_pod(&site, "closed", 1, |pod| {
         pod["metadata"]["labels"]["trellis.dev/queue"] = json!(closed);
     })
     .await;
-    let said = told(&site, "closed", "PolicyDenied: ").await;
+    let said = wait_for_unschedulable(&site, "closed", "PolicyDenied: ").await;
     assert!(said.contains("uses queue"), "{said}");
-    event(&site, "closed", "PolicyDenied").await;
+    wait_for_event(&site, "closed", "PolicyDenied").await;
 }
 
 #[tokio::test]
-async fn the_quota_of_a_queue_counts_external_pods_and_jobs_alike() {
-    let site = site("counted", 2).await;
+async fn queue_quota_counts_external_pods_and_jobs() {
+    let site = create_site("counted", 2).await;
     let name = format!("{}-q", site.name());
     let queue = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": name},
         "spec": {"namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)])},
     });
-    shared().await.apply_yaml(&queue.to_string()).await.unwrap();
+    shared_control_plane()
+        .await
+        .apply_yaml(&queue.to_string())
+        .await
+        .unwrap();
     let in_queue = |pod: &mut serde_json::Value| {
         pod["metadata"]["labels"]["trellis.dev/queue"] = json!(name);
     };
-    pod(&site, "first", 6, in_queue).await;
-    bound(&site, "first").await;
+    create_pod(&site, "first", 6, in_queue).await;
+    wait_until_bound(&site, "first").await;
     let mut job = site.job("j", 1, 4);
     job["spec"]["queueName"] = json!(name);
     site.create(job).await.unwrap();
     let waits = site
-        .becomes("j", |status| {
+        .wait_for_status("j", |status| {
             status.reason == Some(trellis_api::Reason::QuotaExceeded)
         })
         .await;
@@ -179,21 +186,21 @@ async fn the_quota_of_a_queue_counts_external_pods_and_jobs_alike() {
         trellis_e2e::jobs::message(&waits).contains("6 of 8"),
         "{waits:?}"
     );
-    pod(&site, "second", 4, in_queue).await;
-    told(
+    create_pod(&site, "second", 4, in_queue).await;
+    wait_for_unschedulable(
         &site,
         "second",
         "QuotaExceeded: needs 4 nvidia.com/gpu, 6 of 8 are held",
     )
     .await;
     site.delete::<Pod>("first").await;
-    site.runs_again("j", 1).await;
-    bound(&site, "second").await;
+    site.wait_for_running_attempt("j", 1).await;
+    wait_until_bound(&site, "second").await;
 }
 
 #[tokio::test]
-async fn a_quota_policy_counts_external_pods_and_the_account_is_right() {
-    let site = site("limited", 2).await;
+async fn quota_policy_counts_external_pods_and_its_recount_agrees() {
+    let site = create_site("limited", 2).await;
     let name = format!("{}-limit", site.name());
     let namespace = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
     let policy = json!({
@@ -204,19 +211,19 @@ async fn a_quota_policy_counts_external_pods_and_the_account_is_right() {
             "enforcement": "Queue",
         },
     });
-    shared()
+    shared_control_plane()
         .await
         .apply_yaml(&policy.to_string())
         .await
         .unwrap();
-    let policies: Api<QuotaPolicy> = Api::all(shared().await.client());
+    let policies: Api<QuotaPolicy> = Api::all(shared_control_plane().await.client());
     let ready = |policy: &QuotaPolicy| policy.status.is_some();
     wait_for(&policies, &name, SOON, ready).await.unwrap();
-    group(&site, "pair", json!({"minMember": 2})).await;
-    job(&site, "pair", 2, 3).await;
-    runs(&site, "pair", 2).await;
-    pod(&site, "more", 3, |_| {}).await;
-    let said = told(&site, "more", "QuotaPolicyExceeded: ").await;
+    create_pod_group(&site, "pair", json!({"minMember": 2})).await;
+    create_job(&site, "pair", 2, 3).await;
+    wait_until_placed(&site, "pair", 2).await;
+    create_pod(&site, "more", 3, |_| {}).await;
+    let said = wait_for_unschedulable(&site, "more", "QuotaPolicyExceeded: ").await;
     assert!(said.contains("6 of 8"), "{said}");
     // The operator recounts every two seconds, and reports a mismatch that lasts ten.
     tokio::time::sleep(Duration::from_secs(15)).await;
@@ -224,24 +231,24 @@ async fn a_quota_policy_counts_external_pods_and_the_account_is_right() {
     let status = json!(policy.status);
     assert!(!status.to_string().contains("LedgerMismatch"), "{status}");
     site.delete::<Job>("pair").await;
-    for pod in pods(&site, "pair").await {
+    for pod in list_pods(&site, "pair").await {
         let _ = site
             .api::<Pod>()
             .delete(&pod.name_any(), &Default::default())
             .await;
     }
-    bound(&site, "more").await;
+    wait_until_bound(&site, "more").await;
 }
 
 #[tokio::test]
-async fn pod_whose_image_is_longer_than_jobs_may_name_is_refused_with_the_field() {
-    let site = site("long-image", 1).await;
-    pod(&site, "long", 1, |pod| {
+async fn pod_with_an_overlong_image_name_is_refused_with_the_field() {
+    let site = create_site("long-image", 1).await;
+    create_pod(&site, "long", 1, |pod| {
         pod["spec"]["containers"][0]["image"] =
             json!(format!("registry.example/{}", "a".repeat(1008)));
     })
     .await;
     let refused = "InvalidSpec: pod \"long\": spec.containers[0].image has 1025 characters, and at most 1024 are taken";
-    told(&site, "long", refused).await;
-    event(&site, "long", "InvalidSpec").await;
+    wait_for_unschedulable(&site, "long", refused).await;
+    wait_for_event(&site, "long", "InvalidSpec").await;
 }

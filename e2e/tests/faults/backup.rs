@@ -5,20 +5,22 @@ use std::process::Command;
 
 use anyhow::ensure;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{Component, ControlPlane, Signal};
-use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{Component, ControlPlane, ProcessSignal};
+use trellis_e2e::jobs::{SOON, pod_uids};
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::program;
+use super::operator_program;
 
 /// Stops etcd, has its data copied from one folder to another, and starts it again.
 async fn with_etcd_stopped(control_plane: &ControlPlane, copy: impl FnOnce(&Path, &Path)) {
     let folder = control_plane.folder();
     let (data, backup) = (folder.join("etcd"), folder.join("etcd-backup"));
-    control_plane.signal(Component::Etcd, Signal::Kill).unwrap();
+    control_plane
+        .signal(Component::Etcd, ProcessSignal::Kill)
+        .unwrap();
     copy(&data, &backup);
     control_plane.restart(Component::Etcd).await.unwrap();
 }
@@ -31,34 +33,35 @@ fn copy_folder(from: &Path, to: &Path) {
 /// The operator has seen later resource versions than the restored etcd has. Its watches would show
 /// nothing for long, and its cache holds changes that never happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_that_is_restored_from_a_backup_is_believed() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn operator_accepts_the_state_of_a_restored_etcd() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
         .await
         .unwrap();
     // The lease outlives the outages.
     let start = |name| {
-        let launch = Launch::named(name).lease_seconds(20);
-        Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap()
+        let launch = LaunchOptions::with_name(name).lease_seconds(20);
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap()
     };
     let mut first = start("first");
-    let site = Site::new(&control_plane, "restored", Nodes::new(1).gpus(8)).await;
+    let site = TestSite::new(&control_plane, "restored", NodeTemplate::new(1).gpus(8)).await;
     site.submit("early", 1, 4).await;
-    site.reaches("early", JobPhase::Running).await;
-    let early = uids(&site.whole("early", 1).await);
+    site.wait_for_phase("early", JobPhase::Running).await;
+    let early = pod_uids(&site.wait_for_whole_gang("early", 1).await);
     with_etcd_stopped(&control_plane, copy_folder).await;
 
     // The rest of the node, in a history that will not have been.
-    eventually(SOON, || site.try_whole("early", 1))
+    eventually(SOON, || site.check_whole_gang("early", 1))
         .await
         .unwrap();
     site.submit("late", 1, 4).await;
-    site.reaches("late", JobPhase::Running).await;
+    site.wait_for_phase("late", JobPhase::Running).await;
     first.assert_runs();
 
     control_plane
-        .signal(Component::ApiServer, Signal::Kill)
+        .signal(Component::ApiServer, ProcessSignal::Kill)
         .unwrap();
     with_etcd_stopped(&control_plane, |data, backup| {
         std::fs::remove_dir_all(data).unwrap();
@@ -69,7 +72,7 @@ async fn an_etcd_that_is_restored_from_a_backup_is_believed() {
 
     // Nothing that it knows is worth anything: another begins anew.
     eventually(SOON, || {
-        let ended = first.ended();
+        let ended = first.try_wait();
         async move {
             ensure!(ended?.is_some(), "it goes on with what it knew");
             Ok(())
@@ -77,19 +80,21 @@ async fn an_etcd_that_is_restored_from_a_backup_is_believed() {
     })
     .await
     .unwrap();
-    let said = first.log().unwrap();
+    let said = first.read_log().unwrap();
     assert!(said.contains("put back to an earlier time"), "{said}");
 
     let mut second = start("second");
-    assert!(site.pods("late").await.is_empty());
-    operator::takes_jobs(&control_plane).await.unwrap();
+    assert!(site.list_pods("late").await.is_empty());
+    operator::wait_until_jobs_accepted(&control_plane)
+        .await
+        .unwrap();
     // Half of the node is free, and half is not.
     site.submit("large", 1, 8).await;
     site.submit("next", 1, 4).await;
-    eventually(3 * SOON, || site.try_whole("next", 1))
+    eventually(3 * SOON, || site.check_whole_gang("next", 1))
         .await
         .unwrap();
-    assert!(site.pods("large").await.is_empty());
-    assert_eq!(uids(&site.whole("early", 1).await), early);
+    assert!(site.list_pods("large").await.is_empty());
+    assert_eq!(pod_uids(&site.wait_for_whole_gang("early", 1).await), early);
     second.assert_runs();
 }

@@ -8,16 +8,16 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use trellis_api::TrainingQueue;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::{SOON, uids};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::{SOON, pod_uids};
 use trellis_e2e::operator::{self, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::program;
+use super::operator_program;
 
 /// Its Service is there, and its NetworkPolicy lets through what it did.
-async fn are_as_before(site: &Site, policy: &NetworkPolicy) {
+async fn wait_until_restored(site: &TestSite, policy: &NetworkPolicy) {
     eventually(SOON, || async {
         ensure!(site.api::<Service>().get_opt("j").await?.is_some());
         let now = site.api::<NetworkPolicy>().get("j").await?;
@@ -28,19 +28,21 @@ async fn are_as_before(site: &Site, policy: &NetworkPolicy) {
     .unwrap();
 }
 
-async fn delete_both(site: &Site) {
+async fn delete_children(site: &TestSite) {
     site.delete::<NetworkPolicy>("j").await;
     site.delete::<Service>("j").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn children_of_a_job_that_runs_are_kept_though_its_queue_is_gone() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let site = Site::new(&control_plane, "kept", Nodes::new(1).gpus(8)).await;
-    let mut first = Operator::start(&control_plane, program()).await.unwrap();
+async fn children_of_a_running_job_are_repaired_without_its_queue() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let site = TestSite::new(&control_plane, "kept", NodeTemplate::new(1).gpus(8)).await;
+    let mut first = Operator::start(&control_plane, operator_program())
+        .await
+        .unwrap();
     site.submit("j", 2, 1).await;
-    site.reaches("j", JobPhase::Running).await;
-    let pods = uids(&site.whole("j", 2).await);
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let pods = pod_uids(&site.wait_for_whole_gang("j", 2).await);
     let policies = site.api::<NetworkPolicy>();
     let policy = policies.get("j").await.unwrap();
 
@@ -50,23 +52,25 @@ async fn children_of_a_job_that_runs_are_kept_though_its_queue_is_gone() {
         .await
         .unwrap();
     site.submit("another", 1, 1).await;
-    site.reaches("another", JobPhase::Waiting).await;
+    site.wait_for_phase("another", JobPhase::Waiting).await;
     let open = json!({"spec": {"egress": [{}]}});
     policies
         .patch("j", &PatchParams::default(), &Patch::Merge(&open))
         .await
         .unwrap();
-    are_as_before(&site, &policy).await;
-    delete_both(&site).await;
-    are_as_before(&site, &policy).await;
+    wait_until_restored(&site, &policy).await;
+    delete_children(&site).await;
+    wait_until_restored(&site, &policy).await;
 
     // The second operator has never seen the objects in their right state.
     first.kill().unwrap();
-    delete_both(&site).await;
-    operator::give_lease_back(&control_plane).await.unwrap();
-    let mut second = Operator::start(&control_plane, program()).await.unwrap();
-    are_as_before(&site, &policy).await;
-    site.reaches("j", JobPhase::Running).await;
-    assert_eq!(uids(&site.whole("j", 2).await), pods);
+    delete_children(&site).await;
+    operator::release_lease(&control_plane).await.unwrap();
+    let mut second = Operator::start(&control_plane, operator_program())
+        .await
+        .unwrap();
+    wait_until_restored(&site, &policy).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    assert_eq!(pod_uids(&site.wait_for_whole_gang("j", 2).await), pods);
     second.assert_runs();
 }

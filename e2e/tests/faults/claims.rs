@@ -8,27 +8,27 @@ use trellis_api::job::JobPhase;
 use trellis_api::names;
 use trellis_e2e::control_plane::Component;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::process::Signal;
-use trellis_e2e::volumes::{disk, late_claim, late_class};
+use trellis_e2e::process::ProcessSignal;
+use trellis_e2e::volumes::{disk_yaml, late_binding_claim_yaml, late_binding_class_yaml};
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::scene::Scene;
+use super::fixtures::FaultFixture;
 
 /// A volume that is reserved for a claim, but not bound to it yet, is free again once the plan is
 /// rolled back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
-    let Scene {
+async fn volume_of_an_unbound_claim_is_released_with_its_plan() {
+    let FaultFixture {
         control_plane,
         operator: _operator,
         proxy: _proxy,
         site,
-    } = Scene::new("given", 1).await;
+    } = FaultFixture::new("given", 1).await;
     let class = site.name();
     for yaml in [
-        late_class(class, None),
-        late_claim(class, "data", class, "ReadWriteOnce", "1Gi"),
-        disk(class, class, &site.nodes().names()[0]),
+        late_binding_class_yaml(class, None),
+        late_binding_claim_yaml(class, "data", class, "ReadWriteOnce", "1Gi"),
+        disk_yaml(class, class, &site.nodes().names()[0]),
     ] {
         control_plane.apply_yaml(&yaml).await.unwrap();
     }
@@ -39,7 +39,7 @@ async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
     };
     wait_for(&volumes, class, SOON, is_there).await.unwrap();
     let manager = |signal| control_plane.signal(Component::ControllerManager, signal);
-    manager(Signal::Stop).unwrap();
+    manager(ProcessSignal::Stop).unwrap();
     let mut job = site.job("j", 1, 1);
     job["spec"]["taskGroups"][0]["mounts"] = json!([{"claimName": "data", "path": "/data"}]);
     site.create(job).await.unwrap();
@@ -48,7 +48,10 @@ async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
         to.is_some_and(|to| to.name.as_deref() == Some("data"))
     };
     wait_for(&volumes, class, SOON, is_given).await.unwrap();
-    assert!(site.pods("j").await.is_empty(), "before the claim is bound");
+    assert!(
+        site.list_pods("j").await.is_empty(),
+        "before the claim is bound"
+    );
     let suspend = |suspend: bool| json!({"spec": {"suspend": suspend}});
     site.patch("j", suspend(true)).await.unwrap();
     eventually(SOON, || async {
@@ -61,8 +64,8 @@ async fn a_volume_is_taken_back_from_a_claim_that_is_not_bound() {
     })
     .await
     .unwrap();
-    manager(Signal::Continue).unwrap();
+    manager(ProcessSignal::Continue).unwrap();
     site.patch("j", suspend(false)).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    site.whole("j", 1).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    site.wait_for_whole_gang("j", 1).await;
 }

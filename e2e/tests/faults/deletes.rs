@@ -9,24 +9,24 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::proxy::{Fault, Proxy, Tally, Verb};
-use trellis_e2e::site::Site;
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::proxy::{Proxy, ProxyFault, TrafficTotals, Verb};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::{program, scene::Scene};
+use super::{fixtures::FaultFixture, operator_program};
 
-fn deletes(proxy: &Proxy) -> Tally {
+fn delete_totals(proxy: &Proxy) -> TrafficTotals {
     proxy
         .counts()
         .sum(|key| key.verb == Verb::Delete && key.resource == "pods")
 }
 
-async fn first_delete(proxy: &Proxy) {
+async fn wait_for_first_delete(proxy: &Proxy) {
     eventually(SOON, || async {
-        ensure!(deletes(proxy).requests > 0, "nothing was deleted");
+        ensure!(delete_totals(proxy).requests > 0, "nothing was deleted");
         Ok(())
     })
     .await
@@ -36,13 +36,14 @@ async fn first_delete(proxy: &Proxy) {
 /// A tenant creates a pod that no kubelet stops, because its node never existed, and that a
 /// finalizer keeps for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let site = Site::new(&control_plane, "kept", Nodes::new(1).gpus(8)).await;
-    let launch = Launch::named("operator").lease_seconds(120);
-    let (_operator, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
+async fn pod_with_a_finalizer_is_deleted_with_backoff() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let site = TestSite::new(&control_plane, "kept", NodeTemplate::new(1).gpus(8)).await;
+    let launch = LaunchOptions::with_name("operator").lease_seconds(120);
+    let (_operator, proxy) =
+        Operator::start_behind_new_proxy(&control_plane, operator_program(), &launch)
+            .await
+            .unwrap();
     let forced = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&forced);
     proxy.on_request(move |request| {
@@ -50,10 +51,10 @@ async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
         if request.verb == Verb::Delete && body.contains("\"gracePeriodSeconds\":0") {
             seen.store(true, Ordering::SeqCst);
         }
-        Fault::Pass
+        ProxyFault::Pass
     });
     let job = site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Queued).await;
+    site.wait_for_phase("j", JobPhase::Queued).await;
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {
             "name": "j-worker-7",
@@ -77,7 +78,7 @@ async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
     .unwrap();
     proxy.reset_counts();
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let later = deletes(&proxy);
+    let later = delete_totals(&proxy);
     // At 1, 3 and 7 s.
     assert!((1..=3).contains(&later.requests), "{later:?}");
     // Without its finalizer the pod is deleted, and the job is reconciled again.
@@ -85,54 +86,56 @@ async fn a_pod_that_a_finalizer_keeps_is_asked_for_ever_more_seldom() {
     pods.patch("j-worker-7", &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .unwrap();
-    let more = site.more_nodes(&control_plane, Nodes::new(1).gpus(8)).await;
-    site.reaches("j", JobPhase::Running).await;
-    site.whole("j", 2).await;
+    let more = site
+        .add_nodes(&control_plane, NodeTemplate::new(1).gpus(8))
+        .await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    site.wait_for_whole_gang("j", 2).await;
     drop(more);
 }
 
 /// Behind a watch that stalls, pods that were deleted still seem to be there; and an API server
 /// that refuses deletes is asked less and less often.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_is_asked_for_once_behind_a_watch_that_stalls() {
-    let Scene {
+async fn pod_is_deleted_once_behind_a_stalled_watch() {
+    let FaultFixture {
         control_plane: _control_plane,
         operator: _operator,
         proxy,
         site,
-    } = Scene::new("stalled", 1).await;
+    } = FaultFixture::new("stalled", 1).await;
     site.submit("j", 4, 1).await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     proxy.stall_watches(|request| request.resource == "pods");
     proxy.reset_counts();
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
-    site.pods_become("j", 0).await;
+    site.wait_for_pod_count("j", 0).await;
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let stalled = deletes(&proxy);
+    let stalled = delete_totals(&proxy);
     assert_eq!(stalled.requests, 4, "{stalled:?}");
     proxy.resume_watches();
-    site.reaches("j", JobPhase::Suspended).await;
+    site.wait_for_phase("j", JobPhase::Suspended).await;
 
     site.submit("k", 1, 1).await;
-    site.reaches("k", JobPhase::Running).await;
+    site.wait_for_phase("k", JobPhase::Running).await;
     proxy.reset_counts();
     proxy.on_request(|request| {
         if request.verb == Verb::Delete && request.resource == "pods" {
-            Fault::Status(403, None)
+            ProxyFault::Status(403, None)
         } else {
-            Fault::Pass
+            ProxyFault::Pass
         }
     });
     site.patch("k", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
-    first_delete(&proxy).await;
+    wait_for_first_delete(&proxy).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
     // At 0, 1, 3 and 7 s.
-    let refused = deletes(&proxy);
+    let refused = delete_totals(&proxy);
     assert!((2..=4).contains(&refused.requests), "{refused:?}");
-    proxy.heal();
-    site.pods_become("k", 0).await;
+    proxy.remove_faults();
+    site.wait_for_pod_count("k", 0).await;
 }

@@ -7,27 +7,28 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, LEASE, Launch, NAMESPACE, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::{SOON, pod_uids};
+use trellis_e2e::operator::{self, LEASE_NAME, LaunchOptions, NAMESPACE, Operator};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::program;
+use super::operator_program;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn gangs_are_managed_after_the_lease_is_deleted() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     let leases: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
     // It sees by its next renewal, after a quarter of this, that there is no lease.
-    let launch = Launch::named("first").lease_seconds(20);
-    let (mut first, _proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "lease", Nodes::new(2).gpus(8)).await;
+    let launch = LaunchOptions::with_name("first").lease_seconds(20);
+    let (mut first, _proxy) =
+        Operator::start_behind_new_proxy(&control_plane, operator_program(), &launch)
+            .await
+            .unwrap();
+    let site = TestSite::new(&control_plane, "lease", NodeTemplate::new(2).gpus(8)).await;
     site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
-    let ran = uids(&site.whole("j", 2).await);
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let ran = pod_uids(&site.wait_for_whole_gang("j", 2).await);
     // As after many changes of leader.
     let groups = site.api::<PodGroup>();
     let patch = json!({"status": {"epoch": 41}});
@@ -37,30 +38,33 @@ async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
         .unwrap();
 
     leases
-        .delete(LEASE, &DeleteParams::default())
+        .delete(LEASE_NAME, &DeleteParams::default())
         .await
         .unwrap();
     // The operator ends before its lease would expire, so the next one does not have to wait.
     eventually(SOON, || async {
-        ensure!(leases.get_opt(LEASE).await?.is_none(), "it is back");
+        ensure!(leases.get_opt(LEASE_NAME).await?.is_none(), "it is back");
         Ok(())
     })
     .await
     .unwrap();
     let ended = std::time::Instant::now() + SOON;
-    while first.ended().unwrap().is_none() {
-        assert!(std::time::Instant::now() < ended, "{}", first.last_words());
+    while first.try_wait().unwrap().is_none() {
+        assert!(std::time::Instant::now() < ended, "{}", first.log_tail());
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 
-    let (mut second, _proxy) =
-        Operator::behind_proxy(&control_plane, program(), &Launch::named("second"))
-            .await
-            .unwrap();
+    let (mut second, _proxy) = Operator::start_behind_new_proxy(
+        &control_plane,
+        operator_program(),
+        &LaunchOptions::with_name("second"),
+    )
+    .await
+    .unwrap();
     // Its journal can be written: the gang is undone, cleared, and committed anew.
-    site.exit("j-worker-1", "1").await;
-    site.runs_again("j", 2).await;
-    assert!(uids(&site.whole("j", 2).await).is_disjoint(&ran));
+    site.end_pod("j-worker-1", "1").await;
+    site.wait_for_running_attempt("j", 2).await;
+    assert!(pod_uids(&site.wait_for_whole_gang("j", 2).await).is_disjoint(&ran));
     let epoch = groups
         .get("j")
         .await
@@ -70,7 +74,7 @@ async fn a_lease_that_was_deleted_leaves_no_gang_behind() {
         .epoch
         .unwrap();
     assert!(epoch > 41, "{epoch}");
-    let lease = leases.get(LEASE).await.unwrap();
+    let lease = leases.get(LEASE_NAME).await.unwrap();
     let transitions = lease.spec.unwrap().lease_transitions.unwrap();
     assert_eq!(i64::from(transitions) + 1, epoch);
     second.assert_runs();

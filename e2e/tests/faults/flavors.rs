@@ -7,24 +7,26 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, ResourceFlavor, TrainingQueue};
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::proxy::Fault;
-use trellis_e2e::site::Site;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::{SOON, pod_uids};
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::proxy::ProxyFault;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::held::creates;
-use super::program;
+use super::operator_program;
+use super::paused_commit::is_pod_create;
 
-const PODS: u32 = 4;
+const GANG_SIZE: u32 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_for() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn resumed_plan_creates_pods_of_its_original_flavor() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     // A pod that does not tolerate this is evicted by the control plane.
-    let nodes = Nodes::new(1).gpus(8).taint("spot", "true", "NoExecute");
-    let site = Site::new(&control_plane, "flavors", nodes).await;
+    let nodes = NodeTemplate::new(1)
+        .gpus(8)
+        .taint("spot", "true", "NoExecute");
+    let site = TestSite::new(&control_plane, "flavors", nodes).await;
     let quotas = json!([
         {"name": "cpu", "nominalQuota": 100},
         {"name": "memory", "nominalQuota": "100Gi"},
@@ -45,24 +47,25 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     ] {
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
-    let launch = Launch::named("operator");
-    let (mut first, proxy) = Operator::behind_proxy(&control_plane, program(), &launch)
-        .await
-        .unwrap();
+    let launch = LaunchOptions::with_name("operator");
+    let (mut first, proxy) =
+        Operator::start_behind_new_proxy(&control_plane, operator_program(), &launch)
+            .await
+            .unwrap();
     proxy.on_request(|request| {
-        if creates(request, "j", 1) {
-            Fault::Hold
+        if is_pod_create(request, "j", 1) {
+            ProxyFault::Hold
         } else {
-            Fault::Pass
+            ProxyFault::Pass
         }
     });
-    let mut job = site.job("j", PODS, 1);
+    let mut job = site.job("j", GANG_SIZE, 1);
     job["spec"]["queueName"] = json!("cheap");
     site.create(job).await.unwrap();
-    site.pods_become("j", 1).await;
-    let before = uids(&site.pods("j").await);
+    site.wait_for_pod_count("j", 1).await;
+    let before = pod_uids(&site.list_pods("j").await);
     first.kill().unwrap();
-    operator::give_lease_back(&control_plane).await.unwrap();
+    operator::release_lease(&control_plane).await.unwrap();
 
     // The flavor that led to the plan no longer has its tolerations.
     let flavors: Api<ResourceFlavor> = Api::all(control_plane.client());
@@ -71,11 +74,13 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
         .patch("spot", &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .unwrap();
-    let _second = Operator::start(&control_plane, program()).await.unwrap();
-    let running = eventually(SOON * 2, || site.try_whole("j", PODS as usize));
+    let _second = Operator::start(&control_plane, operator_program())
+        .await
+        .unwrap();
+    let running = eventually(SOON * 2, || site.check_whole_gang("j", GANG_SIZE as usize));
     let pods = running.await.unwrap();
     assert!(
-        uids(&pods).is_superset(&before),
+        pod_uids(&pods).is_superset(&before),
         "the first pod was replaced"
     );
     for pod in &pods {
@@ -87,7 +92,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
         let spot = spot.unwrap_or_else(|| panic!("{} does not tolerate spot", pod.name_any()));
         assert_eq!(spot.toleration_seconds, Some(3600));
     }
-    let done = site.reaches("j", JobPhase::Running).await;
+    let done = site.wait_for_phase("j", JobPhase::Running).await;
     let status = done.status.unwrap();
     assert_eq!((status.attempt, status.restarts), (Some(1), Some(0)));
     let group = site.api::<PodGroup>().get("j").await.unwrap();
@@ -107,7 +112,7 @@ async fn the_pods_of_a_plan_that_is_gone_on_with_are_those_that_it_was_written_f
     later["spec"]["queueName"] = json!("cheap");
     site.create(later).await.unwrap();
     eventually(SOON, || async {
-        let pods = site.pods("later").await.len();
+        let pods = site.list_pods("later").await.len();
         ensure!(pods == 0, "{pods} pods");
         let job = site.api::<trellis_api::TrainingJob>().get("later").await?;
         let reason = trellis_e2e::jobs::reason(&job);

@@ -7,18 +7,18 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::history::PodHistory;
-use trellis_e2e::jobs::{SOON, uids};
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::proxy::{Fault, Request, Verb};
-use trellis_e2e::site::Site;
-use trellis_e2e::wait::{eventually, wait_gone};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::{SOON, pod_uids};
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::pod_history::PodHistory;
+use trellis_e2e::proxy::{ProxyFault, Request, Verb};
+use trellis_e2e::site::TestSite;
+use trellis_e2e::wait::{eventually, wait_until_deleted};
 
-use super::{held, program, scene::Scene};
+use super::{fixtures::FaultFixture, operator_program, paused_commit};
 
 /// True if a request writes the journal of `job` with `phase` in it.
-fn writes_journal(request: &Request, job: &str, phase: &str) -> bool {
+fn is_journal_write(request: &Request, job: &str, phase: &str) -> bool {
     let body = String::from_utf8_lossy(&request.body);
     request.verb == Verb::Patch
         && request.resource == "podgroups.trellis.dev/status"
@@ -29,33 +29,33 @@ fn writes_journal(request: &Request, job: &str, phase: &str) -> bool {
 /// A job is deleted while its pods are being created, and another of its name takes its place.
 /// The last creates of the first end in conflicts with pods of the second: that undoes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_commit_means_nothing_to_the_next_job_of_that_name() {
-    let Scene {
+async fn commit_of_a_deleted_job_does_not_affect_its_namesake() {
+    let FaultFixture {
         control_plane: _control_plane,
         mut operator,
         proxy,
         site,
-    } = Scene::new("again", 2).await;
-    held::in_its_commit(&proxy, &site, "j", (4, 8), Fault::Hold).await;
+    } = FaultFixture::new("again", 2).await;
+    paused_commit::pause_commit(&proxy, &site, "j", (4, 8), ProxyFault::Hold).await;
     // Requests that are held already stay held.
-    proxy.on_request(|_| Fault::Pass);
+    proxy.on_request(|_| ProxyFault::Pass);
     site.delete::<TrainingJob>("j").await;
     let jobs = site.api::<TrainingJob>();
-    wait_gone(&jobs, "j", SOON).await.unwrap();
+    wait_until_deleted(&jobs, "j", SOON).await.unwrap();
     let second = site.submit("j", 8, 1).await;
     // The operator waits 15 s for the answers to the first one's creates. If it does not wait with
     // the second, that runs by then.
-    let whole = eventually(Duration::from_secs(9), || site.try_whole("j", 8)).await;
-    proxy.heal();
+    let whole = eventually(Duration::from_secs(9), || site.check_whole_gang("j", 8)).await;
+    proxy.remove_faults();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    site.reaches("j", JobPhase::Running).await;
-    let now = site.whole("j", 8).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let now = site.wait_for_whole_gang("j", 8).await;
     for pod in &now {
         let owners = pod.metadata.owner_references.clone().unwrap_or_default();
         assert_eq!(Some(&owners[0].uid), second.metadata.uid.as_ref());
     }
     if let Ok(before) = whole {
-        assert_eq!(uids(&before), uids(&now), "it was undone");
+        assert_eq!(pod_uids(&before), pod_uids(&now), "it was undone");
     }
     let status = jobs.get("j").await.unwrap().status.unwrap();
     assert_eq!(
@@ -76,25 +76,25 @@ async fn the_end_of_a_commit_means_nothing_to_the_next_job_of_that_name() {
 /// The journal is written, its response is lost, and the journal cannot be read for a while. Until
 /// the operator knows whether the plan is valid, no other gang gets its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
-    let Scene {
+async fn place_stays_reserved_while_the_plan_write_is_uncertain() {
+    let FaultFixture {
         control_plane: _control_plane,
         mut operator,
         proxy,
         site,
-    } = Scene::new("unknown", 1).await;
+    } = FaultFixture::new("unknown", 1).await;
     let history = PodHistory::record(site.api::<Pod>());
     proxy.stall_watches(|request| request.resource == "podgroups.trellis.dev");
     proxy.on_request(|request| {
         let reads = request.verb == Verb::Get
             && request.resource == "podgroups.trellis.dev"
             && request.name.as_deref() == Some("first");
-        if writes_journal(request, "first", "Committing") {
-            Fault::DropAnswer
+        if is_journal_write(request, "first", "Committing") {
+            ProxyFault::DropResponse
         } else if reads {
-            Fault::unavailable()
+            ProxyFault::unavailable()
         } else {
-            Fault::Pass
+            ProxyFault::Pass
         }
     });
     site.submit("first", 1, 8).await;
@@ -110,15 +110,19 @@ async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
     .await
     .unwrap();
     site.submit("second", 1, 8).await;
-    site.reaches("second", JobPhase::Queued).await;
+    site.wait_for_phase("second", JobPhase::Queued).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(history.seen().is_empty(), "{:?}", history.seen());
+    assert!(
+        history.uids_by_name().is_empty(),
+        "{:?}",
+        history.uids_by_name()
+    );
 
-    proxy.heal();
-    site.reaches("first", JobPhase::Running).await;
-    site.whole("first", 1).await;
-    site.reaches("second", JobPhase::Queued).await;
-    let seen = history.seen();
+    proxy.remove_faults();
+    site.wait_for_phase("first", JobPhase::Running).await;
+    site.wait_for_whole_gang("first", 1).await;
+    site.wait_for_phase("second", JobPhase::Queued).await;
+    let seen = history.uids_by_name();
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["first-worker-0"]);
     operator.assert_runs();
 }
@@ -126,68 +130,72 @@ async fn a_place_is_kept_until_it_is_known_whether_its_plan_stands() {
 /// A plan fails, and the journal cannot be written for a while. A leader may still have to roll the
 /// plan forward, so no other gang gets its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_is_kept_until_it_is_written_that_its_plan_is_undone() {
-    let Scene {
+async fn place_stays_reserved_until_the_rollback_is_journaled() {
+    let FaultFixture {
         control_plane: _control_plane,
         operator: _operator,
         proxy,
         site,
-    } = Scene::new("undone", 1).await;
+    } = FaultFixture::new("undone", 1).await;
     proxy.on_request(|request| {
-        if held::creates(request, "first", 4) {
-            Fault::Status(403, None)
-        } else if writes_journal(request, "first", "Unwinding") {
-            Fault::unavailable()
+        if paused_commit::is_pod_create(request, "first", 4) {
+            ProxyFault::Status(403, None)
+        } else if is_journal_write(request, "first", "Unwinding") {
+            ProxyFault::unavailable()
         } else {
-            Fault::Pass
+            ProxyFault::Pass
         }
     });
     site.submit("first", 8, 1).await;
-    site.pods_become("first", 4).await;
+    site.wait_for_pod_count("first", 4).await;
     // It would fit beside what has been created.
     site.submit("second", 4, 1).await;
-    site.reaches("second", JobPhase::Queued).await;
+    site.wait_for_phase("second", JobPhase::Queued).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(site.pods("second").await.len(), 0);
-    proxy.heal();
-    site.reaches("second", JobPhase::Running).await;
-    site.pods_become("first", 0).await;
+    assert_eq!(site.list_pods("second").await.len(), 0);
+    proxy.remove_faults();
+    site.wait_for_phase("second", JobPhase::Running).await;
+    site.wait_for_pod_count("first", 0).await;
 }
 
 /// A new leader's first write of a plan that it takes over fails: the plan is still its
 /// predecessor's, and is gone on with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_is_taken_over_though_the_first_write_fails() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let (mut first, proxy) = Operator::behind_proxy(&control_plane, program(), &Launch::named("a"))
-        .await
-        .unwrap();
-    let site = Site::new(&control_plane, "takeover", Nodes::new(1).gpus(8)).await;
-    held::in_its_commit(&proxy, &site, "j", (4, 8), Fault::unavailable()).await;
-    let begun = uids(&site.pods("j").await);
+async fn plan_is_rolled_forward_after_failed_takeover_writes() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let (mut first, proxy) = Operator::start_behind_new_proxy(
+        &control_plane,
+        operator_program(),
+        &LaunchOptions::with_name("a"),
+    )
+    .await
+    .unwrap();
+    let site = TestSite::new(&control_plane, "takeover", NodeTemplate::new(1).gpus(8)).await;
+    paused_commit::pause_commit(&proxy, &site, "j", (4, 8), ProxyFault::unavailable()).await;
+    let begun = pod_uids(&site.list_pods("j").await);
     first.kill().unwrap();
-    operator::give_lease_back(&control_plane).await.unwrap();
+    operator::release_lease(&control_plane).await.unwrap();
 
     let proxy = trellis_e2e::proxy::Proxy::start(&control_plane)
         .await
         .unwrap();
     let failed = std::sync::atomic::AtomicU32::new(0);
     proxy.on_request(move |request| {
-        let fails = writes_journal(request, "j", "epoch")
+        let fails = is_journal_write(request, "j", "epoch")
             && failed.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3;
         if fails {
-            Fault::too_many_requests(1)
+            ProxyFault::too_many_requests(1)
         } else {
-            Fault::Pass
+            ProxyFault::Pass
         }
     });
-    let launch = Launch::named("b");
-    let _second = Operator::behind(&control_plane, program(), &proxy, &launch)
+    let launch = LaunchOptions::with_name("b");
+    let _second = Operator::start_behind_proxy(&control_plane, operator_program(), &proxy, &launch)
         .await
         .unwrap();
-    let now = uids(&site.whole("j", 8).await);
+    let now = pod_uids(&site.wait_for_whole_gang("j", 8).await);
     assert!(now.is_superset(&begun), "it was undone");
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     let failures = proxy
         .counts()
         .sum(|key| key.resource == "podgroups.trellis.dev/status")
@@ -198,19 +206,19 @@ async fn a_plan_is_taken_over_though_the_first_write_fails() {
 /// The API server throttles the operator. A gang whose journal cannot be written is retried less
 /// and less often, and goes on when it can.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_journal_that_cannot_be_written_is_no_hot_loop() {
-    let Scene {
+async fn failed_journal_writes_are_retried_with_backoff() {
+    let FaultFixture {
         control_plane: _control_plane,
         operator: _operator,
         proxy,
         site,
-    } = Scene::new("slow", 1).await;
+    } = FaultFixture::new("slow", 1).await;
     // The API server refuses the journal like an invalid object, now and later.
     proxy.on_request(|request| {
         if request.resource == "podgroups.trellis.dev/status" {
-            Fault::Status(422, None)
+            ProxyFault::Status(422, None)
         } else {
-            Fault::Pass
+            ProxyFault::Pass
         }
     });
     site.create(json!(site.job("j", 1, 8))).await.unwrap();
@@ -229,6 +237,6 @@ async fn a_journal_that_cannot_be_written_is_no_hot_loop() {
         .sum(|k| k.resource == "podgroups.trellis.dev/status");
     // At 0, 0.5, 1.5, 3.5, 7.5 s.
     assert!((3..=6).contains(&writes.requests), "{writes:?}");
-    proxy.heal();
-    site.reaches("j", JobPhase::Running).await;
+    proxy.remove_faults();
+    site.wait_for_phase("j", JobPhase::Running).await;
 }

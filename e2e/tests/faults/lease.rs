@@ -10,57 +10,62 @@ use kube::api::PostParams;
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Signal};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ProcessSignal};
 use trellis_e2e::helm;
-use trellis_e2e::history::PodHistory;
-use trellis_e2e::jobs::{SOON, phase, uids};
-use trellis_e2e::operator::{self, LEASE, Launch, NAMESPACE, Operator};
-use trellis_e2e::proxy::{Counts, Fault, Proxy};
-use trellis_e2e::site::Site;
+use trellis_e2e::jobs::{SOON, phase, pod_uids};
+use trellis_e2e::operator::{self, LEASE_NAME, LaunchOptions, NAMESPACE, Operator};
+use trellis_e2e::pod_history::PodHistory;
+use trellis_e2e::proxy::{Proxy, ProxyFault, RequestCounts};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::{held, program};
+use super::{operator_program, paused_commit};
 
 /// The lease duration of these tests. A busy machine must not cost an operator its lease unless it
 /// is cut off.
-const DURATION: Duration = Duration::from_secs(5);
+const LEASE_DURATION: Duration = Duration::from_secs(5);
 /// The most that a request of an operator takes.
-const REQUEST: Duration = Duration::from_secs(15);
+const MAX_REQUEST_TIME: Duration = Duration::from_secs(15);
 /// How late a busy machine may take the lease.
-const MARGIN: Duration = Duration::from_secs(15);
+const TAKEOVER_MARGIN: Duration = Duration::from_secs(15);
 /// How long a new leader may take to fill its caches and to place a job, on a busy machine.
-const RUNS: Duration = Duration::from_secs(60);
+const PLACEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The default lease duration of the chart.
-fn of_chart() -> Duration {
-    let values = std::fs::read_to_string(helm::chart().join("values.yaml")).unwrap();
+fn chart_lease_duration() -> Duration {
+    let values = std::fs::read_to_string(helm::chart_folder().join("values.yaml")).unwrap();
     let values: serde_json::Value = serde_saphyr::from_str(&values).unwrap();
     Duration::from_secs(values["operator"]["leaseSeconds"].as_u64().unwrap())
 }
 
 /// An operator, and the proxy that it alone talks through.
-struct Candidate {
+struct LeaseCandidate {
     operator: Operator,
     proxy: Proxy,
 }
 
-async fn start(control_plane: &ControlPlane, name: &str) -> Candidate {
-    start_with(control_plane, name, DURATION).await
+async fn start_candidate(control_plane: &ControlPlane, name: &str) -> LeaseCandidate {
+    start_candidate_with_lease(control_plane, name, LEASE_DURATION).await
 }
 
-async fn start_with(control_plane: &ControlPlane, name: &str, lease: Duration) -> Candidate {
-    let launch = Launch::named(name).lease_seconds(lease.as_secs());
-    let (operator, proxy) = Operator::behind_proxy(control_plane, program(), &launch)
-        .await
-        .unwrap();
-    Candidate { operator, proxy }
+async fn start_candidate_with_lease(
+    control_plane: &ControlPlane,
+    name: &str,
+    lease: Duration,
+) -> LeaseCandidate {
+    let launch = LaunchOptions::with_name(name).lease_seconds(lease.as_secs());
+    let (operator, proxy) =
+        Operator::start_behind_new_proxy(control_plane, operator_program(), &launch)
+            .await
+            .unwrap();
+    LeaseCandidate { operator, proxy }
 }
 
 /// Process id of the operator that holds the lease.
-async fn holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
+async fn lease_holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
     let api: Api<Lease> = Api::namespaced(control_plane.client(), NAMESPACE);
-    let spec = api.get(LEASE).await?.spec.unwrap_or_default();
+    let spec = api.get(LEASE_NAME).await?.spec.unwrap_or_default();
     let identity = spec.holder_identity.unwrap_or_default();
     // <host>_<process id>_<time>
     let id = identity.rsplit('_').nth(1).unwrap_or_default();
@@ -68,10 +73,10 @@ async fn holder(control_plane: &ControlPlane) -> anyhow::Result<u32> {
 }
 
 /// Waits until an operator holds the lease.
-pub(super) async fn leads(control_plane: &ControlPlane, operator: &Operator) {
+pub(super) async fn wait_until_leading(control_plane: &ControlPlane, operator: &Operator) {
     eventually(SOON, || async {
-        let holder = holder(control_plane).await?;
-        ensure!(holder == operator.id(), "process {holder} leads");
+        let holder = lease_holder(control_plane).await?;
+        ensure!(holder == operator.process_id(), "process {holder} leads");
         Ok(())
     })
     .await
@@ -80,66 +85,75 @@ pub(super) async fn leads(control_plane: &ControlPlane, operator: &Operator) {
 
 /// Submits a job, and asserts that `next` takes the lease in time after the fault that cost the
 /// leader its lease, and runs the job.
-async fn goes_on(
+async fn check_takeover(
     (control_plane, next): (&ControlPlane, &Operator),
-    (site, name): (&Site, &str),
+    (site, name): (&TestSite, &str),
     fault: Instant,
     lease: Duration,
 ) {
     site.submit(name, 8, 1).await;
     // A candidate may see the last renewal a fifth of the lease late.
-    let bound = lease / 5 + lease + REQUEST.min(lease) + MARGIN;
+    let bound = lease / 5 + lease + MAX_REQUEST_TIME.min(lease) + TAKEOVER_MARGIN;
     let left = bound.saturating_sub(fault.elapsed());
     let taken = eventually(left, || async {
-        let holder = holder(control_plane).await?;
-        ensure!(holder == next.id(), "process {holder} leads");
+        let holder = lease_holder(control_plane).await?;
+        ensure!(holder == next.process_id(), "process {holder} leads");
         Ok(())
     });
     let taken = taken.await;
     taken.unwrap_or_else(|error| panic!("{bound:?} after the fault: {error:#}"));
     let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
-    wait_for(&site.api(), name, RUNS, runs).await.unwrap();
+    wait_for(&site.api(), name, PLACEMENT_TIMEOUT, runs)
+        .await
+        .unwrap();
 }
 
 /// Writes that the API server has taken. Events are no part of a job's story.
-fn taken(counts: &Counts) -> u64 {
+fn accepted_writes(counts: &RequestCounts) -> u64 {
     let tally = counts.sum(|key| key.is_write() && !key.resource.starts_with("events"));
     tally.requests - tally.failures
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_operators_one_leads_and_the_other_takes_over() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let lease = of_chart();
+async fn second_operator_takes_over_when_the_leader_dies() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let lease = chart_lease_duration();
     let (a, b) = tokio::join!(
-        start_with(&control_plane, "a", lease),
-        start_with(&control_plane, "b", lease)
+        start_candidate_with_lease(&control_plane, "a", lease),
+        start_candidate_with_lease(&control_plane, "b", lease)
     );
-    let first = eventually(SOON, || holder(&control_plane)).await.unwrap();
-    let (mut leader, mut other) = if first == a.operator.id() {
+    let first = eventually(SOON, || lease_holder(&control_plane))
+        .await
+        .unwrap();
+    let (mut leader, mut other) = if first == a.operator.process_id() {
         (a, b)
     } else {
         (b, a)
     };
-    let site = Site::new(&control_plane, "two", Nodes::new(2).gpus(8)).await;
+    let site = TestSite::new(&control_plane, "two", NodeTemplate::new(2).gpus(8)).await;
     let history = PodHistory::record(site.api::<Pod>());
     site.submit("runs", 8, 1).await;
-    site.reaches("runs", JobPhase::Running).await;
-    let ran = uids(&site.whole("runs", 8).await);
-    assert_eq!(taken(&other.proxy.counts()), 0, "{}", other.proxy.counts());
-    assert!(taken(&leader.proxy.counts()) > 8);
+    site.wait_for_phase("runs", JobPhase::Running).await;
+    let ran = pod_uids(&site.wait_for_whole_gang("runs", 8).await);
+    assert_eq!(
+        accepted_writes(&other.proxy.counts()),
+        0,
+        "{}",
+        other.proxy.counts()
+    );
+    assert!(accepted_writes(&leader.proxy.counts()) > 8);
 
     let killed = Instant::now();
     leader.operator.kill().unwrap();
     let next = (&control_plane, &other.operator);
-    goes_on(next, (&site, "next"), killed, lease).await;
-    site.whole("next", 8).await;
-    assert_eq!(uids(&site.whole("runs", 8).await), ran);
+    check_takeover(next, (&site, "next"), killed, lease).await;
+    site.wait_for_whole_gang("next", 8).await;
+    assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 8).await), ran);
     // The new leader takes over the gang of the dead one: a failed rank restarts it.
-    site.exit("runs-worker-3", "1").await;
-    site.runs_again("runs", 2).await;
-    site.whole("runs", 8).await;
-    let twice = history.twice();
+    site.end_pod("runs-worker-3", "1").await;
+    site.wait_for_running_attempt("runs", 2).await;
+    site.wait_for_whole_gang("runs", 8).await;
+    let twice = history.recreated_pods();
     assert!(
         twice.keys().all(|pod| pod.starts_with("runs-")),
         "{twice:?}"
@@ -148,88 +162,103 @@ async fn of_two_operators_one_leads_and_the_other_takes_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_wakes_after_its_lease_writes_nothing_more() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let mut frozen = start(&control_plane, "frozen").await;
-    leads(&control_plane, &frozen.operator).await;
-    let next = start(&control_plane, "next").await;
-    let site = Site::new(&control_plane, "frozen", Nodes::new(3).gpus(8)).await;
+async fn leader_resumed_after_its_lease_expired_writes_nothing() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let mut frozen = start_candidate(&control_plane, "frozen").await;
+    wait_until_leading(&control_plane, &frozen.operator).await;
+    let next = start_candidate(&control_plane, "next").await;
+    let site = TestSite::new(&control_plane, "frozen", NodeTemplate::new(3).gpus(8)).await;
     let history = PodHistory::record(site.api::<Pod>());
     site.submit("runs", 8, 1).await;
-    site.reaches("runs", JobPhase::Running).await;
-    let ran = uids(&site.whole("runs", 8).await);
-    held::in_its_commit(&frozen.proxy, &site, "mid", (4, 8), Fault::unavailable()).await;
+    site.wait_for_phase("runs", JobPhase::Running).await;
+    let ran = pod_uids(&site.wait_for_whole_gang("runs", 8).await);
+    paused_commit::pause_commit(
+        &frozen.proxy,
+        &site,
+        "mid",
+        (4, 8),
+        ProxyFault::unavailable(),
+    )
+    .await;
 
     let since = Instant::now();
-    frozen.operator.signal(Signal::Stop).unwrap();
-    frozen.proxy.heal();
+    frozen.operator.signal(ProcessSignal::Stop).unwrap();
+    frozen.proxy.remove_faults();
     let next = (&control_plane, &next.operator);
-    goes_on(next, (&site, "new"), since, DURATION).await;
+    check_takeover(next, (&site, "new"), since, LEASE_DURATION).await;
     // The other one finishes what was begun, and places what came meanwhile.
     for name in ["mid", "new"] {
-        site.reaches(name, JobPhase::Running).await;
-        site.whole(name, 8).await;
+        site.wait_for_phase(name, JobPhase::Running).await;
+        site.wait_for_whole_gang(name, 8).await;
     }
-    tokio::time::sleep((2 * DURATION).saturating_sub(since.elapsed())).await;
+    tokio::time::sleep((2 * LEASE_DURATION).saturating_sub(since.elapsed())).await;
 
     frozen.proxy.reset_counts();
-    let before = control_plane_version(&site).await;
-    frozen.operator.signal(Signal::Continue).unwrap();
-    ends(&mut frozen.operator).await;
+    let before = gang_versions(&site).await;
+    frozen.operator.signal(ProcessSignal::Continue).unwrap();
+    wait_for_failed_exit(&mut frozen.operator).await;
     let counts = frozen.proxy.counts();
-    assert_eq!(taken(&counts), 0, "{counts}");
-    assert_eq!(control_plane_version(&site).await, before);
-    assert_eq!(uids(&site.whole("runs", 8).await), ran);
+    assert_eq!(accepted_writes(&counts), 0, "{counts}");
+    assert_eq!(gang_versions(&site).await, before);
+    assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 8).await), ran);
     for name in ["runs", "mid", "new"] {
-        site.whole(name, 8).await;
+        site.wait_for_whole_gang(name, 8).await;
     }
-    assert!(history.twice().is_empty(), "{:?}", history.twice());
+    assert!(
+        history.recreated_pods().is_empty(),
+        "{:?}",
+        history.recreated_pods()
+    );
 }
 
 /// The network between a leader and the API server is gone, in the middle of a commit.
-async fn who_is_cut_off_tears_nothing(cut: Fault) {
-    let control_plane = operator::control_plane().await.unwrap();
-    let mut alone = start(&control_plane, "alone").await;
-    leads(&control_plane, &alone.operator).await;
-    let next = start(&control_plane, "next").await;
-    let site = Site::new(&control_plane, "alone", Nodes::new(3).gpus(8)).await;
+async fn check_isolated_leader(cut: ProxyFault) {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let mut alone = start_candidate(&control_plane, "alone").await;
+    wait_until_leading(&control_plane, &alone.operator).await;
+    let next = start_candidate(&control_plane, "next").await;
+    let site = TestSite::new(&control_plane, "alone", NodeTemplate::new(3).gpus(8)).await;
     let history = PodHistory::record(site.api::<Pod>());
     site.submit("runs", 8, 1).await;
-    site.reaches("runs", JobPhase::Running).await;
-    let ran = uids(&site.whole("runs", 8).await);
-    held::in_its_commit(&alone.proxy, &site, "mid", (4, 8), cut).await;
+    site.wait_for_phase("runs", JobPhase::Running).await;
+    let ran = pod_uids(&site.wait_for_whole_gang("runs", 8).await);
+    paused_commit::pause_commit(&alone.proxy, &site, "mid", (4, 8), cut).await;
 
     let since = Instant::now();
     alone.proxy.stall_watches(|_| true);
     alone.proxy.on_request(move |_| cut);
     let next = (&control_plane, &next.operator);
-    goes_on(next, (&site, "new"), since, DURATION).await;
+    check_takeover(next, (&site, "new"), since, LEASE_DURATION).await;
     for name in ["mid", "new"] {
-        site.reaches(name, JobPhase::Running).await;
-        site.whole(name, 8).await;
+        site.wait_for_phase(name, JobPhase::Running).await;
+        site.wait_for_whole_gang(name, 8).await;
     }
     // The operator knows by its own clock that it no longer leads, without any connection.
-    ends(&mut alone.operator).await;
-    let before = control_plane_version(&site).await;
-    alone.proxy.heal();
-    tokio::time::sleep(DURATION).await;
-    assert_eq!(control_plane_version(&site).await, before);
-    assert_eq!(uids(&site.whole("runs", 8).await), ran);
-    assert!(history.twice().is_empty(), "{:?}", history.twice());
+    wait_for_failed_exit(&mut alone.operator).await;
+    let before = gang_versions(&site).await;
+    alone.proxy.remove_faults();
+    tokio::time::sleep(LEASE_DURATION).await;
+    assert_eq!(gang_versions(&site).await, before);
+    assert_eq!(pod_uids(&site.wait_for_whole_gang("runs", 8).await), ran);
+    assert!(
+        history.recreated_pods().is_empty(),
+        "{:?}",
+        history.recreated_pods()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_whose_requests_are_refused_tears_nothing() {
-    who_is_cut_off_tears_nothing(Fault::DropRequest).await;
+async fn gang_stays_whole_when_the_leaders_requests_are_refused() {
+    check_isolated_leader(ProxyFault::DropRequest).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_whose_requests_are_never_answered_tears_nothing() {
-    who_is_cut_off_tears_nothing(Fault::Hang).await;
+async fn gang_stays_whole_when_the_leaders_requests_hang() {
+    check_isolated_leader(ProxyFault::Hang).await;
 }
 
 /// Uids of all pods and resource versions of all journals of a site.
-async fn control_plane_version(site: &Site) -> Vec<Option<String>> {
+async fn gang_versions(site: &TestSite) -> Vec<Option<String>> {
     let groups: Api<trellis_api::PodGroup> = site.api();
     let groups = groups.list(&Default::default()).await.unwrap().items;
     let pods = site.api::<Pod>().list(&Default::default()).await.unwrap();
@@ -240,22 +269,22 @@ async fn control_plane_version(site: &Site) -> Vec<Option<String>> {
 }
 
 /// Waits until an operator has ended by itself, with a failure.
-async fn ends(operator: &mut Operator) {
+async fn wait_for_failed_exit(operator: &mut Operator) {
     let deadline = Instant::now() + SOON;
     let status = loop {
-        if let Some(status) = operator.ended().unwrap() {
+        if let Some(status) = operator.try_wait().unwrap() {
             break status;
         }
-        assert!(Instant::now() < deadline, "{}", operator.last_words());
+        assert!(Instant::now() < deadline, "{}", operator.log_tail());
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    assert!(!status.success(), "{status}: {}", operator.last_words());
+    assert!(!status.success(), "{status}: {}", operator.log_tail());
 }
 
 /// Waits until a pod was seen whose name begins with `prefix`.
-async fn is_seen(history: &PodHistory, prefix: &str) {
+async fn wait_for_pod_record(history: &PodHistory, prefix: &str) {
     eventually(SOON, || async {
-        let seen = history.seen();
+        let seen = history.uids_by_name();
         let is_there = seen.keys().any(|pod| pod.starts_with(prefix));
         ensure!(is_there, "no pod {prefix} is among {seen:?}");
         Ok(())
@@ -265,22 +294,22 @@ async fn is_seen(history: &PodHistory, prefix: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_an_old_leader_creates_late_is_removed() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let mut old = start(&control_plane, "old").await;
-    leads(&control_plane, &old.operator).await;
-    let next = start(&control_plane, "next").await;
-    let site = Site::new(&control_plane, "late", Nodes::new(1).gpus(8)).await;
+async fn late_pod_of_an_old_leader_is_deleted() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let mut old = start_candidate(&control_plane, "old").await;
+    wait_until_leading(&control_plane, &old.operator).await;
+    let next = start_candidate(&control_plane, "next").await;
+    let site = TestSite::new(&control_plane, "late", NodeTemplate::new(1).gpus(8)).await;
     // The creates of the second half are under way, in a network that is slow.
-    held::in_its_commit(&old.proxy, &site, "j", (4, 8), Fault::Hold).await;
-    old.operator.signal(Signal::Stop).unwrap();
-    leads(&control_plane, &next.operator).await;
+    paused_commit::pause_commit(&old.proxy, &site, "j", (4, 8), ProxyFault::Hold).await;
+    old.operator.signal(ProcessSignal::Stop).unwrap();
+    wait_until_leading(&control_plane, &next.operator).await;
     // Meanwhile the plan is undone: the user has thought better of it.
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
-    site.reaches("j", JobPhase::Suspended).await;
-    site.pods_become("j", 0).await;
+    site.wait_for_phase("j", JobPhase::Suspended).await;
+    site.wait_for_pod_count("j", 0).await;
 
     let pods = site.api::<Pod>();
     let history = PodHistory::record(pods.clone());
@@ -291,13 +320,13 @@ async fn a_pod_that_an_old_leader_creates_late_is_removed() {
     });
     let probe = serde_json::from_value(probe).unwrap();
     pods.create(&PostParams::default(), &probe).await.unwrap();
-    is_seen(&history, "probe").await;
-    old.proxy.heal();
-    is_seen(&history, "j-worker-").await;
-    site.pods_become("j", 0).await;
+    wait_for_pod_record(&history, "probe").await;
+    old.proxy.remove_faults();
+    wait_for_pod_record(&history, "j-worker-").await;
+    site.wait_for_pod_count("j", 0).await;
     // The GPUs of these pods are free.
     site.submit("whole", 1, 8).await;
-    site.reaches("whole", JobPhase::Running).await;
-    assert_eq!(site.pods("j").await.len(), 0);
+    site.wait_for_phase("whole", JobPhase::Running).await;
+    assert_eq!(site.list_pods("j").await.len(), 0);
     drop(next);
 }

@@ -4,34 +4,34 @@
 //! The harness starts tests in the order of their names. Tests that wait for a minute have names
 //! that sort early, so that the other tests run meanwhile.
 
-mod adoption;
-mod aged;
-mod answers;
-mod apiserver;
-mod avoided;
+mod api_server;
+mod avoided_node;
 mod backup;
-mod blocked;
+mod blocked_job;
 mod children;
 mod claims;
 mod deletes;
 mod epoch;
+mod fixtures;
 mod flavors;
-mod held;
 mod journal;
 mod lease;
+mod lost_responses;
+mod mass_failure;
 mod namespace;
-mod resume;
-mod rollback;
-mod scene;
-mod surplus;
-mod undecodable;
+mod operator_rollback;
+mod paused_commit;
+mod resumption;
+mod stale_watch;
+mod surplus_pods;
+mod takeover;
+mod undecodable_jobs;
 mod watches;
-mod wave;
 mod webhooks;
 
 use std::path::Path;
 
 /// The operator under test.
-fn program() -> &'static Path {
+fn operator_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }

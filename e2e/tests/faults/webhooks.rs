@@ -4,24 +4,24 @@ use std::time::{Duration, Instant};
 
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob};
-use trellis_e2e::jobs::{Jobs, message, phase};
+use trellis_e2e::broken_webhook::BrokenWebhook;
+use trellis_e2e::jobs::{TestJobs, message, phase};
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::wait::wait_for;
-use trellis_e2e::webhook::BrokenWebhook;
 
-use super::scene::Scene;
+use super::fixtures::FaultFixture;
 
 /// Number of jobs whose pods the API server sends to the webhook.
-const MANY: usize = 20;
+const JOB_COUNT: usize = 20;
 /// Far less than all that hangs takes one after the other, and far more than a gang takes on a
 /// busy machine.
-const NORMAL: Duration = Duration::from_secs(30);
+const PLACEMENT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a gang may take that the webhook held up: each refusal makes the pause longer.
-const TRIED_AGAIN: Duration = Duration::from_secs(120);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Each with a command of its own: what admission says of one is no word on the next.
-async fn submit_many(jobs: &Jobs, program: &str) {
-    for number in 0..MANY {
+async fn submit_jobs(jobs: &TestJobs, program: &str) {
+    for number in 0..JOB_COUNT {
         let mut job = jobs.job(&format!("j{number}"), 1, 1);
         job["spec"]["taskGroups"][0]["command"] = serde_json::json!([program, number.to_string()]);
         jobs.create(job).await.unwrap();
@@ -29,31 +29,31 @@ async fn submit_many(jobs: &Jobs, program: &str) {
 }
 
 /// The gangs of another namespace are placed as if nothing were.
-async fn others_are_placed(seen: &Scene, prefix: &str) {
+async fn check_other_gangs_placed(seen: &FaultFixture, prefix: &str) {
     for number in 0..4 {
         let name = format!("{prefix}{number}");
         let began = Instant::now();
         seen.site.submit(&name, 2, 1).await;
-        seen.site.whole(&name, 2).await;
-        assert!(began.elapsed() < NORMAL, "{:?}", began.elapsed());
+        seen.site.wait_for_whole_gang(&name, 2).await;
+        assert!(began.elapsed() < PLACEMENT_LIMIT, "{:?}", began.elapsed());
         seen.site.delete::<TrainingJob>(&name).await;
-        seen.site.pods_become(&name, 0).await;
+        seen.site.wait_for_pod_count(&name, 0).await;
     }
 }
 
 /// Waits until a job runs that the webhook held up.
-async fn runs(jobs: &Jobs, name: &str) {
+async fn wait_until_running(jobs: &TestJobs, name: &str) {
     let running = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     let api = jobs.api::<TrainingJob>();
-    wait_for(&api, name, TRIED_AGAIN, running).await.unwrap();
+    wait_for(&api, name, RETRY_TIMEOUT, running).await.unwrap();
 }
 
 /// Checks that the message of the API server has one of these words.
-async fn says(jobs: &Jobs, words: &[&str]) {
-    for number in [0, MANY - 1] {
+async fn check_message(jobs: &TestJobs, words: &[&str]) {
+    for number in [0, JOB_COUNT - 1] {
         let name = format!("j{number}");
         let refused = jobs
-            .becomes(&name, |s| s.reason == Some(Reason::PodRefused))
+            .wait_for_status(&name, |s| s.reason == Some(Reason::PodRefused))
             .await;
         let message = message(&refused);
         assert!(message.contains("broken.trellis.dev"), "{message}");
@@ -62,35 +62,35 @@ async fn says(jobs: &Jobs, words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_of_one_namespace_that_is_down_or_hangs_holds_up_nobody_else() {
-    let mut seen = Scene::new("good", 4).await;
+async fn broken_webhook_of_one_namespace_does_not_delay_other_namespaces() {
+    let mut seen = FaultFixture::new("good", 4).await;
     let bad = TestNamespace::create(&seen.control_plane, "bad")
         .await
         .unwrap();
-    let jobs = seen.site.jobs_of(&bad);
+    let jobs = seen.site.jobs_in(&bad);
 
-    let webhook = BrokenWebhook::hanging(&seen.control_plane, bad.name()).await;
-    submit_many(&jobs, "slow").await;
-    others_are_placed(&seen, "slow").await;
+    let webhook = BrokenWebhook::never_answering(&seen.control_plane, bad.name()).await;
+    submit_jobs(&jobs, "slow").await;
+    check_other_gangs_placed(&seen, "slow").await;
     // Two limits of ten seconds apply, and either may expire first.
-    says(&jobs, &["deadline exceeded", "handshake timeout"]).await;
-    webhook.unwrap().lift().await.unwrap();
-    for number in 0..MANY {
+    check_message(&jobs, &["deadline exceeded", "handshake timeout"]).await;
+    webhook.unwrap().delete().await.unwrap();
+    for number in 0..JOB_COUNT {
         let name = format!("j{number}");
-        runs(&jobs, &name).await;
+        wait_until_running(&jobs, &name).await;
         jobs.delete::<TrainingJob>(&name).await;
     }
-    for number in 0..MANY {
-        jobs.pods_become(&format!("j{number}"), 0).await;
+    for number in 0..JOB_COUNT {
+        jobs.wait_for_pod_count(&format!("j{number}"), 0).await;
     }
 
-    let webhook = BrokenWebhook::down(&seen.control_plane, bad.name()).await;
-    submit_many(&jobs, "down").await;
-    says(&jobs, &["connection refused"]).await;
-    others_are_placed(&seen, "down").await;
-    webhook.unwrap().lift().await.unwrap();
-    runs(&jobs, "j0").await;
-    let log = seen.operator.log().unwrap();
+    let webhook = BrokenWebhook::refusing_connections(&seen.control_plane, bad.name()).await;
+    submit_jobs(&jobs, "down").await;
+    check_message(&jobs, &["connection refused"]).await;
+    check_other_gangs_placed(&seen, "down").await;
+    webhook.unwrap().delete().await.unwrap();
+    wait_until_running(&jobs, "j0").await;
+    let log = seen.operator.read_log().unwrap();
     assert!(!log.contains("panicked"), "{log}");
     seen.operator.assert_runs();
 }

@@ -13,29 +13,32 @@ use serde_json::json;
 use tokio::time::sleep;
 use trellis_api::job::JobPhase;
 use trellis_api::{JobPolicy, PodGroup, TrainingJob, TrainingQueue};
-use trellis_e2e::jobs::{phase, uids};
-use trellis_e2e::site::Site;
-use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+use trellis_e2e::jobs::{phase, pod_uids};
+use trellis_e2e::site::TestSite;
+use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
-use crate::scene::{SOON, Scene, policy, queue, repository, yaml};
-use crate::tracking::{children, mpi};
+use crate::fixtures::{
+    GitOpsFixture, SOON, objects_yaml, policy_manifest, queue_manifest, repository_with,
+};
+use crate::tracking::{check_children_untracked, mpi_job};
 
-pub(crate) async fn commits(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
+pub(crate) async fn test_commits(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
     let mut job = site.job("train", 2, 4);
-    let repository = repository(std::slice::from_ref(&job))?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
-    site.reaches("train", JobPhase::Running).await;
-    let pods = uids(&site.pods("train").await);
+    let repository = repository_with(std::slice::from_ref(&job))?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
+    site.wait_for_phase("train", JobPhase::Running).await;
+    let pods = pod_uids(&site.list_pods("train").await);
 
     // A change that a running job allows.
     job["spec"]["deadlines"] = json!({"activeSeconds": 86400});
     job["spec"]["restart"]["limit"] = json!(7);
-    let good = repository.commit(&[("all.yaml", &yaml(std::slice::from_ref(&job)))])?;
+    let good =
+        repository.commit_files(&[("all.yaml", &objects_yaml(std::slice::from_ref(&job)))])?;
     application.refresh().await?;
     application
-        .becomes("synced", SOON, |s| {
+        .wait_for_state("synced", SOON, |s| {
             s.is_synced(&good) && s.health == "Healthy"
         })
         .await?;
@@ -43,17 +46,17 @@ pub(crate) async fn commits(scene: &Scene) -> Result<()> {
     let limit = changed.spec.restart.as_ref().and_then(|r| r.limit);
     ensure!(limit == Some(7), "{:?}", changed.spec.restart);
     ensure!(
-        uids(&site.pods("train").await) == pods,
+        pod_uids(&site.list_pods("train").await) == pods,
         "its pods were replaced"
     );
 
     // A change that it does not allow.
     let mut other = job.clone();
     other["spec"]["taskGroups"][0]["command"] = json!(["python", "other.py"]);
-    let bad = repository.commit(&[("all.yaml", &yaml(&[other]))])?;
+    let bad = repository.commit_files(&[("all.yaml", &objects_yaml(&[other]))])?;
     application.refresh().await?;
     let refused = application
-        .becomes("refused", SOON, |s| {
+        .wait_for_state("refused", SOON, |s| {
             s.operation.0 == "Failed" && s.operation.1 == bad && s.sync == "OutOfSync"
         })
         .await?;
@@ -63,34 +66,34 @@ pub(crate) async fn commits(scene: &Scene) -> Result<()> {
     // The job itself has not changed.
     ensure!(refused.health == "Healthy", "{refused:#?}");
     ensure!(
-        uids(&site.pods("train").await) == pods,
+        pod_uids(&site.list_pods("train").await) == pods,
         "its pods were replaced"
     );
 
-    let taken_back = repository.commit(&[("all.yaml", &yaml(&[job]))])?;
+    let taken_back = repository.commit_files(&[("all.yaml", &objects_yaml(&[job]))])?;
     application.refresh().await?;
     application
-        .becomes("in sync again", SOON, |s| {
+        .wait_for_state("in sync again", SOON, |s| {
             s.sync == "Synced" && s.revision == taken_back
         })
         .await?;
     application.delete(SOON).await
 }
 
-pub(crate) async fn healed(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
+pub(crate) async fn test_self_heal(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
     let mut job = site.job("train", 1, 1);
     job["spec"]["restart"]["limit"] = json!(2);
     let mut running = site.job("is-to-run", 1, 1);
     running["spec"]["suspend"] = json!(false);
-    let repository = repository(&[job, running])?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
+    let repository = repository_with(&[job, running])?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
     for job in ["train", "is-to-run"] {
-        site.reaches(job, JobPhase::Running).await;
+        site.wait_for_phase(job, JobPhase::Running).await;
     }
     application
-        .becomes("Healthy", SOON, |s| s.health == "Healthy")
+        .wait_for_state("Healthy", SOON, |s| s.health == "Healthy")
         .await?;
     let api = site.api::<TrainingJob>();
     let limit = |job: &TrainingJob| job.spec.restart.as_ref().and_then(|r| r.limit);
@@ -111,12 +114,12 @@ pub(crate) async fn healed(scene: &Scene) -> Result<()> {
     // ... and left where it does not.
     site.patch("train", suspend).await?;
     application
-        .becomes("Suspended", SOON, |s| s.health == "Suspended")
+        .wait_for_state("Suspended", SOON, |s| s.health == "Suspended")
         .await?;
     application.refresh().await?;
     // Three times as long as self-heal waits.
     sleep(Duration::from_secs(6)).await;
-    let left = application.state().await?;
+    let left = application.read_state().await?;
     ensure!(
         left.sync == "Synced" && left.health == "Suspended",
         "{left:#?}"
@@ -128,20 +131,20 @@ pub(crate) async fn healed(scene: &Scene) -> Result<()> {
 
 /// Git has the job, so Argo CD creates it again after it is cancelled, and the command warns about
 /// that.
-pub(crate) async fn cancelled(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
-    let repository = repository(&[site.job("train", 1, 1)])?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
-    let first = site.reaches("train", JobPhase::Running).await;
+pub(crate) async fn test_cancelled_job(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
+    let repository = repository_with(&[site.job("train", 1, 1)])?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
+    let first = site.wait_for_phase("train", JobPhase::Running).await;
     let before = application
-        .becomes("Healthy", SOON, |s| {
+        .wait_for_state("Healthy", SOON, |s| {
             s.sync == "Synced" && s.health == "Healthy"
         })
         .await?;
 
     let cancel = ["cancel", "train", "--wait"];
-    let (said, noted) = scene.trellis(&site, &cancel).await?;
+    let (said, noted) = scene.run_trellis(&site, &cancel).await?;
     let told = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
     ensure!(said == told, "{said}");
     let note = format!("note: Argo CD ({}) delivers this job", site.name());
@@ -157,7 +160,7 @@ pub(crate) async fn cancelled(scene: &Scene) -> Result<()> {
     let status = second.status.unwrap_or_default();
     ensure!(status.attempt == Some(1), "{status:?}");
     let after = application
-        .becomes("Healthy again", SOON, |s| {
+        .wait_for_state("Healthy again", SOON, |s| {
             s.sync == "Synced" && s.health == "Healthy"
         })
         .await?;
@@ -165,36 +168,36 @@ pub(crate) async fn cancelled(scene: &Scene) -> Result<()> {
     application.delete(SOON).await
 }
 
-pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
+pub(crate) async fn test_pruning(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
     let name = site.name();
     // The framework with most children.
-    let mut job = mpi(&site);
+    let mut job = mpi_job(&site);
     job["spec"]["queueName"] = json!(name);
-    let repository = repository(&[queue(name), policy(name)])?;
-    let with = repository.commit(&[("job.yaml", &yaml(&[job]))])?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
+    let repository = repository_with(&[queue_manifest(name), policy_manifest(name)])?;
+    let with = repository.commit_files(&[("job.yaml", &objects_yaml(&[job]))])?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
     application
-        .becomes("Healthy", SOON, |s| {
+        .wait_for_state("Healthy", SOON, |s| {
             s.is_synced(&with) && s.health == "Healthy"
         })
         .await?;
-    site.reaches("train", JobPhase::Running).await;
+    site.wait_for_phase("train", JobPhase::Running).await;
     // There are some of each kind.
-    children(&site).await?;
+    check_children_untracked(&site).await?;
 
-    let without = repository.remove("job.yaml")?;
+    let without = repository.remove_file("job.yaml")?;
     application.refresh().await?;
-    wait_gone(&site.api::<TrainingJob>(), "train", SOON).await?;
-    nothing_is_left::<Pod>(&site).await?;
-    nothing_is_left::<PodGroup>(&site).await?;
-    nothing_is_left::<Service>(&site).await?;
-    nothing_is_left::<NetworkPolicy>(&site).await?;
-    nothing_is_left::<ConfigMap>(&site).await?;
-    nothing_is_left::<Secret>(&site).await?;
+    wait_until_deleted(&site.api::<TrainingJob>(), "train", SOON).await?;
+    check_no_objects_left::<Pod>(&site).await?;
+    check_no_objects_left::<PodGroup>(&site).await?;
+    check_no_objects_left::<Service>(&site).await?;
+    check_no_objects_left::<NetworkPolicy>(&site).await?;
+    check_no_objects_left::<ConfigMap>(&site).await?;
+    check_no_objects_left::<Secret>(&site).await?;
     let state = application
-        .becomes("synced", SOON, |s| s.is_synced(&without))
+        .wait_for_state("synced", SOON, |s| s.is_synced(&without))
         .await?;
     ensure!(state.health == "Healthy", "{state:#?}");
 
@@ -208,7 +211,7 @@ pub(crate) async fn pruned(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_is_left<K>(site: &Site) -> Result<()>
+async fn check_no_objects_left<K>(site: &TestSite) -> Result<()>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
     K::DynamicType: Default,

@@ -17,68 +17,69 @@ use tokio::time::sleep;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::API_SERVICE;
-use trellis_e2e::argocd::{Application, ArgoCd, Repository, State};
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::argocd::{Application, ApplicationState, ArgoCd, Repository};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::folder;
 use trellis_e2e::helm::{self, Helm};
 use trellis_e2e::operator::{self, NAMESPACE};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use crate::documents::here;
-use crate::scene::{SOON, docs};
+use crate::documents::localize_application;
+use crate::fixtures::{SOON, docs_path};
 
 /// How long the test watches the Application.
-const WATCHED: Duration = Duration::from_secs(20);
+const WATCH_TIME: Duration = Duration::from_secs(20);
 /// Time between two comparisons that are asked for.
-const EVERY: Duration = Duration::from_secs(2);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
-pub(crate) async fn client_side() -> Result<()> {
-    in_sync(|_| ()).await
+pub(crate) async fn test_client_side_sync() -> Result<()> {
+    check_in_sync(|_| ()).await
 }
 
 /// Applied by the API server, and compared by it.
-pub(crate) async fn server_side() -> Result<()> {
+pub(crate) async fn test_server_side_sync() -> Result<()> {
     let by_server = |application: &mut Value| {
         application["spec"]["syncPolicy"]["syncOptions"] =
             json!(["CreateNamespace=true", "ServerSideApply=true"]);
         application["metadata"]["annotations"] =
             json!({"argocd.argoproj.io/compare-options": "ServerSideDiff=true"});
     };
-    in_sync(by_server).await
+    check_in_sync(by_server).await
 }
 
-async fn in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
-    let control_plane = ControlPlane::start(Options::default()).await?;
+async fn check_in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
     let helm = tokio::task::spawn_blocking(Helm::find_or_build).await??;
     let argocd = ArgoCd::start(&control_plane, &[], &[helm.folder()]).await?;
     let source = tempfile::tempdir()?;
-    folder::copy(&helm::chart(), &source.path().join("charts/trellis"))?;
-    let repository = Repository::of_folder(source.path())?;
-    let text = fs::read_to_string(docs("trellis.yaml"))?;
+    folder::copy_folder(&helm::chart_folder(), &source.path().join("charts/trellis"))?;
+    let repository = Repository::from_folder(source.path())?;
+    let text = fs::read_to_string(docs_path("trellis.yaml"))?;
     let mut application: Value = serde_saphyr::from_str(&text)?;
-    here(&mut application, &repository);
+    localize_application(&mut application, &repository);
     change(&mut application);
-    let application = argocd.deliver(&application).await?;
-    let synced = |state: &State| state.sync == "Synced" && state.operation.0 == "Succeeded";
-    application.becomes("synced", SOON, synced).await?;
+    let application = argocd.create_application(&application).await?;
+    let synced =
+        |state: &ApplicationState| state.sync == "Synced" && state.operation.0 == "Succeeded";
+    application.wait_for_state("synced", SOON, synced).await?;
 
     // Objects that users own from the start: the default queue, and the policies of docs/gitops,
     // which permit what a job needs.
-    let queue = helm::chart().join("files/queue.yaml");
-    for file in [queue, docs("platform/base.yaml")] {
+    let queue = helm::chart_folder().join("files/queue.yaml");
+    for file in [queue, docs_path("platform/base.yaml")] {
         control_plane.apply_yaml(&fs::read_to_string(file)?).await?;
     }
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    let mut operator = operator::as_deployed(&control_plane, program).await?;
-    operator::takes_jobs(&control_plane).await?;
-    let site = Site::new(&control_plane, "delivered", Nodes::new(1).gpus(8)).await;
+    let mut operator = operator::start_as_deployed(&control_plane, program).await?;
+    operator::wait_until_jobs_accepted(&control_plane).await?;
+    let site = TestSite::new(&control_plane, "delivered", NodeTemplate::new(1).gpus(8)).await;
     site.submit("j", 1, 8).await;
-    site.reaches("j", JobPhase::Running).await;
-    eventually(SOON, || has_written(&control_plane)).await?;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    eventually(SOON, || wait_for_operator_writes(&control_plane)).await?;
 
-    stays(&application).await?;
+    check_stays_in_sync(&application).await?;
     operator.assert_runs();
 
     application.delete(SOON).await?;
@@ -86,12 +87,12 @@ async fn in_sync(change: impl FnOnce(&mut Value)) -> Result<()> {
     ensure!(deployments.get_opt("trellis-operator").await?.is_none());
     let job = site.api::<TrainingJob>().get("j").await?;
     ensure!(job.metadata.deletion_timestamp.is_none(), "{job:?}");
-    ensure!(site.pods("j").await.len() == 1);
+    ensure!(site.list_pods("j").await.len() == 1);
     Ok(())
 }
 
 /// The operator has written all that it writes into objects of the chart.
-async fn has_written(control_plane: &ControlPlane) -> Result<()> {
+async fn wait_for_operator_writes(control_plane: &ControlPlane) -> Result<()> {
     let client = control_plane.client();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
     for name in ["trellis-webhook", "trellis-endpoint"] {
@@ -109,15 +110,15 @@ async fn has_written(control_plane: &ControlPlane) -> Result<()> {
 }
 
 /// Compares again and again, and checks that nothing differs and that no new sync starts.
-async fn stays(application: &Application) -> Result<()> {
-    let before = application.state().await?;
+async fn check_stays_in_sync(application: &Application) -> Result<()> {
+    let before = application.read_state().await?;
     let is_over = AtomicBool::new(false);
-    let watched = application.history(|_| is_over.load(Ordering::Relaxed));
+    let watched = application.record_states(|_| is_over.load(Ordering::Relaxed));
     let compared = async {
-        let rounds = WATCHED.as_secs() / EVERY.as_secs();
+        let rounds = WATCH_TIME.as_secs() / REFRESH_INTERVAL.as_secs();
         for _ in 0..rounds {
             application.refresh().await?;
-            sleep(EVERY).await;
+            sleep(REFRESH_INTERVAL).await;
         }
         is_over.store(true, Ordering::Relaxed);
         application.refresh().await

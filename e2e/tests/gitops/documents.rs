@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::argocd::{self, Application, Repository};
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::phase;
 use trellis_e2e::kubelet;
-use trellis_e2e::wait::{wait_for, wait_gone};
+use trellis_e2e::wait::{wait_for, wait_until_deleted};
 
-use crate::scene::{SOON, Scene, docs};
+use crate::fixtures::{GitOpsFixture, SOON, docs_path};
 
 /// The namespace that they name.
-const TEAM: &str = "team-a";
+const TEAM_NAMESPACE: &str = "team-a";
 
-pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
+pub(crate) async fn test_delivery(scene: &GitOpsFixture) -> Result<()> {
     // Nodes that match the flavor in docs, for the jobs in docs.
-    let _nodes = Nodes::new(5)
+    let _nodes = NodeTemplate::new(5)
         .name("gitops-docs-{i}")
         .gpus(8)
         .label("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3")
         .create(&scene.control_plane)
         .await?;
-    let repository = Repository::of_folder(&docs(""))?;
-    let text = fs::read_to_string(docs("applications.yaml"))?;
+    let repository = Repository::from_folder(&docs_path(""))?;
+    let text = fs::read_to_string(docs_path("applications.yaml"))?;
     let mut applications: Vec<Value> = serde_saphyr::from_multiple(&text)?;
     ensure!(
         applications.len() == 2,
@@ -38,8 +38,8 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     );
     let mut delivered = Vec::new();
     for application in &mut applications {
-        here(application, &repository);
-        delivered.push(scene.argocd.deliver(application).await?);
+        localize_application(application, &repository);
+        delivered.push(scene.argocd.create_application(application).await?);
     }
     let all = [
         "TrainingQueue/team-a",
@@ -49,19 +49,21 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     let is_there = |app: &Application| {
         let app = app.clone();
         async move {
-            let healthy =
-                |s: &argocd::State| s.health == "Healthy" && s.sync == "Synced" && s.syncs == 1;
-            app.becomes("Healthy and Synced", SOON, healthy).await
+            let healthy = |s: &argocd::ApplicationState| {
+                s.health == "Healthy" && s.sync == "Synced" && s.syncs == 1
+            };
+            app.wait_for_state("Healthy and Synced", SOON, healthy)
+                .await
         }
     };
     let platform = is_there(&delivered[0]).await?;
     for resource in all {
         ensure!(
-            platform.health_of(resource) == "Healthy",
+            platform.resource_health(resource) == "Healthy",
             "{resource}: {platform:#?}"
         );
     }
-    let jobs: Api<TrainingJob> = Api::namespaced(scene.control_plane.client(), TEAM);
+    let jobs: Api<TrainingJob> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
     let runs = |job: &TrainingJob| phase(job) == Some(JobPhase::Running);
     let full = wait_for(&jobs, "llm-7", SOON, runs).await?;
     let image = full.spec.task_groups[0].image.as_str();
@@ -85,7 +87,7 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
             &scene.control_plane.kubectl_ok(&get).await?,
         )?);
     }
-    for (object, said) in objects.iter().zip(argocd::kstatus(&objects)?) {
+    for (object, said) in objects.iter().zip(argocd::judge_kstatus(&objects)?) {
         ensure!(said.status == "Current", "{object}: {said:?}");
     }
 
@@ -93,15 +95,15 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     // runs first.
     for (path, job) in [("team/overlays/try", "llm-try"), ("team/hook", "tokenize")] {
         let name = path.replace('/', "-");
-        let application = argocd::application(&name, &repository, path, TEAM);
-        delivered.push(scene.argocd.deliver(&application).await?);
+        let application = argocd::application_manifest(&name, &repository, path, TEAM_NAMESPACE);
+        delivered.push(scene.argocd.create_application(&application).await?);
         wait_for(&jobs, job, SOON, runs).await?;
     }
     ensure!(
         jobs.get_opt("small").await?.is_none(),
         "the hook is not waited for"
     );
-    let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM);
+    let pods: Api<Pod> = Api::namespaced(scene.control_plane.client(), TEAM_NAMESPACE);
     let ends = Patch::Merge(json!({"metadata": {"annotations": {kubelet::EXIT: "0"}}}));
     pods.patch("tokenize-worker-0", &PatchParams::default(), &ends)
         .await?;
@@ -111,19 +113,21 @@ pub(crate) async fn delivered(scene: &Scene) -> Result<()> {
     }
     ensure!(jobs.get_opt("llm-7").await?.is_none(), "its job is left");
     let namespaces: Api<Namespace> = Api::all(scene.control_plane.client());
-    namespaces.delete(TEAM, &DeleteParams::background()).await?;
-    wait_gone(&namespaces, TEAM, SOON).await
+    namespaces
+        .delete(TEAM_NAMESPACE, &DeleteParams::background())
+        .await?;
+    wait_until_deleted(&namespaces, TEAM_NAMESPACE, SOON).await
 }
 
 /// From this machine, and removed with all that it delivers.
-pub(crate) fn here(application: &mut Value, repository: &Repository) {
+pub(crate) fn localize_application(application: &mut Value, repository: &Repository) {
     application["spec"]["source"]["repoURL"] = json!(repository.url());
     application["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
 }
 
 /// Each YAML block names a file of docs/gitops in its first line, and is that file.
-pub(crate) fn quoted() -> Result<()> {
-    let text = fs::read_to_string(docs("../gitops.md"))?;
+pub(crate) fn test_quoted_yaml() -> Result<()> {
+    let text = fs::read_to_string(docs_path("../gitops.md"))?;
     let blocks: Vec<&str> = text.split("```yaml\n").skip(1).collect();
     ensure!(blocks.len() >= 5, "{} blocks of YAML", blocks.len());
     for block in blocks {
@@ -132,7 +136,7 @@ pub(crate) fn quoted() -> Result<()> {
         let path = first
             .strip_prefix("# ")
             .with_context(|| format!("{first:?} names no file"))?;
-        let file = fs::read_to_string(docs(path)).with_context(|| format!("read {path}"))?;
+        let file = fs::read_to_string(docs_path(path)).with_context(|| format!("read {path}"))?;
         ensure!(
             file == rest,
             "docs/gitops.md does not have docs/gitops/{path} as it is"

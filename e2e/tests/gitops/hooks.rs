@@ -9,29 +9,32 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::argocd::State;
-use trellis_e2e::site::Site;
+use trellis_e2e::argocd::ApplicationState;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::wait_for;
 
-use crate::scene::{SOON, Scene, annotated, repository, yaml};
+use crate::fixtures::{GitOpsFixture, SOON, objects_yaml, repository_with, with_annotation};
 
-const HOOK: &str = "TrainingJob/prepare";
+const HOOK_RESOURCE: &str = "TrainingJob/prepare";
 
 /// A job that comes before the rest in each sync, and what comes then.
-fn objects(site: &Site, version: &str) -> [Value; 2] {
+fn hook_and_rest(site: &TestSite, version: &str) -> [Value; 2] {
     let mut hook = site.job("prepare", 1, 1);
     hook["spec"]["restart"] = json!({"scope": "Never"});
     let data = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "data"}, "data": {"version": version}});
-    [annotated(hook, "argocd.argoproj.io/hook", "PreSync"), data]
+    [
+        with_annotation(hook, "argocd.argoproj.io/hook", "PreSync"),
+        data,
+    ]
 }
 
-pub(crate) async fn waits(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
-    let repository = repository(&objects(&site, "1"))?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
-    site.reaches("prepare", JobPhase::Running).await;
+pub(crate) async fn test_hook_wait(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
+    let repository = repository_with(&hook_and_rest(&site, "1"))?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
+    site.wait_for_phase("prepare", JobPhase::Running).await;
     let data = site.api::<ConfigMap>();
     // Long enough for Argo CD to compare a few times.
     for _ in 0..5 {
@@ -43,8 +46,8 @@ pub(crate) async fn waits(scene: &Scene) -> Result<()> {
         );
     }
     application
-        .becomes("waiting", SOON, |s| {
-            let said = s.results.get(HOOK);
+        .wait_for_state("waiting", SOON, |s| {
+            let said = s.results.get(HOOK_RESOURCE);
             let waits = said
                 .is_some_and(|(phase, says)| phase == "Running" && says.starts_with("Running: "));
             waits && s.operation.0 == "Running"
@@ -56,26 +59,26 @@ pub(crate) async fn waits(scene: &Scene) -> Result<()> {
     );
 
     let ends = async {
-        site.exit("prepare-worker-0", "0").await;
+        site.end_pod("prepare-worker-0", "0").await;
         anyhow::Ok(())
     };
-    let is_done = |s: &State| s.sync == "Synced" && s.operation.0 == "Succeeded";
-    let (history, ()) = tokio::try_join!(application.history(is_done), ends)?;
+    let is_done = |s: &ApplicationState| s.sync == "Synced" && s.operation.0 == "Succeeded";
+    let (history, ()) = tokio::try_join!(application.record_states(is_done), ends)?;
     // At the end of the sync another, of self-heal, may have taken the place of its results.
-    let succeeded = |s: &State| {
-        let said = s.results.get(HOOK);
+    let succeeded = |s: &ApplicationState| {
+        let said = s.results.get(HOOK_RESOURCE);
         said.is_some_and(|(phase, says)| phase == "Succeeded" && says.starts_with("Complete: "))
     };
     ensure!(history.iter().any(succeeded), "{history:#?}");
     let done = application
-        .becomes("Healthy", SOON, |s| s.health == "Healthy")
+        .wait_for_state("Healthy", SOON, |s| s.health == "Healthy")
         .await?;
     ensure!(
         data.get_opt("data").await?.is_some(),
         "nothing comes behind it"
     );
     // Where it is shown, the Application is not made of it.
-    let shown = done.resources.get(HOOK);
+    let shown = done.resources.get(HOOK_RESOURCE);
     let counts = shown.is_some_and(|(sync, health, _)| !sync.is_empty() || !health.is_empty());
     ensure!(!counts, "{done:#?}");
 
@@ -92,15 +95,15 @@ pub(crate) async fn waits(scene: &Scene) -> Result<()> {
     application.delete(SOON).await
 }
 
-pub(crate) async fn fails(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
-    let repository = repository(&objects(&site, "1"))?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
-    site.reaches("prepare", JobPhase::Running).await;
-    site.exit("prepare-worker-0", "0").await;
+pub(crate) async fn test_hook_failure(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
+    let repository = repository_with(&hook_and_rest(&site, "1"))?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
+    site.wait_for_phase("prepare", JobPhase::Running).await;
+    site.end_pod("prepare-worker-0", "0").await;
     application
-        .becomes("synced", SOON, |s| {
+        .wait_for_state("synced", SOON, |s| {
             s.sync == "Synced" && s.operation.0 == "Succeeded"
         })
         .await?;
@@ -108,17 +111,21 @@ pub(crate) async fn fails(scene: &Scene) -> Result<()> {
     let first = api.get("prepare").await?.metadata.uid;
 
     // The next sync has a hook of its own.
-    let next = repository.commit(&[("all.yaml", &yaml(&objects(&site, "2")))])?;
+    let next =
+        repository.commit_files(&[("all.yaml", &objects_yaml(&hook_and_rest(&site, "2")))])?;
     application.refresh().await?;
     wait_for(&api, "prepare", SOON, |job| job.metadata.uid != first).await?;
-    site.reaches("prepare", JobPhase::Running).await;
-    site.exit("prepare-worker-0", "1").await;
+    site.wait_for_phase("prepare", JobPhase::Running).await;
+    site.end_pod("prepare-worker-0", "1").await;
     let failed = application
-        .becomes("failed", SOON, |s| {
+        .wait_for_state("failed", SOON, |s| {
             s.operation.0 == "Failed" && s.operation.1 == next
         })
         .await?;
-    let (phase, message) = failed.results.get(HOOK).context("nothing is said of it")?;
+    let (phase, message) = failed
+        .results
+        .get(HOOK_RESOURCE)
+        .context("nothing is said of it")?;
     ensure!(
         phase == "Failed" && message.starts_with("NoRestart: "),
         "{failed:#?}"
@@ -134,18 +141,18 @@ pub(crate) async fn fails(scene: &Scene) -> Result<()> {
 }
 
 /// One job after the other, by waves of hooks.
-pub(crate) async fn one_by_one(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
+pub(crate) async fn test_hook_waves(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
     let of_wave = |name: &str, wave: &str| {
-        let job = annotated(site.job(name, 1, 1), "argocd.argoproj.io/hook", "Sync");
-        annotated(job, "argocd.argoproj.io/sync-wave", wave)
+        let job = with_annotation(site.job(name, 1, 1), "argocd.argoproj.io/hook", "Sync");
+        with_annotation(job, "argocd.argoproj.io/sync-wave", wave)
     };
     // Hooks alone are no difference to git: nothing would be synced.
-    let [_, data] = objects(&site, "1");
-    let repository = repository(&[of_wave("first", "1"), of_wave("second", "2"), data])?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
-    site.reaches("first", JobPhase::Running).await;
+    let [_, data] = hook_and_rest(&site, "1");
+    let repository = repository_with(&[of_wave("first", "1"), of_wave("second", "2"), data])?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
+    site.wait_for_phase("first", JobPhase::Running).await;
     let api = site.api::<TrainingJob>();
     for _ in 0..5 {
         sleep(Duration::from_secs(1)).await;
@@ -154,11 +161,11 @@ pub(crate) async fn one_by_one(scene: &Scene) -> Result<()> {
             "the first is not waited for"
         );
     }
-    site.exit("first-worker-0", "0").await;
-    site.reaches("second", JobPhase::Running).await;
-    site.exit("second-worker-0", "0").await;
+    site.end_pod("first-worker-0", "0").await;
+    site.wait_for_phase("second", JobPhase::Running).await;
+    site.end_pod("second-worker-0", "0").await;
     application
-        .becomes("synced", SOON, |s| s.operation.0 == "Succeeded")
+        .wait_for_state("synced", SOON, |s| s.operation.0 == "Succeeded")
         .await?;
     application.delete(SOON).await
 }

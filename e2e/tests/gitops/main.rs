@@ -4,69 +4,114 @@
 //! These tests have their own harness. Argo CD takes minutes to build, and without it the tests
 //! that need it count as ignored, with the reason.
 
+mod application_health;
 mod changes;
 mod chart;
 mod documents;
+mod fixtures;
+mod health_scripts;
 mod hooks;
-mod judged;
-mod life;
-mod scene;
-mod scripts;
-mod states;
+mod job_lifetime;
+mod kstatus;
+mod sync_waves;
 mod tracking;
-mod waves;
 
 use std::process::ExitCode;
 
+use fixtures::{
+    argocd_trial, bare_cluster_trial, cluster_trial, files_trial, kstatus_trial,
+    label_tracking_trial,
+};
 use libtest_mimic::{Arguments, run};
-use scene::{by_label, of_files, on_bare_cluster, on_cluster, with_argocd, with_kstatus};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Most of them wait most of the time, and they share one Argo CD.
     arguments.test_threads = arguments.test_threads.or(Some(6));
     let trials = vec![
-        on_cluster("a_job_is_in_sync_all_its_life", life::client_side),
-        on_cluster(
-            "a_job_is_in_sync_all_its_life_by_server_side_apply",
-            life::server_side,
+        cluster_trial(
+            "job_stays_in_sync_for_its_lifetime",
+            job_lifetime::test_client_side_sync,
         ),
-        on_cluster("an_application_is_as_its_job_is", states::states),
-        on_cluster("a_refusal_is_told_in_our_words", states::refused),
-        on_cluster("the_end_stays_the_end", states::ended),
-        on_cluster("a_change_is_applied_or_refused", changes::commits),
-        on_cluster("what_is_changed_by_hand_is_healed", changes::healed),
-        on_cluster("what_is_cancelled_comes_again", changes::cancelled),
-        on_cluster("what_leaves_git_is_pruned", changes::pruned),
-        on_cluster("queues_and_policies_come_before_jobs", waves::order),
-        on_cluster("a_held_queue_holds_up_no_sync", waves::held),
-        on_cluster("a_hook_is_waited_for", hooks::waits),
-        on_cluster("a_hook_that_fails_ends_the_sync", hooks::fails),
-        on_cluster(
-            "jobs_follow_each_other_by_waves_of_hooks",
-            hooks::one_by_one,
+        cluster_trial(
+            "job_stays_in_sync_for_its_lifetime_with_server_side_apply",
+            job_lifetime::test_server_side_sync,
         ),
-        on_cluster("children_are_left_alone", tracking::left_alone),
-        by_label("children_are_left_alone_under_labels", tracking::left_alone),
-        on_cluster(
-            "the_repositories_of_docs_are_delivered",
-            documents::delivered,
+        cluster_trial(
+            "application_health_follows_its_jobs",
+            application_health::test_job_states,
         ),
-        on_bare_cluster(
-            "the_chart_is_in_sync_while_its_operator_runs",
-            chart::client_side,
+        cluster_trial(
+            "refused_job_is_degraded_with_the_message_of_trellis",
+            application_health::test_refused_job,
         ),
-        on_bare_cluster(
-            "the_chart_is_in_sync_by_server_side_apply",
-            chart::server_side,
+        cluster_trial(
+            "finished_job_is_not_changed_by_a_commit",
+            application_health::test_ended_job,
         ),
-        with_argocd("each_state_has_its_health", scripts::jobs),
-        with_argocd("a_job_of_another_manager_has_its_health", scripts::managed),
-        with_argocd("other_kinds_have_their_health", scripts::others),
-        with_kstatus("each_state_is_what_flux_takes_it_for", judged::jobs),
-        with_kstatus("other_kinds_are_what_flux_takes_them_for", judged::others),
-        of_files("argocd_cm_is_made_of_the_scripts", scripts::configuration),
-        of_files("the_yaml_of_docs_is_in_its_repositories", documents::quoted),
+        cluster_trial(
+            "committed_change_is_applied_or_refused",
+            changes::test_commits,
+        ),
+        cluster_trial("manual_change_is_reverted", changes::test_self_heal),
+        cluster_trial(
+            "cancelled_job_is_created_again",
+            changes::test_cancelled_job,
+        ),
+        cluster_trial("object_removed_from_git_is_pruned", changes::test_pruning),
+        cluster_trial(
+            "queues_and_policies_come_before_jobs",
+            sync_waves::test_wave_order,
+        ),
+        cluster_trial(
+            "stopped_queue_does_not_block_a_sync",
+            sync_waves::test_stopped_queue,
+        ),
+        cluster_trial("sync_waits_for_its_hook", hooks::test_hook_wait),
+        cluster_trial("failed_hook_ends_the_sync", hooks::test_hook_failure),
+        cluster_trial("hook_jobs_run_in_wave_order", hooks::test_hook_waves),
+        cluster_trial(
+            "children_are_not_tracked_by_annotation",
+            tracking::test_untracked_children,
+        ),
+        label_tracking_trial(
+            "children_are_not_tracked_by_label",
+            tracking::test_untracked_children,
+        ),
+        cluster_trial(
+            "repositories_of_docs_are_delivered",
+            documents::test_delivery,
+        ),
+        bare_cluster_trial(
+            "chart_stays_in_sync_while_its_operator_runs",
+            chart::test_client_side_sync,
+        ),
+        bare_cluster_trial(
+            "chart_stays_in_sync_with_server_side_apply",
+            chart::test_server_side_sync,
+        ),
+        argocd_trial(
+            "each_job_phase_has_its_argo_cd_health",
+            health_scripts::test_job_phases,
+        ),
+        argocd_trial(
+            "externally_managed_job_has_its_argo_cd_health",
+            health_scripts::test_externally_managed_job,
+        ),
+        argocd_trial(
+            "other_kinds_have_their_argo_cd_health",
+            health_scripts::test_other_kinds,
+        ),
+        kstatus_trial("each_job_phase_has_its_kstatus", kstatus::test_job_phases),
+        kstatus_trial("other_kinds_have_their_kstatus", kstatus::test_other_kinds),
+        files_trial(
+            "argocd_cm_is_generated_from_the_scripts",
+            health_scripts::test_generated_configuration,
+        ),
+        files_trial(
+            "yaml_blocks_of_docs_equal_their_repository_files",
+            documents::test_quoted_yaml,
+        ),
     ];
     run(&arguments, trials).exit_code()
 }

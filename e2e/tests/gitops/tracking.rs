@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 
-use crate::scene::{SOON, Scene, repository, yaml};
+use crate::fixtures::{GitOpsFixture, SOON, objects_yaml, repository_with};
 
 /// A job `train` of the framework with most children: a ConfigMap and a Secret beside the rest.
-pub(crate) fn mpi(site: &Site) -> Value {
+pub(crate) fn mpi_job(site: &TestSite) -> Value {
     let mut job = site.job("train", 2, 1);
     let worker = &mut job["spec"]["taskGroups"][0];
     let mut launcher = worker.clone();
@@ -33,15 +33,15 @@ pub(crate) fn mpi(site: &Site) -> Value {
     job
 }
 
-pub(crate) async fn left_alone(scene: &Scene) -> Result<()> {
-    let site = scene.site(1).await;
-    let mut job = mpi(&site);
-    let repository = repository(std::slice::from_ref(&job))?;
-    let application = scene.application(&site, &repository);
-    let application = scene.argocd.deliver(&application).await?;
-    site.reaches("train", JobPhase::Running).await;
+pub(crate) async fn test_untracked_children(scene: &GitOpsFixture) -> Result<()> {
+    let site = scene.create_site(1).await;
+    let mut job = mpi_job(&site);
+    let repository = repository_with(std::slice::from_ref(&job))?;
+    let application = scene.application_for(&site, &repository);
+    let application = scene.argocd.create_application(&application).await?;
+    site.wait_for_phase("train", JobPhase::Running).await;
     application
-        .becomes("Healthy", SOON, |s| s.health == "Healthy")
+        .wait_for_state("Healthy", SOON, |s| s.health == "Healthy")
         .await?;
     let tracked = site.api::<TrainingJob>().get("train").await?;
     ensure!(
@@ -49,15 +49,15 @@ pub(crate) async fn left_alone(scene: &Scene) -> Result<()> {
         "Argo CD does not track the job: {:?}",
         tracked.metadata
     );
-    let before = children(&site).await?;
+    let before = check_children_untracked(&site).await?;
     ensure!(before.len() >= 8, "{before:?}");
 
     // Another sync, and a hard refresh.
     job["spec"]["restart"]["limit"] = json!(5);
-    let next = repository.commit(&[("all.yaml", &yaml(&[job]))])?;
+    let next = repository.commit_files(&[("all.yaml", &objects_yaml(&[job]))])?;
     application.refresh().await?;
     let state = application
-        .becomes("synced", SOON, |s| {
+        .wait_for_state("synced", SOON, |s| {
             s.is_synced(&next) && s.health == "Healthy"
         })
         .await?;
@@ -66,7 +66,7 @@ pub(crate) async fn left_alone(scene: &Scene) -> Result<()> {
     // Argo CD does not warn about orphaned resources either.
     ensure!(state.conditions.is_empty(), "{state:#?}");
     ensure!(
-        children(&site).await? == before,
+        check_children_untracked(&site).await? == before,
         "children were pruned or replaced"
     );
     application.delete(SOON).await
@@ -82,18 +82,18 @@ fn is_tracked(object: &impl ResourceExt) -> bool {
 }
 
 /// The uids of all that the job has made, none of which is tracked: of each kind some.
-pub(crate) async fn children(site: &Site) -> Result<BTreeSet<String>> {
+pub(crate) async fn check_children_untracked(site: &TestSite) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
-    all.extend(of::<Service>(site).await?);
-    all.extend(of::<NetworkPolicy>(site).await?);
-    all.extend(of::<ConfigMap>(site).await?);
-    all.extend(of::<Secret>(site).await?);
-    all.extend(of::<PodGroup>(site).await?);
-    all.extend(of::<Pod>(site).await?);
+    all.extend(untracked_uids::<Service>(site).await?);
+    all.extend(untracked_uids::<NetworkPolicy>(site).await?);
+    all.extend(untracked_uids::<ConfigMap>(site).await?);
+    all.extend(untracked_uids::<Secret>(site).await?);
+    all.extend(untracked_uids::<PodGroup>(site).await?);
+    all.extend(untracked_uids::<Pod>(site).await?);
     Ok(all)
 }
 
-async fn of<K>(site: &Site) -> Result<BTreeSet<String>>
+async fn untracked_uids<K>(site: &TestSite) -> Result<BTreeSet<String>>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
     K::DynamicType: Default,

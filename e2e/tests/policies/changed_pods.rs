@@ -6,20 +6,21 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::admission::stamping_is_in_force;
+use trellis_e2e::admission::wait_for_stamping;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::wait_for;
 
-use super::people::{self, person};
-use super::scene::{event, policy};
-use super::{shared, site};
+use super::fixtures::{policy_verdict, wait_for_event};
+use super::users::{self, user_client};
+use super::{create_site, shared_control_plane};
 
-const SPEC: &str = "stays as policies have judged it";
-const OWNERS: &str = "the owners of a pod that Trellis has placed are written by Trellis alone";
+const SPEC_MESSAGE: &str = "stays as policies have judged it";
+const OWNERS_MESSAGE: &str =
+    "the owners of a pod that Trellis has placed are written by Trellis alone";
 
 #[track_caller]
-fn refused(answer: kube::Result<Pod>, words: &str) {
+fn check_refused(answer: kube::Result<Pod>, words: &str) {
     let kube::Error::Api(status) = answer.unwrap_err() else {
         panic!("no answer of the API server");
     };
@@ -28,7 +29,7 @@ fn refused(answer: kube::Result<Pod>, words: &str) {
 }
 
 /// Changes that Kubernetes itself would take: an image, one more toleration, a deadline.
-fn changes(pod: &Pod) -> [Value; 3] {
+fn spec_changes(pod: &Pod) -> [Value; 3] {
     let spec = pod.spec.as_ref().unwrap();
     let mut tolerations = json!(spec.tolerations);
     let more = json!({"key": "example.com/taint", "operator": "Exists"});
@@ -40,30 +41,30 @@ fn changes(pod: &Pod) -> [Value; 3] {
     ]
 }
 
-async fn patch(pods: &Api<Pod>, name: &str, patch: &Value) -> kube::Result<Pod> {
+async fn patch_pod(pods: &Api<Pod>, name: &str, patch: &Value) -> kube::Result<Pod> {
     let params = PatchParams::default();
     pods.patch(name, &params, &Patch::Strategic(patch)).await
 }
 
-async fn pods_of_bob(site: &Site) -> Api<Pod> {
-    let control_plane = shared().await;
-    people::allow(control_plane).await;
-    stamping_is_in_force(control_plane).await;
-    Api::namespaced(person(control_plane, "bob", &[]), site.name())
+async fn pods_as_bob(site: &TestSite) -> Api<Pod> {
+    let control_plane = shared_control_plane().await;
+    users::grant_user_rights(control_plane).await;
+    wait_for_stamping(control_plane).await;
+    Api::namespaced(user_client(control_plane, "bob", &[]), site.name())
 }
 
 #[tokio::test]
-async fn pod_of_a_job_is_changed_by_no_user() {
-    let site = site("changed", 1).await;
-    let pods = pods_of_bob(&site).await;
+async fn users_cannot_change_a_pod_of_a_job() {
+    let site = create_site("changed", 1).await;
+    let pods = pods_as_bob(&site).await;
     site.submit("j", 1, 1).await;
-    site.reaches("j", JobPhase::Running).await;
-    let pod = &site.whole("j", 1).await[0];
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let pod = &site.wait_for_whole_gang("j", 1).await[0];
     let name = pod.name_any();
-    for change in changes(pod) {
-        refused(patch(&pods, &name, &change).await, SPEC);
+    for change in spec_changes(pod) {
+        check_refused(patch_pod(&pods, &name, &change).await, SPEC_MESSAGE);
     }
-    patch(
+    patch_pod(
         &pods,
         &name,
         &json!({"metadata": {"labels": {"mine": "1"}}}),
@@ -72,15 +73,15 @@ async fn pod_of_a_job_is_changed_by_no_user() {
     .unwrap();
     // Trellis' own, and administrators, may.
     let admin = site.api::<Pod>();
-    for change in changes(pod) {
-        patch(&admin, &name, &change).await.unwrap();
+    for change in spec_changes(pod) {
+        patch_pod(&admin, &name, &change).await.unwrap();
     }
     // Where the admission policy is missing, users may too: the operator reports it.
-    let note = event(&site, "j", "PolicyWarning").await;
+    let note = wait_for_event(&site, "j", "PolicyWarning").await;
     assert!(note.contains("changed after policies judged it"), "{note}");
     let jobs = site.api::<TrainingJob>();
     let told = wait_for(&jobs, "j", SOON, |job: &TrainingJob| {
-        let warnings = policy(job).warnings;
+        let warnings = policy_verdict(job).warnings;
         let both = |w: &String| w.contains("images, tolerations");
         warnings.iter().any(both)
     });
@@ -89,12 +90,12 @@ async fn pod_of_a_job_is_changed_by_no_user() {
 
 #[tokio::test]
 async fn pod_of_a_job_keeps_its_owner() {
-    let control_plane = shared().await;
-    let site = site("owned", 1).await;
-    let pods = pods_of_bob(&site).await;
+    let control_plane = shared_control_plane().await;
+    let site = create_site("owned", 1).await;
+    let pods = pods_as_bob(&site).await;
     site.submit("j", 1, 1).await;
-    site.reaches("j", JobPhase::Running).await;
-    let pod = &site.whole("j", 1).await[0];
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let pod = &site.wait_for_whole_gang("j", 1).await[0];
     let name = pod.name_any();
     let owners = |owners: Value| json!({"metadata": {"ownerReferences": owners}});
     let own = json!(pod.owner_references());
@@ -106,11 +107,11 @@ async fn pod_of_a_job_keeps_its_owner() {
         let params = PatchParams::default();
         let change = owners(change);
         let changed = pods.patch(&name, &params, &Patch::Merge(&change)).await;
-        refused(changed, OWNERS);
+        check_refused(changed, OWNERS_MESSAGE);
     }
     // The garbage collector does it when a job is deleted and what it owns is to stay.
     let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
-    let collector = person(control_plane, collector, &[]);
+    let collector = user_client(control_plane, collector, &[]);
     let collected: Api<Pod> = Api::namespaced(collector, site.name());
     let dry = PatchParams {
         dry_run: true,
@@ -123,9 +124,9 @@ async fn pod_of_a_job_keeps_its_owner() {
 
 /// Before it has its place it is its user's, as any pod.
 #[tokio::test]
-async fn external_pod_is_changed_by_no_user_once_it_is_placed() {
-    let site = site("external", 0).await;
-    let pods = pods_of_bob(&site).await;
+async fn users_cannot_change_an_external_pod_after_placement() {
+    let site = create_site("external", 0).await;
+    let pods = pods_as_bob(&site).await;
     let pod = json!({
         "metadata": {"name": "p"},
         "spec": {"schedulerName": "trellis", "schedulingGates": [{"name": "example.com/wait"}],
@@ -136,7 +137,7 @@ async fn external_pod_is_changed_by_no_user_once_it_is_placed() {
     pods.create(&Default::default(), &pod).await.unwrap();
     let other =
         json!({"spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]}});
-    patch(&pods, "p", &other).await.unwrap();
+    patch_pod(&pods, "p", &other).await.unwrap();
     let resize = async |cpu: &str| {
         let more = json!({"spec": {"containers": [{"name": "main",
             "resources": {"requests": {"cpu": cpu}}}]}});
@@ -145,14 +146,17 @@ async fn external_pod_is_changed_by_no_user_once_it_is_placed() {
     };
     resize("2").await.unwrap();
     let placed = json!({"metadata": {"annotations": {"trellis.dev/placed-in": "default"}}});
-    let pod = patch(&site.api(), "p", &placed).await.unwrap();
-    let [image, ..] = changes(&pod);
-    refused(patch(&pods, "p", &image).await, SPEC);
-    refused(resize("64").await, SPEC);
+    let pod = patch_pod(&site.api(), "p", &placed).await.unwrap();
+    let [image, ..] = spec_changes(&pod);
+    check_refused(patch_pod(&pods, "p", &image).await, SPEC_MESSAGE);
+    check_refused(resize("64").await, SPEC_MESSAGE);
     let job = json!({"metadata": {"ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1",
         "kind": "TrainingJob", "name": "j", "uid": "a", "controller": true}]}});
     let params = PatchParams::default();
-    refused(pods.patch("p", &params, &Patch::Merge(&job)).await, OWNERS);
+    check_refused(
+        pods.patch("p", &params, &Patch::Merge(&job)).await,
+        OWNERS_MESSAGE,
+    );
     let set = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1",
         "kind": "ReplicaSet", "name": "s", "uid": "a", "controller": true}]}});
     pods.patch("p", &params, &Patch::Merge(&set)).await.unwrap();

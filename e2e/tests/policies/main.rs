@@ -1,48 +1,55 @@
 //! Policies act: what may not run makes no pod and says why, on a real control plane.
 
-mod between;
-mod bounds;
-mod broken;
+mod attacks;
+mod binding_race;
+mod broken_policies;
 mod changed_pods;
-mod changes;
-mod confined;
-mod decides;
-mod evict;
-mod hostile;
-mod keys;
-mod people;
+mod decisions;
+mod eviction;
+mod fixtures;
+mod late_policy_watch;
+mod operator_restart;
+mod optional_admission_policies;
 mod plan;
 mod pod_template;
+mod policy_changes;
+mod policy_count_limit;
+mod policy_race;
+mod policy_tools;
 mod profiles;
-mod quotas;
+mod quota_policies;
 mod requester;
-mod restart;
-mod scene;
-mod stale;
-mod stamp;
-mod swapped;
-mod tools;
+mod requester_stamp;
+mod reserved_keys;
+mod users;
 mod webhook;
 mod webhook_certificate;
 
 use std::path::Path;
 
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 
 /// The operator under test.
-fn program() -> &'static Path {
+fn operator_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
 /// The control plane of this test process, with one operator on it.
-async fn shared() -> &'static ControlPlane {
-    operator::shared(program()).await.unwrap()
+async fn shared_control_plane() -> &'static ControlPlane {
+    operator::shared_control_plane(operator_program())
+        .await
+        .unwrap()
 }
 
 /// Creates a site for one test, with this many nodes of 8 GPUs.
-async fn site(prefix: &str, nodes: usize) -> Site {
-    Site::new(shared().await, prefix, Nodes::new(nodes).gpus(8)).await
+async fn create_site(prefix: &str, nodes: usize) -> TestSite {
+    TestSite::new(
+        shared_control_plane().await,
+        prefix,
+        NodeTemplate::new(nodes).gpus(8),
+    )
+    .await
 }

@@ -5,24 +5,26 @@ use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::jobs::{message, reason};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 
-use super::scene::{about, active, apply, create, delete, policy};
-use super::{shared, site};
+use super::fixtures::{
+    apply_policy, cluster_policy_for, create_job, delete_policy, policy_verdict, wait_until_active,
+};
+use super::{create_site, shared_control_plane};
 
 /// A job of one pod with 8 GPUs, and this template.
-fn job(site: &Site, template: Value) -> Value {
+fn job_with_template(site: &TestSite, template: Value) -> Value {
     let mut job = site.job("j", 1, 8);
     job["spec"]["taskGroups"][0]["podTemplate"] = template;
     job
 }
 
-async fn pod(site: &Site) -> Pod {
-    site.pods("j").await.remove(0)
+async fn read_pod(site: &TestSite) -> Pod {
+    site.list_pods("j").await.remove(0)
 }
 
 /// An init container, a sidecar, a volume between them, and a variable.
-fn harmless() -> Value {
+fn harmless_template() -> Value {
     json!({
         "metadata": {"annotations": {"note": "a"}},
         "spec": {
@@ -48,11 +50,11 @@ fn harmless() -> Value {
 }
 
 #[tokio::test]
-async fn a_sidecar_and_an_init_container_run_and_are_counted() {
-    let site = site("sidecar", 1).await;
-    create(&site, job(&site, harmless())).await;
-    site.reaches("j", JobPhase::Running).await;
-    let spec = pod(&site).await.spec.unwrap();
+async fn sidecar_and_init_container_run_and_are_charged() {
+    let site = create_site("sidecar", 1).await;
+    create_job(&site, job_with_template(&site, harmless_template())).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let spec = read_pod(&site).await.spec.unwrap();
     let inits = spec.init_containers.unwrap();
     let names: Vec<_> = inits.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["fetch", "ship-logs"]);
@@ -81,14 +83,14 @@ async fn a_sidecar_and_an_init_container_run_and_are_counted() {
 }
 
 #[tokio::test]
-async fn a_privilege_in_a_template_is_denied_with_words_and_runs_once_it_is_granted() {
-    let control_plane = shared().await;
-    let site = site("locks", 1).await;
+async fn template_privilege_is_denied_until_a_policy_grants_it() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("locks", 1).await;
     let lock = json!({"spec": {"containers": [
         {"name": "main", "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}},
     ]}});
-    create(&site, job(&site, lock)).await;
-    let refused = site.reaches("j", JobPhase::Refused).await;
+    create_job(&site, job_with_template(&site, lock)).await;
+    let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
     let said = message(&refused);
     let field = "spec.containers[0].securityContext.capabilities.add";
@@ -99,24 +101,28 @@ async fn a_privilege_in_a_template_is_denied_with_words_and_runs_once_it_is_gran
         "{said}"
     );
     assert!(said.contains("do not add the capability"), "{said}");
-    assert_eq!(site.pods("j").await.len(), 0);
-    let missing = policy(&refused).missing_permits;
+    assert_eq!(site.list_pods("j").await.len(), 0);
+    let missing = policy_verdict(&refused).missing_permits;
     assert_eq!(missing.len(), 1, "{missing:?}");
-    apply(control_plane, &about(&site, &missing[0], json!({}))).await;
-    active(control_plane, site.name()).await;
-    site.reaches("j", JobPhase::Running).await;
-    let main = pod(&site).await.spec.unwrap().containers.remove(0);
+    apply_policy(
+        control_plane,
+        &cluster_policy_for(&site, &missing[0], json!({})),
+    )
+    .await;
+    wait_until_active(control_plane, site.name()).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let main = read_pod(&site).await.spec.unwrap().containers.remove(0);
     let capabilities = main.security_context.unwrap().capabilities.unwrap();
     assert_eq!(capabilities.add.unwrap(), ["IPC_LOCK"]);
     assert_eq!(capabilities.drop.unwrap(), ["ALL"]);
-    delete(control_plane, site.name()).await;
+    delete_policy(control_plane, site.name()).await;
 }
 
 /// The API server does not prune unknown fields of a template, because it does not validate
 /// templates.
 #[tokio::test]
-async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
-    let site = site("wrong", 0).await;
+async fn forbidden_template_field_is_refused_with_its_path() {
+    let site = create_site("wrong", 0).await;
     for (name, template, path) in [
         ("a", json!({"spec": {"nodeName": "n"}}), "spec.nodeName"),
         (
@@ -135,10 +141,10 @@ async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
             "spec.initContainers[0].resources.limits",
         ),
     ] {
-        let mut job = job(&site, template);
+        let mut job = job_with_template(&site, template);
         job["metadata"]["name"] = json!(name);
-        create(&site, job).await;
-        let refused = site.reaches(name, JobPhase::Refused).await;
+        create_job(&site, job).await;
+        let refused = site.wait_for_phase(name, JobPhase::Refused).await;
         assert_eq!(reason(&refused), "InvalidSpec");
         let path = format!("spec.taskGroups[0].podTemplate.{path}: ");
         assert!(
@@ -155,11 +161,11 @@ async fn what_may_not_stand_in_a_template_is_refused_with_its_path() {
 /// `metadata` alone may thus become one of `spec` alone. The operator checks such a template like
 /// any other, and uses it for the next attempt.
 #[tokio::test]
-async fn a_template_is_fixed_once_the_job_has_had_its_place() {
+async fn template_is_immutable_after_placement() {
     use kube::api::{Patch, PatchParams};
-    let site = site("fixed", 1).await;
-    create(&site, job(&site, harmless())).await;
-    site.reaches("j", JobPhase::Running).await;
+    let site = create_site("fixed", 1).await;
+    create_job(&site, job_with_template(&site, harmless_template())).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     let api = site.api::<TrainingJob>();
     let patch = async |at: &str, value: Value| {
         let operations = json!([{"op": "add", "path": format!("/spec/taskGroups/0/podTemplate{at}"), "value": value}]);
@@ -178,5 +184,5 @@ async fn a_template_is_fixed_once_the_job_has_had_its_place() {
             "{at} {value}: {error}"
         );
     }
-    patch("", harmless()).await.unwrap();
+    patch("", harmless_template()).await.unwrap();
 }

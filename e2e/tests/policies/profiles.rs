@@ -8,51 +8,53 @@ use serde_json::{Value, json};
 use trellis_api::job::{JobPhase, JobProfile};
 use trellis_api::{Reason, RuntimeProfile, TrainingJob};
 use trellis_e2e::jobs::{SOON, message, reason};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::wait_for;
 
-use super::scene::{about, active, apply, create, delete, policy};
-use super::{shared, site};
+use super::fixtures::{
+    apply_policy, cluster_policy_for, create_job, delete_policy, policy_verdict, wait_until_active,
+};
+use super::{create_site, shared_control_plane};
 
 /// A profile of the site's name.
-fn profile(site: &Site, spec: Value) -> Value {
+fn profile_manifest(site: &TestSite, spec: Value) -> Value {
     json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
         "metadata": {"name": site.name()}, "spec": spec,
     })
 }
 
-async fn api() -> Api<RuntimeProfile> {
-    Api::all(shared().await.client())
+async fn profiles_api() -> Api<RuntimeProfile> {
+    Api::all(shared_control_plane().await.client())
 }
 
 /// A job of one pod with 8 GPUs that names the site's profile.
-fn job(site: &Site) -> Value {
+fn job_with_profile(site: &TestSite) -> Value {
     let mut job = site.job("j", 1, 8);
     job["spec"]["profile"] = json!(site.name());
     job
 }
 
-fn profile_of(job: &TrainingJob) -> Option<JobProfile> {
+fn job_profile(job: &TrainingJob) -> Option<JobProfile> {
     job.status.as_ref()?.profile.clone()
 }
 
-async fn pod(site: &Site) -> Pod {
-    site.pods("j").await.remove(0)
+async fn read_pod(site: &TestSite) -> Pod {
+    site.list_pods("j").await.remove(0)
 }
 
-fn variable(pod: &Pod, name: &str) -> Option<String> {
+fn environment_variable(pod: &Pod, name: &str) -> Option<String> {
     let main = &pod.spec.as_ref().unwrap().containers[0];
     let found = main.env.iter().flatten().find(|v| v.name == name);
     found.and_then(|v| v.value.clone())
 }
 
 #[tokio::test]
-async fn a_job_waits_for_its_profile_and_has_what_it_says() {
-    let control_plane = shared().await;
-    let site = site("profile", 1).await;
-    create(&site, job(&site)).await;
-    let waiting = site.reaches("j", JobPhase::Waiting).await;
+async fn job_waits_for_its_profile_and_gets_its_settings() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("profile", 1).await;
+    create_job(&site, job_with_profile(&site)).await;
+    let waiting = site.wait_for_phase("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "ProfileNotFound");
     let said = message(&waiting);
     assert!(
@@ -66,7 +68,7 @@ async fn a_job_waits_for_its_profile_and_has_what_it_says() {
         .find(|c| c.type_ == "Accepted")
         .unwrap();
     assert_eq!(accepted.status, "Unknown");
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
     // The test creates the profile and does not change the job.
     let spec = json!({
         "env": [{"name": "NCCL_IB_HCA", "value": "mlx5"}],
@@ -78,12 +80,15 @@ async fn a_job_waits_for_its_profile_and_has_what_it_says() {
         },
         "podTemplate": {"spec": {"dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}}},
     });
-    apply(control_plane, &profile(&site, spec)).await;
-    let runs = site.reaches("j", JobPhase::Running).await;
-    let told = profile_of(&runs).unwrap();
+    apply_policy(control_plane, &profile_manifest(&site, spec)).await;
+    let runs = site.wait_for_phase("j", JobPhase::Running).await;
+    let told = job_profile(&runs).unwrap();
     assert_eq!((told.name.as_str(), told.hash.len()), (site.name(), 16));
-    let pod = pod(&site).await;
-    assert_eq!(variable(&pod, "NCCL_IB_HCA").as_deref(), Some("mlx5"));
+    let pod = read_pod(&site).await;
+    assert_eq!(
+        environment_variable(&pod, "NCCL_IB_HCA").as_deref(),
+        Some("mlx5")
+    );
     assert_eq!(
         pod.metadata.labels.as_ref().unwrap()["example.com/scrape"],
         "yes"
@@ -106,17 +111,17 @@ async fn a_job_waits_for_its_profile_and_has_what_it_says() {
 }
 
 #[tokio::test]
-async fn who_has_its_place_keeps_the_profile_of_then_and_starts_again_with_that_of_now() {
-    let control_plane = shared().await;
-    let site = site("edited", 1).await;
+async fn placed_job_keeps_its_profile_until_its_next_attempt() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("edited", 1).await;
     let of = |level: &str| json!({"env": [{"name": "NCCL_DEBUG", "value": level}]});
-    apply(control_plane, &profile(&site, of("WARN"))).await;
-    create(&site, job(&site)).await;
-    let before = profile_of(&site.reaches("j", JobPhase::Running).await).unwrap();
+    apply_policy(control_plane, &profile_manifest(&site, of("WARN"))).await;
+    create_job(&site, job_with_profile(&site)).await;
+    let before = job_profile(&site.wait_for_phase("j", JobPhase::Running).await).unwrap();
     let network = site.api::<NetworkPolicy>().get("j").await.unwrap();
     let mut edited = of("INFO");
     edited["network"] = json!({"egress": [{"cidr": "10.9.0.0/16"}]});
-    apply(control_plane, &profile(&site, edited)).await;
+    apply_policy(control_plane, &profile_manifest(&site, edited)).await;
     // A change that makes the operator reconcile the job, and shows that it has.
     let jobs = site.api::<TrainingJob>();
     let suspend = async |suspend: bool| {
@@ -137,20 +142,20 @@ async fn who_has_its_place_keeps_the_profile_of_then_and_starts_again_with_that_
             .is_some_and(|s| s.observed_generation == generation)
     });
     let seen = seen.await.unwrap();
-    assert_eq!(profile_of(&seen), Some(before.clone()));
+    assert_eq!(job_profile(&seen), Some(before.clone()));
     let kept = site.api::<NetworkPolicy>().get("j").await.unwrap();
     assert_eq!(kept.spec, network.spec);
     assert_eq!(
-        variable(&pod(&site).await, "NCCL_DEBUG").as_deref(),
+        environment_variable(&read_pod(&site).await, "NCCL_DEBUG").as_deref(),
         Some("WARN")
     );
     suspend(true).await;
-    site.reaches("j", JobPhase::Suspended).await;
+    site.wait_for_phase("j", JobPhase::Suspended).await;
     suspend(false).await;
-    let again = site.reaches("j", JobPhase::Running).await;
-    assert_ne!(profile_of(&again), Some(before));
+    let again = site.wait_for_phase("j", JobPhase::Running).await;
+    assert_ne!(job_profile(&again), Some(before));
     assert_eq!(
-        variable(&pod(&site).await, "NCCL_DEBUG").as_deref(),
+        environment_variable(&read_pod(&site).await, "NCCL_DEBUG").as_deref(),
         Some("INFO")
     );
     let network = site.api::<NetworkPolicy>().get("j").await.unwrap();
@@ -159,23 +164,23 @@ async fn who_has_its_place_keeps_the_profile_of_then_and_starts_again_with_that_
 }
 
 #[tokio::test]
-async fn what_a_profile_brings_is_granted_by_its_name_or_denied() {
-    let control_plane = shared().await;
-    let site = site("granted", 1).await;
-    apply(
+async fn profile_privileges_are_permitted_by_profile_name_or_denied() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("granted", 1).await;
+    apply_policy(
         control_plane,
-        &profile(&site, json!({"runtimeClassName": "nvidia"})),
+        &profile_manifest(&site, json!({"runtimeClassName": "nvidia"})),
     )
     .await;
-    create(&site, job(&site)).await;
-    let refused = site.reaches("j", JobPhase::Refused).await;
+    create_job(&site, job_with_profile(&site)).await;
+    let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied");
     let said = message(&refused);
     assert!(
         said.contains("\"runtimeClass nvidia\" (spec.runtimeClassName of its pods)"),
         "{said}"
     );
-    assert_eq!(policy(&refused).missing_permits.len(), 1);
+    assert_eq!(policy_verdict(&refused).missing_permits.len(), 1);
     // The API server requires a RuntimeClass of that name.
     let class = json!({
         "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
@@ -187,31 +192,31 @@ async fn what_a_profile_brings_is_granted_by_its_name_or_denied() {
          when {{ context has profile && context.profile == {:?} }};",
         site.name()
     );
-    apply(control_plane, &about(&site, &grant, json!({}))).await;
-    active(control_plane, site.name()).await;
-    site.reaches("j", JobPhase::Running).await;
-    let spec = pod(&site).await.spec.unwrap();
+    apply_policy(control_plane, &cluster_policy_for(&site, &grant, json!({}))).await;
+    wait_until_active(control_plane, site.name()).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let spec = read_pod(&site).await.spec.unwrap();
     assert_eq!(spec.runtime_class_name.as_deref(), Some("nvidia"));
-    delete(control_plane, site.name()).await;
+    delete_policy(control_plane, site.name()).await;
 }
 
 #[tokio::test]
-async fn a_profile_that_breaks_a_rule_keeps_its_jobs_waiting_with_its_words() {
-    let control_plane = shared().await;
-    let site = site("broken", 1).await;
+async fn invalid_profile_keeps_its_jobs_waiting_with_the_reason() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("broken", 1).await;
     let wrong = json!({"podTemplate": {"spec": {"schedulerName": "other"}}});
-    apply(control_plane, &profile(&site, wrong)).await;
-    create(&site, job(&site)).await;
+    apply_policy(control_plane, &profile_manifest(&site, wrong)).await;
+    create_job(&site, job_with_profile(&site)).await;
     let misconfigured = Reason::ProfileMisconfigured;
     let waiting = site
-        .reaches_for("j", JobPhase::Waiting, misconfigured)
+        .wait_for_phase_and_reason("j", JobPhase::Waiting, misconfigured)
         .await;
     let said = message(&waiting);
     assert!(
         said.contains("spec.podTemplate.spec.schedulerName"),
         "{said}"
     );
-    let profiles = api().await;
+    let profiles = profiles_api().await;
     let ready = |profile: &RuntimeProfile| {
         let conditions = profile.status.iter().flat_map(|s| &s.conditions);
         let ready = conditions.into_iter().find(|c| c.type_ == "Ready");
@@ -230,15 +235,15 @@ async fn a_profile_that_breaks_a_rule_keeps_its_jobs_waiting_with_its_words() {
         reason(job) == "ProfileNotFound"
     });
     gone.await.unwrap();
-    apply(control_plane, &profile(&site, json!({}))).await;
-    site.reaches("j", JobPhase::Running).await;
+    apply_policy(control_plane, &profile_manifest(&site, json!({}))).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
 }
 
 /// The API server says what CEL can say.
 #[tokio::test]
-async fn what_no_profile_may_say_is_refused_by_the_api_server() {
-    let control_plane = shared().await;
-    let site = site("cel", 0).await;
+async fn api_server_refuses_forbidden_profile_fields() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("cel", 0).await;
     for (spec, words) in [
         (
             json!({"env": [{"name": "RANK", "value": "0"}]}),
@@ -262,7 +267,7 @@ async fn what_no_profile_may_say_is_refused_by_the_api_server() {
         ),
     ] {
         let applied = control_plane
-            .apply_yaml(&profile(&site, spec.clone()).to_string())
+            .apply_yaml(&profile_manifest(&site, spec.clone()).to_string())
             .await;
         let error = format!("{:?}", applied.unwrap_err());
         assert!(error.contains(words), "{spec}: {error}");

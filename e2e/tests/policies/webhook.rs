@@ -13,50 +13,59 @@ use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Signal, free_port};
-use trellis_e2e::early::{self, Caller, Unanswered, pieces, review, whole};
+use trellis_e2e::admission_webhook::{
+    self, FailurePolicy, WebhookClient, admission_review, sized_body, streamed_body,
+};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ProcessSignal, free_port};
 use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator::{self, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::program;
-use super::scene::{NO_IMAGE, about, active, apply, create, delete, own, policy};
+use super::fixtures::{
+    FORBID_NO_IMAGE, apply_policy, cluster_policy_for, create_job, delete_policy, namespace_policy,
+    policy_verdict, wait_until_active,
+};
+use super::operator_program;
 
 /// The webhook answers within this, whatever is asked.
-const IN_TIME: Duration = Duration::from_secs(3);
+const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long a busy machine may take until a response is in time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest that one of many concurrent requests waits.
-const IN_TURN: Duration = Duration::from_secs(30);
+const MAX_TURN_WAIT: Duration = Duration::from_secs(30);
 
-struct Stage {
+struct WebhookFixture {
     control_plane: ControlPlane,
     port: u16,
     _operator: Operator,
 }
 
-pub(super) async fn kubeconfig(control_plane: &ControlPlane) -> PathBuf {
-    let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
+pub(super) async fn operator_kubeconfig(control_plane: &ControlPlane) -> PathBuf {
+    let (namespace, account) = (operator::NAMESPACE, operator::SERVICE_ACCOUNT);
     let kubeconfig = control_plane.service_account_kubeconfig(namespace, account);
     kubeconfig.await.unwrap()
 }
 
 /// A control plane whose API server calls an operator, and treats each missing response as an
 /// error.
-async fn start() -> Stage {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn start_fixture() -> WebhookFixture {
+    let control_plane = operator::start_control_plane().await.unwrap();
     let port = free_port().unwrap();
-    early::install(&control_plane, port, Unanswered::Fail)
+    admission_webhook::install(&control_plane, port, FailurePolicy::Fail)
         .await
         .unwrap();
-    let launch = early::launch("operator", port).lease_seconds(60);
-    let kubeconfig = kubeconfig(&control_plane).await;
-    let operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
-    early::is_asked(&control_plane).await.unwrap();
-    Stage {
+    let launch = admission_webhook::launch_options("operator", port).lease_seconds(60);
+    let kubeconfig = operator_kubeconfig(&control_plane).await;
+    let operator =
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap();
+    admission_webhook::wait_until_called(&control_plane)
+        .await
+        .unwrap();
+    WebhookFixture {
         control_plane,
         port,
         _operator: operator,
@@ -64,19 +73,19 @@ async fn start() -> Stage {
 }
 
 /// A stage shared by tests that send few requests.
-async fn stage() -> &'static Stage {
-    static STAGE: OnceCell<Stage> = OnceCell::const_new();
-    STAGE.get_or_init(start).await
+async fn shared_fixture() -> &'static WebhookFixture {
+    static FIXTURE: OnceCell<WebhookFixture> = OnceCell::const_new();
+    FIXTURE.get_or_init(start_fixture).await
 }
 
-async fn site(prefix: &str, nodes: usize) -> (&'static ControlPlane, Site) {
-    let control_plane = &stage().await.control_plane;
-    let site = Site::new(control_plane, prefix, Nodes::new(nodes).gpus(8)).await;
+async fn create_site(prefix: &str, nodes: usize) -> (&'static ControlPlane, TestSite) {
+    let control_plane = &shared_fixture().await.control_plane;
+    let site = TestSite::new(control_plane, prefix, NodeTemplate::new(nodes).gpus(8)).await;
     (control_plane, site)
 }
 
 /// Waits until the API server tries the job "j", for which it asks the webhook, within `limit`.
-async fn is_tried(site: &Site, job: &Value, limit: Duration) {
+async fn wait_until_tried(site: &TestSite, job: &Value, limit: Duration) {
     let dry = PatchParams::apply("test").dry_run().force();
     let patch = Patch::Apply(job);
     let api: Api<TrainingJob> = site.api();
@@ -88,7 +97,7 @@ async fn is_tried(site: &Site, job: &Value, limit: Duration) {
     .unwrap();
 }
 
-fn refusal(error: kube::Error) -> (String, String) {
+fn reason_and_message(error: kube::Error) -> (String, String) {
     match error {
         kube::Error::Api(status) => (status.reason, status.message),
         other => panic!("{other:?}"),
@@ -96,10 +105,10 @@ fn refusal(error: kube::Error) -> (String, String) {
 }
 
 /// Runs kubectl. Returns whether it succeeded, and its standard error.
-async fn kubectl(site: &Site, arguments: &[&str], objects: &[&Value]) -> (bool, String) {
+async fn run_kubectl(site: &TestSite, arguments: &[&str], objects: &[&Value]) -> (bool, String) {
     let all: Vec<_> = objects.iter().map(ToString::to_string).collect();
     let arguments = [&["--namespace", site.name()], arguments, &["-f", "-"]].concat();
-    let control_plane = &stage().await.control_plane;
+    let control_plane = &shared_fixture().await.control_plane;
     let all = all.join("\n---\n");
     let output = control_plane.kubectl_with(&arguments, &all).await;
     let Output { status, stderr, .. } = output.unwrap();
@@ -110,18 +119,22 @@ async fn kubectl(site: &Site, arguments: &[&str], objects: &[&Value]) -> (bool, 
 }
 
 #[tokio::test]
-async fn what_would_be_denied_is_refused_with_the_words_of_its_status() {
-    let (control_plane, site) = site("early", 1).await;
+async fn webhook_refuses_denied_jobs_with_their_status_message() {
+    let (control_plane, site) = create_site("early", 1).await;
     // A job exists before a policy forbids it, and is not placed.
-    create(&site, site.job("before", 9, 8)).await;
-    site.reaches("before", JobPhase::Queued).await;
-    apply(control_plane, &about(&site, NO_IMAGE, json!({}))).await;
-    active(control_plane, site.name()).await;
-    let denied = site.reaches("before", JobPhase::Refused).await;
+    create_job(&site, site.job("before", 9, 8)).await;
+    site.wait_for_phase("before", JobPhase::Queued).await;
+    apply_policy(
+        control_plane,
+        &cluster_policy_for(&site, FORBID_NO_IMAGE, json!({})),
+    )
+    .await;
+    wait_until_active(control_plane, site.name()).await;
+    let denied = site.wait_for_phase("before", JobPhase::Refused).await;
     assert_eq!(reason(&denied), "PolicyDenied");
 
     let refused = site.create(site.job("before-not", 9, 8)).await.unwrap_err();
-    let (word, said) = refusal(refused);
+    let (word, said) = reason_and_message(refused);
     assert_eq!(word, "PolicyDenied");
     let hook = "admission webhook \"trainingjobs.trellis.dev\" denied the request: ";
     let words = said.strip_prefix(hook).unwrap_or_else(|| panic!("{said}"));
@@ -133,52 +146,59 @@ async fn what_would_be_denied_is_refused_with_the_words_of_its_status() {
     let labels = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}});
     site.patch("before", labels).await.unwrap();
     let again = site.patch("before", json!({"spec": {"restart": {"limit": 5}}}));
-    assert_eq!(refusal(again.await.unwrap_err()).0, "PolicyDenied");
+    assert_eq!(
+        reason_and_message(again.await.unwrap_err()).0,
+        "PolicyDenied"
+    );
     // A change that only suspends the job passes.
     let stopped = site
         .patch("before", json!({"spec": {"suspend": true}}))
         .await;
     stopped.unwrap();
-    site.reaches("before", JobPhase::Suspended).await;
-    delete(control_plane, site.name()).await;
+    site.wait_for_phase("before", JobPhase::Suspended).await;
+    delete_policy(control_plane, site.name()).await;
 }
 
 #[tokio::test]
-async fn what_a_warn_policy_would_deny_and_what_makes_a_job_wait_is_printed_by_kubectl() {
-    let (control_plane, site) = site("warned", 1).await;
-    let warns = about(&site, NO_IMAGE, json!({"enforcement": "Warn"}));
-    apply(control_plane, &warns).await;
-    active(control_plane, site.name()).await;
+async fn kubectl_prints_warn_policies_and_reasons_to_wait() {
+    let (control_plane, site) = create_site("warned", 1).await;
+    let warns = cluster_policy_for(&site, FORBID_NO_IMAGE, json!({"enforcement": "Warn"}));
+    apply_policy(control_plane, &warns).await;
+    wait_until_active(control_plane, site.name()).await;
     let mut job = site.job("j", 1, 8);
-    let (created, said) = kubectl(&site, &["create"], &[&job]).await;
+    let (created, said) = run_kubectl(&site, &["create"], &[&job]).await;
     assert!(created, "{said}");
-    let running = site.reaches("j", JobPhase::Running).await;
-    let warning = &policy(&running).warnings[0];
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
+    let warning = &policy_verdict(&running).warnings[0];
     assert!(said.contains(&format!("Warning: {warning}")), "{said}");
 
     job["metadata"]["name"] = json!("waits");
     job["spec"]["queueName"] = json!("nope");
-    let (created, said) = kubectl(&site, &["create"], &[&job]).await;
+    let (created, said) = run_kubectl(&site, &["create"], &[&job]).await;
     assert!(created, "{said}");
     assert!(
         said.contains("Warning: QueueNotFound: spec.queueName"),
         "{said}"
     );
-    delete(control_plane, site.name()).await;
+    delete_policy(control_plane, site.name()).await;
 }
 
 #[tokio::test]
-async fn a_dry_run_is_answered_the_same_and_leaves_nothing() {
-    let (control_plane, site) = site("dry", 0).await;
-    apply(control_plane, &about(&site, NO_IMAGE, json!({}))).await;
-    active(control_plane, site.name()).await;
+async fn dry_run_gets_the_same_answer_and_stores_nothing() {
+    let (control_plane, site) = create_site("dry", 0).await;
+    apply_policy(
+        control_plane,
+        &cluster_policy_for(&site, FORBID_NO_IMAGE, json!({})),
+    )
+    .await;
+    wait_until_active(control_plane, site.name()).await;
     let dry = ["create", "--dry-run=server"];
     let job = site.job("j", 1, 8);
-    let (created, said) = kubectl(&site, &dry, &[&job]).await;
+    let (created, said) = run_kubectl(&site, &dry, &[&job]).await;
     assert!(!created && said.contains("(PolicyDenied)"), "{said}");
-    delete(control_plane, site.name()).await;
-    eventually(IN_TIME * 5, || async {
-        let (created, said) = kubectl(&site, &dry, &[&job]).await;
+    delete_policy(control_plane, site.name()).await;
+    eventually(RESPONSE_LIMIT * 5, || async {
+        let (created, said) = run_kubectl(&site, &dry, &[&job]).await;
         anyhow::ensure!(created, "{said}");
         Ok(())
     })
@@ -187,16 +207,19 @@ async fn a_dry_run_is_answered_the_same_and_leaves_nothing() {
     let api: Api<TrainingJob> = site.api();
     assert!(api.get_opt("j").await.unwrap().is_none());
     // Nothing is remembered of it either.
-    create(&site, job).await;
-    site.reaches("j", JobPhase::Queued).await;
+    create_job(&site, job).await;
+    site.wait_for_phase("j", JobPhase::Queued).await;
 }
 
 #[tokio::test]
-async fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
-    let (control_plane, site) = site("caret", 0).await;
+async fn invalid_policy_is_refused_with_line_and_caret() {
+    let (control_plane, site) = create_site("caret", 0).await;
     let text = "permit(principal, action, resource)\nwhen { context.gpu > 8 };";
-    for object in [about(&site, text, json!({})), own(&site, "x", text)] {
-        let (applied, said) = kubectl(&site, &["apply"], &[&object]).await;
+    for object in [
+        cluster_policy_for(&site, text, json!({})),
+        namespace_policy(&site, "x", text),
+    ] {
+        let (applied, said) = run_kubectl(&site, &["apply"], &[&object]).await;
         assert!(!applied);
         assert!(said.contains("policies.trellis.dev"), "{said}");
         assert!(said.contains("spec.cedar:2:8: attribute `gpu`"), "{said}");
@@ -205,21 +228,35 @@ async fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
     }
     let fails = json!({"tests": [{"name": "denies", "decision": "Allow", "request": {
         "namespace": site.name(), "action": "UseImage", "resource": {"name": "i"}}}]});
-    let (applied, said) = kubectl(&site, &["apply"], &[&about(&site, NO_IMAGE, fails)]).await;
+    let (applied, said) = run_kubectl(
+        &site,
+        &["apply"],
+        &[&cluster_policy_for(&site, FORBID_NO_IMAGE, fails)],
+    )
+    .await;
     assert!(!applied);
     assert!(said.contains("the test \"denies\" fails"), "{said}");
     // The API server accepts a valid policy and refuses a change that breaks it. The valid version
     // stays.
-    apply(control_plane, &about(&site, NO_IMAGE, json!({}))).await;
-    let (applied, _) = kubectl(&site, &["apply"], &[&about(&site, "permit(", json!({}))]).await;
+    apply_policy(
+        control_plane,
+        &cluster_policy_for(&site, FORBID_NO_IMAGE, json!({})),
+    )
+    .await;
+    let (applied, _) = run_kubectl(
+        &site,
+        &["apply"],
+        &[&cluster_policy_for(&site, "permit(", json!({}))],
+    )
+    .await;
     assert!(!applied);
-    active(control_plane, site.name()).await;
-    delete(control_plane, site.name()).await;
+    wait_until_active(control_plane, site.name()).await;
+    delete_policy(control_plane, site.name()).await;
 }
 
 #[tokio::test]
-async fn quota_policies_and_profiles_that_are_of_no_use_are_refused_and_so_is_who_has_no_room() {
-    let (control_plane, site) = site("room", 1).await;
+async fn webhook_refuses_useless_policies_and_profiles_and_jobs_over_quota() {
+    let (control_plane, site) = create_site("room", 1).await;
     let selector = json!({"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]});
     let labels = json!({"matchLabels": {"kubernetes.io/metadata.name": site.name()}});
     let quota = |selector: &Value| {
@@ -247,21 +284,21 @@ async fn quota_policies_and_profiles_that_are_of_no_use_are_refused_and_so_is_wh
             "spec.podTemplate.spec.initContainers[0].resources.limits: must name cpu and memory",
         ),
     ] {
-        let (passed, said) = kubectl(&site, &["apply"], &[&object]).await;
+        let (passed, said) = run_kubectl(&site, &["apply"], &[&object]).await;
         assert!(!passed && said.contains("(InvalidSpec)"), "{said}");
         assert!(said.contains(words), "{said}");
     }
-    apply(control_plane, &quota(&labels)).await;
+    apply_policy(control_plane, &quota(&labels)).await;
     let refused = eventually(Duration::from_secs(20), || async {
         let refused = site.create(site.job("large", 1, 8)).await;
         anyhow::ensure!(refused.is_err(), "it is not refused yet");
         Ok(refused.unwrap_err())
     });
-    let (word, said) = refusal(refused.await.unwrap());
+    let (word, said) = reason_and_message(refused.await.unwrap());
     assert_eq!(word, "QuotaPolicyExceeded");
     assert!(said.contains("gpusPerJob is 4"), "{said}");
-    create(&site, site.job("first", 1, 1)).await;
-    site.reaches("first", JobPhase::Running).await;
+    create_job(&site, site.job("first", 1, 1)).await;
+    site.wait_for_phase("first", JobPhase::Running).await;
     let refused = eventually(Duration::from_secs(20), || async {
         let dry_run = kube::api::PostParams {
             dry_run: true,
@@ -273,7 +310,7 @@ async fn quota_policies_and_profiles_that_are_of_no_use_are_refused_and_so_is_wh
         anyhow::ensure!(refused.is_err(), "it is not refused yet");
         Ok(refused.unwrap_err())
     });
-    let (word, said) = refusal(refused.await.unwrap());
+    let (word, said) = reason_and_message(refused.await.unwrap());
     assert_eq!(word, "QuotaPolicyExceeded");
     assert!(
         said.contains("runningJobs: needs 1, 1 of 1 are held"),
@@ -287,19 +324,24 @@ async fn quota_policies_and_profiles_that_are_of_no_use_are_refused_and_so_is_wh
     })
     .await
     .unwrap();
-    site.reaches("second", JobPhase::Running).await;
+    site.wait_for_phase("second", JobPhase::Running).await;
 }
 
 #[tokio::test]
-async fn what_is_applied_together_with_what_allows_it_passes() {
-    let (control_plane, site) = site("together", 1).await;
-    apply(control_plane, &about(&site, NO_IMAGE, json!({}))).await;
-    active(control_plane, site.name()).await;
-    let allows = NO_IMAGE.replace(';', " when { resource has tag && resource.tag == \"0\" };");
-    let allows = about(&site, &allows, json!({}));
-    let (applied, said) = kubectl(&site, &["apply"], &[&allows, &site.job("j", 1, 8)]).await;
+async fn job_applied_together_with_its_permission_passes() {
+    let (control_plane, site) = create_site("together", 1).await;
+    apply_policy(
+        control_plane,
+        &cluster_policy_for(&site, FORBID_NO_IMAGE, json!({})),
+    )
+    .await;
+    wait_until_active(control_plane, site.name()).await;
+    let allows =
+        FORBID_NO_IMAGE.replace(';', " when { resource has tag && resource.tag == \"0\" };");
+    let allows = cluster_policy_for(&site, &allows, json!({}));
+    let (applied, said) = run_kubectl(&site, &["apply"], &[&allows, &site.job("j", 1, 8)]).await;
     assert!(applied, "{said}");
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     // A namespace, and a job in it.
     let name = format!("{}-more", site.name());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -311,30 +353,30 @@ async fn what_is_applied_together_with_what_allows_it_passes() {
         .await;
     let applied = applied.unwrap();
     assert!(applied.status.success(), "{applied:?}");
-    delete(control_plane, site.name()).await;
+    delete_policy(control_plane, site.name()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
-    let Stage {
+async fn floods_and_garbage_do_not_delay_other_clients() {
+    let WebhookFixture {
         control_plane,
         port,
         _operator,
-    } = start().await;
-    let site = Site::new(&control_plane, "flood", Nodes::new(0)).await;
-    let caller = Caller::new(&control_plane, port).await.unwrap();
+    } = start_fixture().await;
+    let site = TestSite::new(&control_plane, "flood", NodeTemplate::new(0)).await;
+    let caller = WebhookClient::new(&control_plane, port).await.unwrap();
     let large = vec![b' '; (3 << 20) + 1];
     let parts: Vec<_> = large.chunks(1 << 16).map(<[u8]>::to_vec).collect();
-    let cases: [(early::Body, u16); 5] = [
-        (whole(large.clone()), 413),
-        (pieces(stream::iter(parts)), 413),
-        (whole(vec![0xff; 4096]), 400),
-        (whole(b"[".repeat(1 << 20)), 400),
-        (whole("{\"kind\": \"Status\"}"), 400),
+    let cases: [(admission_webhook::RequestBody, u16); 5] = [
+        (sized_body(large.clone()), 413),
+        (streamed_body(stream::iter(parts)), 413),
+        (sized_body(vec![0xff; 4096]), 400),
+        (sized_body(b"[".repeat(1 << 20)), 400),
+        (sized_body("{\"kind\": \"Status\"}"), 400),
     ];
     for (body, expected) in cases {
         // A client that is refused while it sends may only see the connection close.
-        match caller.ask(body).await {
+        match caller.send_review(body).await {
             Ok((code, said)) => {
                 assert_eq!(code, expected, "{said}");
                 assert_eq!(said["kind"], "Status", "{said}");
@@ -351,11 +393,16 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
     }
     let slow = (0..30).map(|_| {
         let caller = caller.clone();
-        tokio::spawn(async move { caller.ask(pieces(stream::pending())).await.map(|a| a.0) })
+        tokio::spawn(async move {
+            caller
+                .send_review(streamed_body(stream::pending()))
+                .await
+                .map(|a| a.0)
+        })
     });
     let slow: Vec<_> = slow.collect();
     let job = site.job("j", 1, 8);
-    is_tried(&site, &job, IN_TIME).await;
+    wait_until_tried(&site, &job, RESPONSE_LIMIT).await;
     for slow in slow {
         assert_eq!(slow.await.unwrap().unwrap(), 408);
     }
@@ -364,10 +411,10 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
     // Two hundred at once: each is answered, with its own uid.
     let all = (0..200).map(|n| {
         let (caller, uid) = (caller.clone(), format!("uid-{n}"));
-        let review = review(&uid, "ada", site.name(), &job);
+        let review = admission_review(&uid, "ada", site.name(), &job);
         tokio::spawn(async move {
             let began = Instant::now();
-            let (code, answer) = caller.ask(whole(review.to_string())).await?;
+            let (code, answer) = caller.send_review(sized_body(review.to_string())).await?;
             anyhow::Ok((code, answer, uid, began.elapsed()))
         })
     });
@@ -376,12 +423,12 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
         assert_eq!(code, 200, "{answer}");
         assert_eq!(answer["response"]["uid"], uid);
         assert_eq!(answer["response"]["allowed"], true, "{answer}");
-        assert!(took < IN_TURN, "{took:?}");
+        assert!(took < MAX_TURN_WAIT, "{took:?}");
     }
 
     // Metrics count all of these requests.
     let token = control_plane.admin_token();
-    let (code, metrics) = caller.metrics(token).await.unwrap();
+    let (code, metrics) = caller.read_metrics(token).await.unwrap();
     assert_eq!(code, 200, "{metrics}");
     let is_there = |line: &str| assert!(metrics.contains(line), "{line}: {metrics}");
     is_there("trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Allowed\"}");
@@ -389,38 +436,46 @@ async fn who_floods_it_or_sends_garbage_takes_nothing_from_others() {
     is_there("trellis_webhook_unanswered_total{code=\"408\"} 30");
     is_there("trellis_webhook_duration_seconds_bucket");
     is_there("trellis_webhook_certificate_degraded 0");
-    assert_eq!(caller.metrics("none").await.unwrap().0, 401);
+    assert_eq!(caller.read_metrics("none").await.unwrap().0, 401);
 }
 
 /// An outage of the webhook blocks no client, and no denied job runs. No request fails while the
 /// operator shuts down.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_nobody_answers_jobs_are_stored_and_denied_all_the_same() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     let port = free_port().unwrap();
-    early::install(&control_plane, port, Unanswered::Pass)
+    admission_webhook::install(&control_plane, port, FailurePolicy::Ignore)
         .await
         .unwrap();
-    let kubeconfig = kubeconfig(&control_plane).await;
-    let launch = early::launch("operator", port);
-    let mut operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
-    early::is_asked(&control_plane).await.unwrap();
-    let site = Site::new(&control_plane, "outage", Nodes::new(1).gpus(8)).await;
-    apply(&control_plane, &about(&site, NO_IMAGE, json!({}))).await;
-    active(&control_plane, site.name()).await;
+    let kubeconfig = operator_kubeconfig(&control_plane).await;
+    let launch = admission_webhook::launch_options("operator", port);
+    let mut operator =
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap();
+    admission_webhook::wait_until_called(&control_plane)
+        .await
+        .unwrap();
+    let site = TestSite::new(&control_plane, "outage", NodeTemplate::new(1).gpus(8)).await;
+    apply_policy(
+        &control_plane,
+        &cluster_policy_for(&site, FORBID_NO_IMAGE, json!({})),
+    )
+    .await;
+    wait_until_active(&control_plane, site.name()).await;
     let refused = site.create(site.job("j", 1, 8)).await.unwrap_err();
-    let (_, said) = refusal(refused);
+    let (_, said) = reason_and_message(refused);
 
     // The operator reports that it is not ready, goes on answering for a while, and ends.
-    let caller = Caller::new(&control_plane, port).await.unwrap();
-    assert_eq!(caller.ready().await.unwrap(), 200);
+    let caller = WebhookClient::new(&control_plane, port).await.unwrap();
+    assert_eq!(caller.readiness_status().await.unwrap(), 200);
     let job = site.job("j", 1, 8);
-    let asked = review("uid", "ada", site.name(), &job).to_string();
+    let asked = admission_review("uid", "ada", site.name(), &job).to_string();
     // Its last answers come within a few seconds: it is asked from before the signal on.
     let asks = tokio::spawn(async move {
         let mut last = Vec::new();
-        while let Ok(code) = caller.ready().await {
-            let Ok((_, answer)) = caller.ask(whole(asked.clone())).await else {
+        while let Ok(code) = caller.readiness_status().await {
+            let Ok((_, answer)) = caller.send_review(sized_body(asked.clone())).await else {
                 break;
             };
             if code == 503 {
@@ -431,11 +486,11 @@ async fn while_nobody_answers_jobs_are_stored_and_denied_all_the_same() {
         last
     });
     let ends = tokio::task::spawn_blocking(move || {
-        operator.signal(Signal::Terminate).unwrap();
+        operator.signal(ProcessSignal::Terminate).unwrap();
         operator
     });
     let mut operator = ends.await.unwrap();
-    assert!(operator.ended().unwrap().unwrap().success());
+    assert!(operator.try_wait().unwrap().unwrap().success());
     let last = asks.await.unwrap();
     assert!(!last.is_empty(), "it does not answer on");
     for answer in last {
@@ -443,10 +498,12 @@ async fn while_nobody_answers_jobs_are_stored_and_denied_all_the_same() {
     }
 
     // Without an operator the API server accepts jobs, and they do not run.
-    is_tried(&site, &job, IN_TIME * 2).await;
-    create(&site, job).await;
-    let _operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
-    let denied = site.reaches("j", JobPhase::Refused).await;
+    wait_until_tried(&site, &job, RESPONSE_LIMIT * 2).await;
+    create_job(&site, job).await;
+    let _operator =
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap();
+    let denied = site.wait_for_phase("j", JobPhase::Refused).await;
     assert!(said.ends_with(&message(&denied)), "{said}");
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
 }

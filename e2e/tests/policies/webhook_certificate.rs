@@ -13,44 +13,49 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::admission_webhook::{
+    self, FailurePolicy, WEBHOOK_NAME, WebhookClient, admission_review, sized_body,
+};
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::free_port;
-use trellis_e2e::early::{self, Caller, NAME, Unanswered, review, whole};
 use trellis_e2e::operator::{self, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::program;
-use super::webhook::kubeconfig;
+use super::operator_program;
+use super::webhook::operator_kubeconfig;
 
 /// Seconds that a certificate is good for here.
-const LIFETIME: u32 = 30;
+const LIFETIME_SECONDS: u32 = 30;
 /// Certificates that are seen.
-const SEEN: usize = 3;
+const RENEWAL_COUNT: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_renewed_under_load_and_no_request_fails() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn certificate_is_renewed_under_load_without_failed_requests() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     let (port, other) = (free_port().unwrap(), free_port().unwrap());
-    early::install(&control_plane, port, Unanswered::Fail)
+    admission_webhook::install(&control_plane, port, FailurePolicy::Fail)
         .await
         .unwrap();
-    let kubeconfig = kubeconfig(&control_plane).await;
+    let kubeconfig = operator_kubeconfig(&control_plane).await;
     let start = |name: &str, port| {
-        let lifetime = format!("--webhook-certificate-seconds={LIFETIME}");
-        let launch = early::launch(name, port)
+        let lifetime = format!("--webhook-certificate-seconds={LIFETIME_SECONDS}");
+        let launch = admission_webhook::launch_options(name, port)
             .lease_seconds(60)
             .argument(&lifetime);
-        Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap()
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap()
     };
     let mut leads = start("leads", port);
-    early::is_asked(&control_plane).await.unwrap();
+    admission_webhook::wait_until_called(&control_plane)
+        .await
+        .unwrap();
     // An operator that does not lead answers too, with the same certificate.
     let mut waits = start("waits", other);
-    let site = Site::new(&control_plane, "renewed", Nodes::new(0)).await;
+    let site = TestSite::new(&control_plane, "renewed", NodeTemplate::new(0)).await;
     let secrets: Api<Secret> = Api::namespaced(control_plane.client(), operator::NAMESPACE);
     let shown = async || {
-        let secret = secrets.get(NAME).await.unwrap();
+        let secret = secrets.get(WEBHOOK_NAME).await.unwrap();
         secret.data.unwrap_or_default().get("tls.crt").cloned()
     };
 
@@ -76,18 +81,18 @@ async fn it_is_renewed_under_load_and_no_request_fails() {
     });
     let load: Vec<_> = load.collect();
     let mut seen = BTreeSet::new();
-    let asked = review("uid", "ada", site.name(), &site.job("j", 1, 8)).to_string();
+    let asked = admission_review("uid", "ada", site.name(), &site.job("j", 1, 8)).to_string();
     eventually(Duration::from_secs(20), || async {
         for port in [port, other] {
-            let caller = Caller::new(&control_plane, port).await?;
-            anyhow::ensure!(caller.ready().await? == 200, "it is not ready");
+            let caller = WebhookClient::new(&control_plane, port).await?;
+            anyhow::ensure!(caller.readiness_status().await? == 200, "it is not ready");
         }
         Ok(())
     })
     .await
     .unwrap();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(LIFETIME.into()) * 4;
-    while seen.len() < SEEN {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(LIFETIME_SECONDS.into()) * 4;
+    while seen.len() < RENEWAL_COUNT {
         assert!(
             tokio::time::Instant::now() < deadline,
             "{} were seen",
@@ -95,8 +100,8 @@ async fn it_is_renewed_under_load_and_no_request_fails() {
         );
         // New clients trust the CA bundle in the webhook configuration.
         for port in [port, other] {
-            let caller = Caller::new(&control_plane, port).await.unwrap();
-            let answer = caller.ask(whole(asked.clone())).await;
+            let caller = WebhookClient::new(&control_plane, port).await.unwrap();
+            let answer = caller.send_review(sized_body(asked.clone())).await;
             let (code, answer) = answer.unwrap();
             assert_eq!(code, 200, "{answer}");
             assert_eq!(answer["response"]["allowed"], true, "{answer}");
@@ -114,15 +119,18 @@ async fn it_is_renewed_under_load_and_no_request_fails() {
 }
 
 #[tokio::test]
-async fn what_is_spoilt_is_put_right() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn damaged_certificate_and_configuration_are_repaired() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     let port = free_port().unwrap();
-    let kubeconfig = kubeconfig(&control_plane).await;
-    let launch = early::launch("operator", port).argument("--health=127.0.0.1:0");
-    let mut operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
+    let kubeconfig = operator_kubeconfig(&control_plane).await;
+    let launch =
+        admission_webhook::launch_options("operator", port).argument("--health=127.0.0.1:0");
+    let mut operator =
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap();
     // The webhook is not installed yet. The operator logs that, and works without it.
     eventually(Duration::from_secs(20), || async {
-        let log = operator.log()?;
+        let log = operator.read_log()?;
         anyhow::ensure!(log.contains("webhook.yaml of the chart"), "{log}");
         Ok(())
     })
@@ -130,20 +138,22 @@ async fn what_is_spoilt_is_put_right() {
     .unwrap();
     // The operator is not ready, so that no Service sends it requests that it could not answer. It
     // leads all the same: otherwise no operator would ever make the certificate.
-    let site = Site::new(&control_plane, "unready", Nodes::new(1).gpus(8)).await;
+    let site = TestSite::new(&control_plane, "unready", NodeTemplate::new(1).gpus(8)).await;
     site.submit("j", 1, 8).await;
-    site.reaches("j", JobPhase::Running).await;
-    let (is_ready, text) = operator.ready().await.unwrap();
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let (is_ready, text) = operator.read_readiness().await.unwrap();
     assert!(
         !is_ready && text.contains("[-]webhook-certificate failed: there is none yet"),
         "{text}"
     );
     assert_eq!(text.matches("[-]").count(), 1, "{text}");
-    early::install(&control_plane, port, Unanswered::Fail)
+    admission_webhook::install(&control_plane, port, FailurePolicy::Fail)
         .await
         .unwrap();
-    early::is_asked(&control_plane).await.unwrap();
-    let (is_ready, text) = operator.ready().await.unwrap();
+    admission_webhook::wait_until_called(&control_plane)
+        .await
+        .unwrap();
+    let (is_ready, text) = operator.read_readiness().await.unwrap();
     assert!(
         is_ready && text.contains("[+]webhook-certificate ok"),
         "{text}"
@@ -156,7 +166,7 @@ async fn what_is_spoilt_is_put_right() {
     let none = json!({"data": null});
     let params = PatchParams::default();
     secrets
-        .patch(NAME, &params, &Patch::Merge(&none))
+        .patch(WEBHOOK_NAME, &params, &Patch::Merge(&none))
         .await
         .unwrap();
     let hooks = ["trainingjobs", "policies"].map(
@@ -164,37 +174,45 @@ async fn what_is_spoilt_is_put_right() {
     );
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client);
     configurations
-        .patch(NAME, &params, &Patch::Strategic(json!({"webhooks": hooks})))
+        .patch(
+            WEBHOOK_NAME,
+            &params,
+            &Patch::Strategic(json!({"webhooks": hooks})),
+        )
         .await
         .unwrap();
     eventually(Duration::from_secs(60), || async {
-        let caller = Caller::new(&control_plane, port).await?;
-        anyhow::ensure!(caller.ready().await? == 200);
-        let secret = secrets.get(NAME).await?;
+        let caller = WebhookClient::new(&control_plane, port).await?;
+        anyhow::ensure!(caller.readiness_status().await? == 200);
+        let secret = secrets.get(WEBHOOK_NAME).await?;
         anyhow::ensure!(secret.data.is_some_and(|data| data.len() == 3));
         Ok(())
     })
     .await
     .unwrap();
-    early::is_asked(&control_plane).await.unwrap();
+    admission_webhook::wait_until_called(&control_plane)
+        .await
+        .unwrap();
 
     // A key that does not match the certificate, and a Secret without an authority.
-    let data = async || secrets.get(NAME).await.unwrap().data.unwrap();
+    let data = async || secrets.get(WEBHOOK_NAME).await.unwrap().data.unwrap();
     for spoilt in [json!({"tls.key": "bm8="}), json!({"ca.crt": null})] {
         let before = data().await;
         let patch = Patch::Merge(json!({"data": spoilt}));
-        secrets.patch(NAME, &params, &patch).await.unwrap();
+        secrets.patch(WEBHOOK_NAME, &params, &patch).await.unwrap();
         eventually(Duration::from_secs(60), || async {
             let now = data().await;
             anyhow::ensure!(now.len() == 3 && now["tls.crt"] != before["tls.crt"]);
-            let caller = Caller::new(&control_plane, port).await?;
-            anyhow::ensure!(caller.ready().await? == 200);
+            let caller = WebhookClient::new(&control_plane, port).await?;
+            anyhow::ensure!(caller.readiness_status().await? == 200);
             Ok(())
         })
         .await
         .unwrap();
-        early::is_asked(&control_plane).await.unwrap();
-        let log = operator.log().unwrap();
+        admission_webhook::wait_until_called(&control_plane)
+            .await
+            .unwrap();
+        let log = operator.read_log().unwrap();
         let made = log.matches("a certificate is made for the webhook").count();
         assert!(made >= 2, "{log}");
     }

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use trellis_api::job::JobPhase;
 use trellis_e2e::jobs::message;
 
-use crate::scene::{End, Place, Scene};
+use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
 /// A job of one pod without GPUs that gets no second try.
-fn once(place: &Place, name: &str, command: &[&str]) -> Value {
-    let mut job = place.runs(name, 1, command);
+fn single_pod_job(place: &TrialNamespace, name: &str, command: &[&str]) -> Value {
+    let mut job = place.job_running(name, 1, command);
     job["spec"]["restart"] = json!({"limit": 0});
     let group = &mut job["spec"]["taskGroups"][0];
     group["gpus"] = json!(0);
@@ -16,41 +16,46 @@ fn once(place: &Place, name: &str, command: &[&str]) -> Value {
     job
 }
 
-pub(crate) async fn reasons(_: &'static Scene, place: Place) -> End {
-    place.program("unused", "").await;
-    let eats = once(
+pub(crate) async fn test_failure_reasons(
+    _: &'static RealNodesFixture,
+    place: TrialNamespace,
+) -> TrialOutcome {
+    place.create_program("unused", "").await;
+    let eats = single_pod_job(
         &place,
         "eats",
         &["python3", "-c", "print(len(b'x' * (1 << 28)))"],
     );
-    let mut root = once(&place, "root", &["true"]);
+    let mut root = single_pod_job(&place, "root", &["true"]);
     root["spec"]["taskGroups"][0]["podTemplate"] =
         json!({"spec": {"securityContext": {"runAsNonRoot": true}}});
-    let mut key = once(&place, "key", &["true"]);
+    let mut key = single_pod_job(&place, "key", &["true"]);
     key["spec"]["taskGroups"][0]["env"] = json!([{
         "name": "A", "valueFrom": {"configMapKeyRef": {"name": "app", "key": "absent"}}}]);
-    let fails = once(&place, "fails", &["sh", "-c", "echo no data; exit 3"]);
+    let fails = single_pod_job(&place, "fails", &["sh", "-c", "echo no data; exit 3"]);
     for job in [eats, root, key, fails] {
         place.create(job).await.unwrap();
     }
 
-    let eats = place.reaches("eats", JobPhase::Failed).await;
+    let eats = place.wait_for_phase("eats", JobPhase::Failed).await;
     let failure = eats.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "OOMKilled", "{failure:?}");
     assert_eq!(failure.exit_code, Some(137), "{failure:?}");
 
-    let fails = place.reaches("fails", JobPhase::Failed).await;
+    let fails = place.wait_for_phase("fails", JobPhase::Failed).await;
     let failure = fails.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.exit_code, Some(3), "{failure:?}");
     assert_eq!(failure.last_line.as_deref(), Some("no data"));
 
-    let root = place.reaches("root", JobPhase::Failed).await;
+    let root = place.wait_for_phase("root", JobPhase::Failed).await;
     assert!(message(&root).contains("root"), "{root:#?}");
 
-    let key = place.becomes("key", |s| s.last_failure.is_some()).await;
+    let key = place
+        .wait_for_status("key", |s| s.last_failure.is_some())
+        .await;
     let failure = key.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "ContainerConfigError", "{failure:?}");
     let said = failure.last_line.unwrap();
     assert!(said.contains("absent"), "{said}");
-    End::Passed
+    TrialOutcome::Passed
 }

@@ -8,37 +8,40 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::real_nodes::IMAGE;
+use trellis_e2e::real_nodes::IMAGE_NAME;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use crate::scene::Weather::Storm;
-use crate::scene::{End, Place, Scene};
+use crate::fixtures::NodePair::Faulty;
+use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
 /// Until a node that says nothing is known to be lost (10 s and 40 s), its pods are deleted by
 /// force (60 s), and the gang runs elsewhere.
-const GIVEN_UP: Duration = Duration::from_secs(180);
+const NODE_LOSS_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A static pod holds GPUs. Only its kubelet knows it, from a file: the API server does not,
 /// because the namespace of the pod does not exist.
-pub(crate) async fn refusal(scene: &'static Scene, place: Place) -> End {
-    let shared = place.shared_folder("shared").await;
+pub(crate) async fn test_kubelet_refusal(
+    scene: &'static RealNodesFixture,
+    place: TrialNamespace,
+) -> TrialOutcome {
+    let shared = place.create_shared_volume("shared").await;
     // Where one gang has been, the next of its kind goes when all is as it was.
-    let mut first = place.waits("first", 4, 1);
+    let mut first = place.gang_waiting_for_file("first", 4, 1);
     first["spec"]["taskGroups"][0]["command"] = json!(["true"]);
     place.create(first).await.unwrap();
-    place.ends("first").await;
-    let full = place.nodes("first").await;
+    place.wait_until_complete("first").await;
+    let full = place.nodes_of_job("first").await;
     assert_eq!(full.len(), 1, "{full:?}");
     let full = full.first().unwrap().clone();
     let thief = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "thief", "namespace": "nowhere"},
         "spec": {"containers": [{
-            "name": "main", "image": IMAGE, "command": ["sleep", "1000"],
+            "name": "main", "image": IMAGE_NAME, "command": ["sleep", "1000"],
             "resources": {"limits": {"nvidia.com/gpu": "2"}},
         }]},
     });
-    let file = scene.nodes.static_pods(&full).join("thief.json");
+    let file = scene.nodes.static_pods_folder(&full).join("thief.json");
     std::fs::write(&file, thief.to_string()).unwrap();
     eventually(SOON, || async {
         let holds = scene.nodes.has_pod(&full, "nowhere", "thief");
@@ -48,10 +51,21 @@ pub(crate) async fn refusal(scene: &'static Scene, place: Place) -> End {
     .await
     .unwrap();
 
-    place.create(place.waits("j", 4, 1)).await.unwrap();
-    let other = Storm.nodes().into_iter().find(|n| *n != full).unwrap();
-    let running = place.reaches("j", JobPhase::Running).await.status.unwrap();
-    assert_eq!(place.nodes("j").await, BTreeSet::from([other]));
+    place
+        .create(place.gang_waiting_for_file("j", 4, 1))
+        .await
+        .unwrap();
+    let other = Faulty
+        .node_names()
+        .into_iter()
+        .find(|n| *n != full)
+        .unwrap();
+    let running = place
+        .wait_for_phase("j", JobPhase::Running)
+        .await
+        .status
+        .unwrap();
+    assert_eq!(place.nodes_of_job("j").await, BTreeSet::from([other]));
     assert_eq!((running.restarts, running.disruptions), (Some(0), Some(1)));
     let failure = running.last_failure.clone().unwrap();
     assert_eq!(failure.node.as_deref(), Some(full.as_str()), "{failure:?}");
@@ -59,34 +73,40 @@ pub(crate) async fn refusal(scene: &'static Scene, place: Place) -> End {
 
     std::fs::remove_file(file).unwrap();
     std::fs::write(shared.join("j"), "").unwrap();
-    place.ends("j").await;
-    End::Passed
+    place.wait_until_complete("j").await;
+    TrialOutcome::Passed
 }
 
 /// The last of its weather: the node stays dead.
-pub(crate) async fn crash(scene: &'static Scene, place: Place) -> End {
-    let shared = place.shared_folder("shared").await;
-    place.create(place.waits("j", 4, 1)).await.unwrap();
-    place.reaches("j", JobPhase::Running).await;
-    let before = place.nodes("j").await;
+pub(crate) async fn test_node_crash(
+    scene: &'static RealNodesFixture,
+    place: TrialNamespace,
+) -> TrialOutcome {
+    let shared = place.create_shared_volume("shared").await;
+    place
+        .create(place.gang_waiting_for_file("j", 4, 1))
+        .await
+        .unwrap();
+    place.wait_for_phase("j", JobPhase::Running).await;
+    let before = place.nodes_of_job("j").await;
     assert_eq!(before.len(), 1, "{before:?}");
     let dead = before.first().unwrap();
-    scene.nodes.crash(dead).unwrap();
-    let again = wait_for(&place.api(), "j", GIVEN_UP, |job: &TrainingJob| {
+    scene.nodes.crash_node(dead).unwrap();
+    let again = wait_for(&place.api(), "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
         job.status.as_ref().is_some_and(|status| {
             status.phase == Some(JobPhase::Running) && status.attempt == Some(2)
         })
     })
     .await
     .unwrap();
-    let other = Storm.nodes().into_iter().find(|n| n != dead).unwrap();
-    assert_eq!(place.nodes("j").await, BTreeSet::from([other]));
+    let other = Faulty.node_names().into_iter().find(|n| n != dead).unwrap();
+    assert_eq!(place.nodes_of_job("j").await, BTreeSet::from([other]));
     let status = again.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     std::fs::write(shared.join("j"), "").unwrap();
-    place.ends("j").await;
-    for (pod, log) in place.logs("j").await {
+    place.wait_until_complete("j").await;
+    for (pod, log) in place.pod_logs("j").await {
         assert!(log.ends_with("ended in attempt 2\n"), "{pod}: {log}");
     }
-    End::Passed
+    TrialOutcome::Passed
 }

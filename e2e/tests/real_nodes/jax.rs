@@ -1,28 +1,31 @@
 //! JAX: as many processes as pods, which find their coordinator by the variables of the job.
 
 use serde_json::json;
-use trellis_e2e::real_nodes::JAX;
+use trellis_e2e::real_nodes::JAX_PATH;
 
-use crate::scene::{End, Place, Scene};
+use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
-pub(crate) async fn psum(scene: &'static Scene, place: Place) -> End {
+pub(crate) async fn test_psum(
+    scene: &'static RealNodesFixture,
+    place: TrialNamespace,
+) -> TrialOutcome {
     if !scene.nodes.has_jax() {
-        return End::Skipped(
+        return TrialOutcome::Skipped(
             "no JAX: pip could not install it, and may when the cache has no folder `image`",
         );
     }
-    place.program("sum.py", include_str!("jax.py")).await;
-    let mut job = place.runs("j", 3, &["python3", "/app/sum.py"]);
+    place.create_program("sum.py", include_str!("jax.py")).await;
+    let mut job = place.job_running("j", 3, &["python3", "/app/sum.py"]);
     job["spec"]["framework"] = json!("JAX");
     job["spec"]["taskGroups"][0]["env"] = json!([
-        {"name": "PYTHONPATH", "value": JAX},
+        {"name": "PYTHONPATH", "value": JAX_PATH},
         {"name": "JAX_PLATFORMS", "value": "cpu"},
     ]);
     place.create(job).await.unwrap();
-    place.ends("j").await;
-    for (index, (pod, log)) in place.logs("j").await.iter().enumerate() {
+    place.wait_until_complete("j").await;
+    for (index, (pod, log)) in place.pod_logs("j").await.iter().enumerate() {
         let line = format!("process {index} of 3: 6.0");
         assert!(log.lines().any(|l| l == line), "{pod}: {log}");
     }
-    End::Passed
+    TrialOutcome::Passed
 }

@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use crate::scene::{End, Place, Scene};
+use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
 /// Leftovers of the nodes of a process: processes, folders, cgroups, interfaces and mounts.
-fn left(parent: u32, folder: &Path) -> Result<Vec<String>> {
+fn find_leftovers(parent: u32, folder: &Path) -> Result<Vec<String>> {
     let mut left = Vec::new();
     let name = folder.display().to_string();
     for process in fs::read_dir("/proc")?.flatten() {
@@ -42,7 +42,10 @@ fn left(parent: u32, folder: &Path) -> Result<Vec<String>> {
     Ok(left)
 }
 
-pub(crate) async fn killed(_: &'static Scene, _: Place) -> End {
+pub(crate) async fn test_killed_process(
+    _: &'static RealNodesFixture,
+    _: TrialNamespace,
+) -> TrialOutcome {
     let mut parent = Command::new(env!("CARGO_BIN_EXE_control-plane"))
         .args(["--real-nodes", "1"])
         .stdout(Stdio::piped())
@@ -55,7 +58,7 @@ pub(crate) async fn killed(_: &'static Scene, _: Place) -> End {
     let kubeconfig = line.trim().strip_prefix("export KUBECONFIG=").expect(&line);
     let folder = Path::new(kubeconfig).ancestors().nth(2).unwrap();
     let ours = |left: &[String]| left.iter().filter(|l| l.contains(" trellis")).count();
-    let before = left(parent.id(), folder).unwrap();
+    let before = find_leftovers(parent.id(), folder).unwrap();
     for part in ["/kubelet --config=", "/containerd --config ", "/coredns "] {
         assert!(
             before.iter().any(|l| l.contains(part)),
@@ -70,7 +73,7 @@ pub(crate) async fn killed(_: &'static Scene, _: Place) -> End {
     parent.kill().unwrap();
     parent.wait().unwrap();
     eventually(SOON, || async {
-        let now = left(parent.id(), folder)?;
+        let now = find_leftovers(parent.id(), folder)?;
         // The other nodes of this machine stay, with their one interface.
         let interfaces = ours(&now);
         ensure!(interfaces < ours(&before), "{now:#?}");
@@ -79,5 +82,5 @@ pub(crate) async fn killed(_: &'static Scene, _: Place) -> End {
     })
     .await
     .unwrap();
-    End::Passed
+    TrialOutcome::Passed
 }

@@ -5,24 +5,24 @@
 //! what it cannot have is counted as ignored, with the reason.
 
 mod containers;
-mod ephemeral;
+mod ephemeral_claims;
 mod faults;
+mod fixtures;
 mod gang;
-mod gpus;
 mod jax;
-mod kubelet;
+mod kubelet_restart;
 mod leftovers;
 mod logs;
 mod mpi;
 mod pytorch;
-mod scene;
-mod suspend;
+mod resume_example;
+mod unhealthy_gpus;
 
 use std::process::ExitCode;
 
+use fixtures::NodePair::{Faulty, Undisturbed};
+use fixtures::trial;
 use libtest_mimic::{Arguments, run};
-use scene::Weather::{Calm, Storm};
-use scene::trial;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -31,59 +31,71 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(2);
     let trials = vec![
         trial(
-            "a_gang_leaves_a_kubelet_that_refuses_it",
-            Storm,
-            faults::refusal,
-        ),
-        trial("a_gang_finds_its_peers_by_name", Calm, gang::peers),
-        trial("what_pods_print_is_told_by_rank", Calm, logs::printed),
-        trial(
-            "a_gang_goes_on_while_its_kubelet_is_away",
-            Storm,
-            kubelet::restart,
+            "gang_moves_when_a_kubelet_refuses_its_pod",
+            Faulty,
+            faults::test_kubelet_refusal,
         ),
         trial(
-            "what_a_kubelet_says_of_containers_is_understood",
-            Calm,
-            containers::reasons,
+            "ranks_find_their_peers_by_name",
+            Undisturbed,
+            gang::test_peer_names,
+        ),
+        trial("logs_are_printed_by_rank", Undisturbed, logs::test_logs),
+        trial(
+            "gang_runs_on_while_its_kubelet_is_down",
+            Faulty,
+            kubelet_restart::test_kubelet_restart,
         ),
         trial(
-            "a_gang_goes_on_with_a_gpu_that_turns_unhealthy",
-            Storm,
-            gpus::under,
+            "container_states_of_a_kubelet_are_reported",
+            Undisturbed,
+            containers::test_failure_reasons,
         ),
         trial(
-            "the_example_that_resumes_has_its_grace",
-            Calm,
-            suspend::example,
+            "gang_runs_on_when_a_gpu_turns_unhealthy",
+            Faulty,
+            unhealthy_gpus::test_running_gang,
         ),
         trial(
-            "a_gang_that_fails_with_an_unhealthy_gpu_starts_without_it",
-            Storm,
-            gpus::fails,
-        ),
-        trial("mpirun_reaches_its_workers_by_ssh", Calm, mpi::allreduce),
-        trial(
-            "a_gang_that_needs_all_gpus_waits_for_an_unhealthy_one",
-            Storm,
-            gpus::all,
-        ),
-        trial("jax_adds_over_processes", Calm, jax::psum),
-        trial(
-            "each_pod_has_a_volume_of_its_own_where_it_is",
-            Calm,
-            ephemeral::scratch,
-        ),
-        trial("a_gang_leaves_a_node_that_dies", Storm, faults::crash),
-        trial(
-            "torchrun_loses_a_rank_and_ends_with_the_same_loss",
-            Calm,
-            pytorch::ddp,
+            "resume_example_saves_within_its_grace_period",
+            Undisturbed,
+            resume_example::test_resume_example,
         ),
         trial(
-            "nothing_is_left_of_nodes_whose_test_is_killed",
-            Calm,
-            leftovers::killed,
+            "failed_gang_restarts_without_its_unhealthy_gpu",
+            Faulty,
+            unhealthy_gpus::test_restarted_gang,
+        ),
+        trial(
+            "mpirun_reaches_its_workers_by_ssh",
+            Undisturbed,
+            mpi::test_allreduce,
+        ),
+        trial(
+            "gang_that_needs_all_gpus_waits_for_an_unhealthy_gpu",
+            Faulty,
+            unhealthy_gpus::test_pending_gang,
+        ),
+        trial("jax_sums_over_all_processes", Undisturbed, jax::test_psum),
+        trial(
+            "each_pod_has_its_own_volume_on_its_node",
+            Undisturbed,
+            ephemeral_claims::test_scratch_volumes,
+        ),
+        trial(
+            "gang_moves_when_its_node_dies",
+            Faulty,
+            faults::test_node_crash,
+        ),
+        trial(
+            "torchrun_ends_with_the_same_loss_after_a_rank_dies",
+            Undisturbed,
+            pytorch::test_rank_loss,
+        ),
+        trial(
+            "real_nodes_leave_nothing_when_their_test_is_killed",
+            Undisturbed,
+            leftovers::test_killed_process,
         ),
     ];
     run(&arguments, trials).exit_code()

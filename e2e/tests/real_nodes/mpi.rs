@@ -2,12 +2,15 @@
 
 use serde_json::json;
 
-use crate::scene::{End, Place, Scene};
+use crate::fixtures::{RealNodesFixture, TrialNamespace, TrialOutcome};
 
 /// Two workers of two slots each: every process adds its rank.
-pub(crate) async fn allreduce(_: &'static Scene, place: Place) -> End {
-    place.program("sum.py", include_str!("mpi.py")).await;
-    let mut job = place.runs("j", 2, &[]);
+pub(crate) async fn test_allreduce(
+    _: &'static RealNodesFixture,
+    place: TrialNamespace,
+) -> TrialOutcome {
+    place.create_program("sum.py", include_str!("mpi.py")).await;
+    let mut job = place.job_running("j", 2, &[]);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     let mut launcher = groups[0].clone();
     // Pods without a command run sshd.
@@ -22,13 +25,13 @@ pub(crate) async fn allreduce(_: &'static Scene, place: Place) -> End {
     job["spec"]["framework"] = json!("MPI");
     job["spec"]["securityContext"] = json!({"runAsUser": 1000});
     place.create(job).await.unwrap();
-    place.ends("j").await;
-    let logs = place.logs("j").await;
+    place.wait_until_complete("j").await;
+    let logs = place.pod_logs("j").await;
     let (_, said) = logs.iter().find(|(pod, _)| pod == "j-launcher-0").unwrap();
     for rank in 0..4 {
         let host = format!("j-worker-{}", rank / 2);
         let line = format!("rank {rank} of 4 on {host}: 6");
         assert!(said.lines().any(|l| l == line), "no {line:?}: {logs:#?}");
     }
-    End::Passed
+    TrialOutcome::Passed
 }

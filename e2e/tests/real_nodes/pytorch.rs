@@ -7,22 +7,27 @@ use serde_json::json;
 use trellis_e2e::real_nodes::kill_rank;
 use trellis_e2e::wait::eventually;
 
-use crate::scene::{End, Place, Scene, TRAINED};
+use crate::fixtures::{RealNodesFixture, TRAINING_TIMEOUT, TrialNamespace, TrialOutcome};
 
 /// By default torchrun checks its processes every 5 seconds.
-const TORCHRUN: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.py"];
+const TORCHRUN_COMMAND: [&str; 3] = ["torchrun", "--monitor_interval=0.5", "/app/train.py"];
 
 /// Two jobs at the same time: one undisturbed, and one of which a rank is killed.
-pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
+pub(crate) async fn test_rank_loss(
+    scene: &'static RealNodesFixture,
+    place: TrialNamespace,
+) -> TrialOutcome {
     if !scene.nodes.has_pytorch() {
-        return End::Skipped(
+        return TrialOutcome::Skipped(
             "no PyTorch: there was no package python3-torch, and may be when the cache has no folder `image`",
         );
     }
-    let checkpoints = place.shared_folder("checkpoints").await;
-    place.program("train.py", include_str!("train.py")).await;
+    let checkpoints = place.create_shared_volume("checkpoints").await;
+    place
+        .create_program("train.py", include_str!("train.py"))
+        .await;
     for name in ["calm", "hit"] {
-        let mut job = place.runs(name, 4, &TORCHRUN);
+        let mut job = place.job_running(name, 4, &TORCHRUN_COMMAND);
         let group = &mut job["spec"]["taskGroups"][0];
         group["resources"]["limits"]["cpu"] = json!("500m");
         group["mounts"]
@@ -34,11 +39,11 @@ pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
         place.create(job).await.unwrap();
     }
     let first = checkpoints.join("hit/attempt-000001/state.pt");
-    eventually(TRAINED, || async {
+    eventually(TRAINING_TIMEOUT, || async {
         ensure!(
             first.is_file(),
             "no checkpoint: {:#?}",
-            place.logs("hit").await
+            place.pod_logs("hit").await
         );
         Ok(())
     })
@@ -48,9 +53,9 @@ pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
     // Not torchrun: what it has started.
     kill_rank("hit", 2, "/app/train.py").unwrap();
 
-    place.ends("calm").await;
-    let hit = place.ends("hit").await.status.unwrap();
-    let logs = place.logs("hit").await;
+    place.wait_until_complete("calm").await;
+    let hit = place.wait_until_complete("hit").await.status.unwrap();
+    let logs = place.pod_logs("hit").await;
     assert_eq!((hit.attempt, hit.restarts), (Some(2), Some(1)), "{logs:#?}");
     let said = hit.last_failure.unwrap().last_line.unwrap();
     assert!(said.contains("traceback"), "{said}");
@@ -64,7 +69,7 @@ pub(crate) async fn ddp(scene: &'static Scene, place: Place) -> End {
         let said = logs[0].1.lines().find(|l| l.starts_with("done: "));
         said.unwrap_or_else(|| panic!("{logs:#?}")).to_owned()
     };
-    let undisturbed = place.logs("calm").await;
+    let undisturbed = place.pod_logs("calm").await;
     assert_eq!(loss(&logs), loss(&undisturbed));
-    End::Passed
+    TrialOutcome::Passed
 }

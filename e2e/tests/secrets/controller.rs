@@ -5,17 +5,20 @@ use serde_json::json;
 use trellis_api::TrainingJob;
 use trellis_api::external_secret::ExternalSecret;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::external_secrets::{crds, fake_store, start};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::external_secrets::{apply_fake_store, crds, start};
 use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 
-use super::{external, gone, job, launch, permit, secret};
+use super::{
+    job_with_secret, launch_operator, permit_store, secret_entry, wait_for_external_secret,
+    wait_until_deleted,
+};
 
 #[tokio::test]
-async fn the_real_controller_reads_a_store_and_the_job_runs() {
-    let mut options = operator::options().unwrap();
+async fn job_runs_with_a_secret_from_the_real_controller() {
+    let mut options = operator::control_plane_options().unwrap();
     options.manifests.extend(crds().unwrap());
     let control_plane = trellis_e2e::control_plane::ControlPlane::start(options)
         .await
@@ -23,20 +26,22 @@ async fn the_real_controller_reads_a_store_and_the_job_runs() {
     let Some(_controller) = start(&control_plane).unwrap() else {
         return;
     };
-    operator::install(&control_plane).await.unwrap();
-    let _operator = launch(&control_plane).await;
-    let site = Site::new(&control_plane, "real", Nodes::new(1).gpus(8)).await;
-    permit(&control_plane, &site).await;
-    let mut job = job(&site);
+    operator::install_chart_objects(&control_plane)
+        .await
+        .unwrap();
+    let _operator = launch_operator(&control_plane).await;
+    let site = TestSite::new(&control_plane, "real", NodeTemplate::new(1).gpus(8)).await;
+    permit_store(&control_plane, &site).await;
+    let mut job = job_with_secret(&site);
     let pull = json!({".dockerconfigjson": "ml/pull"});
-    let mut pull = secret(&site, pull);
+    let mut pull = secret_entry(&site, pull);
     pull["name"] = json!("pull");
     job["spec"]["secrets"].as_array_mut().unwrap().push(pull);
     job["spec"]["taskGroups"][0]["imagePullSecrets"] = json!([{"name": "pull"}]);
     site.create(job).await.unwrap();
     // There is no such store yet: its own words.
     let waiting = site
-        .becomes("j", |s| {
+        .wait_for_status("j", |s| {
             s.message
                 .as_deref()
                 .is_some_and(|m| m.contains("SecretSyncedError"))
@@ -47,13 +52,13 @@ async fn the_real_controller_reads_a_store_and_the_job_runs() {
         message(&waiting).starts_with("spec.secrets["),
         "{waiting:?}"
     );
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
     let values = [
         ("ml/wandb", r#"{"token": "from the store"}"#),
         ("ml/pull", r#"{"auths": {}}"#),
     ];
-    fake_store(&control_plane, site.name(), &values).await;
-    let runs = site.reaches("j", JobPhase::Running).await;
+    apply_fake_store(&control_plane, site.name(), &values).await;
+    let runs = site.wait_for_phase("j", JobPhase::Running).await;
     assert!(
         runs.status
             .unwrap()
@@ -61,22 +66,36 @@ async fn the_real_controller_reads_a_store_and_the_job_runs() {
             .iter()
             .all(|o| o.problem.is_none())
     );
-    let made = external(&site, "j-wandb").await.spec.target.name;
+    let made = wait_for_external_secret(&site, "j-wandb")
+        .await
+        .spec
+        .target
+        .name;
     let secrets = site.api::<Secret>();
     let data = secrets.get(&made).await.unwrap().data.unwrap();
     assert_eq!(data["api-key"].0, b"from the store");
-    let pull = external(&site, "j-pull").await.spec.target.name;
+    let pull = wait_for_external_secret(&site, "j-pull")
+        .await
+        .spec
+        .target
+        .name;
     let pull = secrets.get(&pull).await.unwrap();
     assert_eq!(
         pull.type_.as_deref(),
         Some("kubernetes.io/dockerconfigjson")
     );
     // Nothing is written again and again by two that disagree.
-    let generation = external(&site, "j-wandb").await.metadata.generation;
+    let generation = wait_for_external_secret(&site, "j-wandb")
+        .await
+        .metadata
+        .generation;
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
-    let after = external(&site, "j-wandb").await.metadata.generation;
+    let after = wait_for_external_secret(&site, "j-wandb")
+        .await
+        .metadata
+        .generation;
     assert_eq!((generation, after), (Some(1), Some(1)));
     site.delete::<TrainingJob>("j").await;
-    gone::<ExternalSecret>(&site, "j-wandb").await;
-    gone::<Secret>(&site, &made).await;
+    wait_until_deleted::<ExternalSecret>(&site, "j-wandb").await;
+    wait_until_deleted::<Secret>(&site, &made).await;
 }

@@ -2,13 +2,13 @@
 //! plane with the CRDs of External Secrets Operator. The tests act as its controller. One test runs
 //! the controller itself, where it is installed.
 
-mod absent;
-mod allowed;
-mod changes;
 mod controller;
-mod ready;
+mod missing_operator;
+mod readiness;
 mod references;
 mod refusals;
+mod secret_changes;
+mod store_permissions;
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,63 +18,70 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use trellis_api::ClusterJobPolicy;
 use trellis_api::external_secret::ExternalSecret;
-use trellis_e2e::cluster::Nodes;
-use trellis_e2e::control_plane::{ControlPlane, Options};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
 /// Long enough that what was not to happen would have happened.
-const A_WHILE: Duration = Duration::from_secs(1);
+const NO_CHANGE_TIME: Duration = Duration::from_secs(1);
 
 /// The operator under test.
-fn program() -> &'static Path {
+fn operator_program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_trellis-under-test"))
 }
 
 /// The control plane of these tests, with one operator on it.
-async fn shared() -> &'static ControlPlane {
+async fn shared_control_plane() -> &'static ControlPlane {
     static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
     let options = || {
-        let mut options: Options = operator::options().unwrap();
+        let mut options: ControlPlaneOptions = operator::control_plane_options().unwrap();
         let crds = trellis_e2e::external_secrets::crds().unwrap();
         options.manifests.extend(crds);
         options
     };
     let control_plane = ControlPlane::shared_with(options).await.unwrap();
     let start = async || {
-        operator::install(control_plane).await.unwrap();
-        launch(control_plane).await
+        operator::install_chart_objects(control_plane)
+            .await
+            .unwrap();
+        launch_operator(control_plane).await
     };
     OPERATOR.get_or_init(start).await;
     control_plane
 }
 
 /// An operator that keeps its lease on a busy machine.
-async fn launch(control_plane: &ControlPlane) -> Operator {
+async fn launch_operator(control_plane: &ControlPlane) -> Operator {
     let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
         .await
         .unwrap();
-    let launch = Launch::named("operator").lease_seconds(60);
-    Operator::launch(control_plane, program(), &kubeconfig, &launch).unwrap()
+    let launch = LaunchOptions::with_name("operator").lease_seconds(60);
+    Operator::launch_with_options(control_plane, operator_program(), &kubeconfig, &launch).unwrap()
 }
 
 /// A place of a test's own with one node, which may read what is kept in the store of its name.
-async fn site(prefix: &str) -> Site {
-    let site = forbidden_site(prefix).await;
-    permit(shared().await, &site).await;
+async fn create_site(prefix: &str) -> TestSite {
+    let site = create_site_without_permits(prefix).await;
+    permit_store(shared_control_plane().await, &site).await;
     site
 }
 
 /// A place of a test's own with one node, where nothing says what may be read of stores.
-async fn forbidden_site(prefix: &str) -> Site {
-    Site::new(shared().await, prefix, Nodes::new(1).gpus(8)).await
+async fn create_site_without_permits(prefix: &str) -> TestSite {
+    TestSite::new(
+        shared_control_plane().await,
+        prefix,
+        NodeTemplate::new(1).gpus(8),
+    )
+    .await
 }
 
 /// Permits what is below `ml/` of the store that is called as the site.
-async fn permit(control_plane: &ControlPlane, site: &Site) {
+async fn permit_store(control_plane: &ControlPlane, site: &TestSite) {
     let cedar = format!(
         "permit(principal, action == Trellis::Action::\"UseSecret\", resource) \
          when {{ resource has store && resource.store.name == {:?} && resource.store.path like \"ml/*\" }};",
@@ -96,16 +103,16 @@ async fn permit(control_plane: &ControlPlane, site: &Site) {
 }
 
 /// An entry `wandb` of the site's store.
-fn secret(site: &Site, data: Value) -> Value {
+fn secret_entry(site: &TestSite, data: Value) -> Value {
     json!({
         "name": "wandb", "store": {"kind": "ClusterSecretStore", "name": site.name()}, "data": data,
     })
 }
 
 /// A job of one pod that has a Secret `wandb` in its environment and in a file.
-fn job(site: &Site) -> Value {
+fn job_with_secret(site: &TestSite) -> Value {
     let mut job = site.job("j", 1, 8);
-    job["spec"]["secrets"] = json!([secret(site, json!({"api-key": "ml/wandb#token"}))]);
+    job["spec"]["secrets"] = json!([secret_entry(site, json!({"api-key": "ml/wandb#token"}))]);
     let group = &mut job["spec"]["taskGroups"][0];
     group["env"] = json!([
         {"name": "WANDB_API_KEY", "valueFrom": {"secretKeyRef": {"name": "wandb", "key": "api-key"}}},
@@ -116,14 +123,14 @@ fn job(site: &Site) -> Value {
 }
 
 /// Waits until the ExternalSecret of that name exists.
-async fn external(site: &Site, name: &str) -> ExternalSecret {
+async fn wait_for_external_secret(site: &TestSite, name: &str) -> ExternalSecret {
     let api: Api<ExternalSecret> = site.api();
     let there = wait_for(&api, name, SOON, |_: &ExternalSecret| true);
     there.await.unwrap()
 }
 
 /// Waits until there is no object of that name.
-async fn gone<K>(site: &Site, name: &str)
+async fn wait_until_deleted<K>(site: &TestSite, name: &str)
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope>
         + Clone

@@ -5,30 +5,30 @@ use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::{message, reason};
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::site::TestSite;
 
-use super::{A_WHILE, forbidden_site, program, shared};
+use super::{NO_CHANGE_TIME, create_site_without_permits, operator_program, shared_control_plane};
 
-fn named<K: serde::de::DeserializeOwned>(name: &str) -> K {
+fn named_object<K: serde::de::DeserializeOwned>(name: &str) -> K {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
 /// The message of a job that waits for what is not there, and has no pod.
-async fn waits(site: &Site, for_what: &str) -> String {
+async fn wait_for_missing_object(site: &TestSite, for_what: &str) -> String {
     let words = format!("{for_what} does not exist: create it or name another");
-    let waiting = site.becomes("j", |s| s.full_message().contains(&words));
+    let waiting = site.wait_for_status("j", |s| s.full_message().contains(&words));
     let waiting = waiting.await;
     assert_eq!(reason(&waiting), "ReferenceNotFound");
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
     message(&waiting)
 }
 
 #[tokio::test]
-async fn a_job_waits_for_its_config_map_and_its_account() {
-    let site = forbidden_site("refs").await;
+async fn job_waits_for_its_config_map_and_service_account() {
+    let site = create_site_without_permits("refs").await;
     let mut job = site.job("j", 1, 8);
     job["spec"]["serviceAccountName"] = json!("trainer");
     job["spec"]["taskGroups"][0]["mounts"] =
@@ -37,22 +37,25 @@ async fn a_job_waits_for_its_config_map_and_its_account() {
     job["spec"]["taskGroups"][0]["env"] =
         json!([{"name": "A", "valueFrom": {"secretKeyRef": {"name": "nobody-looks", "key": "k"}}}]);
     site.create(job).await.unwrap();
-    let said = waits(&site, "ConfigMap \"settings\"").await;
+    let said = wait_for_missing_object(&site, "ConfigMap \"settings\"").await;
     assert!(
         said.starts_with("task group \"worker\", spec.volumes["),
         "{said}"
     );
     let post = PostParams::default();
     let maps: Api<ConfigMap> = site.api();
-    maps.create(&post, &named("settings")).await.unwrap();
-    waits(&site, "ServiceAccount \"trainer\"").await;
+    maps.create(&post, &named_object("settings")).await.unwrap();
+    wait_for_missing_object(&site, "ServiceAccount \"trainer\"").await;
     let accounts: Api<ServiceAccount> = site.api();
-    accounts.create(&post, &named("trainer")).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
+    accounts
+        .create(&post, &named_object("trainer"))
+        .await
+        .unwrap();
+    site.wait_for_phase("j", JobPhase::Running).await;
 }
 
 /// The rights that docs/secrets.md has, for the site's namespace.
-fn rights(site: &Site) -> String {
+fn secret_rights(site: &TestSite) -> String {
     let document = include_str!("../../../docs/secrets.md");
     let blocks = document.split("```yaml\n").skip(1);
     let mut blocks = blocks.filter_map(|block| block.split("```").next());
@@ -63,38 +66,43 @@ fn rights(site: &Site) -> String {
 }
 
 #[tokio::test]
-async fn secrets_are_looked_for_where_the_operator_may_and_nowhere_else() {
-    let control_plane = operator::control_plane().await.unwrap();
-    let site = Site::new(&control_plane, "looked", Nodes::new(1).gpus(8)).await;
-    control_plane.apply_yaml(&rights(&site)).await.unwrap();
-    let kubeconfig = control_plane
-        .service_account_kubeconfig(operator::NAMESPACE, operator::ACCOUNT)
+async fn secrets_are_checked_only_where_the_operator_has_the_right() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let site = TestSite::new(&control_plane, "looked", NodeTemplate::new(1).gpus(8)).await;
+    control_plane
+        .apply_yaml(&secret_rights(&site))
         .await
         .unwrap();
-    let launch = Launch::named("operator")
+    let kubeconfig = control_plane
+        .service_account_kubeconfig(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
+        .await
+        .unwrap();
+    let launch = LaunchOptions::with_name("operator")
         .lease_seconds(60)
         .argument(&format!("--look-for-secrets-in=other,{}", site.name()));
-    let _operator = Operator::launch(&control_plane, program(), &kubeconfig, &launch).unwrap();
+    let _operator =
+        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
+            .unwrap();
     let mut job = site.job("j", 1, 8);
     job["spec"]["secrets"] = json!([{"name": "token"}]);
     site.create(job).await.unwrap();
-    let said = waits(&site, "Secret \"token\"").await;
+    let said = wait_for_missing_object(&site, "Secret \"token\"").await;
     assert!(said.starts_with("spec.secrets[0]: "), "{said}");
-    tokio::time::sleep(A_WHILE).await;
-    assert_eq!(site.pods("j").await.len(), 0);
+    tokio::time::sleep(NO_CHANGE_TIME).await;
+    assert_eq!(site.list_pods("j").await.len(), 0);
     let secrets: Api<Secret> = site.api();
     secrets
-        .create(&PostParams::default(), &named("token"))
+        .create(&PostParams::default(), &named_object("token"))
         .await
         .unwrap();
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
 }
 
 #[tokio::test]
-async fn the_operator_may_read_no_secret_of_the_cluster() {
-    let control_plane = shared().await;
+async fn operator_may_read_no_secret_by_default() {
+    let control_plane = shared_control_plane().await;
     let client = control_plane
-        .service_account_client(operator::NAMESPACE, operator::ACCOUNT)
+        .service_account_client(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
         .await
         .unwrap();
     let is_forbidden = |error: kube::Error| matches!(&error, kube::Error::Api(s) if s.code == 403);
@@ -105,7 +113,7 @@ async fn the_operator_may_read_no_secret_of_the_cluster() {
     let one: Api<Secret> = Api::namespaced(client, "default");
     assert!(is_forbidden(one.get("any").await.unwrap_err()));
     // The operator creates keys of MPI jobs, and cannot read them again.
-    let key = named::<Secret>("x");
+    let key = named_object::<Secret>("x");
     one.create(&PostParams::default(), &key).await.unwrap();
     assert!(is_forbidden(one.get("x").await.unwrap_err()));
 }

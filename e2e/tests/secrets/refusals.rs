@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use trellis_api::rules::{SECRET_DATA, SECRET_NAME, SECRET_REFRESH, SECRET_SOURCE};
 use trellis_api::{TrainingJob, ValidatedJob};
 
-use super::{job, secret, site};
+use super::{create_site, job_with_secret, secret_entry};
 
 #[tokio::test]
-async fn secrets_that_break_a_rule_are_refused_with_the_same_words() {
-    let site = site("refused").await;
-    let good = || secret(&site, json!({"k": "ml/wandb"}));
+async fn api_server_and_library_refuse_invalid_secrets_alike() {
+    let site = create_site("refused").await;
+    let good = || secret_entry(&site, json!({"k": "ml/wandb"}));
     let with = |key: &str, value: Value| {
         let mut secret = good();
         match value {
@@ -43,7 +43,7 @@ async fn secrets_that_break_a_rule_are_refused_with_the_same_words() {
         (with("refreshSeconds", json!(59)), SECRET_REFRESH.message()),
     ];
     for (secrets, words) in cases {
-        let mut object = job(&site);
+        let mut object = job_with_secret(&site);
         object["metadata"]["name"] = json!("refused");
         object["spec"]["secrets"] = secrets.clone();
         let refused = site
@@ -61,10 +61,13 @@ async fn secrets_that_break_a_rule_are_refused_with_the_same_words() {
     for secrets in [
         json!([good()]),
         json!([{"name": "there-before"}]),
-        json!([secret(&site, json!({"k": "/prod/..db/x.y#a..b"}))]),
-        json!([secret(&site, json!({"a.b_c-1": "a b/c:d#users.0.x#y"}))]),
+        json!([secret_entry(&site, json!({"k": "/prod/..db/x.y#a..b"}))]),
+        json!([secret_entry(
+            &site,
+            json!({"a.b_c-1": "a b/c:d#users.0.x#y"})
+        )]),
     ] {
-        let mut object = job(&site);
+        let mut object = job_with_secret(&site);
         object["metadata"] = json!({"generateName": "good-"});
         object["spec"]["secrets"] = secrets.clone();
         let job = site.create(object).await.unwrap();

@@ -5,16 +5,16 @@ use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::PodPolicy;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::message;
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
 #[tokio::test]
-async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
-    let site = site("mutated", 3).await;
+async fn gang_follows_constraints_added_by_admission() {
+    let site = create_site("mutated", 3).await;
     let pool = "[JSONPatch{op: \"add\", path: \"/spec/nodeSelector/pool\", value: \"b\"}]";
-    PodPolicy::patch(shared().await, site.name(), pool)
+    PodPolicy::patch(shared_control_plane().await, site.name(), pool)
         .await
         .unwrap();
     // Names decide between equal nodes, so the last node would not be chosen by chance.
@@ -23,14 +23,14 @@ async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
     // No node will do, and it says so before anything is created.
     site.submit("j", 1, 8).await;
     let waits = site
-        .becomes("j", |s| s.reason == Some(Reason::NoMatchingNodes))
+        .wait_for_status("j", |s| s.reason == Some(Reason::NoMatchingNodes))
         .await;
     assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
 
     site.nodes().label(&last, "pool", Some("b")).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    let pods = site.whole("j", 1).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let pods = site.wait_for_whole_gang("j", 1).await;
     let spec = pods[0].spec.as_ref().unwrap();
     assert_eq!(
         spec.node_name.as_ref(),
@@ -43,17 +43,17 @@ async fn a_gang_goes_where_the_constraints_that_admission_adds_let_it() {
 }
 
 #[tokio::test]
-async fn a_constraint_that_admission_adds_and_nobody_evaluates_is_not_ignored() {
-    let site = site("spread", 1).await;
+async fn gang_waits_when_admission_adds_an_unsupported_constraint() {
+    let site = create_site("spread", 1).await;
     let spread = "[JSONPatch{op: \"add\", path: \"/spec/topologySpreadConstraints\", value: [\
         Object.spec.topologySpreadConstraints{maxSkew: 1, topologyKey: \"zone\", \
         whenUnsatisfiable: \"DoNotSchedule\"}]}]";
-    PodPolicy::patch(shared().await, site.name(), spread)
+    PodPolicy::patch(shared_control_plane().await, site.name(), spread)
         .await
         .unwrap();
     site.submit("j", 1, 8).await;
     let waits = site
-        .becomes("j", |s| s.reason == Some(Reason::ConstraintNotSupported))
+        .wait_for_status("j", |s| s.reason == Some(Reason::ConstraintNotSupported))
         .await;
     assert!(message(&waits).contains("a topology spread constraint"));
     assert_eq!(waits.status.unwrap().phase, Some(JobPhase::Queued));
@@ -61,12 +61,12 @@ async fn a_constraint_that_admission_adds_and_nobody_evaluates_is_not_ignored() 
 
 /// A policy may make of a pod what no place suits that is found for it: that ends.
 #[tokio::test]
-async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
-    let control_plane = shared().await;
-    let site = site("to-and-fro", 0).await;
+async fn gang_is_delayed_when_admission_alternates_its_flavor() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("to-and-fro", 0).await;
     let mut pools = Vec::new();
     for pool in ["own", "spot"] {
-        let nodes = Nodes::new(1)
+        let nodes = NodeTemplate::new(1)
             .gpus(8)
             .name(&format!("{}-{pool}-{{i}}", site.name()))
             .scope(site.name())
@@ -123,12 +123,12 @@ async fn a_gang_that_admission_sends_from_flavor_to_flavor_is_put_off() {
     job["spec"]["queueName"] = json!(queue);
     site.create(job).await.unwrap();
     let waits = site
-        .becomes("j", |s| s.reason == Some(Reason::PodRefused))
+        .wait_for_status("j", |s| s.reason == Some(Reason::PodRefused))
         .await;
     assert!(
         message(&waits).contains("admission changes what the pods ask for"),
         "{}",
         message(&waits)
     );
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
 }

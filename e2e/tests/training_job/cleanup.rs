@@ -10,14 +10,14 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob, names};
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::site::Site;
-use trellis_e2e::wait::{eventually, wait_gone};
+use trellis_e2e::site::TestSite;
+use trellis_e2e::wait::{eventually, wait_until_deleted};
 
-use super::site;
+use super::create_site;
 
 /// Kind and name of all that a job has made and that is there.
-async fn made(site: &Site, job: &str) -> Result<Vec<String>> {
-    async fn of<K>(site: &Site, job: &str, all: &mut Vec<String>) -> Result<()>
+async fn job_objects(site: &TestSite, job: &str) -> Result<Vec<String>> {
+    async fn add_objects_of_kind<K>(site: &TestSite, job: &str, all: &mut Vec<String>) -> Result<()>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -31,17 +31,17 @@ async fn made(site: &Site, job: &str) -> Result<Vec<String>> {
         Ok(())
     }
     let mut all = Vec::new();
-    of::<Service>(site, job, &mut all).await?;
-    of::<NetworkPolicy>(site, job, &mut all).await?;
-    of::<ConfigMap>(site, job, &mut all).await?;
-    of::<PodGroup>(site, job, &mut all).await?;
-    of::<Pod>(site, job, &mut all).await?;
+    add_objects_of_kind::<Service>(site, job, &mut all).await?;
+    add_objects_of_kind::<NetworkPolicy>(site, job, &mut all).await?;
+    add_objects_of_kind::<ConfigMap>(site, job, &mut all).await?;
+    add_objects_of_kind::<PodGroup>(site, job, &mut all).await?;
+    add_objects_of_kind::<Pod>(site, job, &mut all).await?;
     Ok(all)
 }
 
-async fn nothing_is_left(site: &Site, job: &str) {
+async fn wait_until_no_objects(site: &TestSite, job: &str) {
     let looked = eventually(SOON, || async {
-        let left = made(site, job).await?;
+        let left = job_objects(site, job).await?;
         ensure!(left.is_empty(), "{left:?} are left");
         Ok(())
     });
@@ -49,17 +49,17 @@ async fn nothing_is_left(site: &Site, job: &str) {
 }
 
 #[tokio::test]
-async fn what_a_job_made_goes_when_its_time_is_over_and_the_job_stays() {
-    let site = site("ttl", 1).await;
+async fn children_are_deleted_after_their_ttl_and_the_job_stays() {
+    let site = create_site("ttl", 1).await;
     let mut job = site.job("j", 2, 1);
     // The one with a ConfigMap.
     job["spec"]["framework"] = json!("DeepSpeed");
     site.create(job).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     for index in 0..2 {
-        site.exit(&format!("j-worker-{index}"), "0").await;
+        site.end_pod(&format!("j-worker-{index}"), "0").await;
     }
-    let ended = site.reaches("j", JobPhase::Complete).await;
+    let ended = site.wait_for_phase("j", JobPhase::Complete).await;
     let all = [
         "Service j",
         "NetworkPolicy j",
@@ -68,23 +68,27 @@ async fn what_a_job_made_goes_when_its_time_is_over_and_the_job_stays() {
         "Pod j-worker-0",
         "Pod j-worker-1",
     ];
-    assert_eq!(made(&site, "j").await.unwrap(), all, "a day is not over");
+    assert_eq!(
+        job_objects(&site, "j").await.unwrap(),
+        all,
+        "a day is not over"
+    );
 
     site.patch("j", json!({"spec": {"cleanup": {"childrenTTLSeconds": 0}}}))
         .await
         .unwrap();
-    nothing_is_left(&site, "j").await;
+    wait_until_no_objects(&site, "j").await;
     // Long enough for whatever would make them again.
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    nothing_is_left(&site, "j").await;
-    let now = site.reaches("j", JobPhase::Complete).await;
+    wait_until_no_objects(&site, "j").await;
+    let now = site.wait_for_phase("j", JobPhase::Complete).await;
     let times = |job: &TrainingJob| job.status.as_ref().unwrap().completion_time.clone();
     assert_eq!(times(&now), times(&ended));
 }
 
 #[tokio::test]
-async fn a_job_goes_with_what_it_made_if_it_says_so_and_nobody_would_bring_it_back() {
-    let site = site("ttl-job", 1).await;
+async fn finished_job_is_deleted_after_its_ttl_unless_argo_cd_delivers_it() {
+    let site = create_site("ttl-job", 1).await;
     let tracked = json!({"argocd.argoproj.io/tracking-id": "team:trellis.dev/TrainingJob:ns/j"});
     for (name, annotations) in [("goes", json!({})), ("delivered", tracked)] {
         let mut job = site.job(name, 1, 1);
@@ -92,15 +96,15 @@ async fn a_job_goes_with_what_it_made_if_it_says_so_and_nobody_would_bring_it_ba
         job["spec"]["restart"] = json!({"scope": "Never"});
         job["spec"]["ttlSecondsAfterFinished"] = json!(0);
         site.create(job).await.unwrap();
-        site.reaches(name, JobPhase::Running).await;
+        site.wait_for_phase(name, JobPhase::Running).await;
         // A failed job is cleaned up like a successful one.
-        site.exit(&format!("{name}-worker-0"), "1").await;
+        site.end_pod(&format!("{name}-worker-0"), "1").await;
     }
-    wait_gone(&site.api::<TrainingJob>(), "goes", SOON)
+    wait_until_deleted(&site.api::<TrainingJob>(), "goes", SOON)
         .await
         .unwrap();
     for job in ["goes", "delivered"] {
-        nothing_is_left(&site, job).await;
+        wait_until_no_objects(&site, job).await;
     }
-    site.reaches("delivered", JobPhase::Failed).await;
+    site.wait_for_phase("delivered", JobPhase::Failed).await;
 }

@@ -10,20 +10,20 @@ use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_api::names;
 use trellis_e2e::jobs::{SOON, message};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::site;
+use super::create_site;
 
 /// A job of `replicas` pods of one GPU, that works with two.
-fn elastic(site: &Site, name: &str, replicas: u32) -> Value {
+fn elastic_job(site: &TestSite, name: &str, replicas: u32) -> Value {
     let mut job = site.job(name, replicas, 1);
     job["spec"]["taskGroups"][0]["minReplicas"] = json!(2);
     job
 }
 
 /// A gang `j` of two pods with `gpus` GPUs each, and a best-effort pod of one GPU.
-fn with_board(site: &Site, gpus: u32) -> Value {
+fn job_with_board(site: &TestSite, gpus: u32) -> Value {
     let mut job = site.job("j", 2, gpus);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     let mut board = groups[0].clone();
@@ -36,29 +36,29 @@ fn with_board(site: &Site, gpus: u32) -> Value {
 }
 
 /// Waits until the job runs with that many pods, and waits for nothing more.
-async fn runs_with(site: &Site, job: &str, ready: &str) -> TrainingJob {
-    site.becomes(job, |s| {
+async fn wait_for_ready_pods(site: &TestSite, job: &str, ready: &str) -> TrainingJob {
+    site.wait_for_status(job, |s| {
         let reason = s.reason.map(|r| r.as_str());
         reason == Some("Running") && s.ready.as_deref() == Some(ready)
     })
     .await
 }
 
-async fn uids(site: &Site, job: &str) -> BTreeMap<String, String> {
-    let pods = site.pods(job).await.into_iter();
+async fn pod_uids_by_name(site: &TestSite, job: &str) -> BTreeMap<String, String> {
+    let pods = site.list_pods(job).await.into_iter();
     let live = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
     live.map(|pod| (pod.name_any(), pod.uid().unwrap_or_default()))
         .collect()
 }
 
 #[tokio::test]
-async fn an_elastic_job_takes_the_room_that_there_is_and_gives_it_up_first() {
-    let site = site("elastic", 1).await;
+async fn elastic_job_uses_free_capacity_and_yields_it_first() {
+    let site = create_site("elastic", 1).await;
     site.submit("other", 1, 6).await;
-    site.reaches("other", JobPhase::Running).await;
-    site.create(elastic(&site, "j", 4)).await.unwrap();
-    let small = runs_with(&site, "j", "2/4").await;
-    let gang = uids(&site, "j").await;
+    site.wait_for_phase("other", JobPhase::Running).await;
+    site.create(elastic_job(&site, "j", 4)).await.unwrap();
+    let small = wait_for_ready_pods(&site, "j", "2/4").await;
+    let gang = pod_uids_by_name(&site, "j").await;
     let says = message(&small);
     assert!(
         says.contains("the gang runs, on node") && says.contains("2 of 4 pods"),
@@ -66,8 +66,8 @@ async fn an_elastic_job_takes_the_room_that_there_is_and_gives_it_up_first() {
     );
     // The other job has gone: the gang grows, and none of its pods restart.
     site.delete::<TrainingJob>("other").await;
-    runs_with(&site, "j", "4/4").await;
-    let grown = uids(&site, "j").await;
+    wait_for_ready_pods(&site, "j", "4/4").await;
+    let grown = pod_uids_by_name(&site, "j").await;
     assert!(gang.iter().all(|(pod, uid)| grown.get(pod) == Some(uid)));
     let third: Pod = site.api().get("j-worker-2").await.unwrap();
     assert!(third.annotations().contains_key(names::EPOCH));
@@ -77,64 +77,65 @@ async fn an_elastic_job_takes_the_room_that_there_is_and_gives_it_up_first() {
     assert_eq!(of("TRELLIS_RANK").as_deref(), Some("2"));
     // Someone needs five of the six that are free or can be done without.
     site.submit("whole", 1, 5).await;
-    site.reaches("whole", JobPhase::Running).await;
-    let shrunk = site.becomes("j", |s| s.ready.as_deref() == Some("3/4"));
+    site.wait_for_phase("whole", JobPhase::Running).await;
+    let shrunk = site.wait_for_status("j", |s| s.ready.as_deref() == Some("3/4"));
     let status = shrunk.await.status.unwrap();
     let counts = (status.attempt, status.restarts, status.disruptions);
     assert_eq!(counts, (Some(1), Some(0), Some(0)));
     assert_eq!(status.phase, Some(JobPhase::Running));
-    let now = uids(&site, "j").await;
+    let now = pod_uids_by_name(&site, "j").await;
     assert!(gang.iter().all(|(pod, uid)| now.get(pod) == Some(uid)));
     // All that there are end.
     for pod in now.keys() {
-        site.exit(pod, "0").await;
+        site.end_pod(pod, "0").await;
     }
-    site.reaches("j", JobPhase::Complete).await;
+    site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
 #[tokio::test]
-async fn a_rank_that_is_taken_away_comes_back_and_the_others_go_on() {
-    let site = site("comeback", 1).await;
-    site.create(elastic(&site, "j", 3)).await.unwrap();
-    runs_with(&site, "j", "3/3").await;
-    let before = uids(&site, "j").await;
+async fn deleted_rank_returns_while_the_other_ranks_continue() {
+    let site = create_site("comeback", 1).await;
+    site.create(elastic_job(&site, "j", 3)).await.unwrap();
+    wait_for_ready_pods(&site, "j", "3/3").await;
+    let before = pod_uids_by_name(&site, "j").await;
     site.delete::<Pod>("j-worker-1").await;
     // The loss that the operator sees first is to blame for the wave.
-    site.becomes("j", |s| s.disruptions == Some(1)).await;
-    site.exit("j-worker-2", "1").await;
+    site.wait_for_status("j", |s| s.disruptions == Some(1))
+        .await;
+    site.end_pod("j-worker-2", "1").await;
     eventually(SOON, || async {
-        let now = uids(&site, "j").await;
+        let now = pod_uids_by_name(&site, "j").await;
         let is_new = |pod: &str| now.contains_key(pod) && now.get(pod) != before.get(pod);
         ensure!(is_new("j-worker-1") && is_new("j-worker-2"), "{now:?}");
         Ok(())
     })
     .await
     .unwrap();
-    let job = runs_with(&site, "j", "3/3").await.status.unwrap();
+    let job = wait_for_ready_pods(&site, "j", "3/3").await.status.unwrap();
     assert_eq!(job.attempt, Some(1));
     // Both went in one wave, for which the cluster is to blame.
     assert_eq!((job.restarts, job.disruptions), (Some(0), Some(1)));
-    let after = uids(&site, "j").await;
+    let after = pod_uids_by_name(&site, "j").await;
     assert_eq!(after.get("j-worker-0"), before.get("j-worker-0"));
     assert_ne!(after.get("j-worker-1"), before.get("j-worker-1"));
     assert_ne!(after.get("j-worker-2"), before.get("j-worker-2"));
 }
 
 #[tokio::test]
-async fn replicas_of_an_elastic_group_change_while_it_runs() {
-    let site = site("resize", 1).await;
-    site.create(elastic(&site, "j", 4)).await.unwrap();
-    runs_with(&site, "j", "4/4").await;
-    let before = uids(&site, "j").await;
+async fn elastic_group_can_be_resized_while_it_runs() {
+    let site = create_site("resize", 1).await;
+    site.create(elastic_job(&site, "j", 4)).await.unwrap();
+    wait_for_ready_pods(&site, "j", "4/4").await;
+    let before = pod_uids_by_name(&site, "j").await;
     let stored = serde_json::to_value(site.api::<TrainingJob>().get("j").await.unwrap());
     let mut group = stored.unwrap()["spec"]["taskGroups"].clone();
     group[0]["replicas"] = json!(3);
     site.patch("j", json!({"spec": {"taskGroups": group}}))
         .await
         .unwrap();
-    runs_with(&site, "j", "3/3").await;
-    site.pods_become("j", 3).await;
-    let after = uids(&site, "j").await;
+    wait_for_ready_pods(&site, "j", "3/3").await;
+    site.wait_for_pod_count("j", 3).await;
+    let after = pod_uids_by_name(&site, "j").await;
     assert!(after.iter().all(|(pod, uid)| before.get(pod) == Some(uid)));
     // Not below what it works with, nor of a group that is not elastic.
     group[0]["replicas"] = json!(1);
@@ -149,10 +150,10 @@ async fn replicas_of_an_elastic_group_change_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job() {
-    let site = site("outside", 1).await;
-    site.create(with_board(&site, 4)).await.unwrap();
-    let waits = site.becomes("j", |s| {
+async fn best_effort_group_waits_for_capacity_and_ends_with_its_job() {
+    let site = create_site("outside", 1).await;
+    site.create(job_with_board(&site, 4)).await.unwrap();
+    let waits = site.wait_for_status("j", |s| {
         let said = s.full_message();
         s.phase == Some(JobPhase::Running) && said.contains("when there is room")
     });
@@ -164,20 +165,20 @@ async fn a_group_outside_the_gang_comes_when_there_is_room_and_ends_with_the_job
     assert!(said.contains("nvidia.com/gpu"), "{said}");
     // A job that waits for as much goes before it, though it came later.
     for pod in ["j-worker-0", "j-worker-1"] {
-        site.exit(pod, "0").await;
+        site.end_pod(pod, "0").await;
     }
-    site.reaches("j", JobPhase::Complete).await;
+    site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
 #[tokio::test]
-async fn a_board_runs_beside_its_gang_and_is_stopped_with_it() {
-    let site = site("board", 1).await;
-    site.create(with_board(&site, 1)).await.unwrap();
-    runs_with(&site, "j", "3/3").await;
+async fn best_effort_pod_runs_with_its_gang_and_stops_with_it() {
+    let site = create_site("board", 1).await;
+    site.create(job_with_board(&site, 1)).await.unwrap();
+    wait_for_ready_pods(&site, "j", "3/3").await;
     for pod in ["j-worker-0", "j-worker-1"] {
-        site.exit(pod, "0").await;
+        site.end_pod(pod, "0").await;
     }
-    site.reaches("j", JobPhase::Complete).await;
+    site.wait_for_phase("j", JobPhase::Complete).await;
     // Finished pods stay with their logs; what still runs is stopped.
-    site.pods_become("j", 2).await;
+    site.wait_for_pod_count("j", 2).await;
 }

@@ -11,31 +11,35 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_e2e::endpoint;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::operator::{self, SNAPSHOTS};
-use trellis_e2e::site::Site;
+use trellis_e2e::operator::{self, SNAPSHOTS_FOLDER};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
-use trellis_server::endpoint::{Overview, Waiting};
+use trellis_server::endpoint::{WaitingJob, WaitingJobs};
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
-const WAITING: &str = "/v1alpha1/waiting";
-const SNAPSHOT: &str = "/v1alpha1/snapshot";
+const WAITING_PATH: &str = "/v1alpha1/waiting";
+const SNAPSHOT_PATH: &str = "/v1alpha1/snapshot";
 
 /// Sends a request with a bearer token, and returns the status code and the JSON of the response.
-async fn ask(token: Option<&str>, path: &str) -> (StatusCode, Value) {
-    let (code, text) = text(token, path).await;
+async fn get_json(token: Option<&str>, path: &str) -> (StatusCode, Value) {
+    let (code, text) = get_text(token, path).await;
     (code, serde_json::from_str(&text).unwrap())
 }
 
 /// The same, whatever it is.
-async fn text(token: Option<&str>, path: &str) -> (StatusCode, String) {
-    let address = operator::of_all().unwrap().endpoint().await.unwrap();
+async fn get_text(token: Option<&str>, path: &str) -> (StatusCode, String) {
+    let address = operator::shared_operator()
+        .unwrap()
+        .wait_for_endpoint()
+        .await
+        .unwrap();
     let server = format!("https://{address}");
-    endpoint::ask(&server, token, path).await.unwrap()
+    endpoint::send_request(&server, token, path).await.unwrap()
 }
 
-async fn code(token: Option<&str>, path: &str) -> u16 {
-    let (code, body) = ask(token, path).await;
+async fn get_status(token: Option<&str>, path: &str) -> u16 {
+    let (code, body) = get_json(token, path).await;
     if code != StatusCode::OK {
         // Errors have the format of the API server's, with a message.
         assert_eq!(body["kind"], "Status", "{body}");
@@ -46,8 +50,8 @@ async fn code(token: Option<&str>, path: &str) -> u16 {
 }
 
 /// A ServiceAccount of the site's namespace that may list jobs there, or may do nothing.
-async fn account(site: &Site, name: &str, may_list: bool) -> String {
-    let control_plane = shared().await;
+async fn create_account_token(site: &TestSite, name: &str, may_list: bool) -> String {
+    let control_plane = shared_control_plane().await;
     let mut objects = vec![json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name},
     })];
@@ -71,33 +75,33 @@ async fn account(site: &Site, name: &str, may_list: bool) -> String {
     token.await.unwrap()
 }
 
-async fn waiting(token: &str, path: &str, name: &str) -> anyhow::Result<Waiting> {
-    let (code, body) = ask(Some(token), path).await;
+async fn wait_for_pending_job(token: &str, path: &str, name: &str) -> anyhow::Result<WaitingJob> {
+    let (code, body) = get_json(Some(token), path).await;
     ensure!(code == StatusCode::OK, "{code}: {body}");
-    let told: Overview = serde_json::from_value(body)?;
+    let told: WaitingJobs = serde_json::from_value(body)?;
     let found = told.waiting.into_iter().find(|w| w.name == name);
     found.with_context(|| format!("{name} is not told of"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
-    let site = site("endpoint", 1).await;
+async fn endpoint_explains_pending_jobs_to_users_with_list_right() {
+    let site = create_site("endpoint", 1).await;
     let mut runs = site.job("runs", 1, 8);
     runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
     site.create(runs).await.unwrap();
-    site.reaches("runs", JobPhase::Running).await;
+    site.wait_for_phase("runs", JobPhase::Running).await;
     let started = Timestamp::now();
     for (name, gpus) in [("head", 8), ("large", 9)] {
         site.submit(name, 1, gpus).await;
-        site.reaches(name, JobPhase::Queued).await;
+        site.wait_for_phase(name, JobPhase::Queued).await;
     }
 
     let namespace = site.name();
-    let own = format!("{WAITING}?namespace={namespace}");
-    let lister = account(&site, "lister", true).await;
+    let own = format!("{WAITING_PATH}?namespace={namespace}");
+    let lister = create_account_token(&site, "lister", true).await;
     let told = eventually(SOON, || async {
         // The API server may not have read the role of the lister yet.
-        let head = waiting(&lister, &own, "head").await?;
+        let head = wait_for_pending_job(&lister, &own, "head").await?;
         // A look ahead is worked out beside the answers.
         ensure!(head.expected_start.is_some(), "{head:?}");
         Ok(head)
@@ -111,46 +115,51 @@ async fn who_may_list_jobs_sees_why_they_wait_and_until_when() {
     // Its pods have their time to start, and a grace to stop.
     let takes = start.duration_since(started);
     assert!(hour <= takes && takes < hour * 2, "{takes}");
-    let large = waiting(&lister, &own, "large").await.unwrap();
+    let large = wait_for_pending_job(&lister, &own, "large").await.unwrap();
     assert_eq!(large.expected_start, None);
     assert!(head.position < large.position);
 
     // Pending jobs of other namespaces, or of all namespaces, need further rights.
-    assert_eq!(code(None, &own).await, 401);
-    assert_eq!(code(Some("no token"), &own).await, 401);
-    assert_eq!(code(Some(&lister), WAITING).await, 403);
+    assert_eq!(get_status(None, &own).await, 401);
+    assert_eq!(get_status(Some("no token"), &own).await, 401);
+    assert_eq!(get_status(Some(&lister), WAITING_PATH).await, 403);
     assert_eq!(
-        code(Some(&lister), "/v1alpha1/waiting?namespace=default").await,
+        get_status(Some(&lister), "/v1alpha1/waiting?namespace=default").await,
         403
     );
-    assert_eq!(code(Some(&lister), SNAPSHOT).await, 403);
-    let nobody = account(&site, "nobody", false).await;
-    assert_eq!(code(Some(&nobody), &own).await, 403);
-    let admin = shared().await.admin_token();
-    waiting(admin, WAITING, "head").await.unwrap();
+    assert_eq!(get_status(Some(&lister), SNAPSHOT_PATH).await, 403);
+    let nobody = create_account_token(&site, "nobody", false).await;
+    assert_eq!(get_status(Some(&nobody), &own).await, 403);
+    let admin = shared_control_plane().await.admin_token();
+    wait_for_pending_job(admin, WAITING_PATH, "head")
+        .await
+        .unwrap();
     for (path, expected) in [
         ("/", 404),
         ("/v1alpha1/waiting/x", 404),
         ("/v1alpha1/waiting?queue=x", 400),
         ("/v1alpha1/waiting?namespace=nowhere", 200),
     ] {
-        assert_eq!(code(Some(admin), path).await, expected, "{path}");
+        assert_eq!(get_status(Some(admin), path).await, expected, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_scheduler_knows_is_written_on_request_and_replayed() {
-    let site = site("snapshot", 1).await;
+async fn snapshot_is_written_on_request_and_replayed() {
+    let site = create_site("snapshot", 1).await;
     site.submit("large", 1, 9).await;
-    site.reaches("large", JobPhase::Queued).await;
-    let control_plane = shared().await;
-    let (code, body) = ask(Some(control_plane.admin_token()), SNAPSHOT).await;
+    site.wait_for_phase("large", JobPhase::Queued).await;
+    let control_plane = shared_control_plane().await;
+    let (code, body) = get_json(Some(control_plane.admin_token()), SNAPSHOT_PATH).await;
     assert_eq!(code, StatusCode::OK);
     let downloaded = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(downloaded.path(), body.to_string()).unwrap();
 
-    let folder = control_plane.folder().join(SNAPSHOTS);
-    let operator = operator::of_all().unwrap().id().to_string();
+    let folder = control_plane.folder().join(SNAPSHOTS_FOLDER);
+    let operator = operator::shared_operator()
+        .unwrap()
+        .process_id()
+        .to_string();
     let signal = Command::new("kill").args(["-USR1", &operator]).status();
     assert!(signal.unwrap().success());
     let written = eventually(SOON, || async {
@@ -177,13 +186,17 @@ async fn what_the_scheduler_knows_is_written_on_request_and_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
-    let site = site("metrics", 1).await;
+async fn metrics_need_a_right_and_health_needs_none() {
+    let site = create_site("metrics", 1).await;
     site.submit("runs", 1, 8).await;
-    site.reaches("runs", JobPhase::Running).await;
-    let health = operator::of_all().unwrap().health().await.unwrap();
+    site.wait_for_phase("runs", JobPhase::Running).await;
+    let health = operator::shared_operator()
+        .unwrap()
+        .wait_for_health_address()
+        .await
+        .unwrap();
     for path in ["/livez", "/readyz"] {
-        let answer = endpoint::ask(&format!("http://{health}"), None, path).await;
+        let answer = endpoint::send_request(&format!("http://{health}"), None, path).await;
         let (code, text) = answer.unwrap();
         assert_eq!(code, StatusCode::OK, "{text}");
         assert!(
@@ -192,9 +205,9 @@ async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
         );
     }
     let metrics = "/metrics";
-    assert_eq!(code(None, metrics).await, 401);
-    let nobody = account(&site, "nobody", false).await;
-    assert_eq!(code(Some(&nobody), metrics).await, 403);
+    assert_eq!(get_status(None, metrics).await, 401);
+    let nobody = create_account_token(&site, "nobody", false).await;
+    assert_eq!(get_status(Some(&nobody), metrics).await, 403);
     let name = format!("{}-scraper", site.name());
     let rules = json!([{"nonResourceURLs": [metrics], "verbs": ["get"]}]);
     let kinds = [
@@ -206,11 +219,11 @@ async fn metrics_are_for_who_may_get_them_and_health_is_for_everybody() {
     for mut object in kinds {
         object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
         object["metadata"] = json!({"name": name});
-        let control_plane = shared().await;
+        let control_plane = shared_control_plane().await;
         control_plane.apply_yaml(&object.to_string()).await.unwrap();
     }
     let told = eventually(SOON, || async {
-        let (code, text) = text(Some(&nobody), metrics).await;
+        let (code, text) = get_text(Some(&nobody), metrics).await;
         anyhow::ensure!(code == StatusCode::OK, "{code}: {text}");
         Ok(text)
     });

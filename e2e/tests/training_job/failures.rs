@@ -8,49 +8,52 @@ use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
 use trellis_e2e::admission::PodPolicy;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::kubelet;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::wait_for;
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
 /// The containers of pods that are made from now on do not start, for this reason.
-async fn hang(site: &Site, reason: &str) {
+async fn hang_new_pods(site: &TestSite, reason: &str) {
     let words = [(kubelet::HANG, "true"), (kubelet::HANG_REASON, reason)];
-    let told = PodPolicy::tell_kubelets(shared().await, site.name(), &words);
+    let told = PodPolicy::annotate_for_kubelets(shared_control_plane().await, site.name(), &words);
     told.await.unwrap();
 }
 
 /// A job that is tried again after a minute.
-fn slow(site: &Site, name: &str) -> Value {
+fn slowly_retried_job(site: &TestSite, name: &str) -> Value {
     let mut job = site.job(name, 2, 4);
     job["spec"]["restart"] = json!({"backoffSeconds": 60, "maxBackoffSeconds": 60});
     job
 }
 
 #[tokio::test]
-async fn what_a_rank_said_last_stands_in_the_status() {
-    let site = site("lastline", 1).await;
+async fn status_has_the_termination_message_of_a_failed_rank() {
+    let site = create_site("lastline", 1).await;
     site.create(site.job("j", 2, 1)).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     let words = "step 80000\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n";
-    site.annotate("j-worker-1", kubelet::LAST_WORDS, words)
+    site.annotate_pod("j-worker-1", kubelet::TERMINATION_MESSAGE, words)
         .await;
-    site.exit("j-worker-1", "1").await;
-    let again = site.runs_again("j", 2).await;
+    site.end_pod("j-worker-1", "1").await;
+    let again = site.wait_for_running_attempt("j", 2).await;
     let failure = again.status.unwrap().last_failure.unwrap();
     let line = "RuntimeError: CUDA error: uncorrectable ECC error encountered";
     assert_eq!(failure.last_line.as_deref(), Some(line));
-    let template = site.whole("j", 2).await[0].spec.clone().unwrap();
+    let template = site.wait_for_whole_gang("j", 2).await[0]
+        .spec
+        .clone()
+        .unwrap();
     let policy = template.containers[0].termination_message_policy.clone();
     assert_eq!(policy.as_deref(), Some("FallbackToLogsOnError"));
 }
 
 #[tokio::test]
-async fn a_rule_ends_a_job_or_lets_it_go_on() {
-    let site = site("rules", 1).await;
+async fn restart_rules_fail_ignore_or_restart_a_job() {
+    let site = create_site("rules", 1).await;
     let mut job = site.job("j", 3, 1);
     job["spec"]["restart"]["rules"] = json!([
         {"onExitCodes": [42], "action": "Fail"},
@@ -58,15 +61,15 @@ async fn a_rule_ends_a_job_or_lets_it_go_on() {
         {"onReasons": ["OOMKilled"], "action": "RestartWithoutCounting"},
     ]);
     site.create(job).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    site.exit("j-worker-2", "3").await;
-    site.annotate("j-worker-1", kubelet::EXIT_REASON, "OOMKilled")
+    site.wait_for_phase("j", JobPhase::Running).await;
+    site.end_pod("j-worker-2", "3").await;
+    site.annotate_pod("j-worker-1", kubelet::EXIT_REASON, "OOMKilled")
         .await;
-    site.exit("j-worker-1", "137").await;
-    let again = site.runs_again("j", 2).await.status.unwrap();
+    site.end_pod("j-worker-1", "137").await;
+    let again = site.wait_for_running_attempt("j", 2).await.status.unwrap();
     assert_eq!((again.restarts, again.disruptions), (Some(0), Some(0)));
-    site.exit("j-worker-0", "42").await;
-    let failed = site.reaches("j", JobPhase::Failed).await;
+    site.end_pod("j-worker-0", "42").await;
+    let failed = site.wait_for_phase("j", JobPhase::Failed).await;
     assert_eq!(reason(&failed), "FailedByRule");
     let says = message(&failed);
     assert!(says.ends_with("restart.rules[0] says Fail"), "{says}");
@@ -74,11 +77,13 @@ async fn a_rule_ends_a_job_or_lets_it_go_on() {
 
 /// GPUs do not wait for what is missing.
 #[tokio::test]
-async fn pods_that_cannot_be_set_up_give_their_room_back_at_once() {
-    let site = site("config", 1).await;
-    hang(&site, "CreateContainerConfigError").await;
-    site.create(slow(&site, "stuck")).await.unwrap();
-    let waits = site.becomes("stuck", |s| {
+async fn pods_with_missing_references_release_their_gpus_at_once() {
+    let site = create_site("config", 1).await;
+    hang_new_pods(&site, "CreateContainerConfigError").await;
+    site.create(slowly_retried_job(&site, "stuck"))
+        .await
+        .unwrap();
+    let waits = site.wait_for_status("stuck", |s| {
         let is_it = s
             .reason
             .is_some_and(|r| r.as_str() == "ContainerConfigError");
@@ -91,17 +96,17 @@ async fn pods_that_cannot_be_set_up_give_their_room_back_at_once() {
         (status.restarts, status.internal.failed_starts),
         (Some(0), Some(1))
     );
-    site.pods_become("stuck", 0).await;
+    site.wait_for_pod_count("stuck", 0).await;
 }
 
 /// The image may still arrive, so the job keeps its place for a while. The status reports the error
 /// at once.
 #[tokio::test]
-async fn an_image_that_does_not_come_is_told_while_it_is_waited_for() {
-    let site = site("image", 1).await;
-    hang(&site, "ImagePullBackOff").await;
-    site.create(slow(&site, "j")).await.unwrap();
-    let starts = site.becomes("j", |s| {
+async fn image_pull_error_is_reported_while_the_job_keeps_its_place() {
+    let site = create_site("image", 1).await;
+    hang_new_pods(&site, "ImagePullBackOff").await;
+    site.create(slowly_retried_job(&site, "j")).await.unwrap();
+    let starts = site.wait_for_status("j", |s| {
         s.reason.is_some_and(|r| r.as_str() == "ImagePullFailed")
     });
     let starts = starts.await;
@@ -109,54 +114,56 @@ async fn an_image_that_does_not_come_is_told_while_it_is_waited_for() {
     assert_eq!(phase, Some(JobPhase::Starting));
     let says = message(&starts);
     assert!(says.contains("the room is given back at"), "{says}");
-    site.pods_become("j", 2).await;
+    site.wait_for_pod_count("j", 2).await;
 }
 
 #[tokio::test]
-async fn a_name_that_no_image_can_have_is_not_waited_for() {
-    let site = site("typo", 1).await;
-    hang(&site, "InvalidImageName").await;
-    site.create(slow(&site, "j")).await.unwrap();
-    let blocked = site.reaches("j", JobPhase::Blocked).await;
+async fn invalid_image_name_fails_the_pod_at_once() {
+    let site = create_site("typo", 1).await;
+    hang_new_pods(&site, "InvalidImageName").await;
+    site.create(slowly_retried_job(&site, "j")).await.unwrap();
+    let blocked = site.wait_for_phase("j", JobPhase::Blocked).await;
     assert_eq!(reason(&blocked), "ImagePullFailed");
-    site.pods_become("j", 0).await;
+    site.wait_for_pod_count("j", 0).await;
 }
 
 #[tokio::test]
-async fn a_node_on_which_ranks_fail_twice_in_a_row_is_kept_away_from() {
-    let site = site("badnode", 1).await;
+async fn node_is_avoided_after_two_failures_in_a_row() {
+    let site = create_site("badnode", 1).await;
     let mut job = site.job("j", 1, 8);
     job["spec"]["restart"]["limit"] = json!(9);
     site.create(job).await.unwrap();
     let fails = async |attempt| {
-        site.runs_again("j", attempt).await;
-        site.exit("j-worker-0", "1").await;
+        site.wait_for_running_attempt("j", attempt).await;
+        site.end_pod("j-worker-0", "1").await;
     };
     fails(1).await;
     fails(2).await;
     // There is no other: then it has to do.
-    let again = site.runs_again("j", 3).await.status.unwrap();
+    let again = site.wait_for_running_attempt("j", 3).await.status.unwrap();
     let bad = site.nodes().names()[0].clone();
     assert_eq!(again.excluded_nodes[0].node, bad);
-    let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
-    site.exit("j-worker-0", "1").await;
-    site.runs_again("j", 4).await;
-    let pods = site.whole("j", 1).await;
+    let _more = site
+        .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
+        .await;
+    site.end_pod("j-worker-0", "1").await;
+    site.wait_for_running_attempt("j", 4).await;
+    let pods = site.wait_for_whole_gang("j", 1).await;
     let node = pods[0].spec.as_ref().unwrap().node_name.clone();
     assert_ne!(node, Some(bad));
 }
 
 /// Only the user knows whether a rank on an unreachable node still writes.
 #[tokio::test]
-async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
-    let site = site("cutoff", 2).await;
+async fn job_with_lost_node_wait_is_not_placed_until_its_pod_is_deleted() {
+    let site = create_site("cutoff", 2).await;
     let mut job = site.job("j", 1, 8);
     job["spec"]["restart"]["lostNode"] = json!("Wait");
     site.create(job).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    let pod = site.whole("j", 1).await[0].clone();
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let pod = site.wait_for_whole_gang("j", 1).await[0].clone();
     let node = pod.spec.unwrap().node_name.unwrap();
-    site.nodes().not_ready(&node).await.unwrap();
+    site.nodes().kill_kubelet(&node).await.unwrap();
     let jobs = site.api::<TrainingJob>();
     let is_lost = wait_for(&jobs, "j", Duration::from_secs(90), |job: &TrainingJob| {
         job.status.as_ref().is_some_and(|s| s.attempt == Some(2))
@@ -164,7 +171,7 @@ async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     is_lost.await.unwrap();
     // Longer than it takes from there until a node is given up.
     tokio::time::sleep(Duration::from_secs(40)).await;
-    let left = site.pods("j").await;
+    let left = site.list_pods("j").await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].metadata.uid, pod.metadata.uid);
     assert!(left[0].metadata.deletion_timestamp.is_some());
@@ -172,26 +179,26 @@ async fn who_waits_for_lost_nodes_is_not_placed_beside_what_may_still_run() {
     let pods = site.api::<Pod>();
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("j-worker-0", &at_once).await.unwrap();
-    site.runs_again("j", 2).await;
+    site.wait_for_running_attempt("j", 2).await;
 }
 
 /// The garbage collector deletes these pods, and no kubelet is left to stop them. Pods of a job
 /// that waits for its lost nodes may still write, and stay until a user confirms that they do not.
 #[tokio::test]
-async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
-    let site = site("orphans", 2).await;
+async fn pods_of_a_deleted_job_on_a_lost_node_are_removed() {
+    let site = create_site("orphans", 2).await;
     site.submit("j", 1, 4).await;
     let mut waits = site.job("w", 1, 4);
     waits["spec"]["restart"]["lostNode"] = json!("Wait");
     site.create(waits).await.unwrap();
     for job in ["j", "w"] {
-        site.reaches(job, JobPhase::Running).await;
+        site.wait_for_phase(job, JobPhase::Running).await;
     }
-    let pod = site.whole("j", 1).await[0].clone();
-    let waits = site.whole("w", 1).await[0].clone();
+    let pod = site.wait_for_whole_gang("j", 1).await[0].clone();
+    let waits = site.wait_for_whole_gang("w", 1).await[0].clone();
     let node = pod.spec.unwrap().node_name.unwrap();
     assert_eq!(waits.spec.unwrap().node_name.as_ref(), Some(&node));
-    site.nodes().not_ready(&node).await.unwrap();
+    site.nodes().kill_kubelet(&node).await.unwrap();
     let before = site.api::<TrainingJob>().get("j").await.unwrap();
     for job in ["j", "w"] {
         site.delete::<TrainingJob>(job).await;
@@ -204,7 +211,7 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
         job.metadata.uid != before.metadata.uid && phase == Some(JobPhase::Running)
     });
     runs.await.unwrap();
-    let left = site.pods("w").await;
+    let left = site.list_pods("w").await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].metadata.uid, waits.metadata.uid);
     assert!(left[0].metadata.deletion_timestamp.is_some());
@@ -212,20 +219,20 @@ async fn pods_of_a_deleted_job_on_a_lost_node_are_in_nobodys_way_for_ever() {
 
 /// A pod may be deleted with its node, or by a user who tidies up.
 #[tokio::test]
-async fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {
-    let site = site("finished", 1).await;
+async fn deleted_succeeded_pod_is_not_replaced() {
+    let site = create_site("finished", 1).await;
     site.submit("j", 2, 1).await;
-    site.reaches("j", JobPhase::Running).await;
-    site.exit("j-worker-1", "0").await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    site.end_pod("j-worker-1", "0").await;
     let told = site
-        .becomes("j", |s| s.internal.finished_pods.is_some())
+        .wait_for_status("j", |s| s.internal.finished_pods.is_some())
         .await;
     let finished = told.status.unwrap().internal.finished_pods.unwrap();
     assert_eq!(finished.groups[0].completed_indexes, "1");
     site.delete::<Pod>("j-worker-1").await;
-    site.pods_become("j", 1).await;
-    site.exit("j-worker-0", "0").await;
-    let complete = site.reaches("j", JobPhase::Complete).await;
+    site.wait_for_pod_count("j", 1).await;
+    site.end_pod("j-worker-0", "0").await;
+    let complete = site.wait_for_phase("j", JobPhase::Complete).await;
     let status = complete.status.unwrap();
     assert_eq!(
         (status.attempt, status.ready.as_deref()),

@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 use trellis_api::job::{CompiledObject, JobPhase};
 use trellis_api::{TrainingJob, ValidatedJob, names};
 use trellis_e2e::jobs::{SOON, message, reason};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-use super::site;
+use super::create_site;
 
 /// The job of two pods, of another framework.
-fn deepspeed(site: &Site) -> Value {
+fn deepspeed_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("DeepSpeed");
     job
 }
 
 /// A launcher and two workers that say nothing.
-fn mpi(site: &Site) -> Value {
+fn mpi_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     job["spec"]["framework"] = json!("MPI");
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
@@ -35,20 +35,20 @@ fn mpi(site: &Site) -> Value {
     job
 }
 
-fn compiled(job: &TrainingJob, kind: &str) -> CompiledObject {
+fn compiled_object(job: &TrainingJob, kind: &str) -> CompiledObject {
     let list = &job.status.as_ref().unwrap().compiled;
     list.iter().find(|o| o.kind == kind).unwrap().clone()
 }
 
-async fn hostfile(site: &Site) -> Result<String> {
+async fn read_hostfile(site: &TestSite) -> Result<String> {
     let map = site.api::<ConfigMap>().get("j-hosts").await?;
     let file = map.data.and_then(|mut data| data.remove("hostfile"));
     Ok(file.unwrap_or_default())
 }
 
-async fn is_again(site: &Site, hosts: &str) {
+async fn wait_for_hostfile(site: &TestSite, hosts: &str) {
     eventually(SOON, || async {
-        let now = hostfile(site).await?;
+        let now = read_hostfile(site).await?;
         ensure!(now == hosts, "{now}");
         Ok(())
     })
@@ -57,20 +57,20 @@ async fn is_again(site: &Site, hosts: &str) {
 }
 
 #[tokio::test]
-async fn a_hostfile_is_there_before_the_pods_and_is_kept() {
-    let site = site("hosts", 1).await;
-    site.create(deepspeed(&site)).await.unwrap();
-    let job = site.reaches("j", JobPhase::Running).await;
-    let hosts = hostfile(&site).await.unwrap();
+async fn hostfile_exists_before_the_pods_and_is_repaired() {
+    let site = create_site("hosts", 1).await;
+    site.create(deepspeed_job(&site)).await.unwrap();
+    let job = site.wait_for_phase("j", JobPhase::Running).await;
+    let hosts = read_hostfile(&site).await.unwrap();
     let host = |index: u32| {
         let namespace = site.name();
         format!("j-worker-{index}.j.{namespace}.svc.cluster.local slots=1\n")
     };
     assert_eq!(hosts, host(0) + &host(1));
-    let told = compiled(&job, "ConfigMap");
+    let told = compiled_object(&job, "ConfigMap");
     assert!(told.ready && told.name == "j-hosts", "{told:?}");
     let map = site.api::<ConfigMap>().get("j-hosts").await.unwrap();
-    for pod in site.whole("j", 2).await {
+    for pod in site.wait_for_whole_gang("j", 2).await {
         assert!(map.creation_timestamp() <= pod.creation_timestamp());
     }
 
@@ -79,71 +79,71 @@ async fn a_hostfile_is_there_before_the_pods_and_is_kept() {
         .patch("j-hosts", &PatchParams::default(), &Patch::Merge(&changed))
         .await
         .unwrap();
-    is_again(&site, &hosts).await;
+    wait_for_hostfile(&site, &hosts).await;
     let map = site.api::<ConfigMap>().get("j-hosts").await.unwrap();
     assert_eq!(map.data.unwrap().len(), 1);
     site.delete::<ConfigMap>("j-hosts").await;
-    is_again(&site, &hosts).await;
+    wait_for_hostfile(&site, &hosts).await;
 }
 
 #[tokio::test]
-async fn a_foreign_config_map_blocks_until_it_is_gone() {
-    let site = site("foreign-hosts", 1).await;
+async fn foreign_config_map_blocks_the_job_until_it_is_deleted() {
+    let site = create_site("foreign-hosts", 1).await;
     let foreign: ConfigMap =
         serde_json::from_value(json!({"metadata": {"name": "j-hosts"}})).unwrap();
     let maps = site.api::<ConfigMap>();
     maps.create(&PostParams::default(), &foreign).await.unwrap();
-    site.create(deepspeed(&site)).await.unwrap();
-    let blocked = site.reaches("j", JobPhase::Blocked).await;
+    site.create(deepspeed_job(&site)).await.unwrap();
+    let blocked = site.wait_for_phase("j", JobPhase::Blocked).await;
     assert_eq!(reason(&blocked), "NameConflict", "{}", message(&blocked));
     assert!(message(&blocked).contains("ConfigMap \"j-hosts\""));
     site.delete::<ConfigMap>("j-hosts").await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
 }
 
 #[tokio::test]
-async fn an_mpi_job_keeps_its_key_and_ends_with_its_launcher() {
-    let site = site("mpi", 1).await;
-    let written = site.create(mpi(&site)).await.unwrap();
-    let name = names::ssh("j", &written.uid().unwrap());
-    let job = site.reaches("j", JobPhase::Running).await;
+async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
+    let site = create_site("mpi", 1).await;
+    let written = site.create(mpi_job(&site)).await.unwrap();
+    let name = names::ssh_secret_name("j", &written.uid().unwrap());
+    let job = site.wait_for_phase("j", JobPhase::Running).await;
     let secrets = site.api::<Secret>();
     let secret = secrets.get(&name).await.unwrap();
     assert_eq!(secret.type_.as_deref(), Some("kubernetes.io/ssh-auth"));
     let owner = &secret.owner_references()[0];
     assert_eq!(Some(&owner.uid), written.uid().as_ref());
-    let told = compiled(&job, "Secret");
+    let told = compiled_object(&job, "Secret");
     assert!(told.ready && told.name == name, "{told:?}");
-    for pod in site.whole("j", 3).await {
+    for pod in site.wait_for_whole_gang("j", 3).await {
         let mounted = pod.spec.as_ref().unwrap().volumes.iter().flatten();
         let mut mounted = mounted.filter_map(|v| v.secret.as_ref()?.secret_name.as_ref());
         assert_eq!(mounted.next(), Some(&name));
     }
 
     // The next attempt asks again, and the key is as it was.
-    site.exit("j-worker-0", "1").await;
-    site.runs_again("j", 2).await;
+    site.end_pod("j-worker-0", "1").await;
+    site.wait_for_running_attempt("j", 2).await;
     let now = secrets.get(&name).await.unwrap();
     assert_eq!((now.uid(), &now.data), (secret.uid(), &secret.data));
     // A deleted Secret is created again for the next attempt.
     site.delete::<Secret>(&name).await;
-    site.exit("j-worker-0", "1").await;
-    site.runs_again("j", 3).await;
+    site.end_pod("j-worker-0", "1").await;
+    site.wait_for_running_attempt("j", 3).await;
     let now = secrets.get(&name).await.unwrap();
     assert_ne!((now.uid(), &now.data), (secret.uid(), &secret.data));
 
     // Workers run on: sshd does not end by itself.
-    site.exit("j-launcher-0", "0").await;
-    site.reaches("j", JobPhase::Complete).await;
+    site.end_pod("j-launcher-0", "0").await;
+    site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
 /// The API server checks quotas before it checks whether an object of that name exists.
 #[tokio::test]
-async fn an_exhausted_quota_of_secrets_keeps_no_job_from_its_next_attempt_that_has_its_key() {
-    let site = site("mpi-quota", 1).await;
-    site.create(mpi(&site)).await.unwrap();
-    let job = site.reaches("j", JobPhase::Running).await;
-    assert!(compiled(&job, "Secret").ready);
+async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
+    let site = create_site("mpi-quota", 1).await;
+    site.create(mpi_job(&site)).await.unwrap();
+    let job = site.wait_for_phase("j", JobPhase::Running).await;
+    assert!(compiled_object(&job, "Secret").ready);
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": {"name": "secrets"}, "spec": {"hard": {"count/secrets": "0"}}}))
     .unwrap();
@@ -161,16 +161,16 @@ async fn an_exhausted_quota_of_secrets_keeps_no_job_from_its_next_attempt_that_h
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("exceeded quota"), "{refused}");
 
-    site.exit("j-worker-0", "1").await;
-    site.runs_again("j", 2).await;
-    let job = site.reaches("j", JobPhase::Running).await;
-    assert!(compiled(&job, "Secret").ready);
+    site.end_pod("j-worker-0", "1").await;
+    site.wait_for_running_attempt("j", 2).await;
+    let job = site.wait_for_phase("j", JobPhase::Running).await;
+    assert!(compiled_object(&job, "Secret").ready);
 }
 
 /// A framework restricts roles, replicas and variables.
 #[tokio::test]
-async fn the_api_server_refuses_what_is_not_for_the_framework() {
-    let site = site("framework", 0).await;
+async fn api_server_refuses_settings_that_the_framework_does_not_support() {
+    let site = create_site("framework", 0).await;
     let of = |framework: &str, groups: &[(&str, u32)], env: &str| {
         let mut job = site.job("bad", 1, 1);
         let group = job["spec"]["taskGroups"][0].clone();

@@ -8,27 +8,27 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, names};
-use trellis_e2e::jobs::{SOON, uids};
+use trellis_e2e::jobs::{SOON, pod_uids};
 use trellis_e2e::wait::eventually;
 
-use super::site;
+use super::create_site;
 
 /// How long a gang may take to start: enough on a busy machine.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The journal went with it: the gang is placed anew, and its user pays nothing for that.
 #[tokio::test]
-async fn a_deleted_pod_group_is_a_disruption_and_not_the_jobs_fault() {
-    let site = site("nojournal", 2).await;
+async fn deleted_pod_group_counts_as_a_disruption() {
+    let site = create_site("nojournal", 2).await;
     let mut job = site.job("j", 2, 8);
-    job["spec"]["deadlines"]["startupSeconds"] = json!(START.as_secs());
+    job["spec"]["deadlines"]["startupSeconds"] = json!(START_TIMEOUT.as_secs());
     site.create(job).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    let before = uids(&site.whole("j", 2).await);
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let before = pod_uids(&site.wait_for_whole_gang("j", 2).await);
     // It has run for longer than it may take to start.
-    tokio::time::sleep(START).await;
+    tokio::time::sleep(START_TIMEOUT).await;
     site.delete::<PodGroup>("j").await;
-    let again = site.runs_again("j", 2).await;
+    let again = site.wait_for_running_attempt("j", 2).await;
     let status = again.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
     let failure = status.last_failure.unwrap();
@@ -36,16 +36,16 @@ async fn a_deleted_pod_group_is_a_disruption_and_not_the_jobs_fault() {
         (failure.reason.as_str(), failure.attempt),
         ("JournalLost", 1)
     );
-    assert!(uids(&site.whole("j", 2).await).is_disjoint(&before));
+    assert!(pod_uids(&site.wait_for_whole_gang("j", 2).await).is_disjoint(&before));
 }
 
 /// The PodGroup exists, but the operator does not see it for a moment.
 #[tokio::test]
-async fn a_pod_group_that_loses_our_label_costs_nothing() {
-    let site = site("unlabelled", 1).await;
+async fn pod_group_without_our_label_is_repaired_without_a_restart() {
+    let site = create_site("unlabelled", 1).await;
     site.submit("j", 2, 1).await;
-    site.reaches("j", JobPhase::Running).await;
-    let before = uids(&site.whole("j", 2).await);
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let before = pod_uids(&site.wait_for_whole_gang("j", 2).await);
     let groups = site.api::<PodGroup>();
     let unlabel = json!({"metadata": {"labels": {names::MANAGED_BY: null}}});
     groups
@@ -60,8 +60,8 @@ async fn a_pod_group_that_loses_our_label_costs_nothing() {
     .await
     .unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let job = site.reaches("j", JobPhase::Running).await;
+    let job = site.wait_for_phase("j", JobPhase::Running).await;
     let status = job.status.unwrap();
     assert_eq!((status.attempt, status.disruptions), (Some(1), Some(0)));
-    assert_eq!(uids(&site.whole("j", 2).await), before);
+    assert_eq!(pod_uids(&site.wait_for_whole_gang("j", 2).await), before);
 }

@@ -9,45 +9,45 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
 use trellis_e2e::admission::PodPolicy;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::{SOON, message, phase, reason};
-use trellis_e2e::wait::{eventually, wait_for, wait_gone};
+use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
 /// The pods of a node that is lost are given up after a minute.
-const GIVEN_UP: Duration = Duration::from_secs(90);
+const NODE_LOSS_TIMEOUT: Duration = Duration::from_secs(90);
 
 #[tokio::test]
-async fn a_failed_rank_restarts_the_gang_once_and_success_ends_it() {
-    let site = site("restart", 2).await;
+async fn failed_rank_restarts_the_gang_once_and_success_completes_it() {
+    let site = create_site("restart", 2).await;
     site.submit("j", 4, 4).await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     for i in 0..4 {
-        site.exit(&format!("j-worker-{i}"), "1").await;
+        site.end_pod(&format!("j-worker-{i}"), "1").await;
     }
-    let second = site.runs_again("j", 2).await;
+    let second = site.wait_for_running_attempt("j", 2).await;
     let status = second.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(1), Some(0)));
     let failure = status.last_failure.unwrap();
     assert_eq!((failure.exit_code, failure.attempt), (Some(1), 1));
     for i in 0..4 {
-        site.exit(&format!("j-worker-{i}"), "0").await;
+        site.end_pod(&format!("j-worker-{i}"), "0").await;
     }
-    site.reaches("j", JobPhase::Complete).await;
+    site.wait_for_phase("j", JobPhase::Complete).await;
     // Finished pods stay, with their logs, and the journal says where it ran.
-    assert_eq!(site.pods("j").await.len(), 4);
+    assert_eq!(site.list_pods("j").await.len(), 4);
 }
 
 #[tokio::test]
-async fn the_limit_ends_it() {
-    let site = site("limit", 2).await;
+async fn job_fails_at_its_restart_limit() {
+    let site = create_site("limit", 2).await;
     let mut spec = site.job("j", 2, 1);
     spec["spec"]["restart"]["limit"] = json!(0);
     site.create(spec).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
-    site.exit("j-worker-1", "7").await;
-    let failed = site.reaches("j", JobPhase::Failed).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    site.end_pod("j-worker-1", "7").await;
+    let failed = site.wait_for_phase("j", JobPhase::Failed).await;
     assert_eq!(reason(&failed), "RestartLimitReached");
     assert!(
         message(&failed).contains("exit code 7"),
@@ -55,14 +55,14 @@ async fn the_limit_ends_it() {
         message(&failed)
     );
     // The operator deletes the rank that still ran. The failed one keeps its log.
-    site.pods_become("j", 1).await;
+    site.wait_for_pod_count("j", 1).await;
 }
 
 #[tokio::test]
-async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
-    let site = site("suspend", 2).await;
+async fn suspended_job_releases_its_resources_and_resumes_with_a_new_attempt() {
+    let site = create_site("suspend", 2).await;
     site.submit("j", 2, 8).await;
-    let running = site.reaches("j", JobPhase::Running).await;
+    let running = site.wait_for_phase("j", JobPhase::Running).await;
     let closer = json!({"preferred": "rack"});
     let mut groups = site.job("j", 2, 8)["spec"]["taskGroups"].clone();
     groups[0]["topology"] = closer.clone();
@@ -116,14 +116,14 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
     site.patch("j", json!({"spec": {"suspend": true}}))
         .await
         .unwrap();
-    site.reaches("j", JobPhase::Suspended).await;
-    assert_eq!(site.pods("j").await.len(), 0);
+    site.wait_for_phase("j", JobPhase::Suspended).await;
+    assert_eq!(site.list_pods("j").await.len(), 0);
     let changes = json!({"placement": "Spread", "preemptibility": "ProtectedWithinQuota", "minRuntimeSeconds": 60});
     site.patch("j", json!({"spec": changes})).await.unwrap();
     site.patch("j", json!({"spec": {"suspend": false}}))
         .await
         .unwrap();
-    let resumed = site.reaches("j", JobPhase::Running).await;
+    let resumed = site.wait_for_phase("j", JobPhase::Running).await;
     assert_eq!(resumed.status.unwrap().attempt, Some(2));
     let gang = site.api::<PodGroup>().get("j").await.unwrap().spec;
     let said = (gang.is_preemptible(), gang.min_runtime_seconds);
@@ -131,21 +131,21 @@ async fn suspend_releases_everything_and_resume_is_a_new_attempt() {
 }
 
 #[tokio::test]
-async fn a_deleted_pod_is_a_disruption_and_not_the_jobs_fault() {
-    let site = site("disrupt", 2).await;
+async fn deleted_pod_counts_as_a_disruption() {
+    let site = create_site("disrupt", 2).await;
     site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     site.delete::<Pod>("j-worker-0").await;
-    let again = site.runs_again("j", 2).await;
+    let again = site.wait_for_running_attempt("j", 2).await;
     let status = again.status.unwrap();
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(1)));
 }
 
 #[tokio::test]
-async fn children_are_repaired_and_deletion_leaves_nothing() {
-    let site = site("children", 2).await;
+async fn children_are_repaired_and_are_deleted_with_their_job() {
+    let site = create_site("children", 2).await;
     site.submit("j", 2, 1).await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     let policies = site.api::<NetworkPolicy>();
     policies
         .patch(
@@ -180,45 +180,49 @@ async fn children_are_repaired_and_deletion_leaves_nothing() {
     .await
     .unwrap();
     site.delete::<TrainingJob>("j").await;
-    site.pods_become("j", 0).await;
-    wait_gone(&services, "j", SOON).await.unwrap();
-    wait_gone(&policies, "j", SOON).await.unwrap();
-    wait_gone(&site.api::<PodGroup>(), "j", SOON).await.unwrap();
+    site.wait_for_pod_count("j", 0).await;
+    wait_until_deleted(&services, "j", SOON).await.unwrap();
+    wait_until_deleted(&policies, "j", SOON).await.unwrap();
+    wait_until_deleted(&site.api::<PodGroup>(), "j", SOON)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
-async fn a_job_may_be_deleted_in_any_phase() {
-    let site = site("deleted", 2).await;
+async fn job_can_be_deleted_in_any_phase() {
+    let site = create_site("deleted", 2).await;
     let api = site.api::<TrainingJob>();
     for millis in [0, 5, 20, 40, 60, 80, 120, 200, 400, 1500] {
         site.submit("j", 8, 1).await;
         tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
         api.delete("j", &DeleteParams::default()).await.unwrap();
-        wait_gone(&api, "j", SOON).await.unwrap();
-        site.pods_become("j", 0).await;
+        wait_until_deleted(&api, "j", SOON).await.unwrap();
+        site.wait_for_pod_count("j", 0).await;
         for gone in [
-            wait_gone(&site.api::<Service>(), "j", SOON).await,
-            wait_gone(&site.api::<NetworkPolicy>(), "j", SOON).await,
-            wait_gone(&site.api::<PodGroup>(), "j", SOON).await,
+            wait_until_deleted(&site.api::<Service>(), "j", SOON).await,
+            wait_until_deleted(&site.api::<NetworkPolicy>(), "j", SOON).await,
+            wait_until_deleted(&site.api::<PodGroup>(), "j", SOON).await,
         ] {
             gone.unwrap_or_else(|e| panic!("deleted after {millis} ms: {e:#}"));
         }
     }
     // The GPUs of the deleted jobs are free.
     site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
 }
 
 #[tokio::test]
-async fn a_refused_pod_moves_the_gang_to_another_node() {
-    let site = site("refused", 2).await;
-    let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
+async fn gang_moves_when_a_kubelet_refuses_its_pod() {
+    let site = create_site("refused", 2).await;
+    let _more = site
+        .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
+        .await;
     let refusing = format!("{}-0", site.name());
-    PodPolicy::refused_by_kubelet(shared().await, site.name(), &refusing)
+    PodPolicy::refuse_by_kubelet(shared_control_plane().await, site.name(), &refusing)
         .await
         .unwrap();
     site.submit("j", 2, 8).await;
-    let moved = site.reaches("j", JobPhase::Running).await;
+    let moved = site.wait_for_phase("j", JobPhase::Running).await;
     let status = moved.status.unwrap();
     assert_eq!(
         (status.restarts, status.disruptions),
@@ -227,7 +231,7 @@ async fn a_refused_pod_moves_the_gang_to_another_node() {
         status.last_failure
     );
     let nodes: Vec<_> = site
-        .pods("j")
+        .list_pods("j")
         .await
         .into_iter()
         .filter_map(|p| p.spec?.node_name)
@@ -236,17 +240,19 @@ async fn a_refused_pod_moves_the_gang_to_another_node() {
 }
 
 #[tokio::test]
-async fn a_deleted_node_does_not_hold_the_gang() {
-    let site = site("lostnode", 2).await;
+async fn gang_moves_when_its_node_is_deleted() {
+    let site = create_site("lostnode", 2).await;
     site.submit("j", 2, 8).await;
-    site.reaches("j", JobPhase::Running).await;
-    let _more = site.more_nodes(shared().await, Nodes::new(1).gpus(8)).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let _more = site
+        .add_nodes(shared_control_plane().await, NodeTemplate::new(1).gpus(8))
+        .await;
     let lost = &site.nodes().names()[0];
-    let pods = site.whole("j", 2).await;
+    let pods = site.wait_for_whole_gang("j", 2).await;
     let on = |pod: &&Pod| pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == Some(lost);
     let pod = pods.iter().find(on).unwrap().clone();
     site.nodes().delete(lost).await.unwrap();
-    let again = site.becomes("j", |s| s.attempt == Some(2)).await;
+    let again = site.wait_for_status("j", |s| s.attempt == Some(2)).await;
     let failure = again.status.unwrap().last_failure.unwrap();
     assert_eq!(failure.reason, "NodeLost");
     // Its kubelet may still run, so the operator deletes the pod, and does not force the deletion
@@ -259,7 +265,7 @@ async fn a_deleted_node_does_not_hold_the_gang() {
     assert!(left.deletion_timestamp.is_some());
     // After a minute the operator gives the node up.
     let jobs = site.api::<TrainingJob>();
-    let runs = wait_for(&jobs, "j", GIVEN_UP, |job: &TrainingJob| {
+    let runs = wait_for(&jobs, "j", NODE_LOSS_TIMEOUT, |job: &TrainingJob| {
         phase(job) == Some(JobPhase::Running)
     });
     let status = runs.await.unwrap().status.unwrap();

@@ -1,53 +1,58 @@
 //! One TrainingJob, all the way, on a real control plane under the chart's own rights.
 
 mod admission;
-mod appliers;
 mod checkpoints;
+mod child_drift;
 mod cleanup;
-mod defaults;
-mod drift;
+mod default_queue;
 mod elastic;
 mod endpoint;
-mod ephemeral;
+mod ephemeral_claims;
+mod events;
 mod failures;
 mod frameworks;
+mod idle_writes;
 mod journal;
-mod kinds;
 mod late_binding;
 mod lifecycle;
 mod managed_by;
-mod namesake;
-mod nodes;
+mod name_conflicts;
+mod node_constraints;
 mod orphans;
-mod per_gpu;
+mod per_gpu_resources;
 mod placement;
 mod plan;
+mod pod_recovery;
 mod preemption;
 mod queues;
-mod quiet;
-mod quotas;
-mod recovery;
 mod refusals;
-mod runtimes;
+mod resource_quotas;
+mod resource_validation;
+mod runtime_prediction;
+mod server_side_apply;
 mod stages;
-mod story;
 mod traces;
-mod versions;
+mod version_skew;
 
 use std::path::Path;
 
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::control_plane::ControlPlane;
 use trellis_e2e::operator;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 
 /// The control plane of this test process, with one operator on it.
-async fn shared() -> &'static ControlPlane {
+async fn shared_control_plane() -> &'static ControlPlane {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    operator::shared(program).await.unwrap()
+    operator::shared_control_plane(program).await.unwrap()
 }
 
 /// Creates a site for one test, with this many nodes of 8 GPUs.
-async fn site(prefix: &str, nodes: usize) -> Site {
-    Site::new(shared().await, prefix, Nodes::new(nodes).gpus(8)).await
+async fn create_site(prefix: &str, nodes: usize) -> TestSite {
+    TestSite::new(
+        shared_control_plane().await,
+        prefix,
+        NodeTemplate::new(nodes).gpus(8),
+    )
+    .await
 }

@@ -5,18 +5,18 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, TrainingJob};
 
-use super::site;
+use super::create_site;
 
 #[tokio::test]
-async fn nothing_is_done_for_a_job_of_another_manager() {
-    let site = site("managed", 1).await;
+async fn job_of_another_manager_is_ignored() {
+    let site = create_site("managed", 1).await;
     let mut theirs = site.job("theirs", 1, 8);
     theirs["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
     site.create(theirs.clone()).await.unwrap();
     let mut ours = site.job("ours", 1, 8);
     ours["spec"]["managedBy"] = json!("trellis.dev/operator");
     site.create(ours).await.unwrap();
-    site.reaches("ours", JobPhase::Running).await;
+    site.wait_for_phase("ours", JobPhase::Running).await;
 
     let jobs: Api<TrainingJob> = site.api();
     assert_eq!(jobs.get("theirs").await.unwrap().status, None);

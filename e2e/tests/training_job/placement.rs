@@ -3,19 +3,19 @@
 use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Reason, TrainingJob};
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::{SOON, message, phase};
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
 #[tokio::test]
 async fn a_gang_is_compiled_placed_and_runs() {
-    let nodes = Nodes::new(2).gpus(8).gpu_taint();
-    let site = Site::new(shared().await, "runs", nodes).await;
+    let nodes = NodeTemplate::new(2).gpus(8).gpu_taint();
+    let site = TestSite::new(shared_control_plane().await, "runs", nodes).await;
     site.submit("llm", 2, 8).await;
-    let done = site.reaches("llm", JobPhase::Running).await;
+    let done = site.wait_for_phase("llm", JobPhase::Running).await;
     let status = done.status.unwrap();
     assert_eq!(status.gpus, Some(16));
     assert_eq!(status.attempt, Some(1));
@@ -24,7 +24,7 @@ async fn a_gang_is_compiled_placed_and_runs() {
     assert_eq!(status.conditions.len(), 10);
     let kinds: Vec<_> = status.compiled.iter().map(|c| c.kind.as_str()).collect();
     assert_eq!(kinds, ["Service", "NetworkPolicy", "PodGroup", "Pod"]);
-    let pods = site.pods("llm").await;
+    let pods = site.list_pods("llm").await;
     let nodes: std::collections::BTreeSet<_> = pods
         .iter()
         .map(|p| p.spec.as_ref().unwrap().node_name.clone().unwrap())
@@ -33,52 +33,56 @@ async fn a_gang_is_compiled_placed_and_runs() {
 }
 
 #[tokio::test]
-async fn of_two_gangs_that_do_not_fit_together_one_runs_whole() {
-    let nodes = Nodes::new(10).gpus(10);
-    let site = Site::new(shared().await, "two", nodes).await;
+async fn one_of_two_competing_gangs_runs_whole() {
+    let nodes = NodeTemplate::new(10).gpus(10);
+    let site = TestSite::new(shared_control_plane().await, "two", nodes).await;
     site.submit("a", 64, 1).await;
     site.submit("b", 64, 1).await;
     let (runs, waits) = tokio::select! {
-        _ = site.reaches("a", JobPhase::Running) => ("a", "b"),
-        _ = site.reaches("b", JobPhase::Running) => ("b", "a"),
+        _ = site.wait_for_phase("a", JobPhase::Running) => ("a", "b"),
+        _ = site.wait_for_phase("b", JobPhase::Running) => ("b", "a"),
     };
-    let waiting = site.waits_for(waits, Reason::InsufficientCapacity).await;
-    assert_eq!(site.pods(runs).await.len(), 64);
-    assert_eq!(site.pods(waits).await.len(), 0);
+    let waiting = site
+        .wait_until_queued_for(waits, Reason::InsufficientCapacity)
+        .await;
+    assert_eq!(site.list_pods(runs).await.len(), 64);
+    assert_eq!(site.list_pods(waits).await.len(), 0);
     assert!(message(&waiting).contains("28"), "{}", message(&waiting));
     // The place is free again: the other one starts.
     site.delete::<TrainingJob>(runs).await;
-    site.reaches(waits, JobPhase::Running).await;
-    site.pods_become(runs, 0).await;
+    site.wait_for_phase(waits, JobPhase::Running).await;
+    site.wait_for_pod_count(runs, 0).await;
 }
 
 #[tokio::test]
-async fn eight_scattered_gpus_are_not_eight_on_one_node() {
-    let site = site("scattered", 8).await;
+async fn gang_of_eight_gpus_waits_when_free_gpus_are_fragmented() {
+    let site = create_site("scattered", 8).await;
     let mut filler = site.job("filler", 8, 7);
     filler["spec"]["framework"] = json!("None");
     site.create(filler).await.unwrap();
-    site.reaches("filler", JobPhase::Running).await;
+    site.wait_for_phase("filler", JobPhase::Running).await;
     site.submit("whole", 1, 8).await;
-    site.waits_for("whole", Reason::Fragmented).await;
+    site.wait_until_queued_for("whole", Reason::Fragmented)
+        .await;
 }
 
 #[tokio::test]
 async fn single_gpu_jobs_leave_whole_nodes_free() {
-    let site = site("packed", 4).await;
+    let site = create_site("packed", 4).await;
     for i in 0..8 {
         site.submit(&format!("one-{i}"), 1, 1).await;
     }
     for i in 0..8 {
-        site.reaches(&format!("one-{i}"), JobPhase::Running).await;
+        site.wait_for_phase(&format!("one-{i}"), JobPhase::Running)
+            .await;
     }
     site.submit("three-whole", 3, 8).await;
-    site.reaches("three-whole", JobPhase::Running).await;
+    site.wait_for_phase("three-whole", JobPhase::Running).await;
 }
 
 #[tokio::test]
-async fn twenty_gangs_at_once_are_whole_or_not_there() {
-    let site = site("twenty", 4).await;
+async fn twenty_simultaneous_gangs_are_placed_whole_or_not_at_all() {
+    let site = create_site("twenty", 4).await;
     let creates = (0..20).map(|i| site.create(site.job(&format!("g-{i}"), 6, 1)));
     futures::future::try_join_all(creates).await.unwrap();
     // 32 GPUs take five gangs of 6. The rest waits, with nothing there.
@@ -94,7 +98,7 @@ async fn twenty_gangs_at_once_are_whole_or_not_there() {
     .unwrap();
     for job in settled {
         let name = job.metadata.name.clone().unwrap();
-        let there = site.pods(&name).await.len();
+        let there = site.list_pods(&name).await.len();
         let runs = phase(&job) == Some(JobPhase::Running);
         assert_eq!(there, if runs { 6 } else { 0 }, "{name}");
     }

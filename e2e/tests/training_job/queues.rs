@@ -10,9 +10,13 @@ use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::queues::resource_groups;
 use trellis_e2e::wait::wait_for;
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
-async fn says(queues: &Api<TrainingQueue>, name: &str, wanted: impl Fn(&QueueStatus) -> bool) {
+async fn wait_for_queue_status(
+    queues: &Api<TrainingQueue>,
+    name: &str,
+    wanted: impl Fn(&QueueStatus) -> bool,
+) {
     wait_for(queues, name, SOON, |queue: &TrainingQueue| {
         queue.status.as_ref().is_some_and(&wanted)
     })
@@ -20,36 +24,39 @@ async fn says(queues: &Api<TrainingQueue>, name: &str, wanted: impl Fn(&QueueSta
     .unwrap();
 }
 
-fn counts(status: &QueueStatus) -> (Option<i64>, Option<i64>) {
+fn pending_and_admitted(status: &QueueStatus) -> (Option<i64>, Option<i64>) {
     (status.pending, status.admitted)
 }
 
-fn active(status: &QueueStatus) -> Option<(&str, &str)> {
+fn active_condition(status: &QueueStatus) -> Option<(&str, &str)> {
     let active = status.conditions.iter().find(|c| c.type_ == "Active")?;
     Some((&active.status, &active.reason))
 }
 
 #[tokio::test]
-async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
-    let site = site("quota", 2).await;
+async fn queue_enforces_its_quota_and_starts_no_job_when_stopped() {
+    let site = create_site("quota", 2).await;
     let name = format!("{}-q", site.name());
-    let control_plane = shared().await;
+    let control_plane = shared_control_plane().await;
     let spec = json!({
         "namespaceSelector": {}, "resourceGroups": resource_groups(&[("default", 8)]),
     });
-    apply("TrainingQueue", &name, spec).await;
+    apply_object("TrainingQueue", &name, spec).await;
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
-    says(&queues, &name, |s| counts(s) == (Some(0), Some(0))).await;
+    wait_for_queue_status(&queues, &name, |s| {
+        pending_and_admitted(s) == (Some(0), Some(0))
+    })
+    .await;
     for (job, replicas) in [("first", 8), ("second", 1)] {
         let mut spec = site.job(job, replicas, 1);
         spec["spec"]["queueName"] = json!(name);
         site.create(spec).await.unwrap();
-        site.becomes(job, |s| s.phase.is_some_and(|p| p != JobPhase::Waiting))
+        site.wait_for_status(job, |s| s.phase.is_some_and(|p| p != JobPhase::Waiting))
             .await;
     }
-    site.reaches("first", JobPhase::Running).await;
+    site.wait_for_phase("first", JobPhase::Running).await;
     let waiting = site
-        .becomes("second", |s| {
+        .wait_for_status("second", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
         })
         .await;
@@ -58,8 +65,9 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
         "{}",
         message(&waiting)
     );
-    says(&queues, &name, |s| {
-        counts(s) == (Some(1), Some(1)) && active(s) == Some(("True", "Accepted"))
+    wait_for_queue_status(&queues, &name, |s| {
+        pending_and_admitted(s) == (Some(1), Some(1))
+            && active_condition(s) == Some(("True", "Accepted"))
     })
     .await;
     let stop = |policy: &'static str| {
@@ -73,33 +81,37 @@ async fn quota_is_kept_and_counted_and_a_stopped_queue_starts_nothing() {
         }
     };
     stop("Hold").await;
-    says(&queues, &name, |s| {
-        active(s) == Some(("False", "QueueStopped"))
+    wait_for_queue_status(&queues, &name, |s| {
+        active_condition(s) == Some(("False", "QueueStopped"))
     })
     .await;
     site.delete::<trellis_api::TrainingJob>("first").await;
-    says(&queues, &name, |s| counts(s) == (Some(1), Some(0))).await;
+    wait_for_queue_status(&queues, &name, |s| {
+        pending_and_admitted(s) == (Some(1), Some(0))
+    })
+    .await;
     let held = site
-        .becomes("second", |s| {
+        .wait_for_status("second", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QueueStopped")
         })
         .await;
     assert_eq!(reason(&held), "QueueStopped");
-    assert!(site.pods("second").await.is_empty());
+    assert!(site.list_pods("second").await.is_empty());
     stop("None").await;
-    site.reaches("second", JobPhase::Running).await;
-    says(&queues, &name, |s| {
-        counts(s) == (Some(0), Some(1)) && active(s) == Some(("True", "Accepted"))
+    site.wait_for_phase("second", JobPhase::Running).await;
+    wait_for_queue_status(&queues, &name, |s| {
+        pending_and_admitted(s) == (Some(0), Some(1))
+            && active_condition(s) == Some(("True", "Accepted"))
     })
     .await;
 }
 
-async fn apply(kind: &str, name: &str, spec: serde_json::Value) {
+async fn apply_object(kind: &str, name: &str, spec: serde_json::Value) {
     let object = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": kind,
         "metadata": {"name": name}, "spec": spec,
     });
-    shared()
+    shared_control_plane()
         .await
         .apply_yaml(&object.to_string())
         .await
@@ -107,7 +119,7 @@ async fn apply(kind: &str, name: &str, spec: serde_json::Value) {
 }
 
 /// GPUs of a flavor that count against a queue, and those of them that are borrowed.
-fn gpus(status: &QueueStatus, flavor: &str) -> Option<(String, String)> {
+fn used_and_borrowed_gpus(status: &QueueStatus, flavor: &str) -> Option<(String, String)> {
     let line = status
         .usage
         .iter()
@@ -119,10 +131,10 @@ fn gpus(status: &QueueStatus, flavor: &str) -> Option<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_team_borrows_what_another_leaves_idle() {
-    let site = site("borrow", 2).await;
+async fn queue_borrows_idle_quota_of_its_cohort() {
+    let site = create_site("borrow", 2).await;
     let queue = |name: &str| format!("{}-{name}", site.name());
-    apply(
+    apply_object(
         "TrainingQueue",
         &queue("all"),
         json!({"resourceGroups": resource_groups(&[("default", 0)])}),
@@ -133,7 +145,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
             "parentName": queue("all"), "namespaceSelector": {},
             "resourceGroups": resource_groups(&[("default", 8)]),
         });
-        apply("TrainingQueue", &queue(team), spec).await;
+        apply_object("TrainingQueue", &queue(team), spec).await;
     }
     let submit = |team: &'static str, name: &'static str, pods: u32| {
         let mut job = site.job(name, pods, 1);
@@ -141,10 +153,10 @@ async fn a_team_borrows_what_another_leaves_idle() {
         site.create(job)
     };
     submit("a", "borrows", 12).await.unwrap();
-    site.reaches("borrows", JobPhase::Running).await;
+    site.wait_for_phase("borrows", JobPhase::Running).await;
     submit("b", "waits", 8).await.unwrap();
     let waiting = site
-        .becomes("waits", |s| {
+        .wait_for_status("waits", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
         })
         .await;
@@ -154,21 +166,21 @@ async fn a_team_borrows_what_another_leaves_idle() {
             && said.contains(&format!("borrowed by queue {:?} 4", queue("a"))),
         "{said}"
     );
-    let queues: Api<TrainingQueue> = Api::all(shared().await.client());
-    says(&queues, &queue("a"), |s| {
-        gpus(s, "default") == Some(("12".to_owned(), "4".to_owned()))
+    let queues: Api<TrainingQueue> = Api::all(shared_control_plane().await.client());
+    wait_for_queue_status(&queues, &queue("a"), |s| {
+        used_and_borrowed_gpus(s, "default") == Some(("12".to_owned(), "4".to_owned()))
     })
     .await;
     site.delete::<trellis_api::TrainingJob>("borrows").await;
-    site.reaches("waits", JobPhase::Running).await;
+    site.wait_for_phase("waits", JobPhase::Running).await;
 
     // A queue with child queues takes no jobs, and says so.
     submit("all", "inner", 1).await.unwrap();
-    let held = site.reaches("inner", JobPhase::Waiting).await;
+    let held = site.wait_for_phase("inner", JobPhase::Waiting).await;
     assert_eq!(reason(&held), "QueueMisconfigured", "{}", message(&held));
     let said = message(&held);
     assert!(said.contains("has queues below it"), "{said}");
-    apply(
+    apply_object(
         "TrainingQueue",
         &queue("lost"),
         json!({"parentName": queue("nobody"), "namespaceSelector": {}}),
@@ -176,7 +188,7 @@ async fn a_team_borrows_what_another_leaves_idle() {
     .await;
     submit("lost", "lost", 1).await.unwrap();
     let held = site
-        .becomes("lost", |s| {
+        .wait_for_status("lost", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QueueMisconfigured")
         })
         .await;
@@ -185,25 +197,25 @@ async fn a_team_borrows_what_another_leaves_idle() {
         "{}",
         message(&held)
     );
-    says(&queues, &queue("lost"), |s| {
-        active(s) == Some(("False", "QueueMisconfigured"))
+    wait_for_queue_status(&queues, &queue("lost"), |s| {
+        active_condition(s) == Some(("False", "QueueMisconfigured"))
     })
     .await;
 
     // A queue whose flavor does not exist takes no jobs either.
     let quotas = json!([{"name": "cpu", "nominalQuota": 1}]);
     let offers = json!([{"coveredResources": ["cpu"], "flavors": [{"name": "nobodys", "resources": quotas}]}]);
-    apply(
+    apply_object(
         "TrainingQueue",
         &queue("bare"),
         json!({"resourceGroups": offers}),
     )
     .await;
-    says(&queues, &queue("bare"), |s| {
-        active(s) == Some(("False", "FlavorNotFound"))
+    wait_for_queue_status(&queues, &queue("bare"), |s| {
+        active_condition(s) == Some(("False", "FlavorNotFound"))
     })
     .await;
-    let shown = shared().await;
+    let shown = shared_control_plane().await;
     let shown = shown.kubectl_ok(&["get", "tq", &queue("lost")]).await;
     let shown = shown.unwrap();
     for word in [
@@ -219,12 +231,12 @@ async fn a_team_borrows_what_another_leaves_idle() {
 
 #[tokio::test]
 async fn flavors_are_tried_in_order() {
-    let control_plane = shared().await;
-    let site = site("flavors", 0).await;
+    let control_plane = shared_control_plane().await;
+    let site = create_site("flavors", 0).await;
     let flavor = |name: &str| format!("{}-{name}", site.name());
     let mut nodes = Vec::new();
     for name in ["h100", "a100"] {
-        let set = trellis_e2e::cluster::Nodes::new(1)
+        let set = trellis_e2e::cluster::NodeTemplate::new(1)
             .gpus(8)
             .name(&format!("{}-{name}-{{i}}", site.name()))
             .scope(site.name())
@@ -233,7 +245,7 @@ async fn flavors_are_tried_in_order() {
             .await
             .unwrap();
         nodes.push(set);
-        apply(
+        apply_object(
             "ResourceFlavor",
             &flavor(name),
             json!({"nodeLabels": {"gpu": name}}),
@@ -245,7 +257,7 @@ async fn flavors_are_tried_in_order() {
         "namespaceSelector": {},
         "resourceGroups": resource_groups(&[(&flavor("h100"), 8), (&flavor("a100"), 8)]),
     });
-    apply("TrainingQueue", &queue, spec).await;
+    apply_object("TrainingQueue", &queue, spec).await;
     let submit = |name: &'static str, flavors: Vec<String>| {
         let mut job = site.job(name, 8, 1);
         job["spec"]["queueName"] = json!(queue);
@@ -253,25 +265,26 @@ async fn flavors_are_tried_in_order() {
         site.create(job)
     };
     let node_of = async |name: &str| {
-        let pods = site.whole(name, 8).await;
+        let pods = site.wait_for_whole_gang(name, 8).await;
         pods[0].spec.as_ref().unwrap().node_name.clone().unwrap()
     };
     submit("first", vec![]).await.unwrap();
-    site.reaches("first", JobPhase::Running).await;
+    site.wait_for_phase("first", JobPhase::Running).await;
     assert!(node_of("first").await.contains("h100"));
     // The quota of the best is held: the next is taken.
     submit("second", vec![]).await.unwrap();
-    site.reaches("second", JobPhase::Running).await;
+    site.wait_for_phase("second", JobPhase::Running).await;
     assert!(node_of("second").await.contains("a100"));
     let queues: Api<TrainingQueue> = Api::all(control_plane.client());
-    says(&queues, &queue, |s| {
+    wait_for_queue_status(&queues, &queue, |s| {
         let all = Some(("8".to_owned(), "0".to_owned()));
-        gpus(s, &flavor("h100")) == all && gpus(s, &flavor("a100")) == all
+        used_and_borrowed_gpus(s, &flavor("h100")) == all
+            && used_and_borrowed_gpus(s, &flavor("a100")) == all
     })
     .await;
     submit("third", vec![flavor("h100")]).await.unwrap();
     let waiting = site
-        .becomes("third", |s| {
+        .wait_for_status("third", |s| {
             s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
         })
         .await;
@@ -281,31 +294,39 @@ async fn flavors_are_tried_in_order() {
         message(&waiting)
     );
     site.delete::<trellis_api::TrainingJob>("first").await;
-    site.reaches("third", JobPhase::Running).await;
+    site.wait_for_phase("third", JobPhase::Running).await;
     assert!(node_of("third").await.contains("h100"));
 }
 
 /// The keys of what the pods of a job tolerate, which must all tolerate the same.
-async fn tolerated(site: &trellis_e2e::site::Site, name: &str, pods: usize) -> Vec<String> {
-    let mut all = site.whole(name, pods).await.into_iter().map(|pod| {
-        let tolerations = pod.spec.unwrap().tolerations.unwrap_or_default();
-        let keys = tolerations.into_iter().filter_map(|t| t.key);
-        // Kubernetes adds these tolerations to every pod.
-        let keys = keys.filter(|key| !key.starts_with("node.kubernetes.io/"));
-        keys.collect::<Vec<_>>()
-    });
+async fn toleration_keys(
+    site: &trellis_e2e::site::TestSite,
+    name: &str,
+    pods: usize,
+) -> Vec<String> {
+    let mut all = site
+        .wait_for_whole_gang(name, pods)
+        .await
+        .into_iter()
+        .map(|pod| {
+            let tolerations = pod.spec.unwrap().tolerations.unwrap_or_default();
+            let keys = tolerations.into_iter().filter_map(|t| t.key);
+            // Kubernetes adds these tolerations to every pod.
+            let keys = keys.filter(|key| !key.starts_with("node.kubernetes.io/"));
+            keys.collect::<Vec<_>>()
+        });
     let first = all.next().unwrap();
     assert!(all.all(|other| other == first));
     first
 }
 
 #[tokio::test]
-async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
-    let control_plane = shared().await;
-    let site = site("spot", 0).await;
+async fn flavor_adds_the_toleration_for_its_nodes() {
+    let control_plane = shared_control_plane().await;
+    let site = create_site("spot", 0).await;
     let scoped = |name: &str| format!("{}-{name}", site.name());
     let pool = |name: &str| {
-        trellis_e2e::cluster::Nodes::new(1)
+        trellis_e2e::cluster::NodeTemplate::new(1)
             .gpus(8)
             .name(&format!("{}-{name}-{{i}}", site.name()))
             .scope(site.name())
@@ -315,7 +336,7 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
     // A pod that does not tolerate this is evicted by the control plane.
     let spot = pool("spot").taint("spot", "true", "NoExecute");
     let _spot = spot.create(control_plane).await.unwrap();
-    apply(
+    apply_object(
         "ResourceFlavor",
         &scoped("own"),
         json!({"nodeLabels": {"pool": "own"}}),
@@ -325,12 +346,12 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
         "nodeLabels": {"pool": "spot"},
         "nodeTaints": [{"key": "spot", "value": "true", "effect": "NoExecute"}],
     });
-    apply("ResourceFlavor", &scoped("spot"), flavor.clone()).await;
+    apply_object("ResourceFlavor", &scoped("spot"), flavor.clone()).await;
     let flavors = [(scoped("own"), 8), (scoped("spot"), 8)];
     let flavors = flavors
         .each_ref()
         .map(|(name, gpus)| (name.as_str(), *gpus));
-    apply(
+    apply_object(
         "TrainingQueue",
         &scoped("q"),
         json!({"namespaceSelector": {}, "resourceGroups": resource_groups(&flavors)}),
@@ -342,21 +363,21 @@ async fn a_flavor_brings_the_toleration_that_its_nodes_ask_for() {
         site.create(job).await.unwrap();
     };
     submit("first").await;
-    site.reaches("first", JobPhase::Running).await;
+    site.wait_for_phase("first", JobPhase::Running).await;
     // Every pod tolerates the taint of nodes that are Trellis' own, and that of its device.
     let always = ["trellis.dev/dedicated", "nvidia.com/gpu"];
-    assert_eq!(tolerated(&site, "first", 8).await, always);
+    assert_eq!(toleration_keys(&site, "first", 8).await, always);
     // A job that does not tolerate spot cannot use the spot pool.
     submit("second").await;
-    site.becomes("second", |s| {
+    site.wait_for_status("second", |s| {
         s.reason.is_some_and(|r| r.as_str() == "QuotaExceeded")
     })
     .await;
     flavor["tolerations"] = json!([{"key": "spot", "operator": "Exists"}]);
-    apply("ResourceFlavor", &scoped("spot"), flavor).await;
-    site.reaches("second", JobPhase::Running).await;
+    apply_object("ResourceFlavor", &scoped("spot"), flavor).await;
+    site.wait_for_phase("second", JobPhase::Running).await;
     assert_eq!(
-        tolerated(&site, "second", 8).await,
+        toleration_keys(&site, "second", 8).await,
         ["trellis.dev/dedicated", "nvidia.com/gpu", "spot"]
     );
     let group = site.api::<trellis_api::PodGroup>().get("second").await;

@@ -12,29 +12,33 @@ use trellis_e2e::admission::PodPolicy;
 use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::wait::wait_for;
 
-use super::{shared, site};
+use super::{create_site, shared_control_plane};
 
 #[tokio::test]
-async fn an_unknown_queue_is_waited_for() {
-    let site = site("queue", 0).await;
+async fn job_waits_for_its_missing_queue() {
+    let site = create_site("queue", 0).await;
     let mut spec = site.job("j", 1, 0);
     let queue = format!("{}-q", site.name());
     spec["spec"]["queueName"] = json!(queue);
     site.create(spec).await.unwrap();
-    let waiting = site.reaches("j", JobPhase::Waiting).await;
+    let waiting = site.wait_for_phase("j", JobPhase::Waiting).await;
     assert_eq!(reason(&waiting), "QueueNotFound");
     // A queue that does not select the namespace refuses the job.
     let yaml = format!(
         "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {queue}}}\nspec: {{}}\n"
     );
-    shared().await.apply_yaml(&yaml).await.unwrap();
-    let refused = site.reaches("j", JobPhase::Refused).await;
+    shared_control_plane()
+        .await
+        .apply_yaml(&yaml)
+        .await
+        .unwrap();
+    let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "PolicyDenied", "{}", message(&refused));
 }
 
 #[tokio::test]
-async fn a_foreign_service_is_left_alone() {
-    let site = site("conflict", 0).await;
+async fn foreign_service_is_not_changed() {
+    let site = create_site("conflict", 0).await;
     let foreign: Service = serde_json::from_value(json!({
         "metadata": {"name": "j"}, "spec": {"ports": [{"port": 80}]}}))
     .unwrap();
@@ -44,7 +48,7 @@ async fn a_foreign_service_is_left_alone() {
         .await
         .unwrap();
     site.submit("j", 1, 0).await;
-    let blocked = site.reaches("j", JobPhase::Blocked).await;
+    let blocked = site.wait_for_phase("j", JobPhase::Blocked).await;
     assert_eq!(reason(&blocked), "NameConflict");
     let after = services.get("j").await.unwrap();
     assert!(after.metadata.owner_references.is_none());
@@ -52,24 +56,26 @@ async fn a_foreign_service_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_quota_of_the_namespace_that_is_too_small_is_found_before_the_first_pod() {
-    let site = site("corequota", 2).await;
-    site.limit_pods(3).await;
+async fn too_small_resource_quota_is_reported_before_the_first_pod() {
+    let site = create_site("corequota", 2).await;
+    site.create_pod_quota(3).await;
     site.submit("j", 4, 1).await;
-    let waiting = site.waits_for("j", Reason::ResourceQuotaExceeded).await;
+    let waiting = site
+        .wait_until_queued_for("j", Reason::ResourceQuotaExceeded)
+        .await;
     assert!(
         message(&waiting).contains("needs 4"),
         "{}",
         message(&waiting)
     );
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
 }
 
 #[tokio::test]
-async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_one() {
-    let site = site("admission", 2).await;
+async fn gang_with_a_refused_pod_rolls_back_and_starves_no_gang() {
+    let site = create_site("admission", 2).await;
     let third_is_refused = PodPolicy::refuse_unless(
-        shared().await,
+        shared_control_plane().await,
         site.name(),
         "!(object.metadata.name in ['bad-worker-2', 'bad-worker-3'])",
         "the third pod is refused",
@@ -77,41 +83,46 @@ async fn a_pod_that_admission_refuses_for_ever_undoes_the_gang_and_starves_no_on
     third_is_refused.await.unwrap();
     site.submit("bad", 4, 4).await;
     let waiting = site
-        .becomes("bad", |s| s.reason == Some(Reason::PodRefused))
+        .wait_for_status("bad", |s| s.reason == Some(Reason::PodRefused))
         .await;
     assert!(
         message(&waiting).contains("the third pod is refused"),
         "{}",
         message(&waiting)
     );
-    site.pods_become("bad", 0).await;
+    site.wait_for_pod_count("bad", 0).await;
     site.submit("good", 4, 4).await;
-    site.reaches("good", JobPhase::Running).await;
+    site.wait_for_phase("good", JobPhase::Running).await;
 }
 
 #[tokio::test]
-async fn a_policy_against_one_node_sends_the_gang_to_others() {
+async fn gang_moves_when_admission_refuses_one_node() {
     // Asked of the first pod of a gang, and of one that its group's dry run did not speak for.
     for (prefix, denied) in [("first", 0), ("second", 1)] {
-        let site = site(prefix, 3).await;
+        let site = create_site(prefix, 3).await;
         let node = site.nodes().names()[denied].clone();
         let elsewhere = format!("object.spec.nodeName != '{node}'");
-        PodPolicy::refuse_unless(shared().await, site.name(), &elsewhere, "not on this node")
-            .await
-            .unwrap();
+        PodPolicy::refuse_unless(
+            shared_control_plane().await,
+            site.name(),
+            &elsewhere,
+            "not on this node",
+        )
+        .await
+        .unwrap();
         site.submit("j", 2, 8).await;
-        site.reaches("j", JobPhase::Running).await;
-        let pods = site.whole("j", 2).await;
+        site.wait_for_phase("j", JobPhase::Running).await;
+        let pods = site.wait_for_whole_gang("j", 2).await;
         let on = |pod: &Pod| pod.spec.as_ref().and_then(|s| s.node_name.clone());
         assert!(pods.iter().all(|pod| on(pod).as_ref() != Some(&node)));
     }
 }
 
 #[tokio::test]
-async fn a_pod_that_admission_makes_ask_for_more_than_its_like_undoes_the_gang() {
-    let site = site("unlike", 2).await;
+async fn gang_rolls_back_when_admission_raises_the_requests_of_a_pod() {
+    let site = create_site("unlike", 2).await;
     let second_is_larger = PodPolicy::patch(
-        shared().await,
+        shared_control_plane().await,
         site.name(),
         "object.metadata.name != 'j-worker-1' ? [] : [JSONPatch{op: 'add', \
          path: '/spec/containers/0/resources/requests/cpu', value: '2'}, JSONPatch{op: 'add', \
@@ -120,7 +131,7 @@ async fn a_pod_that_admission_makes_ask_for_more_than_its_like_undoes_the_gang()
     second_is_larger.await.unwrap();
     site.submit("j", 2, 1).await;
     let refused = site
-        .becomes("j", |s| {
+        .wait_for_status("j", |s| {
             let message = s.full_message();
             s.reason == Some(Reason::PodRefused) && message.contains("2000m of cpu")
         })
@@ -130,17 +141,17 @@ async fn a_pod_that_admission_makes_ask_for_more_than_its_like_undoes_the_gang()
         "{}",
         message(&refused)
     );
-    site.pods_become("j", 0).await;
+    site.wait_for_pod_count("j", 0).await;
 }
 
 /// It may not be created again: a quota of the namespace has no room for it.
 #[tokio::test]
-async fn a_gang_whose_network_policy_is_gone_is_not_placed_without_it() {
-    let site = site("open", 1).await;
+async fn gang_is_not_placed_without_its_network_policy() {
+    let site = create_site("open", 1).await;
     site.submit("runs", 1, 8).await;
-    site.reaches("runs", JobPhase::Running).await;
+    site.wait_for_phase("runs", JobPhase::Running).await;
     site.submit("j", 1, 8).await;
-    site.reaches("j", JobPhase::Queued).await;
+    site.wait_for_phase("j", JobPhase::Queued).await;
     let hard = json!({"count/networkpolicies.networking.k8s.io": "0"});
     let quota: ResourceQuota = serde_json::from_value(json!({
         "metadata": {"name": "none"}, "spec": {"hard": hard}}))
@@ -153,21 +164,23 @@ async fn a_gang_whose_network_policy_is_gone_is_not_placed_without_it() {
     .await
     .unwrap();
     site.delete::<NetworkPolicy>("j").await;
-    site.exit("runs-worker-0", "0").await;
-    site.reaches("runs", JobPhase::Complete).await;
+    site.end_pod("runs-worker-0", "0").await;
+    site.wait_for_phase("runs", JobPhase::Complete).await;
     let exceeded = Reason::ResourceQuotaExceeded;
-    let waits = site.reaches_for("j", JobPhase::Waiting, exceeded).await;
+    let waits = site
+        .wait_for_phase_and_reason("j", JobPhase::Waiting, exceeded)
+        .await;
     assert!(message(&waits).contains("networkpolicies"), "{waits:?}");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(site.pods("j").await.len(), 0);
+    assert_eq!(site.list_pods("j").await.len(), 0);
     site.delete::<ResourceQuota>("none").await;
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     site.api::<NetworkPolicy>().get("j").await.unwrap();
 }
 
 #[tokio::test]
-async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
-    let site = site("input", 0).await;
+async fn api_server_refuses_invalid_fields_with_rule_and_fix() {
+    let site = create_site("input", 0).await;
     let cases: [(&str, serde_json::Value, &str); 13] = [
         ("/spec/taskGroups/0/replicas", json!(0), "must be 1 to 4096"),
         (
@@ -245,8 +258,8 @@ async fn the_api_server_refuses_bad_input_with_rule_and_fix() {
 }
 
 #[tokio::test]
-async fn the_api_server_refuses_what_only_the_whole_shows() {
-    let site = site("whole", 0).await;
+async fn api_server_refuses_contradictory_fields() {
+    let site = create_site("whole", 0).await;
     let base = || site.job("bad", 1, 1);
     let group = |name: &str, replicas: u32| {
         let mut group = base()["spec"]["taskGroups"][0].clone();
@@ -412,7 +425,10 @@ async fn the_api_server_refuses_what_only_the_whole_shows() {
     let mut unknown = base();
     unknown["spec"]["taskGroups"][0]["gpu"] = json!(8);
     unknown["metadata"]["namespace"] = json!(site.name());
-    let applied = shared().await.apply_yaml(&unknown.to_string()).await;
+    let applied = shared_control_plane()
+        .await
+        .apply_yaml(&unknown.to_string())
+        .await;
     let error = format!("{:#}", applied.unwrap_err());
     assert!(error.contains("gpu"), "{error}");
     assert!(serde_json::from_value::<TrainingJob>(unknown).is_err());

@@ -6,13 +6,13 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use trellis_api::PodGroup;
 use trellis_api::job::JobPhase;
-use trellis_e2e::jobs::{message, reason, uids};
-use trellis_e2e::site::Site;
+use trellis_e2e::jobs::{message, pod_uids, reason};
+use trellis_e2e::site::TestSite;
 
-use super::site;
+use super::create_site;
 
 /// Two pods of one GPU prepare, then two of four train.
-fn staged(site: &Site) -> Value {
+fn staged_job(site: &TestSite) -> Value {
     let mut job = site.job("j", 2, 1);
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     let mut train = groups[0].clone();
@@ -25,29 +25,29 @@ fn staged(site: &Site) -> Value {
 }
 
 /// Its stage, how many there are, and the attempt.
-fn at(job: &trellis_api::TrainingJob) -> (i64, i64, i64) {
+fn stage_and_attempt(job: &trellis_api::TrainingJob) -> (i64, i64, i64) {
     let status = job.status.as_ref().unwrap();
     let stage = status.stage.as_ref().unwrap();
     (stage.number, stage.of, status.attempt.unwrap())
 }
 
-async fn members(site: &Site) -> i64 {
+async fn min_member(site: &TestSite) -> i64 {
     let group: PodGroup = site.api().get("j").await.unwrap();
     group.spec.min_member
 }
 
 #[tokio::test]
-async fn a_stage_is_placed_once_the_one_before_is_complete() {
-    let site = site("stages", 1).await;
+async fn stage_is_placed_after_its_predecessor_completes() {
+    let site = create_site("stages", 1).await;
     // The free GPUs are enough for the first stage, and not for the second.
     site.submit("other", 1, 4).await;
-    site.reaches("other", JobPhase::Running).await;
-    site.create(staged(&site)).await.unwrap();
-    let first = site.reaches("j", JobPhase::Running).await;
-    assert_eq!(at(&first), (1, 2, 1));
+    site.wait_for_phase("other", JobPhase::Running).await;
+    site.create(staged_job(&site)).await.unwrap();
+    let first = site.wait_for_phase("j", JobPhase::Running).await;
+    assert_eq!(stage_and_attempt(&first), (1, 2, 1));
     assert_eq!(first.status.as_ref().unwrap().gpus, Some(2));
-    assert_eq!(members(&site).await, 2);
-    let prepare = site.whole("j", 2).await;
+    assert_eq!(min_member(&site).await, 2);
+    let prepare = site.wait_for_whole_gang("j", 2).await;
     let env = prepare[0].spec.as_ref().unwrap().containers[0].env.clone();
     let world = env
         .unwrap()
@@ -56,27 +56,27 @@ async fn a_stage_is_placed_once_the_one_before_is_complete() {
     assert_eq!(world.unwrap().value.as_deref(), Some("2"));
 
     for pod in &prepare {
-        site.exit(&pod.name_any(), "0").await;
+        site.end_pod(&pod.name_any(), "0").await;
     }
     let waits = site
-        .becomes("j", |s| {
+        .wait_for_status("j", |s| {
             s.stage.as_ref().is_some_and(|s| s.number == 2)
                 && s.phase == Some(JobPhase::Queued)
                 && s.reason
                     .is_some_and(|r| r.as_str() == "InsufficientCapacity")
         })
         .await;
-    assert_eq!(at(&waits), (2, 2, 2));
+    assert_eq!(stage_and_attempt(&waits), (2, 2, 2));
     assert!(
         message(&waits).contains("nvidia.com/gpu"),
         "{}",
         message(&waits)
     );
     // The pods of the finished stage remain, with their logs.
-    assert_eq!(uids(&site.pods("j").await), uids(&prepare));
+    assert_eq!(pod_uids(&site.list_pods("j").await), pod_uids(&prepare));
     site.delete::<trellis_api::TrainingJob>("other").await;
     let second = site
-        .becomes("j", |s| s.phase == Some(JobPhase::Running))
+        .wait_for_status("j", |s| s.phase == Some(JobPhase::Running))
         .await;
     let status = second.status.as_ref().unwrap();
     assert_eq!(
@@ -84,30 +84,30 @@ async fn a_stage_is_placed_once_the_one_before_is_complete() {
         (Some(8), Some("2/2"))
     );
     assert_eq!((status.restarts, status.disruptions), (Some(0), Some(0)));
-    let pods = site.pods("j").await;
+    let pods = site.list_pods("j").await;
     let names: BTreeSet<_> = pods.iter().map(ResourceExt::name_any).collect();
     let expected = ["j-prepare-0", "j-prepare-1", "j-train-0", "j-train-1"];
     assert_eq!(names, expected.map(str::to_owned).into());
 
     // A failure restarts its own stage, and no pods of the stage before.
-    site.exit("j-train-1", "1").await;
-    let again = site.runs_again("j", 3).await;
-    assert_eq!(at(&again), (2, 2, 3));
-    assert!(uids(&site.pods("j").await).is_superset(&uids(&prepare)));
+    site.end_pod("j-train-1", "1").await;
+    let again = site.wait_for_running_attempt("j", 3).await;
+    assert_eq!(stage_and_attempt(&again), (2, 2, 3));
+    assert!(pod_uids(&site.list_pods("j").await).is_superset(&pod_uids(&prepare)));
     for pod in ["j-train-0", "j-train-1"] {
-        site.exit(pod, "0").await;
+        site.end_pod(pod, "0").await;
     }
-    let done = site.reaches("j", JobPhase::Complete).await;
-    assert_eq!(at(&done), (2, 2, 3));
+    let done = site.wait_for_phase("j", JobPhase::Complete).await;
+    assert_eq!(stage_and_attempt(&done), (2, 2, 3));
 }
 
 #[tokio::test]
-async fn what_a_later_stage_may_not_is_told_before_the_first() {
-    let site = site("stages-no", 1).await;
-    let mut job = staged(&site);
+async fn job_is_refused_for_a_later_stage_before_the_first_stage() {
+    let site = create_site("stages-no", 1).await;
+    let mut job = staged_job(&site);
     job["spec"]["taskGroups"][1]["podTemplate"] = json!({"spec": {"hostNetwork": true}});
     site.create(job).await.unwrap();
-    let refused = site.reaches("j", JobPhase::Refused).await;
+    let refused = site.wait_for_phase("j", JobPhase::Refused).await;
     let says = message(&refused);
     assert!(
         says.starts_with("stage 2 of 2: ") && says.contains("hostNetwork"),
@@ -115,14 +115,14 @@ async fn what_a_later_stage_may_not_is_told_before_the_first() {
     );
 
     // The operator also refuses specs that no rule of the CRD forbids.
-    let mut job = staged(&site);
+    let mut job = staged_job(&site);
     job["metadata"]["name"] = json!("alone");
     let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
     let mut more = groups[0].clone();
     more["name"] = json!("beside");
     groups.insert(1, more);
     site.create(job).await.unwrap();
-    let refused = site.reaches("alone", JobPhase::Refused).await;
+    let refused = site.wait_for_phase("alone", JobPhase::Refused).await;
     assert_eq!(reason(&refused), "InvalidSpec");
     let says = message(&refused);
     assert!(says.contains("must wait so for all"), "{says}");

@@ -16,18 +16,18 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use trellis_api::job::JobPhase;
-use trellis_e2e::cluster::Nodes;
+use trellis_e2e::cluster::NodeTemplate;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::operator::{self, Launch, Operator};
-use trellis_e2e::site::Site;
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::eventually;
 
 /// Spans by their names, and the names of all attributes that each of that name bears.
-type Spans = BTreeMap<String, BTreeSet<String>>;
+type SpanAttributes = BTreeMap<String, BTreeSet<String>>;
 
 /// Where to send spans, and those that were sent.
-async fn collector() -> (String, Arc<Mutex<Spans>>) {
-    let spans: Arc<Mutex<Spans>> = Arc::default();
+async fn start_collector() -> (String, Arc<Mutex<SpanAttributes>>) {
+    let spans: Arc<Mutex<SpanAttributes>> = Arc::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let sent = spans.clone();
@@ -40,7 +40,7 @@ async fn collector() -> (String, Arc<Mutex<Spans>>) {
                 async move {
                     assert_eq!(request.uri().path(), "/v1/traces");
                     let body = request.into_body().collect().await.unwrap().to_bytes();
-                    keep(&body, &mut sent.lock().unwrap());
+                    record_spans(&body, &mut sent.lock().unwrap());
                     Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
                 }
             });
@@ -50,7 +50,7 @@ async fn collector() -> (String, Arc<Mutex<Spans>>) {
     (address, spans)
 }
 
-fn keep(body: &Bytes, spans: &mut Spans) {
+fn record_spans(body: &Bytes, spans: &mut SpanAttributes) {
     let request = ExportTraceServiceRequest::decode(body.clone()).unwrap();
     let scopes = request
         .resource_spans
@@ -66,7 +66,7 @@ fn keep(body: &Bytes, spans: &mut Spans) {
 }
 
 /// The spans in the table of the document.
-fn documented() -> Spans {
+fn documented_spans() -> SpanAttributes {
     let text = include_str!("../../../docs/traces.md");
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     let words = |cell: &str| -> Vec<String> {
@@ -85,20 +85,22 @@ fn documented() -> Spans {
 }
 
 #[tokio::test]
-async fn a_collector_is_sent_each_span_that_is_documented_and_no_other() {
-    let documented = documented();
+async fn collector_receives_exactly_the_documented_spans() {
+    let documented = documented_spans();
     assert!(documented.len() > 3, "{documented:?}");
-    let (address, spans) = collector().await;
-    let control_plane = operator::control_plane().await.unwrap();
-    let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
+    let (address, spans) = start_collector().await;
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let (namespace, account) = (operator::NAMESPACE, operator::SERVICE_ACCOUNT);
     let kubeconfig = control_plane.service_account_kubeconfig(namespace, account);
-    let launch = Launch::named("operator").variable("OTEL_EXPORTER_OTLP_ENDPOINT", &address);
+    let launch =
+        LaunchOptions::with_name("operator").variable("OTEL_EXPORTER_OTLP_ENDPOINT", &address);
     let kubeconfig = kubeconfig.await.unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
-    let _operator = Operator::launch(&control_plane, program, &kubeconfig, &launch).unwrap();
-    let site = Site::new(&control_plane, "traced", Nodes::new(1).gpus(8)).await;
+    let _operator =
+        Operator::launch_with_options(&control_plane, program, &kubeconfig, &launch).unwrap();
+    let site = TestSite::new(&control_plane, "traced", NodeTemplate::new(1).gpus(8)).await;
     site.create(site.job("j", 1, 8)).await.unwrap();
-    site.reaches("j", JobPhase::Running).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
     eventually(SOON, || async {
         let spans = spans.lock().unwrap().clone();
         for (name, bears) in &documented {

@@ -6,73 +6,81 @@ use std::time::Duration;
 use http::StatusCode;
 use trellis_e2e::control_plane::{FRONT_PROXY, NOT_THE_FRONT_PROXY};
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::visibility::{ask, becomes, direct, path};
+use trellis_e2e::visibility::{direct_client, resource_path, send_request, wait_for_availability};
 
-use crate::scene::{Scene, shared};
+use crate::fixtures::{VisibilityFixture, shared_fixture};
 
-const ROOT: [(&str, &str); 2] = [
+const ROOT_HEADERS: [(&str, &str); 2] = [
     ("X-Remote-User", "root"),
     ("X-Remote-Group", "system:masters"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_names_a_user_and_is_not_the_api_server_is_nobody() {
-    let scene = shared().await;
+async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
+    let scene = shared_fixture().await;
     let control_plane = &scene.control_plane;
-    let list = path("/jobstates");
-    let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();
+    let list = resource_path("/jobstates");
+    let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
     for certificate in [None, Some(NOT_THE_FRONT_PROXY), Some("server")] {
-        let (code, said) = ask(&to(certificate), &list, &ROOT).await.unwrap();
+        let (code, said) = send_request(&to(certificate), &list, &ROOT_HEADERS)
+            .await
+            .unwrap();
         assert_eq!(code, StatusCode::UNAUTHORIZED, "{certificate:?}: {said}");
         assert_eq!(said["kind"], "Status", "{said}");
         let message = said["message"].as_str().unwrap();
         assert!(message.contains("is not believed"), "{message}");
     }
     // A token of another user does not make the headers valid.
-    let site = scene.site("forged", 0).await;
+    let site = scene.create_site("forged", 0).await;
     let account = ("default", site.name());
     let token = control_plane.service_account_token(account.1, account.0);
     let bearer = format!("Bearer {}", token.await.unwrap());
-    let headers = [ROOT[0], ROOT[1], ("Authorization", bearer.as_str())];
-    let (code, said) = ask(&to(None), &list, &headers).await.unwrap();
+    let headers = [
+        ROOT_HEADERS[0],
+        ROOT_HEADERS[1],
+        ("Authorization", bearer.as_str()),
+    ];
+    let (code, said) = send_request(&to(None), &list, &headers).await.unwrap();
     assert_eq!(code, StatusCode::FORBIDDEN, "{said}");
     let who = format!("system:serviceaccount:{}:default", site.name());
     assert!(said["message"].as_str().unwrap().contains(&who), "{said}");
 
     // The same request with the certificate of the API server.
     let proxy = to(Some(FRONT_PROXY));
-    let (code, said) = ask(&proxy, &list, &ROOT).await.unwrap();
+    let (code, said) = send_request(&proxy, &list, &ROOT_HEADERS).await.unwrap();
     assert_eq!(code, StatusCode::OK, "{said}");
     assert_eq!(said["kind"], "JobStateList", "{said}");
     let ann = [("X-Remote-User", "ann")];
-    let (code, said) = ask(&proxy, &list, &ann).await.unwrap();
+    let (code, said) = send_request(&proxy, &list, &ann).await.unwrap();
     assert_eq!(code, StatusCode::FORBIDDEN, "{said}");
-    let twice = [ROOT[0], ROOT[1], ("X-Remote-User", "ann")];
-    let (code, said) = ask(&proxy, &list, &twice).await.unwrap();
+    let twice = [ROOT_HEADERS[0], ROOT_HEADERS[1], ("X-Remote-User", "ann")];
+    let (code, said) = send_request(&proxy, &list, &twice).await.unwrap();
     assert_eq!(code, StatusCode::UNAUTHORIZED, "{said}");
     // Discovery requires an authenticated user.
     for (path, headers, expected) in [
-        (path(""), &ann[..], StatusCode::OK),
+        (resource_path(""), &ann[..], StatusCode::OK),
         ("/apis".to_owned(), &ann, StatusCode::OK),
-        (path(""), &[], StatusCode::UNAUTHORIZED),
+        (resource_path(""), &[], StatusCode::UNAUTHORIZED),
         ("/openapi/v3".to_owned(), &[], StatusCode::UNAUTHORIZED),
     ] {
-        let (code, said) = ask(&proxy, &path, headers).await.unwrap();
+        let (code, said) = send_request(&proxy, &path, headers).await.unwrap();
         assert_eq!(code, expected, "{path}: {said}");
     }
     // A bearer token still gives access to the endpoint.
     let admin = format!("Bearer {}", control_plane.admin_token());
     let admin = [("Authorization", admin.as_str())];
-    let (code, said) = ask(&to(None), "/v1alpha1/waiting", &admin).await.unwrap();
+    let (code, said) = send_request(&to(None), "/v1alpha1/waiting", &admin)
+        .await
+        .unwrap();
     assert_eq!(code, StatusCode::OK, "{said}");
-    is_reached_whoever_else_comes(scene).await;
+    check_reachable_under_load(scene).await;
 }
 
 /// Clients without credentials do not keep the API server out. All tests of this file are one,
 /// because parallel tests would find no free connection either.
-async fn is_reached_whoever_else_comes(scene: &Scene) {
+async fn check_reachable_under_load(scene: &VisibilityFixture) {
     let control_plane = &scene.control_plane;
-    let to = |certificate| direct(control_plane, scene.port, certificate).unwrap();
+    let to = |certificate| direct_client(control_plane, scene.port, certificate).unwrap();
     // More than there are places for, with nothing to say, with and without TLS.
     let mut idle = Vec::new();
     for _ in 0..100 {
@@ -83,17 +91,17 @@ async fn is_reached_whoever_else_comes(scene: &Scene) {
     let mut kept = Vec::new();
     for _ in 0..64 {
         let client = to(None);
-        let asked = ask(&client, "/v1alpha1/waiting", &garbage);
+        let asked = send_request(&client, "/v1alpha1/waiting", &garbage);
         // Other tests ask meanwhile: the last may find no place.
         let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
         kept.push(client);
     }
     let ann = [("X-Remote-User", "ann")];
-    for path in [path(""), "/apis".to_owned()] {
+    for path in [resource_path(""), "/apis".to_owned()] {
         let proxy = to(Some(FRONT_PROXY));
-        let asked = tokio::time::timeout(SOON, ask(&proxy, &path, &ann));
+        let asked = tokio::time::timeout(SOON, send_request(&proxy, &path, &ann));
         let (code, said) = asked.await.expect("a place is kept").unwrap();
         assert_eq!(code, StatusCode::OK, "{said}");
     }
-    becomes(control_plane, true).await.unwrap();
+    wait_for_availability(control_plane, true).await.unwrap();
 }

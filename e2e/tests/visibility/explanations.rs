@@ -9,18 +9,18 @@ use trellis_api::visibility::Explanation;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use crate::scene::shared;
+use crate::fixtures::shared_fixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_waits_is_explained_to_who_may_view_it() {
-    let scene = shared().await;
-    let site = scene.site("why", 2).await;
+async fn pending_job_is_explained_to_users_with_view_right() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("why", 2).await;
     let mut runs = site.job("runs", 1, 8);
     runs["spec"]["deadlines"] = json!({"activeSeconds": 3600});
     site.create(runs).await.unwrap();
-    site.reaches("runs", JobPhase::Running).await;
+    site.wait_for_phase("runs", JobPhase::Running).await;
     site.submit("waits", 2, 8).await;
-    site.reaches("waits", JobPhase::Queued).await;
+    site.wait_for_phase("waits", JobPhase::Queued).await;
 
     let api: Api<Explanation> = Api::namespaced(scene.control_plane.client(), site.name());
     let told = eventually(SOON, || async {
@@ -46,18 +46,18 @@ async fn a_job_that_waits_is_explained_to_who_may_view_it() {
     assert_eq!(free.len(), 1, "{told:?}");
     assert_ne!(free[0].node, best.node);
 
-    let viewer = scene.viewer(&site).await;
+    let viewer = scene.viewer_kubeconfig(&site).await;
     let namespace = format!("--namespace={}", site.name());
     let get = |name| ["get", "why", name, namespace.as_str()];
     let shown = eventually(SOON, || async {
-        let (ok, said) = scene.kubectl(&viewer, &get("waits")).await;
+        let (ok, said) = scene.run_kubectl(&viewer, &get("waits")).await;
         ensure!(ok && said.contains("8 are missing"), "{said}");
         Ok(())
     });
     shown.await.unwrap();
     // A viewer of a namespace sees how many nodes there are, but not their names.
     let whole = [&get("waits")[..], &["-o", "json"]].concat();
-    let (ok, said) = scene.kubectl(&viewer, &whole).await;
+    let (ok, said) = scene.run_kubectl(&viewer, &whole).await;
     assert!(ok, "{said}");
     for node in site.nodes().names() {
         assert!(!said.contains(node.as_str()), "{node}: {said}");
@@ -69,13 +69,15 @@ async fn a_job_that_waits_is_explained_to_who_may_view_it() {
     assert_eq!((group.matching, group.room), (2, 1), "{seen:?}");
     assert!(group.candidates.is_empty(), "{seen:?}");
     assert_eq!(seen.reason, told.reason);
-    let (ok, said) = scene.kubectl(&viewer, &get("runs")).await;
+    let (ok, said) = scene.run_kubectl(&viewer, &get("runs")).await;
     assert!(!ok && said.contains("NotFound"), "{said}");
     let elsewhere = ["get", "why", "waits", "--namespace=default"];
-    let (ok, said) = scene.kubectl(&viewer, &elsewhere).await;
+    let (ok, said) = scene.run_kubectl(&viewer, &elsewhere).await;
     assert!(!ok && said.contains("Forbidden"), "{said}");
     // An explanation is computed for one job, so the kind has no list.
     let all = ["get", "why", namespace.as_str()];
-    let (ok, said) = scene.kubectl(&scene.control_plane.kubeconfig(), &all).await;
+    let (ok, said) = scene
+        .run_kubectl(&scene.control_plane.kubeconfig(), &all)
+        .await;
     assert!(!ok && said.contains("cannot be asked to list"), "{said}");
 }

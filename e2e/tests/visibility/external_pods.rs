@@ -8,17 +8,17 @@ use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::{Explanation, JobState};
-use trellis_e2e::cluster::SCOPE;
+use trellis_e2e::cluster::SCOPE_LABEL;
 use trellis_e2e::jobs::SOON;
 use trellis_e2e::wait::eventually;
 
-use crate::scene::shared;
+use crate::fixtures::shared_fixture;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
-    let scene = shared().await;
-    let site = scene.site("external", 1).await;
-    scene.queue(&site, 6).await;
+async fn external_pods_are_listed_with_their_state_and_reason() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("external", 1).await;
+    scene.create_queue(&site, 6).await;
     let pods = site.api::<Pod>();
     let api: Api<JobState> = Api::namespaced(scene.control_plane.client(), site.name());
     for (name, phase, reason) in [
@@ -28,7 +28,7 @@ async fn pods_of_others_say_whether_they_run_and_why_they_wait() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": {"trellis.dev/queue": site.name()}},
             "spec": {
-                "schedulerName": "trellis", "nodeSelector": {SCOPE: site.name()},
+                "schedulerName": "trellis", "nodeSelector": {SCOPE_LABEL: site.name()},
                 "containers": [{"name": "main", "image": "registry.example/train:1.0",
                     "resources": {"limits": {"nvidia.com/gpu": "4"}}}],
             },

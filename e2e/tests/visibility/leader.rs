@@ -7,23 +7,23 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use trellis_e2e::control_plane::{ControlPlane, Signal, free_port};
-use trellis_e2e::operator::{self, ACCOUNT, NAMESPACE, Operator, give_lease_back};
+use trellis_e2e::control_plane::{ControlPlane, ProcessSignal, free_port};
+use trellis_e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT, release_lease};
 use trellis_e2e::visibility;
 use trellis_e2e::wait::eventually;
 
-use crate::scene::program;
+use crate::fixtures::operator_program;
 
 const SOON: Duration = Duration::from_secs(60);
 
-async fn start(control_plane: &ControlPlane, pod: &str) -> Result<Operator> {
-    let account = control_plane.service_account_kubeconfig(NAMESPACE, ACCOUNT);
+async fn start_operator(control_plane: &ControlPlane, pod: &str) -> Result<Operator> {
+    let account = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT);
     let kubeconfig = account.await?;
-    let launch = visibility::launch(pod, free_port()?).argument(&format!("--pod={pod}"));
-    Operator::launch(control_plane, program(), &kubeconfig, &launch)
+    let launch = visibility::launch_options(pod, free_port()?).argument(&format!("--pod={pod}"));
+    Operator::launch_with_options(control_plane, operator_program(), &kubeconfig, &launch)
 }
 
-async fn leads(pods: &Api<Pod>, expected: &[&str]) -> Result<()> {
+async fn wait_for_leader_label(pods: &Api<Pod>, expected: &[&str]) -> Result<()> {
     eventually(SOON, || async {
         let labelled = ListParams::default().labels("trellis.dev/role=leader");
         let labelled = pods.list(&labelled).await?;
@@ -34,7 +34,7 @@ async fn leads(pods: &Api<Pod>, expected: &[&str]) -> Result<()> {
     .await
 }
 
-async fn label(pods: &Api<Pod>, name: &str) {
+async fn add_leader_label(pods: &Api<Pod>, name: &str) {
     let patch = json!({"metadata": {"labels": {"trellis.dev/role": "leader"}}});
     let params = PatchParams::default();
     pods.patch(name, &params, &Patch::Merge(&patch))
@@ -43,8 +43,8 @@ async fn label(pods: &Api<Pod>, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn its_label_goes_with_the_lease_however_a_leader_ends() {
-    let control_plane = operator::control_plane().await.unwrap();
+async fn leader_label_follows_the_lease_however_the_leader_ends() {
+    let control_plane = operator::start_control_plane().await.unwrap();
     visibility::install(&control_plane, free_port().unwrap())
         .await
         .unwrap();
@@ -57,28 +57,30 @@ async fn its_label_goes_with_the_lease_however_a_leader_ends() {
         let pod = serde_json::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
     }
-    let mut one = start(&control_plane, "one").await.unwrap();
-    leads(&pods, &["one"]).await.unwrap();
+    let mut one = start_operator(&control_plane, "one").await.unwrap();
+    wait_for_leader_label(&pods, &["one"]).await.unwrap();
     // Killed, it cannot take its label away: the next does.
     one.kill().unwrap();
     drop(one);
-    give_lease_back(&control_plane).await.unwrap();
-    let mut two = start(&control_plane, "two").await.unwrap();
-    leads(&pods, &["two"]).await.unwrap();
+    release_lease(&control_plane).await.unwrap();
+    let mut two = start_operator(&control_plane, "two").await.unwrap();
+    wait_for_leader_label(&pods, &["two"]).await.unwrap();
     // A leader that is terminated removes its label itself.
-    two.signal(Signal::Terminate).unwrap();
-    leads(&pods, &[]).await.unwrap();
+    two.signal(ProcessSignal::Terminate).unwrap();
+    wait_for_leader_label(&pods, &[]).await.unwrap();
     // An operator that restarts in the pod of a dead leader does not keep the leader's label.
     for pod in ["one", "three"] {
-        label(&pods, pod).await;
+        add_leader_label(&pods, pod).await;
     }
-    let mut three = start(&control_plane, "three").await.unwrap();
-    leads(&pods, &["three"]).await.unwrap();
+    let mut three = start_operator(&control_plane, "three").await.unwrap();
+    wait_for_leader_label(&pods, &["three"]).await.unwrap();
     // The operator removes the label from its own pod before it waits for the lease. The leader,
     // which checks the label every ten seconds, is dead, so it cannot have removed it.
     three.kill().unwrap();
-    label(&pods, "one").await;
-    leads(&pods, &["one", "three"]).await.unwrap();
-    let _waits = start(&control_plane, "one").await.unwrap();
-    leads(&pods, &["three"]).await.unwrap();
+    add_leader_label(&pods, "one").await;
+    wait_for_leader_label(&pods, &["one", "three"])
+        .await
+        .unwrap();
+    let _waits = start_operator(&control_plane, "one").await.unwrap();
+    wait_for_leader_label(&pods, &["three"]).await.unwrap();
 }

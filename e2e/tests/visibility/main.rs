@@ -1,10 +1,10 @@
 //! Data that only the engine has, read through the API server with the rights of a user.
 
 mod access;
-mod down;
 mod explanations;
 mod external_pods;
-mod jobs;
+mod fixtures;
+mod job_states;
 mod leader;
-mod scene;
-mod states;
+mod operator_outage;
+mod queue_and_node_states;

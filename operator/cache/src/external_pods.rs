@@ -1,7 +1,7 @@
 //! Decides whether the queue annotations of an external pod are trusted.
 
 use trellis_gang::external;
-use trellis_gang::external::next;
+use trellis_gang::external::pod_group_step;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPod;
 
@@ -14,27 +14,27 @@ impl Cache {
     /// because guards and plans are not known before.
     ///
     /// An annotation that appeared while users could write it has no effect.
-    pub fn believes(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {
+    pub fn trusts_annotations(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {
         let is_guarded = is_new && self.guards.is_in_force(Guard::ReservedKeys);
-        !self.is_synced() || is_guarded || self.plans(key, pod)
+        !self.is_synced() || is_guarded || self.is_planned(key, pod)
     }
 
-    fn plans(&self, key: &Key, pod: &ExternalPod) -> bool {
+    fn is_planned(&self, key: &Key, pod: &ExternalPod) -> bool {
         let group = pod.group().map(|group| Key::new(&key.namespace, group));
         let group = group.and_then(|group| self.pod_groups.get(&group));
-        let group = group.filter(|group| external::is_users(group));
+        let group = group.filter(|group| external::is_user_created(group));
         let journal = group.as_ref().and_then(|group| group.status.as_ref());
         let plan = journal.and_then(|journal| journal.plan.as_ref());
         plan.is_some_and(|plan| {
             let is_its = pod.plan.as_ref() == Some(&plan.hash) && pod.queue == plan.queue;
-            is_its && next::planned(plan).any(|(planned, _)| planned.uid == pod.uid)
+            is_its && pod_group_step::planned_pods(plan).any(|(planned, _)| planned.uid == pod.uid)
         })
     }
 
     /// Decides anew for every external pod once all kinds are listed: only then is it known whether
     /// a guard keeps users from writing the queue annotations.
-    pub fn settle_external_pods(&self) {
+    pub fn recheck_external_pods(&self) {
         self.external_pods
-            .settle(|key, pod| self.believes(key, pod, true));
+            .recheck_trust(|key, pod| self.trusts_annotations(key, pod, true));
     }
 }

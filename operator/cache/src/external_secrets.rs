@@ -16,7 +16,7 @@ pub struct ExternalSecrets {
     /// By their own names.
     pub objects: Store<SlimExternalSecret>,
     /// Names of the ExternalSecrets of each job.
-    of_jobs: RwLock<HashMap<Key, BTreeSet<Arc<str>>>>,
+    names_by_job: RwLock<HashMap<Key, BTreeSet<Arc<str>>>>,
     /// True if the cluster knows the kind.
     pub is_known: AtomicBool,
 }
@@ -30,8 +30,8 @@ impl ExternalSecrets {
 
     /// ExternalSecrets whose owner has the job's name, whatever the uid of that owner.
     #[must_use]
-    pub fn of(&self, job: &Key) -> Vec<(Key, Arc<SlimExternalSecret>)> {
-        let names = self.of_jobs.read();
+    pub fn for_job(&self, job: &Key) -> Vec<(Key, Arc<SlimExternalSecret>)> {
+        let names = self.names_by_job.read();
         let names = names.get(job).into_iter().flatten();
         let keys = names.map(|name| Key {
             namespace: job.namespace.clone(),
@@ -42,15 +42,15 @@ impl ExternalSecrets {
     }
 
     /// Records an ExternalSecret of the job that a create or a read returned.
-    pub fn found(&self, job: &Key, key: &Key) {
-        let mut names = self.of_jobs.write();
+    pub fn insert(&self, job: &Key, key: &Key) {
+        let mut names = self.names_by_job.write();
         let names = names.entry(job.clone()).or_default();
         names.insert(key.name.clone());
     }
 
     /// Removes a deleted ExternalSecret from its job.
-    pub fn forget(&self, job: &Key, key: &Key) {
-        let mut names = self.of_jobs.write();
+    pub fn remove(&self, job: &Key, key: &Key) {
+        let mut names = self.names_by_job.write();
         if let Some(of_job) = names.get_mut(job) {
             of_job.remove(&key.name);
             if of_job.is_empty() {

@@ -21,7 +21,7 @@ impl Cache {
     /// The job of that name at this moment. None if there is none.
     #[must_use]
     pub fn job(&self, key: &Key) -> Option<CachedJob> {
-        let undecodable = self.undecodable.read();
+        let undecodable = self.undecodable_jobs.read();
         match undecodable.get(key) {
             Some(job) => Some(CachedJob::Undecodable(job.clone())),
             None => self.jobs.get(key).map(CachedJob::Job),

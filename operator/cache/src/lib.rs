@@ -23,9 +23,9 @@ use trellis_api::queue::DEFAULT_FLAVOR;
 use trellis_api::{PodGroup, ResourceFlavor, Topology, TrainingJob, TrainingQueue};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{
-    DaemonPods, Disruption, Repulsions, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass,
+    AntiAffinityIndex, DaemonPodIndex, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimService, SlimStorageClass, SlimVolume,
-    Unhealthy,
+    UnhealthyRules, ZoneDisruption,
 };
 
 use crate::policy::{Freshness, Guards, PolicySet, Stamping};
@@ -40,7 +40,7 @@ pub use quota_set::QuotaSet;
 /// Longest time without a sign of life from a watch until its data count as stale. A healthy watch
 /// gives one at least every 160 s, even if nothing is written, the API server sends no bookmarks,
 /// and each answer takes as long as it may.
-const UNSEEN: Duration = Duration::from_secs(180);
+const STALE_AFTER: Duration = Duration::from_secs(180);
 
 /// The cluster's objects as the watches show them.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Cache {
     /// TrainingJobs.
     pub jobs: Store<TrainingJob>,
     /// TrainingJobs that do not decode.
-    pub undecodable: RwLock<BTreeMap<Key, Undecodable>>,
+    pub undecodable_jobs: RwLock<BTreeMap<Key, Undecodable>>,
     /// Queues that do not decode.
     pub undecodable_queues: RwLock<BTreeMap<String, Undecodable>>,
     /// PodGroups of our jobs.
@@ -88,19 +88,19 @@ pub struct Cache {
     /// Nodes.
     pub nodes: Store<SlimNode>,
     /// Rules by which a node is unfit for new pods.
-    pub unhealthy: Unhealthy,
+    pub unhealthy_rules: UnhealthyRules,
     /// Pace at which pods of unhealthy nodes are evicted.
-    pub disruption: Mutex<Disruption>,
+    pub disruption: Mutex<ZoneDisruption>,
     /// Pods of our jobs.
     pub pods: PodIndex,
     /// Pods that other controllers made and that Trellis places.
     pub external_pods: ExternalPodIndex,
     /// Where anti-affinity of other schedulers' pods keeps new pods out.
-    pub repulsions: Repulsions,
+    pub repulsions: AntiAffinityIndex,
     /// DaemonSets.
     pub daemon_sets: Store<SlimDaemonSet>,
     /// Nodes on which each DaemonSet has a pod.
-    pub daemon_pods: DaemonPods,
+    pub daemon_pods: DaemonPodIndex,
     /// PersistentVolumeClaims.
     pub claims: Store<SlimClaim>,
     /// PersistentVolumes.
@@ -115,24 +115,24 @@ pub struct Cache {
     pub health: RwLock<NodeHealth>,
     /// Notified when a node's health may have changed.
     pub health_changed: Notify,
-    unsynced: AtomicUsize,
+    unsynced_kinds: AtomicUsize,
     synced: Notify,
     /// The last sign of life of each watch, by the plural of its kind.
     pulses: RwLock<BTreeMap<String, Pulse>>,
 }
 
-/// Number of kinds that are watched: [`Cache::synced`] waits for this many lists. Policies are not
-/// among them ([`PolicySet::loaded`]).
+/// Number of kinds that are watched: [`Cache::wait_synced`] waits for this many lists. Policies are
+/// not among them ([`PolicySet::wait_loaded`]).
 pub const WATCHES: usize = 26;
 
 impl Cache {
     /// An empty cache that judges nodes by the rules `unhealthy` and waits for `watches` kinds,
     /// policies apart.
     #[must_use]
-    pub fn new(unhealthy: Unhealthy, watches: usize) -> Self {
+    pub fn new(unhealthy: UnhealthyRules, watches: usize) -> Self {
         Self {
             jobs: Store::default(),
-            undecodable: RwLock::default(),
+            undecodable_jobs: RwLock::default(),
             undecodable_queues: RwLock::default(),
             pod_groups: Store::default(),
             queues: Store::default(),
@@ -152,13 +152,13 @@ impl Cache {
             external_secrets: ExternalSecrets::default(),
             resource_quotas: Store::default(),
             nodes: Store::default(),
-            disruption: Mutex::new(Disruption::new(unhealthy.pace())),
-            unhealthy,
+            disruption: Mutex::new(ZoneDisruption::new(unhealthy.pace())),
+            unhealthy_rules: unhealthy,
             pods: PodIndex::default(),
             external_pods: ExternalPodIndex::default(),
-            repulsions: Repulsions::default(),
+            repulsions: AntiAffinityIndex::default(),
             daemon_sets: Store::default(),
-            daemon_pods: DaemonPods::default(),
+            daemon_pods: DaemonPodIndex::default(),
             claims: Store::default(),
             volumes: Store::default(),
             storage_classes: Store::default(),
@@ -166,14 +166,14 @@ impl Cache {
             device_classes: Store::default(),
             health: RwLock::new(NodeHealth::new(Instant::now())),
             health_changed: Notify::new(),
-            unsynced: AtomicUsize::new(watches),
+            unsynced_kinds: AtomicUsize::new(watches),
             synced: Notify::new(),
             pulses: RwLock::default(),
         }
     }
 
     /// Waits until every kind has been listed once.
-    pub async fn synced(&self) {
+    pub async fn wait_synced(&self) {
         loop {
             let notified = self.synced.notified();
             if self.is_synced() {
@@ -186,7 +186,7 @@ impl Cache {
     /// True once every kind has been listed.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.unsynced.load(Ordering::Acquire) == 0
+        self.unsynced_kinds.load(Ordering::Acquire) == 0
     }
 
     /// The pulse of the watch of one kind, by its plural.
@@ -207,11 +207,11 @@ impl Cache {
 
     /// The kind whose watch has been silent for longest, if its data are too old to decide on.
     #[must_use]
-    pub fn unseen(&self) -> Option<String> {
+    pub fn stale_watch(&self) -> Option<String> {
         let pulses = self.pulses.read();
         let ages = pulses.iter().map(|(kind, pulse)| (pulse.age(), kind));
         let (age, kind) = ages.max()?;
-        (age >= UNSEEN).then(|| kind.clone())
+        (age >= STALE_AFTER).then(|| kind.clone())
     }
 
     /// True if a flavor can be used: a ResourceFlavor has the name, or it is the default flavor,
@@ -231,12 +231,12 @@ impl Cache {
 
     /// Counts one more kind as listed. After the last one, the queue annotations of all external
     /// pods are judged anew.
-    pub fn one_synced(&self) {
+    pub fn mark_kind_synced(&self) {
         let before = self
-            .unsynced
+            .unsynced_kinds
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
         if before == Ok(1) {
-            self.settle_external_pods();
+            self.recheck_external_pods();
             self.synced.notify_waiters();
         }
     }

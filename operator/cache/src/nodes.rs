@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Taint;
 use tokio::time::Instant;
 use trellis_gang::key::Key;
-use trellis_gang::observed::Leave;
-use trellis_gang::{engine, reserve};
+use trellis_gang::observed::EvictionDecision;
+use trellis_gang::{daemon_set_reserve, engine};
 use trellis_scheduler::Node;
 
 use super::Cache;
@@ -15,11 +15,13 @@ impl Cache {
     #[must_use]
     pub fn engine_node(&self, name: &str) -> Option<Node> {
         let node = self.nodes.get(&Key::new("", name))?;
-        let mut node = engine::node(&node, &self.unhealthy);
-        if reserve::is_own(&node) {
+        let mut node = engine::to_engine_node(&node, &self.unhealthy_rules);
+        if daemon_set_reserve::is_own(&node) {
             let sets = self.daemon_sets.all();
             let sets = sets.iter().map(AsRef::as_ref);
-            reserve::hold_back(&mut node, sets, |set| self.daemon_pods.is_on(set, name));
+            daemon_set_reserve::reserve_for_daemon_sets(&mut node, sets, |set| {
+                self.daemon_pods.has_pod_on(set, name)
+            });
         }
         Some(node)
     }
@@ -27,27 +29,27 @@ impl Cache {
     /// Why pods must leave a node whose kubelet reports it ready. None if the node is healthy or
     /// unknown.
     #[must_use]
-    pub fn why_unhealthy(&self, node: &str) -> Option<String> {
+    pub fn unhealthy_reason(&self, node: &str) -> Option<String> {
         let node = self.nodes.get(&Key::new("", node))?;
-        self.unhealthy.why(&node)
+        self.unhealthy_rules.unhealthy_reason(&node)
     }
 
     /// Tells whether the pods of an unhealthy node may be evicted now.
     #[must_use]
-    pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
-        self.disruption.lock().may_leave(node, now)
+    pub fn eviction_decision(&self, node: &str, now: Instant) -> EvictionDecision {
+        self.disruption.lock().eviction_decision(node, now)
     }
 
     /// Records that a gang is evicted from the node: all other gangs on the node may follow, and
     /// the gangs on other nodes of the zone wait.
-    pub fn left(&self, node: &str, now: Instant) {
-        self.disruption.lock().left(node, now);
+    pub fn record_eviction(&self, node: &str, now: Instant) {
+        self.disruption.lock().record_eviction(node, now);
     }
 
     /// True if the node is lost: the gangs of its pods are placed elsewhere.
     #[must_use]
     pub fn is_lost(&self, node: &str) -> bool {
-        self.health.read().of(node, Instant::now()) >= Health::Lost
+        self.health.read().health_of(node, Instant::now()) >= Health::Lost
     }
 
     /// True if the node exists and takes new pods: it is ready, not cordoned, and has none of the
@@ -65,7 +67,7 @@ impl Cache {
 
     /// True if no kubelet is left to stop the node's pods: they may be deleted by force.
     #[must_use]
-    pub fn is_given_up(&self, node: &str) -> bool {
-        self.health.read().of(node, Instant::now()) >= Health::GivenUp
+    pub fn is_abandoned(&self, node: &str) -> bool {
+        self.health.read().health_of(node, Instant::now()) >= Health::Abandoned
     }
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use trellis_api::TrainingJobSpec;
-use trellis_compiler::Profile;
+use trellis_compiler::HashedProfile;
 use trellis_gang::lookup;
-use trellis_gang::lookup::{KnownProfile, Missing};
+use trellis_gang::lookup::{CachedProfile, MissingObject};
 
 /// All profiles, by name.
 #[derive(Debug, Default)]
-pub struct Profiles(RwLock<BTreeMap<String, KnownProfile>>);
+pub struct Profiles(RwLock<BTreeMap<String, CachedProfile>>);
 
 impl Profiles {
     /// The profile of that name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<KnownProfile> {
+    pub fn get(&self, name: &str) -> Option<CachedProfile> {
         self.0.read().get(name).cloned()
     }
 
@@ -25,20 +25,23 @@ impl Profiles {
     /// default.
     ///
     /// # Errors
-    /// As [`lookup::profile`].
-    pub fn of(&self, job: &TrainingJobSpec) -> Result<Option<Arc<Profile>>, Missing> {
-        lookup::profile(job, |name| self.get(name), || self.defaults())
+    /// As [`lookup::find_profile`].
+    pub fn find_for_job(
+        &self,
+        job: &TrainingJobSpec,
+    ) -> Result<Option<Arc<HashedProfile>>, MissingObject> {
+        lookup::find_profile(job, |name| self.get(name), || self.defaults())
     }
 
     /// Every profile.
     #[must_use]
-    pub fn all(&self) -> BTreeMap<String, KnownProfile> {
+    pub fn all(&self) -> BTreeMap<String, CachedProfile> {
         self.0.read().clone()
     }
 
     /// Profiles that are marked as the cluster's default. More than one is an error.
     #[must_use]
-    pub fn defaults(&self) -> BTreeMap<String, KnownProfile> {
+    pub fn defaults(&self) -> BTreeMap<String, CachedProfile> {
         let all = self.0.read();
         let defaults = all.iter().filter(|(_, known)| known.is_default);
         defaults
@@ -47,8 +50,8 @@ impl Profiles {
     }
 
     /// Stores a profile that was created or changed. False if it is as before.
-    pub fn take(&self, name: &str, profile: KnownProfile) -> bool {
-        let read = |known: &KnownProfile| {
+    pub fn insert(&self, name: &str, profile: CachedProfile) -> bool {
+        let read = |known: &CachedProfile| {
             let hash = known.profile.as_ref().map(|p| p.hash().to_owned());
             (known.is_default, hash.map_err(Clone::clone))
         };
@@ -87,38 +90,38 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_is_the_jobs_own_else_the_one_default_else_none() {
+    fn profile_falls_back_to_the_single_cluster_default() {
         let known = |name: &str, spec: Value| {
             let object: RuntimeProfile = serde_json::from_value(json!({
                 "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
                 "metadata": {"name": name}, "spec": spec,
             }))
             .unwrap();
-            KnownProfile::from(object)
+            CachedProfile::from(object)
         };
         let there = Profiles::default();
         let find = |fields: Value| {
-            let found = there.of(&spec(fields));
+            let found = there.find_for_job(&spec(fields));
             found.map(|found| found.map(|p| p.name().to_owned()))
         };
         assert_eq!(find(json!({})), Ok(None));
         let missing = find(json!({"profile": "a"})).unwrap_err();
         assert_eq!(missing.reason, Reason::ProfileNotFound);
         assert!(missing.message.contains("spec.profile") && missing.message.contains("\"a\""));
-        assert!(there.take("a", known("a", json!({}))));
-        assert!(!there.take("a", known("a", json!({}))), "as it was");
-        assert!(there.take("b", known("b", json!({"globalDefault": true}))));
+        assert!(there.insert("a", known("a", json!({}))));
+        assert!(!there.insert("a", known("a", json!({}))), "as it was");
+        assert!(there.insert("b", known("b", json!({"globalDefault": true}))));
         assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
         assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
         // Two defaults count as none, and the message names both. A job that names a profile gets
         // it.
-        assert!(there.take("a", known("a", json!({"globalDefault": true}))));
+        assert!(there.insert("a", known("a", json!({"globalDefault": true}))));
         let two = find(json!({})).unwrap_err();
         assert_eq!(two.reason, Reason::ProfileMisconfigured);
         assert!(two.message.contains("\"a\", \"b\""), "{}", two.message);
         assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
         let wrong = json!({"podTemplate": {"spec": {"nodeName": "n"}}});
-        assert!(there.take("a", known("a", wrong)));
+        assert!(there.insert("a", known("a", wrong)));
         let wrong = find(json!({"profile": "a"})).unwrap_err();
         assert_eq!(wrong.reason, Reason::ProfileMisconfigured);
         assert!(

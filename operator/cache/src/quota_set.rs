@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 use trellis_api::{QuotaLedger, QuotaPolicy};
 use trellis_gang::key::Key;
-use trellis_gang::quota::{Account, LimitsReport, account_of};
+use trellis_gang::quota::{LedgerUsage, LimitsReport, read_own_ledger};
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
 use crate::watch::{Store, Undecodable};
@@ -19,24 +19,24 @@ pub struct QuotaSet {
     /// The objects.
     pub objects: Store<QuotaPolicy>,
     /// QuotaPolicies that do not decode, by name.
-    pub unreadable: RwLock<BTreeMap<String, Undecodable>>,
+    pub undecodable_policies: RwLock<BTreeMap<String, Undecodable>>,
     /// The ledgers of used GPU time.
     pub ledgers: Store<QuotaLedger>,
     /// Ledgers that do not decode, by name.
     pub undecodable_ledgers: RwLock<BTreeMap<String, Undecodable>>,
-    active: RwLock<Active>,
+    active: RwLock<ActivePolicies>,
     /// The queue tree, as far as quota needs it: the policies of a queue also count the jobs of the
     /// queues below.
     queues: RwLock<BTreeMap<String, QueueQuota>>,
     /// The last report of the limits, and its time.
-    standing: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
+    report: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
 }
 
 /// How long that report is valid: it is renewed every two seconds.
-const STANDS_FOR: Duration = Duration::from_secs(10);
+const REPORT_VALIDITY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-struct Active {
+struct ActivePolicies {
     version: u64,
     /// None after an object has changed, until the policies are read again.
     policies: Option<Arc<QuotaPolicies>>,
@@ -56,22 +56,24 @@ impl QuotaSet {
         }
         let mut active = self.active.write();
         let version = active.version;
-        let policies = active.policies.get_or_insert_with(|| Arc::new(self.read()));
+        let policies = active
+            .policies
+            .get_or_insert_with(|| Arc::new(self.load_policies()));
         (version, policies.clone())
     }
 
     /// Stores the current report of the limits.
-    pub fn stand(&self, report: Arc<LimitsReport>) {
-        *self.standing.write() = Some((Instant::now(), report));
+    pub fn set_report(&self, report: Arc<LimitsReport>) {
+        *self.report.write() = Some((Instant::now(), report));
     }
 
     /// The latest report of the limits. None if there is no recent one, as in a replica that does
     /// not lead.
     #[must_use]
-    pub fn standing(&self) -> Option<Arc<LimitsReport>> {
-        let standing = self.standing.read();
+    pub fn report(&self) -> Option<Arc<LimitsReport>> {
+        let standing = self.report.read();
         let (since, report) = standing.as_ref()?;
-        (since.elapsed() < STANDS_FOR).then(|| report.clone())
+        (since.elapsed() < REPORT_VALIDITY).then(|| report.clone())
     }
 
     /// Version of the current policies.
@@ -81,14 +83,14 @@ impl QuotaSet {
     }
 
     /// Records that a spec was created, changed or deleted.
-    pub fn changed(&self) {
+    pub fn invalidate(&self) {
         let mut active = self.active.write();
         active.version = active.version.saturating_add(1);
         active.policies = None;
     }
 
     /// Records the quota settings of a queue. None if the queue was deleted.
-    pub fn queue_is(&self, queue: &str, now: Option<QueueQuota>) {
+    pub fn set_queue(&self, queue: &str, now: Option<QueueQuota>) {
         let mut queues = self.queues.write();
         let before = match now.clone() {
             Some(now) => queues.insert(queue.to_owned(), now),
@@ -96,13 +98,13 @@ impl QuotaSet {
         };
         drop(queues);
         if before != now {
-            self.changed();
+            self.invalidate();
         }
     }
 
-    fn read(&self) -> QuotaPolicies {
+    fn load_policies(&self) -> QuotaPolicies {
         let objects = self.objects.all();
-        let unreadable = self.unreadable.read();
+        let unreadable = self.undecodable_policies.read();
         let unreadable = unreadable.iter();
         let unreadable = unreadable.map(|(name, object)| (name.clone(), object.error.clone()));
         QuotaPolicies::load(objects.iter().map(|object| &**object), unreadable)
@@ -114,12 +116,12 @@ impl QuotaSet {
     /// # Errors
     /// If the ledger of that name cannot be read. A ledger that does not decode counts as the
     /// policy's, because its owner is unknown.
-    pub fn account_of(&self, policy: &QuotaPolicy) -> Result<Option<Account>, String> {
+    pub fn read_ledger(&self, policy: &QuotaPolicy) -> Result<Option<LedgerUsage>, String> {
         let name = policy.metadata.name.as_deref().unwrap_or_default();
         if let Some(ledger) = self.undecodable_ledgers.read().get(name) {
             return Err(ledger.error.clone());
         }
-        account_of(policy, self.ledgers.get(&Key::new("", name)).as_deref())
+        read_own_ledger(policy, self.ledgers.get(&Key::new("", name)).as_deref())
     }
 
     /// The object of that name, if it decodes.

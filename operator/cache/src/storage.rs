@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::futures::Notified;
 use trellis_api::TrainingJob;
-use trellis_compiler::Profile;
+use trellis_compiler::HashedProfile;
 use trellis_gang::binding::Storage;
 use trellis_gang::claims;
 use trellis_gang::key::Key;
@@ -15,12 +15,12 @@ use super::Cache;
 
 /// The storage of a namespace, as the watches show it.
 #[derive(Clone, Copy)]
-pub struct StorageOf<'a> {
+pub struct NamespaceStorage<'a> {
     cache: &'a Cache,
     namespace: &'a str,
 }
 
-impl Storage for StorageOf<'_> {
+impl Storage for NamespaceStorage<'_> {
     fn claim(&self, name: &str) -> Option<Arc<SlimClaim>> {
         self.cache.claims.get(&Key::new(self.namespace, name))
     }
@@ -50,8 +50,8 @@ impl Storage for StorageOf<'_> {
 impl Cache {
     /// The storage of a namespace, as the watches show it.
     #[must_use]
-    pub fn storage<'a>(&'a self, namespace: &'a str) -> StorageOf<'a> {
-        StorageOf {
+    pub fn storage<'a>(&'a self, namespace: &'a str) -> NamespaceStorage<'a> {
+        NamespaceStorage {
             cache: self,
             namespace,
         }
@@ -63,16 +63,16 @@ impl Cache {
     }
 
     /// The claims that a job's pods mount.
-    pub fn claims_of(&self, job: &TrainingJob) -> BTreeSet<String> {
-        let profile = self.profiles.of(&job.spec);
+    pub fn job_claims(&self, job: &TrainingJob) -> BTreeSet<String> {
+        let profile = self.profiles.find_for_job(&job.spec);
         let profile = profile.ok().flatten();
-        claims::names(&job.spec, None, profile.as_deref().map(Profile::spec))
+        claims::claim_names(&job.spec, None, profile.as_deref().map(HashedProfile::spec))
     }
 
     /// True if the pods of one of the job's groups have ephemeral claims.
     pub fn has_ephemeral(&self, job: &TrainingJob) -> bool {
-        let profile = self.profiles.of(&job.spec);
+        let profile = self.profiles.find_for_job(&job.spec);
         let profile = profile.ok().flatten();
-        !claims::ephemeral(&job.spec, profile.as_deref()).is_empty()
+        !claims::ephemeral_volumes(&job.spec, profile.as_deref()).is_empty()
     }
 }

@@ -8,16 +8,16 @@ use kube::Api;
 use kube::api::{DeleteParams, Preconditions};
 use trellis_api::{Delivery, TrainingJob};
 
-use crate::cluster::{Followed, Unread, follow, list, named};
+use crate::cluster::{ApiFailure, FollowResult, follow, get_optional, list};
 use crate::exit::Exit;
 use crate::output::{print, warn};
-use crate::status::pods_of;
-use crate::target::{Place, Site, for_each};
-use crate::wait::Patience;
+use crate::status::pods_of_job;
+use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
+use crate::wait_options::WaitTimeout;
 
 /// Which jobs.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct CancelOptions {
     /// The jobs: NAME or tj/NAME.
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
@@ -26,30 +26,34 @@ pub struct Options {
     wait: bool,
     /// How long to wait.
     #[command(flatten)]
-    patience: Patience,
+    wait_timeout: WaitTimeout,
     /// Where.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// Cancels the jobs.
 ///
 /// # Errors
 /// If a name is none, or the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    for_each(&options.place, &options.jobs, async |site, name| {
-        one(site, name, options).await
+pub fn run(options: &CancelOptions) -> anyhow::Result<ExitCode> {
+    for_each_job(&options.target, &options.jobs, async |site, name| {
+        cancel_job(site, name, options).await
     })
 }
 
-async fn one(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit> {
+async fn cancel_job(
+    site: &TargetNamespace,
+    name: &str,
+    options: &CancelOptions,
+) -> anyhow::Result<Exit> {
     let jobs = site.jobs();
-    let denied = |error: Unread| site.explain(error, "get and delete trainingjobs.trellis.dev");
-    let Some(job) = named(&jobs, name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_there(name)));
-        return Ok(Exit::Not);
+    let denied = |error: ApiFailure| site.explain(error, "get and delete trainingjobs.trellis.dev");
+    let Some(job) = get_optional(&jobs, name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.not_found_error(name)));
+        return Ok(Exit::Negative);
     };
-    if let Some(by) = Delivery::of(&job.metadata) {
+    if let Some(by) = Delivery::from_metadata(&job.metadata) {
         warn(&format!(
             "note: {by} delivers this job and may create it again: take it away where it comes from"
         ));
@@ -58,11 +62,11 @@ async fn one(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit>
         warn(&format!(
             "error: {name} is another job by now, and was left alone: somebody has deleted the one that was meant, and created this one"
         ));
-        return Ok(Exit::Not);
+        return Ok(Exit::Negative);
     }
     print(&format!(
         "trainingjob.trellis.dev/{name} cancelled{}\n",
-        grace(&job)
+        describe_grace(&job)
     ))?;
     if !options.wait {
         return Ok(Exit::Done);
@@ -73,22 +77,22 @@ async fn one(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit>
         Some(job) if job.metadata.uid == uid => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
-    let denied = |error: Unread| site.explain(error, "watch trainingjobs.trellis.dev");
-    match follow(&jobs, name, options.patience.within(), look)
+    let denied = |error: ApiFailure| site.explain(error, "watch trainingjobs.trellis.dev");
+    match follow(&jobs, name, options.wait_timeout.as_duration(), look)
         .await
         .map_err(denied)?
     {
-        Followed::Seen(()) => Ok(Exit::Done),
-        Followed::Late => {
-            let left = still_there(site, &job).await;
+        FollowResult::Reached(()) => Ok(Exit::Done),
+        FollowResult::TimedOut => {
+            let left = describe_remaining(site, &job).await;
             warn(&format!("error: {name} is not gone yet{left}"));
-            Ok(Exit::Late)
+            Ok(Exit::TimedOut)
         }
     }
 }
 
 /// How long its pods have to save what they have.
-fn grace(job: &TrainingJob) -> String {
+fn describe_grace(job: &TrainingJob) -> String {
     let pods = job.status.as_ref().and_then(|status| status.pods.as_ref());
     let running = pods.map_or(0, |pods| pods.running);
     match running {
@@ -105,7 +109,11 @@ fn grace(job: &TrainingJob) -> String {
 }
 
 /// Deletes this job. False: one of another uid has its name by now, and stays.
-async fn delete(jobs: &Api<TrainingJob>, name: &str, job: &TrainingJob) -> Result<bool, Unread> {
+async fn delete(
+    jobs: &Api<TrainingJob>,
+    name: &str,
+    job: &TrainingJob,
+) -> Result<bool, ApiFailure> {
     // The job stays until its pods have stopped: whoever waits for it waits for them.
     let params = DeleteParams::foreground().preconditions(Preconditions {
         uid: job.metadata.uid.clone(),
@@ -115,13 +123,13 @@ async fn delete(jobs: &Api<TrainingJob>, name: &str, job: &TrainingJob) -> Resul
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-        Err(error) => Err(Unread::new::<TrainingJob>("delete", error)),
+        Err(error) => Err(ApiFailure::new::<TrainingJob>("delete", error)),
     }
 }
 
-async fn still_there(site: &Site, job: &TrainingJob) -> String {
+async fn describe_remaining(site: &TargetNamespace, job: &TrainingJob) -> String {
     let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
-    match list(&pods, &pods_of(job)).await {
+    match list(&pods, &pods_of_job(job)).await {
         Ok(Some(pods)) if !pods.is_empty() => {
             let some: Vec<_> = pods
                 .iter()
@@ -147,7 +155,7 @@ mod tests {
     use super::*;
 
     /// What comes of it where a job of this uid has the name.
-    async fn deleted(there: Option<&'static str>) -> bool {
+    async fn is_deleted(there: Option<&'static str>) -> bool {
         let serve = move |request: Request<Body>| async move {
             let body = request.into_body().collect_bytes().await.unwrap();
             let asked: Value = serde_json::from_slice(&body).unwrap();
@@ -171,9 +179,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_job_that_was_looked_at_is_deleted_and_no_later_one() {
-        assert!(deleted(Some("u")).await);
-        assert!(!deleted(Some("v")).await);
-        assert!(deleted(None).await, "it is gone already");
+    async fn cancel_deletes_the_job_it_read_and_no_successor() {
+        assert!(is_deleted(Some("u")).await);
+        assert!(!is_deleted(Some("v")).await);
+        assert!(is_deleted(None).await, "it is gone already");
     }
 }

@@ -12,21 +12,21 @@ use crate::output;
 
 /// Which shell.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct CompletionsOptions {
     /// The shell: `source <(trellis completions bash)` has them in the one that runs. kubectl: a
     /// program that completes `kubectl trellis`, as `kubectl_complete-trellis` on the PATH.
     #[arg(value_enum)]
-    shell: For,
+    shell: CompletionTarget,
 }
 
 /// Who completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+enum CompletionTarget {
     Shell(Shell),
     Kubectl,
 }
 
-impl clap::ValueEnum for For {
+impl clap::ValueEnum for CompletionTarget {
     fn value_variants<'a>() -> &'a [Self] {
         &[
             Self::Shell(Shell::Bash),
@@ -46,12 +46,12 @@ impl clap::ValueEnum for For {
     }
 }
 
-/// A program of its own, which kubectl asks in whatever shell it runs: it hands over the words behind
-/// `kubectl trellis`, of which the last is to be completed, and reads a line for each thing that it
-/// may be, and in the last what the shell is to do (Cobra's directives; 4: add no files). They are
-/// what bash's completion says: its function needs no shell that somebody types into.
-const BEFORE: &str = "#!/usr/bin/env bash\n";
-const AFTER: &str = r#"
+/// A program of its own, which kubectl asks in whatever shell it runs: it hands over the words
+/// behind `kubectl trellis`, of which the last is to be completed, and reads a line for each thing
+/// that it may be, and in the last what the shell is to do (Cobra's directives; 4: add no files).
+/// They are what bash's completion says: its function needs no shell that somebody types into.
+const SCRIPT_HEAD: &str = "#!/usr/bin/env bash\n";
+const SCRIPT_TAIL: &str = r#"
 COMP_WORDS=(trellis "$@") COMP_CWORD=$# COMPREPLY=()
 before=trellis
 (($# < 2)) || before=${COMP_WORDS[$# - 1]}
@@ -60,10 +60,10 @@ _trellis trellis "${COMP_WORDS[$#]}" "$before" 2>/dev/null
 echo :4
 "#;
 
-fn text(of: For) -> Vec<u8> {
+fn generate_script(of: CompletionTarget) -> Vec<u8> {
     let (before, shell, after) = match of {
-        For::Shell(shell) => ("", shell, ""),
-        For::Kubectl => (BEFORE, Shell::Bash, AFTER),
+        CompletionTarget::Shell(shell) => ("", shell, ""),
+        CompletionTarget::Kubectl => (SCRIPT_HEAD, Shell::Bash, SCRIPT_TAIL),
     };
     let mut text = before.as_bytes().to_vec();
     clap_complete::generate(shell, &mut Cli::command(), "trellis", &mut text);
@@ -73,19 +73,19 @@ fn text(of: For) -> Vec<u8> {
 
 /// Where to.
 #[derive(clap::Args, Debug)]
-pub(super) struct Man {
+pub(super) struct ManOptions {
     /// The folder, such as ~/.local/share/man/man1.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }
 
 /// Prints the completions. They are those of `trellis`, whatever it was started as.
-pub(super) fn print(options: &Options) -> anyhow::Result<()> {
-    output::print(&String::from_utf8_lossy(&text(options.shell)))
+pub(super) fn print_completions(options: &CompletionsOptions) -> anyhow::Result<()> {
+    output::print(&String::from_utf8_lossy(&generate_script(options.shell)))
 }
 
 /// Writes the man pages.
-pub(super) fn write(options: &Man) -> anyhow::Result<()> {
+pub(super) fn write_man_pages(options: &ManOptions) -> anyhow::Result<()> {
     let folder = &options.folder;
     let failed = || format!("no man pages can be written into {folder:?}");
     std::fs::create_dir_all(folder).with_context(failed)?;
@@ -102,13 +102,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_has_a_page_and_is_completed() {
+    fn every_command_has_a_man_page_and_completions() {
         let folder = tempfile::tempdir().unwrap();
-        let man = Man {
+        let man = ManOptions {
             folder: folder.path().join("man1"),
         };
-        write(&man).unwrap();
-        let bash = String::from_utf8(text(For::Shell(Shell::Bash))).unwrap();
+        write_man_pages(&man).unwrap();
+        let bash =
+            String::from_utf8(generate_script(CompletionTarget::Shell(Shell::Bash))).unwrap();
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             let page = man.folder.join(format!("trellis-{name}.1"));
@@ -117,21 +118,24 @@ mod tests {
             assert!(bash.contains(&format!("trellis,{name})")), "{name}");
         }
         for shell in Shell::value_variants() {
-            let shell = For::Shell(*shell);
-            assert!(For::value_variants().contains(&shell), "{shell:?}");
+            let shell = CompletionTarget::Shell(*shell);
+            assert!(
+                CompletionTarget::value_variants().contains(&shell),
+                "{shell:?}"
+            );
         }
-        for shell in For::value_variants() {
-            assert!(!text(*shell).is_empty(), "{shell:?}");
+        for shell in CompletionTarget::value_variants() {
+            assert!(!generate_script(*shell).is_empty(), "{shell:?}");
         }
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_named() {
+    fn error_names_the_folder_that_cannot_be_created() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let man = Man {
+        let man = ManOptions {
             folder: file.path().join("man1"),
         };
-        let error = format!("{:#}", write(&man).unwrap_err());
+        let error = format!("{:#}", write_man_pages(&man).unwrap_err());
         assert!(
             error.contains("no man pages can be written into"),
             "{error}"

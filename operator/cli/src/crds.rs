@@ -9,18 +9,18 @@ use crate::output;
 
 /// Where the CustomResourceDefinitions go.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct CrdsOptions {
     /// Write each into a file of its own in this folder, instead of all to standard output.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-pub(super) fn run(options: &Options) -> anyhow::Result<()> {
+pub(super) fn run(options: &CrdsOptions) -> anyhow::Result<()> {
     let Some(folder) = &options.out else {
         let mut all = String::new();
         for crd in crds::all() {
             all.push_str("---\n");
-            all.push_str(&crds::yaml(&crd)?);
+            all.push_str(&crds::to_yaml(&crd)?);
         }
         output::print(&all)?;
         return Ok(());
@@ -29,7 +29,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<()> {
         .with_context(|| format!("cannot make the folder {folder:?}"))?;
     for crd in crds::all() {
         let file = folder.join(format!("{}.yaml", crd.spec.names.plural));
-        std::fs::write(&file, crds::yaml(&crd)?)
+        std::fs::write(&file, crds::to_yaml(&crd)?)
             .with_context(|| format!("cannot write {file:?}"))?;
     }
     Ok(())

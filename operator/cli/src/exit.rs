@@ -8,9 +8,9 @@ pub enum Exit {
     /// All is as asked for.
     Done,
     /// What was asked about is not so: a job failed, or is not there.
-    Not,
+    Negative,
     /// It took longer than it was given, as of `timeout`(1).
-    Late,
+    TimedOut,
     /// The input is wrong, or no cluster can be asked.
     Invalid,
     /// Whoever waited does not wait any more: 128 and SIGINT.
@@ -21,9 +21,9 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
-            Exit::Not => 1,
+            Exit::Negative => 1,
             Exit::Invalid => 2,
-            Exit::Late => 124,
+            Exit::TimedOut => 124,
             Exit::Interrupted => 130,
         })
     }

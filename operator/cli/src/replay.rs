@@ -8,24 +8,24 @@ use anyhow::Context as _;
 use serde::Serialize;
 use trellis_scheduler::{Engine, Gang, GangId, Snapshot, Time};
 
-use super::plan::runs;
+use super::plan::node_runs;
 use crate::output::print;
-use trellis_simulate::{Clock, Record, why};
+use trellis_simulate::{JobEventRecord, RecordClock, format_explanation};
 
 /// What to decide again.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct ReplayOptions {
     /// A snapshot, as the operator writes it.
     #[arg(value_name = "SNAPSHOT")]
     file: PathBuf,
     /// How it is printed.
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = ReplayFormat::Table)]
+    output: ReplayFormat,
 }
 
 /// How it is printed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum Format {
+enum ReplayFormat {
     /// For people.
     Table,
     /// One object.
@@ -34,16 +34,16 @@ enum Format {
 
 /// What is decided, and who waits afterwards.
 #[derive(Serialize)]
-struct Replayed<'a> {
+struct ReplayReport<'a> {
     /// Seconds since the epoch.
     t: f64,
-    decisions: Vec<Record<'a>>,
-    waiting: Vec<Waits<'a>>,
+    decisions: Vec<JobEventRecord<'a>>,
+    waiting: Vec<PendingGangRow<'a>>,
 }
 
 /// A gang that waits.
 #[derive(Serialize)]
-struct Waits<'a> {
+struct PendingGangRow<'a> {
     job: &'a str,
     queue: &'a str,
     /// Its place in the order of the queue, from 1.
@@ -52,14 +52,14 @@ struct Waits<'a> {
     reason: String,
 }
 
-fn read(file: &Path) -> anyhow::Result<Snapshot> {
+fn read_snapshot(file: &Path) -> anyhow::Result<Snapshot> {
     let content = std::fs::read(file)?;
     serde_json::from_slice(&content).context("is no snapshot of this version of trellis")
 }
 
 /// Decides again, and prints it.
-pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let snapshot = read(&options.file)
+pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
+    let snapshot = read_snapshot(&options.file)
         .with_context(|| format!("cannot replay \"{}\"", options.file.display()))?;
     let gangs: BTreeMap<&GangId, &Gang> = snapshot
         .gangs
@@ -69,40 +69,50 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let now = snapshot.now;
     let mut engine = Engine::from_snapshot(&snapshot);
     let decided = engine.cycle(now);
-    let of = |decision| Record::of((now, Clock::Wall), decision, |id| gangs.get(id).copied());
+    let of = |decision| {
+        JobEventRecord::from_decision((now, RecordClock::Wall), decision, |id| {
+            gangs.get(id).copied()
+        })
+    };
     let decisions = decided.iter().flat_map(of).collect();
-    let still: Vec<GangId> = engine.waiting().cloned().collect();
+    let still: Vec<GangId> = engine.pending_gangs().cloned().collect();
     let waiting = still
         .iter()
-        .filter_map(|id| waits(&mut engine, gangs.get(id)?, now))
+        .filter_map(|id| build_pending_row(&mut engine, gangs.get(id)?, now))
         .collect();
-    let replayed = Replayed {
-        t: trellis_simulate::seconds(now),
+    let replayed = ReplayReport {
+        t: trellis_simulate::to_seconds(now),
         decisions,
         waiting,
     };
     match options.output {
-        Format::Json => print(&format!("{}\n", serde_json::to_string(&replayed)?))?,
-        Format::Table => print(&table(&replayed, now))?,
+        ReplayFormat::Json => print(&format!("{}\n", serde_json::to_string(&replayed)?))?,
+        ReplayFormat::Table => print(&render_table(&replayed, now))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn waits<'a>(engine: &mut Engine, gang: &'a Gang, now: Time) -> Option<Waits<'a>> {
-    let certificate = engine.why_waiting(&gang.id, now)?;
-    Some(Waits {
+fn build_pending_row<'a>(
+    engine: &mut Engine,
+    gang: &'a Gang,
+    now: Time,
+) -> Option<PendingGangRow<'a>> {
+    let certificate = engine.explain_wait(&gang.id, now)?;
+    Some(PendingGangRow {
         job: gang.id.as_str(),
         queue: gang.queue.as_str(),
         position: engine.position(&gang.id),
-        reason: why(&certificate, Clock::Wall),
+        reason: format_explanation(&certificate, RecordClock::Wall),
     })
 }
 
-fn table(replayed: &Replayed<'_>, now: Time) -> String {
+fn render_table(replayed: &ReplayReport<'_>, now: Time) -> String {
     let (decisions, waiting) = (&replayed.decisions, &replayed.waiting);
     let mut text = format!("at {now}: {} decisions\n", decisions.len());
     for record in decisions {
-        let place = record.place.map(|(_, placement)| runs::places(placement));
+        let place = record
+            .placement
+            .map(|(_, placement)| node_runs::format_placement(placement));
         let told = place.unwrap_or_else(|| record.reason.clone());
         let line = format!("  {:<10} {:<24} {told}", record.event.as_str(), record.job);
         text.push_str(line.trim_end());

@@ -9,23 +9,23 @@ use serde_json::json;
 use trellis_api::job::JobPhase;
 use trellis_api::{Delivery, TrainingJob};
 
-use crate::cluster::{Followed, Unread, follow, named};
+use crate::cluster::{ApiFailure, FollowResult, follow, get_optional};
 use crate::exit::Exit;
 use crate::output::{print, warn};
-use crate::target::{Place, Site, for_each};
-use crate::wait::Patience;
+use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
+use crate::wait_options::WaitTimeout;
 
 /// The field manager of what we write.
 const MANAGER: &str = "kubectl-trellis";
 /// How often a job that changes meanwhile is looked at again.
 const TRIES: usize = 10;
 /// What is said of a name that has come to another.
-const ANOTHER: &str =
+const NAME_REUSED: &str =
     "is another job by now, and was left alone: somebody has deleted the one that was meant";
 
 /// Which jobs.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct SuspendOptions {
     /// The jobs: NAME or tj/NAME.
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
@@ -34,23 +34,23 @@ pub struct Options {
     wait: bool,
     /// How long to wait.
     #[command(flatten)]
-    patience: Patience,
+    wait_timeout: WaitTimeout,
     /// Where.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// What is wanted of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum SuspendTarget {
     /// It gives its place back.
     Suspended,
     /// It has one again.
     Resumed,
 }
 
-impl Want {
-    const fn word(self) -> &'static str {
+impl SuspendTarget {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Suspended => "suspended",
             Self::Resumed => "resumed",
@@ -58,26 +58,26 @@ impl Want {
     }
 
     /// What is not so where it is asked for and not reached.
-    const fn lacks(self) -> &'static str {
+    const fn unreached_text(self) -> &'static str {
         match self {
             Self::Suspended => "has pods still",
             Self::Resumed => "does not run yet",
         }
     }
 
-    fn is_asked(self, job: &TrainingJob) -> bool {
+    fn is_requested(self, job: &TrainingJob) -> bool {
         job.spec.suspend.unwrap_or(false) == (self == Self::Suspended)
     }
 
     /// Some once nothing more is to be waited for, with why where it is not as wanted. `uid` is of
     /// the job that is meant.
-    fn reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
-        let not = |why: &str| Some((Exit::Not, why.to_owned()));
+    fn check_reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
+        let not = |why: &str| Some((Exit::Negative, why.to_owned()));
         let Some(job) = job else {
             return not("is gone: somebody has deleted it");
         };
         if job.metadata.uid.as_deref() != uid {
-            return not(ANOTHER);
+            return not(NAME_REUSED);
         }
         let status = job.status.as_ref()?;
         let is_current = status.observed_generation == job.metadata.generation;
@@ -91,7 +91,7 @@ impl Want {
                 let message = status.message.as_deref().unwrap_or_default();
                 let colon = if message.is_empty() { "" } else { ": " };
                 let why = format!("is {}{colon}{message}", phase.as_str());
-                Some((Exit::Not, why))
+                Some((Exit::Negative, why))
             }
             _ if status.has_ended() => not("has ended"),
             _ => None,
@@ -103,38 +103,49 @@ impl Want {
 ///
 /// # Errors
 /// If a name is none, or the cluster cannot be asked.
-pub fn run(options: &Options, want: Want) -> anyhow::Result<ExitCode> {
-    for_each(&options.place, &options.jobs, async |site, name| {
-        one(site, name, want, options).await
+pub fn run(options: &SuspendOptions, want: SuspendTarget) -> anyhow::Result<ExitCode> {
+    for_each_job(&options.target, &options.jobs, async |site, name| {
+        suspend_or_resume(site, name, want, options).await
     })
 }
 
-async fn one(site: &Site, name: &str, want: Want, options: &Options) -> anyhow::Result<Exit> {
+async fn suspend_or_resume(
+    site: &TargetNamespace,
+    name: &str,
+    want: SuspendTarget,
+    options: &SuspendOptions,
+) -> anyhow::Result<Exit> {
     let jobs = site.jobs();
-    let denied = |error: Unread| site.explain(error, "get and patch trainingjobs.trellis.dev");
-    let Some(job) = named(&jobs, name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_there(name)));
-        return Ok(Exit::Not);
+    let denied = |error: ApiFailure| site.explain(error, "get and patch trainingjobs.trellis.dev");
+    let Some(job) = get_optional(&jobs, name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.not_found_error(name)));
+        return Ok(Exit::Negative);
     };
     let uid = job.metadata.uid.clone();
-    let by = Delivery::of(&job.metadata);
-    let manager = job.spec.other_manager().map(str::to_owned);
-    match ask(&jobs, name, want, job).await.map_err(denied)? {
-        Asked::Before => print(&format!(
+    let by = Delivery::from_metadata(&job.metadata);
+    let manager = job.spec.external_manager().map(str::to_owned);
+    match patch_suspend(&jobs, name, want, job)
+        .await
+        .map_err(denied)?
+    {
+        SuspendPatchResult::AlreadySet => print(&format!(
             "trainingjob.trellis.dev/{name} already {}\n",
-            want.word()
+            want.as_str()
         ))?,
-        Asked::Now => {
+        SuspendPatchResult::Patched => {
             if let Some(by) = by {
                 warn(&format!(
                     "note: {by} delivers this job and may take it back, as with selfHeal: change spec.suspend where it comes from"
                 ));
             }
-            print(&format!("trainingjob.trellis.dev/{name} {}\n", want.word()))?
+            print(&format!(
+                "trainingjob.trellis.dev/{name} {}\n",
+                want.as_str()
+            ))?
         }
-        Asked::Not(why) => {
+        SuspendPatchResult::Rejected(why) => {
             warn(&format!("error: {name} {why}"));
-            return Ok(Exit::Not);
+            return Ok(Exit::Negative);
         }
     };
     if let Some(manager) = manager {
@@ -145,57 +156,61 @@ async fn one(site: &Site, name: &str, want: Want, options: &Options) -> anyhow::
         };
         warn(&format!(
             "note: {manager} sees to {name} (spec.managedBy), not Trellis: whether it is {} is up to that{not_waited}",
-            want.word()
+            want.as_str()
         ));
-        return Ok(if options.wait { Exit::Not } else { Exit::Done });
+        return Ok(if options.wait {
+            Exit::Negative
+        } else {
+            Exit::Done
+        });
     }
     if !options.wait {
         return Ok(Exit::Done);
     }
-    let look = |job: Option<&TrainingJob>| match want.reached(job, uid.as_deref()) {
+    let look = |job: Option<&TrainingJob>| match want.check_reached(job, uid.as_deref()) {
         Some(end) => ControlFlow::Break(end),
         None => ControlFlow::Continue(()),
     };
-    let denied = |error: Unread| site.explain(error, "watch trainingjobs.trellis.dev");
-    match follow(&jobs, name, options.patience.within(), look)
+    let denied = |error: ApiFailure| site.explain(error, "watch trainingjobs.trellis.dev");
+    match follow(&jobs, name, options.wait_timeout.as_duration(), look)
         .await
         .map_err(denied)?
     {
-        Followed::Seen((exit, why)) => {
+        FollowResult::Reached((exit, why)) => {
             if exit != Exit::Done {
                 warn(&format!("error: {name} {why}"));
             }
             Ok(exit)
         }
-        Followed::Late => {
+        FollowResult::TimedOut => {
             warn(&format!(
                 "error: {name} {}: `trellis status {name}` says where it is, and `trellis explain {name}` what it waits for",
-                want.lacks()
+                want.unreached_text()
             ));
-            Ok(Exit::Late)
+            Ok(Exit::TimedOut)
         }
     }
 }
 
 /// What came of asking for it.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+enum SuspendPatchResult {
     /// It was asked for before.
-    Before,
+    AlreadySet,
     /// It is asked for now.
-    Now,
+    Patched,
     /// It was not asked for, and why.
-    Not(String),
+    Rejected(String),
 }
 
 /// Asks for it, of the job that was looked at and as it was then: one that has ended meanwhile, or
 /// is another by now, is left alone.
-async fn ask(
+async fn patch_suspend(
     jobs: &Api<TrainingJob>,
     name: &str,
-    want: Want,
+    want: SuspendTarget,
     mut job: TrainingJob,
-) -> Result<Asked, Unread> {
+) -> Result<SuspendPatchResult, ApiFailure> {
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
@@ -203,35 +218,39 @@ async fn ask(
     let uid = job.metadata.uid.clone();
     for _ in 0..TRIES {
         if job.metadata.uid != uid {
-            return Ok(Asked::Not(ANOTHER.to_owned()));
+            return Ok(SuspendPatchResult::Rejected(NAME_REUSED.to_owned()));
         }
-        if let Some(why) = ended(&job) {
-            return Ok(Asked::Not(why));
+        if let Some(why) = ended_reason(&job) {
+            return Ok(SuspendPatchResult::Rejected(why));
         }
-        if want.is_asked(&job) {
-            return Ok(Asked::Before);
+        if want.is_requested(&job) {
+            return Ok(SuspendPatchResult::AlreadySet);
         }
         let meta = json!({"uid": uid, "resourceVersion": job.metadata.resource_version});
-        let spec = json!({"suspend": want == Want::Suspended});
+        let spec = json!({"suspend": want == SuspendTarget::Suspended});
         let patch = json!({"metadata": meta, "spec": spec});
         match jobs.patch(name, &params, &Patch::Merge(patch)).await {
-            Ok(_) => return Ok(Asked::Now),
+            Ok(_) => return Ok(SuspendPatchResult::Patched),
             // It has changed since: it is looked at again.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                match named(jobs, name).await? {
+                match get_optional(jobs, name).await? {
                     Some(now) => job = now,
-                    None => return Ok(Asked::Not("is gone: somebody has deleted it".to_owned())),
+                    None => {
+                        return Ok(SuspendPatchResult::Rejected(
+                            "is gone: somebody has deleted it".to_owned(),
+                        ));
+                    }
                 }
             }
-            Err(error) => return Err(Unread::new::<TrainingJob>("patch", error)),
+            Err(error) => return Err(ApiFailure::new::<TrainingJob>("patch", error)),
         }
     }
-    Ok(Asked::Not(
+    Ok(SuspendPatchResult::Rejected(
         "changes all the time, and could not be written: try again".to_owned(),
     ))
 }
 
-fn ended(job: &TrainingJob) -> Option<String> {
+fn ended_reason(job: &TrainingJob) -> Option<String> {
     let status = job.status.as_ref()?;
     let phase = status.phase.map_or("", JobPhase::as_str);
     status
@@ -263,51 +282,54 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_the_spec_before_is_not_waited_for() {
+    fn suspend_ignores_status_of_an_older_generation() {
         let at = |generation: i64, phase: &str| {
             job(
                 json!({"status": {"observedGeneration": generation, "phase": phase,
                 "message": "spec.queueName"}}),
             )
         };
-        let exit = |want: Want, job: &TrainingJob| {
-            let end = want.reached(Some(job), Some("u"));
+        let exit = |want: SuspendTarget, job: &TrainingJob| {
+            let end = want.check_reached(Some(job), Some("u"));
             end.map(|(exit, _)| exit)
         };
-        let (suspended, resumed) = (Want::Suspended, Want::Resumed);
+        let (suspended, resumed) = (SuspendTarget::Suspended, SuspendTarget::Resumed);
         assert_eq!(exit(suspended, &at(2, "Suspended")), Some(Exit::Done));
         assert_eq!(exit(resumed, &at(1, "Running")), None);
         assert_eq!(exit(resumed, &at(2, "Queued")), None);
         assert_eq!(exit(resumed, &at(2, "Running")), Some(Exit::Done));
         assert_eq!(exit(suspended, &job(json!({}))), None);
-        let refused = resumed.reached(Some(&at(2, "Refused")), Some("u"));
+        let refused = resumed.check_reached(Some(&at(2, "Refused")), Some("u"));
         assert_eq!(
             refused,
-            Some((Exit::Not, "is Refused: spec.queueName".to_owned()))
+            Some((Exit::Negative, "is Refused: spec.queueName".to_owned()))
         );
     }
 
     #[test]
-    fn the_waiting_ends_with_why_where_nothing_more_comes() {
+    fn wait_ends_with_a_reason_when_the_job_cannot_change() {
         let status = json!({"observedGeneration": 1, "phase": "Complete",
             "completionTime": "2026-01-01T00:00:00Z"});
         let complete = job(json!({"status": status}));
-        let said = |want: Want, job: Option<&TrainingJob>, uid| {
-            want.reached(job, Some(uid))
+        let said = |want: SuspendTarget, job: Option<&TrainingJob>, uid| {
+            want.check_reached(job, Some(uid))
                 .unwrap_or_else(|| panic!("{job:?} is waited for"))
         };
-        let (exit, why) = said(Want::Suspended, Some(&complete), "u");
-        assert_eq!((exit, why.as_str()), (Exit::Not, "is Complete"));
-        assert_eq!(said(Want::Resumed, Some(&complete), "u").0, Exit::Done);
-        let (exit, why) = said(Want::Resumed, None, "u");
-        assert_eq!(exit, Exit::Not);
+        let (exit, why) = said(SuspendTarget::Suspended, Some(&complete), "u");
+        assert_eq!((exit, why.as_str()), (Exit::Negative, "is Complete"));
+        assert_eq!(
+            said(SuspendTarget::Resumed, Some(&complete), "u").0,
+            Exit::Done
+        );
+        let (exit, why) = said(SuspendTarget::Resumed, None, "u");
+        assert_eq!(exit, Exit::Negative);
         assert!(why.contains("deleted"), "{why}");
-        let (exit, why) = said(Want::Resumed, Some(&job(json!({}))), "v");
-        assert_eq!((exit, why.as_str()), (Exit::Not, ANOTHER));
+        let (exit, why) = said(SuspendTarget::Resumed, Some(&job(json!({}))), "v");
+        assert_eq!((exit, why.as_str()), (Exit::Negative, NAME_REUSED));
     }
 
     /// What the API server answers in turn, and what it was sent.
-    async fn asked(answers: Vec<(u16, Value)>) -> (Asked, Vec<Value>) {
+    async fn patch_with_answers(answers: Vec<(u16, Value)>) -> (SuspendPatchResult, Vec<Value>) {
         let (turn, sent) = (AtomicUsize::new(0), Arc::new(Mutex::new(Vec::new())));
         let seen = Arc::clone(&sent);
         let serve = move |request: Request<Body>| {
@@ -325,21 +347,24 @@ mod tests {
         let client = kube::Client::new(tower::service_fn(serve), "ml");
         let jobs = Api::namespaced(client, "ml");
         let first = job(json!({}));
-        let asked = ask(&jobs, "llm", Want::Suspended, first).await.unwrap();
+        let asked = patch_suspend(&jobs, "llm", SuspendTarget::Suspended, first)
+            .await
+            .unwrap();
         let sent = sent.lock().unwrap().clone();
         (asked, sent)
     }
 
     #[tokio::test]
-    async fn a_job_that_has_changed_is_looked_at_before_it_is_written() {
+    async fn changed_job_is_read_again_before_the_patch() {
         let changed = || {
             let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
                 "status": "Failure", "message": "modified", "reason": "Conflict", "code": 409});
             (409, body)
         };
         let now = |more: Value| (200, serde_json::to_value(job(more)).unwrap());
-        let (came_to, sent) = asked(vec![changed(), now(json!({})), now(json!({}))]).await;
-        assert_eq!(came_to, Asked::Now);
+        let (came_to, sent) =
+            patch_with_answers(vec![changed(), now(json!({})), now(json!({}))]).await;
+        assert_eq!(came_to, SuspendPatchResult::Patched);
         assert_eq!(sent.len(), 2);
         assert_eq!(
             sent[0]["metadata"],
@@ -347,13 +372,17 @@ mod tests {
         );
         let ended =
             json!({"status": {"phase": "Failed", "completionTime": "2026-01-01T00:00:00Z"}});
-        let (came_to, _) = asked(vec![changed(), now(ended)]).await;
-        let Asked::Not(why) = came_to else {
+        let (came_to, _) = patch_with_answers(vec![changed(), now(ended)]).await;
+        let SuspendPatchResult::Rejected(why) = came_to else {
             panic!("{came_to:?}")
         };
         assert!(why.starts_with("has ended (Failed)"), "{why}");
         let meta = json!({"name": "llm", "uid": "v", "resourceVersion": "9"});
-        let (came_to, _) = asked(vec![changed(), now(json!({"metadata": meta}))]).await;
-        assert_eq!(came_to, Asked::Not(ANOTHER.to_owned()));
+        let (came_to, _) =
+            patch_with_answers(vec![changed(), now(json!({"metadata": meta}))]).await;
+        assert_eq!(
+            came_to,
+            SuspendPatchResult::Rejected(NAME_REUSED.to_owned())
+        );
     }
 }

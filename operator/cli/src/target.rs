@@ -7,44 +7,45 @@ use kube::Api;
 use trellis_api::visibility::GangName;
 use trellis_api::{TrainingJob, rules};
 
-use crate::cluster::{AGENT, Cluster, Hints, Reach, Unread};
+use crate::cluster::{ApiFailure, ClusterClient, ClusterOptions, ErrorHints, USER_AGENT};
 use crate::exit::Exit;
 use crate::output::warn;
 
 /// Which cluster and namespace.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct Place {
+pub struct NamespaceOptions {
     /// The namespace. Without it, that of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// Which cluster.
     #[command(flatten)]
-    pub reach: Reach,
+    pub cluster: ClusterOptions,
 }
 
 /// A cluster, and the namespace in it that is meant.
 #[derive(Debug)]
-pub struct Site {
+pub struct TargetNamespace {
     /// The cluster.
-    pub cluster: Cluster,
+    pub cluster: ClusterClient,
     /// The namespace.
     pub namespace: String,
 }
 
-impl Place {
+impl NamespaceOptions {
     /// Finds it.
     ///
     /// # Errors
     /// If no cluster is configured.
-    pub fn connect(&self) -> anyhow::Result<Site> {
-        let cluster = Cluster::connect(&self.reach.access(), AGENT, None)?;
+    pub fn connect(&self) -> anyhow::Result<TargetNamespace> {
+        let cluster =
+            ClusterClient::connect(&self.cluster.to_kubeconfig_options(), USER_AGENT, None)?;
         let namespace = self.namespace.as_deref().unwrap_or(cluster.namespace());
         let namespace = namespace.to_owned();
-        Ok(Site { cluster, namespace })
+        Ok(TargetNamespace { cluster, namespace })
     }
 }
 
-impl Site {
+impl TargetNamespace {
     /// Its jobs.
     #[must_use]
     pub fn jobs(&self) -> Api<TrainingJob> {
@@ -53,19 +54,19 @@ impl Site {
 
     /// What could not be read or done, in words. `right` is what the user needs.
     #[must_use]
-    pub fn explain(&self, error: Unread, right: &str) -> anyhow::Error {
-        error.explain(&Hints {
+    pub fn explain(&self, error: ApiFailure, right: &str) -> anyhow::Error {
+        error.explain(&ErrorHints {
             rights: format!(
                 "the ClusterRoles trellis-view and trellis-edit, which view and edit include, have it: {right} in namespace {:?}",
                 self.namespace
             ),
-            otherwise: None,
+            without_cluster: None,
         })
     }
 
     /// That no such job is there.
     #[must_use]
-    pub fn not_there(&self, name: &str) -> anyhow::Error {
+    pub fn not_found_error(&self, name: &str) -> anyhow::Error {
         anyhow!(
             "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are; of pods that others have made `trellis explain podgroup/NAME` or pod/NAME says why they wait",
             self.namespace
@@ -78,18 +79,18 @@ impl Site {
 ///
 /// # Errors
 /// If a name is none, in which case nothing is done; or if there is no cluster.
-pub fn for_each(
-    place: &Place,
+pub fn for_each_job(
+    place: &NamespaceOptions,
     written: &[String],
-    act: impl AsyncFn(&Site, &str) -> anyhow::Result<Exit>,
+    act: impl AsyncFn(&TargetNamespace, &str) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<ExitCode> {
-    let names = written.iter().map(|written| job_name(written));
+    let names = written.iter().map(|written| parse_job_name(written));
     let names = names.collect::<anyhow::Result<Vec<_>>>()?;
     let site = place.connect()?;
-    let worst = site.cluster.wait_for(async {
+    let worst = site.cluster.block_on(async {
         let mut worst = Exit::Done;
         for name in &names {
-            worst = worst.max(said(name, act(&site, name).await));
+            worst = worst.max(report_result(name, act(&site, name).await));
         }
         worst
     });
@@ -97,7 +98,7 @@ pub fn for_each(
 }
 
 /// What it came to for one of several, once an error has been said: the others go on.
-pub fn said(name: &str, came_to: anyhow::Result<Exit>) -> Exit {
+pub fn report_result(name: &str, came_to: anyhow::Result<Exit>) -> Exit {
     came_to.unwrap_or_else(|error| {
         warn(&format!("error: {name}: {error:#}"));
         Exit::Invalid
@@ -108,7 +109,7 @@ pub fn said(name: &str, came_to: anyhow::Result<Exit>) -> Exit {
 ///
 /// # Errors
 /// If it names something else, or nothing can bear it.
-pub fn job_name(written: &str) -> anyhow::Result<String> {
+pub fn parse_job_name(written: &str) -> anyhow::Result<String> {
     let name = match written.split_once('/') {
         None => written,
         Some((kind, name)) => {
@@ -127,19 +128,19 @@ pub fn job_name(written: &str) -> anyhow::Result<String> {
 }
 
 /// A job, or pods that others have made, however people write it: `podgroup/sweep`, `pod/x`, and
-/// what [`job_name`] takes.
+/// what [`parse_job_name`] takes.
 ///
 /// # Errors
 /// If it names something else, or nothing can bear it.
-pub fn gang_name(written: &str) -> anyhow::Result<GangName> {
+pub fn parse_gang_name(written: &str) -> anyhow::Result<GangName> {
     let Some((kind, name)) = written.split_once('/') else {
-        return job_name(written).map(GangName::Job);
+        return parse_job_name(written).map(GangName::Job);
     };
     let kind = kind.to_ascii_lowercase();
     let gang: fn(String) -> GangName = match kind.trim_end_matches(".trellis.dev") {
         "podgroup" | "podgroups" => GangName::PodGroup,
         "pod" | "pods" | "po" => GangName::Pod,
-        "tj" | "trainingjob" | "trainingjobs" => return job_name(written).map(GangName::Job),
+        "tj" | "trainingjob" | "trainingjobs" => return parse_job_name(written).map(GangName::Job),
         _ => bail!(
             "{written:?} is no TrainingJob, PodGroup or pod: write its name, or podgroup/NAME"
         ),
@@ -155,24 +156,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_named_as_kubectl_has_it() {
+    fn job_name_accepts_the_forms_of_kubectl() {
         for written in [
             "llm",
             "tj/llm",
             "trainingjob/llm",
             "TrainingJobs.trellis.dev/llm",
         ] {
-            assert_eq!(job_name(written).unwrap(), "llm", "{written}");
+            assert_eq!(parse_job_name(written).unwrap(), "llm", "{written}");
         }
-        let error = job_name("pod/llm").unwrap_err().to_string();
+        let error = parse_job_name("pod/llm").unwrap_err().to_string();
         assert!(error.contains("tj/NAME"), "{error}");
         for wrong in ["", "tj/", "A", "a/b/c", "a b"] {
-            assert!(job_name(wrong).is_err(), "{wrong:?}");
+            assert!(parse_job_name(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn what_waits_is_named_as_trellis_queue_has_it() {
+    fn gang_name_accepts_the_forms_of_trellis_queue() {
         for (written, gang) in [
             ("llm", GangName::Job("llm".to_owned())),
             ("tj/llm", GangName::Job("llm".to_owned())),
@@ -181,12 +182,12 @@ mod tests {
             ("Pod/w-0", GangName::Pod("w-0".to_owned())),
             ("po/w-0", GangName::Pod("w-0".to_owned())),
         ] {
-            assert_eq!(gang_name(written).unwrap(), gang, "{written}");
+            assert_eq!(parse_gang_name(written).unwrap(), gang, "{written}");
         }
         for wrong in ["", "pod/", "pod/A", "deploy/x", "podgroup/a/b", "tj/a.b"] {
-            assert!(gang_name(wrong).is_err(), "{wrong:?}");
+            assert!(parse_gang_name(wrong).is_err(), "{wrong:?}");
         }
-        let error = gang_name("deploy/x").unwrap_err().to_string();
+        let error = parse_gang_name("deploy/x").unwrap_err().to_string();
         assert!(error.contains("podgroup/NAME"), "{error}");
     }
 }

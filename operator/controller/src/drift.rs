@@ -6,18 +6,22 @@ use serde_json::{Map, Value};
 /// difference. In metadata, additions of other writers stay. The spec is owned as a whole: unwanted
 /// fields are removed, except for defaults of the API server. Lists are replaced as a whole,
 /// because a merge by key would keep unwanted items.
-pub(super) fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Map<String, Value>> {
+pub(super) fn drift_patch(
+    kind: &str,
+    actual: &Value,
+    wanted: &Value,
+) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
     for (part, extra) in [
-        ("metadata", Extra::Theirs),
-        ("spec", Extra::Unwanted(defaulted(kind))),
-        ("data", Extra::Unwanted(&[])),
+        ("metadata", ExtraKeys::Keep),
+        ("spec", ExtraKeys::Remove(defaulted_fields(kind))),
+        ("data", ExtraKeys::Remove(&[])),
     ] {
         let Some(wanted) = wanted.get(part) else {
             continue;
         };
         let actual = actual.get(part).unwrap_or(&Value::Null);
-        if let Some(change) = value(actual, wanted, extra) {
+        if let Some(change) = diff_value(actual, wanted, extra) {
             patch.insert(part.to_owned(), change);
         }
     }
@@ -26,15 +30,15 @@ pub(super) fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Map<St
 
 /// Treatment of a key that exists and is not wanted.
 #[derive(Clone, Copy)]
-enum Extra {
-    Theirs,
+enum ExtraKeys {
+    Keep,
     /// Removed, unless it is one of these.
-    Unwanted(&'static [&'static str]),
+    Remove(&'static [&'static str]),
 }
 
 /// Fields of a spec that the API server sets by default (`pkg/apis/core/v1/defaults.go`).
 /// NetworkPolicies and PodGroups are written with all of them.
-fn defaulted(kind: &str) -> &'static [&'static str] {
+fn defaulted_fields(kind: &str) -> &'static [&'static str] {
     match kind {
         "Service" => &[
             "clusterIPs",
@@ -50,10 +54,10 @@ fn defaulted(kind: &str) -> &'static [&'static str] {
     }
 }
 
-fn value(actual: &Value, wanted: &Value, extra: Extra) -> Option<Value> {
+fn diff_value(actual: &Value, wanted: &Value, extra: ExtraKeys) -> Option<Value> {
     match (actual, wanted) {
         (Value::Object(actual), Value::Object(wanted)) => {
-            let patch = object(actual, wanted, extra);
+            let patch = diff_object(actual, wanted, extra);
             (!patch.is_empty()).then_some(Value::Object(patch))
         }
         (Value::Array(actual), Value::Array(wanted)) => {
@@ -61,29 +65,29 @@ fn value(actual: &Value, wanted: &Value, extra: Extra) -> Option<Value> {
                 && actual
                     .iter()
                     .zip(wanted)
-                    .all(|(a, w)| value(a, w, extra).is_none());
+                    .all(|(a, w)| diff_value(a, w, extra).is_none());
             (!same).then(|| Value::Array(wanted.clone()))
         }
         _ => (actual != wanted).then(|| wanted.clone()),
     }
 }
 
-fn object(
+fn diff_object(
     actual: &Map<String, Value>,
     wanted: &Map<String, Value>,
-    extra: Extra,
+    extra: ExtraKeys,
 ) -> Map<String, Value> {
     let mut patch = Map::new();
     for (key, wanted) in wanted {
         let change = match actual.get(key) {
-            Some(actual) => value(actual, wanted, extra),
+            Some(actual) => diff_value(actual, wanted, extra),
             None => (!is_empty(wanted)).then(|| wanted.clone()),
         };
         if let Some(change) = change {
             patch.insert(key.clone(), change);
         }
     }
-    if let Extra::Unwanted(but) = extra {
+    if let ExtraKeys::Remove(but) = extra {
         let unwanted = actual.iter().filter(|(key, value)| {
             !wanted.contains_key(*key) && !but.contains(&key.as_str()) && !is_empty(value)
         });
@@ -109,11 +113,11 @@ mod tests {
     use super::*;
 
     fn patch(kind: &str, actual: &Value, wanted: &Value) -> Option<Value> {
-        super::patch(kind, actual, wanted).map(Value::Object)
+        super::drift_patch(kind, actual, wanted).map(Value::Object)
     }
 
     #[test]
-    fn what_is_so_needs_no_patch() {
+    fn child_in_its_desired_state_needs_no_patch() {
         let wanted = json!({"apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "j", "labels": {"a": "1"}},
             "spec": {"clusterIP": "None", "ports": [{"name": "x", "port": 1, "protocol": "TCP"}],
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_replaced_whole() {
+    fn lists_are_replaced_as_a_whole() {
         let actual =
             json!({"spec": {"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}});
         let wanted = json!({"spec": {"ports": [{"name": "a", "port": 1}]}});
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_wanted_goes() {
+    fn unwanted_field_is_removed() {
         let member = |resources: Value| json!({"spec": {"groups": [{"name": "worker", "resources": resources}]}});
         let actual = member(json!({"cpu": "1", "nvidia.com/gpu": 8}));
         let wanted = member(json!({"cpu": "1"}));
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_ours_as_a_whole() {
+    fn config_map_data_is_replaced_as_a_whole() {
         let of = |data: Value| json!({"metadata": {"name": "j-hosts"}, "data": data});
         let wanted = of(json!({"hostfile": "a\n"}));
         assert_eq!(patch("ConfigMap", &wanted, &wanted), None);
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_selects_other_pods_or_opens_more_is_drift() {
+    fn changed_network_policy_selector_or_egress_is_drift() {
         let spec = |selector: Value, egress: Value| json!({"spec": {"podSelector": selector, "policyTypes": ["Ingress", "Egress"], "egress": egress}});
         let own = json!({"matchLabels": {"job": "1"}});
         let peer = json!([{"to": [{"podSelector": own}]}]);
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_is_gone_is_put_back_and_those_of_others_stay() {
+    fn missing_label_is_restored_and_foreign_labels_stay() {
         let wanted = json!({"metadata": {"labels": {"ours": "1"}}, "spec": {}});
         let actual = json!({"metadata": {"labels": {"theirs": "2"}}, "spec": {}});
         assert_eq!(

@@ -14,21 +14,21 @@ use trellis_gang::key::Key;
 use trellis_policies::cedar::JobDecision;
 
 use super::Controller;
-use super::build::Decided;
-use super::dereference::Surrounded;
+use super::build::PolicyOutcome;
+use super::job_context::JobContext;
 
 /// Jobs that are evicted in any [`WINDOW`] at most.
-const MOST: usize = 10;
+const MAX_EVICTIONS: usize = 10;
 /// Gives the author of a wrong policy time to take it back before it has stopped everything.
 const WINDOW: Duration = Duration::from_secs(60);
 /// How long until a blind operator checks again.
-const UNSEEN: Duration = Duration::from_secs(30);
+const BROKEN_WATCH_RETRY: Duration = Duration::from_secs(30);
 /// Policies that a message names at most.
-const NAMED: usize = 3;
+const MAX_NAMED_POLICIES: usize = 3;
 
 /// Demands of a job, as it was built, that evicting policies forbid.
 #[derive(Clone, Debug)]
-pub(super) struct Violated {
+pub(super) struct EvictingDecisions {
     /// Decision on the job as it is. If its stamp is not trusted, also the decision for the
     /// requester that the stamp names.
     decisions: Vec<JobDecision>,
@@ -38,15 +38,15 @@ pub(super) struct Violated {
     profile: Option<JobProfile>,
 }
 
-impl Violated {
+impl EvictingDecisions {
     /// None: no demand is a reason to evict the job.
-    pub(super) fn of(
+    pub(super) fn from_decisions(
         decision: JobDecision,
         believed: Option<JobDecision>,
         compiled: String,
         profile: Option<JobProfile>,
     ) -> Option<Self> {
-        if decision.evicting(|_| true).is_empty() {
+        if decision.eviction_reasons(|_| true).is_empty() {
             return None;
         }
         Some(Self {
@@ -57,13 +57,13 @@ impl Violated {
     }
 
     /// Reasons to evict the running gang. Empty if they are not certain.
-    pub(super) fn eviction_reasons(&self, seen: &Surrounded) -> EvictionReasons {
-        let Some(plan) = seen.place().filter(|_| seen.is_placed()) else {
+    pub(super) fn eviction_reasons(&self, seen: &JobContext) -> EvictionReasons {
+        let Some(plan) = seen.placed_plan().filter(|_| seen.is_placed()) else {
             return EvictionReasons::new();
         };
         // Compiled with another profile it is not what runs.
         let is_what_runs =
-            plan.compiled == self.compiled || seen.told_profile() == self.profile.as_ref();
+            plan.compiled == self.compiled || seen.status_profile() == self.profile.as_ref();
         if !(seen.namespace_labels.is_some() && is_what_runs) {
             return EvictionReasons::new();
         }
@@ -72,12 +72,12 @@ impl Violated {
 }
 
 /// Message of an evicted job.
-fn told(reasons: &EvictionReasons) -> String {
-    let named = reasons.iter().take(NAMED);
+fn eviction_message(reasons: &EvictionReasons) -> String {
+    let named = reasons.iter().take(MAX_NAMED_POLICIES);
     let named: Vec<_> = named
         .map(|(id, words)| format!("{words}, which the policy {id:?} forbids"))
         .collect();
-    let more = match reasons.len().saturating_sub(NAMED) {
+    let more = match reasons.len().saturating_sub(MAX_NAMED_POLICIES) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
@@ -86,31 +86,35 @@ fn told(reasons: &EvictionReasons) -> String {
 
 /// Jobs that were evicted recently.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
-    begun: VecDeque<(Key, Instant)>,
+pub(super) struct EvictionRateLimit {
+    recent: VecDeque<(Key, Instant)>,
 }
 
-impl Pace {
+impl EvictionRateLimit {
     /// Admits the eviction of a job, or returns how long it has to wait. A job that asks again
     /// after a failed write is not counted twice. No job is admitted while a watch is broken,
     /// because the violation may have been mended.
     fn admit(&mut self, job: &Key, is_blind: bool, now: Instant) -> Result<(), Duration> {
         if is_blind {
-            return Err(UNSEEN);
+            return Err(BROKEN_WATCH_RETRY);
         }
         let age = |at: Instant| now.saturating_duration_since(at);
-        while self.begun.front().is_some_and(|(_, at)| age(*at) >= WINDOW) {
-            self.begun.pop_front();
+        while self
+            .recent
+            .front()
+            .is_some_and(|(_, at)| age(*at) >= WINDOW)
+        {
+            self.recent.pop_front();
         }
-        if self.begun.iter().any(|(begun, _)| begun == job) {
+        if self.recent.iter().any(|(begun, _)| begun == job) {
             return Ok(());
         }
-        match self.begun.front() {
-            Some((_, oldest)) if self.begun.len() >= MOST => {
+        match self.recent.front() {
+            Some((_, oldest)) if self.recent.len() >= MAX_EVICTIONS => {
                 Err(WINDOW.saturating_sub(age(*oldest)))
             }
             _ => {
-                self.begun.push_back((job.clone(), now));
+                self.recent.push_back((job.clone(), now));
                 Ok(())
             }
         }
@@ -119,41 +123,45 @@ impl Pace {
 
 /// Eviction of a job, if it is due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Eviction {
+pub(super) struct DueEviction {
     /// Why the job has to be evicted now, in words.
-    pub(super) now: Option<String>,
+    pub(super) message: Option<String>,
     /// When to check again, if the eviction has to wait.
-    pub(super) again: Option<Timestamp>,
+    pub(super) check_again_at: Option<Timestamp>,
 }
 
 impl Controller {
     /// Decides whether the job's gang is evicted because policies forbid what it runs.
-    pub(super) fn eviction(
+    pub(super) fn due_eviction(
         &self,
         key: &Key,
-        seen: &Surrounded,
-        decided: Option<&Decided>,
+        seen: &JobContext,
+        decided: Option<&PolicyOutcome>,
         now: Timestamp,
-    ) -> Eviction {
-        let violated = decided.and_then(|decided| decided.violated.as_ref());
+    ) -> DueEviction {
+        let violated = decided.and_then(|decided| decided.evicting.as_ref());
         let reasons = violated.map(|violated| violated.eviction_reasons(seen));
         let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) else {
-            return Eviction::default();
+            return DueEviction::default();
         };
         // A suspended job stops anyway, and a gang that is being placed is rolled back.
         let journal = seen.journal().and_then(|journal| journal.phase);
         if seen.job.spec.is_suspended() || journal != Some(PodGroupPhase::Placed) {
-            return Eviction::default();
+            return DueEviction::default();
         }
-        let is_blind = self.context.cache.unseen().is_some();
-        match self.pace.lock().admit(key, is_blind, Instant::now()) {
-            Ok(()) => Eviction {
-                now: Some(told(&reasons)),
-                again: None,
+        let is_blind = self.context.cache.stale_watch().is_some();
+        match self
+            .eviction_pace
+            .lock()
+            .admit(key, is_blind, Instant::now())
+        {
+            Ok(()) => DueEviction {
+                message: Some(eviction_message(&reasons)),
+                check_again_at: None,
             },
-            Err(wait) => Eviction {
-                now: None,
-                again: SignedDuration::try_from(wait)
+            Err(wait) => DueEviction {
+                message: None,
+                check_again_at: SignedDuration::try_from(wait)
                     .ok()
                     .and_then(|wait| now.saturating_add(wait).ok()),
             },
@@ -170,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn ten_jobs_a_minute_and_each_is_counted_once() {
-        let (mut paced, start) = (Pace::default(), Instant::now());
+    fn rate_limit_admits_ten_jobs_a_minute_each_counted_once() {
+        let (mut paced, start) = (EvictionRateLimit::default(), Instant::now());
         let mut admit = |n, at| paced.admit(&job(n), false, at);
         let second = |n| start + Duration::from_secs(n);
-        for n in 0..MOST {
+        for n in 0..MAX_EVICTIONS {
             let at = second(u64::try_from(n).unwrap());
             assert_eq!(admit(n, at), Ok(()));
             assert_eq!(admit(n, at), Ok(()), "its write has failed");
@@ -188,22 +196,22 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_nothing_stops_nobody_and_counts_nobody() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        assert_eq!(pace.admit(&job(0), true, now), Err(UNSEEN));
-        assert!(pace.begun.is_empty());
+    fn rate_limit_admits_no_eviction_while_a_watch_is_broken() {
+        let (mut pace, now) = (EvictionRateLimit::default(), Instant::now());
+        assert_eq!(pace.admit(&job(0), true, now), Err(BROKEN_WATCH_RETRY));
+        assert!(pace.recent.is_empty());
         // Not even one that was being stopped.
         assert_eq!(pace.admit(&job(0), false, now), Ok(()));
-        assert_eq!(pace.admit(&job(0), true, now), Err(UNSEEN));
+        assert_eq!(pace.admit(&job(0), true, now), Err(BROKEN_WATCH_RETRY));
     }
 
     #[test]
-    fn a_job_names_the_policies_that_stop_it() {
+    fn eviction_message_names_the_forbidding_policies() {
         let of = |ids: &[&str]| {
             let all = ids
                 .iter()
                 .map(|id| ((*id).to_owned(), "it runs".to_owned()));
-            told(&all.collect())
+            eviction_message(&all.collect())
         };
         assert_eq!(
             of(&["a/0", "b/0"]),

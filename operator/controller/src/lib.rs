@@ -2,16 +2,17 @@
 //! (pure), `apply` (all the writes of children), `status` (all the writes of status). It does not
 //! depend on which event called it, keeps no state in messages, and a second pass writes nothing.
 
-mod apply;
 mod build;
-mod builds;
-mod dereference;
+mod build_cache;
+mod child_error;
+mod children;
 mod drift;
-mod ephemeral;
+mod ephemeral_claims;
+mod events;
 mod eviction;
-mod foresee;
-mod hindrance;
+mod job_context;
 pub mod policies;
+mod prediction;
 mod profile_status;
 mod queue_status;
 mod quota_bypass;
@@ -19,20 +20,19 @@ pub mod quotas;
 mod references;
 mod secrets;
 mod status;
-mod story;
-mod tally;
+mod status_metrics;
+mod status_writes;
 #[cfg(test)]
 mod tests;
 mod undecodable;
 mod validate;
 mod violations;
-mod worth;
 
-pub use foresee::foresee;
-pub use profile_status::keep_profile_status;
-pub use queue_status::keep_queue_status;
-pub use queue_status::share;
-pub use undecodable::does_not_decode;
+pub use prediction::predict_job;
+pub use profile_status::maintain_profile_status;
+pub use queue_status::format_share;
+pub use queue_status::maintain_queue_status;
+pub use undecodable::undecodable_message;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -50,27 +50,27 @@ use trellis_cache::watch::Undecodable;
 use trellis_compiler::Settings;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
-use trellis_dispatch::{Feed, Looked, span};
+use trellis_dispatch::{ReconcileResult, SchedulerEvent, span};
 use trellis_gang::key::Key;
 
-use builds::{Build, Builds};
-use dereference::Surrounded;
-use eviction::Pace;
-use references::References;
-use story::Story;
+use build_cache::{BuildCache, JobBuild};
+use events::EventQueue;
+use eviction::EvictionRateLimit;
+use job_context::JobContext;
+use references::ReferenceChecker;
 
 /// Reconciliations at once.
-const WORKERS: usize = 16;
+const MAX_CONCURRENT_RECONCILES: usize = 16;
 /// How long jobs wait at the start for the policies to be read.
-const POLICIES: Duration = Duration::from_secs(10);
+const POLICIES_TIMEOUT: Duration = Duration::from_secs(10);
 /// Least time between two status patches that only update pod counts.
-const COUNTS_EVERY: Duration = Duration::from_secs(3);
+const COUNTS_INTERVAL: Duration = Duration::from_secs(3);
 
 /// A reconciliation that takes so long is logged.
-const LONG: Duration = Duration::from_secs(30);
+const SLOW_AFTER: Duration = Duration::from_secs(30);
 
 /// True if an object had changed meanwhile: the next reconciliation sees it.
-fn is_behind(error: &WriteError) -> bool {
+fn is_outdated(error: &WriteError) -> bool {
     matches!(
         error,
         WriteError::AlreadyExists(_) | WriteError::Conflict(_) | WriteError::NotFound(_)
@@ -82,20 +82,20 @@ pub struct Controller {
     context: Arc<Context>,
     commands: Commands,
     settings: Arc<Settings>,
-    story: Story,
-    builds: Arc<Builds>,
+    events: EventQueue,
+    builds: Arc<BuildCache>,
     /// Until then jobs wait for the policies of their namespace to be loaded. Set once the
     /// cluster's policies are loaded.
-    patient_until: OnceLock<Instant>,
-    references: References,
+    policies_deadline: OnceLock<Instant>,
+    references: ReferenceChecker,
     /// When counts were last written, by job. Only for throttling.
-    counted: Mutex<HashMap<Key, Instant>>,
+    counts_written: Mutex<HashMap<Key, Instant>>,
     /// Jobs without a status, and when they were first reconciled.
-    unheard: Mutex<HashMap<Key, Instant>>,
+    without_status: Mutex<HashMap<Key, Instant>>,
     /// Jobs that do not decode and whose status says so.
-    refused: Mutex<HashMap<Key, Undecodable>>,
+    refused_undecodable: Mutex<HashMap<Key, Undecodable>>,
     /// Jobs that were evicted recently.
-    pace: Mutex<Pace>,
+    eviction_pace: Mutex<EvictionRateLimit>,
 }
 
 impl Controller {
@@ -107,19 +107,19 @@ impl Controller {
         client: Client,
         settings: Settings,
     ) -> Self {
-        let story = Story::new(client, &commands);
+        let story = EventQueue::new(client, &commands);
         Self {
             context,
             commands,
             settings: Arc::new(settings),
-            story,
+            events: story,
             builds: Arc::default(),
-            patient_until: OnceLock::new(),
-            references: References::default(),
-            counted: Mutex::default(),
-            unheard: Mutex::default(),
-            refused: Mutex::default(),
-            pace: Mutex::default(),
+            policies_deadline: OnceLock::new(),
+            references: ReferenceChecker::default(),
+            counts_written: Mutex::default(),
+            without_status: Mutex::default(),
+            refused_undecodable: Mutex::default(),
+            eviction_pace: Mutex::default(),
         }
     }
 
@@ -127,16 +127,16 @@ impl Controller {
     #[must_use]
     pub fn trust_requested_by(self, trusts_requested_by: bool) -> Self {
         if trusts_requested_by {
-            self.context.cache.stamping.trust();
+            self.context.cache.stamping.trust_all();
         }
         self
     }
 
     /// Namespaces in which Secrets are checked before a job is placed.
     #[must_use]
-    pub fn look_for_secrets_in(self, namespaces: Vec<String>) -> Self {
+    pub fn check_secrets_in(self, namespaces: Vec<String>) -> Self {
         Self {
-            references: References::with_secrets_of(namespaces),
+            references: ReferenceChecker::with_secrets_of(namespaces),
             ..self
         }
     }
@@ -144,61 +144,65 @@ impl Controller {
     /// Runs until the process ends. Starts once everything has been listed and the policies are
     /// loaded. If they are not loaded in time, each job says so.
     pub async fn run(self: Arc<Self>) {
-        self.context.cache.synced().await;
+        self.context.cache.wait_synced().await;
         self.context
-            .tell_of_stamping(&self.context.cache.stamping.since());
-        self.context.report_guards();
-        let loaded = self.context.cache.policies.loaded();
-        if tokio::time::timeout(POLICIES, loaded).await.is_err() {
+            .log_stamping(&self.context.cache.stamping.authentic_since());
+        self.context.log_guards();
+        let loaded = self.context.cache.policies.wait_loaded();
+        if tokio::time::timeout(POLICIES_TIMEOUT, loaded)
+            .await
+            .is_err()
+        {
             warn!("the policies have not been read: nothing is allowed");
         }
-        if let Some(until) = Instant::now().checked_add(POLICIES) {
-            self.patient_until.get_or_init(|| until);
+        if let Some(until) = Instant::now().checked_add(POLICIES_TIMEOUT) {
+            self.policies_deadline.get_or_init(|| until);
         }
-        let workers = Arc::new(Semaphore::new(WORKERS));
+        let workers = Arc::new(Semaphore::new(MAX_CONCURRENT_RECONCILES));
         loop {
-            let key = self.context.work.next().await;
+            let key = self.context.work_queue.next().await;
             let Ok(permit) = workers.clone().acquire_owned().await else {
                 return;
             };
             let controller = self.clone();
             tokio::spawn(async move {
-                controller.work(key).await;
+                controller.process(key).await;
                 drop(permit);
             });
         }
     }
 
-    async fn work(&self, key: Key) {
-        let work = self.context.work.work_on(&key);
+    async fn process(&self, key: Key) {
+        let work = self.context.work_queue.work_on(&key);
         let began = Instant::now();
         let look = self
             .reconcile(&key)
             .instrument(span!("reconcile", job = %key));
-        let result = self.patiently(&key, look).await;
+        let result = self.log_while_slow(&key, look).await;
         self.context.pass_turn(&key.namespace);
         let how = match &result {
-            Ok(_) => Looked::Done,
-            Err(error) if is_behind(error) => Looked::Behind,
-            Err(_) => Looked::Failed,
+            Ok(_) => ReconcileResult::Done,
+            Err(error) if is_outdated(error) => ReconcileResult::Behind,
+            Err(_) => ReconcileResult::Failed,
         };
-        self.context.counts.reconciled(how, began.elapsed());
+        self.context.metrics.count_reconcile(how, began.elapsed());
         match result {
             Ok(again) => {
-                work.done();
+                work.succeed();
                 if let Some(at) = again {
                     let wait = at.duration_since(Timestamp::now());
                     let wait = Duration::try_from(wait).unwrap_or_default();
                     self.context
-                        .work
+                        .work_queue
                         .add_after(key, wait.saturating_add(Duration::from_millis(5)));
                 }
             }
             Err(error) => {
-                self.context.tell(Feed::Unsaid(key.clone()));
-                let delay = work.failed();
+                self.context
+                    .send_event(SchedulerEvent::Undecided(key.clone()));
+                let delay = work.fail();
                 match how {
-                    Looked::Behind => debug!(job = %key, %error, ?delay, "tried again"),
+                    ReconcileResult::Behind => debug!(job = %key, %error, ?delay, "tried again"),
                     _ => warn!(job = %key, %error, ?delay, "not reconciled; tried again"),
                 }
             }
@@ -206,11 +210,11 @@ impl Controller {
     }
 
     /// Logs again and again that a reconciliation takes long.
-    async fn patiently<T>(&self, key: &Key, look: impl Future<Output = T>) -> T {
+    async fn log_while_slow<T>(&self, key: &Key, look: impl Future<Output = T>) -> T {
         let began = Instant::now();
         let mut look = std::pin::pin!(look);
         loop {
-            match tokio::time::timeout(LONG, &mut look).await {
+            match tokio::time::timeout(SLOW_AFTER, &mut look).await {
                 Ok(done) => return done,
                 Err(_) => warn!(job = %key, took = ?began.elapsed(), "still being reconciled"),
             }
@@ -218,21 +222,21 @@ impl Controller {
     }
 
     /// Forgets what is remembered of a job.
-    fn forget(&self, key: &Key) {
-        self.counted.lock().remove(key);
-        self.unheard.lock().remove(key);
-        self.builds.forget(key);
-        self.context.cache.policies.violations.forget(key);
+    fn forget_job(&self, key: &Key) {
+        self.counts_written.lock().remove(key);
+        self.without_status.lock().remove(key);
+        self.builds.remove(key);
+        self.context.cache.policies.violations.remove(key);
     }
 
     /// The build of the job. None: it is being built on another thread, and the job is reconciled
     /// again afterwards.
-    fn build(&self, key: &Key, mut seen: Surrounded) -> Option<(Surrounded, Arc<Build>)> {
-        if let Some(patience) = self.awaits_policies(&seen) {
-            self.context.work.add_after(key.clone(), patience);
+    fn get_build(&self, key: &Key, mut seen: JobContext) -> Option<(JobContext, Arc<JobBuild>)> {
+        if let Some(patience) = self.policies_wait(&seen) {
+            self.context.work_queue.add_after(key.clone(), patience);
             return None;
         }
-        let unbuilt = match self.builds.known(key, &mut seen) {
+        let unbuilt = match self.builds.get(key, &mut seen) {
             Ok(build) => return Some((seen, build)),
             Err(unbuilt) => unbuilt,
         };
@@ -243,7 +247,7 @@ impl Controller {
             let policies = seen.policies.clone();
             let make = move |policies| {
                 seen.policies = policies;
-                builds.make(&key, *unbuilt, &seen, &settings);
+                builds.build(&key, *unbuilt, &seen, &settings);
             };
             turn.evaluate(policies, make).await;
         });
@@ -253,10 +257,10 @@ impl Controller {
     /// How long a job still waits, after a start, for the policies of its namespace to be loaded.
     /// The wait keeps a gang that is being committed from being rolled back. None: they are loaded,
     /// or the time is over and the job says so.
-    fn awaits_policies(&self, seen: &Surrounded) -> Option<Duration> {
+    fn policies_wait(&self, seen: &JobContext) -> Option<Duration> {
         let policies = seen.policies.as_ref()?;
         let left = self
-            .patient_until
+            .policies_deadline
             .get()?
             .checked_duration_since(Instant::now())?;
         (!policies.is_loaded(seen.namespace())).then_some(left)
@@ -266,35 +270,43 @@ impl Controller {
     async fn reconcile(&self, key: &Key) -> Result<Option<Timestamp>, WriteError> {
         let seen = match self.context.cache.job(key) {
             Some(CachedJob::Job(job)) => {
-                let certificate = self.context.certificates.read().get(key).cloned();
-                let mut seen = dereference::job(&self.context.cache, key, job, certificate);
-                let doubt = self.context.cache.stamping.doubt(&seen.job.metadata);
+                let certificate = self.context.explanations.read().get(key).cloned();
+                let mut seen = job_context::read_job(&self.context.cache, key, job, certificate);
+                let doubt = self
+                    .context
+                    .cache
+                    .stamping
+                    .forgery_doubt(&seen.job.metadata);
                 if let Some(why) = doubt {
-                    seen.doubt(why);
+                    seen.distrust_requester(why);
                 }
                 seen
             }
             Some(CachedJob::Undecodable(undecodable)) => {
-                self.context.tell(Feed::Unsaid(key.clone()));
+                self.context
+                    .send_event(SchedulerEvent::Undecided(key.clone()));
                 let refused = self.refuse_undecodable(key, undecodable);
                 return refused.await.map(|()| None);
             }
             None => {
-                self.forget(key);
-                self.refused.lock().remove(key);
-                self.context.tell(Feed::Wish(key.clone(), None));
+                self.forget_job(key);
+                self.refused_undecodable.lock().remove(key);
+                self.context
+                    .send_event(SchedulerEvent::DesiredGang(key.clone(), None));
                 return Ok(None);
             }
         };
-        if seen.job.spec.other_manager().is_some() {
-            self.forget(key);
-            self.context.tell(Feed::Wish(key.clone(), None));
+        if seen.job.spec.external_manager().is_some() {
+            self.forget_job(key);
+            self.context
+                .send_event(SchedulerEvent::DesiredGang(key.clone(), None));
             return Ok(None);
         }
         if seen.job.metadata.deletion_timestamp.is_some() || seen.namespace_terminating {
             // The garbage collector removes the children by their owner reference, and the end of
             // the namespace removes everything.
-            self.context.tell(Feed::Wish(key.clone(), None));
+            self.context
+                .send_event(SchedulerEvent::DesiredGang(key.clone(), None));
             return Ok(None);
         }
         let ended = seen
@@ -304,31 +316,41 @@ impl Controller {
             .is_some_and(TrainingJobStatus::has_ended);
         if ended {
             // Ended jobs may be many and stay for long, so their state is dropped.
-            self.forget(key);
+            self.forget_job(key);
         }
         // An ended job is not judged again.
         let (seen, build) = match ended {
             true => (seen, None),
-            false => match self.build(key, seen) {
+            false => match self.get_build(key, seen) {
                 Some((seen, build)) => (seen, Some(build)),
                 None => return Ok(None),
             },
         };
         let children = match &build {
             Some(build) => {
-                apply::children(&self.commands, &self.context.cache, key, &seen, build).await
+                children::apply_children(&self.commands, &self.context.cache, key, &seen, build)
+                    .await
             }
             None => Ok(None),
         };
-        let asked = ephemeral::ask(&self.commands, &self.context, key, &seen.asks).await;
+        let asked = ephemeral_claims::write_claim_nodes(
+            &self.commands,
+            &self.context,
+            key,
+            &seen.claims_needing_node,
+        )
+        .await;
         match children.and_then(|conflict| asked.map(|()| conflict)) {
-            Ok(conflict) => self.conclude(key, &seen, build.as_deref(), conflict).await,
+            Ok(conflict) => {
+                self.finish_reconcile(key, &seen, build.as_deref(), conflict)
+                    .await
+            }
             Err(error) => {
                 // The first failure is not reported: it may pass with the next try.
-                if self.context.work.has_failed(key)
-                    && let Some(missing) = hindrance::of(&error)
+                if self.context.work_queue.has_failed(key)
+                    && let Some(missing) = child_error::waiting_state(&error)
                 {
-                    self.conclude(key, &seen, build.as_deref(), Some(missing))
+                    self.finish_reconcile(key, &seen, build.as_deref(), Some(missing))
                         .await?;
                 }
                 Err(error)

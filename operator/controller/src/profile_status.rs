@@ -12,21 +12,21 @@ use trellis_api::{Reason, RuntimeProfile, names};
 use trellis_cache::Cache;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::ConditionUpdate;
-use trellis_gang::lookup::KnownProfile;
+use trellis_gang::lookup::CachedProfile;
 use trellis_gang::{lookup, patch};
 
 /// Time between two rounds.
-const EVERY: Duration = Duration::from_secs(2);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest message of a condition.
-const MESSAGE: usize = 8_000;
+const MAX_MESSAGE_LENGTH: usize = 8_000;
 
 /// Writes the status of profiles until the process ends.
-pub async fn keep_profile_status(cache: Arc<Cache>, commands: Commands) {
-    cache.synced().await;
+pub async fn maintain_profile_status(cache: Arc<Cache>, commands: Commands) {
+    cache.wait_synced().await;
     loop {
         let all = cache.profiles.all();
         for (name, profile) in &all {
-            match write(&cache, &commands, name, profile, &all).await {
+            match write_status(&cache, &commands, name, profile, &all).await {
                 // The watch brings the newer version before the next round.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
@@ -35,39 +35,39 @@ pub async fn keep_profile_status(cache: Arc<Cache>, commands: Commands) {
                 Err(error) => warn!(profile = name, %error, "its status was not written"),
             }
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 
-async fn write(
+async fn write_status(
     cache: &Cache,
     commands: &Commands,
     name: &str,
-    profile: &KnownProfile,
-    all: &BTreeMap<String, KnownProfile>,
+    profile: &CachedProfile,
+    all: &BTreeMap<String, CachedProfile>,
 ) -> Result<(), WriteError> {
     let Some(meta) = &profile.meta else {
         return Ok(());
     };
-    let after = status(profile, all, Timestamp::now());
+    let after = build_status(profile, all, Timestamp::now());
     if profile.status == after {
         return Ok(());
     }
     let patch = json!({
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": patch::between(&profile.status, &after),
+        "status": patch::diff(&profile.status, &after),
     });
     let written: RuntimeProfile = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
-    cache.profiles.take(name, written.into());
+    cache.profiles.insert(name, written.into());
     Ok(())
 }
 
 /// The status of a profile among all profiles.
-fn status(
-    profile: &KnownProfile,
-    all: &BTreeMap<String, KnownProfile>,
+fn build_status(
+    profile: &CachedProfile,
+    all: &BTreeMap<String, CachedProfile>,
     now: Timestamp,
 ) -> RuntimeProfileStatus {
     let defaults = all.iter().filter(|(_, other)| other.is_default);
@@ -77,17 +77,17 @@ fn status(
         Ok(_) if profile.is_default && defaults.len() > 1 => (
             false,
             Reason::ProfileMisconfigured,
-            lookup::several_defaults(&defaults),
+            lookup::describe_several_defaults(&defaults),
         ),
         Ok(_) => (true, Reason::Accepted, String::new()),
     };
-    let message: String = message.chars().take(MESSAGE).collect();
+    let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
     let generation = profile.meta.as_ref().and_then(|meta| meta.generation);
     let said = ConditionUpdate {
         generation,
         reason,
         message,
-        before: &profile.status.conditions,
+        previous: &profile.status.conditions,
         now,
     };
     RuntimeProfileStatus {
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    fn known(name: &str, spec: Value) -> (String, KnownProfile) {
+    fn known(name: &str, spec: Value) -> (String, CachedProfile) {
         let object: RuntimeProfile = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
             "metadata": {"name": name, "generation": 3}, "spec": spec,
@@ -117,8 +117,11 @@ mod tests {
     }
 
     /// Status, reason and message of the condition `Ready`.
-    fn said(name: &str, all: &BTreeMap<String, KnownProfile>) -> (String, String, String) {
-        let status = status(&all[name], all, Timestamp::UNIX_EPOCH);
+    fn ready_condition(
+        name: &str,
+        all: &BTreeMap<String, CachedProfile>,
+    ) -> (String, String, String) {
+        let status = build_status(&all[name], all, Timestamp::UNIX_EPOCH);
         assert_eq!(status.observed_generation, Some(3));
         let ready = &status.conditions[0];
         let stalled = &status.conditions[2];
@@ -128,16 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_is_wrong_and_of_two_defaults_that_of_both() {
+    fn profile_status_reports_errors_and_duplicate_defaults() {
         let mut all = BTreeMap::from([
             known("a", json!({"globalDefault": true})),
             known("b", json!({})),
             known("c", json!({"podTemplate": {"spec": {"nodeName": "n"}}})),
         ]);
         for good in ["a", "b"] {
-            assert_eq!(said(good, &all).0, "True");
+            assert_eq!(ready_condition(good, &all).0, "True");
         }
-        let (ready, reason, message) = said("c", &all);
+        let (ready, reason, message) = ready_condition("c", &all);
         assert_eq!((ready.as_str(), reason.as_str()), ("False", "InvalidSpec"));
         assert!(
             message.contains("spec.podTemplate.spec.nodeName"),
@@ -145,7 +148,7 @@ mod tests {
         );
         all.extend([known("b", json!({"globalDefault": true}))]);
         for one in ["a", "b"] {
-            let (ready, reason, message) = said(one, &all);
+            let (ready, reason, message) = ready_condition(one, &all);
             assert_eq!(
                 (ready.as_str(), reason.as_str()),
                 ("False", "ProfileMisconfigured")
@@ -155,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_is_not_written_again() {
+    fn unchanged_profile_status_stays_equal() {
         let (name, mut profile) = known("a", json!({}));
         let all = BTreeMap::from([(name, profile.clone())]);
-        profile.status = status(&profile, &all, Timestamp::UNIX_EPOCH);
+        profile.status = build_status(&profile, &all, Timestamp::UNIX_EPOCH);
         assert_eq!(profile.status.hash.as_ref().unwrap().len(), 16);
-        assert_eq!(status(&profile, &all, Timestamp::MAX), profile.status);
+        assert_eq!(build_status(&profile, &all, Timestamp::MAX), profile.status);
     }
 }

@@ -18,39 +18,39 @@ use trellis_cache::Cache;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
-use trellis_dispatch::{Feed, QueueReport};
+use trellis_dispatch::{QueueReport, SchedulerEvent};
 use trellis_gang::key::Key;
 use trellis_gang::{engine, patch};
-use trellis_scheduler::{QueueName, QueueStanding};
+use trellis_scheduler::{QueueName, QueueUsage};
 
 use super::quota_bypass;
 
 /// Time between two rounds.
-const EVERY: Duration = Duration::from_secs(2);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 /// The condition that Kueue users know.
 const ACTIVE: &str = "Active";
 /// Users may have invented a part of the usage.
 const DEGRADED: &str = "Degraded";
 
 /// Writes the status of queues until the process ends.
-pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
-    context.cache.synced().await;
+pub async fn maintain_queue_status(context: Arc<Context>, commands: Commands) {
+    context.cache.wait_synced().await;
     // Queues that do not decode and whose status says so.
     let mut told = BTreeMap::new();
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(UPDATE_INTERVAL).await;
         let (answer, reports) = oneshot::channel();
-        context.tell(Feed::AskQueues(answer));
+        context.send_event(SchedulerEvent::AskQueues(answer));
         let Ok(reports) = reports.await else { continue };
-        tell_of_undecodable(&context.cache, &commands, &mut told).await;
-        let bypasses = bypasses(&context.cache);
+        report_undecodable(&context.cache, &commands, &mut told).await;
+        let bypasses = find_bypasses(&context.cache);
         for queue in context.cache.queues.all() {
             let name = queue.metadata.name.as_deref().unwrap_or_default();
             let Some(report) = reports.get(&QueueName::new(name)) else {
                 continue;
             };
             let bypassed_by = bypasses.get(name).map_or(&[][..], Vec::as_slice);
-            match write(&context.cache, &commands, &queue, (report, bypassed_by)).await {
+            match write_status(&context.cache, &commands, &queue, (report, bypassed_by)).await {
                 // The watch brings the newer version before the next round.
                 Ok(()) | Err(WriteError::Conflict(_) | WriteError::NotFound(_)) => {}
                 Err(WriteError::Transient(error) | WriteError::Unanswered(error)) => {
@@ -63,7 +63,7 @@ pub async fn keep_queue_status(context: Arc<Context>, commands: Commands) {
 }
 
 /// Namespaces that evade a quota, by the queue without quota that they may use.
-fn bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
+fn find_bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
     let namespaces = cache.namespaces.all();
     let namespaces = namespaces.iter().filter_map(|namespace| {
@@ -73,10 +73,10 @@ fn bypasses(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     });
     // In the order of names.
     let namespaces: BTreeMap<_, _> = namespaces.collect();
-    quota_bypass::find(&cache.queues.all(), namespaces.into_iter())
+    quota_bypass::find_bypasses(&cache.queues.all(), namespaces.into_iter())
 }
 
-async fn write(
+async fn write_status(
     cache: &Cache,
     commands: &Commands,
     queue: &TrainingQueue,
@@ -86,34 +86,34 @@ async fn write(
     let before = queue.status.clone().unwrap_or_default();
     let is_there = |flavor: &str| cache.has_flavor(flavor);
     let now = Timestamp::now();
-    let mut after = status(queue, (report, bypassed_by), is_there, now);
+    let mut after = build_status(queue, (report, bypassed_by), is_there, now);
     after
         .conditions
-        .extend(degraded(queue, cache.guards.problem(), now));
+        .extend(degraded_condition(queue, cache.guards.problem(), now));
     // The past usage follows from the other fields and the time, so it alone is no reason to write.
     after.internal.clone_from(&before.internal);
     if before == after {
         return Ok(());
     }
-    remember(&mut after, report);
+    add_past_usage(&mut after, report);
     let patch = json!({
         "metadata": {
             "uid": queue.metadata.uid,
             "resourceVersion": queue.metadata.resource_version,
         },
-        "status": patch::between(&before, &after),
+        "status": patch::diff(&before, &after),
     });
     let written: TrainingQueue = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
         .await?;
-    cache.queues.answered(Key::new("", name), written);
+    cache.queues.update_returned(Key::new("", name), written);
     Ok(())
 }
 
 /// Writes to the status of each queue that does not decode that it does not, once for each change
 /// of it. The API server refuses the status if the stored spec breaks a newer rule: then the write
 /// is not repeated.
-async fn tell_of_undecodable(
+async fn report_undecodable(
     cache: &Cache,
     commands: &Commands,
     told: &mut BTreeMap<String, Undecodable>,
@@ -123,7 +123,7 @@ async fn tell_of_undecodable(
         if told.get(name) == Some(queue) {
             continue;
         }
-        match refuse(commands, name, queue).await {
+        match write_undecodable_status(commands, name, queue).await {
             Ok(()) => {}
             Err(error @ WriteError::Refused { .. }) => {
                 warn!(queue = name, %error, "its status cannot be written");
@@ -139,7 +139,11 @@ async fn tell_of_undecodable(
 }
 
 /// Writes to the status of a queue that it does not decode.
-async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<(), WriteError> {
+async fn write_undecodable_status(
+    commands: &Commands,
+    name: &str,
+    queue: &Undecodable,
+) -> Result<(), WriteError> {
     let message = format!("the object does not decode: {}", queue.error);
     let patch = json!({"metadata": {"uid": queue.uid}, "status": {"conditions": [Condition {
         type_: ACTIVE.to_owned(),
@@ -155,14 +159,14 @@ async fn refuse(commands: &Commands, name: &str, queue: &Undecodable) -> Result<
     written.map(|_| ())
 }
 
-fn status(
+fn build_status(
     queue: &TrainingQueue,
     (report, bypassed_by): (&QueueReport, &[String]),
     is_there: impl Fn(&str) -> bool,
     now: Timestamp,
 ) -> QueueStatus {
-    let fault = report.standing.as_ref().and_then(|s| s.fault.clone());
-    let (undefined, useless) = undefined(queue, is_there);
+    let fault = report.usage.as_ref().and_then(|s| s.fault.clone());
+    let (undefined, useless) = find_missing_flavors(queue, is_there);
     let (active, reason, message) = match (queue.spec.stop_policy, fault) {
         (_, Some(fault)) => (
             "False",
@@ -183,17 +187,17 @@ fn status(
         (Some(StopPolicy::None) | None, None) if useless => (
             "False",
             Reason::FlavorNotFound,
-            format!("the queue starts no job: {}", missing(&undefined)),
+            format!("the queue starts no job: {}", missing_flavors_message(&undefined)),
         ),
         (Some(StopPolicy::None) | None, None) if !undefined.is_empty() => (
             "True",
             Reason::FlavorNotFound,
-            format!("the queue starts jobs on its other flavors: {}", missing(&undefined)),
+            format!("the queue starts jobs on its other flavors: {}", missing_flavors_message(&undefined)),
         ),
         (Some(StopPolicy::None) | None, None) if !bypassed_by.is_empty() => (
             "True",
             Reason::QuotaBypassed,
-            bypassed(bypassed_by),
+            bypass_message(bypassed_by),
         ),
         (Some(StopPolicy::None) | None, None) => {
             ("True", Reason::Accepted, "the queue starts jobs".to_owned())
@@ -208,8 +212,8 @@ fn status(
         observed_generation: queue.metadata.generation,
         pending: i64::try_from(report.counts.pending).ok(),
         admitted: i64::try_from(report.counts.admitted).ok(),
-        usage: report.standing.iter().flat_map(usage).collect(),
-        share: report.standing.as_ref().map(|s| share(s.share)),
+        usage: report.usage.iter().flat_map(flavor_usage).collect(),
+        share: report.usage.as_ref().map(|s| format_share(s.share)),
         internal: InternalQueueStatus::default(),
         conditions: vec![Condition {
             type_: ACTIVE.to_owned(),
@@ -223,7 +227,11 @@ fn status(
 }
 
 /// Reports that an admission policy is missing. None: all are in force.
-fn degraded(queue: &TrainingQueue, problem: Option<String>, now: Timestamp) -> Option<Condition> {
+fn degraded_condition(
+    queue: &TrainingQueue,
+    problem: Option<String>,
+    now: Timestamp,
+) -> Option<Condition> {
     let before = queue.status.iter().flat_map(|s| &s.conditions);
     let mut since = before.filter(|c| c.type_ == DEGRADED && c.status == "True");
     let since = since.next().map(|c| c.last_transition_time.clone());
@@ -238,7 +246,10 @@ fn degraded(queue: &TrainingQueue, problem: Option<String>, now: Timestamp) -> O
 }
 
 /// The queue's flavors that do not exist, and whether a resource group has no other flavors.
-fn undefined(queue: &TrainingQueue, is_there: impl Fn(&str) -> bool) -> (BTreeSet<&str>, bool) {
+fn find_missing_flavors(
+    queue: &TrainingQueue,
+    is_there: impl Fn(&str) -> bool,
+) -> (BTreeSet<&str>, bool) {
     let mut undefined = BTreeSet::new();
     let mut useless = false;
     for group in &queue.spec.resource_groups {
@@ -251,16 +262,16 @@ fn undefined(queue: &TrainingQueue, is_there: impl Fn(&str) -> bool) -> (BTreeSe
 }
 
 /// Namespaces that a message names at most.
-const NAMED: usize = 3;
+const MAX_NAMED_NAMESPACES: usize = 3;
 
 /// Message for a queue without quota that these namespaces may use.
-fn bypassed(by: &[String]) -> String {
+fn bypass_message(by: &[String]) -> String {
     let names: Vec<String> = by
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED_NAMESPACES)
         .map(|name| format!("{name:?}"))
         .collect();
-    let more = match by.len().saturating_sub(NAMED) {
+    let more = match by.len().saturating_sub(MAX_NAMED_NAMESPACES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -271,7 +282,7 @@ fn bypassed(by: &[String]) -> String {
 }
 
 /// Message that names the ResourceFlavors to create.
-fn missing(flavors: &BTreeSet<&str>) -> String {
+fn missing_flavors_message(flavors: &BTreeSet<&str>) -> String {
     let names: Vec<String> = flavors.iter().map(|name| format!("{name:?}")).collect();
     format!(
         "spec.resourceGroups names what does not exist: create ResourceFlavor {}, or name another",
@@ -280,7 +291,7 @@ fn missing(flavors: &BTreeSet<&str>) -> String {
 }
 
 /// Adds the past usage of the queue.
-fn remember(status: &mut QueueStatus, report: &QueueReport) {
+fn add_past_usage(status: &mut QueueStatus, report: &QueueReport) {
     let Some(memory) = &report.memory else { return };
     let at = Timestamp::from_millisecond(memory.at.as_millis());
     status.internal.decayed_time = at.ok().map(Time);
@@ -289,13 +300,13 @@ fn remember(status: &mut QueueStatus, report: &QueueReport) {
         .iter()
         .map(|(resource, decayed)| DecayedUsage {
             resource: resource.as_str().to_owned(),
-            amount: engine::decayed(resource.as_str(), *decayed),
+            amount: engine::decayed_quantity(resource.as_str(), *decayed),
         })
         .collect();
 }
 
 /// The usage of the queue. Pods are left out unless they are limited.
-fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
+fn flavor_usage(standing: &QueueUsage) -> impl Iterator<Item = FlavorUsage> {
     let shown = standing
         .lines
         .iter()
@@ -305,14 +316,14 @@ fn usage(standing: &QueueStanding) -> impl Iterator<Item = FlavorUsage> {
         FlavorUsage {
             flavor: line.flavor.as_str().to_owned(),
             resource: resource.to_owned(),
-            used: engine::quantity(resource, line.usage),
-            borrowed: engine::quantity(resource, line.borrowed),
+            used: engine::to_quantity(resource, line.usage),
+            borrowed: engine::to_quantity(resource, line.borrowed),
         }
     })
 }
 
 /// Rounded to three digits, because the share changes all the time and each change costs a write.
-pub fn share(share: f64) -> String {
+pub fn format_share(share: f64) -> String {
     if share.is_finite() {
         format!("{share:.3}")
     } else {
@@ -330,7 +341,7 @@ mod tests {
     use super::*;
 
     /// An API server that refuses whatever it is sent. Gives its address, and the requests.
-    fn refusing() -> (String, std::sync::mpsc::Receiver<String>) {
+    fn refusing_api_server() -> (String, std::sync::mpsc::Receiver<String>) {
         use std::io::{Read, Write};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -362,10 +373,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_that_is_refused_is_not_tried_again_before_the_queue_changes() {
-        let (address, heard) = refusing();
+    async fn refused_queue_status_is_not_retried_until_the_queue_changes() {
+        let (address, heard) = refusing_api_server();
         let client = Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
-        let commands = Commands::new(client, Leadership::of_a_test());
+        let commands = Commands::new(client, Leadership::for_test());
         let (context, _) = Context::new();
         let mut told = BTreeMap::new();
         for generation in [1, 1, 2, 2] {
@@ -376,7 +387,7 @@ mod tests {
             };
             let name = "broken".to_owned();
             context.cache.undecodable_queues.write().insert(name, queue);
-            tell_of_undecodable(&context.cache, &commands, &mut told).await;
+            report_undecodable(&context.cache, &commands, &mut told).await;
         }
         let requests: Vec<_> = heard.try_iter().collect();
         assert_eq!(requests.len(), 2, "{requests:?}");
@@ -385,12 +396,12 @@ mod tests {
             assert!(request.contains(r#""metadata":{"uid":"u"}"#), "{request}");
         }
         context.cache.undecodable_queues.write().clear();
-        tell_of_undecodable(&context.cache, &commands, &mut told).await;
+        report_undecodable(&context.cache, &commands, &mut told).await;
         assert!(told.is_empty());
     }
 
     #[test]
-    fn a_queue_is_active_until_it_is_stopped_and_the_time_is_of_the_change() {
+    fn queue_is_active_until_stopped() {
         let mut queue = TrainingQueue::new("q", QueueSpec::default());
         let count = &QueueReport {
             counts: QueueCounts {
@@ -401,16 +412,16 @@ mod tests {
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let all = |_: &str| true;
-        let first = status(&queue, (count, &[]), all, at(1));
+        let first = build_status(&queue, (count, &[]), all, at(1));
         assert_eq!((first.pending, first.admitted), (Some(2), Some(1)));
         queue.status = Some(first.clone());
         assert_eq!(
-            status(&queue, (count, &[]), all, at(2)),
+            build_status(&queue, (count, &[]), all, at(2)),
             first,
             "nothing new"
         );
         queue.spec.stop_policy = Some(StopPolicy::Hold);
-        let stopped = status(&queue, (count, &[]), all, at(3))
+        let stopped = build_status(&queue, (count, &[]), all, at(3))
             .conditions
             .remove(0);
         assert_eq!(
@@ -419,7 +430,7 @@ mod tests {
         );
         assert_eq!(stopped.last_transition_time, Time(at(3)));
         queue.spec.stop_policy = Some(StopPolicy::HoldAndDrain);
-        let drained = status(&queue, (count, &[]), all, at(4))
+        let drained = build_status(&queue, (count, &[]), all, at(4))
             .conditions
             .remove(0);
         assert_eq!(drained.reason, "QueueStopped");
@@ -427,13 +438,13 @@ mod tests {
     }
 
     #[test]
-    fn queue_by_which_namespaces_pass_their_quota_says_so() {
+    fn queue_reports_namespaces_that_bypass_their_quota() {
         let queue = TrainingQueue::new("q", QueueSpec::default());
         let report = QueueReport::default();
         let says = |by: &[&str]| {
             let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
             let now = Timestamp::UNIX_EPOCH;
-            let mut status = status(&queue, (&report, &by), |_| true, now);
+            let mut status = build_status(&queue, (&report, &by), |_| true, now);
             let said = status.conditions.remove(0);
             (said.status, said.reason, said.message)
         };
@@ -450,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_whose_flavors_do_not_exist_does_not_look_like_any_other() {
+    fn queue_reports_missing_flavors() {
         let queue: TrainingQueue = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "q"},
             "spec": {"resourceGroups": [
@@ -465,7 +476,7 @@ mod tests {
         let says = |there: &[&str]| {
             let is_there = |flavor: &str| there.contains(&flavor);
             let report = QueueReport::default();
-            let mut status = status(&queue, (&report, &[]), is_there, Timestamp::UNIX_EPOCH);
+            let mut status = build_status(&queue, (&report, &[]), is_there, Timestamp::UNIX_EPOCH);
             let said = status.conditions.remove(0);
             (said.status, said.reason, said.message)
         };

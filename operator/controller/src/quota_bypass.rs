@@ -4,19 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::TrainingQueue;
-use trellis_gang::lookup::requirements;
+use trellis_gang::lookup::count_requirements;
 use trellis_policies::selects;
 
-type Labels = BTreeMap<String, String>;
+type NamespaceLabels = BTreeMap<String, String>;
 
 /// Most queues above a queue: a longer chain is a cycle.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// For each queue without quota: the namespaces that may use it, and that have a queue of their own
 /// with quota.
-pub(super) fn find<'n>(
+pub(super) fn find_bypasses<'n>(
     queues: &[impl AsRef<TrainingQueue>],
-    namespaces: impl Iterator<Item = (&'n str, &'n Labels)>,
+    namespaces: impl Iterator<Item = (&'n str, &'n NamespaceLabels)>,
 ) -> BTreeMap<String, Vec<String>> {
     let queues: Vec<&TrainingQueue> = queues.iter().map(AsRef::as_ref).collect();
     let parents: BTreeMap<&str, &str> = queues
@@ -25,7 +25,7 @@ pub(super) fn find<'n>(
         .collect();
     let root = |queue: &TrainingQueue| {
         let mut at = name(queue).to_owned();
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_DEPTH {
             match parents.get(at.as_str()) {
                 Some(parent) => at = (*parent).to_owned(),
                 None => break,
@@ -60,10 +60,10 @@ pub(super) fn find<'n>(
 
 /// True if a queue is a namespace's own: the namespace may use it, and the queue is its default or
 /// is not open to every namespace.
-fn is_own(queue: &TrainingQueue, labels: &Labels) -> bool {
+fn is_own(queue: &TrainingQueue, labels: &NamespaceLabels) -> bool {
     let selector = queue.spec.namespace_selector.as_ref();
     selects(selector, labels)
-        && (selects(queue.spec.default_for.as_ref(), labels) || requirements(selector) > 0)
+        && (selects(queue.spec.default_for.as_ref(), labels) || count_requirements(selector) > 0)
 }
 
 fn name(queue: &TrainingQueue) -> &str {
@@ -84,7 +84,7 @@ mod tests {
         Arc::new(serde_json::from_value(queue).unwrap())
     }
 
-    fn of_team(parent: Option<&str>, has_quota: bool) -> Value {
+    fn team_queue_spec(parent: Option<&str>, has_quota: bool) -> Value {
         let red = json!({"matchLabels": {"team": "red"}});
         let mut spec = json!({"namespaceSelector": red, "defaultFor": red});
         if let Some(parent) = parent {
@@ -98,25 +98,25 @@ mod tests {
     }
 
     fn bypasses(queues: &[Arc<TrainingQueue>]) -> BTreeMap<String, Vec<String>> {
-        let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
+        let labels = |team: &str| NamespaceLabels::from([("team".to_owned(), team.to_owned())]);
         let namespaces = [
             ("a", labels("red")),
             ("b", labels("blue")),
             ("c", labels("red")),
         ];
-        find(
+        find_bypasses(
             queues,
             namespaces.iter().map(|(name, labels)| (*name, labels)),
         )
     }
 
     #[test]
-    fn queue_without_quota_that_a_team_with_quota_may_use_is_found() {
+    fn unlimited_queue_open_to_a_team_with_quota_is_a_bypass() {
         let default = queue(
             "default",
             json!({"namespaceSelector": {}, "defaultFor": {}}),
         );
-        let red = queue("red", of_team(None, true));
+        let red = queue("red", team_queue_spec(None, true));
         let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
         assert_eq!(bypasses(&[default.clone(), red.clone()]), found.into());
         // Closed for teams, as the documentation shows it.
@@ -127,20 +127,20 @@ mod tests {
         );
         assert_eq!(bypasses(&[closed, red]), BTreeMap::new());
         // A team without quota evades none.
-        let free = queue("red", of_team(None, false));
+        let free = queue("red", team_queue_spec(None, false));
         assert_eq!(bypasses(&[default, free]), BTreeMap::new());
     }
 
     /// A queue with quota and with this `namespaceSelector`, and no `defaultFor`.
     fn admits(selector: &Value) -> Arc<TrainingQueue> {
-        let mut spec = of_team(None, true);
+        let mut spec = team_queue_spec(None, true);
         spec["namespaceSelector"] = selector.clone();
         spec.as_object_mut().unwrap().remove("defaultFor");
         queue("quota", spec)
     }
 
     #[test]
-    fn queue_that_admits_a_namespace_by_label_or_expression_is_its_own() {
+    fn queue_selecting_a_namespace_belongs_to_it() {
         let default = queue("default", json!({"namespaceSelector": {}}));
         for selector in [
             json!({"matchLabels": {"team": "red"}}),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_that_admits_every_namespace_belongs_to_none() {
+    fn queue_admitting_every_namespace_belongs_to_none() {
         let default = queue("default", json!({"namespaceSelector": {}}));
         for selector in [
             json!({}),
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(bypasses, BTreeMap::new(), "{selector}");
         }
         // Unless the queue is the default of a namespace.
-        let mut spec = of_team(None, true);
+        let mut spec = team_queue_spec(None, true);
         spec["namespaceSelector"] = json!({});
         let red = queue("red", spec);
         let found = [("default".to_owned(), vec!["a".to_owned(), "c".to_owned()])];
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn quota_anywhere_in_the_tree_bounds_all_its_queues() {
+    fn quota_anywhere_in_a_cohort_limits_all_its_queues() {
         let pool = queue("pool", json!({}));
         let open = queue(
             "open",
             json!({"parentName": "pool", "namespaceSelector": {}}),
         );
-        let red = queue("red", of_team(Some("pool"), true));
+        let red = queue("red", team_queue_spec(Some("pool"), true));
         assert_eq!(bypasses(&[pool, open, red]), BTreeMap::new());
         // A cycle of parents ends the search.
         let one = queue("one", json!({"parentName": "two", "namespaceSelector": {}}));

@@ -11,29 +11,29 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::Reason;
-use trellis_compiler::Need;
+use trellis_compiler::RequiredObject;
 use trellis_dispatch::commands::{Commands, WriteError};
-use trellis_gang::Held;
+use trellis_gang::JobHold;
 
 /// How long a positive answer is reused.
-const FRESH: Duration = Duration::from_secs(30);
+const POSITIVE_TTL: Duration = Duration::from_secs(30);
 /// How long a negative answer is reused.
-const MISSING: Duration = Duration::from_secs(3);
+const NEGATIVE_TTL: Duration = Duration::from_secs(3);
 /// Answers kept at most.
-const MOST: usize = 4096;
+const MAX_ANSWERS: usize = 4096;
 
 /// An object of a namespace.
-type Named = (Arc<str>, Need);
+type ReferenceKey = (Arc<str>, RequiredObject);
 
 /// Answers of the API server, by namespace and object.
 #[derive(Debug, Default)]
-pub(super) struct References {
-    answers: Mutex<HashMap<Named, (Instant, bool)>>,
+pub(super) struct ReferenceChecker {
+    answers: Mutex<HashMap<ReferenceKey, (Instant, bool)>>,
     /// Namespaces in which Secrets are checked.
     secrets_in: BTreeSet<String>,
 }
 
-impl References {
+impl ReferenceChecker {
     /// Secrets are checked in these namespaces only.
     pub(super) fn with_secrets_of(namespaces: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -43,35 +43,42 @@ impl References {
     }
 
     /// Why the job waits for the first missing object. None: no object is known to be missing.
-    pub(super) async fn missing(
+    pub(super) async fn find_missing(
         &self,
         commands: &Commands,
         namespace: &Arc<str>,
-        needs: &BTreeMap<Need, String>,
-    ) -> Option<Held> {
+        needs: &BTreeMap<RequiredObject, String>,
+    ) -> Option<JobHold> {
         for (need, field) in needs {
-            if !self.is_there(commands, namespace, need).await {
+            if !self.exists(commands, namespace, need).await {
                 let (kind, name) = (need.kind(), need.name());
                 let message =
                     format!("{field}: {kind} {name:?} does not exist: create it or name another");
-                return Some(Held::waits(Reason::ReferenceNotFound, message));
+                return Some(JobHold::waiting(Reason::ReferenceNotFound, message));
             }
         }
         None
     }
 
-    async fn is_there(&self, commands: &Commands, namespace: &Arc<str>, need: &Need) -> bool {
-        if matches!(need, Need::Secret(_)) && !self.secrets_in.contains(&**namespace) {
+    async fn exists(
+        &self,
+        commands: &Commands,
+        namespace: &Arc<str>,
+        need: &RequiredObject,
+    ) -> bool {
+        if matches!(need, RequiredObject::Secret(_)) && !self.secrets_in.contains(&**namespace) {
             return true;
         }
         let key = (namespace.clone(), need.clone());
-        if let Some(known) = self.known(&key) {
+        if let Some(known) = self.cached_answer(&key) {
             return known;
         }
         let asked = match need {
-            Need::ConfigMap(name) => commands.exists::<ConfigMap>(namespace, name).await,
-            Need::Secret(name) => commands.exists::<Secret>(namespace, name).await,
-            Need::ServiceAccount(name) => commands.exists::<ServiceAccount>(namespace, name).await,
+            RequiredObject::ConfigMap(name) => commands.exists::<ConfigMap>(namespace, name).await,
+            RequiredObject::Secret(name) => commands.exists::<Secret>(namespace, name).await,
+            RequiredObject::ServiceAccount(name) => {
+                commands.exists::<ServiceAccount>(namespace, name).await
+            }
         };
         // Without the right to look, the object counts as present: the kubelet will report it.
         let there = asked.unwrap_or_else(|error: WriteError| {
@@ -79,17 +86,17 @@ impl References {
             true
         });
         let mut answers = self.answers.lock();
-        if answers.len() >= MOST {
-            answers.retain(|_, (at, _)| at.elapsed() < FRESH);
+        if answers.len() >= MAX_ANSWERS {
+            answers.retain(|_, (at, _)| at.elapsed() < POSITIVE_TTL);
         }
         answers.insert(key, (Instant::now(), there));
         there
     }
 
-    fn known(&self, key: &Named) -> Option<bool> {
+    fn cached_answer(&self, key: &ReferenceKey) -> Option<bool> {
         let answers = self.answers.lock();
         let (at, there) = answers.get(key)?;
-        let holds = if *there { FRESH } else { MISSING };
+        let holds = if *there { POSITIVE_TTL } else { NEGATIVE_TTL };
         (at.elapsed() < holds).then_some(*there)
     }
 }

@@ -5,7 +5,7 @@ use trellis_api::{Reason, names};
 use trellis_cache::Cache;
 use trellis_compiler::CompiledJob;
 use trellis_dispatch::is_owned;
-use trellis_gang::Held;
+use trellis_gang::JobHold;
 use trellis_gang::key::Key;
 
 /// Message for a cluster without the kind ExternalSecret.
@@ -13,15 +13,19 @@ const NOT_INSTALLED: &str = "the cluster does not know ExternalSecret (external-
      install External Secrets Operator, or name a Secret that is there";
 
 /// Why the job's first missing Secret is missing. None: all exist.
-pub(super) fn missing(cache: &Cache, job: &Key, compiled: &CompiledJob) -> Option<Held> {
+pub(super) fn find_missing_secret(
+    cache: &Cache,
+    job: &Key,
+    compiled: &CompiledJob,
+) -> Option<JobHold> {
     let secrets = compiled.job().spec().secrets.iter().enumerate();
     let mut stored = secrets.filter(|(_, secret)| secret.store.is_some());
     let message = stored.find_map(|(at, secret)| {
         if !cache.external_secrets.is_known() {
             return Some(format!("spec.secrets[{at}].store: {NOT_INSTALLED}"));
         }
-        let name = names::external_secret(&job.name, &secret.name);
-        let problem = problem(
+        let name = names::external_secret_name(&job.name, &secret.name);
+        let problem = external_secret_problem(
             cache,
             &Key::new(&job.namespace, &name),
             compiled.job().uid(),
@@ -30,11 +34,11 @@ pub(super) fn missing(cache: &Cache, job: &Key, compiled: &CompiledJob) -> Optio
             "spec.secrets[{at}]: ExternalSecret {name:?} is not ready: {problem}"
         ))
     })?;
-    Some(Held::waits(Reason::SecretNotReady, message))
+    Some(JobHold::waiting(Reason::SecretNotReady, message))
 }
 
 /// Why an ExternalSecret of the job of that uid is not ready. None: it is ready.
-pub(super) fn problem(cache: &Cache, key: &Key, uid: &str) -> Option<String> {
+pub(super) fn external_secret_problem(cache: &Cache, key: &Key, uid: &str) -> Option<String> {
     let object = cache.external_secrets.objects.get(key);
     match object.filter(|object| is_owned(object.as_ref(), uid)) {
         Some(object) => object.problem(),

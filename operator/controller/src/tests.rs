@@ -10,7 +10,7 @@ use super::*;
 fn controller() -> Controller {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
-    let commands = Commands::new(client.clone(), Leadership::of_a_test());
+    let commands = Commands::new(client.clone(), Leadership::for_test());
     let (context, _) = Context::new();
     Controller::new(context, commands, client, Settings::default())
 }
@@ -35,7 +35,7 @@ fn job(version: &str, status: serde_json::Value) -> TrainingJob {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_a_job_that_has_ended() {
+async fn controller_forgets_an_ended_job() {
     let controller = controller();
     let key = Key::new("ns", "j");
     let refused = json!({"phase": "Restarting", "reason": "KubeletRefused", "lastFailure": {
@@ -46,34 +46,34 @@ async fn nothing_is_kept_of_a_job_that_has_ended() {
         .context
         .cache
         .jobs
-        .observed(key.clone(), job("1", refused));
+        .insert_observed(key.clone(), job("1", refused));
     // The job is built on another thread, and reconciled again afterwards.
     assert!(controller.reconcile(&key).await.unwrap().is_none());
-    assert_eq!(controller.context.work.next().await, key);
-    assert!(controller.builds.knows(&key));
+    assert_eq!(controller.context.work_queue.next().await, key);
+    assert!(controller.builds.contains(&key));
     controller.reconcile(&key).await.unwrap_err();
-    assert!(controller.counted.lock().contains_key(&key));
+    assert!(controller.counts_written.lock().contains_key(&key));
     let ended = json!({"phase": "Complete", "completionTime": Timestamp::now().to_string()});
     controller
         .context
         .cache
         .jobs
-        .observed(key.clone(), job("2", ended));
+        .insert_observed(key.clone(), job("2", ended));
     assert!(controller.reconcile(&key).await.unwrap().is_some());
-    assert!(!controller.builds.knows(&key));
-    assert!(controller.counted.lock().is_empty());
+    assert!(!controller.builds.contains(&key));
+    assert!(controller.counts_written.lock().is_empty());
 }
 
 /// The log line that on-call engineers search for.
 #[tokio::test(start_paused = true)]
-async fn a_look_that_does_not_end_is_told_of_again_and_again() {
+async fn slow_reconciliation_is_logged_repeatedly() {
     let (written, _guard) = CapturedLog::begin();
     let controller = controller();
     let key = Key::new("ns", "j");
-    let takes = |takes| controller.patiently(&key, tokio::time::sleep(takes));
-    takes(LONG - Duration::from_millis(1)).await;
+    let takes = |takes| controller.log_while_slow(&key, tokio::time::sleep(takes));
+    takes(SLOW_AFTER - Duration::from_millis(1)).await;
     assert_eq!(written.lines(), Vec::<String>::new());
-    takes(LONG * 5 / 2).await;
+    takes(SLOW_AFTER * 5 / 2).await;
     let told = written.lines();
     for (line, took) in told.iter().zip(["30s", "60s"]) {
         assert!(line.contains(" WARN "), "{line}");

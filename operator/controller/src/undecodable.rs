@@ -9,9 +9,9 @@ use kube::api::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use trellis_api::condition::{ConditionType, Verdict};
+use trellis_api::condition::{ConditionType, JobSummary};
 use trellis_api::job::{JobPhase, TrainingJobStatus};
-use trellis_api::{Reason, TrainingJob, fact, names};
+use trellis_api::{Reason, TrainingJob, names, shorten_message};
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::key::Key;
@@ -19,7 +19,7 @@ use trellis_gang::key::Key;
 use super::Controller;
 
 /// Message for such an object.
-pub fn does_not_decode(error: &impl std::fmt::Display) -> String {
+pub fn undecodable_message(error: &impl std::fmt::Display) -> String {
     format!("the object does not decode: {error}")
 }
 
@@ -40,7 +40,7 @@ impl Controller {
         key: &Key,
         job: Undecodable,
     ) -> Result<(), WriteError> {
-        if self.refused.lock().get(key) == Some(&job) {
+        if self.refused_undecodable.lock().get(key) == Some(&job) {
             return Ok(());
         }
         let raw: Option<RawJob> = self.commands.get(&key.namespace, &key.name).await?;
@@ -53,8 +53,8 @@ impl Controller {
             .pod_groups
             .get(key)
             .is_some_and(|g| g.status.as_ref().is_some_and(|s| s.plan.is_some()));
-        let message = does_not_decode(&job.error);
-        let said = what_to_say(
+        let message = undecodable_message(&job.error);
+        let said = undecodable_status_patch(
             &raw.status,
             planned,
             &message,
@@ -87,10 +87,10 @@ impl Controller {
                 message: Some(message),
                 ..TrainingJobStatus::default()
             };
-            self.story
-                .tell(about, JobPhase::Refused, Reason::InvalidSpec, &chapter);
+            self.events
+                .publish(about, JobPhase::Refused, Reason::InvalidSpec, &chapter);
         }
-        self.refused.lock().insert(key.clone(), job);
+        self.refused_undecodable.lock().insert(key.clone(), job);
         Ok(())
     }
 }
@@ -98,7 +98,7 @@ impl Controller {
 /// The merge patch for the status of a job that does not decode. None: it has ended, and is not
 /// judged again. If it has had a place, or is being placed, only the condition changes, because it
 /// continues with its phase, counters and times once it decodes again.
-fn what_to_say(
+fn undecodable_status_patch(
     status: &Value,
     planned: bool,
     message: &str,
@@ -111,7 +111,7 @@ fn what_to_say(
     if is_set("completionTime") || phase.is_some_and(|p| p.is_terminal()) {
         return None;
     }
-    let verdict = Verdict {
+    let verdict = JobSummary {
         phase: JobPhase::Refused,
         reason: Reason::InvalidSpec,
         message: message.to_owned(),
@@ -125,7 +125,7 @@ fn what_to_say(
         let status = TrainingJobStatus {
             phase: Some(verdict.phase),
             reason: Some(verdict.reason),
-            message: Some(fact(&verdict.message)),
+            message: Some(shorten_message(&verdict.message)),
             conditions,
             ..TrainingJobStatus::default()
         };
@@ -147,14 +147,14 @@ fn what_to_say(
 mod tests {
     use super::*;
 
-    fn said(status: Value, planned: bool) -> Option<Value> {
-        what_to_say(&status, planned, "no", Some(2), Timestamp::UNIX_EPOCH)
+    fn status_patch(status: Value, planned: bool) -> Option<Value> {
+        undecodable_status_patch(&status, planned, "no", Some(2), Timestamp::UNIX_EPOCH)
     }
 
     #[test]
-    fn a_job_that_never_had_a_place_is_refused() {
+    fn undecodable_job_without_a_place_is_refused() {
         for status in [Value::Null, json!({}), json!({"phase": "Queued"})] {
-            let said = said(status, false).unwrap();
+            let said = status_patch(status, false).unwrap();
             assert_eq!(
                 (&said["phase"], &said["reason"]),
                 (&json!("Refused"), &json!("InvalidSpec"))
@@ -164,26 +164,26 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_job_is_not_judged_again() {
+    fn ended_undecodable_job_keeps_its_status() {
         for status in [
             json!({"phase": "Complete"}),
             json!({"phase": "Failed"}),
             json!({"phase": "Cancelled", "completionTime": "2026-01-01T00:00:00Z"}),
         ] {
-            assert_eq!(said(status.clone(), true), None, "{status}");
-            assert_eq!(said(status.clone(), false), None, "{status}");
+            assert_eq!(status_patch(status.clone(), true), None, "{status}");
+            assert_eq!(status_patch(status.clone(), false), None, "{status}");
         }
     }
 
     #[test]
-    fn of_a_placed_job_one_condition_changes() {
+    fn undecodable_placed_job_changes_only_the_accepted_condition() {
         let running = json!({"type": "Running", "status": "True"});
         let accepted = json!({"type": "Accepted", "status": "True"});
         let status = json!({
             "phase": "Running", "attempt": 3, "admittedTime": "2026-01-01T00:00:00Z",
             "conditions": [accepted, running],
         });
-        let one = said(status.clone(), false).unwrap();
+        let one = status_patch(status.clone(), false).unwrap();
         assert_eq!(
             one.as_object().unwrap().keys().collect::<Vec<_>>(),
             ["conditions"]
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(one["conditions"][1]["status"], "False");
         assert_eq!(one["conditions"][1]["message"], "no");
         // Being placed for the first time: so far only the journal says it.
-        let first = said(json!({"phase": "Queued"}), true).unwrap();
+        let first = status_patch(json!({"phase": "Queued"}), true).unwrap();
         assert_eq!(first.get("phase"), None);
     }
 }

@@ -6,13 +6,18 @@ use trellis_api::{Enforcement, Reason};
 use trellis_gang::key::Key;
 
 use super::Controller;
-use super::build::Decided;
-use super::dereference::Surrounded;
+use super::build::PolicyOutcome;
+use super::job_context::JobContext;
 
 impl Controller {
     /// Counts the job at the policies that deny it: at enforced ones if it has pods in spite of
     /// them, and at all others.
-    pub(super) fn note_violations(&self, key: &Key, seen: &Surrounded, decided: Option<&Decided>) {
+    pub(super) fn record_violations(
+        &self,
+        key: &Key,
+        seen: &JobContext,
+        decided: Option<&PolicyOutcome>,
+    ) {
         let has_pods = seen.has_pods();
         let forbidden = decided.iter().flat_map(|decided| &decided.forbidden);
         let counted = forbidden.filter(|(_, (enforcement, _))| match enforcement {
@@ -25,7 +30,7 @@ impl Controller {
     }
 
     /// Writes events about policy decisions that do not stop the job, each once.
-    pub(super) fn tell_of_policy(
+    pub(super) fn publish_policy_events(
         &self,
         about: ObjectReference,
         before: &TrainingJobStatus,
@@ -40,7 +45,7 @@ impl Controller {
                 message: Some(message),
                 ..TrainingJobStatus::default()
             };
-            self.story.tell(about.clone(), phase, reason, &chapter);
+            self.events.publish(about.clone(), phase, reason, &chapter);
         };
         if !now.warnings.is_empty() && now.warnings != was.warnings {
             tell(Reason::PolicyWarning, now.warnings.join("; "));
@@ -48,13 +53,13 @@ impl Controller {
         let runs = matches!(phase, JobPhase::Starting | JobPhase::Running);
         let denied = now.decision == Some(PolicyDecision::Denied) && was.decision != now.decision;
         if runs && denied {
-            tell(Reason::PolicyViolation, violated(now));
+            tell(Reason::PolicyViolation, violation_message(now));
         }
     }
 }
 
 /// Message for a running job that policies no longer allow.
-fn violated(policy: &PolicyVerdict) -> String {
+fn violation_message(policy: &PolicyVerdict) -> String {
     let missing = &policy.missing_permits;
     let by = match (policy.policies.as_slice(), missing.as_slice()) {
         ([], []) => "a rule denies it".to_owned(),

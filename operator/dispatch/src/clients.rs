@@ -14,7 +14,7 @@ use kube::{Client, Config};
 
 use crate::leader::REQUEST_TIMEOUT;
 
-/// Longest silence of a watch. Longer than the limit of [`crate::cache::watch`], which reports why
+/// Longest silence of a watch. Longer than the limit of [`trellis_cache::watch`], which reports why
 /// it starts over.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(110);
 

@@ -11,57 +11,57 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use trellis_api::names;
 use trellis_api::pod_template::MAIN_CONTAINER;
-use trellis_api::rules::is_own_env;
+use trellis_api::rules::is_trellis_env;
 use trellis_compiler::{CompiledGroup, PodPlacement};
-use trellis_gang::admitted::{Admitted, OF_ONE_POD};
+use trellis_gang::admitted_pod::{AdmittedPod, POD_IDENTITY_LABELS};
 
 use crate::commands::{Commands, WriteError};
 
 /// How long an answer is used: admission's configuration may change meanwhile.
-const FRESH: Duration = Duration::from_secs(30);
+const ANSWER_TTL: Duration = Duration::from_secs(30);
 /// Answers kept at most.
-const MOST: usize = 4096;
+const MAX_ANSWERS: usize = 4096;
 /// Dry runs of one namespace in flight at once. If its webhooks hang, each of them holds a write
 /// permit, and its gang a place, for as long as the webhook may take.
-const AT_ONCE: usize = 4;
+const MAX_DRY_RUNS_PER_NAMESPACE: usize = 4;
 /// Namespaces without a dry run that are kept at most.
-const IDLE: usize = 1024;
+const MAX_IDLE_NAMESPACES: usize = 1024;
 
 /// Answers of admission, by everything that does not differ between jobs.
 #[derive(Debug, Default)]
 pub struct Preflight {
-    answers: Mutex<HashMap<String, (Instant, Admitted)>>,
-    lines: Mutex<HashMap<String, Arc<Line>>>,
+    answers: Mutex<HashMap<String, (Instant, AdmittedPod)>>,
+    queues: Mutex<HashMap<String, Arc<DryRunQueue>>>,
 }
 
 /// Queue for the dry runs of one namespace.
 #[derive(Debug)]
-struct Line {
-    turns: Semaphore,
+struct DryRunQueue {
+    permits: Semaphore,
     /// When its webhooks last failed to answer, and the error.
-    failed: Mutex<Option<(Instant, String)>>,
+    last_failure: Mutex<Option<(Instant, String)>>,
 }
 
-impl Default for Line {
+impl Default for DryRunQueue {
     fn default() -> Self {
         Self {
-            turns: Semaphore::new(AT_ONCE),
-            failed: Mutex::default(),
+            permits: Semaphore::new(MAX_DRY_RUNS_PER_NAMESPACE),
+            last_failure: Mutex::default(),
         }
     }
 }
 
-impl Line {
+impl DryRunQueue {
     /// Runs the dry run when its turn comes. If another one has failed meanwhile, this one fails at
     /// once: it would fail too, and hold its gang's place for longer.
-    async fn ask<T>(
+    async fn run<T>(
         &self,
         question: impl Future<Output = Result<T, WriteError>>,
     ) -> Result<T, WriteError> {
         let since = Instant::now();
         // The semaphore is never closed.
-        let _turn = self.turns.acquire().await;
-        let failed = self.failed.lock().clone();
+        let _turn = self.permits.acquire().await;
+        let failed = self.last_failure.lock().clone();
         if let Some((_, message)) = failed.filter(|(at, _)| *at > since) {
             return Err(WriteError::Webhook(message));
         }
@@ -70,7 +70,7 @@ impl Line {
             Err(WriteError::Webhook(message) | WriteError::Unanswered(message)) => message,
             _ => return answer,
         };
-        *self.failed.lock() = Some((Instant::now(), message.clone()));
+        *self.last_failure.lock() = Some((Instant::now(), message.clone()));
         answer
     }
 }
@@ -80,41 +80,41 @@ impl Preflight {
     ///
     /// # Errors
     /// `Refused` if admission refuses the pod.
-    pub async fn ask(
+    pub async fn dry_run(
         &self,
         commands: &Commands,
         namespace: &str,
         group: &CompiledGroup,
         placement: &PodPlacement<'_>,
-    ) -> Result<Admitted, WriteError> {
+    ) -> Result<AdmittedPod, WriteError> {
         let pod = group.pod(0, placement);
         let key = signature(namespace, &pod, &group.framework_variables());
-        if let Some(answer) = self.known(&key) {
+        if let Some(answer) = self.cached_answer(&key) {
             return Ok(answer);
         }
-        let line = self.line(namespace);
+        let line = self.queue_for(namespace);
         let stored: serde_json::Value = line
-            .ask(commands.create(namespace, names::SCHEDULER_MANAGER, &pod, true))
+            .run(commands.create(namespace, names::SCHEDULER_MANAGER, &pod, true))
             .await?;
-        let answer = Admitted::of(stored)
+        let answer = AdmittedPod::from_stored(stored)
             .map_err(|error| WriteError::Transient(format!("the answer is no pod: {error}")))?;
         let mut answers = self.answers.lock();
-        if answers.len() >= MOST {
-            answers.retain(|_, (at, _)| at.elapsed() < FRESH);
+        if answers.len() >= MAX_ANSWERS {
+            answers.retain(|_, (at, _)| at.elapsed() < ANSWER_TTL);
         }
         answers.insert(key, (Instant::now(), answer.clone()));
         Ok(answer)
     }
 
-    fn known(&self, key: &str) -> Option<Admitted> {
+    fn cached_answer(&self, key: &str) -> Option<AdmittedPod> {
         let answers = self.answers.lock();
         let (at, answer) = answers.get(key)?;
-        (at.elapsed() < FRESH).then(|| answer.clone())
+        (at.elapsed() < ANSWER_TTL).then(|| answer.clone())
     }
 
-    fn line(&self, namespace: &str) -> Arc<Line> {
-        let mut lines = self.lines.lock();
-        if lines.len() >= IDLE {
+    fn queue_for(&self, namespace: &str) -> Arc<DryRunQueue> {
+        let mut lines = self.queues.lock();
+        if lines.len() >= MAX_IDLE_NAMESPACES {
             lines.retain(|_, line| Arc::strong_count(line) > 1);
         }
         lines.entry(namespace.to_owned()).or_default().clone()
@@ -131,7 +131,7 @@ fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> Str
     bare.metadata.name = None;
     bare.metadata.owner_references = None;
     if let Some(labels) = &mut bare.metadata.labels {
-        for label in OF_ONE_POD {
+        for label in POD_IDENTITY_LABELS {
             labels.remove(label);
         }
     }
@@ -146,8 +146,9 @@ fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> Str
             let is_main = container.name == MAIN_CONTAINER;
             // Injected variables name the job, in addresses too.
             if let Some(env) = &mut container.env {
-                let is_ours =
-                    |name: &String| is_own_env(name) || (is_main && of_framework.contains(name));
+                let is_ours = |name: &String| {
+                    is_trellis_env(name) || (is_main && of_framework.contains(name))
+                };
                 env.retain(|v| !is_ours(&v.name));
             }
         }
@@ -164,13 +165,13 @@ mod tests {
     use super::*;
 
     /// The signature of a job of a framework, and of a name.
-    fn signed(framework: &str, group: Value, job: &str) -> String {
+    fn signature_of_job(framework: &str, group: Value, job: &str) -> String {
         let mut spec = fixtures::spec_with(json!({"framework": framework}));
         let written = spec["taskGroups"][0].as_object_mut().unwrap();
         written.extend(group.as_object().unwrap().clone());
-        let compiled = fixtures::compiled(spec);
+        let compiled = fixtures::compile_job(spec);
         let group = &compiled.groups()[0];
-        let mut pod = group.pod(0, &PodPlacement::NOWHERE);
+        let mut pod = group.pod(0, &PodPlacement::UNPLACED);
         // As in a job of another name.
         for container in &mut pod.spec.as_mut().unwrap().containers {
             for variable in container.env.iter_mut().flatten() {
@@ -181,12 +182,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_framework_sets_is_left_out_where_the_job_is_of_it() {
+    fn signature_omits_variables_set_by_the_framework_of_the_job() {
         let none = || json!({});
         for framework in ["PyTorch", "JAX", "None"] {
             let (one, other) = (
-                signed(framework, none(), "a"),
-                signed(framework, none(), "b"),
+                signature_of_job(framework, none(), "a"),
+                signature_of_job(framework, none(), "b"),
             );
             assert_eq!(one, other, "{framework}");
         }
@@ -197,7 +198,7 @@ mod tests {
             ("PyTorch", "NVIDIA_VISIBLE_DEVICES"),
             ("JAX", "MASTER_ADDR"),
         ] {
-            let of = |value: &str| signed(framework, env(name, value), "a");
+            let of = |value: &str| signature_of_job(framework, env(name, value), "a");
             assert_ne!(of("all"), of("none"), "{framework} {name}");
         }
         // Variables of the other containers always come from the template.
@@ -205,15 +206,15 @@ mod tests {
             let template = json!({"spec": {"containers": [{"name": "s", "image": "i",
                 "env": [{"name": "RANK", "value": value}],
                 "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}});
-            signed("PyTorch", json!({"podTemplate": template}), "a")
+            signature_of_job("PyTorch", json!({"podTemplate": template}), "a")
         };
         assert_ne!(beside("1"), beside("2"));
     }
 
     /// Few pods are sent to a webhook that hangs, and the others fail without waiting for it.
     #[tokio::test(start_paused = true)]
-    async fn those_who_wait_behind_a_webhook_that_hangs_go_away_with_those_who_ask_it() {
-        let line = Line::default();
+    async fn waiting_dry_runs_fail_when_the_webhook_hangs() {
+        let line = DryRunQueue::default();
         let began = Instant::now();
         let asked = Mutex::new(0_usize);
         let hangs = || async {
@@ -222,21 +223,21 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 Err::<(), _>(WriteError::Webhook("it hangs".to_owned()))
             };
-            let error = line.ask(question).await.unwrap_err();
+            let error = line.run(question).await.unwrap_err();
             assert_eq!(error.to_string(), "it hangs");
             assert!(matches!(error, WriteError::Webhook(_)));
         };
         futures::future::join_all((0..20).map(|_| hangs())).await;
         assert_eq!(began.elapsed(), Duration::from_secs(10));
-        assert_eq!(*asked.lock(), AT_ONCE);
+        assert_eq!(*asked.lock(), MAX_DRY_RUNS_PER_NAMESPACE);
         // The next try is one.
         hangs().await;
-        assert_eq!(*asked.lock(), AT_ONCE + 1);
+        assert_eq!(*asked.lock(), MAX_DRY_RUNS_PER_NAMESPACE + 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_refused_or_answered_is_no_word_on_the_next() {
-        let line = Line::default();
+    async fn answered_dry_run_does_not_fail_the_waiting_dry_runs() {
+        let line = DryRunQueue::default();
         let answers = (0..20).map(|number| {
             let line = &line;
             async move {
@@ -247,7 +248,7 @@ mod tests {
                         _ => Err(WriteError::Exhausted(String::new())),
                     }
                 };
-                line.ask(question).await
+                line.run(question).await
             }
         });
         let answers = futures::future::join_all(answers).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trellis_scheduler::{QueueCounts, QueueMemory, QueueStanding, ResourceName, Totals};
+use trellis_scheduler::{QueueCounts, QueueMemory, QueueUsage, ResourceName, ResourceTotals};
 
 /// Usage of a queue.
 #[derive(Clone, Debug, Default)]
@@ -10,7 +10,7 @@ pub struct QueueReport {
     /// Jobs that wait, and jobs that hold a place.
     pub counts: QueueCounts,
     /// Resources that the jobs hold. None: the queue is not known (yet).
-    pub standing: Option<QueueStanding>,
+    pub usage: Option<QueueUsage>,
     /// Past usage of the queue.
     pub memory: Option<QueueMemory>,
 }
@@ -19,7 +19,7 @@ pub struct QueueReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TotalsReport {
     /// Totals of the schedulable nodes.
-    pub by_resource: BTreeMap<ResourceName, Totals>,
+    pub by_resource: BTreeMap<ResourceName, ResourceTotals>,
     /// Number of limits whose account in the engine has differed from a recount for long.
     pub wrong_limits: usize,
 }

@@ -47,7 +47,7 @@ impl Tasks {
     }
 
     /// Waits for the first task that ends, and describes its end. Waits for ever without tasks.
-    pub async fn first_end(&mut self) -> String {
+    pub async fn wait_for_first_end(&mut self) -> String {
         let (id, how) = match self.set.join_next_with_id().await {
             Some(Ok((id, ()))) => (id, "nothing is left to do".to_owned()),
             Some(Err(error)) => (error.id(), error.to_string()),
@@ -63,15 +63,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_of_one_task_is_told_by_its_name() {
+    async fn ended_task_is_reported_by_its_name() {
         let mut tasks = Tasks::default();
         tasks.start("a", std::future::pending());
         tasks.start("b", async { panic!("out of range") });
-        let ended = tasks.first_end().await;
+        let ended = tasks.wait_for_first_end().await;
         assert!(ended.starts_with("b has ended"), "{ended}");
         assert!(ended.contains("panic"), "{ended}");
         tasks.start("c", async {});
-        let ended = tasks.first_end().await;
+        let ended = tasks.wait_for_first_end().await;
         assert!(ended.starts_with("c has ended"), "{ended}");
     }
 }

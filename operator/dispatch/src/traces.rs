@@ -16,7 +16,7 @@ macro_rules! span {
 }
 
 /// Endpoint of traces. None: they are not sent.
-fn endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+fn trace_endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
     let names = [
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -31,9 +31,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_endpoint_of_traces_comes_before_that_of_all() {
+    fn trace_endpoint_takes_precedence_over_the_general_endpoint() {
         let of = |traces: &str, all: &str| {
-            endpoint(|name| {
+            trace_endpoint(|name| {
                 let value = match name.contains("TRACES") {
                     true => traces,
                     false => all,

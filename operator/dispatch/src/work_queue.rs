@@ -11,18 +11,18 @@ use trellis_gang::key::Key;
 const FIRST_BACKOFF: Duration = Duration::from_millis(250);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// How long an empty queue sleeps without an event.
-const IDLE: Duration = Duration::from_secs(3600);
+const MAX_IDLE: Duration = Duration::from_secs(3600);
 
 /// The work queue. A key that is added while it is worked on is handed out
 /// again afterwards, so that no change is lost and no key runs twice at once.
 #[derive(Debug, Default)]
 pub struct WorkQueue {
-    inner: Mutex<Inner>,
+    state: Mutex<WorkQueueState>,
     wake: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct WorkQueueState {
     /// Keys that wait, in the order in which they are due.
     waiting: BTreeSet<(Instant, Key)>,
     /// When each waiting key is due, and each running key is due again.
@@ -32,8 +32,8 @@ struct Inner {
     failures: HashMap<Key, u32>,
 }
 
-impl Inner {
-    fn want(&mut self, key: Key, due: Instant) {
+impl WorkQueueState {
+    fn schedule(&mut self, key: Key, due: Instant) {
         let before = self.due.get(&key).copied();
         if before.is_some_and(|b| b <= due) {
             return;
@@ -47,7 +47,7 @@ impl Inner {
         }
     }
 
-    fn take(&mut self, now: Instant) -> Option<Key> {
+    fn take_due(&mut self, now: Instant) -> Option<Key> {
         if self.waiting.first().is_none_or(|(due, _)| *due > now) {
             return None;
         }
@@ -57,7 +57,7 @@ impl Inner {
         Some(key)
     }
 
-    fn rest(&mut self, key: &Key) {
+    fn end_work(&mut self, key: &Key) {
         self.working.remove(key);
         if let Some(due) = self.due.get(key) {
             self.waiting.insert((*due, key.clone()));
@@ -74,9 +74,9 @@ impl WorkQueue {
     /// Makes the key due after `delay`, or earlier if another caller asks for that.
     pub fn add_after(&self, key: Key, delay: Duration) {
         let now = Instant::now();
-        self.inner
+        self.state
             .lock()
-            .want(key, now.checked_add(delay).unwrap_or(now));
+            .schedule(key, now.checked_add(delay).unwrap_or(now));
         self.wake.notify_one();
     }
 
@@ -84,15 +84,15 @@ impl WorkQueue {
     pub async fn next(&self) -> Key {
         loop {
             let pause = {
-                let mut inner = self.inner.lock();
+                let mut inner = self.state.lock();
                 let now = Instant::now();
-                if let Some(key) = inner.take(now) {
+                if let Some(key) = inner.take_due(now) {
                     return key;
                 }
                 inner
                     .waiting
                     .first()
-                    .map_or(IDLE, |(due, _)| due.saturating_duration_since(now))
+                    .map_or(MAX_IDLE, |(due, _)| due.saturating_duration_since(now))
             };
             tokio::select! {
                 () = self.wake.notified() => {}
@@ -106,14 +106,14 @@ impl WorkQueue {
         Work {
             queue: self,
             key,
-            over: false,
+            has_result: false,
         }
     }
 
     /// Number of due keys, and how long the longest running work has taken.
     #[must_use]
-    pub fn standing(&self) -> (usize, Option<Duration>) {
-        let inner = self.inner.lock();
+    pub fn load(&self) -> (usize, Option<Duration>) {
+        let inner = self.state.lock();
         let now = Instant::now();
         let due = inner.waiting.iter().take_while(|(due, _)| *due <= now);
         let oldest = inner.working.values().min();
@@ -122,10 +122,10 @@ impl WorkQueue {
     }
 
     /// The work on a key has succeeded.
-    pub fn done(&self, key: &Key) {
+    pub fn mark_done(&self, key: &Key) {
         {
-            let mut inner = self.inner.lock();
-            inner.rest(key);
+            let mut inner = self.state.lock();
+            inner.end_work(key);
             inner.failures.remove(key);
         }
         self.wake.notify_one();
@@ -134,14 +134,14 @@ impl WorkQueue {
     /// True if the work on a key has failed the last time.
     #[must_use]
     pub fn has_failed(&self, key: &Key) -> bool {
-        self.inner.lock().failures.contains_key(key)
+        self.state.lock().failures.contains_key(key)
     }
 
     /// The work on a key has failed: it is tried again, later each time.
-    pub fn failed(&self, key: &Key) -> Duration {
+    pub fn mark_failed(&self, key: &Key) -> Duration {
         let delay = {
-            let mut inner = self.inner.lock();
-            inner.rest(key);
+            let mut inner = self.state.lock();
+            inner.end_work(key);
             let failures = inner.failures.entry(key.clone()).or_default();
             let delay = FIRST_BACKOFF
                 .saturating_mul(1_u32.checked_shl(*failures).unwrap_or(u32::MAX))
@@ -160,28 +160,28 @@ impl WorkQueue {
 pub struct Work<'a> {
     queue: &'a WorkQueue,
     key: &'a Key,
-    over: bool,
+    has_result: bool,
 }
 
 impl Work<'_> {
     /// The work has succeeded.
-    pub fn done(mut self) {
-        self.over = true;
-        self.queue.done(self.key);
+    pub fn succeed(mut self) {
+        self.has_result = true;
+        self.queue.mark_done(self.key);
     }
 
     /// The work has failed. Returns the time until the next try.
     #[must_use]
-    pub fn failed(mut self) -> Duration {
-        self.over = true;
-        self.queue.failed(self.key)
+    pub fn fail(mut self) -> Duration {
+        self.has_result = true;
+        self.queue.mark_failed(self.key)
     }
 }
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        if !self.over {
-            self.queue.failed(self.key);
+        if !self.has_result {
+            self.queue.mark_failed(self.key);
         }
     }
 }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_is_worked_on_once_at_a_time_and_never_lost() {
+    async fn key_is_worked_on_once_at_a_time_and_never_lost() {
         let queue = WorkQueue::default();
         let key = Key::new("ns", "a");
         queue.add(key.clone());
@@ -202,12 +202,12 @@ mod tests {
         queue.add(key.clone());
         let early = tokio::time::timeout(Duration::from_secs(1), queue.next()).await;
         assert!(early.is_err(), "handed out twice");
-        queue.done(&key);
+        queue.mark_done(&key);
         assert_eq!(queue.next().await, key);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_earliest_wish_wins() {
+    async fn key_is_due_at_the_earliest_requested_time() {
         let queue = Arc::new(WorkQueue::default());
         let key = Key::new("ns", "a");
         queue.add_after(key.clone(), Duration::from_secs(60));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_panics_is_tried_again() {
+    async fn panicked_work_is_retried() {
         let queue = Arc::new(WorkQueue::default());
         queue.add(Key::new("ns", "a"));
         let key = queue.next().await;
@@ -240,44 +240,44 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_back_off_and_success_resets() {
+    async fn backoff_grows_on_failure_and_resets_on_success() {
         let queue = WorkQueue::default();
         let key = Key::new("ns", "a");
         queue.add(key.clone());
         let mut delays = Vec::new();
         for _ in 0..12 {
             queue.next().await;
-            delays.push(queue.failed(&key));
+            delays.push(queue.mark_failed(&key));
         }
         assert_eq!(delays[0], FIRST_BACKOFF);
         assert_eq!(delays[1], FIRST_BACKOFF * 2);
         assert_eq!(delays[11], LONGEST_BACKOFF);
         queue.next().await;
-        queue.done(&key);
+        queue.mark_done(&key);
         queue.add(key.clone());
         queue.next().await;
-        assert_eq!(queue.failed(&key), FIRST_BACKOFF);
+        assert_eq!(queue.mark_failed(&key), FIRST_BACKOFF);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn how_long_the_longest_work_has_taken_is_known_and_what_is_due() {
+    async fn queue_reports_due_keys_and_the_longest_running_work() {
         let queue = WorkQueue::default();
         let keys = ["a", "b", "c"].map(|name| Key::new("ns", name));
         let second = Duration::from_secs(1);
-        assert_eq!(queue.standing(), (0, None));
+        assert_eq!(queue.load(), (0, None));
         for key in &keys {
             queue.add(key.clone());
         }
         queue.add_after(Key::new("ns", "later"), second * 60);
-        assert_eq!(queue.standing(), (3, None));
+        assert_eq!(queue.load(), (3, None));
         let first = queue.next().await;
         tokio::time::advance(second * 5).await;
         let second_key = queue.next().await;
         tokio::time::advance(second * 2).await;
-        assert_eq!(queue.standing(), (1, Some(second * 7)));
-        queue.done(&first);
-        assert_eq!(queue.standing(), (1, Some(second * 2)));
-        queue.failed(&second_key);
-        assert_eq!(queue.standing().1, None);
+        assert_eq!(queue.load(), (1, Some(second * 7)));
+        queue.mark_done(&first);
+        assert_eq!(queue.load(), (1, Some(second * 2)));
+        queue.mark_failed(&second_key);
+        assert_eq!(queue.load().1, None);
     }
 }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Service;
 use trellis_api::job::PolicyVerdict;
 use trellis_api::{QueueResources, Reason, ResolvedJob, TrainingQueue, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Profile, Settings, Surroundings, compile};
-use trellis_policies::cedar::{
-    JobDecision, NotAuthorized, Policies, Requester, Submission, authorize, decide_job,
+use trellis_compiler::{
+    CompileContext, CompileFacts, CompiledJob, HashedProfile, Settings, compile,
 };
-use trellis_policies::quota::{QuotaPolicies, Verdict};
-use trellis_policies::{AuthorizedJob, Facts, Refusal};
+use trellis_policies::cedar::{
+    JobDecision, NotAuthorized, Policies, Requester, SubmissionFacts, authorize, decide_job,
+};
+use trellis_policies::quota::{QuotaPolicies, QuotaVerdict};
+use trellis_policies::{AuthorizedJob, ClusterFacts, Refusal};
 
-use crate::lookup::{Missing, enforces_restricted};
-use crate::{Held, quota, unsupported};
+use crate::lookup::{MissingObject, enforces_restricted};
+use crate::{JobHold, quota, unsupported_requirement};
 
 /// Labels of an object that has none.
 pub static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
@@ -36,7 +38,7 @@ pub struct BuildContext<'a> {
     /// Services of its namespace that the job names.
     pub services: &'a BTreeMap<String, Service>,
     /// RuntimeProfile of the job.
-    pub profile: Option<&'a Arc<Profile>>,
+    pub profile: Option<&'a Arc<HashedProfile>>,
     /// Current stage, from 1.
     pub stage: u32,
     /// Policies in force. None: they have not been read yet.
@@ -44,9 +46,9 @@ pub struct BuildContext<'a> {
     /// Quota policies, and their version.
     pub quotas: (u64, &'a QuotaPolicies),
     /// Requester in the plan of the job's place, used when no stamp names one.
-    pub was_of: Option<&'a str>,
+    pub plan_requester: Option<&'a str>,
     /// Facts about the job's submission.
-    pub submission: Submission<'a>,
+    pub submission: SubmissionFacts<'a>,
 }
 
 impl BuildContext<'_> {
@@ -58,7 +60,7 @@ impl BuildContext<'_> {
     ///
     /// # Errors
     /// If a group has none of its own, and neither profile nor queue states any.
-    pub fn resolve(&self, job: ValidatedJob) -> Result<ResolvedJob, Missing> {
+    pub fn resolve(&self, job: ValidatedJob) -> Result<ResolvedJob, MissingObject> {
         let profile = self.profile.map(AsRef::as_ref);
         resolve(job, profile, self.queue_name(), self.queue_resources)
     }
@@ -71,25 +73,26 @@ impl BuildContext<'_> {
         &self,
         job: ResolvedJob,
         settings: &Arc<Settings>,
-    ) -> Result<CompiledJob, Missing> {
-        let found = Found {
+    ) -> Result<CompiledJob, MissingObject> {
+        let found = CompileFacts {
             queue: self.queue_name(),
             priority: self.priority,
             namespace_enforces_restricted: enforces_restricted(self.namespace_labels),
             services: self.services,
         };
-        let surroundings = Surroundings::resolve(job.job(), found).map_err(|missing| Missing {
-            reason: Reason::ServiceNotFound,
-            message: missing.to_string(),
-        })?;
+        let surroundings =
+            CompileContext::resolve(job.job(), found).map_err(|missing| MissingObject {
+                reason: Reason::ServiceNotFound,
+                message: missing.to_string(),
+            })?;
         let surroundings = surroundings.with_profile(self.profile.cloned());
         Ok(compile(job, surroundings.at_stage(self.stage), settings))
     }
 
     /// Judges the job by the quota policies.
-    pub fn limit(&self, compiled: &CompiledJob) -> Verdict {
+    pub fn limit(&self, compiled: &CompiledJob) -> QuotaVerdict {
         let (labels, queue) = (self.namespace_labels, &self.queue.spec);
-        quota::judge(
+        quota::apply_policies(
             self.quotas.1,
             compiled,
             labels,
@@ -100,7 +103,7 @@ impl BuildContext<'_> {
 
     /// User to whom quota policies count the job.
     pub fn requester_name(&self) -> Option<&str> {
-        requester_name(self.submission.requester, self.was_of)
+        requester_name(self.submission.requester, self.plan_requester)
     }
 
     /// Judges the job by the policies: whether it may run, with the decision on each of its
@@ -122,19 +125,19 @@ impl BuildContext<'_> {
     ///
     /// # Errors
     /// The first reason why the job may not run.
-    pub fn settle(
+    pub fn combine_decisions(
         &self,
         outcome: Result<AuthorizedJob, NotAuthorized>,
-        verdict: &Verdict,
-    ) -> Result<AuthorizedJob, Held> {
-        let job = may(outcome, verdict)?;
-        unusable(self.quotas.1).map_or(Ok(job), Err)
+        verdict: &QuotaVerdict,
+    ) -> Result<AuthorizedJob, JobHold> {
+        let job = allow_or_refuse(outcome, verdict)?;
+        wait_for_readable_quotas(self.quotas.1).map_or(Ok(job), Err)
     }
 
     /// The decision as if another requester had submitted the job.
     pub fn decide_for(&self, requester: &Requester, compiled: &CompiledJob) -> JobDecision {
         let facts = self.facts(compiled.job().namespace());
-        let submission = Submission {
+        let submission = SubmissionFacts {
             requester: Some(requester),
             ..self.submission
         };
@@ -142,9 +145,9 @@ impl BuildContext<'_> {
     }
 
     /// The same at another stage, in the first attempt that the stage can have.
-    pub fn at(&self, stage: u32) -> Self {
+    pub fn at_stage(&self, stage: u32) -> Self {
         let before = i64::from(stage.saturating_sub(self.stage));
-        let submission = Submission {
+        let submission = SubmissionFacts {
             attempt: self.submission.attempt.saturating_add(before),
             ..self.submission
         };
@@ -155,8 +158,8 @@ impl BuildContext<'_> {
         }
     }
 
-    fn facts<'a>(&'a self, namespace: &'a str) -> Facts<'a> {
-        Facts {
+    fn facts<'a>(&'a self, namespace: &'a str) -> ClusterFacts<'a> {
+        ClusterFacts {
             queue: self.queue_name(),
             queue_spec: &self.queue.spec,
             namespace,
@@ -172,12 +175,12 @@ impl BuildContext<'_> {
 /// If a group has none of its own, and neither profile nor queue states any.
 pub fn resolve(
     job: ValidatedJob,
-    profile: Option<&Profile>,
+    profile: Option<&HashedProfile>,
     queue: &str,
     of_queue: &QueueResources,
-) -> Result<ResolvedJob, Missing> {
-    let profile = profile.map(Profile::valid);
-    ResolvedJob::new(job, profile, queue, of_queue.clone()).map_err(|missing| Missing {
+) -> Result<ResolvedJob, MissingObject> {
+    let profile = profile.map(HashedProfile::validated);
+    ResolvedJob::new(job, profile, queue, of_queue.clone()).map_err(|missing| MissingObject {
         reason: Reason::ResourcesMissing,
         message: missing.to_string(),
     })
@@ -194,70 +197,71 @@ pub fn requester_name<'a>(
 
 /// Why a later stage of a job could not run.
 #[derive(Clone, Debug)]
-pub struct LaterStage {
+pub struct BlockedStage {
     /// As the job's status shows it.
-    pub held: Held,
+    pub held: JobHold,
     /// Decision of the policies on that stage, if they were evaluated.
     pub verdict: Option<PolicyVerdict>,
 }
 
 /// Why a later stage of the job could not run. Found out now, because after the first stage it
 /// would be too late.
-pub fn later(
+pub fn find_blocked_stage(
     job: &ResolvedJob,
     around: &BuildContext<'_>,
     settings: &Arc<Settings>,
-) -> Option<LaterStage> {
-    let stages = job.job().spec().stages();
+) -> Option<BlockedStage> {
+    let stages = job.job().spec().stage_count();
     (around.stage.saturating_add(1)..=stages).find_map(|stage| {
-        let (held, verdict) = held_at(job, &around.at(stage), settings)?;
+        let (held, verdict) = find_stage_obstacle(job, &around.at_stage(stage), settings)?;
         let message = format!("stage {stage} of {stages}: {}", held.message);
-        let held = Held { message, ..held };
-        Some(LaterStage { held, verdict })
+        let held = JobHold { message, ..held };
+        Some(BlockedStage { held, verdict })
     })
 }
 
 /// Why a stage could not run, and the decision of the policies on it.
-fn held_at(
+fn find_stage_obstacle(
     job: &ResolvedJob,
     around: &BuildContext<'_>,
     settings: &Arc<Settings>,
-) -> Option<(Held, Option<PolicyVerdict>)> {
+) -> Option<(JobHold, Option<PolicyVerdict>)> {
     let compiled = match around.compile(job.clone(), settings) {
         Ok(compiled) => compiled,
         Err(missing) => return Some((missing.into(), None)),
     };
     let verdict = around.limit(&compiled);
     let (decision, outcome) = around.authorize(compiled);
-    let status = decision.status(&outcome);
+    let status = decision.to_policy_verdict(&outcome);
     // An unusable quota policy holds the current stage, so it is not reported again for a later
     // one.
-    let held = may(outcome, &verdict).err()?;
+    let held = allow_or_refuse(outcome, &verdict).err()?;
     Some((held, Some(status)))
 }
 
 /// The job, if it is not denied.
-fn may(
+fn allow_or_refuse(
     outcome: Result<AuthorizedJob, NotAuthorized>,
-    verdict: &Verdict,
-) -> Result<AuthorizedJob, Held> {
-    let job = outcome.map_err(|not| Held::from(&not))?;
-    let held = over(&verdict.denied);
-    let held = held.or_else(|| unsupported::of_job(job.compiled()).map(Held::from));
+    verdict: &QuotaVerdict,
+) -> Result<AuthorizedJob, JobHold> {
+    let job = outcome.map_err(|not| JobHold::from(&not))?;
+    let held = refuse_over_limit(&verdict.refusals);
+    let held =
+        held.or_else(|| unsupported_requirement::find_in_job(job.compiled()).map(JobHold::from));
     held.map_or(Ok(job), Err)
 }
 
 /// A job that asks for more than its limits ever allow is refused until the job or a policy
 /// changes.
-fn over(denied: &[Refusal]) -> Option<Held> {
+fn refuse_over_limit(denied: &[Refusal]) -> Option<JobHold> {
     let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
     let is_any = !denied.is_empty();
-    is_any.then(|| Held::refused(Reason::QuotaPolicyExceeded, denied.join("; ")))
+    is_any.then(|| JobHold::refused(Reason::QuotaPolicyExceeded, denied.join("; ")))
 }
 
 /// An unreadable quota policy may apply to any job, so nothing starts while there is one.
-fn unusable(quotas: &QuotaPolicies) -> Option<Held> {
+fn wait_for_readable_quotas(quotas: &QuotaPolicies) -> Option<JobHold> {
     let (name, why) = quotas.unusable().first()?;
     let message = format!("quota policy {name:?} does not take effect: {why}");
-    Some(Held::waits(Reason::PolicyNotEvaluated, message))
+    Some(JobHold::waiting(Reason::PolicyNotEvaluated, message))
 }

@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Volume;
 use trellis_api::{PodTemplate, Reason, RuntimeProfileSpec, TrainingJobSpec};
-use trellis_compiler::Profile;
+use trellis_compiler::HashedProfile;
 
-use super::lookup::Missing;
+use super::lookup::MissingObject;
 use crate::binding::Storage;
 use crate::observed::{SlimClaim, SlimClaimSpec};
-use crate::volumes::{Mounted, Volumes};
+use crate::volumes::{VolumeRequirement, VolumeRequirements};
 use crate::{binding, volumes};
 
 /// A claim that the job's pods mount, and the field that names it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct MountedClaim {
     /// The field that names the claim.
     pub field: String,
     /// The claim.
-    pub what: What,
+    pub claim: ClaimSource,
 }
 
 /// A claim that pods mount.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum ClaimSource {
     /// An existing claim, by its name.
-    Claim(String),
+    Existing(String),
     /// An ephemeral claim of each pod.
     Ephemeral {
         /// The task group.
@@ -34,29 +34,29 @@ pub enum What {
         /// The volume.
         volume: String,
         /// Spec of the claims.
-        asked: Box<SlimClaimSpec>,
+        spec: Box<SlimClaimSpec>,
     },
 }
 
-impl Wanted {
-    fn claim(field: String, name: String) -> Self {
+impl MountedClaim {
+    fn existing(field: String, name: String) -> Self {
         Self {
             field,
-            what: What::Claim(name),
+            claim: ClaimSource::Existing(name),
         }
     }
 }
 
 /// All claims that the job's pods mount, at that stage or at any.
-pub fn mounted<'a>(
+pub fn mounted_claims<'a>(
     job: &'a TrainingJobSpec,
     stage: Option<u32>,
     profile: Option<&'a RuntimeProfileSpec>,
-) -> Vec<Wanted> {
+) -> Vec<MountedClaim> {
     let mut all = Vec::new();
     let template = profile.and_then(|profile| profile.pod_template.as_ref());
-    let of_profile = of_template(template, "spec.profile: spec");
-    let stages = job.stage_of_groups();
+    let of_profile = template_volumes(template, "spec.profile: spec");
+    let stages = job.group_stages();
     let with_stages = job.task_groups.iter().zip(stages).enumerate();
     let is_of = |of: u32| stage.is_none_or(|stage| of == stage);
     for (group, (of, _)) in with_stages.filter(|(_, (_, of))| is_of(*of)) {
@@ -64,61 +64,67 @@ pub fn mounted<'a>(
         for (mount, of) in of.mounts.iter().enumerate() {
             let named = of.claim_name.clone();
             let field = format!("{path}.mounts[{mount}].claimName");
-            all.extend(named.map(|claim| Wanted::claim(field, claim)));
+            all.extend(named.map(|claim| MountedClaim::existing(field, claim)));
         }
-        let of_group = of_template(of.pod_template.as_ref(), &path);
+        let of_group = template_volumes(of.pod_template.as_ref(), &path);
         // A volume of the group replaces the profile's volume of the same name.
         let names: BTreeSet<&str> = of_group.iter().map(|(_, v)| v.name.as_str()).collect();
         let inherited = of_profile
             .iter()
             .filter(|(_, v)| !names.contains(v.name.as_str()));
         let volumes = inherited.chain(&of_group);
-        all.extend(volumes.filter_map(|(field, volume)| wanted(field, volume, &of.name)));
+        all.extend(volumes.filter_map(|(field, volume)| mounted_claim(field, volume, &of.name)));
     }
     all.dedup();
     all
 }
 
 /// Names of the existing claims that the job's pods mount.
-pub fn names(
+pub fn claim_names(
     job: &TrainingJobSpec,
     stage: Option<u32>,
     profile: Option<&RuntimeProfileSpec>,
 ) -> BTreeSet<String> {
-    let claims = mounted(job, stage, profile).into_iter();
-    let names = claims.filter_map(|wanted| match wanted.what {
-        What::Claim(name) => Some(name),
-        What::Ephemeral { .. } => None,
+    let claims = mounted_claims(job, stage, profile).into_iter();
+    let names = claims.filter_map(|wanted| match wanted.claim {
+        ClaimSource::Existing(name) => Some(name),
+        ClaimSource::Ephemeral { .. } => None,
     });
     names.collect()
 }
 
 /// Task groups with ephemeral volumes, and the names of those volumes.
-pub fn ephemeral(job: &TrainingJobSpec, profile: Option<&Profile>) -> Vec<(String, String)> {
-    let wanted = mounted(job, None, profile.map(Profile::spec)).into_iter();
-    let own = wanted.filter_map(|wanted| match wanted.what {
-        What::Claim(_) => None,
-        What::Ephemeral { group, volume, .. } => Some((group, volume)),
+pub fn ephemeral_volumes(
+    job: &TrainingJobSpec,
+    profile: Option<&HashedProfile>,
+) -> Vec<(String, String)> {
+    let wanted = mounted_claims(job, None, profile.map(HashedProfile::spec)).into_iter();
+    let own = wanted.filter_map(|wanted| match wanted.claim {
+        ClaimSource::Existing(_) => None,
+        ClaimSource::Ephemeral { group, volume, .. } => Some((group, volume)),
     });
     own.collect()
 }
 
 /// Volumes that no node reaches, for everything that the job mounts.
-pub fn nowhere(job: &TrainingJobSpec, profile: Option<&RuntimeProfileSpec>) -> Volumes {
-    let mut volumes = Volumes::default();
-    for wanted in mounted(job, None, profile) {
-        volumes.add(wanted.what, Mounted::nowhere());
+pub fn unreachable_volumes(
+    job: &TrainingJobSpec,
+    profile: Option<&RuntimeProfileSpec>,
+) -> VolumeRequirements {
+    let mut volumes = VolumeRequirements::default();
+    for wanted in mounted_claims(job, None, profile) {
+        volumes.add(wanted.claim, VolumeRequirement::unreachable());
     }
     volumes
 }
 
-impl Volumes {
-    fn add(&mut self, what: What, mounted: Mounted) {
+impl VolumeRequirements {
+    fn add(&mut self, what: ClaimSource, mounted: VolumeRequirement) {
         match what {
-            What::Claim(name) => {
+            ClaimSource::Existing(name) => {
                 self.claims.insert(name, mounted);
             }
-            What::Ephemeral { group, volume, .. } => {
+            ClaimSource::Ephemeral { group, volume, .. } => {
                 self.ephemeral.insert((group, volume), mounted);
             }
         }
@@ -127,7 +133,7 @@ impl Volumes {
 
 /// A template's volumes, each with its field. An invalid template has none, because its job is
 /// refused before its volumes are used.
-fn of_template(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Volume)> {
+fn template_volumes(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Volume)> {
     let spec = template.and_then(|template| template.decode().ok()?.spec);
     let volumes = spec.and_then(|spec| spec.volumes).unwrap_or_default();
     let volumes = volumes.into_iter().enumerate();
@@ -135,18 +141,18 @@ fn of_template(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Volum
     volumes.map(|(at, volume)| (field(at), volume)).collect()
 }
 
-fn wanted(field: &str, volume: &Volume, group: &str) -> Option<Wanted> {
+fn mounted_claim(field: &str, volume: &Volume, group: &str) -> Option<MountedClaim> {
     if let Some(claim) = &volume.persistent_volume_claim {
         let field = format!("{field}.persistentVolumeClaim.claimName");
-        return Some(Wanted::claim(field, claim.claim_name.clone()));
+        return Some(MountedClaim::existing(field, claim.claim_name.clone()));
     }
     let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
-    Some(Wanted {
+    Some(MountedClaim {
         field: format!("{field}.ephemeral.volumeClaimTemplate"),
-        what: What::Ephemeral {
+        claim: ClaimSource::Ephemeral {
             group: group.to_owned(),
             volume: volume.name.clone(),
-            asked: Box::new(template.spec.clone().into()),
+            spec: Box::new(template.spec.clone().into()),
         },
     })
 }
@@ -158,27 +164,33 @@ fn wanted(field: &str, volume: &Volume, group: &str) -> Option<Wanted> {
 ///
 /// # Errors
 /// The first claim that does not exist, is being deleted, or has no volume and can get none.
-pub fn find(
+pub fn find_volumes(
     job: &TrainingJobSpec,
     stage: u32,
     profile: Option<&RuntimeProfileSpec>,
     storage: &impl Storage,
     is_placed: bool,
-) -> Result<Volumes, Missing> {
-    let mut found = Volumes::default();
-    for Wanted { field, what } in mounted(job, Some(stage), profile) {
+) -> Result<VolumeRequirements, MissingObject> {
+    let mut found = VolumeRequirements::default();
+    for MountedClaim { field, claim: what } in mounted_claims(job, Some(stage), profile) {
         let mounted = match &what {
-            What::Claim(name) => of_claim(name, storage).map_err(|(reason, what)| Missing {
-                reason,
-                message: format!("{field}: PersistentVolumeClaim {name:?} {what}"),
-            })?,
-            What::Ephemeral { volume, asked, .. } => {
-                let mounted = of_pods(volume, asked, storage);
+            ClaimSource::Existing(name) => {
+                find_claim_volume(name, storage).map_err(|(reason, what)| MissingObject {
+                    reason,
+                    message: format!("{field}: PersistentVolumeClaim {name:?} {what}"),
+                })?
+            }
+            ClaimSource::Ephemeral {
+                volume,
+                spec: asked,
+                ..
+            } => {
+                let mounted = find_ephemeral_volume(volume, asked, storage);
                 let mounted = mounted.or_else(|what| match is_placed {
-                    true => Ok(Mounted::nowhere()),
+                    true => Ok(VolumeRequirement::unreachable()),
                     false => Err(what),
                 });
-                mounted.map_err(|what| Missing {
+                mounted.map_err(|what| MissingObject {
                     reason: Reason::ClaimNotBound,
                     message: format!("{field}: the claim of each pod's own {what}"),
                 })?
@@ -194,7 +206,10 @@ pub fn find(
 /// # Errors
 /// If the claim does not exist, is being deleted, or has no volume and can get none: the reason,
 /// and the message that follows the claim's name.
-pub fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, String)> {
+pub fn find_claim_volume(
+    name: &str,
+    storage: &impl Storage,
+) -> Result<VolumeRequirement, (Reason, String)> {
     let not_found = |what: &str| (Reason::ClaimNotFound, what.to_owned());
     let Some(claim) = storage.claim(name) else {
         return Err(not_found("does not exist: create it or name another"));
@@ -206,15 +221,15 @@ pub fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, 
     }
     let not_bound = |what: String| (Reason::ClaimNotBound, what);
     if !claim.is_bound() {
-        return unbound(&claim, storage).map_err(not_bound);
+        return find_unbound_claim_volume(&claim, storage).map_err(not_bound);
     }
     let bound_to = claim.spec.volume_name.as_str();
     let Some(volume) = storage.volume(bound_to) else {
         let what = format!("is bound to volume {bound_to:?}, which does not exist");
         return Err(not_bound(what));
     };
-    Ok(Mounted {
-        reach: volumes::reach(&volume),
+    Ok(VolumeRequirement {
+        node_terms: volumes::volume_node_terms(&volume),
         one_node: false,
     })
 }
@@ -223,8 +238,12 @@ pub fn of_claim(name: &str, storage: &impl Storage) -> Result<Mounted, (Reason, 
 ///
 /// # Errors
 /// Why the claims can get no volume, as far as their class and the volumes tell.
-fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Result<Mounted, String> {
-    let claim = storage.asked(volume, asked);
+fn find_ephemeral_volume(
+    volume: &str,
+    asked: &SlimClaimSpec,
+    storage: &impl Storage,
+) -> Result<VolumeRequirement, String> {
+    let claim = storage.new_claim(volume, asked);
     let class = match (storage.class(claim.class()), claim.class()) {
         (Some(class), _) => class,
         (None, "") if claim.spec.storage_class_name.is_none() => {
@@ -243,14 +262,14 @@ fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Resul
     };
     // Existing volumes are not counted per node. A gang must not be committed where too few of them
     // are reached, so only provisioning counts.
-    let reach = binding::provisioned(&claim, &class).ok_or_else(|| {
+    let reach = binding::provisioning_terms(&claim, &class).ok_or_else(|| {
         format!(
             "asks for StorageClass {:?}, which provisions none: name one that does, or mount a claim",
             claim.class()
         )
     })?;
-    Ok(Mounted {
-        reach,
+    Ok(VolumeRequirement {
+        node_terms: reach,
         one_node: false,
     })
 }
@@ -259,14 +278,17 @@ fn of_pods(volume: &str, asked: &SlimClaimSpec, storage: &impl Storage) -> Resul
 ///
 /// # Errors
 /// Why the claim has no volume, as far as it, its class and the volumes tell.
-fn unbound(claim: &SlimClaim, storage: &impl Storage) -> Result<Mounted, String> {
+fn find_unbound_claim_volume(
+    claim: &SlimClaim,
+    storage: &impl Storage,
+) -> Result<VolumeRequirement, String> {
     if claim.status.phase == "Lost" {
         return Err(format!("has lost its volume {:?}", claim.spec.volume_name));
     }
     let class = storage.class(claim.class());
-    match class.filter(|class| claim.is_free() && class.binds_late()) {
-        Some(class) => binding::reach(claim, &class, &storage.volumes())
-            .ok_or_else(|| binding::no_volume(claim)),
+    match class.filter(|class| claim.is_free() && class.binds_on_first_consumer()) {
+        Some(class) => binding::unbound_claim_requirement(claim, &class, &storage.volumes())
+            .ok_or_else(|| binding::no_volume_message(claim)),
         None => Err("is not bound yet: its events say what it waits for".to_owned()),
     }
 }

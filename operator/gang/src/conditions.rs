@@ -13,7 +13,7 @@ pub struct ConditionUpdate<'a> {
     /// The same in words.
     pub message: String,
     /// Conditions before this change.
-    pub before: &'a [Condition],
+    pub previous: &'a [Condition],
     /// Time of this change.
     pub now: Timestamp,
 }
@@ -25,7 +25,7 @@ impl ConditionUpdate<'_> {
         let condition = |(type_, holds): &(&str, bool)| {
             let status = if *holds { "True" } else { "False" };
             let same = |c: &&Condition| c.type_ == *type_ && c.status == status;
-            let since = self.before.iter().find(same);
+            let since = self.previous.iter().find(same);
             Condition {
                 type_: (*type_).to_owned(),
                 status: status.to_owned(),
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_that_goes_on_holding_has_its_time() {
+    fn unchanged_condition_keeps_its_transition_time() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let said = |before: &[Condition], ready, now| {
             let (reason, message) = (Reason::Accepted, String::new());
@@ -53,7 +53,7 @@ mod tests {
                 generation: Some(1),
                 reason,
                 message,
-                before,
+                previous: before,
                 now,
             };
             said.conditions(&[("Ready", ready), ("Stalled", false)])

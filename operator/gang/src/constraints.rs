@@ -2,27 +2,27 @@
 
 use k8s_openapi::api::core::v1 as core;
 use trellis_scheduler::{
-    Constraints, Expression, NodeSelectorTerm, Operator, Preference, TaintEffect, Toleration,
-    TolerationOperator,
+    Constraints, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
+    PreferredSchedulingTerm, TaintEffect, Toleration, TolerationOperator,
 };
 
 use crate::observed::SlimDaemonPodSpec;
 
 /// The constraints of a pod, without those of its volumes and of other pods.
 #[must_use]
-pub fn of_pod(pod: &core::PodSpec) -> Constraints {
+pub fn from_pod(pod: &core::PodSpec) -> Constraints {
     let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
     Constraints {
         node_selector: pod.node_selector.clone().unwrap_or_default(),
-        tolerations: tolerations(pod.tolerations.iter().flatten()),
-        ..of_affinity(affinity)
+        tolerations: convert_tolerations(pod.tolerations.iter().flatten()),
+        ..from_affinity(affinity)
     }
 }
 
 /// The constraints of a DaemonSet's pods, with the tolerations that its
 /// controller adds to them (`AddOrUpdateDaemonPodTolerations`).
 #[must_use]
-pub fn of_daemon(pod: &SlimDaemonPodSpec) -> Constraints {
+pub fn from_daemon_pod(pod: &SlimDaemonPodSpec) -> Constraints {
     let added = [
         ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
         ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),
@@ -47,21 +47,21 @@ pub fn of_daemon(pod: &SlimDaemonPodSpec) -> Constraints {
     });
     Constraints {
         node_selector: pod.node_selector.clone(),
-        tolerations: tolerations(&pod.tolerations)
+        tolerations: convert_tolerations(&pod.tolerations)
             .into_iter()
             .chain(added)
             .collect(),
-        ..of_affinity(pod.node.node_affinity.as_ref())
+        ..from_affinity(pod.node.node_affinity.as_ref())
     }
 }
 
-fn of_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
+fn from_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
     let required = affinity
         .and_then(|a| {
             a.required_during_scheduling_ignored_during_execution
                 .as_ref()
         })
-        .map(terms)
+        .map(convert_terms)
         .unwrap_or_default();
     let preferred = affinity
         .and_then(|a| {
@@ -70,9 +70,9 @@ fn of_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
         })
         .into_iter()
         .flatten()
-        .map(|p| Preference {
+        .map(|p| PreferredSchedulingTerm {
             weight: p.weight,
-            term: term(&p.preference),
+            term: convert_term(&p.preference),
         })
         .collect();
     Constraints {
@@ -85,8 +85,12 @@ fn of_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
 /// The terms of a selector, of which one must match. Never empty: a selector without terms matches
 /// nothing, and neither does an empty term.
 #[must_use]
-pub fn terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
-    let terms: Vec<_> = selector.node_selector_terms.iter().map(term).collect();
+pub fn convert_terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
+    let terms: Vec<_> = selector
+        .node_selector_terms
+        .iter()
+        .map(convert_term)
+        .collect();
     if terms.is_empty() {
         vec![NodeSelectorTerm::default()]
     } else {
@@ -94,9 +98,9 @@ pub fn terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
     }
 }
 
-fn term(term: &core::NodeSelectorTerm) -> NodeSelectorTerm {
+fn convert_term(term: &core::NodeSelectorTerm) -> NodeSelectorTerm {
     let read = |list: &Option<Vec<core::NodeSelectorRequirement>>| {
-        list.iter().flatten().map(expression).collect()
+        list.iter().flatten().map(convert_expression).collect()
     };
     NodeSelectorTerm {
         match_expressions: read(&term.match_expressions),
@@ -104,17 +108,17 @@ fn term(term: &core::NodeSelectorTerm) -> NodeSelectorTerm {
     }
 }
 
-fn expression(e: &core::NodeSelectorRequirement) -> Expression {
+fn convert_expression(e: &core::NodeSelectorRequirement) -> NodeSelectorRequirement {
     let operator = match e.operator.as_str() {
-        "NotIn" => Operator::NotIn,
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        "Gt" => Operator::Gt,
-        "Lt" => Operator::Lt,
+        "NotIn" => NodeSelectorOperator::NotIn,
+        "Exists" => NodeSelectorOperator::Exists,
+        "DoesNotExist" => NodeSelectorOperator::DoesNotExist,
+        "Gt" => NodeSelectorOperator::Gt,
+        "Lt" => NodeSelectorOperator::Lt,
         // An unknown operator was rejected before; `In` without values matches nothing.
-        _ => Operator::In,
+        _ => NodeSelectorOperator::In,
     };
-    Expression {
+    NodeSelectorRequirement {
         key: e.key.clone(),
         operator,
         values: e.values.clone().unwrap_or_default(),
@@ -123,7 +127,7 @@ fn expression(e: &core::NodeSelectorRequirement) -> Expression {
 
 /// The effect of a taint. None if it is unknown.
 #[must_use]
-pub fn effect(word: &str) -> Option<TaintEffect> {
+pub fn parse_effect(word: &str) -> Option<TaintEffect> {
     match word {
         "NoSchedule" => Some(TaintEffect::NoSchedule),
         "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
@@ -133,15 +137,15 @@ pub fn effect(word: &str) -> Option<TaintEffect> {
 }
 
 /// Tolerations of a pod that matter to the choice of nodes.
-fn tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<Toleration> {
-    let chosen = all.into_iter().filter(|t| !is_default(t));
-    chosen.filter_map(toleration).collect()
+fn convert_tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<Toleration> {
+    let chosen = all.into_iter().filter(|t| !is_default_toleration(t));
+    chosen.filter_map(convert_toleration).collect()
 }
 
 /// A toleration in the engine's form. None if it tolerates nothing, because its operator or effect
 /// is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to 1.37).
 #[must_use]
-pub fn toleration(t: &core::Toleration) -> Option<Toleration> {
+pub fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
     let operator = match t.operator.as_deref().unwrap_or_default() {
         "Exists" => TolerationOperator::Exists,
         "" | "Equal" => TolerationOperator::Equal,
@@ -149,7 +153,7 @@ pub fn toleration(t: &core::Toleration) -> Option<Toleration> {
     };
     let word = t.effect.as_deref().filter(|word| !word.is_empty());
     let effect = match word {
-        Some(word) => Some(effect(word)?),
+        Some(word) => Some(parse_effect(word)?),
         None => None,
     };
     Some(Toleration {
@@ -163,7 +167,7 @@ pub fn toleration(t: &core::Toleration) -> Option<Toleration> {
 /// Tolerations that `DefaultTolerationSeconds` adds to every pod (see
 /// kubernetes/plugin/pkg/admission/defaulttolerationseconds). They let a pod stay for a while on a
 /// node that fails. They do not matter to placement: no pod is placed on a node that is not ready.
-fn is_default(t: &core::Toleration) -> bool {
+fn is_default_toleration(t: &core::Toleration) -> bool {
     let of_node = matches!(
         t.key.as_deref(),
         Some("node.kubernetes.io/not-ready" | "node.kubernetes.io/unreachable")
@@ -177,14 +181,14 @@ mod tests {
 
     use super::*;
 
-    fn of(spec: Value) -> Constraints {
+    fn constraints_from(spec: Value) -> Constraints {
         let mut spec = spec;
         spec["containers"] = json!([]);
-        of_pod(&serde_json::from_value(spec).unwrap())
+        from_pod(&serde_json::from_value(spec).unwrap())
     }
 
     #[test]
-    fn what_another_version_tolerates_is_not_tolerated() {
+    fn toleration_with_unknown_operator_or_effect_is_dropped() {
         for (toleration, read) in [
             (json!({"key": "a", "operator": "Exists"}), true),
             (json!({"key": "a", "value": "b"}), true),
@@ -195,15 +199,15 @@ mod tests {
                 false,
             ),
         ] {
-            let tolerations = of(json!({"tolerations": [toleration]})).tolerations;
+            let tolerations = constraints_from(json!({"tolerations": [toleration]})).tolerations;
             assert_eq!(!tolerations.is_empty(), read, "{toleration}");
         }
     }
 
     #[test]
-    fn a_selector_without_terms_matches_nothing() {
+    fn selector_without_terms_matches_no_node() {
         let required = |terms: Value| {
-            of(json!({"affinity": {"nodeAffinity": {
+            constraints_from(json!({"affinity": {"nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
             }}}))
             .required
@@ -212,6 +216,6 @@ mod tests {
         let term =
             json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]});
         assert_eq!(required(json!([term])).len(), 1);
-        assert_eq!(of(json!({})).required, []);
+        assert_eq!(constraints_from(json!({})).required, []);
     }
 }

@@ -14,14 +14,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Requested deletes of one gang's pods, by uid.
 #[derive(Clone, Debug, Default)]
 pub struct Deletions {
-    asked: BTreeMap<String, Asked>,
+    requests: BTreeMap<String, DeleteRequest>,
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
+struct DeleteRequest {
     force: bool,
     pause: Duration,
-    again: Instant,
+    retry_at: Instant,
 }
 
 impl Deletions {
@@ -29,51 +29,51 @@ impl Deletions {
     /// and now with force, or the pause is over.
     #[must_use]
     pub fn is_due(&self, uid: &str, force: bool, now: Instant) -> bool {
-        self.asked
+        self.requests
             .get(uid)
-            .is_none_or(|asked| (force && !asked.force) || asked.again <= now)
+            .is_none_or(|asked| (force && !asked.force) || asked.retry_at <= now)
     }
 
     /// Records that the delete of a pod is requested.
-    pub fn ask(&mut self, uid: &str, force: bool, now: Instant) {
-        let pause = match self.asked.get(uid) {
+    pub fn record_request(&mut self, uid: &str, force: bool, now: Instant) {
+        let pause = match self.requests.get(uid) {
             Some(before) if before.force == force => {
                 before.pause.saturating_mul(2).min(LONGEST_PAUSE)
             }
             _ => FIRST_PAUSE,
         };
-        let asked = Asked {
+        let asked = DeleteRequest {
             force,
             pause,
-            again: now.checked_add(pause).unwrap_or(now),
+            retry_at: now.checked_add(pause).unwrap_or(now),
         };
-        self.asked.insert(uid.to_owned(), asked);
+        self.requests.insert(uid.to_owned(), asked);
     }
 
     /// Forgets pods that no longer exist.
-    pub fn retain_those_of(&mut self, pods: &BTreeMap<String, PodView>) {
-        self.retain(pods.values().map(|pod| pod.uid.as_str()));
+    pub fn retain_pods(&mut self, pods: &BTreeMap<String, PodView>) {
+        self.retain_uids(pods.values().map(|pod| pod.uid.as_str()));
     }
 
     /// Forgets all but these, by uid.
-    pub fn retain<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
-        if self.asked.is_empty() {
+    pub fn retain_uids<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
+        if self.requests.is_empty() {
             return;
         }
         let there: HashSet<&str> = uids.collect();
-        self.asked.retain(|uid, _| there.contains(uid.as_str()));
+        self.requests.retain(|uid, _| there.contains(uid.as_str()));
     }
 
     /// Uids of the pods whose delete was requested.
     #[cfg(any(test, feature = "fixtures"))]
     pub fn uids(&self) -> impl Iterator<Item = &String> {
-        self.asked.keys()
+        self.requests.keys()
     }
 
     /// When the next pause is over.
     #[must_use]
-    pub fn next(&self, now: Instant) -> Option<Instant> {
-        let later = self.asked.values().map(|asked| asked.again);
+    pub fn next_retry(&self, now: Instant) -> Option<Instant> {
+        let later = self.requests.values().map(|asked| asked.retry_at);
         later.filter(|again| *again > now).min()
     }
 }
@@ -83,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_stays_is_asked_for_ever_more_seldom() {
+    fn delete_of_a_remaining_pod_is_repeated_after_growing_pauses() {
         let start = Instant::now();
         let mut deletions = Deletions::default();
         let mut asked = Vec::new();
         for second in 0..2000 {
             let now = start + Duration::from_secs(second);
             if deletions.is_due("a", true, now) {
-                deletions.ask("a", true, now);
+                deletions.record_request("a", true, now);
                 asked.push(second);
             }
         }
@@ -99,22 +99,22 @@ mod tests {
             [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111, 1411, 1711]
         );
         assert_eq!(
-            deletions.next(start),
+            deletions.next_retry(start),
             Some(start + Duration::from_secs(2011))
         );
     }
 
     #[test]
-    fn force_need_not_wait_and_other_pods_do_not_count() {
+    fn forced_delete_is_due_during_the_pause_of_the_first_delete() {
         let now = Instant::now();
         let mut deletions = Deletions::default();
-        deletions.ask("a", false, now);
+        deletions.record_request("a", false, now);
         assert!(!deletions.is_due("a", false, now));
         assert!(deletions.is_due("a", true, now));
         assert!(deletions.is_due("b", false, now));
-        deletions.ask("a", true, now);
+        deletions.record_request("a", true, now);
         assert!(!deletions.is_due("a", true, now));
-        deletions.retain_those_of(&BTreeMap::new());
+        deletions.retain_pods(&BTreeMap::new());
         assert!(deletions.is_due("a", false, now));
     }
 }

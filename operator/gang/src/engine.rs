@@ -1,37 +1,42 @@
 //! Converts between Kubernetes objects and the engine's types.
 
-mod member;
-mod planned;
+mod plan;
 mod queue;
+mod surplus_pod_id;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::PlacementPolicy;
-use trellis_api::pod_group::{Because, Plan, PodGroupMember};
+use trellis_api::pod_group::{Plan, PodGroupMember, VictimReason};
 use trellis_api::quantity::Amount;
 use trellis_api::reason::Reason;
 use trellis_api::{PodGroup, TrainingJobSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{
-    Constraints, Engine, FlavorName, Gang, GangId, GroupName, LabelDomain, Node, NodeName, PodKey,
-    QueueName, ResourceName, Resources, Strategy, Taint, TaintEffect, TaskGroup, Time,
-    TopologyRequest, WaitReason,
+    Constraints, Engine, FlavorName, Gang, GangId, GroupName, LabelDomain, Node, NodeName,
+    PlacementStrategy, PodKey, QueueName, ResourceName, Resources, Taint, TaintEffect, TaskGroup,
+    Time, TopologyRequest, WaitReason,
 };
 
-use super::admitted::Admitted;
-use super::volumes::{self, Volumes};
-use super::{constraints, request};
+use super::admitted_pod::AdmittedPod;
+use super::volumes::{self, VolumeRequirements};
+use super::{constraints, resource_request};
 use crate::key::Key;
-use crate::observed::{SlimNode, Unhealthy};
-pub use member::{Member, leaver, surplus_id, surplus_key, whose};
-pub use planned::{flavors, placement};
-pub use queue::{decayed, flavor, memory, quantity, queue, topology};
+use crate::observed::{SlimNode, UnhealthyRules};
+pub use plan::{flavors_from_plan, placement_from_plan};
+pub use queue::{
+    decayed_quantity, restore_decayed_usage, to_engine_flavor, to_engine_queue, to_engine_topology,
+    to_quantity,
+};
+pub use surplus_pod_id::{
+    SurplusPodId, parse_gang_id, surplus_gang_id, surplus_pod_key, victim_key,
+};
 
 /// State of a gang's attempt that its spec does not hold.
 #[derive(Clone, Debug, Default)]
-pub struct Ticket {
+pub struct AttemptState {
     /// Submission time, which orders the queue.
     pub submitted: Timestamp,
     /// Earliest time of the placement.
@@ -41,23 +46,23 @@ pub struct Ticket {
     /// True if the gang does not preempt gangs of lower priority.
     pub never_preempts: bool,
     /// Nodes that the gang avoids.
-    pub excluded: Vec<String>,
+    pub excluded_nodes: Vec<String>,
     /// Where the volumes are of the claims that the gang mounts.
-    pub volumes: Volumes,
+    pub volumes: VolumeRequirements,
     /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
-    pub kept_out: BTreeMap<String, BTreeSet<LabelDomain>>,
+    pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
 }
 
 /// The engine's name of a gang.
 #[must_use]
-pub fn id(job: &Key) -> GangId {
+pub fn gang_id(job: &Key) -> GangId {
     GangId::new(job.to_string())
 }
 
 /// The job of an engine gang.
 #[must_use]
-pub fn job_of(id: &GangId) -> Key {
-    whose(id).0
+pub fn job_key(id: &GangId) -> Key {
+    parse_gang_id(id).0
 }
 
 /// The engine's name of a pod.
@@ -68,75 +73,83 @@ pub fn pod_key(pod: &Key) -> PodKey {
 
 /// The engine's time.
 #[must_use]
-pub fn time(at: Timestamp) -> Time {
+pub fn to_engine_time(at: Timestamp) -> Time {
     Time::from_millis(at.as_millisecond())
 }
 
 /// The engine's form of a compiled job. `actual` holds the pods after admission, by group, where
 /// they are known.
 #[must_use]
-pub fn gang(job: &CompiledJob, ticket: &Ticket, actual: &BTreeMap<String, Admitted>) -> Gang {
+pub fn gang_from_job(
+    job: &CompiledJob,
+    ticket: &AttemptState,
+    actual: &BTreeMap<String, AdmittedPod>,
+) -> Gang {
     let key = Key::new(job.job().namespace(), job.job().name());
     let members = job.groups().iter().filter(|group| group.gang_size() > 0);
     let members = members.map(|group| {
         let admitted = actual.get(group.name()).cloned();
         (
             group,
-            admitted.unwrap_or_else(|| Admitted::unchanged(group)),
+            admitted.unwrap_or_else(|| AdmittedPod::from_group(group)),
         )
     });
     let members: Vec<_> = members.collect();
-    let together = volumes::together(&ticket.volumes, members.iter().map(|(_, a)| &a.claims));
+    let together =
+        volumes::must_share_node(&ticket.volumes, members.iter().map(|(_, a)| &a.claims));
     let groups = members
         .into_iter()
-        .map(|(group, admitted)| task_group(job, group, admitted, ticket))
+        .map(|(group, admitted)| to_task_group(job, group, admitted, ticket))
         .collect();
-    let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
+    let excluded = ticket
+        .excluded_nodes
+        .iter()
+        .map(|n| NodeName::new(n.as_str()));
     let spec = job.job().spec();
     Gang {
         priority: job.priority(),
-        submitted: time(ticket.submitted),
-        not_before: ticket.not_before.map(time),
+        submitted: to_engine_time(ticket.submitted),
+        not_before: ticket.not_before.map(to_engine_time),
         excluded_nodes: excluded.collect(),
         strategy: match spec.placement() {
-            PlacementPolicy::Pack => Strategy::Pack,
-            PlacementPolicy::Spread => Strategy::Spread,
+            PlacementPolicy::Pack => PlacementStrategy::Pack,
+            PlacementPolicy::Spread => PlacementStrategy::Spread,
         },
         topology: match together {
             true => Some(TopologyRequest::one_node()),
-            false => spec.topology.as_ref().and_then(topology_request),
+            false => spec.topology.as_ref().and_then(to_topology_request),
         },
         preemptible: spec.is_preemptible(),
         preempts: !ticket.never_preempts,
         preempted: ticket.preempted,
-        min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
-        runtime: runtime(spec),
-        grace: seconds(spec.grace_period_seconds()),
-        ..Gang::new(id(&key), QueueName::new(job.queue()), groups)
+        min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
+        runtime: longest_hold_time(spec),
+        grace: to_duration(spec.grace_period_seconds()),
+        ..Gang::new(gang_id(&key), QueueName::new(job.queue()), groups)
     }
 }
 
 /// The engine's form of a surplus pod of an elastic group, with the flavors that the plan gave to
 /// its gang. None if the job has no such group.
 #[must_use]
-pub fn surplus(
+pub fn gang_from_surplus_pod(
     job: &CompiledJob,
-    ticket: &Ticket,
-    actual: &BTreeMap<String, Admitted>,
+    ticket: &AttemptState,
+    actual: &BTreeMap<String, AdmittedPod>,
     plan: &Plan,
-    member: &Member,
+    member: &SurplusPodId,
 ) -> Option<Gang> {
     let key = Key::new(job.job().namespace(), job.job().name());
     let group = job.groups().iter().find(|g| g.name() == member.group)?;
     let admitted = actual.get(group.name()).cloned();
-    let admitted = admitted.unwrap_or_else(|| Admitted::unchanged(group));
+    let admitted = admitted.unwrap_or_else(|| AdmittedPod::from_group(group));
     let given = plan.groups.iter().find(|g| g.name == member.group);
     let given: BTreeSet<&String> = given.iter().flat_map(|g| g.flavors.values()).collect();
     let pod = TaskGroup {
         count: 1,
         first: member.index,
         topology: None,
-        ..task_group(job, group, admitted, ticket)
+        ..to_task_group(job, group, admitted, ticket)
     };
     let flavors = match given.is_empty() {
         true => pod.flavors.clone(),
@@ -145,15 +158,18 @@ pub fn surplus(
             .map(|f| FlavorName::new(f.as_str()))
             .collect(),
     };
-    let excluded = ticket.excluded.iter().map(|n| NodeName::new(n.as_str()));
+    let excluded = ticket
+        .excluded_nodes
+        .iter()
+        .map(|n| NodeName::new(n.as_str()));
     Some(Gang {
         priority: job.priority(),
         surplus: true,
-        submitted: time(ticket.submitted),
+        submitted: to_engine_time(ticket.submitted),
         excluded_nodes: excluded.collect(),
-        grace: seconds(job.job().spec().grace_period_seconds()),
+        grace: to_duration(job.job().spec().grace_period_seconds()),
         ..Gang::new(
-            surplus_id(&key, member),
+            surplus_gang_id(&key, member),
             QueueName::new(job.queue()),
             vec![TaskGroup { flavors, ..pod }],
         )
@@ -162,21 +178,21 @@ pub fn surplus(
 
 /// Longest time for which a gang holds its place: it starts, runs and stops. None if it may run for
 /// ever.
-fn runtime(spec: &TrainingJobSpec) -> Option<Duration> {
+fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
     let deadlines = spec.deadlines.as_ref()?;
-    let active = seconds(deadlines.active_seconds?);
-    let startup = seconds(deadlines.startup_seconds());
-    let grace = seconds(spec.grace_period_seconds());
+    let active = to_duration(deadlines.active_seconds?);
+    let startup = to_duration(deadlines.startup_seconds());
+    let grace = to_duration(spec.grace_period_seconds());
     Some(startup.saturating_add(active).saturating_add(grace))
 }
 
 /// Negative values count as zero.
-pub(super) fn seconds(seconds: i64) -> Duration {
+pub(super) fn to_duration(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
 /// The engine's form of a topology request. None if it names no level, which validation rejects.
-pub(super) fn topology_request(
+pub(super) fn to_topology_request(
     request: &trellis_api::topology::TopologyRequest,
 ) -> Option<TopologyRequest> {
     match (&request.required, &request.preferred) {
@@ -192,7 +208,7 @@ pub(super) fn topology_request(
 /// A gang as its PodGroup describes it: enough to charge its place and to decide which gangs may
 /// preempt it. Changes by admission, constraints, runtime and place in the queue are not known.
 #[must_use]
-pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
+pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let request = |member: &PodGroupMember| -> Resources {
         let amounts = member.resources.iter().map(|(name, quantity)| {
             // A quantity that does not parse fills the node, as in `request`.
@@ -205,7 +221,7 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     };
     let member = |member: &PodGroupMember| TaskGroup {
         device: member.gpu_resource.as_deref().map(ResourceName::new),
-        topology: member.topology.as_ref().and_then(topology_request),
+        topology: member.topology.as_ref().and_then(to_topology_request),
         ..TaskGroup::new(
             GroupName::new(member.name.as_str()),
             u32::try_from(member.count).unwrap_or(0),
@@ -221,17 +237,17 @@ pub fn of_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let groups = spec.groups.iter().map(member).collect();
     Gang {
         priority: plan.and_then(|p| p.priority).unwrap_or(spec.priority()),
-        topology: spec.topology.as_ref().and_then(topology_request),
+        topology: spec.topology.as_ref().and_then(to_topology_request),
         preemptible: spec.is_preemptible(),
-        min_runtime: seconds(spec.min_runtime_seconds.unwrap_or(0)),
-        grace: seconds(spec.grace_period_seconds()),
-        ..Gang::new(id(job), queue, groups)
+        min_runtime: to_duration(spec.min_runtime_seconds.unwrap_or(0)),
+        grace: to_duration(spec.grace_period_seconds()),
+        ..Gang::new(gang_id(job), queue, groups)
     }
 }
 
 /// Request of one pod of the group, before admission.
 #[must_use]
-pub fn request_of(group: &CompiledGroup) -> Resources {
+pub fn group_pod_request(group: &CompiledGroup) -> Resources {
     group
         .request()
         .iter()
@@ -241,18 +257,18 @@ pub fn request_of(group: &CompiledGroup) -> Resources {
 
 fn base_units(resource: &str, amount: Amount) -> i64 {
     let units = if resource == "cpu" {
-        amount.millis_up()
+        amount.ceil_millis()
     } else {
-        amount.units_up()
+        amount.ceil_units()
     };
     units.unwrap_or(i64::MAX)
 }
 
-fn task_group(
+fn to_task_group(
     job: &CompiledJob,
     group: &CompiledGroup,
-    admitted: Admitted,
-    ticket: &Ticket,
+    admitted: AdmittedPod,
+    ticket: &AttemptState,
 ) -> TaskGroup {
     let spec = job
         .job()
@@ -265,7 +281,7 @@ fn task_group(
         .map(|g| ResourceName::new(g.gpu_resource()));
     let flavors = spec.iter().flat_map(|g| &g.flavors);
     let claims = admitted.claims.iter();
-    let of_pods = admitted.ephemeral.keys().filter_map(|volume| {
+    let of_pods = admitted.ephemeral_claims.keys().filter_map(|volume| {
         let own = (group.name().to_owned(), volume.clone());
         ticket.volumes.ephemeral.get(&own)
     });
@@ -273,7 +289,7 @@ fn task_group(
     let volumes = volumes.chain(of_pods);
     let one_node = volumes.clone().any(|mounted| mounted.one_node);
     let mut volumes: Vec<_> = volumes
-        .flat_map(|mounted| &mounted.reach)
+        .flat_map(|mounted| &mounted.node_terms)
         .cloned()
         .collect();
     // Sorted and deduplicated, so that gangs with equal volumes share one scan of the nodes.
@@ -282,7 +298,7 @@ fn task_group(
     let constraints = Constraints {
         volumes,
         kept_out: ticket
-            .kept_out
+            .closed_domains
             .get(group.name())
             .cloned()
             .unwrap_or_default(),
@@ -296,7 +312,7 @@ fn task_group(
             true => Some(TopologyRequest::one_node()),
             false => spec
                 .and_then(|g| g.topology.as_ref())
-                .and_then(topology_request),
+                .and_then(to_topology_request),
         },
         ..TaskGroup::new(
             GroupName::new(group.name()),
@@ -309,7 +325,7 @@ fn task_group(
 
 /// The engine's form of a node, with all its allocatable resources.
 #[must_use]
-pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
+pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     Node {
         labels: node.metadata.labels.clone().unwrap_or_default(),
@@ -321,31 +337,34 @@ pub fn node(node: &SlimNode, unhealthy: &Unhealthy) -> Node {
                 key: t.key.clone(),
                 value: t.value.clone().unwrap_or_default(),
                 // A taint with an unknown effect keeps pods away.
-                effect: constraints::effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
+                effect: constraints::parse_effect(&t.effect).unwrap_or(TaintEffect::NoSchedule),
             })
             .collect(),
         ready: node.is_ready(),
         unschedulable: node.spec.unschedulable,
-        unhealthy: unhealthy.why(node),
-        ..Node::new(NodeName::new(name), request::of_node(node))
+        unhealthy: unhealthy.unhealthy_reason(node),
+        ..Node::new(
+            NodeName::new(name),
+            resource_request::node_allocatable(node),
+        )
     }
 }
 
 /// Why another gang preempts this one, in the words of the API. None if no gang does.
 #[must_use]
-pub fn because(because: trellis_scheduler::Because) -> Option<Because> {
+pub fn to_preemption_reason(because: trellis_scheduler::PreemptionReason) -> Option<VictimReason> {
     match because {
-        trellis_scheduler::Because::LaterInQueue => Some(Because::LaterInQueue),
-        trellis_scheduler::Because::Surplus => Some(Because::Surplus),
-        trellis_scheduler::Because::Borrows => Some(Because::Borrows),
-        trellis_scheduler::Because::LowerPriority => Some(Because::LowerPriority),
-        trellis_scheduler::Because::Drained => None,
+        trellis_scheduler::PreemptionReason::LaterInQueue => Some(VictimReason::LaterInQueue),
+        trellis_scheduler::PreemptionReason::Surplus => Some(VictimReason::Surplus),
+        trellis_scheduler::PreemptionReason::Borrows => Some(VictimReason::Borrows),
+        trellis_scheduler::PreemptionReason::LowerPriority => Some(VictimReason::LowerPriority),
+        trellis_scheduler::PreemptionReason::Drained => None,
     }
 }
 
 /// Why a gang waits, and when it starts if room is reserved for it.
 #[must_use]
-pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) -> String {
+pub(super) fn append_reservation(engine: &Engine, id: &GangId, message: String) -> String {
     match engine.reservation(id).map(|kept| kept.start) {
         Some(Some(start)) => {
             format!(
@@ -362,7 +381,7 @@ pub(super) fn with_reservation(engine: &Engine, id: &GangId, message: String) ->
 
 /// The reason in the words of the API.
 #[must_use]
-pub fn reason(reason: WaitReason) -> Reason {
+pub fn to_api_reason(reason: WaitReason) -> Reason {
     match reason {
         WaitReason::QueueNotFound => Reason::QueueNotFound,
         WaitReason::QueueStopped => Reason::QueueStopped,

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use trellis_api::pod_group::Plan;
-use trellis_policies::cedar::{Ask, JobDecision};
+use trellis_policies::cedar::{JobDecision, PolicyRequest};
 
 /// Reasons to evict the job if it runs, in words, by the id of the policy.
 pub type EvictionReasons = BTreeMap<String, String>;
 
 /// True if the placed gang does what is asked about. A flavor counts only if the gang was given it.
-fn does(plan: &Plan, ask: &Ask) -> bool {
+fn applies_to_placed_gang(plan: &Plan, ask: &PolicyRequest) -> bool {
     match ask {
-        Ask::UseFlavor(name) => plan
+        PolicyRequest::UseFlavor(name) => plan
             .groups
             .iter()
             .any(|group| group.flavors.values().any(|given| given == name)),
@@ -24,7 +24,7 @@ fn does(plan: &Plan, ask: &Ask) -> bool {
 pub fn eviction_reasons(plan: &Plan, decisions: &[JobDecision]) -> EvictionReasons {
     let mut all = decisions
         .iter()
-        .map(|decision| decision.evicting(|ask| does(plan, ask)));
+        .map(|decision| decision.eviction_reasons(|ask| applies_to_placed_gang(plan, ask)));
     let first = all.next().unwrap_or_default();
     all.fold(first, |mut sure, other| {
         sure.retain(|id, _| other.contains_key(id));
@@ -43,9 +43,12 @@ mod tests {
             "groups": [{"name": "worker", "flavors": {"cpu": "a10", "memory": "a10"}}],
         }))
         .unwrap();
-        let flavor = |name: &str| Ask::UseFlavor(name.to_owned());
-        assert!(does(&plan, &flavor("a10")));
-        assert!(!does(&plan, &flavor("h100")));
-        assert!(does(&plan, &Ask::UseImage("h100".to_owned())));
+        let flavor = |name: &str| PolicyRequest::UseFlavor(name.to_owned());
+        assert!(applies_to_placed_gang(&plan, &flavor("a10")));
+        assert!(!applies_to_placed_gang(&plan, &flavor("h100")));
+        assert!(applies_to_placed_gang(
+            &plan,
+            &PolicyRequest::UseImage("h100".to_owned())
+        ));
     }
 }

@@ -7,9 +7,9 @@ use trellis_api::job::{RestartAction, RestartRule};
 use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 
-use super::lifecycle::{AilingNodes, Awaited, Finished, Named};
-use super::rules;
-use crate::observed::{Leave, PodPhase, PodView};
+use super::lifecycle::{AwaitedIndex, BadNodes, FinishedIndex, NamedPod};
+use super::restart_rules;
+use crate::observed::{EvictionDecision, PodPhase, PodView};
 use crate::plan_members;
 
 /// The first failure of an attempt.
@@ -30,7 +30,7 @@ pub struct Fault {
     /// The reason.
     pub reason: Reason,
     /// The kubelet's reason.
-    pub word: String,
+    pub kubelet_reason: String,
     /// The failure in words.
     pub message: String,
     /// The budget that a restart counts against.
@@ -45,12 +45,12 @@ pub enum Blame {
     /// The cluster's budget: `restart.disruptionLimit`.
     Cluster,
     /// No budget: a missing object may still be created.
-    Nobody,
+    Uncounted,
 }
 
 impl Fault {
     /// A failure that is no pod's.
-    pub fn of_gang(reason: Reason, message: String, blame: Blame) -> Self {
+    pub fn for_gang(reason: Reason, message: String, blame: Blame) -> Self {
         Self {
             pod: String::new(),
             group: String::new(),
@@ -59,14 +59,14 @@ impl Fault {
             exit_code: None,
             last_line: None,
             reason,
-            word: reason.as_str().to_owned(),
+            kubelet_reason: reason.as_str().to_owned(),
             message,
             blame,
         }
     }
 
-    pub(super) fn of_pod(
-        (name, pod): Named<'_>,
+    pub(super) fn for_pod(
+        (name, pod): NamedPod<'_>,
         reason: Reason,
         message: String,
         blame: Blame,
@@ -76,36 +76,36 @@ impl Fault {
             group: pod.group.clone(),
             index: Some(pod.index),
             node: pod.node.clone(),
-            ..Self::of_gang(reason, message, blame)
+            ..Self::for_gang(reason, message, blame)
         }
     }
 }
 
 /// A restart rule that matches a failure: its position and its action.
-type Matched = (usize, RestartAction);
+type RuleMatch = (usize, RestartAction);
 
 /// An attempt and the state of its nodes.
 #[derive(Clone, Copy)]
-pub struct Attempt<'a> {
+pub struct ObservedAttempt<'a> {
     /// The pods of the attempt that are judged.
-    pub pods: &'a [Named<'a>],
+    pub pods: &'a [NamedPod<'a>],
     /// The plan of the attempt.
     pub plan: Option<&'a Plan>,
     /// Nodes of the attempt that are lost or unhealthy.
-    pub nodes: &'a AilingNodes<'a>,
+    pub nodes: &'a BadNodes<'a>,
     /// Tells whether the pods on an unhealthy node may be evicted now.
-    pub leave: &'a dyn Fn(&str) -> Leave,
+    pub eviction_decision: &'a dyn Fn(&str) -> EvictionDecision,
     /// The job's rules for failures.
     pub rules: &'a [RestartRule],
     /// The group of rank 0, if its success is the job's success.
-    pub leader: Option<&'a str>,
+    pub leader_group: Option<&'a str>,
     /// True if some pods still run or have succeeded, so that failures of other pods may be
     /// ignored.
-    pub goes_on: bool,
+    pub can_ignore_failures: bool,
     /// Pods that have finished: their absence is no failure.
-    pub finished: &'a Finished<'a>,
+    pub finished: &'a FinishedIndex<'a>,
     /// Pods that are still to be created: their absence is no failure.
-    pub awaited: &'a Awaited,
+    pub awaited: &'a AwaitedIndex,
 }
 
 /// The result of judging an attempt.
@@ -114,10 +114,10 @@ pub struct Diagnosis {
     /// The failure that ends the attempt.
     pub fault: Option<Fault>,
     /// An unhealthy node that the attempt stays on for now.
-    pub stays: Option<(String, Leave)>,
+    pub unhealthy_node: Option<(String, EvictionDecision)>,
 }
 
-impl Attempt<'_> {
+impl ObservedAttempt<'_> {
     /// Diagnoses the attempt. One failure often causes others, so the failure closest to the cause
     /// wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was evicted
     /// or deleted, then a container's own failure. So ranks that fail because their peer's node is
@@ -126,73 +126,81 @@ impl Attempt<'_> {
     pub fn diagnose(&self) -> Diagnosis {
         let mut stays = None;
         let fault = self
-            .by(|name, pod| self.on_lost_node(name, pod))
-            .or_else(|| self.by(|name, pod| self.on_unhealthy_node(name, pod, &mut stays)))
-            .or_else(|| self.by(refused))
-            .or_else(|| self.by(|name, pod| self.taken_away(name, pod)))
-            .or_else(|| self.missing().next())
-            .or_else(|| self.own());
-        Diagnosis { fault, stays }
+            .find_fault(|name, pod| self.lost_node_fault(name, pod))
+            .or_else(|| {
+                self.find_fault(|name, pod| self.unhealthy_node_fault(name, pod, &mut stays))
+            })
+            .or_else(|| self.find_fault(kubelet_refusal))
+            .or_else(|| self.find_fault(|name, pod| self.disruption_fault(name, pod)))
+            .or_else(|| self.missing_pod_faults().next())
+            .or_else(|| self.first_container_fault());
+        Diagnosis {
+            fault,
+            unhealthy_node: stays,
+        }
     }
 
     /// The failure of each pod that has failed or is missing.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
-        let of = |&(name, pod): &Named<'_>| {
-            self.on_lost_node(name, pod)
-                .or_else(|| self.on_unhealthy_node(name, pod, &mut None))
-                .or_else(|| refused(name, pod))
-                .or_else(|| self.taken_away(name, pod))
-                .or_else(|| own(name, pod).filter(|_| !self.is_ignored(pod)))
+        let of = |&(name, pod): &NamedPod<'_>| {
+            self.lost_node_fault(name, pod)
+                .or_else(|| self.unhealthy_node_fault(name, pod, &mut None))
+                .or_else(|| kubelet_refusal(name, pod))
+                .or_else(|| self.disruption_fault(name, pod))
+                .or_else(|| container_fault(name, pod).filter(|_| !self.is_ignored(pod)))
         };
-        self.pods.iter().filter_map(of).chain(self.missing())
+        self.pods
+            .iter()
+            .filter_map(of)
+            .chain(self.missing_pod_faults())
     }
 
-    fn by(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
+    fn find_fault(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
         self.pods.iter().find_map(|(name, pod)| which(name, pod))
     }
 
-    fn on_lost_node(&self, name: &str, pod: &PodView) -> Option<Fault> {
+    fn lost_node_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let node = pod.node.as_deref()?;
         let lost = !pod.phase.is_over() && self.nodes.is_lost(node);
         let message = || format!("node {node:?} of pod {name:?} is lost");
-        lost.then(|| Fault::of_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
+        lost.then(|| Fault::for_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
     }
 
     /// A rank that failed on the node counts as the node's failure too, even if other pods leave
     /// the node later.
-    fn on_unhealthy_node(
+    fn unhealthy_node_fault(
         &self,
         name: &str,
         pod: &PodView,
-        stays: &mut Option<(String, Leave)>,
+        stays: &mut Option<(String, EvictionDecision)>,
     ) -> Option<Fault> {
         let node = pod.node.as_deref()?;
         if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
             return None;
         }
-        let why = self.nodes.why_unhealthy(node)?;
+        let why = self.nodes.unhealthy_reason(node)?;
         if !pod.phase.is_over() {
-            let leave = (self.leave)(node);
-            if leave != Leave::Now {
+            let leave = (self.eviction_decision)(node);
+            if leave != EvictionDecision::Now {
                 stays.get_or_insert_with(|| (node.to_owned(), leave));
                 return None;
             }
         }
         let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
-        let fault = Fault::of_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
+        let fault = Fault::for_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
         Some(fault)
     }
 
     /// Failure of a pod that is being evicted or deleted. If its container has ended, the kubelet's
     /// reason is kept for the restart rules.
-    fn taken_away(&self, name: &str, pod: &PodView) -> Option<Fault> {
-        let taken = pod.disrupted || is_stopped(pod);
+    fn disruption_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
+        let taken = pod.is_disrupted || is_stopped_by_deletion(pod);
         if !taken || self.is_ignored(pod) {
             return None;
         }
         let message = format!("pod {name:?} is being deleted or evicted by someone else");
-        let fault = Fault::of_pod((name, pod), Reason::PodDisrupted, message, Blame::Cluster);
-        Some(match own(name, pod) {
+        let fault = Fault::for_pod((name, pod), Reason::PodDisrupted, message, Blame::Cluster);
+        Some(match container_fault(name, pod) {
             Some(own) => Fault {
                 reason: fault.reason,
                 blame: fault.blame,
@@ -205,13 +213,13 @@ impl Attempt<'_> {
 
     /// The failure of a container. If several have failed, the one with the first matching rule
     /// wins; without a rule, the one that ended first, which most likely caused the others.
-    fn own(&self) -> Option<Fault> {
+    fn first_container_fault(&self) -> Option<Fault> {
         let failed = self.pods.iter().filter_map(|(name, pod)| {
             let PodPhase::Failed { at, .. } = &pod.phase else {
                 return None;
             };
-            let (fault, rule) = self.by_rule(name, pod)?;
-            if self.ignores(pod, rule) {
+            let (fault, rule) = self.fault_with_rule(name, pod)?;
+            if self.is_failure_ignored(pod, rule) {
                 return None;
             }
             let rank = rule.map_or(usize::MAX, |(at, _)| at);
@@ -223,26 +231,26 @@ impl Attempt<'_> {
 
     /// True if the pod has failed and a rule ignores that failure.
     pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
-        let failed = self.by_rule("", pod);
-        failed.is_some_and(|(_, rule)| self.ignores(pod, rule))
+        let failed = self.fault_with_rule("", pod);
+        failed.is_some_and(|(_, rule)| self.is_failure_ignored(pod, rule))
     }
 
     /// The failure of a pod's container, and the rule that matches it.
-    fn by_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<Matched>)> {
-        let fault = own(name, pod)?;
-        let rule = rules::matching(self.rules, &fault);
+    fn fault_with_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<RuleMatch>)> {
+        let fault = container_fault(name, pod)?;
+        let rule = restart_rules::find_restart_rule(self.rules, &fault);
         Some((fault, rule))
     }
 
-    fn ignores(&self, pod: &PodView, rule: Option<Matched>) -> bool {
+    fn is_failure_ignored(&self, pod: &PodView, rule: Option<RuleMatch>) -> bool {
         let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
         // The leader's failure is never ignored: no other pod's success is the job's.
-        let leads = self.leader == Some(pod.group.as_str()) && pod.index == 0;
-        says_so && !leads && self.goes_on
+        let leads = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
+        says_so && !leads && self.can_ignore_failures
     }
 
     /// Pods of the plan that are gone although they had not ended: another client has deleted them.
-    fn missing(&self) -> impl Iterator<Item = Fault> {
+    fn missing_pod_faults(&self) -> impl Iterator<Item = Fault> {
         let planned = |plan: &Plan| {
             let counts = plan.assignments.iter().map(|a| a.count);
             counts.fold(0_i64, i64::saturating_add)
@@ -260,14 +268,14 @@ impl Attempt<'_> {
                 && !self.awaited.contains(group, *index)
         });
         missing.map(|(group, index, node)| {
-            let what = names::pod("", group, index);
+            let what = names::pod_name("", group, index);
             let message = format!("pod {index} of group {group:?} was deleted by someone else");
             Fault {
                 pod: what.trim_start_matches('-').to_owned(),
                 group: group.to_owned(),
                 index: Some(index),
                 node: Some(node.to_owned()),
-                ..Fault::of_gang(Reason::PodDisrupted, message, Blame::Cluster)
+                ..Fault::for_gang(Reason::PodDisrupted, message, Blame::Cluster)
             }
         })
     }
@@ -275,8 +283,8 @@ impl Attempt<'_> {
 
 /// True if the pod is being deleted and had not failed before: its exit code then only shows how it
 /// reacts to the stop.
-fn is_stopped(pod: &PodView) -> bool {
-    let stopped = |ended: Option<Timestamp>| match (pod.deleted, ended) {
+fn is_stopped_by_deletion(pod: &PodView) -> bool {
+    let stopped = |ended: Option<Timestamp>| match (pod.deletion_requested, ended) {
         (Some(asked), Some(ended)) => ended >= asked,
         _ => false,
     };
@@ -286,21 +294,21 @@ fn is_stopped(pod: &PodView) -> bool {
     }
 }
 
-fn refused(name: &str, pod: &PodView) -> Option<Fault> {
+fn kubelet_refusal(name: &str, pod: &PodView) -> Option<Fault> {
     let PodPhase::Refused { reason } = &pod.phase else {
         return None;
     };
     let node = pod.node.as_deref().unwrap_or_default();
     let message = format!("the kubelet of node {node:?} refused pod {name:?}: {reason}");
     Some(Fault {
-        word: reason.clone(),
-        ..Fault::of_pod((name, pod), Reason::KubeletRefused, message, Blame::Cluster)
+        kubelet_reason: reason.clone(),
+        ..Fault::for_pod((name, pod), Reason::KubeletRefused, message, Blame::Cluster)
     })
 }
 
 /// Reasons by which a pod ends because of its node and not of its container (kubelet: node
 /// shutdown, a node that came back empty, eviction).
-const NODE_WORDS: [&str; 5] = [
+const NODE_REASONS: [&str; 5] = [
     "ContainerStatusUnknown",
     "NodeLost",
     "NodeShutdown",
@@ -309,7 +317,7 @@ const NODE_WORDS: [&str; 5] = [
 ];
 
 /// The failure of the pod's own container. None if the pod has not failed.
-fn own(name: &str, pod: &PodView) -> Option<Fault> {
+fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
     let PodPhase::Failed {
         exit_code,
         reason: word,
@@ -323,10 +331,10 @@ fn own(name: &str, pod: &PodView) -> Option<Fault> {
     let of = |reason, message, blame| Fault {
         exit_code: *exit_code,
         last_line: last_line.clone(),
-        word: word.clone(),
-        ..Fault::of_pod((name, pod), reason, message, blame)
+        kubelet_reason: word.clone(),
+        ..Fault::for_pod((name, pod), reason, message, blame)
     };
-    if NODE_WORDS.contains(&word.as_str()) {
+    if NODE_REASONS.contains(&word.as_str()) {
         let message = format!("pod {name:?} was stopped by node {node:?}: {word}");
         return Some(of(Reason::PodDisrupted, message, Blame::Cluster));
     }

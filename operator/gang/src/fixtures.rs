@@ -5,9 +5,9 @@
     reason = "tests alone use it, and a wrong fixture is to panic"
 )]
 
-mod shelf;
+mod fake_storage;
 
-pub use shelf::Shelf;
+pub use fake_storage::FakeStorage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::{QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
-use trellis_policies::Facts;
-use trellis_policies::cedar::{Loader, Policies, Submission, authorize};
+use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, compile};
+use trellis_policies::ClusterFacts;
+use trellis_policies::cedar::{Policies, PolicyLoader, SubmissionFacts, authorize};
 
-use super::wish::{Run, Wish};
+use super::desired_gang::{AuthorizedAttempt, DesiredGang};
 
 /// All phases of a journal.
 pub const PHASES: [PodGroupPhase; 6] = [
@@ -34,21 +34,24 @@ pub const PHASES: [PodGroupPhase; 6] = [
 
 /// The policies of a fresh install.
 pub fn policies() -> Arc<Policies> {
-    let loader = Loader::new().unwrap();
+    let loader = PolicyLoader::new().unwrap();
     Arc::new(
         loader
-            .load(None, trellis_policies::cedar::starter::objects())
+            .load(
+                None,
+                trellis_policies::cedar::starter_set::starter_objects(),
+            )
             .0,
     )
 }
 
 /// Compiles the job "team-a/llm" with this spec.
-pub fn compiled(spec: serde_json::Value) -> CompiledJob {
-    compiled_as("llm", "team-a", spec)
+pub fn compile_job(spec: serde_json::Value) -> CompiledJob {
+    compile_job_as("llm", "team-a", spec)
 }
 
 /// Compiles a job of that name and namespace with this spec.
-pub fn compiled_as(name: &str, namespace: &str, spec: serde_json::Value) -> CompiledJob {
+pub fn compile_job_as(name: &str, namespace: &str, spec: serde_json::Value) -> CompiledJob {
     let job: TrainingJob = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": name, "namespace": namespace}, "spec": spec,
@@ -56,19 +59,19 @@ pub fn compiled_as(name: &str, namespace: &str, spec: serde_json::Value) -> Comp
     .unwrap();
     let job = ValidatedJob::try_from(job).unwrap();
     let job = ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap();
-    let found = Found {
+    let found = CompileFacts {
         queue: "default",
         priority: 0,
         namespace_enforces_restricted: false,
         services: &BTreeMap::new(),
     };
-    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
+    let surroundings = CompileContext::resolve(job.job(), found).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 
 /// The wish to run an attempt of the job "team-a/llm" with uid "mine".
-pub fn run(attempt: i64) -> Wish {
-    run_with(attempt, json!({}))
+pub fn desired_run(attempt: i64) -> DesiredGang {
+    desired_run_with(attempt, json!({}))
 }
 
 /// A spec of one pod that fills its node, with these additional fields.
@@ -80,25 +83,25 @@ pub fn spec_with(more: serde_json::Value) -> serde_json::Value {
     spec
 }
 
-/// As [`run`], for a job with these additional spec fields.
-pub fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
+/// As [`desired_run`], for a job with these additional spec fields.
+pub fn desired_run_with(attempt: i64, more: serde_json::Value) -> DesiredGang {
     let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
-    let facts = Facts {
+    let facts = ClusterFacts {
         queue: "default",
         queue_spec: &queue,
         namespace: "team-a",
         namespace_labels: &BTreeMap::new(),
         priority_class: None,
     };
-    let submission = Submission {
+    let submission = SubmissionFacts {
         labels: &BTreeMap::new(),
         requester: None,
         attempt,
     };
-    let compiled = compiled(spec_with(more));
+    let compiled = compile_job(spec_with(more));
     let (_, job) = authorize(Some(&policies()), compiled, &facts, &submission);
     let job = job.unwrap();
-    Wish::Run(Arc::new(Run {
+    DesiredGang::Run(Arc::new(AuthorizedAttempt {
         job: job.into(),
         read_at: tokio::time::Instant::now(),
         uid: "mine".to_owned(),
@@ -107,8 +110,8 @@ pub fn run_with(attempt: i64, more: serde_json::Value) -> Wish {
         not_before: None,
         preempted: false,
         never_preempts: false,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
+        excluded_nodes: Vec::new(),
+        suspect_nodes: Vec::new(),
         hurry: false,
         checkpoint: None,
         awaited: Default::default(),

@@ -9,7 +9,7 @@ use trellis_scheduler::{FlavorName, GroupFlavors, Placement};
 
 /// The place of a whole gang.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct GangPlacement {
     /// Nodes of the gang's pods.
     pub placement: Placement,
     /// Flavors and tolerations of its task groups.
@@ -19,15 +19,15 @@ pub struct Place {
     /// The requester of the job, if known.
     pub requester: Option<String>,
     /// Version of the QuotaPolicies that the placement obeys.
-    pub quotas: u64,
+    pub quota_version: u64,
 }
 
 /// Tolerations of each flavor, in the version that the engine knows. The engine's decisions do not
 /// depend on newer events of the watch.
 #[derive(Debug, Default)]
-pub struct Flavors(BTreeMap<FlavorName, Vec<Toleration>>);
+pub struct FlavorTolerations(BTreeMap<FlavorName, Vec<Toleration>>);
 
-impl Flavors {
+impl FlavorTolerations {
     /// Stores a flavor.
     pub fn apply(&mut self, name: FlavorName, spec: &ResourceFlavorSpec) {
         let tolerations = spec.tolerations.iter().map(trellis_compiler::toleration);
@@ -42,12 +42,12 @@ impl Flavors {
     /// Flavors and tolerations of the task groups of a placed gang. Groups without a flavor are
     /// left out.
     #[must_use]
-    pub fn planned(&self, groups: &[GroupFlavors]) -> Vec<PlannedGroup> {
+    pub fn plan_groups(&self, groups: &[GroupFlavors]) -> Vec<PlannedGroup> {
         let given = groups.iter().filter(|g| !g.flavors.is_empty());
-        given.map(|group| self.planned_group(group)).collect()
+        given.map(|group| self.plan_group(group)).collect()
     }
 
-    fn planned_group(&self, group: &GroupFlavors) -> PlannedGroup {
+    fn plan_group(&self, group: &GroupFlavors) -> PlannedGroup {
         let mut tolerations: Vec<Toleration> = Vec::new();
         let brought = group.flavors.values().filter_map(|f| self.0.get(f));
         for toleration in brought.flatten() {
@@ -68,7 +68,7 @@ impl Flavors {
 
 /// Tolerations that the pods of one task group get from their flavors.
 #[must_use]
-pub fn tolerations<'a>(groups: &'a [PlannedGroup], group: &str) -> &'a [Toleration] {
+pub fn group_tolerations<'a>(groups: &'a [PlannedGroup], group: &str) -> &'a [Toleration] {
     let found = groups.iter().find(|g| g.name == group);
     found.map_or(&[], |g| g.tolerations.as_slice())
 }
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    fn given(group: &str, flavors: &[(&str, &str)]) -> GroupFlavors {
+    fn group_flavors(group: &str, flavors: &[(&str, &str)]) -> GroupFlavors {
         let flavors = flavors.iter();
         GroupFlavors {
             group: GroupName::new(group),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_gets_what_each_of_its_flavors_brings_once() {
+    fn group_gets_each_toleration_of_its_flavors_once() {
         let brings = |keys: &[&str]| -> ResourceFlavorSpec {
             let all: Vec<_> = keys
                 .iter()
@@ -99,29 +99,29 @@ mod tests {
                 .collect();
             serde_json::from_value(json!({"tolerations": all})).unwrap()
         };
-        let mut flavors = Flavors::default();
+        let mut flavors = FlavorTolerations::default();
         flavors.apply(FlavorName::new("spot"), &brings(&["spot", "shared"]));
         flavors.apply(FlavorName::new("fast"), &brings(&["shared", "fast"]));
         flavors.apply(FlavorName::new("gone"), &brings(&["gone"]));
         flavors.delete(&FlavorName::new("gone"));
-        let planned = flavors.planned(&[
-            given(
+        let planned = flavors.plan_groups(&[
+            group_flavors(
                 "worker",
                 &[("cpu", "spot"), ("gpu", "fast"), ("memory", "spot")],
             ),
-            given("ghost", &[("cpu", "gone")]),
-            given("free", &[]),
+            group_flavors("ghost", &[("cpu", "gone")]),
+            group_flavors("free", &[]),
         ]);
         let names: Vec<_> = planned.iter().map(|g| g.name.as_str()).collect();
         assert_eq!(names, ["worker", "ghost"]);
         assert_eq!(planned[0].flavors["gpu"], "fast");
-        let keys: Vec<_> = tolerations(&planned, "worker")
+        let keys: Vec<_> = group_tolerations(&planned, "worker")
             .iter()
             .map(|t| (t.key.clone().unwrap(), t.toleration_seconds))
             .collect();
         let one = |key: &str| (key.to_owned(), Some(9));
         assert_eq!(keys, [one("spot"), one("shared"), one("fast")]);
-        assert!(tolerations(&planned, "ghost").is_empty());
-        assert!(tolerations(&planned, "free").is_empty());
+        assert!(group_tolerations(&planned, "ghost").is_empty());
+        assert!(group_tolerations(&planned, "free").is_empty());
     }
 }

@@ -14,23 +14,23 @@ use trellis_api::pod_group::{
     Assignment, ElasticGroup, NominatedVictim, Plan, PodGroupPhase, PodGroupStatus,
 };
 
-use super::flavors::Place;
-use super::wish::Run;
+use super::desired_gang::AuthorizedAttempt;
+use super::flavors::GangPlacement;
 use crate::epoch::Epoch;
 use crate::observed::PodView;
 
 /// Time after which a plan that is not complete is rolled back.
-pub const PLAN_TIME: SignedDuration = SignedDuration::from_secs(120);
+pub const PLAN_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 /// Longest time for which PodDisruptionBudgets may delay the eviction of a gang. After that its
 /// remaining pods are deleted.
-const EVICTION_TIME: SignedDuration = SignedDuration::from_secs(120);
+const EVICTION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 /// Back-off of a gang whose commit failed, in seconds: the first, doubled each time.
 const FIRST_RETRY: i64 = 5;
-const LONGEST_RETRY: i64 = 300;
+const MAX_RETRY: i64 = 300;
 
 /// The plan of a placement.
 #[must_use]
-pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
+pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp) -> Plan {
     let job = run.job.compiled();
     let deadlines = job.job().spec().deadlines.as_ref();
     let assignments: Vec<Assignment> = place
@@ -63,8 +63,8 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
         queue: Some(job.queue().to_owned()),
         priority: Some(job.priority()),
         resources_per_gpu: job.queue_resources().per_gpu(),
-        policy_set: Some(run.job.set().to_owned()),
-        deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        policy_set: Some(run.job.set_hash().to_owned()),
+        deadline: now.saturating_add(PLAN_TIMEOUT).ok().map(Time),
         groups: place.groups.clone(),
         elastic: job
             .job()
@@ -87,9 +87,9 @@ pub fn plan(run: &Run, place: &Place, now: Timestamp) -> Plan {
 /// When a plan was made, which is when the gang got its place. None if the plan has no deadline,
 /// because an earlier version or another program wrote it.
 #[must_use]
-pub fn made_at(plan: &Plan) -> Option<Timestamp> {
+pub fn plan_start(plan: &Plan) -> Option<Timestamp> {
     let deadline = plan.deadline.as_ref()?;
-    deadline.0.saturating_sub(PLAN_TIME).ok()
+    deadline.0.saturating_sub(PLAN_TIMEOUT).ok()
 }
 
 /// The pods of a plan: group, index and node of each.
@@ -106,7 +106,7 @@ pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
 
 /// True if every pod of the plan exists on its node and matches the predicate. Groups that wait for
 /// other groups are left out.
-pub fn has_all(
+pub fn is_plan_complete(
     plan: &Plan,
     uid: &str,
     pods: &BTreeMap<String, PodView>,
@@ -125,7 +125,7 @@ pub fn has_all(
 
 /// The plan with the hash of an earlier plan that differs only in its time.
 #[must_use]
-pub fn renewed(plan: Plan, earlier: &Plan) -> Plan {
+pub fn reuse_plan_hash(plan: Plan, earlier: &Plan) -> Plan {
     let same = Plan {
         hash: earlier.hash.clone(),
         ..plan.clone()
@@ -144,12 +144,12 @@ pub fn renewed(plan: Plan, earlier: &Plan) -> Plan {
 /// True if the gang is rolled back because it was preempted or its queue is drained: its pods are
 /// evicted, and the end counts as a disruption.
 #[must_use]
-pub fn makes_room(journal: &PodGroupStatus) -> bool {
+pub fn is_preempted(journal: &PodGroupStatus) -> bool {
     journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
 }
 
 /// The status before, if it is in one of these phases.
-fn starts(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupStatus> {
+fn status_in_phase(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupStatus> {
     phases
         .contains(&before.phase.unwrap_or_default())
         .then(|| before.clone())
@@ -157,7 +157,7 @@ fn starts(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupS
 
 /// The status that is written before the first pod of a plan is created.
 #[must_use]
-pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
+pub fn open_plan(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Committing),
         plan: Some(plan),
@@ -165,13 +165,13 @@ pub fn opened(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
         retry_time: None,
         reason: None,
         message: None,
-        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+        ..status_in_phase(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
     })
 }
 
 /// The status that is written before the first victim is asked to leave the plan's place.
 #[must_use]
-pub fn nominated(
+pub fn nominate(
     before: &PodGroupStatus,
     plan: Plan,
     victims: Vec<NominatedVictim>,
@@ -184,28 +184,28 @@ pub fn nominated(
         retry_time: None,
         reason: Some(Reason::Preempting),
         message: Some(message),
-        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+        ..status_in_phase(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
     })
 }
 
 /// The status of a gang that gives up the place that it was nominated for.
 #[must_use]
-pub fn voided(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+pub fn void_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
         victims: Vec::new(),
         reason: None,
         message: None,
-        ..starts(before, &[PodGroupPhase::Nominated])?
+        ..status_in_phase(before, &[PodGroupPhase::Nominated])?
     })
 }
 
 /// The status of a plan that this leader continues. Only the epoch changes, so that the previous
 /// leader cannot write the status any more.
 #[must_use]
-pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
-    starts(
+pub fn take_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+    status_in_phase(
         before,
         &[PodGroupPhase::Committing, PodGroupPhase::Nominated],
     )
@@ -213,8 +213,8 @@ pub fn taken_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
 
 /// The status once all pods of the plan with that hash exist.
 #[must_use]
-pub fn closed(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
-    let status = starts(before, &[PodGroupPhase::Committing])?;
+pub fn close_plan(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
+    let status = status_in_phase(before, &[PodGroupPhase::Committing])?;
     status.plan.as_ref().filter(|p| p.hash == hash)?;
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Placed),
@@ -229,7 +229,7 @@ pub fn closed(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
 /// The status while a plan is rolled back. A failed plan delays the gang's next attempt, longer
 /// each time, so that a gang that fails every time does not starve others.
 #[must_use]
-pub fn undone(
+pub fn roll_back(
     before: &PodGroupStatus,
     reason: Reason,
     message: String,
@@ -240,31 +240,31 @@ pub fn undone(
         phase: Some(PodGroupPhase::Unwinding),
         reason: Some(reason),
         message: Some(message),
-        ..starts(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
+        ..status_in_phase(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
     };
     if failed {
-        let (failures, retry) = lost_turn(before, now);
+        let (failures, retry) = next_retry(before, now);
         status.failures = Some(failures);
         status.retry_time = Some(retry);
     } else {
         status.failures = None;
         status.retry_time = None;
     }
-    if makes_room(&status) {
-        status.evict_until = now.saturating_add(EVICTION_TIME).ok().map(Time);
+    if is_preempted(&status) {
+        status.evict_until = now.saturating_add(EVICTION_TIMEOUT).ok().map(Time);
     }
     Some(status)
 }
 
 /// The status of a gang that failed before its plan was written.
 #[must_use]
-pub fn put_off(
+pub fn postpone(
     before: &PodGroupStatus,
     reason: Reason,
     message: String,
     now: Timestamp,
 ) -> Option<PodGroupStatus> {
-    let (failures, retry) = lost_turn(before, now);
+    let (failures, retry) = next_retry(before, now);
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
@@ -273,14 +273,14 @@ pub fn put_off(
         retry_time: Some(retry),
         reason: Some(reason),
         message: Some(message),
-        ..starts(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
+        ..status_in_phase(before, &[PodGroupPhase::Pending, PodGroupPhase::Nominated])?
     })
 }
 
-fn lost_turn(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
+fn next_retry(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
     let failures = before.failures.unwrap_or(0).max(0);
     let doubled = i64::from(2).saturating_pow(u32::try_from(failures).unwrap_or(u32::MAX));
-    let wait = FIRST_RETRY.saturating_mul(doubled).min(LONGEST_RETRY);
+    let wait = FIRST_RETRY.saturating_mul(doubled).min(MAX_RETRY);
     let retry = now
         .saturating_add(SignedDuration::from_secs(wait))
         .unwrap_or(Timestamp::MAX);
@@ -289,29 +289,29 @@ fn lost_turn(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
 
 /// The status once no pod of a plan is left.
 #[must_use]
-pub fn cleared(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+pub fn clear_plan(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
         evict_until: None,
-        ..starts(before, &[PodGroupPhase::Unwinding])?
+        ..status_in_phase(before, &[PodGroupPhase::Unwinding])?
     })
 }
 
 /// The status of a gang whose job has ended, possibly before its plan was closed.
 #[must_use]
-pub fn finished(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+pub fn finish(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
         phase: Some(PodGroupPhase::Finished),
-        ..starts(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
+        ..status_in_phase(before, &[PodGroupPhase::Committing, PodGroupPhase::Placed])?
     })
 }
 
 /// Author of an open plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Author {
+pub enum PlanAuthor {
     /// This leader.
-    Ours,
+    ThisLeader,
     /// An earlier leader, before this one led: the plan is continued.
     Predecessor,
     /// A process that did not lead any more when it wrote the plan: the plan is rolled back.
@@ -321,15 +321,15 @@ pub enum Author {
 /// The author of a journal's open plan. `inherited` is the hash of the plan that existed when this
 /// process began to lead.
 #[must_use]
-pub fn author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> Author {
+pub fn plan_author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> PlanAuthor {
     if journal.epoch == Some(ours.0) {
-        return Author::Ours;
+        return PlanAuthor::ThisLeader;
     }
     let plan = journal.plan.as_ref().map(|p| p.hash.as_str());
     if plan.is_some() && plan == inherited {
-        Author::Predecessor
+        PlanAuthor::Predecessor
     } else {
-        Author::Stale
+        PlanAuthor::Stale
     }
 }
 

@@ -26,7 +26,7 @@ impl Key {
 
     /// The key of an object.
     #[must_use]
-    pub fn of(meta: &ObjectMeta) -> Self {
+    pub fn from_meta(meta: &ObjectMeta) -> Self {
         Self::new(
             meta.namespace.as_deref().unwrap_or_default(),
             meta.name.as_deref().unwrap_or_default(),

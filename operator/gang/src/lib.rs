@@ -6,50 +6,52 @@
 //! step for its gang, and `external` does the same for pods of other controllers. `journal` is the
 //! record in the PodGroup, and `engine` converts gangs into the engine's form.
 
-pub mod admitted;
-pub mod allocation;
+pub mod admitted_pod;
 pub mod binding;
 pub mod build;
-mod certificate;
 pub mod claims;
+pub mod closed_domains;
 pub mod conditions;
 pub mod constraints;
+pub mod daemon_set_reserve;
 pub mod deletions;
+mod desired_gang;
+pub mod device_allocation;
 pub mod engine;
 pub mod epoch;
 pub mod eviction;
+mod explanation;
 pub mod external;
 mod failure;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod flavors;
-pub mod held;
+pub mod gang_step;
+pub mod job_hold;
 pub mod journal;
-pub mod keeper;
 pub mod key;
 pub mod lifecycle;
 pub mod lookup;
 pub mod namespace_quota;
-pub mod neighbours;
 pub mod observed;
 pub mod open_plans;
 pub mod patch;
 pub mod pod_usage;
 pub mod quota;
-pub mod request;
-pub mod reserve;
-pub mod rules;
+pub mod resource_request;
+pub mod restart_rules;
 pub mod surplus;
-pub mod unsupported;
+pub mod unsupported_requirement;
 pub mod volumes;
-mod wish;
 
-pub use certificate::Certificate;
+pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
+pub use explanation::GangExplanation;
 pub use failure::{Blame, Fault};
-pub use held::Held;
-pub use journal::{PLAN_TIME, has_all, made_at, makes_room, members as plan_members};
-pub use lifecycle::avoid_for;
-pub use lifecycle::backoff;
-pub use rules::matching;
-pub use surplus::{AT_ONCE, GROWS_EVERY};
-pub use wish::{Attempt, Run, Wish};
+pub use job_hold::JobHold;
+pub use journal::{
+    PLAN_TIMEOUT, is_plan_complete, is_preempted, members as plan_members, plan_start,
+};
+pub use lifecycle::exclusion_time;
+pub use lifecycle::restart_backoff;
+pub use restart_rules::find_restart_rule;
+pub use surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS};

@@ -13,16 +13,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use trellis_api::{Reason, TrainingJobSpec, TrainingQueue, names};
 use trellis_policies::selects;
 
-pub use profile::{KnownProfile, profile, several_defaults};
-pub use queue_resources::{placed_resources, queue_resources};
+pub use profile::{CachedProfile, describe_several_defaults, find_profile};
+pub use queue_resources::{find_queue_resources, placed_resources};
 
 /// Number of queues that a message suggests.
-const SHOWN: usize = 5;
+const MAX_SUGGESTED_QUEUES: usize = 5;
 
 /// A named object does not exist: the job waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Missing {
+pub struct MissingObject {
     /// The reason.
     pub reason: Reason,
     /// The reason in words: the field, the rule and the fix.
@@ -31,8 +31,8 @@ pub struct Missing {
 
 /// The watch has not shown the namespace: its labels are unknown.
 #[must_use]
-pub fn unseen_namespace(namespace: &str) -> Missing {
-    Missing {
+pub fn unknown_namespace(namespace: &str) -> MissingObject {
+    MissingObject {
         reason: Reason::CacheNotReady,
         message: format!(
             "namespace {namespace:?} has not been read yet, and policies go by its labels"
@@ -47,13 +47,13 @@ pub fn unseen_namespace(namespace: &str) -> Missing {
 /// # Errors
 /// If the job names a queue that does not exist, or one that has queues below it and does not
 /// select the namespace; or if the job names none and there is no default.
-pub fn queue<Q: Borrow<TrainingQueue>>(
+pub fn resolve_queue<Q: Borrow<TrainingQueue>>(
     name: Option<&str>,
     namespace_labels: &BTreeMap<String, String>,
     get: impl FnOnce(&str) -> Option<Q>,
     all: impl FnOnce() -> Vec<Q>,
-) -> Result<Q, Missing> {
-    let missing = |message: String| Missing {
+) -> Result<Q, MissingObject> {
+    let missing = |message: String| MissingObject {
         reason: Reason::QueueNotFound,
         message,
     };
@@ -61,7 +61,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         let Some(found) = get(name) else {
             return Err(missing(format!(
                 "spec.queueName: queue {name:?} does not exist: create it or name another{}",
-                usable(&all(), namespace_labels)
+                list_usable_queues(&all(), namespace_labels)
             )));
         };
         if selects(
@@ -77,11 +77,11 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
         if !all.iter().any(is_parent) {
             return Ok(found);
         }
-        return Err(Missing {
+        return Err(MissingObject {
             reason: Reason::QueueMisconfigured,
             message: format!(
                 "spec.queueName: queue {name:?} has queues below it, and jobs go to those: name another{}",
-                usable(&all, namespace_labels)
+                list_usable_queues(&all, namespace_labels)
             ),
         });
     }
@@ -90,7 +90,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
     let rank = |queue: &Q| {
         let queue = queue.borrow();
         (
-            Reverse(requirements(queue.spec.default_for.as_ref())),
+            Reverse(count_requirements(queue.spec.default_for.as_ref())),
             queue.metadata.name.clone(),
         )
     };
@@ -106,7 +106,7 @@ pub fn queue<Q: Borrow<TrainingQueue>>(
 }
 
 /// The first queues that jobs of a namespace may name: ` (this namespace may use "a", "b")`.
-fn usable<Q: Borrow<TrainingQueue>>(
+fn list_usable_queues<Q: Borrow<TrainingQueue>>(
     all: &[Q],
     namespace_labels: &BTreeMap<String, String>,
 ) -> String {
@@ -120,8 +120,12 @@ fn usable<Q: Borrow<TrainingQueue>>(
         .filter(|name| !parents.contains(name))
         .collect();
     names.sort_unstable();
-    let shown: Vec<_> = names.iter().take(SHOWN).map(|n| format!("{n:?}")).collect();
-    match names.len().saturating_sub(SHOWN) {
+    let shown: Vec<_> = names
+        .iter()
+        .take(MAX_SUGGESTED_QUEUES)
+        .map(|n| format!("{n:?}"))
+        .collect();
+    match names.len().saturating_sub(MAX_SUGGESTED_QUEUES) {
         0 if shown.is_empty() => " (none selects this namespace)".to_owned(),
         0 => format!(" (this namespace may use {})", shown.join(", ")),
         more => format!(
@@ -132,7 +136,7 @@ fn usable<Q: Borrow<TrainingQueue>>(
 }
 
 /// Number of requirements of a selector: 0 for `{}`.
-pub fn requirements(selector: Option<&LabelSelector>) -> usize {
+pub fn count_requirements(selector: Option<&LabelSelector>) -> usize {
     selector.map_or(0, |selector| {
         let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
         let expressions = selector.match_expressions.as_ref().map_or(0, Vec::len);
@@ -140,7 +144,7 @@ pub fn requirements(selector: Option<&LabelSelector>) -> usize {
     })
 }
 
-fn value_of(class: &PriorityClass) -> i32 {
+fn priority_value(class: &PriorityClass) -> i32 {
     class.value.unwrap_or(0)
 }
 
@@ -156,7 +160,7 @@ pub fn job_never_preempts<C: Borrow<PriorityClass>>(
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
 ) -> bool {
-    let class = priority_class(job, get, all).ok().flatten();
+    let class = find_priority_class(job, get, all).ok().flatten();
     class.is_some_and(|class| never_preempts(class.borrow()))
 }
 
@@ -165,15 +169,15 @@ pub fn job_never_preempts<C: Borrow<PriorityClass>>(
 ///
 /// # Errors
 /// If the job names a class that does not exist.
-fn priority_class<C: Borrow<PriorityClass>>(
+fn find_priority_class<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
-) -> Result<Option<C>, Missing> {
+) -> Result<Option<C>, MissingObject> {
     if let Some(name) = &job.priority_class_name {
         return match get(name) {
             Some(class) => Ok(Some(class)),
-            None => Err(Missing {
+            None => Err(MissingObject {
                 reason: Reason::PriorityClassNotFound,
                 message: format!(
                     "spec.priorityClassName: PriorityClass {name:?} does not exist: create it or name another"
@@ -186,7 +190,7 @@ fn priority_class<C: Borrow<PriorityClass>>(
         .filter(|c| c.borrow().global_default == Some(true))
         // Equal values are ordered by name, so that the order of the list does not matter.
         .min_by(|a, b| {
-            let of = |c: &C| (value_of(c.borrow()), c.borrow().metadata.name.clone());
+            let of = |c: &C| (priority_value(c.borrow()), c.borrow().metadata.name.clone());
             of(a).cmp(&of(b))
         });
     Ok(default)
@@ -196,19 +200,19 @@ fn priority_class<C: Borrow<PriorityClass>>(
 ///
 /// # Errors
 /// If the job names a class that does not exist.
-pub fn priority<C: Borrow<PriorityClass>>(
+pub fn find_priority<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
     all: impl FnOnce() -> Vec<C>,
-) -> Result<(Option<String>, i32), Missing> {
-    let class = priority_class(job, get, all)?;
+) -> Result<(Option<String>, i32), MissingObject> {
+    let class = find_priority_class(job, get, all)?;
     Ok(class.map_or((None, 0), |c| {
-        (c.borrow().metadata.name.clone(), value_of(c.borrow()))
+        (c.borrow().metadata.name.clone(), priority_value(c.borrow()))
     }))
 }
 
 /// The Services of its namespace that the job's network rules name.
-pub fn services(job: &TrainingJobSpec) -> impl Iterator<Item = &str> {
+pub fn network_rule_services(job: &TrainingJobSpec) -> impl Iterator<Item = &str> {
     job.network.iter().flat_map(|network| {
         let rules = network.egress.iter().chain(&network.ingress);
         rules.filter_map(|rule| rule.service.as_deref())
@@ -248,21 +252,24 @@ mod tests {
         defaults.iter().map(queue).collect()
     }
 
-    fn find_queue(job: &TrainingJobSpec, queues: &[TrainingQueue]) -> Result<String, Missing> {
+    fn find_queue(
+        job: &TrainingJobSpec,
+        queues: &[TrainingQueue],
+    ) -> Result<String, MissingObject> {
         let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
         let named = |name: &str| {
             queues
                 .iter()
                 .find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        queue(job.queue_name.as_deref(), &labels, named, || {
+        resolve_queue(job.queue_name.as_deref(), &labels, named, || {
             queues.iter().collect()
         })
         .map(|q| q.metadata.name.clone().unwrap())
     }
 
     #[test]
-    fn a_named_queue_must_exist() {
+    fn job_waits_when_its_named_queue_does_not_exist() {
         let there = queues(&[("a", json!({})), ("b", Value::Null)]);
         let named = |name: &str| find_queue(&spec(json!({"queueName": name})), &there);
         assert_eq!(named("b").unwrap(), "b");
@@ -272,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_wrong_queue_is_told_of_right_ones() {
+    fn message_for_a_wrong_queue_lists_usable_queues() {
         let mut there = queues(&[("lab", Value::Null), ("a", Value::Null), ("b", Value::Null)]);
         let named = |name: &str, there: &[TrainingQueue]| {
             find_queue(&spec(json!({"queueName": name})), there)
@@ -308,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_defaults_that_select_the_namespace_the_one_that_asks_for_most_is_taken() {
+    fn default_queue_with_most_selector_requirements_wins() {
         let unnamed = spec(json!({}));
         let team = |team: &str| json!({"matchLabels": {"team": team}});
         let both = json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "team", "operator": "Exists"}]});
@@ -334,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_is_the_jobs_class_else_the_clusters_default_else_0() {
+    fn priority_falls_back_to_the_cluster_default_then_to_0() {
         let class = |name: &str, value: i32, default: bool| PriorityClass {
             metadata: kube::api::ObjectMeta {
                 name: Some(name.to_owned()),
@@ -356,7 +363,7 @@ mod tests {
                     .find(|c| c.metadata.name.as_deref() == Some(name))
                     .cloned()
             };
-            priority(job, named, || there.to_vec())
+            find_priority(job, named, || there.to_vec())
         };
         let own = spec(json!({"priorityClassName": "own"}));
         let none = spec(json!({}));

@@ -1,9 +1,9 @@
 //! The namespace's core ResourceQuotas, counted for a whole gang at once: the API server counts pod
 //! by pod, and would reject some pods of a gang after it has admitted others.
 
-mod counted;
+mod quota_fields;
 
-pub use counted::{Counted, OwnClaim};
+pub use quota_fields::{EphemeralClaim, PodQuotaFields};
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ use super::open_plans::OpenPlan;
 
 /// Demand of a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
-    pods: Vec<Pods>,
+pub struct QuotaDemand {
+    pods: Vec<PodBatch>,
 }
 
 /// A number of equal pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pods {
+struct PodBatch {
     count: i64,
     /// Request of one pod: thousandths of a core, bytes or counts.
     request: Resources,
-    counted: Counted,
+    quota_fields: PodQuotaFields,
 }
 
 /// The amount of a pod that a quota's key counts.
-enum Item<'a> {
+enum QuotaItem<'a> {
     Pods,
     Request(&'a str),
     Limit(&'a str),
@@ -43,18 +43,18 @@ enum Item<'a> {
 
 /// Separates a class from the resource that is counted
 /// (`k8s.io/kubernetes/pkg/quota/v1/evaluator/core`).
-const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+const CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
 
-impl<'a> Item<'a> {
+impl<'a> QuotaItem<'a> {
     /// None if the key does not count pods or their claims.
-    fn of(key: &'a str) -> Option<Self> {
+    fn from_key(key: &'a str) -> Option<Self> {
         match key {
             "pods" | "count/pods" => Some(Self::Pods),
             "persistentvolumeclaims" | "count/persistentvolumeclaims" => Some(Self::Claims(None)),
             "requests.storage" => Some(Self::Storage(None)),
             "cpu" | "memory" | "ephemeral-storage" => Some(Self::Request(key)),
             _ if key.starts_with("hugepages-") => Some(Self::Request(key)),
-            _ if key.contains(OF_CLASS) => match key.split_once(OF_CLASS)? {
+            _ if key.contains(CLASS_INFIX) => match key.split_once(CLASS_INFIX)? {
                 (class, "persistentvolumeclaims") => Some(Self::Claims(Some(class))),
                 (class, "requests.storage") => Some(Self::Storage(Some(class))),
                 _ => None,
@@ -75,38 +75,40 @@ impl<'a> Item<'a> {
     }
 }
 
-impl Pods {
-    fn of(&self, item: &Item<'_>) -> i64 {
+impl PodBatch {
+    fn units(&self, item: &QuotaItem<'_>) -> i64 {
         let one = match item {
-            Item::Pods => 1,
-            Item::Request(resource) => self.request.get(&ResourceName::new(*resource)),
-            Item::Limit(resource) => self.counted.limits.get(&ResourceName::new(*resource)),
-            Item::Claims(class) => self.claims(*class, |_| 1),
-            Item::Storage(class) => self.claims(*class, |claim| claim.bytes),
+            QuotaItem::Pods => 1,
+            QuotaItem::Request(resource) => self.request.get(&ResourceName::new(*resource)),
+            QuotaItem::Limit(resource) => {
+                self.quota_fields.limits.get(&ResourceName::new(*resource))
+            }
+            QuotaItem::Claims(class) => self.claims(*class, |_| 1),
+            QuotaItem::Storage(class) => self.claims(*class, |claim| claim.bytes),
         };
         one.saturating_mul(self.count)
     }
 
-    fn claims(&self, class: Option<&str>, amount: impl Fn(&OwnClaim) -> i64) -> i64 {
-        let claims = self.counted.claims.iter();
+    fn claims(&self, class: Option<&str>, amount: impl Fn(&EphemeralClaim) -> i64) -> i64 {
+        let claims = self.quota_fields.ephemeral_claims.iter();
         let claims = claims.filter(|claim| class.is_none_or(|c| claim.class.as_deref() == Some(c)));
         claims.map(amount).fold(0, i64::saturating_add)
     }
 }
 
-impl Ask {
+impl QuotaDemand {
     /// Demand of a job's whole gang, before admission.
     #[must_use]
-    pub fn of_job(job: &CompiledJob) -> Self {
-        OpenPlan::new("", job, &BTreeMap::new()).whole()
+    pub fn from_job(job: &CompiledJob) -> Self {
+        OpenPlan::new("", job, &BTreeMap::new()).total_demand()
     }
 
     /// Adds so many pods.
-    pub fn add(&mut self, count: i64, request: &Resources, counted: &Counted) {
-        self.pods.push(Pods {
+    pub fn add(&mut self, count: i64, request: &Resources, counted: &PodQuotaFields) {
+        self.pods.push(PodBatch {
             count,
             request: request.clone(),
-            counted: counted.clone(),
+            quota_fields: counted.clone(),
         });
     }
 
@@ -118,27 +120,32 @@ impl Ask {
     }
 
     /// Amount that the gang adds to a key of the quota. None if it adds nothing.
-    fn of(&self, quota: &ResourceQuota, key: &str) -> Option<Amount> {
-        let item = Item::of(key)?;
-        let pods = self.pods.iter().filter(|pods| pods.counted.is_in(quota));
-        let units = pods.map(|pods| pods.of(&item)).fold(0, i64::saturating_add);
+    fn amount_for_key(&self, quota: &ResourceQuota, key: &str) -> Option<Amount> {
+        let item = QuotaItem::from_key(key)?;
+        let pods = self
+            .pods
+            .iter()
+            .filter(|pods| pods.quota_fields.is_in_scopes(quota));
+        let units = pods
+            .map(|pods| pods.units(&item))
+            .fold(0, i64::saturating_add);
         (units > 0).then(|| item.amount(units))
     }
 }
 
 /// Amount that all these demands add to a key of the quota. None on overflow.
-fn together(asks: &[Ask], quota: &ResourceQuota, key: &str) -> Option<Amount> {
-    let mut amounts = asks.iter().filter_map(|ask| ask.of(quota, key));
+fn sum_demands(asks: &[QuotaDemand], quota: &ResourceQuota, key: &str) -> Option<Amount> {
+    let mut amounts = asks.iter().filter_map(|ask| ask.amount_for_key(quota, key));
     amounts.try_fold(Amount::ZERO, Amount::checked_add)
 }
 
 /// The first quota by name that the gang would exceed, in words. None if all have room. `promised`
 /// holds the pods of other gangs that are still to be created.
 #[must_use]
-pub fn exceeded<'a>(
+pub fn find_exceeded_quota<'a>(
     quotas: impl IntoIterator<Item = &'a ResourceQuota>,
-    ask: &Ask,
-    promised: &[Ask],
+    ask: &QuotaDemand,
+    promised: &[QuotaDemand],
 ) -> Option<String> {
     let mut quotas: Vec<_> = quotas.into_iter().collect();
     // Sorted, so that the same quota is named every time.
@@ -150,11 +157,11 @@ pub fn exceeded<'a>(
             let hard = quota.spec.as_ref().and_then(|s| s.hard.as_ref())?;
             let used = quota.status.as_ref().and_then(|s| s.used.as_ref());
             hard.iter().find_map(|(key, limit)| {
-                let asked = ask.of(quota, key)?;
+                let asked = ask.amount_for_key(quota, key)?;
                 let used_text = used.and_then(|u| u.get(key)).map_or("0", |q| q.0.as_str());
                 let limit_amount = Quantity::new(limit.0.clone()).amount().ok()?;
                 let used_amount = Quantity::new(used_text).amount().ok()?;
-                let coming = together(promised, quota, key);
+                let coming = sum_demands(promised, quota, key);
                 let fits = coming
                     .and_then(|coming| used_amount.checked_add(coming))
                     .and_then(|sum| sum.checked_add(asked))
@@ -177,16 +184,16 @@ pub fn exceeded<'a>(
 
 /// The quota without the usage of these pods.
 #[must_use]
-pub fn given_back(quota: &ResourceQuota, held: &[Ask]) -> ResourceQuota {
+pub fn release_usage(quota: &ResourceQuota, held: &[QuotaDemand]) -> ResourceQuota {
     let mut free = quota.clone();
     let used = free.status.as_mut().and_then(|s| s.used.as_mut());
     for (key, used) in used.into_iter().flatten() {
         if let (Some(given), Ok(before)) = (
-            together(held, quota, key),
+            sum_demands(held, quota, key),
             Quantity::new(used.0.clone()).amount(),
         ) && given > Amount::ZERO
         {
-            used.0 = before.saturating_less(given).to_string();
+            used.0 = before.saturating_sub(given).to_string();
         }
     }
     free

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use trellis_compiler::CompiledJob;
 
-use super::admitted::Admitted;
-use super::namespace_quota::Ask;
+use super::admitted_pod::AdmittedPod;
+use super::namespace_quota::QuotaDemand;
 use crate::key::Key;
 use crate::observed::PodView;
 
@@ -18,17 +18,17 @@ pub struct OpenPlan {
     /// Hash of the plan.
     pub hash: String,
     /// Task groups: name, number of pods, and one pod.
-    pub groups: Vec<(String, i64, Admitted)>,
+    pub groups: Vec<(String, i64, AdmittedPod)>,
 }
 
 impl OpenPlan {
     /// The plan of that hash, with the pods after admission, by group. Groups without an answer of
     /// admission count as they are sent.
     #[must_use]
-    pub fn new(hash: &str, job: &CompiledJob, admitted: &BTreeMap<String, Admitted>) -> Self {
+    pub fn new(hash: &str, job: &CompiledJob, admitted: &BTreeMap<String, AdmittedPod>) -> Self {
         let groups = job.groups().iter().map(|group| {
             let pod = admitted.get(group.name()).cloned();
-            let pod = pod.unwrap_or_else(|| Admitted::unchanged(group));
+            let pod = pod.unwrap_or_else(|| AdmittedPod::from_group(group));
             (group.name().to_owned(), i64::from(group.gang_size()), pod)
         });
         Self {
@@ -39,14 +39,14 @@ impl OpenPlan {
 
     /// Demand of the whole gang.
     #[must_use]
-    pub fn whole(&self) -> Ask {
-        self.rest(&BTreeMap::new())
+    pub fn total_demand(&self) -> QuotaDemand {
+        self.remaining_demand(&BTreeMap::new())
     }
 
     /// Demand of the pods that do not exist yet.
     #[must_use]
-    pub fn rest(&self, pods: &BTreeMap<String, PodView>) -> Ask {
-        let mut ask = Ask::default();
+    pub fn remaining_demand(&self, pods: &BTreeMap<String, PodView>) -> QuotaDemand {
+        let mut ask = QuotaDemand::default();
         for (group, count, pod) in &self.groups {
             let there = pods
                 .values()
@@ -54,7 +54,7 @@ impl OpenPlan {
                 .count();
             let there = i64::try_from(there).unwrap_or(i64::MAX);
             let left = count.saturating_sub(there).max(0);
-            ask.add(left, &pod.request, &pod.counted);
+            ask.add(left, &pod.request, &pod.quota_fields);
         }
         ask
     }
@@ -73,15 +73,15 @@ impl OpenPlans {
     ///
     /// # Errors
     /// The error of `refused`.
-    pub fn enter<E>(
+    pub fn try_insert<E>(
         &self,
         job: &Key,
         plan: OpenPlan,
-        rest: impl Fn(&Key, &OpenPlan) -> Ask,
-        refused: impl FnOnce(&[Ask]) -> Option<E>,
+        rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,
+        refused: impl FnOnce(&[QuotaDemand]) -> Option<E>,
     ) -> Result<(), E> {
         let mut plans = self.plans.lock();
-        let others = others(&plans, job, rest);
+        let others = other_demands(&plans, job, rest);
         if let Some(error) = refused(&others) {
             return Err(error);
         }
@@ -90,26 +90,30 @@ impl OpenPlans {
     }
 
     /// Adds a plan without a check, because it was accepted before, perhaps by an earlier leader.
-    pub fn resume(&self, job: &Key, plan: OpenPlan) {
+    pub fn insert(&self, job: &Key, plan: OpenPlan) {
         self.plans.lock().insert(job.clone(), plan);
     }
 
     /// Removes a plan. True if there was one.
-    pub fn leave(&self, job: &Key) -> bool {
+    pub fn remove(&self, job: &Key) -> bool {
         self.plans.lock().remove(job).is_some()
     }
 
     /// Pods that other gangs of the job's namespace have still to create.
-    pub fn others(&self, job: &Key, rest: impl Fn(&Key, &OpenPlan) -> Ask) -> Vec<Ask> {
-        others(&self.plans.lock(), job, rest)
+    pub fn other_demands(
+        &self,
+        job: &Key,
+        rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,
+    ) -> Vec<QuotaDemand> {
+        other_demands(&self.plans.lock(), job, rest)
     }
 }
 
-fn others(
+fn other_demands(
     plans: &BTreeMap<Key, OpenPlan>,
     job: &Key,
-    rest: impl Fn(&Key, &OpenPlan) -> Ask,
-) -> Vec<Ask> {
+    rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,
+) -> Vec<QuotaDemand> {
     plans
         .range(Key::new(&job.namespace, "")..)
         .take_while(|(other, _)| other.namespace == job.namespace)
@@ -123,13 +127,13 @@ mod tests {
     use trellis_scheduler::Resources;
 
     use super::*;
-    use crate::namespace_quota::exceeded;
+    use crate::namespace_quota::find_exceeded_quota;
     use crate::observed::PodPhase;
 
-    fn half_a_core() -> Admitted {
-        Admitted {
+    fn half_a_core() -> AdmittedPod {
+        AdmittedPod {
             request: Resources::new().with("cpu", 500),
-            ..Admitted::default()
+            ..AdmittedPod::default()
         }
     }
 
@@ -145,7 +149,7 @@ mod tests {
             uid: String::new(),
             job_uid: String::new(),
             is_owned: true,
-            judged: Default::default(),
+            judged_spec: Default::default(),
             group: "worker".to_owned(),
             index: 0,
             attempt: 1,
@@ -156,54 +160,66 @@ mod tests {
             created: None,
             node: None,
             phase: PodPhase::Pending,
-            stuck: None,
+            start_obstacle: None,
             deleting: false,
-            stops_too_late: false,
-            deleted: None,
-            disrupted: false,
+            has_overlong_grace: false,
+            deletion_requested: None,
+            is_disrupted: false,
             checkpoint: None,
         }
     }
 
     #[test]
-    fn pods_of_the_plan_that_are_there_are_not_to_be_created_any_more() {
+    fn remaining_demand_excludes_existing_pods_of_the_plan() {
         let pods = BTreeMap::from([
             ("a".to_owned(), pod("plan")),
             ("b".to_owned(), pod("another")),
         ]);
-        let rest = plan("plan", 4).rest(&pods);
+        let rest = plan("plan", 4).remaining_demand(&pods);
         assert_eq!(rest.count(), 3);
         let cores = |hard: &str| {
             let quota =
                 serde_json::json!({"metadata": {"name": "q"}, "spec": {"hard": {"cpu": hard}}});
-            exceeded([&serde_json::from_value(quota).unwrap()], &rest, &[])
+            find_exceeded_quota([&serde_json::from_value(quota).unwrap()], &rest, &[])
         };
         assert!(cores("1500m").is_none() && cores("1499m").is_some());
-        assert_eq!(plan("plan", 0).rest(&pods).count(), 0);
+        assert_eq!(plan("plan", 0).remaining_demand(&pods).count(), 0);
     }
 
     #[test]
-    fn of_two_gangs_that_are_judged_at_once_the_second_sees_the_first() {
+    fn plan_is_refused_when_an_open_plan_takes_the_quota() {
         let plans = OpenPlans::default();
-        let rest = |_: &Key, plan: &OpenPlan| plan.whole();
+        let rest = |_: &Key, plan: &OpenPlan| plan.total_demand();
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         let room_for = |pods: i64, mine: i64| {
-            move |others: &[Ask]| {
-                let sum: i64 = others.iter().map(Ask::count).sum();
+            move |others: &[QuotaDemand]| {
+                let sum: i64 = others.iter().map(QuotaDemand::count).sum();
                 (sum + mine > pods).then_some(sum)
             }
         };
-        assert_eq!(plans.enter(&a, plan("a", 3), rest, room_for(4, 3)), Ok(()));
-        assert_eq!(plans.enter(&b, plan("b", 3), rest, room_for(4, 3)), Err(3));
-        // A job's own plan does not count against it, and neither do plans of other namespaces.
-        assert_eq!(plans.enter(&a, plan("a", 3), rest, room_for(4, 3)), Ok(()));
-        let elsewhere = Key::new("ns2", "a");
         assert_eq!(
-            plans.enter(&elsewhere, plan("c", 3), rest, room_for(4, 3)),
+            plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
             Ok(())
         );
-        assert!(plans.leave(&a));
-        assert!(!plans.leave(&a));
-        assert_eq!(plans.enter(&b, plan("b", 3), rest, room_for(4, 3)), Ok(()));
+        assert_eq!(
+            plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
+            Err(3)
+        );
+        // A job's own plan does not count against it, and neither do plans of other namespaces.
+        assert_eq!(
+            plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
+            Ok(())
+        );
+        let elsewhere = Key::new("ns2", "a");
+        assert_eq!(
+            plans.try_insert(&elsewhere, plan("c", 3), rest, room_for(4, 3)),
+            Ok(())
+        );
+        assert!(plans.remove(&a));
+        assert!(!plans.remove(&a));
+        assert_eq!(
+            plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
+            Ok(())
+        );
     }
 }

@@ -13,17 +13,19 @@ use serde_json::{Map, Value};
 /// assert_eq!(patch, json!({"b": {"c": 4, "d": null}, "e": [1, 2]}));
 /// ```
 #[must_use]
-pub fn between<T: Serialize>(before: &T, after: &T) -> Value {
+pub fn diff<T: Serialize>(before: &T, after: &T) -> Value {
     // Types of the API always serialize; if one did not, nothing would be patched.
     let before = serde_json::to_value(before).unwrap_or_default();
     let after = serde_json::to_value(after).unwrap_or_default();
     match (before, after) {
-        (Value::Object(before), Value::Object(after)) => Value::Object(objects(&before, after)),
+        (Value::Object(before), Value::Object(after)) => {
+            Value::Object(diff_objects(&before, after))
+        }
         (_, after) => after,
     }
 }
 
-fn objects(before: &Map<String, Value>, after: Map<String, Value>) -> Map<String, Value> {
+fn diff_objects(before: &Map<String, Value>, after: Map<String, Value>) -> Map<String, Value> {
     let mut patch = Map::new();
     for key in before.keys().filter(|k| !after.contains_key(*k)) {
         patch.insert(key.clone(), Value::Null);
@@ -32,7 +34,7 @@ fn objects(before: &Map<String, Value>, after: Map<String, Value>) -> Map<String
         match (before.get(&key), value) {
             (Some(old), new) if *old == new => {}
             (Some(Value::Object(old)), Value::Object(new)) => {
-                patch.insert(key, Value::Object(objects(old, new)));
+                patch.insert(key, Value::Object(diff_objects(old, new)));
             }
             (_, new) => {
                 patch.insert(key, new);

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_scheduler::Resources;
 
 use crate::observed::{self, PodPhase, SlimPod};
-use crate::request;
+use crate::resource_request;
 
 /// Usage of a node by a pod.
 #[derive(Clone, Debug)]
@@ -30,12 +30,12 @@ impl PodUsage {
     #[must_use]
     pub fn of(pod: &SlimPod) -> Self {
         // The pod's phase as the lifecycle sees it: a succeeded pod may have a failed container.
-        let phase = observed::phase(pod);
+        let phase = observed::pod_phase(pod);
         match &pod.spec.node_name {
             _ if phase == PodPhase::Succeeded => Self::Done,
             Some(node) if !phase.is_over() => Self::Holds {
                 node: node.clone(),
-                request: request::of_pod(pod),
+                request: resource_request::pod_request(pod),
                 leaves: pod.metadata.deletion_timestamp.as_ref().map(|by| by.0),
             },
             _ => Self::None,

@@ -6,70 +6,74 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::job::{FinishedPods, Framework, indexes};
+use trellis_api::job::{FinishedPods, Framework, parse_ranges};
 use trellis_api::pod_group::Plan;
 use trellis_compiler::CompiledGroup;
 
-use super::wish::Run;
-use crate::engine::Member;
+use super::desired_gang::AuthorizedAttempt;
+use crate::engine::SurplusPodId;
 use crate::observed::PodView;
 
 /// Number of surplus pods of one job for which the engine seeks places at once.
-pub const AT_ONCE: usize = 32;
+pub const MAX_PENDING_SURPLUS_PODS: usize = 32;
 /// Shortest time between two growths of an elastic job: when pods join, all other pods restart from
 /// their last checkpoint.
-pub const GROWS_EVERY: Duration = Duration::from_secs(60);
+pub const GROWTH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// State of one surplus pod of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seat {
+pub enum SurplusPodState {
     /// The pod exists on this node.
-    Taken(String),
+    Present(String),
     /// The pod does not exist and may be created.
-    Free {
+    Creatable {
         /// The round in which it is created.
         round: i64,
         /// Earliest time, after a back-off.
         not_before: Option<Timestamp>,
     },
     /// The pod has ended, is being deleted, or may not be created yet.
-    Closed,
+    Unavailable,
 }
 
 /// The surplus pods of the gang that is placed by this plan.
 #[must_use]
-pub fn seats(
-    run: &Run,
+pub fn surplus_pod_states(
+    run: &AuthorizedAttempt,
     plan: &Plan,
     pods: &BTreeMap<String, PodView>,
     finished: Option<&FinishedPods>,
-) -> BTreeMap<Member, Seat> {
+) -> BTreeMap<SurplusPodId, SurplusPodState> {
     let awaited = (run.awaited.attempt == plan.attempt).then_some(&run.awaited);
-    let by_pod = awaited.map(|awaited| awaited.by_pod()).unwrap_or_default();
+    let by_pod = awaited
+        .map(|awaited| awaited.index_by_pod())
+        .unwrap_or_default();
     let finished = finished.filter(|finished| finished.attempt == plan.attempt);
     let mut seats = BTreeMap::new();
     for group in run.job.compiled().groups() {
-        let most = most(run, plan, group);
+        let most = max_replicas(run, plan, group);
         if most <= group.gang_size() {
             continue;
         }
         let held = awaited.is_none_or(|a| a.held_groups.iter().any(|held| held == group.name()));
-        let ended = ended(finished, group.name());
+        let ended = finished_indexes(finished, group.name());
         for index in group.gang_size()..most {
-            let entry = by_pod.of(group.name(), index);
+            let entry = by_pod.get(group.name(), index);
             let round = entry.map_or(0, |entry| entry.round);
             let seat = match pods.get(&group.pod_name(index)) {
                 Some(pod) => match &pod.node {
-                    Some(node) if is_there(pod, run, plan, round) => Seat::Taken(node.clone()),
-                    _ => Seat::Closed,
+                    Some(node) if is_current_pod(pod, run, plan, round) => {
+                        SurplusPodState::Present(node.clone())
+                    }
+                    _ => SurplusPodState::Unavailable,
                 },
-                None if held || ended.contains(&index) => Seat::Closed,
-                None => Seat::Free {
+                None if held || ended.contains(&index) => SurplusPodState::Unavailable,
+                None => SurplusPodState::Creatable {
                     round,
                     not_before: entry.and_then(|e| e.not_before.as_ref()).map(|t| t.0),
                 },
             };
-            let member = Member {
+            let member = SurplusPodId {
                 group: group.name().to_owned(),
                 index,
             };
@@ -81,7 +85,7 @@ pub fn seats(
 
 /// Largest number of pods of the group. Running pods of torchrun know how many they may become:
 /// additional pods would wait for ever to join.
-fn most(run: &Run, plan: &Plan, group: &CompiledGroup) -> u32 {
+fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> u32 {
     let torch = run.job.compiled().job().spec().framework() == Framework::PyTorch;
     let told = plan.elastic.iter().find(|told| told.name == group.name());
     let told = told.filter(|_| torch);
@@ -89,23 +93,23 @@ fn most(run: &Run, plan: &Plan, group: &CompiledGroup) -> u32 {
     group.replicas().min(told)
 }
 
-fn ended(finished: Option<&FinishedPods>, group: &str) -> BTreeSet<u32> {
+fn finished_indexes(finished: Option<&FinishedPods>, group: &str) -> BTreeSet<u32> {
     let groups = finished.into_iter().flat_map(|finished| &finished.groups);
     let of_it = groups.filter(|ended| ended.name == group);
     of_it
         .flat_map(|g| [&g.completed_indexes, &g.failed_indexes])
-        .flat_map(|ranges| indexes(ranges))
+        .flat_map(|ranges| parse_ranges(ranges))
         .collect()
 }
 
-fn is_there(pod: &PodView, run: &Run, plan: &Plan, round: i64) -> bool {
+fn is_current_pod(pod: &PodView, run: &AuthorizedAttempt, plan: &Plan, round: i64) -> bool {
     let own = pod.job_uid == run.uid && pod.plan == plan.hash && pod.round >= round;
     own && !pod.deleting && !pod.phase.is_over()
 }
 
 /// True if the job does not ask for the pod any more.
 #[must_use]
-pub fn is_beyond(run: &Run, pod: &PodView) -> bool {
+pub fn is_beyond_replicas(run: &AuthorizedAttempt, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();
     let group = groups.find(|group| group.name() == pod.group);
     group.is_some_and(|group| pod.index >= group.replicas())
@@ -118,11 +122,11 @@ mod tests {
     use trellis_api::pod_group::ElasticGroup;
 
     use super::*;
-    use crate::fixtures::run_with;
+    use crate::fixtures::desired_run_with;
     use crate::observed::PodPhase;
 
     /// An elastic job of 2 to 6 pods, and a group outside the gang.
-    fn run(awaited: AwaitedPods) -> Run {
+    fn run(awaited: AwaitedPods) -> AuthorizedAttempt {
         let group = |name: &str, more: serde_json::Value| {
             let mut group = json!({"name": name, "image": "i",
                 "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
@@ -133,13 +137,13 @@ mod tests {
         };
         let worker = group("worker", json!({"replicas": 6, "minReplicas": 2}));
         let board = group("board", json!({"membership": "BestEffort"}));
-        let wish = run_with(
+        let wish = desired_run_with(
             1,
             json!({"framework": "PyTorch", "taskGroups": [worker, board]}),
         );
-        Run {
+        AuthorizedAttempt {
             awaited,
-            ..Run::clone(wish.run().unwrap())
+            ..AuthorizedAttempt::clone(wish.attempt().unwrap())
         }
     }
 
@@ -160,7 +164,7 @@ mod tests {
             uid: "u".to_owned(),
             job_uid: "mine".to_owned(),
             is_owned: true,
-            judged: Default::default(),
+            judged_spec: Default::default(),
             group: group.to_owned(),
             index,
             attempt: 1,
@@ -171,17 +175,17 @@ mod tests {
             node: Some("n".to_owned()),
             phase: PodPhase::Running,
             ready: true,
-            stuck: None,
+            start_obstacle: None,
             deleting: false,
-            stops_too_late: false,
-            deleted: None,
-            disrupted: false,
+            has_overlong_grace: false,
+            deletion_requested: None,
+            is_disrupted: false,
             checkpoint: None,
         };
         (format!("llm-{group}-{index}"), view)
     }
 
-    fn first(attempt: i64) -> AwaitedPods {
+    fn awaited_none(attempt: i64) -> AwaitedPods {
         AwaitedPods {
             attempt,
             ..AwaitedPods::default()
@@ -189,12 +193,12 @@ mod tests {
     }
 
     /// Members and their states, as text.
-    fn told(seats: &BTreeMap<Member, Seat>) -> Vec<String> {
-        let word = |(member, seat): (&Member, &Seat)| {
+    fn describe_states(seats: &BTreeMap<SurplusPodId, SurplusPodState>) -> Vec<String> {
+        let word = |(member, seat): (&SurplusPodId, &SurplusPodState)| {
             let word = match seat {
-                Seat::Taken(node) => node.clone(),
-                Seat::Free { round, .. } => format!("free {round}"),
-                Seat::Closed => "closed".to_owned(),
+                SurplusPodState::Present(node) => node.clone(),
+                SurplusPodState::Creatable { round, .. } => format!("free {round}"),
+                SurplusPodState::Unavailable => "closed".to_owned(),
             };
             format!("{}-{} {word}", member.group, member.index)
         };
@@ -202,20 +206,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_taken_and_what_is_not_is_free() {
+    fn surplus_pod_is_present_when_it_exists_and_creatable_when_missing() {
         let none = BTreeMap::new();
         let free = ["board-0 free 0", "worker-2 free 0", "worker-3 free 0"];
-        assert_eq!(told(&seats(&run(first(1)), &plan(4), &none, None)), free);
+        assert_eq!(
+            describe_states(&surplus_pod_states(
+                &run(awaited_none(1)),
+                &plan(4),
+                &none,
+                None
+            )),
+            free
+        );
         let mut pods = BTreeMap::from([pod("worker", 0), pod("worker", 2), pod("board", 0)]);
-        let seats_of = |pods: &BTreeMap<_, _>| told(&seats(&run(first(1)), &plan(4), pods, None));
+        let seats_of = |pods: &BTreeMap<_, _>| {
+            describe_states(&surplus_pod_states(
+                &run(awaited_none(1)),
+                &plan(4),
+                pods,
+                None,
+            ))
+        };
         assert_eq!(
             seats_of(&pods),
             ["board-0 n", "worker-2 n", "worker-3 free 0"]
         );
         // The pod is being deleted, has ended, or belongs to another plan or job: its successor is
         // not created before it is gone.
-        type Change = fn(&mut PodView);
-        let changes: [Change; 4] = [
+        type PodMutation = fn(&mut PodView);
+        let changes: [PodMutation; 4] = [
             |pod| pod.deleting = true,
             |pod| pod.phase = PodPhase::Succeeded,
             |pod| pod.plan = "another".to_owned(),
@@ -230,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_awaited_comes_in_its_round_and_who_waits_or_has_ended_does_not() {
+    fn awaited_surplus_pod_is_creatable_in_its_round_and_finished_unavailable() {
         let none = BTreeMap::new();
-        let mut awaited = first(1);
+        let mut awaited = awaited_none(1);
         awaited.round = 3;
         awaited.await_pods("worker", &[3].into(), None, false);
         awaited.held_groups = vec!["board".to_owned()];
@@ -244,17 +263,21 @@ mod tests {
                 failed_indexes: String::new(),
             }],
         };
-        let seats = seats(&run(awaited), &plan(4), &none, Some(&finished));
+        let seats = surplus_pod_states(&run(awaited), &plan(4), &none, Some(&finished));
         let words = ["board-0 closed", "worker-2 closed", "worker-3 free 3"];
-        assert_eq!(told(&seats), words);
+        assert_eq!(describe_states(&seats), words);
         // The state of another attempt's pods is not known.
-        let seats = super::seats(&run(first(2)), &plan(4), &none, None);
-        assert!(told(&seats).iter().all(|seat| seat.ends_with("closed")));
+        let seats = super::surplus_pod_states(&run(awaited_none(2)), &plan(4), &none, None);
+        assert!(
+            describe_states(&seats)
+                .iter()
+                .all(|seat| seat.ends_with("closed"))
+        );
     }
 
     #[test]
-    fn who_is_not_asked_for_any_more_goes() {
-        let beyond = |index| is_beyond(&run(first(1)), &pod("worker", index).1);
+    fn pod_above_the_replicas_is_beyond() {
+        let beyond = |index| is_beyond_replicas(&run(awaited_none(1)), &pod("worker", index).1);
         assert_eq!([1, 5, 6].map(beyond), [false, false, true]);
     }
 }

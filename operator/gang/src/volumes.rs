@@ -3,35 +3,35 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_api::Reason;
-use trellis_scheduler::{Expression, NodeSelectorTerm, Operator};
+use trellis_scheduler::{NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm};
 
 use super::constraints;
 use crate::observed::{SlimVolume, ZONE_LABELS};
 
 /// Node requirements of the volumes that a job's pods mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Volumes {
+pub struct VolumeRequirements {
     /// Requirements of existing claims, by claim.
-    pub claims: BTreeMap<String, Mounted>,
+    pub claims: BTreeMap<String, VolumeRequirement>,
     /// Requirements of ephemeral claims, by task group and volume.
-    pub ephemeral: BTreeMap<(String, String), Mounted>,
+    pub ephemeral: BTreeMap<(String, String), VolumeRequirement>,
 }
 
 /// Node requirements of one claim's volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mounted {
+pub struct VolumeRequirement {
     /// Lists of terms: in each list one term must match.
-    pub reach: Vec<Vec<NodeSelectorTerm>>,
+    pub node_terms: Vec<Vec<NodeSelectorTerm>>,
     /// True if all pods that mount the claim must be on one node.
     pub one_node: bool,
 }
 
-impl Mounted {
+impl VolumeRequirement {
     /// A requirement that no node meets.
     #[must_use]
-    pub fn nowhere() -> Self {
+    pub fn unreachable() -> Self {
         Self {
-            reach: vec![vec![NodeSelectorTerm::default()]],
+            node_terms: vec![vec![NodeSelectorTerm::default()]],
             one_node: false,
         }
     }
@@ -39,8 +39,8 @@ impl Mounted {
 
 /// True if a claim that all groups mount requires one node. If only some groups mount such a claim,
 /// each group is placed on one node, and the commit checks that it is the same.
-pub fn together<'a>(
-    volumes: &Volumes,
+pub fn must_share_node<'a>(
+    volumes: &VolumeRequirements,
     groups: impl Iterator<Item = &'a BTreeSet<String>> + Clone,
 ) -> bool {
     let one_node = volumes.claims.iter().filter(|(_, m)| m.one_node);
@@ -51,7 +51,7 @@ pub fn together<'a>(
 
 /// Why a gang that waits for room on one node needs a single node, in words.
 #[must_use]
-pub fn one_node(volumes: &Volumes, waits: Reason) -> Option<String> {
+pub fn explain_one_node(volumes: &VolumeRequirements, waits: Reason) -> Option<String> {
     let for_closeness = matches!(waits, Reason::ExceedsTopology | Reason::TopologyFragmented);
     let mut one_node = volumes
         .claims
@@ -67,35 +67,35 @@ pub fn one_node(volumes: &Volumes, waits: Reason) -> Option<String> {
 /// `k8s.io/component-helpers/storage/volume`), and the zones and regions of its labels
 /// (kube-scheduler's VolumeZone).
 #[must_use]
-pub fn reach(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
+pub fn volume_node_terms(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
     let affinity = volume.spec.node_affinity.as_ref();
     let required = affinity.and_then(|a| a.required.as_ref());
     let labels = volume.metadata.labels.iter().flatten();
     let zones = labels.filter(|(label, _)| ZONE_LABELS.contains(&label.as_str()));
     required
-        .map(constraints::terms)
+        .map(constraints::convert_terms)
         .into_iter()
-        .chain(zones.map(|(label, values)| zone(label, values)))
+        .chain(zones.map(|(label, values)| zone_terms(label, values)))
         .collect()
 }
 
 /// Terms for the nodes that meet at least one of these requirements: one term must match. None if
 /// all nodes do.
 #[must_use]
-pub fn any(
+pub fn union_terms(
     reaches: impl IntoIterator<Item = Vec<Vec<NodeSelectorTerm>>>,
 ) -> Option<Vec<NodeSelectorTerm>> {
     // Local volumes differ in one value of one label: together they are one term.
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut terms = BTreeSet::new();
     for reach in reaches {
-        for term in all(reach)? {
+        for term in intersect_terms(reach)? {
             match (
                 term.match_expressions.as_slice(),
                 term.match_fields.as_slice(),
             ) {
                 ([], []) => {}
-                ([one], []) if one.operator == Operator::In => {
+                ([one], []) if one.operator == NodeSelectorOperator::In => {
                     let of = values.entry(one.key.clone()).or_default();
                     of.extend(one.values.iter().cloned());
                 }
@@ -107,7 +107,7 @@ pub fn any(
     }
     let merged = values.into_iter().map(|(key, values)| {
         let values = values.into_iter().collect();
-        term(vec![expression(&key, Operator::In, values)])
+        new_term(vec![new_expression(&key, NodeSelectorOperator::In, values)])
     });
     let found: Vec<_> = merged.chain(terms).collect();
     Some(match found.is_empty() {
@@ -117,7 +117,7 @@ pub fn any(
 }
 
 /// The requirements as one list, of which one term must match. None if all nodes do.
-fn all(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
+fn intersect_terms(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
     // A term without expressions matches nothing, but joined with another term it would match.
     let is_some =
         |t: &NodeSelectorTerm| !(t.match_expressions.is_empty() && t.match_fields.is_empty());
@@ -138,33 +138,38 @@ fn all(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
 
 /// The node is in one of the zones, by that label or by its successor, or it has no zone and no
 /// region label at all.
-fn zone(label: &str, values: &str) -> Vec<NodeSelectorTerm> {
+fn zone_terms(label: &str, values: &str) -> Vec<NodeSelectorTerm> {
     // A volume may be in several zones (`LabelZonesToSet`).
     let values: Vec<String> = values.split("__").map(str::to_owned).collect();
-    let in_it = |label: &str| expression(label, Operator::In, values.clone());
-    let nowhere = ZONE_LABELS.map(|label| expression(label, Operator::DoesNotExist, vec![]));
-    let mut terms = vec![term(vec![in_it(label)]), term(nowhere.into())];
+    let in_it = |label: &str| new_expression(label, NodeSelectorOperator::In, values.clone());
+    let nowhere =
+        ZONE_LABELS.map(|label| new_expression(label, NodeSelectorOperator::DoesNotExist, vec![]));
+    let mut terms = vec![new_term(vec![in_it(label)]), new_term(nowhere.into())];
     let successor = match label {
         "failure-domain.beta.kubernetes.io/region" => Some("topology.kubernetes.io/region"),
         "failure-domain.beta.kubernetes.io/zone" => Some("topology.kubernetes.io/zone"),
         _ => None,
     };
     if let Some(successor) = successor {
-        let not_there = expression(label, Operator::DoesNotExist, vec![]);
-        terms.push(term(vec![not_there, in_it(successor)]));
+        let not_there = new_expression(label, NodeSelectorOperator::DoesNotExist, vec![]);
+        terms.push(new_term(vec![not_there, in_it(successor)]));
     }
     terms
 }
 
-fn term(match_expressions: Vec<Expression>) -> NodeSelectorTerm {
+fn new_term(match_expressions: Vec<NodeSelectorRequirement>) -> NodeSelectorTerm {
     NodeSelectorTerm {
         match_expressions,
         match_fields: Vec::new(),
     }
 }
 
-fn expression(key: &str, operator: Operator, values: Vec<String>) -> Expression {
-    Expression {
+fn new_expression(
+    key: &str,
+    operator: NodeSelectorOperator,
+    values: Vec<String>,
+) -> NodeSelectorRequirement {
+    NodeSelectorRequirement {
         key: key.to_owned(),
         operator,
         values,
@@ -186,14 +191,14 @@ mod tests {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
         let constraints = Constraints {
-            volumes: reach(&volume),
+            volumes: volume_node_terms(&volume),
             ..Constraints::default()
         };
         constraints.are_met_by(&node)
     }
 
     #[test]
-    fn node_affinity_is_required() {
+    fn volume_is_reached_only_by_nodes_matching_its_affinity() {
         let volume = |terms: Value| {
             json!({"metadata": {}, "spec": {"nodeAffinity": {
                 "required": {"nodeSelectorTerms": terms},
@@ -215,7 +220,7 @@ mod tests {
 
     /// One of several volumes must be reached, with all its requirements.
     #[test]
-    fn one_of_several_volumes_is_enough() {
+    fn node_must_reach_one_of_several_volumes() {
         let on = |node: &str, labels: Value| -> SlimVolume {
             serde_json::from_value(
                 json!({"metadata": {"labels": labels}, "spec": {"nodeAffinity": {
@@ -232,7 +237,7 @@ mod tests {
             on("b", json!({})),
             on("c", json!({ZONE: "z"})),
         ];
-        let terms = any(volumes.iter().map(reach)).unwrap();
+        let terms = union_terms(volumes.iter().map(volume_node_terms)).unwrap();
         assert_eq!(terms.len(), 3, "a and b are one: {terms:?}");
         let does = |name: &str, zone: Option<&str>| {
             let mut node = Node::new(NodeName::new(name), Resources::new());
@@ -248,17 +253,20 @@ mod tests {
         assert!(does("a", None) && does("b", Some("y")) && !does("d", Some("z")));
         assert!(does("c", Some("z")) && does("c", None) && !does("c", Some("y")));
         let everywhere: SlimVolume = serde_json::from_value(json!({"metadata": {}})).unwrap();
-        let either = [reach(&volumes[0]), reach(&everywhere)];
-        assert_eq!(any(either), None);
+        let either = [
+            volume_node_terms(&volumes[0]),
+            volume_node_terms(&everywhere),
+        ];
+        assert_eq!(union_terms(either), None);
         // A volume that no node reaches adds no term, whatever its other requirements.
-        let no_node = Mounted::nowhere().reach;
-        let zoned = [no_node.clone(), reach(&on("a", json!({})))].concat();
-        assert_eq!(any([zoned]), Some(no_node[0].clone()));
-        assert_eq!(any([]), Some(no_node[0].clone()));
+        let no_node = VolumeRequirement::unreachable().node_terms;
+        let zoned = [no_node.clone(), volume_node_terms(&on("a", json!({})))].concat();
+        assert_eq!(union_terms([zoned]), Some(no_node[0].clone()));
+        assert_eq!(union_terms([]), Some(no_node[0].clone()));
     }
 
     #[test]
-    fn zones_of_labels_are_as_in_kubernetes() {
+    fn volume_zone_labels_match_nodes_as_in_kubernetes() {
         const ZONE: &str = "topology.kubernetes.io/zone";
         const BETA: &str = "failure-domain.beta.kubernetes.io/zone";
         const REGION: &str = "topology.kubernetes.io/region";

@@ -5,44 +5,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use trellis_api::document::Document;
 
-use crate::Options;
+use crate::ConversionOptions;
 
 /// Fields of LocalQueues, ClusterQueues and Cohorts that other documents depend on.
 #[derive(Default)]
-pub(crate) struct Context {
-    pub(crate) options: Options,
+pub(crate) struct ImportContext {
+    pub(crate) options: ConversionOptions,
     /// ClusterQueue by namespace and name of the LocalQueue.
-    local: BTreeMap<(String, String), String>,
+    cluster_queues: BTreeMap<(String, String), String>,
     /// Cohorts of Kueue, including those that are referred to and that no document defines.
     cohorts: BTreeSet<String>,
     /// WorkloadPriorityClasses of Kueue.
     priority_classes: BTreeSet<String>,
 }
 
-impl Context {
-    pub(crate) fn of(documents: &[Document], values: &[Value], options: &Options) -> Self {
+impl ImportContext {
+    pub(crate) fn from_documents(
+        documents: &[Document],
+        values: &[Value],
+        options: &ConversionOptions,
+    ) -> Self {
         let mut context = Self {
             options: options.clone(),
             ..Self::default()
         };
         for (document, value) in documents.iter().zip(values) {
             let group = document.api_version.split('/').next().unwrap_or_default();
-            let Some(name) = word(value, "metadata", "name") else {
+            let Some(name) = text_at(value, "metadata", "name") else {
                 continue;
             };
             match (group, document.kind.as_str()) {
                 ("kueue.x-k8s.io", "LocalQueue") => {
-                    let namespace = word(value, "metadata", "namespace").unwrap_or("default");
-                    let Some(queue) = word(value, "spec", "clusterQueue") else {
+                    let namespace = text_at(value, "metadata", "namespace").unwrap_or("default");
+                    let Some(queue) = text_at(value, "spec", "clusterQueue") else {
                         continue;
                     };
                     let key = (namespace.to_owned(), name.to_owned());
-                    context.local.insert(key, queue.to_owned());
+                    context.cluster_queues.insert(key, queue.to_owned());
                 }
                 ("kueue.x-k8s.io", "ClusterQueue" | "Cohort") => {
                     let own = (document.kind == "Cohort").then_some(name);
                     let keys = ["cohort", "cohortName", "parent", "parentName"];
-                    let above = keys.iter().filter_map(|key| word(value, "spec", key));
+                    let above = keys.iter().filter_map(|key| text_at(value, "spec", key));
                     context.cohorts.extend(above.chain(own).map(str::to_owned));
                 }
                 ("kueue.x-k8s.io", "WorkloadPriorityClass") => {
@@ -57,12 +61,12 @@ impl Context {
     /// The ClusterQueue that a LocalQueue of the documents leads to.
     pub(crate) fn cluster_queue(&self, namespace: &str, local: &str) -> Option<&str> {
         let key = (namespace.to_owned(), local.to_owned());
-        self.local.get(&key).map(String::as_str)
+        self.cluster_queues.get(&key).map(String::as_str)
     }
 
     /// Namespaces with a LocalQueue that leads to a ClusterQueue; of `name` alone, where given.
     pub(crate) fn namespaces(&self, cluster_queue: &str, name: Option<&str>) -> Vec<String> {
-        let leads = self.local.iter().filter(|((_, local), queue)| {
+        let leads = self.cluster_queues.iter().filter(|((_, local), queue)| {
             *queue == cluster_queue && name.is_none_or(|name| name == local)
         });
         let namespaces: BTreeSet<_> = leads.map(|((namespace, _), _)| namespace.clone()).collect();
@@ -80,7 +84,7 @@ impl Context {
     }
 }
 
-fn word<'a>(value: &'a Value, part: &str, key: &str) -> Option<&'a str> {
+fn text_at<'a>(value: &'a Value, part: &str, key: &str) -> Option<&'a str> {
     let word = value.get(part)?.get(key)?.as_str()?;
     Some(word).filter(|word| !word.is_empty())
 }

@@ -8,23 +8,23 @@ use trellis_api::job::{
 };
 use trellis_api::{PodTemplate, Quantity};
 
-use crate::log::Log;
-use crate::object::Object;
-use crate::pod::{Pods, Said};
+use crate::field_log::FieldLog;
+use crate::imported_object::ImportedObject;
+use crate::pod::{GroupDraft, ValueWithPath};
 
 /// Default grace period in seconds, in Kubernetes and in Trellis (docs/checkpoints.md).
-const GRACE: i64 = 30;
+const DEFAULT_GRACE: i64 = 30;
 
 /// A job, and its groups as they were read.
-pub(crate) struct Draft {
+pub(crate) struct JobDraft {
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: TrainingJobSpec,
-    pub(crate) pods: Vec<Pods>,
+    pub(crate) pods: Vec<GroupDraft>,
     /// The maximum runtime and its path in the document.
-    active: Option<Said<i64>>,
+    active_deadline: Option<ValueWithPath<i64>>,
 }
 
-impl Draft {
+impl JobDraft {
     pub(crate) fn new(metadata: ObjectMeta, framework: Framework) -> Self {
         Self {
             metadata,
@@ -53,69 +53,69 @@ impl Draft {
                 pod_metadata: None,
             },
             pods: Vec::new(),
-            active: None,
+            active_deadline: None,
         }
     }
 
     /// The restart settings, which are absent from the object until a field sets one.
-    pub(crate) fn restart(&mut self) -> &mut Restart {
+    pub(crate) fn restart_mut(&mut self) -> &mut Restart {
         self.spec.restart.get_or_insert_default()
     }
 
-    pub(crate) fn deadlines(&mut self) -> &mut Deadlines {
+    pub(crate) fn deadlines_mut(&mut self) -> &mut Deadlines {
         self.spec.deadlines.get_or_insert_default()
     }
 
     /// Sets the maximum runtime. If two fields set it, the shorter time counts and the other is
     /// noted.
-    pub(crate) fn may_run(&mut self, said: Said<i64>, log: &Log) {
-        let (shorter, longer) = match self.active.take() {
+    pub(crate) fn set_active_deadline(&mut self, said: ValueWithPath<i64>, log: &FieldLog) {
+        let (shorter, longer) = match self.active_deadline.take() {
             Some(other) if other.value <= said.value => (other, Some(said)),
             other => (said, other),
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
-            let Said { value, path } = &shorter;
+            let ValueWithPath { value, path } = &shorter;
             let why = format!("is longer than {path} allows, and a job has one deadline here");
             let told = format!("{value} seconds are written, the shorter time");
             log.note(&longer.path, Some(&json!(longer.value)), why, told);
         }
-        self.deadlines().active_seconds = Some(shorter.value);
-        self.active = Some(shorter);
+        self.deadlines_mut().active_seconds = Some(shorter.value);
+        self.active_deadline = Some(shorter);
     }
 
-    pub(crate) fn cleanup(&mut self) -> &mut Cleanup {
+    pub(crate) fn cleanup_mut(&mut self) -> &mut Cleanup {
         self.spec.cleanup.get_or_insert_default()
     }
 
     /// Seconds after the end when the job is deleted.
-    pub(crate) fn ttl(&mut self, seconds: Option<i64>) {
+    pub(crate) fn set_ttl(&mut self, seconds: Option<i64>) {
         self.spec.ttl_seconds_after_finished = seconds;
     }
 
-    pub(crate) fn success(&mut self, policy: SuccessPolicy) {
+    pub(crate) fn set_success(&mut self, policy: SuccessPolicy) {
         let policy = Some(policy);
         self.spec.success = Some(Success { policy });
     }
 
     /// Builds the job, with a note on each field on which its groups disagree.
-    pub(crate) fn finish(mut self, log: &Log) -> Vec<Object> {
-        if log.is_wrong() {
+    pub(crate) fn finish(mut self, log: &FieldLog) -> Vec<ImportedObject> {
+        if log.has_problems() {
             return Vec::new();
         }
-        self.account_and_class(log);
-        self.ids();
-        self.grace(log);
-        self.pod_metadata();
+        self.merge_account_and_class(log);
+        self.merge_ids();
+        self.merge_grace(log);
+        self.merge_pod_metadata();
         self.spec.task_groups = self.pods.into_iter().map(|pods| pods.group).collect();
         let mut job = TrainingJob::new("", self.spec);
         job.metadata = self.metadata;
-        vec![Object::TrainingJob(job)]
+        vec![ImportedObject::TrainingJob(job)]
     }
 
-    fn account_and_class(&mut self, log: &Log) {
+    fn merge_account_and_class(&mut self, log: &FieldLog) {
         let accounts = self.pods.iter().map(|pods| pods.service_account.clone());
         let accounts: Vec<_> = accounts.collect();
-        self.spec.service_account_name = one(
+        self.spec.service_account_name = first_value(
             accounts,
             log,
             "is of one task group, and a job has one ServiceAccount here",
@@ -123,7 +123,7 @@ impl Draft {
         );
         let classes = self.pods.iter().map(|pods| pods.priority_class.clone());
         let own = self.spec.priority_class_name.clone();
-        let own = own.map(|value| Said {
+        let own = own.map(|value| ValueWithPath {
             value,
             path: String::new(),
         });
@@ -133,7 +133,7 @@ impl Draft {
         };
         let (has_own, own) = (own.is_some(), own.map(Some));
         let classes = classes.filter(|class| class.is_some() || !has_own);
-        self.spec.priority_class_name = one(
+        self.spec.priority_class_name = first_value(
             own.into_iter().chain(classes).collect(),
             log,
             why,
@@ -142,8 +142,8 @@ impl Draft {
     }
 
     /// User and group ids: set for the job if all groups agree, else for each group.
-    fn ids(&mut self) {
-        let agreed = |of: fn(&Pods) -> Option<i64>| -> Option<i64> {
+    fn merge_ids(&mut self) {
+        let agreed = |of: fn(&GroupDraft) -> Option<i64>| -> Option<i64> {
             let mut values = self.pods.iter().map(of);
             let first = values.next().flatten()?;
             values.all(|value| value == Some(first)).then_some(first)
@@ -161,15 +161,15 @@ impl Draft {
             let group = pods.fs_group.take().filter(|_| fs_group.is_none());
             for (key, said) in [("runAsUser", user), ("fsGroup", group)] {
                 if let Some(said) = said {
-                    put(pods, &["spec", "securityContext", key], json!(said.value));
+                    put_in_template(pods, &["spec", "securityContext", key], json!(said.value));
                 }
             }
         }
     }
 
     /// The longest time to stop that a group asks for, or has without a word.
-    fn grace(&mut self, log: &Log) {
-        let of = |pods: &Pods| pods.grace.as_ref().map_or(GRACE, |said| said.value);
+    fn merge_grace(&mut self, log: &FieldLog) {
+        let of = |pods: &GroupDraft| pods.grace.as_ref().map_or(DEFAULT_GRACE, |said| said.value);
         let Some(most) = self.pods.iter().map(of).max() else {
             return;
         };
@@ -179,7 +179,7 @@ impl Draft {
             let told = format!("{most} seconds are given to all");
             log.note(&said.path, Some(&json!(said.value)), why, told);
         }
-        if most == GRACE {
+        if most == DEFAULT_GRACE {
             return;
         }
         let checkpoint = self.spec.checkpoint.get_or_insert_with(Checkpoint::default);
@@ -187,7 +187,7 @@ impl Draft {
     }
 
     /// Labels and annotations: set for the job if all groups agree, else for each group.
-    fn pod_metadata(&mut self) {
+    fn merge_pod_metadata(&mut self) {
         let mut all = self
             .pods
             .iter()
@@ -208,7 +208,7 @@ impl Draft {
             let annotations = std::mem::take(&mut pods.annotations);
             for (key, map) in [("labels", labels), ("annotations", annotations)] {
                 if !map.is_empty() {
-                    put(pods, &["metadata", key], json!(map));
+                    put_in_template(pods, &["metadata", key], json!(map));
                 }
             }
         }
@@ -216,7 +216,12 @@ impl Draft {
 }
 
 /// A field of the whole job: takes the first value and notes each different one.
-fn one(said: Vec<Option<Said<String>>>, log: &Log, why: &str, instead: &str) -> Option<String> {
+fn first_value(
+    said: Vec<Option<ValueWithPath<String>>>,
+    log: &FieldLog,
+    why: &str,
+    instead: &str,
+) -> Option<String> {
     let mut values = said.iter().flatten();
     let first = values.next()?;
     for other in values.filter(|other| other.value != first.value) {
@@ -230,7 +235,7 @@ fn one(said: Vec<Option<Said<String>>>, log: &Log, why: &str, instead: &str) -> 
 }
 
 /// Puts something into a group's template.
-fn put(pods: &mut Pods, path: &[&str], value: Value) {
+fn put_in_template(pods: &mut GroupDraft, path: &[&str], value: Value) {
     let template = pods.group.pod_template.as_ref();
     let mut template = template.map(|t| json!(t)).unwrap_or_else(|| json!({}));
     let mut place = &mut template;
@@ -245,18 +250,18 @@ fn put(pods: &mut Pods, path: &[&str], value: Value) {
 }
 
 /// The difference of two quantities, at least zero. None: one of them is invalid.
-pub(crate) fn less(from: &Quantity, other: &Quantity) -> Option<Quantity> {
-    let left = from.amount().ok()?.saturating_less(other.amount().ok()?);
-    let zero = left.units_up() == Some(0);
+pub(crate) fn subtract(from: &Quantity, other: &Quantity) -> Option<Quantity> {
+    let left = from.amount().ok()?.saturating_sub(other.amount().ok()?);
+    let zero = left.ceil_units() == Some(0);
     Some(Quantity::new(if zero {
         "0".to_owned()
     } else {
-        written(left.to_string(), from)
+        format_like(left.to_string(), from)
     }))
 }
 
 /// An amount in the unit that another is written in, where it is a whole number of those.
-fn written(plain: String, like: &Quantity) -> String {
+fn format_like(plain: String, like: &Quantity) -> String {
     const UNITS: [(&str, i64); 4] = [
         ("Ti", 1 << 40),
         ("Gi", 1 << 30),
@@ -264,7 +269,7 @@ fn written(plain: String, like: &Quantity) -> String {
         ("Ki", 1 << 10),
     ];
     let amount = Quantity::new(plain.as_str()).amount().ok();
-    let bytes = amount.filter(|a| a.is_whole()).and_then(|a| a.units_up());
+    let bytes = amount.filter(|a| a.is_whole()).and_then(|a| a.ceil_units());
     let binary = like.as_str().ends_with('i');
     let whole = |(unit, size): &(&str, i64)| {
         let count = bytes?.checked_div(*size)?;

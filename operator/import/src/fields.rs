@@ -6,44 +6,44 @@ use serde_json::{Map, Value};
 use trellis_api::Quantity;
 use trellis_api::document::Document;
 
-use crate::log::Log;
+use crate::field_log::FieldLog;
 
 /// A part of a document.
 #[derive(Clone)]
 pub(crate) struct Fields<'a> {
-    log: &'a Log,
+    log: &'a FieldLog,
     value: &'a Value,
     path: String,
     /// Fields that hold where this part sets none.
-    otherwise: Option<Box<Self>>,
+    fallback: Option<Box<Self>>,
 }
 
 /// The value of a document.
-pub(crate) fn value(document: &Document) -> Value {
+pub(crate) fn to_value(document: &Document) -> Value {
     document.decode().unwrap_or_default()
 }
 
 impl<'a> Fields<'a> {
     /// The whole of a document.
-    pub(crate) fn root(log: &'a Log, value: &'a Value) -> Self {
+    pub(crate) fn root(log: &'a FieldLog, value: &'a Value) -> Self {
         Self {
             log,
             value,
             path: String::new(),
-            otherwise: None,
+            fallback: None,
         }
     }
 
     /// Adds fields that hold where this part sets none. Mappings are merged by field, other values
     /// replaced as a whole.
-    pub(crate) fn or(self, otherwise: Option<Self>) -> Self {
+    pub(crate) fn with_fallback(self, otherwise: Option<Self>) -> Self {
         Self {
-            otherwise: otherwise.map(Box::new),
+            fallback: otherwise.map(Box::new),
             ..self
         }
     }
 
-    pub(crate) fn log(&self) -> &'a Log {
+    pub(crate) fn log(&self) -> &'a FieldLog {
         self.log
     }
 
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The path of a field in it.
-    pub(crate) fn inside(&self, key: &str) -> String {
+    pub(crate) fn field_path(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {
@@ -65,72 +65,72 @@ impl<'a> Fields<'a> {
     }
 
     /// A field. None: it is absent, or null, which Kubernetes treats as absent.
-    pub(crate) fn at(&self, key: &str) -> Option<Self> {
+    pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let own = self.value.get(key).filter(|value| !value.is_null());
-        let other = self.otherwise.as_ref().and_then(|other| other.at(key));
+        let other = self.fallback.as_ref().and_then(|other| other.get(key));
         let Some(value) = own else {
             return other;
         };
         let mut found = Self {
             log: self.log,
             value,
-            path: self.inside(key),
-            otherwise: None,
+            path: self.field_path(key),
+            fallback: None,
         };
         match other {
             Some(other) if value.is_object() && other.value.is_object() => {
-                found.otherwise = Some(Box::new(other));
+                found.fallback = Some(Box::new(other));
             }
             // This part's own value replaces it.
-            Some(other) => other.take(),
+            Some(other) => other.mark_read(),
             None => {}
         }
         Some(found)
     }
 
     /// Marks the field and everything in it as read.
-    pub(crate) fn take(&self) {
-        self.log.take(&self.path);
-        if let Some(other) = &self.otherwise {
-            other.take();
+    pub(crate) fn mark_read(&self) {
+        self.log.mark_read(&self.path);
+        if let Some(other) = &self.fallback {
+            other.mark_read();
         }
     }
 
     /// A mapping. None if it is absent, or no mapping, which is a problem.
     pub(crate) fn object(&self, key: &str) -> Option<Self> {
-        let found = self.at(key)?;
+        let found = self.get(key)?;
         if !found.value.is_object() {
-            found.refuse("a mapping");
+            found.reject_type("a mapping");
             return None;
         }
-        found.open();
+        found.mark_opened();
         Some(found)
     }
 
-    fn open(&self) {
-        self.log.open(&self.path);
-        if let Some(other) = &self.otherwise {
-            other.open();
+    fn mark_opened(&self) {
+        self.log.mark_opened(&self.path);
+        if let Some(other) = &self.fallback {
+            other.mark_opened();
         }
     }
 
     /// The items of a list.
     pub(crate) fn items(&self, key: &str) -> Vec<Self> {
-        let Some(found) = self.at(key) else {
+        let Some(found) = self.get(key) else {
             return Vec::new();
         };
         let Some(items) = found.value.as_array() else {
-            found.refuse("a list");
+            found.reject_type("a list");
             return Vec::new();
         };
-        self.log.open(&found.path);
+        self.log.mark_opened(&found.path);
         let items = items.iter().enumerate();
         items
             .map(|(index, value)| Self {
                 log: self.log,
                 value,
                 path: format!("{}[{index}]", found.path),
-                otherwise: None,
+                fallback: None,
             })
             .collect()
     }
@@ -141,9 +141,9 @@ impl<'a> Fields<'a> {
         items.retain(|item| {
             let is_object = item.value.is_object();
             if is_object {
-                item.open();
+                item.mark_opened();
             } else {
-                item.refuse("a mapping");
+                item.reject_type("a mapping");
             }
             is_object
         });
@@ -154,7 +154,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn keys(&self) -> Vec<String> {
         let own = self.value.as_object().into_iter().flat_map(Map::keys);
         let mut keys: Vec<String> = own.cloned().collect();
-        for key in self.otherwise.iter().flat_map(|other| other.keys()) {
+        for key in self.fallback.iter().flat_map(|other| other.keys()) {
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -168,7 +168,7 @@ impl<'a> Fields<'a> {
             return Vec::new();
         };
         let keys = found.keys().into_iter();
-        keys.filter_map(|key| Some((key.clone(), found.at(&key)?)))
+        keys.filter_map(|key| Some((key.clone(), found.get(&key)?)))
             .collect()
     }
 
@@ -183,40 +183,40 @@ impl<'a> Fields<'a> {
     }
 
     /// It is of another type than is wanted.
-    fn refuse(&self, wanted: &str) {
+    fn reject_type(&self, wanted: &str) {
         let fix = match (wanted, self.value) {
             ("a text", Value::Number(_) | Value::Bool(_)) => ": put it in quotes",
             ("a list", Value::Object(_)) => ": begin it with a dash",
             _ => "",
         };
-        let is = kind(self.value);
+        let is = yaml_type(self.value);
         let message = format!("must be {wanted}, not {is}{fix}");
-        self.log.wrong(&self.path, message);
+        self.log.add_problem(&self.path, message);
     }
 
-    fn read<T>(&self, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
-        self.take();
+    fn read_as<T>(&self, wanted: &str, read: impl FnOnce(&'a Value) -> Option<T>) -> Option<T> {
+        self.mark_read();
         let read = read(self.value);
         if read.is_none() {
-            self.refuse(wanted);
+            self.reject_type(wanted);
         }
         read
     }
 
     /// Itself as a text.
     pub(crate) fn as_text(&self) -> Option<String> {
-        self.read("a text", Value::as_str).map(str::to_owned)
+        self.read_as("a text", Value::as_str).map(str::to_owned)
     }
 
     /// Itself as a quantity: a number or a text.
     pub(crate) fn as_quantity(&self) -> Option<Quantity> {
-        let quantity = self.read("a quantity", |value| match value {
+        let quantity = self.read_as("a quantity", |value| match value {
             Value::String(text) => Some(Quantity::new(text.as_str())),
             Value::Number(number) => Some(Quantity::new(number.to_string())),
             _ => None,
         })?;
         if let Err(error) = quantity.amount() {
-            self.log.wrong(&self.path, error.to_string());
+            self.log.add_problem(&self.path, error.to_string());
             return None;
         }
         Some(quantity)
@@ -224,24 +224,24 @@ impl<'a> Fields<'a> {
 
     /// A text. Empty ones count as absent, as in Go.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
-        let text = self.at(key)?.as_text()?;
+        let text = self.get(key)?.as_text()?;
         Some(text).filter(|text| !text.is_empty())
     }
 
     /// A whole number.
     pub(crate) fn integer(&self, key: &str) -> Option<i64> {
-        self.at(key)?.read("a whole number", Value::as_i64)
+        self.get(key)?.read_as("a whole number", Value::as_i64)
     }
 
     /// Itself as a whole number of 32 bits.
-    pub(crate) fn as_small(&self) -> Option<i32> {
+    pub(crate) fn as_i32(&self) -> Option<i32> {
         let small = |value: &Value| i32::try_from(value.as_i64()?).ok();
-        self.read("a whole number of at most 2147483647", small)
+        self.read_as("a whole number of at most 2147483647", small)
     }
 
     /// A whole number of 32 bits.
-    pub(crate) fn small(&self, key: &str) -> Option<i32> {
-        self.at(key)?.as_small()
+    pub(crate) fn small_integer(&self, key: &str) -> Option<i32> {
+        self.get(key)?.as_i32()
     }
 
     /// One of these words. Another is an error.
@@ -256,18 +256,18 @@ impl<'a> Fields<'a> {
             None => String::new(),
         };
         let message = format!("must be {named}: write one of them");
-        self.log.wrong(&self.inside(key), message);
+        self.log.add_problem(&self.field_path(key), message);
         None
     }
 
     /// A truth.
     pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
-        self.at(key)?.read("true or false", Value::as_bool)
+        self.get(key)?.read_as("true or false", Value::as_bool)
     }
 
     /// A quantity.
     pub(crate) fn quantity(&self, key: &str) -> Option<Quantity> {
-        self.at(key)?.as_quantity()
+        self.get(key)?.as_quantity()
     }
 
     /// A list of texts.
@@ -286,37 +286,40 @@ impl<'a> Fields<'a> {
 
     /// Notes how the field is imported, why, and the alternative.
     pub(crate) fn note(&self, why: impl Into<String>, instead: impl Into<String>) {
-        self.take();
+        self.mark_read();
         self.log.note(&self.path, Some(self.value), why, instead);
     }
 
     /// Notes a field if it is present and has an effect.
     pub(crate) fn note_at(&self, key: &str, why: &str, instead: &str) {
-        if let Some(found) = self.at(key).filter(|found| !self.log.is_quiet(&found.path)) {
+        if let Some(found) = self
+            .get(key)
+            .filter(|found| !self.log.is_ignored(&found.path))
+        {
             found.note(why, instead);
         }
     }
 
     /// Fields that mean nothing here.
-    pub(crate) fn quiet(&self, keys: &[&str]) {
+    pub(crate) fn ignore(&self, keys: &[&str]) {
         for key in keys {
-            if let Some(found) = self.at(key) {
-                found.take();
-                self.log.quiet(&found.path);
+            if let Some(found) = self.get(key) {
+                found.mark_read();
+                self.log.ignore(&found.path);
             }
         }
     }
 
     /// A field that means nothing where it has this value.
-    pub(crate) fn quiet_if(&self, key: &str, value: &Value) {
-        if self.at(key).is_some_and(|found| found.value == value) {
-            self.quiet(&[key]);
+    pub(crate) fn ignore_if(&self, key: &str, value: &Value) {
+        if self.get(key).is_some_and(|found| found.value == value) {
+            self.ignore(&[key]);
         }
     }
 }
 
 /// Describes a value in YAML terms.
-fn kind(value: &Value) -> String {
+fn yaml_type(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Bool(b) => b.to_string(),

@@ -3,49 +3,79 @@
 use serde_json::Value;
 use trellis_api::document::{self, Document};
 
-use crate::context::Context;
+use crate::context::ImportContext;
+use crate::field_log::FieldLog;
 use crate::fields::Fields;
-use crate::log::Log;
-use crate::object::Object;
+use crate::imported_object::ImportedObject;
 use crate::{fields, kubeflow, kueue, lattice, volcano};
 
-type Turn = fn(&Fields<'_>, &Context) -> Vec<Object>;
+type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const KINDS: [(&str, &[&str], &str, Turn); 11] = [
-    ("batch.volcano.sh", &["v1alpha1"], "Job", volcano::job),
+const IMPORTERS: [(&str, &[&str], &str, Importer); 11] = [
+    (
+        "batch.volcano.sh",
+        &["v1alpha1"],
+        "Job",
+        volcano::convert_job,
+    ),
     (
         "scheduling.volcano.sh",
         &["v1beta1"],
         "Queue",
-        volcano::queue,
+        volcano::convert_queue,
     ),
-    ("batch", &["v1"], "Job", kueue::job),
-    ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::job),
-    ("lattice.dev", &["v1alpha1"], "LatticeJob", lattice::job),
+    ("batch", &["v1"], "Job", kueue::convert_job),
+    ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::convert_job),
+    (
+        "lattice.dev",
+        &["v1alpha1"],
+        "LatticeJob",
+        lattice::convert_job,
+    ),
     (
         "kueue.x-k8s.io",
-        KUEUE,
+        KUEUE_VERSIONS,
         "ClusterQueue",
-        kueue::cluster_queue,
+        kueue::convert_cluster_queue,
     ),
-    ("kueue.x-k8s.io", COHORT, "Cohort", kueue::cohort),
-    ("kueue.x-k8s.io", KUEUE, "LocalQueue", kueue::local_queue),
-    ("kueue.x-k8s.io", KUEUE, "ResourceFlavor", kueue::flavor),
-    ("kueue.x-k8s.io", COHORT, "Topology", kueue::topology),
     (
         "kueue.x-k8s.io",
-        KUEUE,
+        COHORT_VERSIONS,
+        "Cohort",
+        kueue::convert_cohort,
+    ),
+    (
+        "kueue.x-k8s.io",
+        KUEUE_VERSIONS,
+        "LocalQueue",
+        kueue::convert_local_queue,
+    ),
+    (
+        "kueue.x-k8s.io",
+        KUEUE_VERSIONS,
+        "ResourceFlavor",
+        kueue::convert_flavor,
+    ),
+    (
+        "kueue.x-k8s.io",
+        COHORT_VERSIONS,
+        "Topology",
+        kueue::convert_topology,
+    ),
+    (
+        "kueue.x-k8s.io",
+        KUEUE_VERSIONS,
         "WorkloadPriorityClass",
-        kueue::workload_priority_class,
+        kueue::convert_priority_class,
     ),
 ];
-const KUEUE: &[&str] = &["v1beta1", "v1beta2"];
+const KUEUE_VERSIONS: &[&str] = &["v1beta1", "v1beta2"];
 /// Cohort and Topology stayed alpha longer than the other kinds, with the same fields.
-const COHORT: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
+const COHORT_VERSIONS: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
 /// Kinds of the same systems that are not imported, and the alternatives.
-const OTHERS: [(&str, &str, &str); 14] = [
+const UNSUPPORTED: [(&str, &str, &str); 14] = [
     (
         "kueue.x-k8s.io",
         "AdmissionCheck",
@@ -120,8 +150,8 @@ const OTHERS: [(&str, &str, &str); 14] = [
 
 /// Kinds that can be imported, as `kind (group)`.
 #[must_use]
-pub fn known() -> Vec<String> {
-    let kinds = KINDS.iter();
+pub fn importable_kinds() -> Vec<String> {
+    let kinds = IMPORTERS.iter();
     kinds
         .map(|(group, _, kind, _)| format!("{kind} ({group})"))
         .collect()
@@ -130,17 +160,17 @@ pub fn known() -> Vec<String> {
 /// True if documents of this group and kind can be imported. A core Job can be imported if Kueue
 /// queues it.
 #[must_use]
-pub fn is_known(document: &Document) -> bool {
+pub fn is_importable(document: &Document) -> bool {
     let (group, _) = group_and_version(document);
-    let mut kinds = KINDS.iter();
+    let mut kinds = IMPORTERS.iter();
     let is_known = kinds.any(|(of, _, kind, _)| *of == group && *kind == document.kind);
-    is_known && (group != "batch" || kueue::is_queued(&fields::value(document)))
+    is_known && (group != "batch" || kueue::is_queued(&fields::to_value(document)))
 }
 
 /// True if a TrainingJob can be made of the document.
 #[must_use]
-pub fn is_job(document: &Document) -> bool {
-    is_known(document) && document.kind.ends_with("Job")
+pub fn becomes_job(document: &Document) -> bool {
+    is_importable(document) && document.kind.ends_with("Job")
 }
 
 /// Kind, namespace and name, as people say it.
@@ -164,33 +194,34 @@ pub(crate) fn title(document: &Document, value: &Value) -> String {
 }
 
 /// Converts a document, or records why it cannot be imported.
-pub(crate) fn turn(
+pub(crate) fn convert(
     document: &Document,
     value: &Value,
-    context: &Context,
-    log: &Log,
-) -> Vec<Object> {
+    context: &ImportContext,
+    log: &FieldLog,
+) -> Vec<ImportedObject> {
     let (group, version) = group_and_version(document);
-    let of_kind = |kind: &&(&str, &[&str], &str, Turn)| kind.0 == group && kind.2 == document.kind;
-    if let Some((_, versions, kind, turn)) = KINDS.iter().find(of_kind) {
+    let of_kind =
+        |kind: &&(&str, &[&str], &str, Importer)| kind.0 == group && kind.2 == document.kind;
+    if let Some((_, versions, kind, turn)) = IMPORTERS.iter().find(of_kind) {
         if !versions.contains(&version) {
             let known = versions.join(" and ");
             let message = format!("{kind} of {group} is read in version {known}: convert it");
-            log.wrong("apiVersion", message);
+            log.add_problem("apiVersion", message);
             return Vec::new();
         }
         let root = Fields::root(log, value);
         return turn(&root, context);
     }
     let other = |(of, kind, _): &&(&str, &str, &str)| *of == group && *kind == document.kind;
-    let message = match OTHERS.iter().find(other) {
+    let message = match UNSUPPORTED.iter().find(other) {
         Some((_, kind, instead)) => format!("of {kind} nothing is made: {instead}"),
         None if group == trellis_api::GROUP => {
             "is Trellis' own already: apply it as it is".to_owned()
         }
-        None => unknown(document),
+        None => unknown_kind_message(document),
     };
-    log.wrong("kind", message);
+    log.add_problem("kind", message);
     Vec::new()
 }
 
@@ -199,16 +230,16 @@ fn group_and_version(document: &Document) -> (&str, &str) {
     version.split_once('/').unwrap_or(("", version))
 }
 
-fn unknown(document: &Document) -> String {
+fn unknown_kind_message(document: &Document) -> String {
     let (kind, version) = (&document.kind, &document.api_version);
-    let kinds: Vec<&str> = KINDS.iter().map(|(_, _, kind, _)| *kind).collect();
+    let kinds: Vec<&str> = IMPORTERS.iter().map(|(_, _, kind, _)| *kind).collect();
     let near = document::nearest(kind, &kinds);
-    let fix = match near.and_then(|near| KINDS.iter().find(|known| known.2 == near)) {
+    let fix = match near.and_then(|near| IMPORTERS.iter().find(|known| known.2 == near)) {
         Some((group, versions, kind, _)) => {
             let version = versions.last().unwrap_or(&"");
             format!("did you mean {kind} of {group}/{version}?")
         }
-        None => format!("what can be turned is {}", known().join(", ")),
+        None => format!("what can be turned is {}", importable_kinds().join(", ")),
     };
     format!("{kind:?} of {version:?} is no kind that is turned: {fix}")
 }

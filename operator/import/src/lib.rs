@@ -2,43 +2,43 @@
 //! Lattice, and the queues, flavors and topologies of Kueue and Volcano.
 //!
 //! No field is dropped silently. Every importer reads its document through `Fields`, which records
-//! each field that was read; each unread field becomes a [`Note`]. Created objects are validated by
-//! Trellis' own rules before they are returned.
+//! each field that was read; each unread field becomes a [`ImportNote`]. Created objects are
+//! validated by Trellis' own rules before they are returned.
 //!
 //! Pure: documents in, objects and notes out.
 
 mod context;
 mod draft;
-mod existing;
+mod existing_queues;
+mod field_log;
 mod fields;
-mod flavors;
+mod imported_object;
 mod kinds;
 mod kubeflow;
 mod kueue;
 mod lattice;
-mod leftover;
-mod log;
 mod metadata;
-mod object;
-mod parents;
+mod missing_flavors;
+mod parent_queues;
 mod pod;
 mod render;
+mod unread_fields;
 mod volcano;
 
 use trellis_api::document::{Document, Problem};
 use trellis_api::{Quantity, TrainingQueue};
 
-use context::Context;
-use log::Log;
+use context::ImportContext;
+use field_log::FieldLog;
 
-pub use kinds::{is_job, is_known, known};
-pub use log::Note;
-pub use object::Object;
-pub use render::{json, yaml};
+pub use field_log::ImportNote;
+pub use imported_object::ImportedObject;
+pub use kinds::{becomes_job, importable_kinds, is_importable};
+pub use render::{render_json, render_yaml};
 
 /// Values for fields that the documents leave out.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ConversionOptions {
     /// CPU of containers that name none, in cores. Absent: a main container with GPUs stays
     /// without, for `resourcesPerGPU`; a job with any other such container cannot be imported.
     pub cpu: Option<Quantity>,
@@ -50,44 +50,44 @@ pub struct Options {
 
 /// Result of importing one document.
 #[derive(Clone, Debug)]
-pub struct Imported {
+pub struct ImportedDocument {
     /// Index of the document in the input, from 0.
     pub document: usize,
     /// The imported object, such as `PyTorchJob team-a/resnet`.
     pub from: String,
     /// Created objects, valid by Trellis' own rules. Empty if the document cannot be imported.
-    pub objects: Vec<Object>,
+    pub objects: Vec<ImportedObject>,
     /// Fields that were not carried over exactly, in order of the document.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
     /// Reasons why the document cannot be imported. Empty if it was.
     pub problems: Vec<Problem>,
 }
 
 /// A document and the objects made from it alone.
-struct Turned<'d> {
+struct ConvertedDocument<'d> {
     document: &'d Document,
     value: &'d serde_json::Value,
-    log: Log,
+    log: FieldLog,
     /// Valid objects, each the first of its name. Empty if the document cannot be imported.
-    objects: Vec<Object>,
+    objects: Vec<ImportedObject>,
 }
 
 /// Converts documents. They are read together, because a LocalQueue determines the queue for jobs
 /// in other documents.
 #[must_use]
-pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
-    let values: Vec<_> = documents.iter().map(fields::value).collect();
-    let context = Context::of(documents, &values, options);
-    let mut made = object::Made::default();
+pub fn import(documents: &[Document], options: &ConversionOptions) -> Vec<ImportedDocument> {
+    let values: Vec<_> = documents.iter().map(fields::to_value).collect();
+    let context = ImportContext::from_documents(documents, &values, options);
+    let mut made = imported_object::CreatedObjects::default();
     let turned = documents.iter().zip(&values).map(|(document, value)| {
-        let log = Log::default();
-        let mut objects = kinds::turn(document, value, &context, &log);
-        leftover::note(value, &log);
-        if log.is_wrong() {
+        let log = FieldLog::default();
+        let mut objects = kinds::convert(document, value, &context, &log);
+        unread_fields::note_unread(value, &log);
+        if log.has_problems() {
             objects.clear();
         }
-        objects.retain(|object| made.takes(object, &log));
-        Turned {
+        objects.retain(|object| made.accept(object, &log));
+        ConvertedDocument {
             document,
             value,
             log,
@@ -96,12 +96,12 @@ pub fn import(documents: &[Document], options: &Options) -> Vec<Imported> {
     });
     let mut turned: Vec<_> = turned.collect();
     // All Queues and ResourceFlavors of the documents are known only now.
-    parents::make(&mut turned, &mut made, &options.existing);
-    flavors::tell(&turned);
-    existing::tell(&turned, &options.existing);
+    parent_queues::create_parents(&mut turned, &mut made, &options.existing);
+    missing_flavors::note_missing(&turned);
+    existing_queues::note_changes(&turned, &options.existing);
     let told = turned.into_iter().enumerate().map(|(at, one)| {
-        let (notes, problems) = one.log.told(one.document);
-        Imported {
+        let (notes, problems) = one.log.into_notes_and_problems(one.document);
+        ImportedDocument {
             document: at,
             from: kinds::title(one.document, one.value),
             objects: one.objects,

@@ -9,7 +9,7 @@ use crate::fields::Fields;
 
 /// Domains of labels and annotations that only their own system acts upon. Importers read the keys
 /// that they understand first.
-const FOREIGN: [&str; 6] = [
+const FOREIGN_DOMAINS: [&str; 6] = [
     "kueue.x-k8s.io",
     "volcano.sh",
     "training.kubeflow.org",
@@ -19,7 +19,7 @@ const FOREIGN: [&str; 6] = [
 ];
 
 /// Keys that controllers write into objects that they create.
-const WRITTEN: [&str; 8] = [
+const CONTROLLER_KEYS: [&str; 8] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "controller-uid",
     "job-name",
@@ -31,35 +31,38 @@ const WRITTEN: [&str; 8] = [
 ];
 
 /// Finalizers that controllers add to objects that they watch.
-const FINALIZERS: [&str; 2] = [
+const CONTROLLER_FINALIZERS: [&str; 2] = [
     "kueue.x-k8s.io/resource-in-use",
     "batch.kubernetes.io/job-tracking",
 ];
 
 /// The name of an object, or the prefix in its `generateName`. Without either it is a problem.
-pub(crate) fn name(root: &Fields<'_>) -> Option<String> {
+pub(crate) fn object_name(root: &Fields<'_>) -> Option<String> {
     let metadata = root.object("metadata");
     for finalizer in metadata
         .iter()
         .flat_map(|metadata| metadata.items("finalizers"))
     {
-        if FINALIZERS.iter().any(|known| finalizer.value() == known) {
-            finalizer.take();
+        if CONTROLLER_FINALIZERS
+            .iter()
+            .any(|known| finalizer.value() == known)
+        {
+            finalizer.mark_read();
         }
     }
     let name = metadata
         .as_ref()
-        .and_then(|metadata| metadata.text("name").or_else(|| generated(metadata)));
-    if name.is_none() && !root.log().is_taken("metadata.name") {
+        .and_then(|metadata| metadata.text("name").or_else(|| generated_name(metadata)));
+    if name.is_none() && !root.log().is_read("metadata.name") {
         let log = root.log();
-        log.wrong("metadata.name", "is required: add it");
+        log.add_problem("metadata.name", "is required: add it");
     }
     name
 }
 
 /// The name of an object that is given another each time that it is created.
-fn generated(metadata: &Fields<'_>) -> Option<String> {
-    let start = metadata.at("generateName")?;
+fn generated_name(metadata: &Fields<'_>) -> Option<String> {
+    let start = metadata.get("generateName")?;
     let text = start.as_text()?;
     let name = text.trim_end_matches('-');
     if name.is_empty() {
@@ -74,16 +77,16 @@ fn generated(metadata: &Fields<'_>) -> Option<String> {
 
 /// The metadata of the created object: name, namespace if its kind has one, and the user's own
 /// labels and annotations.
-pub(crate) fn read(root: &Fields<'_>, namespaced: bool) -> Option<ObjectMeta> {
-    let name = name(root)?;
+pub(crate) fn read_metadata(root: &Fields<'_>, namespaced: bool) -> Option<ObjectMeta> {
+    let name = object_name(root)?;
     let metadata = root.object("metadata")?;
     let namespace = namespaced.then(|| metadata.text("namespace")).flatten();
     let some = |map: BTreeMap<String, String>| Some(map).filter(|map| !map.is_empty());
     Some(ObjectMeta {
         name: Some(name),
         namespace,
-        labels: some(own(&metadata, "labels", is_managed)),
-        annotations: some(own(&metadata, "annotations", |_| false)),
+        labels: some(own_keys(&metadata, "labels", is_managed)),
+        annotations: some(own_keys(&metadata, "annotations", |_| false)),
         ..ObjectMeta::default()
     })
 }
@@ -94,11 +97,11 @@ fn is_managed(key: &str) -> bool {
 }
 
 /// The labels or annotations of a pod. Keys that Trellis reserves are noted.
-pub(crate) fn of_pods(metadata: &Fields<'_>, key: &str) -> BTreeMap<String, String> {
-    own(metadata, key, names::is_reserved_key)
+pub(crate) fn read_pod_keys(metadata: &Fields<'_>, key: &str) -> BTreeMap<String, String> {
+    own_keys(metadata, key, names::is_reserved_key)
 }
 
-fn own(
+fn own_keys(
     metadata: &Fields<'_>,
     key: &str,
     is_reserved: impl Fn(&str) -> bool,
@@ -107,12 +110,12 @@ fn own(
     for (key, value) in metadata.entries(key) {
         let domain = key.split_once('/').map(|(domain, _)| domain);
         let is_of = |of: &str| domain.is_some_and(|d| d == of || d.ends_with(&format!(".{of}")));
-        if metadata.log().is_taken(value.path()) {
+        if metadata.log().is_read(value.path()) {
             continue;
         }
-        if WRITTEN.contains(&key.as_str()) {
-            value.take();
-        } else if FOREIGN.iter().any(|of| is_of(of)) {
+        if CONTROLLER_KEYS.contains(&key.as_str()) {
+            value.mark_read();
+        } else if FOREIGN_DOMAINS.iter().any(|of| is_of(of)) {
             value.note(
                 "means nothing here",
                 "look in docs/import.md for what stands for it, or leave it out",

@@ -5,32 +5,32 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use trellis_api::document;
 
-use crate::{Imported, Note, Object};
+use crate::{ImportNote, ImportedDocument, ImportedObject};
 
 /// Applies to every imported job, from whatever system.
-const CLOSED: &str =
+const NETWORK_NOTE: &str =
     "# Its pods reach each other and DNS alone: open what else they need in spec.network.\n";
 
 /// The objects as YAML documents, with their origin and their notes in comments above. Objects that
 /// jobs refer to come before the jobs.
 #[must_use]
-pub fn yaml(imported: &[Imported]) -> String {
+pub fn render_yaml(imported: &[ImportedDocument]) -> String {
     let mut text = String::new();
-    let of_one = |one| Imported::objects_with_notes(one);
+    let of_one = |one| ImportedDocument::objects_with_notes(one);
     let mut objects: Vec<_> = imported.iter().flat_map(of_one).collect();
-    objects.sort_by_key(|(_, object, _)| object.turn());
+    objects.sort_by_key(|(_, object, _)| object.apply_order());
     for (from, object, notes) in objects {
         if !text.is_empty() {
             text.push_str("---\n");
         }
         let _ = writeln!(text, "# From {from}.");
         for note in notes {
-            let _ = writeln!(text, "# {}", comment(note));
+            let _ = writeln!(text, "# {}", format_comment(note));
         }
-        if let Object::TrainingJob(job) = object
+        if let ImportedObject::TrainingJob(job) = object
             && job.spec.network.is_none()
         {
-            text.push_str(CLOSED);
+            text.push_str(NETWORK_NOTE);
         }
         // It was written before, to be checked.
         text.push_str(&document::to_yaml(object).unwrap_or_default());
@@ -38,9 +38,9 @@ pub fn yaml(imported: &[Imported]) -> String {
     text
 }
 
-impl Imported {
+impl ImportedDocument {
     /// The origin, each object, and the notes: all of them with the first object.
-    fn objects_with_notes(&self) -> impl Iterator<Item = (&str, &Object, &[Note])> {
+    fn objects_with_notes(&self) -> impl Iterator<Item = (&str, &ImportedObject, &[ImportNote])> {
         self.objects.iter().enumerate().map(|(at, object)| {
             let notes = if at == 0 { self.notes.as_slice() } else { &[] };
             (self.from.as_str(), object, notes)
@@ -48,7 +48,7 @@ impl Imported {
     }
 }
 
-fn comment(note: &Note) -> String {
+fn format_comment(note: &ImportNote) -> String {
     let line = format!("{}: {}", note.path, note.text());
     // A comment ends with its line.
     line.replace(|c: char| c.is_control(), " ")
@@ -56,8 +56,8 @@ fn comment(note: &Note) -> String {
 
 /// The result as one JSON structure: the origin, objects and notes of each document.
 #[must_use]
-pub fn json(imported: &[Imported]) -> Value {
-    let of = |one: &Imported| {
+pub fn render_json(imported: &[ImportedDocument]) -> Value {
+    let of = |one: &ImportedDocument| {
         let problems = one.problems.iter().map(|problem| {
             json!({"path": problem.field, "message": problem.message,
                 "line": problem.line, "column": problem.column})

@@ -1,6 +1,6 @@
 //! Decisions of a scheduling cycle.
 
-use crate::explain::Certificate;
+use crate::explain::WaitExplanation;
 use crate::ids::GangId;
 use crate::placement::Placement;
 use crate::time::Time;
@@ -15,7 +15,7 @@ pub enum Decision {
         /// Where its pods go.
         placement: Placement,
         /// How good the placement is.
-        score: Score,
+        score: PlacementScore,
     },
     /// The whole gang will be placed once its victims are gone. From now on the engine reserves the
     /// placement for this gang, and the victims are leaving. Their quota passes to the gang at
@@ -53,14 +53,14 @@ pub enum Decision {
         /// The gang.
         gang: GangId,
         /// The reason, with the current numbers.
-        certificate: Certificate,
+        certificate: WaitExplanation,
     },
 }
 
 impl Decision {
     /// The name of the decision.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Place { .. } => "Place",
             Self::Preempt { .. } => "Preempt",
@@ -73,7 +73,7 @@ impl Decision {
 
 /// The result of trying a gang without placing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct TrialPlacement {
     /// Where its pods would go.
     pub placement: Placement,
     /// The gangs that would have to leave first, by name. Usually empty.
@@ -86,7 +86,7 @@ pub struct Victim {
     /// The gang.
     pub gang: GangId,
     /// Why the engine chose this gang.
-    pub because: Because,
+    pub reason: PreemptionReason,
     /// Lost work: device-seconds since the victim's last checkpoint, or since it was placed if it
     /// has written none.
     pub lost_device_seconds: u64,
@@ -94,7 +94,7 @@ pub struct Victim {
 
 /// Why a gang may be preempted by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Because {
+pub enum PreemptionReason {
     /// The victim comes after the preemptor in the same queue.
     LaterInQueue,
     /// The victim's queue holds more than its quota, and the preemptor reclaims its own.
@@ -107,7 +107,7 @@ pub enum Because {
     Surplus,
 }
 
-impl std::fmt::Display for Because {
+impl std::fmt::Display for PreemptionReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::LaterInQueue => "it comes after the other in their queue",
@@ -121,7 +121,7 @@ impl std::fmt::Display for Because {
 
 /// How good a placement is. Fewer free devices left is better, then fewer nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Score {
+pub struct PlacementScore {
     /// Devices that stay free on the nodes that the gang uses: the fragmentation that it causes.
     /// Counts the device kinds of its task groups; for a gang without devices, all kinds.
     pub devices_left: u64,

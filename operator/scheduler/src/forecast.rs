@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::Decision;
-use crate::engine::{Engine, GangSnapshot, Snapshot, StandingSnapshot};
+use crate::engine::{Engine, GangSnapshot, PlacedStateSnapshot, Snapshot};
 use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::time::Time;
@@ -28,9 +28,9 @@ impl Forecast {
     /// Plays a snapshot forward. Calls `go_on` before each moment at which gangs start or end, with
     /// the number of moments before it; false stops the forecast.
     #[must_use]
-    pub fn of(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
-        let mut player = Player::new(snapshot);
-        let cut_off = !player.play(go_on);
+    pub fn from_snapshot(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
+        let mut player = ForecastRun::new(snapshot);
+        let cut_off = !player.run(go_on);
         Self {
             starts: player.starts,
             ends: player.ends,
@@ -41,21 +41,21 @@ impl Forecast {
 
 /// The next event of a placed gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum GangEvent {
     /// It finishes its work.
     End,
     /// It makes room, and is pending again.
     Leave,
 }
 
-struct Player {
+struct ForecastRun {
     engine: Engine,
     gangs: BTreeMap<GangId, Gang>,
-    agenda: BTreeSet<(Time, GangId, What)>,
+    agenda: BTreeSet<(Time, GangId, GangEvent)>,
     /// The one agenda entry of each gang.
-    due: BTreeMap<GangId, (Time, What)>,
+    due: BTreeMap<GangId, (Time, GangEvent)>,
     /// Terminating pods outside any placed gang, by the time at which they should be gone.
-    departing: BTreeSet<(Time, PodKey)>,
+    departing_pods: BTreeSet<(Time, PodKey)>,
     starts: BTreeMap<GangId, Time>,
     ends: BTreeMap<GangId, Time>,
     /// Gangs whose first run has been cut short.
@@ -63,14 +63,14 @@ struct Player {
     now: Time,
 }
 
-impl Player {
+impl ForecastRun {
     fn new(snapshot: &Snapshot) -> Self {
         let mut player = Self {
-            engine: Engine::from_snapshot(&assumed(snapshot)),
+            engine: Engine::from_snapshot(&with_assumed_pods(snapshot)),
             gangs: BTreeMap::new(),
             agenda: BTreeSet::new(),
             due: BTreeMap::new(),
-            departing: departing(snapshot),
+            departing_pods: departing_pods(snapshot),
             starts: BTreeMap::new(),
             ends: BTreeMap::new(),
             stopped: BTreeSet::new(),
@@ -85,35 +85,35 @@ impl Player {
             player.gangs.insert(gang.id.clone(), gang.clone());
             let Some(place) = &told.place else { continue };
             match &place.standing {
-                StandingSnapshot::Settled => player.runs(&gang.id, place.since),
-                StandingSnapshot::Leaving { since } => {
+                PlacedStateSnapshot::Settled => player.record_start(&gang.id, place.since),
+                PlacedStateSnapshot::Leaving { since } => {
                     // The gang runs as before the eviction: its own end may come before it has to
                     // leave.
-                    player.runs(&gang.id, place.since);
-                    player.leaves(&gang.id, since.plus(place.gang.grace));
+                    player.record_start(&gang.id, place.since);
+                    player.schedule_leave(&gang.id, since.plus(place.gang.grace));
                 }
-                StandingSnapshot::Nominated => {}
+                PlacedStateSnapshot::Nominated => {}
             }
         }
         player
     }
 
     /// Returns false if there is more to play.
-    fn play(&mut self, mut go_on: impl FnMut(usize) -> bool) -> bool {
+    fn run(&mut self, mut go_on: impl FnMut(usize) -> bool) -> bool {
         for _ in (0..).take_while(|moments| go_on(*moments)) {
             for decision in self.engine.cycle(self.now) {
-                self.carry_out(&decision);
+                self.apply_decision(&decision);
             }
             let alarm = self.engine.next_wakeup().filter(|at| *at > self.now);
             let due = self.agenda.first().map(|(at, ..)| *at);
-            let gone = self.departing.first().map(|(at, _)| *at);
+            let gone = self.departing_pods.first().map(|(at, _)| *at);
             let Some(next) = [alarm, due, gone].into_iter().flatten().min() else {
                 return true;
             };
             self.now = self.now.max(next);
-            while let Some((at, _)) = self.departing.first()
+            while let Some((at, _)) = self.departing_pods.first()
                 && *at <= self.now
-                && let Some((_, pod)) = self.departing.pop_first()
+                && let Some((_, pod)) = self.departing_pods.pop_first()
             {
                 self.engine.delete_pod(&pod);
             }
@@ -124,7 +124,7 @@ impl Player {
                 self.due.remove(&gang);
                 let surplus = self.gangs.get(&gang).is_some_and(|gang| gang.surplus);
                 match what {
-                    What::Leave if !surplus => self.engine.release_gang(&gang, None),
+                    GangEvent::Leave if !surplus => self.engine.release_gang(&gang, None),
                     _ => self.engine.delete_gang(&gang),
                 }
             }
@@ -132,38 +132,40 @@ impl Player {
         false
     }
 
-    fn carry_out(&mut self, decision: &Decision) {
+    fn apply_decision(&mut self, decision: &Decision) {
         match decision {
             Decision::Place { gang, .. } => {
                 self.starts.entry(gang.clone()).or_insert(self.now);
-                self.runs(gang, self.now);
+                self.record_start(gang, self.now);
             }
-            Decision::Preempt { victims, .. } => victims.iter().for_each(|v| self.stops(&v.gang)),
-            Decision::Drain { victim } => self.stops(&victim.gang),
+            Decision::Preempt { victims, .. } => {
+                victims.iter().for_each(|v| self.start_stopping(&v.gang))
+            }
+            Decision::Drain { victim } => self.start_stopping(&victim.gang),
             Decision::Reserve { .. } | Decision::Wait { .. } => {}
         }
     }
 
     /// The gang has been placed since `since`.
-    fn runs(&mut self, gang: &GangId, since: Time) {
+    fn record_start(&mut self, gang: &GangId, since: Time) {
         let gangs = &self.gangs;
         let end = gangs
             .get(gang)
-            .and_then(|g| self.engine.end(g, since, self.now));
+            .and_then(|g| self.engine.expected_end(g, since, self.now));
         if let Some(end) = end.filter(|end| end.at >= self.now) {
             self.ends.entry(gang.clone()).or_insert(end.at);
         }
-        self.happens(gang, end.map(|end| (end.at, What::End)));
+        self.schedule(gang, end.map(|end| (end.at, GangEvent::End)));
     }
 
     /// The gang is told to stop and has its grace period to do so.
-    fn stops(&mut self, gang: &GangId) {
+    fn start_stopping(&mut self, gang: &GangId) {
         let grace = self.gangs.get(gang).map(|g| g.grace).unwrap_or_default();
-        self.leaves(gang, self.now.plus(grace));
+        self.schedule_leave(gang, self.now.plus(grace));
     }
 
     /// The gang leaves at `by`, however long it would have run.
-    fn leaves(&mut self, gang: &GangId, by: Time) {
+    fn schedule_leave(&mut self, gang: &GangId, by: Time) {
         // Only the first run counts: the recorded end of an earlier run stays.
         if self.stopped.insert(gang.clone()) {
             let first = self.ends.get(gang).map_or(by, |end| by.min(*end));
@@ -172,10 +174,10 @@ impl Player {
                 false => self.ends.remove(gang),
             };
         }
-        self.happens(gang, Some((by, What::Leave)));
+        self.schedule(gang, Some((by, GangEvent::Leave)));
     }
 
-    fn happens(&mut self, gang: &GangId, next: Option<(Time, What)>) {
+    fn schedule(&mut self, gang: &GangId, next: Option<(Time, GangEvent)>) {
         if let Some((at, what)) = self.due.remove(gang) {
             self.agenda.remove(&(at, gang.clone(), what));
         }
@@ -188,7 +190,7 @@ impl Player {
 }
 
 /// Terminating pods that belong to no gang. A pod that should be gone by now has no known end.
-fn departing(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
+fn departing_pods(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
     let pods = snapshot.pods.iter().filter(|pod| !pod.held);
     pods.filter_map(|pod| Some((pod.leaves?, pod.pod.clone())))
         .filter(|(at, _)| *at >= snapshot.now)
@@ -197,7 +199,7 @@ fn departing(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
 
 /// The snapshot with the pods of placed gangs counted as not yet created: they leave with their
 /// gang.
-fn assumed(snapshot: &Snapshot) -> Snapshot {
+fn with_assumed_pods(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     snapshot.pods.retain(|pod| !pod.held);
     for place in snapshot.gangs.iter_mut().filter_map(|g| g.place.as_mut()) {

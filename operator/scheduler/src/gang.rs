@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, GangId, GroupName, NodeName, PodKey, QueueName, ResourceName};
-use crate::limits::Draw;
+use crate::limits::LimitDraw;
 use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::TopologyRequest;
@@ -31,7 +31,7 @@ pub struct Gang {
     /// Nodes that none of its pods is placed on.
     pub excluded_nodes: Vec<NodeName>,
     /// Which of the nodes with room its pods go to.
-    pub strategy: Strategy,
+    pub strategy: PlacementStrategy,
     /// How close its pods are to be to each other. None: anywhere.
     pub topology: Option<TopologyRequest>,
     /// The gang may be a victim of preemption. If false, only its queue's own quota is safe: what
@@ -55,7 +55,7 @@ pub struct Gang {
     pub grace: Duration,
     /// Limits outside its queue's quota: all of them must have room. They may change while the gang
     /// is placed, and count from then on.
-    pub draws: Vec<Draw>,
+    pub draws: Vec<LimitDraw>,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
 }
@@ -64,7 +64,7 @@ pub struct Gang {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub enum Strategy {
+pub enum PlacementStrategy {
     /// Nodes where the gang breaks off least of what other gangs could use.
     #[default]
     Pack,
@@ -125,7 +125,7 @@ impl Gang {
             submitted: Time::default(),
             not_before: None,
             excluded_nodes: Vec::new(),
-            strategy: Strategy::default(),
+            strategy: PlacementStrategy::default(),
             topology: None,
             preemptible: true,
             preempts: true,

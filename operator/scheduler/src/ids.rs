@@ -93,20 +93,20 @@ impl Default for FlavorName {
 }
 /// Suffix of resource names that count thousandths of a device. No Kubernetes resource name may
 /// contain `#`, so no pod can request such a resource directly.
-const SHARE: &str = "#thousandths";
+const SHARE_SUFFIX: &str = "#thousandths";
 
 impl ResourceName {
     /// The resource that counts thousandths of one device: a pod that requests 250 of it gets a
     /// quarter of a single device; at most 1000.
     #[must_use]
     pub fn share_of(device: &Self) -> Self {
-        Self::new(format!("{device}{SHARE}"))
+        Self::new(format!("{device}{SHARE_SUFFIX}"))
     }
 
     /// The device of which this resource is a share.
     #[must_use]
     pub fn shared_device(&self) -> Option<Self> {
-        self.0.strip_suffix(SHARE).map(Self::new)
+        self.0.strip_suffix(SHARE_SUFFIX).map(Self::new)
     }
 
     /// True for resources that are handed out by count, such as `nvidia.com/gpu`: all resources
@@ -126,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespace_is_what_stands_before_the_slash() {
+    fn namespace_is_the_part_before_the_slash() {
         assert_eq!(GangId::new("team-a/llm").namespace(), "team-a");
         assert_eq!(GangId::new("llm").namespace(), "");
     }
 
     #[test]
-    fn a_share_knows_its_device() {
+    fn share_resource_names_its_device() {
         let gpu = ResourceName::new("nvidia.com/gpu");
         let share = ResourceName::share_of(&gpu);
         assert_eq!(share.shared_device(), Some(gpu.clone()));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_knows_is_no_device() {
+    fn kubernetes_resources_are_not_devices() {
         assert!(ResourceName::new("nvidia.com/mig-1g.5gb").is_device());
         assert!(ResourceName::new("gpu").is_device());
         assert!(!ResourceName::new("ephemeral-storage").is_device());

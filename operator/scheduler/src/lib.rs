@@ -54,46 +54,47 @@ mod ids;
 mod limits;
 mod node;
 mod placement;
-mod predict;
 mod preemption;
 mod queue;
 mod queueing;
 mod quota;
 mod resources;
+mod runtime_predictor;
 mod state;
 mod time;
 mod topology;
 
 pub use backfill::Reservation;
 pub use constraints::{
-    Constraints, Expression, LabelDomain, NodeSelectorTerm, Operator, Preference, Toleration,
-    TolerationOperator,
+    Constraints, LabelDomain, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
+    PreferredSchedulingTerm, Toleration, TolerationOperator,
 };
-pub use decision::{Because, Decision, Outlook, Score, Victim};
+pub use decision::{Decision, PlacementScore, PreemptionReason, TrialPlacement, Victim};
 pub use engine::{
-    ChargeSnapshot, DrawnSnapshot, Engine, GangSnapshot, KeepSnapshot, KeptPodSnapshot,
-    LagSnapshot, PlaceSnapshot, PodSnapshot, QueueMemory, QueueStanding, Snapshot, StandingLine,
-    StandingSnapshot, StoppingSnapshot, Totals,
+    ChargeSnapshot, Engine, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
+    PodRoomSnapshot, PodSnapshot, QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals,
+    RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot, UsageLagSnapshot,
 };
 pub use explain::{
-    Allow, Certificate, Change, Detail, Exclusions, FreeOn, GroupNodes, InDomain, MatchingNode,
-    MissingLabel, MissingLevel, Obstacle, OwnQuota, Raise, Silent, Unfit, WaitReason,
+    BestDomain, Exclusions, FlavorMismatch, GroupNodeReport, LimitRaise, MatchingNode,
+    MissingLabel, MissingLevel, NodeObstacle, NodeRelease, OwnQuota, QuotaRaise,
+    UnadvertisedDevice, UnblockingChange, WaitDetail, WaitExplanation, WaitReason,
 };
 pub use forecast::Forecast;
-pub use gang::{Gang, Strategy, TaskGroup};
+pub use gang::{Gang, PlacementStrategy, TaskGroup};
 pub use ids::{
     FlavorName, GangId, GroupName, LimitName, NodeName, PodKey, QueueName, ResourceName,
     TopologyName,
 };
-pub use limits::{Closure, Draw, Drawn};
+pub use limits::{LimitClosure, LimitDraw, LimitUnit};
 pub use node::{Node, Taint, TaintEffect};
-pub use placement::{GroupPlacement, History, Placement};
-pub use predict::Predictor;
+pub use placement::{GroupPlacement, Placement, TaskHistory};
 pub use queue::{
-    BorrowWithin, Flavor, FlavorQuotas, GroupFlavors, Preemption, Queue, QueueCounts, QueueOrder,
-    Reclaim, ResourceGroup, Stop, WithinQueue,
+    BorrowWithinPolicy, Flavor, FlavorQuotas, GroupFlavors, PreemptionPolicy, Queue, QueueCounts,
+    QueueOrder, QueueStop, ReclaimPolicy, ResourceGroup, WithinQueuePolicy,
 };
-pub use quota::{Decay, Decayed, Quota, Weight};
+pub use quota::{DecayedAmount, Quota, UsageDecay, Weight};
 pub use resources::{AmountOverflow, Resources};
+pub use runtime_predictor::RuntimePredictor;
 pub use time::Time;
 pub use topology::{Topology, TopologyLevel, TopologyRequest};

@@ -26,7 +26,7 @@ pub struct Queue {
     /// names has a quota of 0; only `pods` may be left out, and is then unlimited.
     pub resource_groups: Vec<ResourceGroup>,
     /// The gangs that gangs of this queue may preempt.
-    pub preemption: Preemption,
+    pub preemption: PreemptionPolicy,
     /// True if its gangs may start ahead of gangs that wait for room, as long as that does not
     /// delay those.
     pub backfill: bool,
@@ -36,25 +36,25 @@ pub struct Queue {
     /// minimum runtime counts.
     pub max_min_runtime: Option<Duration>,
     /// Stop state of the queue.
-    pub stop: Stop,
+    pub stop: QueueStop,
 }
 
 /// The gangs that gangs of a queue may preempt. The field names are Kueue's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Preemption {
+pub struct PreemptionPolicy {
     /// Gangs of the same queue.
-    pub within_queue: WithinQueue,
+    pub within_queue: WithinQueuePolicy,
     /// Gangs of other queues that hold more than their quota, while the preemptor stays within its
     /// own queue's quota.
-    pub reclaim: Reclaim,
+    pub reclaim: ReclaimPolicy,
     /// The same if the preemptor's queue would borrow too.
-    pub borrow_within: BorrowWithin,
+    pub borrow_within: BorrowWithinPolicy,
 }
 
-impl Preemption {
+impl PreemptionPolicy {
     /// The part that does not depend on the preemptor's priority: reclaiming what its queue is
     /// owed.
-    pub(crate) fn of_quota_alone(self) -> Self {
+    pub(crate) fn reclaim_only(self) -> Self {
         Self {
             reclaim: self.reclaim,
             ..Self::default()
@@ -64,7 +64,7 @@ impl Preemption {
 
 /// Which gangs of its own queue a gang may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WithinQueue {
+pub enum WithinQueuePolicy {
     /// None.
     #[default]
     Never,
@@ -76,7 +76,7 @@ pub enum WithinQueue {
 
 /// Which gangs of borrowing queues a gang may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reclaim {
+pub enum ReclaimPolicy {
     /// None.
     #[default]
     Never,
@@ -88,7 +88,7 @@ pub enum Reclaim {
 
 /// Which gangs of borrowing queues a gang may preempt whose own queue would borrow too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BorrowWithin {
+pub enum BorrowWithinPolicy {
     /// None.
     #[default]
     Never,
@@ -125,11 +125,11 @@ impl Queue {
             weight: Weight::default(),
             order: QueueOrder::default(),
             resource_groups: Vec::new(),
-            preemption: Preemption::default(),
+            preemption: PreemptionPolicy::default(),
             backfill: true,
             default_runtime: None,
             max_min_runtime: None,
-            stop: Stop::None,
+            stop: QueueStop::None,
         }
     }
 
@@ -163,7 +163,7 @@ pub enum QueueOrder {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub enum Stop {
+pub enum QueueStop {
     /// The queue is not stopped.
     #[default]
     None,

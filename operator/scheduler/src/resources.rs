@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_and_zero_amounts_are_nothing() {
+    fn negative_and_zero_amounts_are_dropped() {
         assert_eq!(gpu(-1), gpu(0));
         assert!(gpu(0).is_empty());
         assert_eq!(gpu(0).iter().count(), 1, "what is named is kept");

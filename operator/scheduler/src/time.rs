@@ -53,7 +53,7 @@ impl Time {
     clippy::arithmetic_side_effects,
     reason = "|days| is at most i64::MAX / 86,400,000, so no step can overflow"
 )]
-const fn civil(days: i64) -> (i64, i64, i64) {
+const fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -79,7 +79,7 @@ impl fmt::Display for Time {
         if f.alternate() {
             return write!(f, "{seconds} s");
         }
-        let (year, month, day) = civil(seconds.div_euclid(DAY));
+        let (year, month, day) = civil_from_days(seconds.div_euclid(DAY));
         let of_day = seconds.rem_euclid(DAY);
         let (hour, minute, second) = (
             of_day.div_euclid(3_600),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shown_as_rfc_3339() {
+    fn time_is_shown_as_rfc_3339() {
         let shown = |ms| Time::from_millis(ms).to_string();
         assert_eq!(shown(0), "1970-01-01T00:00:00Z");
         assert_eq!(shown(951_782_400_000), "2000-02-29T00:00:00Z");
@@ -107,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn the_alternate_form_counts_seconds() {
+    fn alternate_form_shows_seconds() {
         assert_eq!(format!("{:#}", Time::from_millis(89_001)), "90 s");
     }
 
     #[test]
-    fn the_ends_of_time_are_shown_too() {
+    fn smallest_and_largest_times_are_shown() {
         assert!(Time::from_millis(i64::MAX).to_string().ends_with('Z'));
         assert!(Time::from_millis(i64::MIN).to_string().ends_with('Z'));
     }

@@ -26,7 +26,7 @@ pub struct TopologyLevel {
 impl TopologyLevel {
     /// The level of a label of nodes, named after it.
     #[must_use]
-    pub fn of_label(key: &str) -> Self {
+    pub fn from_label(key: &str) -> Self {
         Self {
             name: key.to_owned(),
             node_label: key.to_owned(),
@@ -40,10 +40,10 @@ pub(crate) const NODE_LEVEL: &str = "(node)";
 
 impl Topology {
     /// The one with that level alone.
-    pub(crate) fn of_nodes() -> Self {
+    pub(crate) fn with_node_level() -> Self {
         Self {
             name: TopologyName::new(NODE_LEVEL),
-            levels: vec![TopologyLevel::of_label(NODE_LEVEL)],
+            levels: vec![TopologyLevel::from_label(NODE_LEVEL)],
         }
     }
 }
@@ -86,7 +86,7 @@ impl TopologyRequest {
     /// All pods are in one domain of a level and, within it, in as few domains of a
     /// finer level as possible.
     #[must_use]
-    pub fn within(required: &str, preferred: &str) -> Self {
+    pub fn required_and_preferred(required: &str, preferred: &str) -> Self {
         Self::Required {
             level: required.to_owned(),
             preferred: Some(preferred.to_owned()),
@@ -99,7 +99,7 @@ impl TopologyRequest {
         Self::required(NODE_LEVEL)
     }
 
-    pub(crate) fn is_of_nodes(&self) -> bool {
+    pub(crate) fn is_node_level(&self) -> bool {
         self.required_level() == Some(NODE_LEVEL)
     }
 

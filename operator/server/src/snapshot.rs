@@ -7,16 +7,17 @@ use trellis_scheduler::Snapshot;
 
 /// Name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the engine's time.
 #[must_use]
-pub fn name(snapshot: &Snapshot) -> String {
+pub fn file_name(snapshot: &Snapshot) -> String {
     format!("trellis-snapshot-{}.json", snapshot.now.as_millis())
 }
 
-/// Writes a snapshot into a folder, under its [`name`]. The file appears only when it is complete.
+/// Writes a snapshot into a folder, under its [`file_name`]. The file appears only when it is
+/// complete.
 ///
 /// # Errors
 /// If the folder cannot be written to.
 pub fn write(folder: &Path, snapshot: &Snapshot) -> std::io::Result<PathBuf> {
-    let name = name(snapshot);
+    let name = file_name(snapshot);
     let path = folder.join(&name);
     let part = folder.join(format!(".{name}.part"));
     let mut file = BufWriter::new(std::fs::File::create(&part)?);
@@ -30,7 +31,7 @@ pub fn write(folder: &Path, snapshot: &Snapshot) -> std::io::Result<PathBuf> {
 ///
 /// # Errors
 /// If there is no such folder, or it cannot be written to.
-pub fn writable(folder: &Path) -> std::io::Result<()> {
+pub fn check_writable(folder: &Path) -> std::io::Result<()> {
     let part = folder.join(".trellis-snapshot.part");
     std::fs::write(&part, "")?;
     std::fs::remove_file(part)

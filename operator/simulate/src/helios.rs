@@ -9,9 +9,9 @@ use trellis_scheduler::{
     Gang, GangId, GroupName, Queue, QueueName, QueueOrder, Resources, TaskGroup, Time,
 };
 
+use super::csv_table::{CsvRow, CsvTable, TableError};
 use super::pools::{GPU, Pool};
-use super::runner::{Change, Job, Script};
-use super::table::{Row, Table, TableError};
+use super::runner::{ScriptChange, ScriptJob, SimulationScript};
 
 const COLUMNS: [&str; 7] = [
     "job_id",
@@ -25,8 +25,8 @@ const COLUMNS: [&str; 7] = [
 
 /// Recorded jobs.
 #[derive(Clone, Debug)]
-pub struct Jobs {
-    jobs: Vec<Job>,
+pub struct HeliosTrace {
+    jobs: Vec<ScriptJob>,
 }
 
 /// Error of a recording.
@@ -57,11 +57,11 @@ pub enum HeliosError {
     },
 }
 
-impl Jobs {
+impl HeliosTrace {
     /// True if the table has this format, by its header.
     #[must_use]
-    pub fn are_in(table: &Table) -> bool {
-        table.has("num_chips")
+    pub fn matches_header(table: &CsvTable) -> bool {
+        table.has_column("num_chips")
     }
 
     /// Reads jobs with `job_id,user,tenant,submit_time,num_chips,num_nodes,duration_s` and,
@@ -71,10 +71,10 @@ impl Jobs {
     ///
     /// # Errors
     /// A column is missing, a value is invalid, or a pool does not exist.
-    pub fn read(table: &Table, pools: &[Pool]) -> Result<Self, HeliosError> {
-        table.require(&COLUMNS)?;
+    pub fn read(table: &CsvTable, pools: &[Pool]) -> Result<Self, HeliosError> {
+        table.require_columns(&COLUMNS)?;
         let names: BTreeSet<&str> = pools.iter().map(|p| p.name.as_str()).collect();
-        let jobs = table.rows().map(|row| job(&row, &names));
+        let jobs = table.rows().map(|row| parse_job(&row, &names));
         Ok(Self {
             jobs: jobs.collect::<Result<_, _>>()?,
         })
@@ -82,27 +82,27 @@ impl Jobs {
 
     /// The pools, each with a queue of its name, and the jobs as they come.
     #[must_use]
-    pub fn script(self, pools: &[Pool], order: QueueOrder) -> Script {
-        let mut script = Script::new();
+    pub fn into_script(self, pools: &[Pool], order: QueueOrder) -> SimulationScript {
+        let mut script = SimulationScript::new();
         let start = Time::default();
         for pool in pools {
-            for node in pool.nodes() {
-                script.at(start, Change::Node(node));
+            for node in pool.to_nodes() {
+                script.add(start, ScriptChange::Node(node));
             }
             let queue = Queue {
                 order,
                 ..Queue::new(QueueName::new(pool.name.as_str()))
             };
-            script.at(start, Change::Queue(queue));
+            script.add(start, ScriptChange::Queue(queue));
         }
         for job in self.jobs {
-            script.at(job.gang.submitted, Change::Job(Box::new(job)));
+            script.add(job.gang.submitted, ScriptChange::Job(Box::new(job)));
         }
         script
     }
 }
 
-fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
+fn parse_job(row: &CsvRow<'_>, pools: &BTreeSet<&str>) -> Result<ScriptJob, HeliosError> {
     let pool = row.text("tenant");
     if !pools.contains(pool) {
         return Err(HeliosError::NoPool {
@@ -153,13 +153,13 @@ fn job(row: &Row<'_>, pools: &BTreeSet<&str>) -> Result<Job, HeliosError> {
             vec![group],
         )
     };
-    Ok(Job {
+    Ok(ScriptJob {
         gang,
         runtime: Some(seconds("duration_s")?),
         limit: None,
-        hours: Vec::new(),
+        gpu_hour_limits: Vec::new(),
         surplus: Vec::new(),
         restart: Restart::default(),
-        runs_as: format!("{pool}/{}", row.text("user")),
+        prediction_key: format!("{pool}/{}", row.text("user")),
     })
 }

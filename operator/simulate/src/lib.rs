@@ -2,25 +2,26 @@
 //!
 //! Pure: the result depends only on the files' bytes and the seed.
 
-mod gangs;
+mod csv_table;
+mod gang_workload;
 mod helios;
+pub mod name_pattern;
 mod openb;
-pub mod pattern;
 mod pools;
 mod random;
 mod runner;
 pub mod scenario;
 mod summary;
-mod table;
 
-pub use gangs::{RACK, Workload};
-pub use helios::{HeliosError, Jobs};
-pub use openb::{Trace, run};
-pub use pools::{Pool, parse as parse_pools};
+pub use csv_table::{CsvTable, TableError};
+pub use gang_workload::{GangWorkload, RACK};
+pub use helios::{HeliosError, HeliosTrace};
+pub use openb::{OpenbTrace, run_trace};
+pub use pools::{Pool, parse_pools};
 pub use runner::{
-    Change, Clock, Event, Expect, Expectation, ExpectedJobs, Held, Job, Options, PodChange,
-    PodEvent, Record, RequiredLevel, Runtimes, Script, SurplusPod, Tell, run as run_script,
-    seconds, why,
+    BackfillRuntimeSource, ExpectationResult, Expectations, ExpectedJobs, JobEvent, JobEventRecord,
+    PodChange, RecordClock, RecordSink, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent,
+    ScriptSurplusPod, SimulationOptions, SimulationScript, WithheldJob, format_explanation,
+    run_script, to_seconds,
 };
-pub use summary::{DomainSummary, SizeRow, Summary};
-pub use table::{Table, TableError};
+pub use summary::{DomainSummary, SimulationSummary, SizeRow};

@@ -5,11 +5,11 @@ use trellis_scheduler::{Constraints, Node, NodeName, Resources};
 /// Resource name of GPUs.
 pub(super) const GPU: &str = "nvidia.com/gpu";
 /// Node label with the pool's name.
-const POOL: &str = "pool";
+const POOL_LABEL: &str = "pool";
 /// More pods than any node can be asked for.
-const PODS: i64 = 1 << 32;
+const UNLIMITED_PODS: i64 = 1 << 32;
 /// Most nodes of a pool, and most GPUs of a node.
-const MOST: i64 = 1_000_000;
+const MAX_COUNT: i64 = 1_000_000;
 
 /// Equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +26,10 @@ pub struct Pool {
 ///
 /// # Errors
 /// Names the invalid pool and the format.
-pub fn parse(text: &str) -> Result<Vec<Pool>, String> {
+pub fn parse_pools(text: &str) -> Result<Vec<Pool>, String> {
     let mut pools: Vec<Pool> = Vec::new();
     for part in text.split(',') {
-        let pool = one(part).ok_or_else(|| {
+        let pool = parse_pool(part).ok_or_else(|| {
             format!("{part:?} is no pool: write NAME=NODESxGPUS, as in \"a=20x8,b=2x8\"")
         })?;
         if pools.iter().any(|p| p.name == pool.name) {
@@ -40,10 +40,10 @@ pub fn parse(text: &str) -> Result<Vec<Pool>, String> {
     Ok(pools)
 }
 
-fn one(text: &str) -> Option<Pool> {
+fn parse_pool(text: &str) -> Option<Pool> {
     let (name, size) = text.trim().split_once('=')?;
     let (nodes, gpus) = size.split_once('x')?;
-    let count = |text: &str| text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    let count = |text: &str| text.parse().ok().filter(|n| (1..=MAX_COUNT).contains(n));
     let named = !name.is_empty() && !name.contains(['/', ' ']);
     named.then_some(())?;
     Some(Pool {
@@ -55,12 +55,14 @@ fn one(text: &str) -> Option<Pool> {
 
 impl Pool {
     /// Its nodes. Only GPUs are scarce on them.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = Node> {
-        let allocatable = Resources::new().with("pods", PODS).with(GPU, self.gpus);
+    pub(super) fn to_nodes(&self) -> impl Iterator<Item = Node> {
+        let allocatable = Resources::new()
+            .with("pods", UNLIMITED_PODS)
+            .with(GPU, self.gpus);
         (0..self.nodes).map(move |index| {
             let name = NodeName::new(format!("{}-{index:03}", self.name));
             Node {
-                labels: [(POOL.to_owned(), self.name.clone())].into(),
+                labels: [(POOL_LABEL.to_owned(), self.name.clone())].into(),
                 ..Node::new(name, allocatable.clone())
             }
         })
@@ -69,7 +71,7 @@ impl Pool {
     /// Constraints of a pod that must run on the pool's nodes.
     pub(super) fn constraints(name: &str) -> Constraints {
         Constraints {
-            node_selector: [(POOL.to_owned(), name.to_owned())].into(),
+            node_selector: [(POOL_LABEL.to_owned(), name.to_owned())].into(),
             ..Constraints::default()
         }
     }
@@ -80,14 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pools_are_read_from_a_few_words() {
-        let pools = parse("vcvGl=20x8,vcvlY=2x4").unwrap();
+    fn pools_are_parsed_from_text() {
+        let pools = parse_pools("vcvGl=20x8,vcvlY=2x4").unwrap();
         let read: Vec<_> = pools
             .iter()
             .map(|p| (p.name.as_str(), p.nodes, p.gpus))
             .collect();
         assert_eq!(read, [("vcvGl", 20, 8), ("vcvlY", 2, 4)]);
-        let names: Vec<_> = pools[1].nodes().map(|n| n.name.to_string()).collect();
+        let names: Vec<_> = pools[1].to_nodes().map(|n| n.name.to_string()).collect();
         assert_eq!(names, ["vcvlY-000", "vcvlY-001"]);
         for wrong in [
             "",
@@ -100,7 +102,7 @@ mod tests {
             "a=-1x8",
             "a=9999999x1",
         ] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(parse_pools(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -20,7 +20,7 @@ impl Random {
 
     /// A number below `bound`; 0 where that is 0. Its bias is below one in 2^40
     /// for any list that fits into memory.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn next_below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX);
         let draw = self.next().checked_rem(bound).unwrap_or(0);
         usize::try_from(draw).unwrap_or(0)
@@ -29,7 +29,7 @@ impl Random {
     /// Fisher and Yates' shuffle, from the end.
     pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
         for last in (1..list.len()).rev() {
-            let other = self.below(last.saturating_add(1));
+            let other = self.next_below(last.saturating_add(1));
             list.swap(last, other);
         }
     }
@@ -40,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_sequence() {
+    fn generator_matches_the_published_sequence() {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next(), 6_457_827_717_110_365_317);
         assert_eq!(random.next(), 3_203_168_211_198_807_973);
     }
 
     #[test]
-    fn a_shuffle_keeps_everything_and_depends_on_the_seed() {
+    fn shuffle_keeps_all_items_and_depends_on_the_seed() {
         let shuffled = |seed| {
             let mut list: Vec<u32> = (0..100).collect();
             Random::new(seed).shuffle(&mut list);

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::runner::Expectation;
+use super::runner::ExpectationResult;
 
 /// Results of a simulation. Fields that its protocol lacks are null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Summary {
+pub struct SimulationSummary {
     /// Submitted jobs.
     pub jobs: usize,
     /// Jobs that were placed.
@@ -42,7 +42,7 @@ pub struct Summary {
     /// True if every expectation held.
     pub expects_held: Option<bool>,
     /// Results of the expectations, by time.
-    pub expects: Vec<Expectation>,
+    pub expects: Vec<ExpectationResult>,
     /// Real time that the engine took. The caller that runs the simulation measures it.
     pub wall_seconds: Option<f64>,
 }
@@ -83,7 +83,7 @@ pub struct DomainSummary {
 
 impl DomainSummary {
     /// For people, after the size classes.
-    fn table(&self) -> String {
+    fn render_table(&self) -> String {
         let Self { level, domains, .. } = self;
         let time = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |s| format!("{s:.0} s"));
         let rows = [
@@ -105,10 +105,10 @@ impl DomainSummary {
     }
 }
 
-impl Summary {
+impl SimulationSummary {
     /// Formats the results as a table for people, one number a line. Missing fields are left out.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub fn render_table(&self) -> String {
         let time = |seconds: Option<f64>| seconds.map(|s| format!("{s:.0} s"));
         let percent = |percent: f64| format!("{percent:.2} %");
         let rows = [
@@ -157,7 +157,7 @@ impl Summary {
             ));
         }
         if let Some(domains) = &self.domains {
-            text.push_str(&domains.table());
+            text.push_str(&domains.render_table());
         }
         if !self.expects.is_empty() {
             text.push('\n');

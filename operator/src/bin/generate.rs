@@ -15,31 +15,31 @@ fn main() -> anyhow::Result<()> {
     let folder = PathBuf::from(folder);
     for crd in crds::all() {
         let name = format!("{}.yaml", crd.spec.names.plural);
-        write(&folder.join("crds"), &name, &crds::yaml(&crd)?)?;
+        write_file(&folder.join("crds"), &name, &crds::to_yaml(&crd)?)?;
     }
     for (name, yaml) in [
-        ("rbac.yaml", rbac::operator()),
-        ("rbac-secrets.yaml", rbac::secrets()),
-        ("rbac-visibility.yaml", rbac::visibility()),
-        ("rbac-endpoint.yaml", rbac::endpoint()),
-        ("rbac-webhook.yaml", rbac::webhook()),
-        ("roles.yaml", rbac::people()),
-        ("roles-everybody.yaml", rbac::everybody()),
-        ("roles-metrics.yaml", rbac::metrics()),
+        ("rbac.yaml", rbac::render_operator_rbac()),
+        ("rbac-secrets.yaml", rbac::render_secrets_rbac()),
+        ("rbac-visibility.yaml", rbac::render_visibility_rbac()),
+        ("rbac-endpoint.yaml", rbac::render_endpoint_rbac()),
+        ("rbac-webhook.yaml", rbac::render_webhook_rbac()),
+        ("roles.yaml", rbac::render_user_roles()),
+        ("roles-everybody.yaml", rbac::render_authenticated_role()),
+        ("roles-metrics.yaml", rbac::render_metrics_role()),
     ] {
-        write(&folder.join("rbac"), name, &yaml)?;
+        write_file(&folder.join("rbac"), name, &yaml)?;
     }
     for (name, page) in [
         ("api.md", reference::markdown()),
         ("reasons.md", reason::markdown()),
         ("metrics.md", trellis_dispatch::markdown()),
     ] {
-        write(&folder.join("docs"), name, &page)?;
+        write_file(&folder.join("docs"), name, &page)?;
     }
     Ok(())
 }
 
-fn write(folder: &Path, name: &str, content: &str) -> anyhow::Result<()> {
+fn write_file(folder: &Path, name: &str, content: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {folder:?}"))?;
     let file = folder.join(name);

@@ -3,10 +3,10 @@
 
 use trellis_api::visibility::GROUP;
 
-use super::{GENERATED, Row, file, role, rules};
+use super::{GENERATED_HEADER, RuleRow, render_file, render_role, render_rules};
 
 /// Kinds that belong to no namespace.
-const OF_THE_CLUSTER: &[&str] = &[
+const CLUSTER_SCOPED: &[&str] = &[
     "trainingqueues",
     "resourceflavors",
     "topologies",
@@ -16,7 +16,7 @@ const OF_THE_CLUSTER: &[&str] = &[
 ];
 
 /// Namespaced kinds that tell how jobs stand.
-const READ: &[Row] = &[
+const READ: &[RuleRow] = &[
     (
         "trellis.dev",
         &[
@@ -27,30 +27,30 @@ const READ: &[Row] = &[
             "jobpolicies",
             "jobpolicies/status",
         ],
-        READS,
+        READ_VERBS,
     ),
     // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
-    ("trellis.dev", OF_THE_CLUSTER, READS),
-    ("trellis.dev", LEDGERS, READS),
-    (GROUP, &["jobstates", "queuestates"], SEES),
-    (GROUP, &["explanations"], ASKS),
+    ("trellis.dev", CLUSTER_SCOPED, READ_VERBS),
+    ("trellis.dev", LEDGERS, READ_VERBS),
+    (GROUP, &["jobstates", "queuestates"], VIEW_VERBS),
+    (GROUP, &["explanations"], GET_VERBS),
 ];
 
 /// The operator's accounts, which belong to no namespace.
 const LEDGERS: &[&str] = &["quotaledgers"];
 
-/// Whoever may run pods may run jobs, and gangs of pods. PodGroups of jobs are the operator's, which
-/// puts right what others do to them.
-const EDIT: &[Row] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITES)];
+/// Whoever may run pods may run jobs, and gangs of pods. PodGroups of jobs are the operator's,
+/// which puts right what others do to them.
+const EDIT: &[RuleRow] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITE_VERBS)];
 
 /// A JobPolicy refuses jobs of its namespace, and allows none.
-const ADMIN: &[Row] = &[("trellis.dev", &["jobpolicies"], WRITES)];
+const ADMIN: &[RuleRow] = &[("trellis.dev", &["jobpolicies"], WRITE_VERBS)];
 
 /// Kinds of the whole cluster, for those who look after it.
-const PLATFORM: &[Row] = &[
+const PLATFORM: &[RuleRow] = &[
     (
         "trellis.dev",
-        OF_THE_CLUSTER,
+        CLUSTER_SCOPED,
         &[
             "get",
             "list",
@@ -65,12 +65,16 @@ const PLATFORM: &[Row] = &[
     // The operator writes ledgers; one that cannot be read is deleted, to begin with nothing burnt.
     ("trellis.dev", LEDGERS, &["get", "list", "watch", "delete"]),
     // Who holds a node is told with the names of jobs of all namespaces.
-    (GROUP, &["jobstates", "queuestates", "nodestates"], SEES),
-    (GROUP, &["explanations"], ASKS),
+    (
+        GROUP,
+        &["jobstates", "queuestates", "nodestates"],
+        VIEW_VERBS,
+    ),
+    (GROUP, &["explanations"], GET_VERBS),
 ];
 
 /// What jobs name.
-const EVERYBODY: &[Row] = &[
+const AUTHENTICATED: &[RuleRow] = &[
     (
         "trellis.dev",
         &[
@@ -79,63 +83,68 @@ const EVERYBODY: &[Row] = &[
             "topologies",
             "runtimeprofiles",
         ],
-        READS,
+        READ_VERBS,
     ),
-    (GROUP, &["queuestates"], SEES),
+    (GROUP, &["queuestates"], VIEW_VERBS),
 ];
 
-const READS: &[&str] = &["get", "list", "watch"];
+const READ_VERBS: &[&str] = &["get", "list", "watch"];
 /// What is stored nowhere cannot be watched.
-const SEES: &[&str] = &["get", "list"];
+const VIEW_VERBS: &[&str] = &["get", "list"];
 /// What is worked out for one job.
-const ASKS: &[&str] = &["get"];
-const WRITES: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
+const GET_VERBS: &[&str] = &["get"];
+const WRITE_VERBS: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
 /// The role of that name, which the cluster's roles take up that are named.
-fn aggregated(name: &str, into: &[&str], rows: &[Row]) -> String {
+fn render_aggregated_role(name: &str, into: &[&str], rows: &[RuleRow]) -> String {
     let labels: String = into
         .iter()
         .map(|role| format!("    rbac.authorization.k8s.io/aggregate-to-{role}: \"true\"\n"))
         .collect();
-    let labelled = format!("  labels:\n{labels}{}", rules(rows, None));
-    role("ClusterRole", name, None, &labelled)
+    let labelled = format!("  labels:\n{labels}{}", render_rules(rows, None));
+    render_role("ClusterRole", name, None, &labelled)
 }
 
 /// charts/trellis/files/roles.yaml: what people may do.
 #[must_use]
-pub fn people() -> String {
-    file(&[
-        aggregated("trellis-view", &["view", "edit", "admin"], READ),
-        aggregated("trellis-edit", &["edit", "admin"], EDIT),
-        aggregated("trellis-admin", &["admin"], ADMIN),
-        role(
+pub fn render_user_roles() -> String {
+    render_file(&[
+        render_aggregated_role("trellis-view", &["view", "edit", "admin"], READ),
+        render_aggregated_role("trellis-edit", &["edit", "admin"], EDIT),
+        render_aggregated_role("trellis-admin", &["admin"], ADMIN),
+        render_role(
             "ClusterRole",
             "trellis-platform",
             None,
-            &rules(PLATFORM, None),
+            &render_rules(PLATFORM, None),
         ),
     ])
 }
 
 /// charts/trellis/files/roles-everybody.yaml: what everybody may do who has logged in.
 #[must_use]
-pub fn everybody() -> String {
+pub fn render_authenticated_role() -> String {
     let name = "trellis-queues";
     let group = "system:authenticated";
     let binding = format!(
         "roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name}}}\n\
          subjects:\n- {{apiGroup: rbac.authorization.k8s.io, kind: Group, name: {group:?}}}\n"
     );
-    file(&[
-        role("ClusterRole", name, None, &rules(EVERYBODY, None)),
-        role("ClusterRoleBinding", name, None, &binding),
+    render_file(&[
+        render_role(
+            "ClusterRole",
+            name,
+            None,
+            &render_rules(AUTHENTICATED, None),
+        ),
+        render_role("ClusterRoleBinding", name, None, &binding),
     ])
 }
 
 /// charts/trellis/files/roles-metrics.yaml: who has it may read the operator's metrics.
 #[must_use]
-pub fn metrics() -> String {
+pub fn render_metrics_role() -> String {
     let rules = "rules:\n- nonResourceURLs: [\"/metrics\"]\n  verbs: [\"get\"]\n";
-    let role = role("ClusterRole", "trellis-metrics-reader", None, rules);
-    format!("{GENERATED}{role}")
+    let role = render_role("ClusterRole", "trellis-metrics-reader", None, rules);
+    format!("{GENERATED_HEADER}{role}")
 }

@@ -11,7 +11,7 @@
     reason = "a program that prints its table"
 )]
 
-mod hostile;
+mod worst_case;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use clap::Parser;
 use trellis_api::document::split;
 use trellis_api::job_policy::OnViolation;
 use trellis_api::{Enforcement, QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
-use trellis_policies::Facts;
+use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, compile};
+use trellis_policies::ClusterFacts;
 use trellis_policies::cedar::{
-    JobDecision, Loader, ObjectKey, Policies, PolicyObject, Submission, authorize,
+    JobDecision, ObjectKey, Policies, PolicyLoader, PolicyObject, SubmissionFacts, authorize,
 };
 
 /// Policies in one object.
-const IN_ONE: usize = 100;
+const POLICIES_PER_OBJECT: usize = 100;
 
 const JOB: &str = "
 apiVersion: trellis.dev/v1alpha1
@@ -53,7 +53,7 @@ spec:
 ";
 
 #[derive(Parser)]
-struct Arguments {
+struct PolicyBenchArguments {
     /// One JSON object a row instead of a table.
     #[arg(long)]
     json: bool,
@@ -65,16 +65,16 @@ struct Arguments {
     runs: usize,
     /// `cargo bench` passes it.
     #[arg(long, hide = true)]
-    bench: bool,
+    cargo_bench: bool,
 }
 
 fn main() {
-    let Arguments {
+    let PolicyBenchArguments {
         json,
         policies,
         runs,
-        bench: _,
-    } = Arguments::parse();
+        cargo_bench: _,
+    } = PolicyBenchArguments::parse();
     let print = |case: &str, took: Duration| {
         let value = took.as_secs_f64() * 1e6;
         if json {
@@ -84,7 +84,7 @@ fn main() {
         }
     };
     let job = job();
-    let loader = Loader::new().expect("the schema is good");
+    let loader = PolicyLoader::new().expect("the schema is good");
     for size in policies {
         let objects = objects(size);
         let start = Instant::now();
@@ -95,8 +95,8 @@ fn main() {
         print(&format!("load {size} policies again"), start.elapsed());
         let bare = set.without_index();
         let (one, other) = (decide(&set, &job), decide(&bare, &job));
-        assert!(one == other && one.decided.iter().all(|(_, d)| d.allows()));
-        let demands = one.decided.len();
+        assert!(one == other && one.decisions.iter().all(|(_, d)| d.is_allowed()));
+        let demands = one.decisions.len();
         for (how, set) in [("index", &set), ("no index", &bare)] {
             let took = median(runs, || drop(decide(set, &job)));
             print(
@@ -105,7 +105,7 @@ fn main() {
             );
         }
     }
-    hostile::print(&loader, &print);
+    worst_case::print_worst_case(&loader, &print);
 }
 
 fn median(runs: usize, mut run: impl FnMut()) -> Duration {
@@ -126,14 +126,14 @@ fn decide(policies: &Policies, job: &CompiledJob) -> JobDecision {
         ..QueueSpec::default()
     };
     let labels = BTreeMap::from([("trellis.dev/team".to_owned(), "t0".to_owned())]);
-    let facts = Facts {
+    let facts = ClusterFacts {
         queue: "default",
         queue_spec: &queue,
         namespace: "n0",
         namespace_labels: &labels,
         priority_class: None,
     };
-    let submission = Submission {
+    let submission = SubmissionFacts {
         labels: &labels,
         requester: None,
         attempt: 1,
@@ -198,28 +198,31 @@ fn objects(size: usize) -> Vec<PolicyObject> {
         on_violation: OnViolation::Report,
         selector: None,
         tests: Vec::new(),
-        unreadable: None,
+        decode_error: None,
     };
-    all.chunks(IN_ONE).enumerate().map(object).collect()
+    all.chunks(POLICIES_PER_OBJECT)
+        .enumerate()
+        .map(object)
+        .collect()
 }
 
 fn job() -> CompiledJob {
     let documents = split(JOB).expect("a file of one job");
     let document = documents.first().expect("one job");
-    let job: TrainingJob = document.valid().expect("a valid job");
-    compiled(ValidatedJob::try_from(job).expect("a valid job"))
+    let job: TrainingJob = document.decode_valid().expect("a valid job");
+    compile_job(ValidatedJob::try_from(job).expect("a valid job"))
 }
 
-fn compiled(job: ValidatedJob) -> CompiledJob {
+fn compile_job(job: ValidatedJob) -> CompiledJob {
     let job = ResolvedJob::new(job, None, "default", QueueResources::default());
     let job = job.expect("a job that states its resources");
     let services = BTreeMap::new();
-    let found = Found {
+    let found = CompileFacts {
         queue: "default",
         priority: 0,
         namespace_enforces_restricted: false,
         services: &services,
     };
-    let surroundings = Surroundings::resolve(job.job(), found).expect("no Service is named");
+    let surroundings = CompileContext::resolve(job.job(), found).expect("no Service is named");
     compile(job, surroundings, &Arc::default())
 }

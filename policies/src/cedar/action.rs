@@ -1,7 +1,7 @@
 //! The actions that policies decide about, each with the one kind of resource
 //! that it is done to.
 
-use super::kind::Kind;
+use super::entity_kind::EntityKind;
 
 macro_rules! actions {
     ($($(#[doc = $doc:literal])+ $name:ident on $kind:ident,)+) => {
@@ -27,8 +27,8 @@ macro_rules! actions {
             }
 
             /// Kind of the resource that the action is about.
-            pub(super) const fn kind(self) -> Kind {
-                match self { $(Self::$name => Kind::$kind,)+ }
+            pub(super) const fn kind(self) -> EntityKind {
+                match self { $(Self::$name => EntityKind::$kind,)+ }
             }
         }
     };
@@ -41,13 +41,15 @@ actions! {
     UseQueue on Queue,
     /// To have the priority of a class.
     UsePriorityClass on PriorityClass,
-    /// To be given nodes of a flavor. A task group that names none asks for all that its queue offers.
+    /// To be given nodes of a flavor. A task group that names none asks for all that its queue
+    /// offers.
     UseFlavor on ResourceFlavor,
     /// To run an image.
     UseImage on Image,
     /// To run as a ServiceAccount.
     UseServiceAccount on ServiceAccount,
-    /// To read a Secret: mounted, in the environment, for pulling images, or from a store outside the cluster.
+    /// To read a Secret: mounted, in the environment, for pulling images, or from a store outside
+    /// the cluster.
     UseSecret on Secret,
     /// To mount a claim, or to read a ConfigMap.
     UseVolume on Volume,

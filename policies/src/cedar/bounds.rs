@@ -8,25 +8,25 @@ pub(super) const MAX_NESTING: usize = 16;
 pub(super) const MAX_OPERATORS: usize = 512;
 
 /// Stack for the deepest that is taken, in bytes.
-const STACK: usize = 32 << 20;
+const MAX_STACK: usize = 32 << 20;
 /// Stack that every policy needs, and stack that each operator and each nesting adds, in bytes.
 /// Measured without optimization: Cedar's evaluator takes 47 KiB for an operator, its validator
 /// less than 16 KiB, its parser 50 KiB for a nesting.
-const BASE: usize = 256 << 10;
-const EACH_OPERATOR: usize = if cfg!(debug_assertions) {
+const BASE_STACK: usize = 256 << 10;
+const STACK_PER_OPERATOR: usize = if cfg!(debug_assertions) {
     56 << 10
 } else {
     16 << 10
 };
-const EACH_NESTING: usize = 64 << 10;
+const STACK_PER_NESTING: usize = 64 << 10;
 
 /// How much stack policies need, in bytes. By default that of any policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Need(usize);
+pub(super) struct StackSize(usize);
 
-impl Default for Need {
+impl Default for StackSize {
     fn default() -> Self {
-        Self(BASE)
+        Self(BASE_STACK)
     }
 }
 
@@ -35,31 +35,31 @@ impl Default for Need {
 /// Without enough stack, Cedar's validator silently passes a policy and its evaluator fails;
 /// neither may depend on the caller. A new stack costs a millisecond, so only deep policies get
 /// one.
-pub(super) fn with_stack<T>(Need(need): Need, work: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(need, STACK, work)
+pub(super) fn with_stack<T>(StackSize(need): StackSize, work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(need, MAX_STACK, work)
 }
 
 /// Runs `work` with enough stack for the deepest policy that is accepted, for walks over its text.
-pub(super) fn with_most_stack<T>(work: impl FnOnce() -> T) -> T {
-    stacker::grow(STACK, work)
+pub(super) fn with_max_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::grow(MAX_STACK, work)
 }
 
 /// Text that is nested too deep or not supported, with its offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooMuch {
-    pub(super) at: usize,
+pub(super) struct BoundsError {
+    pub(super) offset: usize,
     pub(super) message: &'static str,
     pub(super) fix: &'static str,
 }
 
 /// Walks over the tokens as Cedar's lexer sees them. Returns what the deepest
 /// policy needs.
-pub(super) fn check(text: &str) -> Result<Need, TooMuch> {
-    let mut walk = Walk::default();
+pub(super) fn check_bounds(text: &str) -> Result<StackSize, BoundsError> {
+    let mut walk = TokenCounter::default();
     for (at, word) in tokens(text) {
-        walk.take(word, at)?;
+        walk.count_token(word, at)?;
     }
-    Ok(walk.need)
+    Ok(walk.stack)
 }
 
 /// Every token, white space and comments among them, and where it begins.
@@ -68,14 +68,14 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
         let at = text.len().saturating_sub(rest.len());
-        let (word, after) = rest.split_at_checked(token(rest, first))?;
+        let (word, after) = rest.split_at_checked(token_length(rest, first))?;
         rest = after;
         Some((at, word))
     })
 }
 
 /// Length of the token that the text begins with, in bytes. At least 1.
-fn token(text: &str, first: char) -> usize {
+fn token_length(text: &str, first: char) -> usize {
     let until = |end: fn(char) -> bool| text.find(end).unwrap_or(text.len());
     if text.starts_with("//") {
         return until(|c| matches!(c, '\n' | '\r'));
@@ -87,19 +87,19 @@ fn token(text: &str, first: char) -> usize {
         return 2;
     }
     match first {
-        '"' => string(text),
-        c if is_word(c) => until(|c| !is_word(c)),
+        '"' => string_length(text),
+        c if is_word_char(c) => until(|c| !is_word_char(c)),
         c => c.len_utf8(),
     }
 }
 
-fn is_word(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Length of a string with its quotes. One without an end goes to the end of
 /// the text: Cedar's lexer takes no token from there on.
-fn string(text: &str) -> usize {
+fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
         match c {
@@ -113,17 +113,17 @@ fn string(text: &str) -> usize {
 }
 
 #[derive(Default)]
-struct Walk {
+struct TokenCounter {
     brackets: usize,
     /// `if`s of this policy: each may be in the branch of the one before.
     conditionals: usize,
     operators: usize,
     /// Most stack that one of the policies read so far needs.
-    need: Need,
+    stack: StackSize,
 }
 
-impl Walk {
-    fn take(&mut self, word: &str, at: usize) -> Result<(), TooMuch> {
+impl TokenCounter {
+    fn count_token(&mut self, word: &str, at: usize) -> Result<(), BoundsError> {
         match word {
             // An access or a call is a bracket behind something: a chain too.
             "(" | "[" | "{" => {
@@ -133,7 +133,7 @@ impl Walk {
             ")" | "]" | "}" => self.brackets = self.brackets.saturating_sub(1),
             ";" => {
                 *self = Self {
-                    need: self.need,
+                    stack: self.stack,
                     ..Self::default()
                 };
             }
@@ -143,8 +143,8 @@ impl Walk {
                 self.operators = self.operators.saturating_add(1);
             }
             "?" => {
-                return Err(TooMuch {
-                    at,
+                return Err(BoundsError {
+                    offset: at,
                     message: "templates are not taken: a policy has no slots such as ?principal",
                     fix: "name the principal or resource, or leave it open",
                 });
@@ -152,20 +152,22 @@ impl Walk {
             _ => {}
         }
         let nesting = self.brackets.saturating_add(self.conditionals);
-        let of_operators = self.operators.saturating_mul(EACH_OPERATOR);
-        let of_nesting = nesting.saturating_mul(EACH_NESTING);
-        let need = BASE.saturating_add(of_operators).saturating_add(of_nesting);
-        self.need = self.need.max(Need(need));
+        let of_operators = self.operators.saturating_mul(STACK_PER_OPERATOR);
+        let of_nesting = nesting.saturating_mul(STACK_PER_NESTING);
+        let need = BASE_STACK
+            .saturating_add(of_operators)
+            .saturating_add(of_nesting);
+        self.stack = self.stack.max(StackSize(need));
         if nesting > MAX_NESTING {
-            return Err(TooMuch {
-                at,
+            return Err(BoundsError {
+                offset: at,
                 message: "nested deeper than 16 brackets and ifs",
                 fix: "write it flatter, or as several policies",
             });
         }
         if self.operators > MAX_OPERATORS {
-            return Err(TooMuch {
-                at,
+            return Err(BoundsError {
+                offset: at,
                 message: "one policy with more than 512 operators and brackets",
                 fix: "use a set, as in [\"a\", \"b\"].contains(...), or write several policies",
             });
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depth_is_counted_where_cedar_sees_it() {
+    fn policy_depth_counts_only_the_tokens_that_cedar_parses() {
         let nested = |n: usize| format!("{}1{}", "(".repeat(n), ")".repeat(n));
         for (text, fits) in [
             (nested(16), true),
@@ -211,27 +213,27 @@ mod tests {
             ("ünï \"\\".to_owned(), true),
             (String::new(), true),
         ] {
-            assert_eq!(check(&text).is_ok(), fits, "{text:.60}");
+            assert_eq!(check_bounds(&text).is_ok(), fits, "{text:.60}");
         }
     }
 
     /// The stack that is allocated is never smaller than the stack that is needed.
     #[test]
-    fn the_deepest_fits_on_the_stack() {
+    fn deepest_policy_fits_on_the_largest_stack() {
         let most = format!(
             "{}{}",
             "(".repeat(MAX_NESTING),
             "a && ".repeat(MAX_OPERATORS - MAX_NESTING)
         );
-        let need = check(&most).unwrap();
-        assert!(need.0 <= STACK, "{need:?}");
-        assert!(need > check("permit(principal, action, resource);").unwrap());
-        assert_eq!(check(&format!("{most}; permit(")).unwrap(), need);
+        let need = check_bounds(&most).unwrap();
+        assert!(need.0 <= MAX_STACK, "{need:?}");
+        assert!(need > check_bounds("permit(principal, action, resource);").unwrap());
+        assert_eq!(check_bounds(&format!("{most}; permit(")).unwrap(), need);
     }
 
     #[test]
-    fn the_place_is_that_of_the_token() {
+    fn bounds_error_has_the_offset_of_its_token() {
         let text = format!("é {}", "(".repeat(17));
-        assert_eq!(check(&text).map_err(|e| e.at), Err(3 + 16));
+        assert_eq!(check_bounds(&text).map_err(|e| e.offset), Err(3 + 16));
     }
 }

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use cedar_policy::{Effect, Policy, PolicyId, PolicySet, ValidationMode};
 use trellis_api::rules::MAX_POLICY_TEXT;
 
-use super::bounds::{self, Need};
-use super::inline::{self, Tested};
+use super::bounds::{self, StackSize};
+use super::inline_tests::{self, PolicyTestResult};
 use super::lint;
-use super::object::PolicyObject;
-use super::problem::Problem;
-use super::schema::Schema;
+use super::policy_object::PolicyObject;
+use super::problem::PolicyProblem;
+use super::schema::PolicySchema;
 use crate::selector::is_valid;
 
 /// Policies of one object at most.
@@ -23,29 +23,29 @@ const MAX_ID: usize = 63;
 
 /// The policies of an object that take effect.
 #[derive(Clone, Debug)]
-pub(super) struct Compiled {
+pub(super) struct CompiledPolicies {
     pub(super) policies: Vec<Policy>,
     /// The stack that it takes to evaluate them.
-    pub(super) need: Need,
+    pub(super) stack: StackSize,
 }
 
-impl Compiled {
+impl CompiledPolicies {
     pub(super) fn ids(&self) -> impl Iterator<Item = String> {
         self.policies.iter().map(|policy| policy.id().to_string())
     }
 }
 
 /// Result of compiling an object.
-pub(super) struct Checked {
-    pub(super) result: Result<Compiled, Vec<Problem>>,
-    pub(super) warnings: Vec<Problem>,
+pub(super) struct CompileResult {
+    pub(super) result: Result<CompiledPolicies, Vec<PolicyProblem>>,
+    pub(super) warnings: Vec<PolicyProblem>,
 }
 
 /// Compiles an object. The returned policies have passed every check.
-pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
-    let (result, warnings) = examine(schema, object);
-    let passed = |(compiled, tests): (Compiled, Vec<Tested>)| {
-        let failed = tests.into_iter().filter_map(Tested::problem);
+pub(super) fn compile_object(schema: &PolicySchema, object: &PolicyObject) -> CompileResult {
+    let (result, warnings) = examine_object(schema, object);
+    let passed = |(compiled, tests): (CompiledPolicies, Vec<PolicyTestResult>)| {
+        let failed = tests.into_iter().filter_map(PolicyTestResult::into_problem);
         let failed: Vec<_> = failed.take(MAX_PROBLEMS).collect();
         if failed.is_empty() {
             Ok(compiled)
@@ -53,22 +53,26 @@ pub(super) fn compile(schema: &Schema, object: &PolicyObject) -> Checked {
             Err(failed)
         }
     };
-    Checked {
+    CompileResult {
         result: result.and_then(passed),
         warnings,
     }
 }
 
 /// Compiled policies and their test results, or the problems of the object.
-pub(super) type Outcome = Result<(Compiled, Vec<Tested>), Vec<Problem>>;
+pub(super) type ExamineResult =
+    Result<(CompiledPolicies, Vec<PolicyTestResult>), Vec<PolicyProblem>>;
 
 /// Compiles an object and runs its tests, whether they pass or fail. Also returns warnings.
-pub(super) fn examine(schema: &Schema, object: &PolicyObject) -> (Outcome, Vec<Problem>) {
+pub(super) fn examine_object(
+    schema: &PolicySchema,
+    object: &PolicyObject,
+) -> (ExamineResult, Vec<PolicyProblem>) {
     let mut warnings = Vec::new();
-    let result = look(object).and_then(|need| {
+    let result = check_object(object).and_then(|need| {
         bounds::with_stack(need, || {
-            let compiled = policies(schema, object, need, &mut warnings)?;
-            let tests = inline::run(schema, object, &compiled).map_err(|p| vec![p])?;
+            let compiled = compile_policies(schema, object, need, &mut warnings)?;
+            let tests = inline_tests::run_tests(schema, object, &compiled).map_err(|p| vec![p])?;
             Ok((compiled, tests))
         })
     });
@@ -81,53 +85,65 @@ pub(super) fn examine(schema: &Schema, object: &PolicyObject) -> (Outcome, Vec<P
 }
 
 /// Checks the object before its text is parsed.
-fn look(object: &PolicyObject) -> Result<Need, Vec<Problem>> {
-    if let Some(why) = &object.unreadable {
+fn check_object(object: &PolicyObject) -> Result<StackSize, Vec<PolicyProblem>> {
+    if let Some(why) = &object.decode_error {
         let fix = "write it as this version of Trellis has it";
-        return Err(vec![Problem::new(
+        return Err(vec![PolicyProblem::new(
             "spec",
             format!("does not decode: {why}"),
             fix,
         )]);
     }
     if !object.selector.as_ref().is_none_or(is_valid) {
-        return Err(vec![Problem::new(
+        return Err(vec![PolicyProblem::new(
             "spec.namespaceSelector",
             "is no selector that Kubernetes takes",
             "use In and NotIn with values, Exists and DoesNotExist without",
         )]);
     }
-    look_at(&object.cedar)
+    check_text(&object.cedar)
 }
 
 /// Checks the text before it is parsed.
-pub(super) fn look_at(text: &str) -> Result<Need, Vec<Problem>> {
+pub(super) fn check_text(text: &str) -> Result<StackSize, Vec<PolicyProblem>> {
     if text.len() > MAX_POLICY_TEXT && text.chars().count() > MAX_POLICY_TEXT {
         let rule = trellis_api::rules::POLICY_TEXT.message();
         let (rule, fix) = rule.split_once(": ").unwrap_or((rule, ""));
-        return Err(vec![Problem::new("spec.cedar", rule, fix)]);
+        return Err(vec![PolicyProblem::new("spec.cedar", rule, fix)]);
     }
-    bounds::check(text).map_err(|e| vec![Problem::in_text(text, (e.at, 1), e.message, e.fix)])
+    bounds::check_bounds(text).map_err(|e| {
+        vec![PolicyProblem::from_span(
+            text,
+            (e.offset, 1),
+            e.message,
+            e.fix,
+        )]
+    })
 }
 
-fn policies(
-    schema: &Schema,
+fn compile_policies(
+    schema: &PolicySchema,
     object: &PolicyObject,
-    need: Need,
-    warnings: &mut Vec<Problem>,
-) -> Result<Compiled, Vec<Problem>> {
-    let parsed = parse(&object.cedar)?;
-    validate(schema, &object.cedar, &parsed)?;
-    let named = name(object, parsed)?;
-    let policies = narrow(object, named, warnings);
-    warnings.extend(lint::of(object, &policies));
-    Ok(Compiled { policies, need })
+    need: StackSize,
+    warnings: &mut Vec<PolicyProblem>,
+) -> Result<CompiledPolicies, Vec<PolicyProblem>> {
+    let parsed = parse_policies(&object.cedar)?;
+    validate_policies(schema, &object.cedar, &parsed)?;
+    let named = assign_ids(object, parsed)?;
+    let policies = drop_namespaced_permits(object, named, warnings);
+    warnings.extend(lint::lint_object(object, &policies));
+    Ok(CompiledPolicies {
+        policies,
+        stack: need,
+    })
 }
 
 /// The text as policies.
-pub(super) fn parse(text: &str) -> Result<PolicySet, Vec<Problem>> {
+pub(super) fn parse_policies(text: &str) -> Result<PolicySet, Vec<PolicyProblem>> {
     let set: PolicySet = text.parse().map_err(|errors: cedar_policy::ParseErrors| {
-        let problems = errors.iter().map(|e| Problem::of_cedar(text, e));
+        let problems = errors
+            .iter()
+            .map(|e| PolicyProblem::from_diagnostic(text, e));
         problems.take(MAX_PROBLEMS).collect::<Vec<_>>()
     })?;
     let problem = if set.templates().next().is_some() {
@@ -145,23 +161,31 @@ pub(super) fn parse(text: &str) -> Result<PolicySet, Vec<Problem>> {
     } else {
         return Ok(set);
     };
-    Err(vec![Problem::new("spec.cedar", problem.0, problem.1)])
+    Err(vec![PolicyProblem::new("spec.cedar", problem.0, problem.1)])
 }
 
 /// Strict validation. Cedar's warnings are errors here: a policy that can never apply is a mistake,
 /// and text that looks different from how it compares is worse.
-fn validate(schema: &Schema, text: &str, set: &PolicySet) -> Result<(), Vec<Problem>> {
+fn validate_policies(
+    schema: &PolicySchema,
+    text: &str,
+    set: &PolicySet,
+) -> Result<(), Vec<PolicyProblem>> {
     let result = schema.validator().validate(set, ValidationMode::Strict);
     let errors = result
         .validation_errors()
-        .map(|e| Problem::of_cedar(text, e));
+        .map(|e| PolicyProblem::from_diagnostic(text, e));
     let warnings = result
         .validation_warnings()
-        .map(|w| Problem::of_cedar(text, w));
+        .map(|w| PolicyProblem::from_diagnostic(text, w));
     let mut problems: Vec<_> = errors.chain(warnings).collect();
     // One fault is found once for each action that the policy may be about.
-    problems.sort_by(|a, b| (a.at(), &a.message).cmp(&(b.at(), &b.message)));
-    problems.dedup_by(|b, a| a.at() == b.at() && (a.at().is_some() || a.message == b.message));
+    problems
+        .sort_by(|a, b| (a.line_and_column(), &a.message).cmp(&(b.line_and_column(), &b.message)));
+    problems.dedup_by(|b, a| {
+        a.line_and_column() == b.line_and_column()
+            && (a.line_and_column().is_some() || a.message == b.message)
+    });
     if problems.is_empty() {
         Ok(())
     } else {
@@ -171,24 +195,24 @@ fn validate(schema: &Schema, text: &str, set: &PolicySet) -> Result<(), Vec<Prob
 
 /// Gives each policy its id: that of the object, and `@id` or the place among its
 /// policies, from 0.
-fn name(object: &PolicyObject, set: PolicySet) -> Result<Vec<Policy>, Vec<Problem>> {
+fn assign_ids(object: &PolicyObject, set: PolicySet) -> Result<Vec<Policy>, Vec<PolicyProblem>> {
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
     let mut named = Vec::new();
-    for (index, policy) in in_order(&set) {
+    for (index, policy) in in_text_order(&set) {
         let own = match policy.annotation("id") {
             Some(id) => id.to_owned(),
             None => index.to_string(),
         };
         let of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if own.is_empty() || own.len() > MAX_ID || !own.chars().all(of_id) {
-            problems.push(Problem::new(
+            problems.push(PolicyProblem::new(
                 "spec.cedar",
                 format!("{own:?} cannot be the @id of a policy"),
                 "use at most 63 letters, digits, -, _ and .",
             ));
         } else if !seen.insert(own.clone()) {
-            problems.push(Problem::new(
+            problems.push(PolicyProblem::new(
                 "spec.cedar",
                 format!("two policies have the id {own:?}"),
                 "give each another @id; those without one are counted from 0",
@@ -204,7 +228,7 @@ fn name(object: &PolicyObject, set: PolicySet) -> Result<Vec<Policy>, Vec<Proble
 }
 
 /// The policies in the order of the text, by the numbers that Cedar gives them.
-fn in_order(set: &PolicySet) -> Vec<(usize, &Policy)> {
+fn in_text_order(set: &PolicySet) -> Vec<(usize, &Policy)> {
     let number = |policy: &Policy| {
         let id: &str = policy.id().as_ref();
         id.strip_prefix("policy")
@@ -221,7 +245,11 @@ fn in_order(set: &PolicySet) -> Vec<(usize, &Policy)> {
 
 /// Drops the permits of a namespace's own object: its author could otherwise grant more than the
 /// platform does.
-fn narrow(object: &PolicyObject, all: Vec<Policy>, warnings: &mut Vec<Problem>) -> Vec<Policy> {
+fn drop_namespaced_permits(
+    object: &PolicyObject,
+    all: Vec<Policy>,
+    warnings: &mut Vec<PolicyProblem>,
+) -> Vec<Policy> {
     if object.key.namespace.is_none() {
         return all;
     }
@@ -229,7 +257,7 @@ fn narrow(object: &PolicyObject, all: Vec<Policy>, warnings: &mut Vec<Problem>) 
         .into_iter()
         .partition(|policy| policy.effect() == Effect::Forbid);
     warnings.extend(permits.iter().map(|permit| {
-        Problem::new(
+        PolicyProblem::new(
             "spec.cedar",
             format!(
                 "the permit {:?} grants nothing: a JobPolicy only narrows",

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cedar_policy_formatter::{Config, policies_str_to_pretty};
 
 use super::bounds;
-use super::compile::{look_at, parse};
-use super::problem::Problem;
+use super::compile::{check_text, parse_policies};
+use super::problem::PolicyProblem;
 
 /// Characters of a line, and of one step to the right: Cedar's own.
 const STYLE: Config = Config {
@@ -14,61 +14,63 @@ const STYLE: Config = Config {
     indent_width: 2,
 };
 /// Times that a text is formatted until nothing changes any more.
-const PASSES: usize = 4;
+const MAX_PASSES: usize = 4;
 
 /// Formats the text of policies in Cedar's own style, with a line end at the end. Policies and
 /// comments stay the same, and formatted text does not change.
 ///
 /// # Errors
 /// If the text is no policies, or cannot be formatted without loss.
-pub fn format(text: &str) -> Result<String, Vec<Problem>> {
-    look_at(text)?;
-    bounds::with_most_stack(|| {
-        parse(text)?;
-        let formatted = settle(text).map_err(|problem| vec![*problem])?;
+pub fn format(text: &str) -> Result<String, Vec<PolicyProblem>> {
+    check_text(text)?;
+    bounds::with_max_stack(|| {
+        parse_policies(text)?;
+        let formatted = format_until_stable(text).map_err(|problem| vec![*problem])?;
         // The formatted text must be within the same bounds as the original.
-        look_at(&formatted)?;
+        check_text(&formatted)?;
         Ok(formatted)
     })
 }
 
 /// Formats until nothing changes any more: the formatter moves some comments twice.
-fn settle(text: &str) -> Result<String, Box<Problem>> {
+fn format_until_stable(text: &str) -> Result<String, Box<PolicyProblem>> {
     let mut current = text.to_owned();
-    for _ in 0..PASSES {
+    for _ in 0..MAX_PASSES {
         // Cedar checks that the policies stay the same, but not the comments.
         let next = policies_str_to_pretty(&current, &STYLE)
-            .map_err(|error| refusal(text, None, &error.to_string()))?;
-        let (before, after) = (comments(text), comments(&next));
+            .map_err(|error| format_problem(text, None, &error.to_string()))?;
+        let (before, after) = (count_comments(text), count_comments(&next));
         if before != after {
             let lost = before
                 .iter()
                 .find(|(word, count)| after.get(*word) != Some(count));
             let lost = lost.map(|(word, _)| *word);
-            return Err(refusal(text, lost, "a comment would be lost"));
+            return Err(format_problem(text, lost, "a comment would be lost"));
         }
         if next == current {
             return Ok(next);
         }
         current = next;
     }
-    Err(refusal(text, None, "it does not come to rest"))
+    Err(format_problem(text, None, "it does not come to rest"))
 }
 
 /// The problem that keeps a text from being formatted, at the word `at`.
-fn refusal(text: &str, at: Option<&str>, why: &str) -> Box<Problem> {
+fn format_problem(text: &str, at: Option<&str>, why: &str) -> Box<PolicyProblem> {
     let message = format!("cannot be formatted: {why}");
     let fix = "put comments before whole conditions, or format it by hand";
     let mut words = bounds::tokens(text);
     let place = at.and_then(|at| words.find(|(_, word)| word.trim_end() == at));
     Box::new(match place {
-        Some((at, word)) => Problem::in_text(text, (at, word.trim_end().len()), &message, fix),
-        None => Problem::new("spec.cedar", message, fix),
+        Some((at, word)) => {
+            PolicyProblem::from_span(text, (at, word.trim_end().len()), &message, fix)
+        }
+        None => PolicyProblem::new("spec.cedar", message, fix),
     })
 }
 
 /// Each comment, with its number of occurrences.
-fn comments(text: &str) -> BTreeMap<&str, usize> {
+fn count_comments(text: &str) -> BTreeMap<&str, usize> {
     let mut all = BTreeMap::new();
     let comments = bounds::tokens(text).filter(|(_, word)| word.starts_with("//"));
     for (_, comment) in comments {

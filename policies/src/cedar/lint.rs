@@ -5,39 +5,41 @@ use serde_json::Value;
 use trellis_api::Enforcement;
 use trellis_api::job_policy::OnViolation;
 
-use super::object::PolicyObject;
-use super::problem::Problem;
+use super::policy_object::PolicyObject;
+use super::problem::PolicyProblem;
 
 /// Entity type of every principal.
-const NAMESPACE: &str = "Trellis::Namespace";
+const PRINCIPAL_TYPE: &str = "Trellis::Namespace";
 /// The fix for a policy that compares the principal with another type.
-const ASKS: &str = "write `principal in Trellis::Team::\"...\"` for the namespaces of a team, or \
+const PRINCIPAL_FIX: &str = "write `principal in Trellis::Team::\"...\"` for the namespaces of a team, or \
                     `principal == Trellis::Namespace::\"...\"` for one";
 
 /// All warnings. `active` are the policies that take effect.
-pub(super) fn of(object: &PolicyObject, active: &[Policy]) -> Vec<Problem> {
-    let never = active.iter().filter_map(never_asked);
-    never.chain(evicts_nobody(object, active)).collect()
+pub(super) fn lint_object(object: &PolicyObject, active: &[Policy]) -> Vec<PolicyProblem> {
+    let never = active.iter().filter_map(lint_principal_type);
+    never.chain(lint_eviction(object, active)).collect()
 }
 
 /// Warns about a condition on the principal that is always or never true, because principals never
 /// have that type. Cedar's validator refuses such a condition in a policy's head, or where the
 /// whole condition depends on it; elsewhere it does not report it.
-fn never_asked(policy: &Policy) -> Option<Problem> {
+fn lint_principal_type(policy: &Policy) -> Option<PolicyProblem> {
     let conditions = policy.to_json().ok()?;
     let mut left = vec![conditions.get("conditions")?];
     while let Some(value) = left.pop() {
         match value {
             Value::Object(fields) => {
-                let found = fields.iter().find_map(|(operator, of)| never(operator, of));
+                let found = fields
+                    .iter()
+                    .find_map(|(operator, of)| impossible_comparison(operator, of));
                 if let Some((operator, type_)) = found {
                     let id = policy.id().to_string();
                     let so = if operator == "!=" { "always" } else { "never" };
                     let what = format!(
                         "the policy {id:?} asks whether the principal {operator} a {type_}, which \
-                         is {so} so: who asks is always a {NAMESPACE}"
+                         is {so} so: who asks is always a {PRINCIPAL_TYPE}"
                     );
-                    return Some(Problem::new("spec.cedar", what, ASKS));
+                    return Some(PolicyProblem::new("spec.cedar", what, PRINCIPAL_FIX));
                 }
                 left.extend(fields.values());
             }
@@ -50,7 +52,7 @@ fn never_asked(policy: &Policy) -> Option<Problem> {
 
 /// The operator, if it compares the principal, and the type that it never is, as Cedar writes
 /// expressions in JSON.
-fn never<'a>(operator: &'a str, of: &'a Value) -> Option<(&'a str, &'a str)> {
+fn impossible_comparison<'a>(operator: &'a str, of: &'a Value) -> Option<(&'a str, &'a str)> {
     let is_principal =
         |side: &str| of.get(side).and_then(|v| v.get("Var")?.as_str()) == Some("principal");
     let type_of = |side: &str| {
@@ -66,11 +68,11 @@ fn never<'a>(operator: &'a str, of: &'a Value) -> Option<(&'a str, &'a str)> {
         "is" if is_principal("left") => of.get("entity_type")?.as_str()?,
         _ => return None,
     };
-    (type_ != NAMESPACE).then_some((operator, type_))
+    (type_ != PRINCIPAL_TYPE).then_some((operator, type_))
 }
 
 /// `onViolation: Evict` of an object that stops nothing.
-fn evicts_nobody(object: &PolicyObject, active: &[Policy]) -> Option<Problem> {
+fn lint_eviction(object: &PolicyObject, active: &[Policy]) -> Option<PolicyProblem> {
     if object.on_violation != OnViolation::Evict {
         return None;
     }
@@ -92,5 +94,5 @@ fn evicts_nobody(object: &PolicyObject, active: &[Policy]) -> Option<Problem> {
             "write a forbid, or leave onViolation out",
         )
     };
-    Some(Problem::new("spec.onViolation", message, fix))
+    Some(PolicyProblem::new("spec.onViolation", message, fix))
 }

@@ -5,17 +5,17 @@ use std::fmt;
 use miette::Diagnostic;
 
 /// Characters of a line that are shown around the place.
-const SHOWN: usize = 100;
+const MAX_LINE_LENGTH: usize = 100;
 /// Longest message that is passed on.
-const MESSAGE: usize = 1000;
+const MAX_MESSAGE_LENGTH: usize = 1000;
 
 /// A problem of a policy object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct PolicyProblem {
     /// The field: `spec.cedar`, `spec.tests[2]`.
     pub path: String,
     /// Where in the text of the field, if it is a text.
-    pub place: Option<Place>,
+    pub position: Option<TextPosition>,
     /// The rule that does not hold.
     pub message: String,
     /// The fix.
@@ -24,31 +24,31 @@ pub struct Problem {
 
 /// A place in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// The line, from 1.
     pub line: usize,
     /// The character of that line, from 1.
     pub column: usize,
     /// The line, cut where it is long, and on a second one a caret below each
     /// character of the span.
-    pub marked: String,
+    pub marked_line: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PolicyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
-        if let Some(place) = &self.place {
+        if let Some(place) = &self.position {
             write!(f, ":{}:{}", place.line, place.column)?;
         }
         write!(f, ": {}: {}", self.message, self.fix)?;
-        if let Some(place) = &self.place {
+        if let Some(place) = &self.position {
             write!(f, "\n{}", place.snippet(place.line))?;
         }
         Ok(())
     }
 }
 
-impl Problem {
+impl PolicyProblem {
     pub(super) fn new(
         path: impl Into<String>,
         message: impl Into<String>,
@@ -56,27 +56,29 @@ impl Problem {
     ) -> Self {
         Self {
             path: path.into(),
-            place: None,
-            message: clean(&message.into()),
+            position: None,
+            message: sanitize(&message.into()),
             fix: fix.into(),
         }
     }
 
     /// Line and column, if known.
-    pub(super) fn at(&self) -> Option<(usize, usize)> {
-        self.place.as_ref().map(|place| (place.line, place.column))
+    pub(super) fn line_and_column(&self) -> Option<(usize, usize)> {
+        self.position
+            .as_ref()
+            .map(|place| (place.line, place.column))
     }
 
     /// A problem at a span of the policies' text: an offset and a length in bytes.
-    pub(super) fn in_text(text: &str, span: (usize, usize), message: &str, fix: &str) -> Self {
+    pub(super) fn from_span(text: &str, span: (usize, usize), message: &str, fix: &str) -> Self {
         Self {
-            place: Some(Place::of(text, span)),
+            position: Some(TextPosition::from_text_span(text, span)),
             ..Self::new("spec.cedar", message, fix)
         }
     }
 
     /// Turns a diagnostic of Cedar into a problem.
-    pub(super) fn of_cedar(text: &str, said: &dyn Diagnostic) -> Self {
+    pub(super) fn from_diagnostic(text: &str, said: &dyn Diagnostic) -> Self {
         let label = said.labels().and_then(|mut labels| labels.next());
         // Cedar numbers policies; the numbers mean nothing to their authors.
         let said_whole = said.to_string();
@@ -88,11 +90,12 @@ impl Problem {
         if let Some(on_span) = on_span.filter(|words| !message.contains(*words)) {
             message = format!("{message}: {on_span}");
         }
-        let help = said.help().map(|help| clean(&help.to_string()));
+        let help = said.help().map(|help| sanitize(&help.to_string()));
         let fix = help.unwrap_or_else(|| "compare it with the schema in docs/policies".to_owned());
         let problem = Self::new("spec.cedar", message, fix);
         Self {
-            place: label.map(|label| Place::of(text, (label.offset(), label.len()))),
+            position: label
+                .map(|label| TextPosition::from_text_span(text, (label.offset(), label.len()))),
             ..problem
         }
     }
@@ -100,22 +103,22 @@ impl Problem {
 
 /// Replaces characters of users' text that are unsafe to show: line breaks, cursor movements and
 /// changes of the writing direction.
-fn clean(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     let shown = text
         .chars()
-        .map(|c| if is_shown(c) { c } else { '\u{fffd}' });
-    let cut: String = shown.take(MESSAGE).collect();
+        .map(|c| if is_printable(c) { c } else { '\u{fffd}' });
+    let cut: String = shown.take(MAX_MESSAGE_LENGTH).collect();
     cut.replace('\t', " ")
 }
 
-fn is_shown(c: char) -> bool {
+fn is_printable(c: char) -> bool {
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c == '\t' || !(c.is_control() || turns)
 }
 
-impl Place {
-    fn of(text: &str, (offset, length): (usize, usize)) -> Self {
+impl TextPosition {
+    fn from_text_span(text: &str, (offset, length): (usize, usize)) -> Self {
         let floor = |mut at: usize| {
             at = at.min(text.len());
             while !text.is_char_boundary(at) {
@@ -134,7 +137,7 @@ impl Place {
         Self {
             line,
             column: lead.chars().count().saturating_add(1),
-            marked: with_carets(lead, tail, marked.chars().count()),
+            marked_line: mark_with_carets(lead, tail, marked.chars().count()),
         }
     }
 
@@ -144,17 +147,23 @@ impl Place {
     pub fn snippet(&self, number: usize) -> String {
         let number = number.to_string();
         let margin = " ".repeat(number.len());
-        let marked = self.marked.replace('\n', &format!("\n{margin} | "));
+        let marked = self.marked_line.replace('\n', &format!("\n{margin} | "));
         format!("{number} | {marked}")
     }
 }
 
 /// The line, cut where it is long, and the carets.
-fn with_carets(lead: &str, tail: &str, marked: usize) -> String {
-    let half = SHOWN / 2;
+fn mark_with_carets(lead: &str, tail: &str, marked: usize) -> String {
+    let half = MAX_LINE_LENGTH / 2;
     let skipped = lead.chars().count().saturating_sub(half);
     let shown = |text: &str| {
-        let one = |c| if c == '\t' || !is_shown(c) { ' ' } else { c };
+        let one = |c| {
+            if c == '\t' || !is_printable(c) {
+                ' '
+            } else {
+                c
+            }
+        };
         text.chars().map(one).collect::<String>()
     };
     let lead: String = shown(&lead.chars().skip(skipped).collect::<String>());
@@ -168,30 +177,30 @@ fn with_carets(lead: &str, tail: &str, marked: usize) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str, span: (usize, usize)) -> String {
-        Problem::in_text(text, span, "wrong", "mend it").to_string()
+    fn render_problem(text: &str, span: (usize, usize)) -> String {
+        PolicyProblem::from_span(text, span, "wrong", "mend it").to_string()
     }
 
     #[test]
-    fn the_caret_is_below_the_span() {
+    fn problem_has_carets_below_its_span() {
         assert_eq!(
-            shown("permit(\n  a,\n\tbé c);\n", (14, 3)),
+            render_problem("permit(\n  a,\n\tbé c);\n", (14, 3)),
             "spec.cedar:3:2: wrong: mend it\n3 |  bé c);\n  |  ^^"
         );
     }
 
     #[test]
-    fn spans_beyond_the_text_and_within_characters_are_shown_somewhere() {
+    fn problem_has_a_caret_when_its_span_is_out_of_bounds() {
         for span in [(0, 0), (1, 1), (2, 90), (99, 1), (usize::MAX, usize::MAX)] {
-            let said = shown("é\nb", span);
+            let said = render_problem("é\nb", span);
             assert!(said.contains('^'), "{said}");
         }
     }
 
     #[test]
-    fn long_lines_are_cut_and_nothing_turns_them_around() {
+    fn problem_cuts_long_lines_and_drops_direction_marks() {
         let text = format!("{}\u{202e}X{}", "a".repeat(500), "b".repeat(500));
-        let said = shown(&text, (503, 1));
+        let said = render_problem(&text, (503, 1));
         assert!(said.contains("spec.cedar:1:502"), "{said}");
         assert!(said.chars().count() < 300, "{said}");
         assert!(!said.contains('\u{202e}'), "{said}");

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use cedar_policy::{EntityId, EntityTypeName, EntityUid, SchemaFragment, Validator};
 
 use super::action::Action;
-use super::kind::{Attribute, CONTEXT, Kind};
+use super::entity_kind::{CONTEXT, EntityAttribute, EntityKind};
 
 /// Version of the schema. It changes when a policy that was valid may no longer be.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The namespace of the schema's types.
-const SPACE: &str = "Trellis";
+const SCHEMA_NAMESPACE: &str = "Trellis";
 
 /// The schema could not be made: a fault of Trellis, not of any policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,27 +29,27 @@ impl std::error::Error for SchemaError {}
 
 /// The schema, and the names that entities are made of.
 #[derive(Clone, Debug)]
-pub(super) struct Schema {
+pub(super) struct PolicySchema {
     validator: Validator,
-    kinds: BTreeMap<Kind, EntityTypeName>,
+    kinds: BTreeMap<EntityKind, EntityTypeName>,
     actions: BTreeMap<Action, EntityUid>,
 }
 
-impl Schema {
+impl PolicySchema {
     pub(super) fn new() -> Result<Self, SchemaError> {
-        Self::of_text(&schema_text())
+        Self::from_text(&schema_text())
     }
 
-    pub(super) fn of_text(text: &str) -> Result<Self, SchemaError> {
+    pub(super) fn from_text(text: &str) -> Result<Self, SchemaError> {
         let fault = |error: &dyn std::fmt::Display| SchemaError(error.to_string());
         let (schema, _warnings) =
             cedar_policy::Schema::from_cedarschema_str(text).map_err(|e| fault(&e))?;
         let name_of = |word: &str| {
-            let name = format!("{SPACE}::{word}").parse::<EntityTypeName>();
+            let name = format!("{SCHEMA_NAMESPACE}::{word}").parse::<EntityTypeName>();
             name.map_err(|e| fault(&e))
         };
         let action_type = name_of("Action")?;
-        let kinds = Kind::ALL
+        let kinds = EntityKind::ALL
             .into_iter()
             .map(|kind| Ok((kind, name_of(kind.as_str())?)));
         let actions = Action::ALL.map(|action| {
@@ -75,16 +75,16 @@ impl Schema {
     }
 
     /// The type of a kind, as Cedar knows it. None is a fault of ours.
-    pub(super) fn type_of(&self, kind: Kind) -> Option<&EntityTypeName> {
+    pub(super) fn entity_type(&self, kind: EntityKind) -> Option<&EntityTypeName> {
         self.kinds.get(&kind)
     }
 
-    pub(super) fn uid(&self, kind: Kind, id: &str) -> Option<EntityUid> {
-        let name = self.type_of(kind)?.clone();
+    pub(super) fn entity_uid(&self, kind: EntityKind, id: &str) -> Option<EntityUid> {
+        let name = self.entity_type(kind)?.clone();
         Some(EntityUid::from_type_name_and_id(name, EntityId::new(id)))
     }
 
-    pub(super) fn action(&self, action: Action) -> Option<&EntityUid> {
+    pub(super) fn action_uid(&self, action: Action) -> Option<&EntityUid> {
         self.actions.get(&action)
     }
 }
@@ -94,13 +94,13 @@ impl Schema {
 pub fn schema_text() -> String {
     let mut out = format!(
         "// Trellis' authorization schema, version {SCHEMA_VERSION}. Generated: do not edit.\n\n\
-         @version(\"{SCHEMA_VERSION}\")\nnamespace {SPACE} {{\n"
+         @version(\"{SCHEMA_VERSION}\")\nnamespace {SCHEMA_NAMESPACE} {{\n"
     );
-    for kind in Kind::ALL {
-        entity(kind, &mut out);
+    for kind in EntityKind::ALL {
+        write_entity(kind, &mut out);
     }
     out.push_str("  // What else is known when a request is decided.\n  type Context = {\n");
-    attributes(&CONTEXT, &mut out);
+    write_attributes(&CONTEXT, &mut out);
     out.push_str("  };\n");
     for action in Action::ALL {
         let (about, name, resource) = (
@@ -130,15 +130,20 @@ pub fn schema_json() -> Result<serde_json::Value, SchemaError> {
     schema.to_json_value().map_err(|e| fault(&e))
 }
 
-fn entity(kind: Kind, out: &mut String) {
-    let _ = write!(out, "  // {}\n  entity {}", kind.about(), kind.as_str());
+fn write_entity(kind: EntityKind, out: &mut String) {
+    let _ = write!(
+        out,
+        "  // {}\n  entity {}",
+        kind.description(),
+        kind.as_str()
+    );
     let parents: Vec<_> = kind.parents().iter().map(|p| p.as_str()).collect();
     if !parents.is_empty() {
         let _ = write!(out, " in [{}]", parents.join(", "));
     }
     if !kind.attributes().is_empty() {
         out.push_str(" = {\n");
-        attributes(kind.attributes(), out);
+        write_attributes(kind.attributes(), out);
         out.push_str("  }");
     }
     if kind.has_tags() {
@@ -147,12 +152,12 @@ fn entity(kind: Kind, out: &mut String) {
     out.push_str(";\n\n");
 }
 
-fn attributes(all: &[Attribute], out: &mut String) {
-    for Attribute {
+fn write_attributes(all: &[EntityAttribute], out: &mut String) {
+    for EntityAttribute {
         name,
         type_,
         optional,
-        about,
+        description: about,
     } in all
     {
         let mark = if *optional { "?" } else { "" };

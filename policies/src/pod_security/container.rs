@@ -5,15 +5,15 @@ use k8s_openapi::api::core::v1::{
     PodSecurityContext, Probe, SecurityContext, VolumeMount,
 };
 
-use super::context;
-use super::found::Found;
+use super::findings::PrivilegeFindings;
+use super::security_context;
 use crate::Privilege;
 
 /// The one capability that "restricted" lets containers add.
-const BIND: &str = "NET_BIND_SERVICE";
+const ALLOWED_CAPABILITY: &str = "NET_BIND_SERVICE";
 
 /// Fields of every kind of container that can ask for privileges.
-pub(super) struct View<'a> {
+pub(super) struct ContainerView<'a> {
     security_context: Option<&'a SecurityContext>,
     ports: &'a [ContainerPort],
     mounts: &'a [VolumeMount],
@@ -24,7 +24,7 @@ pub(super) struct View<'a> {
 /// The same fields of both kinds of containers.
 macro_rules! view {
     ($($type:ident),+) => {$(
-        impl<'a> From<&'a $type> for View<'a> {
+        impl<'a> From<&'a $type> for ContainerView<'a> {
             fn from(container: &'a $type) -> Self {
                 Self {
                     security_context: container.security_context.as_ref(),
@@ -44,29 +44,34 @@ macro_rules! view {
 
 view!(Container, EphemeralContainer);
 
-pub(super) fn of_containers<'a>(
+pub(super) fn check_containers<'a>(
     kind: &str,
-    all: impl Iterator<Item = View<'a>>,
+    all: impl Iterator<Item = ContainerView<'a>>,
     pod: Option<&PodSecurityContext>,
-    found: &mut Found,
+    found: &mut PrivilegeFindings,
 ) {
     for (at, view) in all.enumerate() {
-        of_container(&view, pod, &format!("spec.{kind}[{at}]"), found);
+        check_container(&view, pod, &format!("spec.{kind}[{at}]"), found);
     }
 }
 
-fn of_container(view: &View<'_>, pod: Option<&PodSecurityContext>, path: &str, found: &mut Found) {
+fn check_container(
+    view: &ContainerView<'_>,
+    pod: Option<&PodSecurityContext>,
+    path: &str,
+    found: &mut PrivilegeFindings,
+) {
     for (at, port) in view.ports.iter().enumerate() {
         let of_host = port.host_port.is_some_and(|number| number != 0)
             || port.host_ip.as_ref().is_some_and(|ip| !ip.is_empty());
-        found.given(of_host, Privilege::HostPort, || {
+        found.add_if(of_host, Privilege::HostPort, || {
             format!("{path}.ports[{at}].hostPort")
         });
     }
     for (at, mount) in view.mounts.iter().enumerate() {
         let propagation = mount.mount_propagation.as_deref().unwrap_or_default();
         let leaves = !matches!(propagation, "" | "None" | "HostToContainer");
-        found.given(leaves, Privilege::MountPropagation, || {
+        found.add_if(leaves, Privilege::MountPropagation, || {
             format!("{path}.volumeMounts[{at}].mountPropagation")
         });
     }
@@ -78,30 +83,30 @@ fn of_container(view: &View<'_>, pod: Option<&PodSecurityContext>, path: &str, f
     {
         for (name, hook) in [("postStart", post_start), ("preStop", pre_stop)] {
             let leaves = hook.as_ref().is_some_and(hook_leaves_pod);
-            found.given(leaves, Privilege::HostProbe, || {
+            found.add_if(leaves, Privilege::HostProbe, || {
                 format!("{path}.lifecycle.{name}")
             });
         }
     }
     for (name, probe) in view.probes {
         let leaves = probe.is_some_and(probe_leaves_pod);
-        found.given(leaves, Privilege::HostProbe, || format!("{path}.{name}"));
+        found.add_if(leaves, Privilege::HostProbe, || format!("{path}.{name}"));
     }
     let absent = SecurityContext::default();
     let context = view.security_context.unwrap_or(&absent);
-    of_context(context, pod, &format!("{path}.securityContext"), found);
+    check_security_context(context, pod, &format!("{path}.securityContext"), found);
 }
 
-fn of_context(
+fn check_security_context(
     context: &SecurityContext,
     pod: Option<&PodSecurityContext>,
     path: &str,
-    found: &mut Found,
+    found: &mut PrivilegeFindings,
 ) {
-    context::app_armor(context.app_armor_profile.as_ref(), path, found);
-    context::se_linux(context.se_linux_options.as_ref(), path, found);
-    context::windows(context.windows_options.as_ref(), path, found);
-    of_capabilities(context.capabilities.as_ref(), path, found);
+    security_context::check_app_armor(context.app_armor_profile.as_ref(), path, found);
+    security_context::check_se_linux(context.se_linux_options.as_ref(), path, found);
+    security_context::check_windows_options(context.windows_options.as_ref(), path, found);
+    check_capabilities(context.capabilities.as_ref(), path, found);
 
     let non_root = context
         .run_as_non_root
@@ -132,26 +137,30 @@ fn of_context(
             "procMount",
         ),
         (
-            !seccomp.is_some_and(context::is_confined),
+            !seccomp.is_some_and(security_context::is_confined),
             Privilege::Seccomp,
             "seccompProfile",
         ),
     ] {
-        found.given(asked, privilege, || format!("{path}.{field}"));
+        found.add_if(asked, privilege, || format!("{path}.{field}"));
     }
 }
 
-fn of_capabilities(capabilities: Option<&Capabilities>, path: &str, found: &mut Found) {
+fn check_capabilities(
+    capabilities: Option<&Capabilities>,
+    path: &str,
+    found: &mut PrivilegeFindings,
+) {
     let added = capabilities.iter().flat_map(|c| c.add.iter().flatten());
-    for name in added.filter(|name| *name != BIND) {
-        found.privilege(
+    for name in added.filter(|name| *name != ALLOWED_CAPABILITY) {
+        found.add(
             Privilege::Capability(name.clone()),
             format!("{path}.capabilities.add"),
         );
     }
     let mut dropped = capabilities.iter().flat_map(|c| c.drop.iter().flatten());
     let keeps = !dropped.any(|name| name == "ALL");
-    found.given(keeps, Privilege::DefaultCapabilities, || {
+    found.add_if(keeps, Privilege::DefaultCapabilities, || {
         format!("{path}.capabilities.drop")
     });
 }
@@ -159,15 +168,15 @@ fn of_capabilities(capabilities: Option<&Capabilities>, path: &str, found: &mut 
 fn probe_leaves_pod(probe: &Probe) -> bool {
     let http = probe.http_get.as_ref().map(|action| &action.host);
     let tcp = probe.tcp_socket.as_ref().map(|action| &action.host);
-    names_host(http) || names_host(tcp)
+    is_host_set(http) || is_host_set(tcp)
 }
 
 fn hook_leaves_pod(hook: &LifecycleHandler) -> bool {
     let http = hook.http_get.as_ref().map(|action| &action.host);
     let tcp = hook.tcp_socket.as_ref().map(|action| &action.host);
-    names_host(http) || names_host(tcp)
+    is_host_set(http) || is_host_set(tcp)
 }
 
-fn names_host(host: Option<&Option<String>>) -> bool {
+fn is_host_set(host: Option<&Option<String>>) -> bool {
     host.and_then(Option::as_ref).is_some_and(|h| !h.is_empty())
 }

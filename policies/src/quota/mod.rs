@@ -1,24 +1,24 @@
 //! Quotas: arithmetic on declared limits, without a policy language. An overflow is a refusal,
 //! never a zero.
 //!
-//! [`QuotaPolicies`] determines for a job ([`Asking`]) why it may never run, and which limits it
-//! counts against ([`Draw`]). The scheduler keeps the usage, because it reserves for the whole gang
-//! at once or not at all. [`recount`] computes the usage from the existing jobs, and [`Meter`] the
-//! GPU time used in a window.
+//! [`QuotaPolicies`] determines for a job ([`QuotaRequest`]) why it may never run, and which limits
+//! it counts against ([`QuotaDraw`]). The scheduler keeps the usage, because it reserves for the
+//! whole gang at once or not at all. [`count_usage`] computes the usage from the existing jobs, and
+//! [`GpuTimeMeter`] the GPU time used in a window.
 
-mod asking;
-mod draw;
-mod limit;
-mod meter;
+mod active_policy;
+mod gpu_meter;
+mod limit_id;
+mod limit_usage;
 mod missing_flavors;
-mod recount;
-mod rule;
-mod set;
+mod quota_policies;
+mod quota_request;
+mod quota_verdict;
 
-pub use asking::Asking;
-pub use draw::{Draw, Verdict};
-pub use limit::{Holder, LimitId, What};
-pub use meter::{Burnt, Meter};
+pub use gpu_meter::{GpuTimeMeter, GpuTimeUsage};
+pub use limit_id::{LimitHolder, LimitId, LimitedQuantity};
+pub use limit_usage::{AllocatedAmount, CountedJob, count_usage};
 pub use missing_flavors::missing_flavors;
-pub use recount::{Held, Holding, recount};
-pub use set::{QueueQuota, QuotaPolicies, Unusable};
+pub use quota_policies::{QueueQuota, QuotaPolicies, UnusableReason};
+pub use quota_request::QuotaRequest;
+pub use quota_verdict::{QuotaDraw, QuotaVerdict};

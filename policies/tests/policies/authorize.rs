@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::{Value, from_value, json};
 use trellis_api::document::split;
 use trellis_api::{QueueResources, QueueSpec, ResolvedJob, TrainingJob, ValidatedJob};
-use trellis_compiler::{CompiledJob, Found, Surroundings, compile};
-use trellis_policies::cedar::{NotAuthorized, Submission, authorize};
-use trellis_policies::{AuthorizedJob, By, Denial, Facts, Rule};
+use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, compile};
+use trellis_policies::cedar::{NotAuthorized, SubmissionFacts, authorize};
+use trellis_policies::{AuthorizedJob, ClusterFacts, Denial, DenialSource, FixedRule};
 
 use crate::cedar::starter;
 
@@ -21,20 +21,20 @@ spec:
   taskGroups: [{name: worker, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]
 ";
 
-pub fn compiled(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
+pub fn compile_yaml(yaml: &str, priority: i32, restricted: bool) -> CompiledJob {
     let documents = split(yaml).unwrap();
     let job = documents.iter().find(|d| d.kind == "TrainingJob").unwrap();
-    let job: TrainingJob = job.valid().unwrap_or_else(|e| panic!("{e}"));
+    let job: TrainingJob = job.decode_valid().unwrap_or_else(|e| panic!("{e}"));
     let job = ValidatedJob::try_from(job).unwrap();
     let job = ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap();
     let services = BTreeMap::new();
-    let found = Found {
+    let found = CompileFacts {
         queue: "default",
         priority,
         namespace_enforces_restricted: restricted,
         services: &services,
     };
-    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
+    let surroundings = CompileContext::resolve(job.job(), found).unwrap();
     compile(job, surroundings, &Arc::default())
 }
 
@@ -50,16 +50,19 @@ fn labels() -> BTreeMap<String, String> {
 }
 
 /// Goes through the door under the starter set.
-fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial> {
+fn authorize_with_starter_set(
+    job: CompiledJob,
+    facts: &ClusterFacts<'_>,
+) -> Result<AuthorizedJob, Denial> {
     let none = BTreeMap::new();
-    let submission = Submission {
+    let submission = SubmissionFacts {
         labels: &none,
         requester: None,
         attempt: 1,
     };
     let starter = starter::policies();
     let (decision, outcome) = authorize(Some(&starter), job, facts, &submission);
-    assert_eq!(decision.set.as_deref(), Some(starter.hash()));
+    assert_eq!(decision.set_hash.as_deref(), Some(starter.hash()));
     outcome.map_err(|not| match not {
         NotAuthorized::Denied(denial) => denial,
         undecided => panic!("{undecided}"),
@@ -67,9 +70,12 @@ fn through(job: CompiledJob, facts: &Facts<'_>) -> Result<AuthorizedJob, Denial>
 }
 
 /// The refusals of `job`; empty if it may run. `change` edits facts that allow it.
-fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(By, String)> {
+fn refusals(
+    job: CompiledJob,
+    change: impl FnOnce(&mut ClusterFacts<'_>),
+) -> Vec<(DenialSource, String)> {
     let (queue, labels) = (queue(json!({})), labels());
-    let mut facts = Facts {
+    let mut facts = ClusterFacts {
         queue: "default",
         queue_spec: &queue,
         namespace: "team-a",
@@ -77,7 +83,7 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(By, Str
         priority_class: None,
     };
     change(&mut facts);
-    match through(job, &facts) {
+    match authorize_with_starter_set(job, &facts) {
         Ok(job) => {
             assert_eq!(job.compiled().queue(), "default");
             Vec::new()
@@ -86,22 +92,22 @@ fn decide(job: CompiledJob, change: impl FnOnce(&mut Facts<'_>)) -> Vec<(By, Str
             assert!(!denial.refusals().is_empty());
             let all: Vec<_> = denial.refusals().iter().map(ToString::to_string).collect();
             assert_eq!(denial.to_string(), all.join("; "));
-            let by = denial.refusals().iter().map(|r| r.by.clone());
+            let by = denial.refusals().iter().map(|r| r.source.clone());
             by.zip(all).collect()
         }
     }
 }
 
-const SELECTS: &str = "namespace \"team-a\" uses queue \"default\", which no policy permits: \
+const UNSELECTED_NAMESPACE: &str = "namespace \"team-a\" uses queue \"default\", which no policy permits: \
     name a queue that selects the namespace, or have the namespaceSelector of queue \"default\" \
     select it, or ask for permit(principal == Trellis::Namespace::\"team-a\", \
     action == Trellis::Action::\"UseQueue\", resource == Trellis::Queue::\"default\");";
 
-const FOREIGN: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
+const FOREIGN_FACTS: &str = "namespace \"team-a\" uses queue \"default\", which the rule \
     facts-of-the-job denies: this is a fault of Trellis: report it";
 
 #[test]
-fn the_queue_selects_the_namespace() {
+fn job_is_denied_unless_its_queue_selects_the_namespace() {
     for (spec, allowed) in [
         (queue(json!({})), true),
         (QueueSpec::default(), false),
@@ -120,32 +126,39 @@ fn the_queue_selects_the_namespace() {
     ] {
         let said = {
             let labels = labels();
-            let facts = Facts {
+            let facts = ClusterFacts {
                 queue: "default",
                 queue_spec: &spec,
                 namespace: "team-a",
                 namespace_labels: &labels,
                 priority_class: None,
             };
-            through(compiled(JOB, 0, false), &facts)
+            authorize_with_starter_set(compile_yaml(JOB, 0, false), &facts)
                 .err()
                 .map(|denial| denial.to_string())
         };
-        assert_eq!(said.as_deref(), (!allowed).then_some(SELECTS), "{spec:?}");
+        assert_eq!(
+            said.as_deref(),
+            (!allowed).then_some(UNSELECTED_NAMESPACE),
+            "{spec:?}"
+        );
     }
 }
 
 #[test]
-fn facts_of_something_else_deny() {
-    let denied = [(By::Rule(Rule::FactsOfTheJob), FOREIGN.to_owned())];
-    let job = || compiled(JOB, 0, false);
-    assert_eq!(decide(job(), |_| {}), []);
-    assert_eq!(decide(job(), |facts| facts.queue = "other"), denied);
-    assert_eq!(decide(job(), |facts| facts.namespace = "team-b"), denied);
+fn job_is_denied_with_facts_of_another_queue_or_namespace() {
+    let denied = [(
+        DenialSource::Rule(FixedRule::FactsOfTheJob),
+        FOREIGN_FACTS.to_owned(),
+    )];
+    let job = || compile_yaml(JOB, 0, false);
+    assert_eq!(refusals(job(), |_| {}), []);
+    assert_eq!(refusals(job(), |facts| facts.queue = "other"), denied);
+    assert_eq!(refusals(job(), |facts| facts.namespace = "team-b"), denied);
 }
 
 #[test]
-fn priorities_are_the_users() {
+fn job_is_denied_with_a_system_priority() {
     let class = |name: &str| {
         format!(
             "the job has the priority class {name:?}, which the rule user-priority denies: \
@@ -175,33 +188,38 @@ fn priorities_are_the_users() {
             ),
         ),
     ] {
-        let said = decide(compiled(yaml, priority, false), |facts| {
+        let said = refusals(compile_yaml(yaml, priority, false), |facts| {
             facts.priority_class = fact;
         });
         let expected: Vec<_> = expected
             .into_iter()
-            .map(|text| (By::Rule(Rule::UserPriority), text))
+            .map(|text| (DenialSource::Rule(FixedRule::UserPriority), text))
             .collect();
         assert_eq!(said, expected, "{priority} {fact:?}");
     }
 }
 
 #[test]
-fn everything_that_is_denied_is_said_at_once() {
-    let said = decide(compiled(JOB, 2_000_000_000, false), |facts| {
+fn denial_lists_all_broken_rules() {
+    let said = refusals(compile_yaml(JOB, 2_000_000_000, false), |facts| {
         facts.namespace = "team-b";
         facts.priority_class = Some("system-cluster-critical");
     });
     let rules: Vec<_> = said.into_iter().map(|(by, _)| by).collect();
     assert_eq!(
         rules,
-        [Rule::FactsOfTheJob, Rule::UserPriority, Rule::UserPriority].map(By::Rule)
+        [
+            FixedRule::FactsOfTheJob,
+            FixedRule::UserPriority,
+            FixedRule::UserPriority
+        ]
+        .map(DenialSource::Rule)
     );
 }
 
 /// All that the compiler makes is within Pod Security, and root is granted.
 #[test]
-fn examples_may_run() {
+fn example_jobs_are_allowed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -211,8 +229,8 @@ fn examples_may_run() {
         }
         let yaml = std::fs::read_to_string(path).unwrap();
         for restricted in [false, true] {
-            let job = compiled(&yaml, 0, restricted);
-            assert_eq!(decide(job, |facts| facts.namespace = "default"), []);
+            let job = compile_yaml(&yaml, 0, restricted);
+            assert_eq!(refusals(job, |facts| facts.namespace = "default"), []);
         }
         seen += 1;
     }
@@ -220,14 +238,14 @@ fn examples_may_run() {
 }
 
 #[test]
-fn root_where_nothing_is_said_and_nowhere_else() {
+fn pod_runs_as_root_only_where_no_user_is_set() {
     let of = |yaml: &str, restricted| {
-        let job = compiled(yaml, 0, restricted);
+        let job = compile_yaml(yaml, 0, restricted);
         let pod = job.groups()[0].pod(
             0,
             &trellis_compiler::PodPlacement {
                 attempt: 1,
-                ..trellis_compiler::PodPlacement::NOWHERE
+                ..trellis_compiler::PodPlacement::UNPLACED
             },
         );
         let privileges = trellis_policies::privileges(&pod);

@@ -23,13 +23,13 @@ fn base() -> Value {
     }})
 }
 
-fn found(pod: &Value) -> Vec<String> {
+fn privileges_of(pod: &Value) -> Vec<String> {
     let pod: Pod = from_value(pod.clone()).unwrap();
     privileges(&pod).iter().map(ToString::to_string).collect()
 }
 
 /// The base pod with `value` at a JSON pointer, whose last step is created.
-fn with(pointer: &str, value: &Value) -> Value {
+fn base_with(pointer: &str, value: &Value) -> Value {
     let mut pod = base();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let parent = pod
@@ -40,8 +40,8 @@ fn with(pointer: &str, value: &Value) -> Value {
 }
 
 #[test]
-fn what_restricted_allows_is_no_privilege() {
-    assert_eq!(found(&base()), Vec::<String>::new());
+fn restricted_pod_has_no_privileges() {
+    assert_eq!(privileges_of(&base()), Vec::<String>::new());
     let kinds = json!([
         {"name": "a", "configMap": {"name": "x"}},
         {"name": "c", "downwardAPI": {}},
@@ -103,12 +103,16 @@ fn what_restricted_allows_is_no_privilege() {
         ),
     ] {
         let none: Vec<String> = Vec::new();
-        assert_eq!(found(&with(&pointer, &value)), none, "{pointer}: {value}");
+        assert_eq!(
+            privileges_of(&base_with(&pointer, &value)),
+            none,
+            "{pointer}: {value}"
+        );
     }
 }
 
 #[test]
-fn the_pods_own_fields() {
+fn pod_fields_beyond_restricted_are_privileges() {
     let pod = "/spec/securityContext";
     for (pointer, value, expected) in [
         ("/spec/hostNetwork".to_owned(), json!(true), "hostNetwork"),
@@ -216,7 +220,7 @@ fn the_pods_own_fields() {
         ),
     ] {
         assert_eq!(
-            found(&with(&pointer, &value)),
+            privileges_of(&base_with(&pointer, &value)),
             [expected],
             "{pointer}: {value}"
         );
@@ -224,7 +228,7 @@ fn the_pods_own_fields() {
 }
 
 #[test]
-fn volumes() {
+fn volume_kinds_beyond_restricted_are_privileges() {
     for (volume, expected) in [
         (json!({"hostPath": {"path": "/"}}), "hostPath"),
         (json!({"nfs": {"server": "s", "path": "/"}}), "volume nfs"),
@@ -250,7 +254,7 @@ fn volumes() {
         let mut named = volume.clone();
         named["name"] = json!("v");
         assert_eq!(
-            found(&with("/spec/volumes", &json!([named]))),
+            privileges_of(&base_with("/spec/volumes", &json!([named]))),
             [expected],
             "{volume}"
         );
@@ -258,7 +262,7 @@ fn volumes() {
 }
 
 #[test]
-fn containers_of_every_kind() {
+fn container_fields_beyond_restricted_are_privileges() {
     let cases = [
         (
             "ports",
@@ -349,7 +353,7 @@ fn containers_of_every_kind() {
         for (field, value, expected) in &cases {
             let pointer = format!("/spec/{kind}/0/{field}");
             assert_eq!(
-                found(&with(&pointer, value)),
+                privileges_of(&base_with(&pointer, value)),
                 [*expected],
                 "{pointer}: {value}"
             );
@@ -359,7 +363,7 @@ fn containers_of_every_kind() {
         let second = json!({"name": "d", "securityContext": {"privileged": true}});
         pod["spec"][kind].as_array_mut().unwrap().push(second);
         assert_eq!(
-            found(&pod),
+            privileges_of(&pod),
             [
                 "allowPrivilegeEscalation",
                 "privileged",
@@ -371,27 +375,27 @@ fn containers_of_every_kind() {
 }
 
 #[test]
-fn a_container_may_say_what_the_pod_leaves_open() {
+fn container_context_overrides_an_unset_pod_context() {
     let mut pod = base();
     pod["spec"]["securityContext"] = json!({});
-    assert_eq!(found(&pod), ["RunAsRoot", "seccomp"]);
+    assert_eq!(privileges_of(&pod), ["RunAsRoot", "seccomp"]);
     let mut context = restricted();
     context["runAsNonRoot"] = json!(true);
     context["seccompProfile"] = json!({"type": "RuntimeDefault"});
     for kind in ["containers", "initContainers", "ephemeralContainers"] {
         pod["spec"][kind][0]["securityContext"] = context.clone();
     }
-    assert_eq!(found(&pod), Vec::<String>::new());
+    assert_eq!(privileges_of(&pod), Vec::<String>::new());
     // And not the other way: root in one of them is root.
     pod["spec"]["initContainers"][0]["securityContext"]["runAsUser"] = json!(0);
-    assert_eq!(found(&pod), ["RunAsRoot"]);
+    assert_eq!(privileges_of(&pod), ["RunAsRoot"]);
 }
 
 #[test]
-fn a_pod_that_says_nothing_asks_for_the_defaults() {
+fn pod_without_security_context_has_the_default_privileges() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c"}]}});
     assert_eq!(
-        found(&pod),
+        privileges_of(&pod),
         [
             "RunAsRoot",
             "allowPrivilegeEscalation",

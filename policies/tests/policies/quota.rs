@@ -8,8 +8,8 @@ use trellis_api::quantity::Amount;
 use trellis_api::quota_policy::{QuotaEnforcement, QuotaPolicy};
 use trellis_api::{Quantity, QueueSpec};
 use trellis_policies::quota::{
-    Asking, Burnt, Held, Holder, Holding, Meter, QueueQuota, QuotaPolicies, Unusable, Verdict,
-    What, recount,
+    AllocatedAmount, CountedJob, GpuTimeMeter, GpuTimeUsage, LimitHolder, LimitedQuantity,
+    QueueQuota, QuotaPolicies, QuotaRequest, QuotaVerdict, UnusableReason, count_usage,
 };
 
 fn policy(name: &str, spec: &Value) -> QuotaPolicy {
@@ -21,7 +21,7 @@ fn policy(name: &str, spec: &Value) -> QuotaPolicy {
 }
 
 /// A job of 2 pods with 8 GPUs each, and the words to make it another.
-struct Job {
+struct QuotaJob {
     labels: BTreeMap<String, String>,
     queue: QueueSpec,
     account: Option<&'static str>,
@@ -30,7 +30,7 @@ struct Job {
     runtime: Option<i64>,
 }
 
-impl Job {
+impl QuotaJob {
     fn new() -> Self {
         let queue = json!({"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": [
             {"name": "a", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 64}]},
@@ -50,8 +50,8 @@ impl Job {
         }
     }
 
-    fn asks<'a>(&'a self) -> Asking<'a> {
-        Asking {
+    fn as_request<'a>(&'a self) -> QuotaRequest<'a> {
+        QuotaRequest {
             namespace: "team-a",
             namespace_labels: &self.labels,
             queue: "research",
@@ -65,19 +65,19 @@ impl Job {
         }
     }
 
-    fn judged(&self, spec: &Value) -> Verdict {
+    fn evaluate(&self, spec: &Value) -> QuotaVerdict {
         let policies = QuotaPolicies::load([&policy("p", spec)], []);
         assert_eq!(policies.unusable(), [], "{spec}");
-        policies.judge(&self.asks())
+        policies.evaluate(&self.as_request())
     }
 }
 
 #[test]
-fn all_that_a_subject_names_must_hold() {
-    let job = Job::new();
+fn quota_policy_counts_jobs_that_match_every_subject_field() {
+    let job = QuotaJob::new();
     let limits = json!({"runningJobs": 1});
     let counts = |subject: Value| {
-        let verdict = job.judged(&json!({"subject": subject, "limits": limits}));
+        let verdict = job.evaluate(&json!({"subject": subject, "limits": limits}));
         !verdict.draws.is_empty()
     };
     for (subject, expected) in [
@@ -110,16 +110,16 @@ fn all_that_a_subject_names_must_hold() {
     ] {
         assert_eq!(counts(subject.clone()), expected, "{subject}");
     }
-    let mut unknown = Job::new();
+    let mut unknown = QuotaJob::new();
     unknown.requester = None;
-    let verdict = unknown.judged(&json!({"subject": {"requester": "alice"}, "limits": limits}));
+    let verdict = unknown.evaluate(&json!({"subject": {"requester": "alice"}, "limits": limits}));
     assert_eq!(verdict.draws.len(), 1, "nobody knows that it is not hers");
 }
 
 /// As a limit of an account of Slurm, or of a queue of Volcano, holds for all below it.
 #[test]
-fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
-    let job = Job::new();
+fn job_counts_against_the_policies_of_its_ancestor_queues() {
+    let job = QuotaJob::new();
     let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         let pairs = pairs.iter().map(|(a, b)| (a.to_string(), b.to_string()));
         pairs.collect()
@@ -128,8 +128,8 @@ fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
     let spec = |queue: &str| json!({"subject": {"queueName": queue}, "limits": {"gpusPerJob": 8}});
     let denied = |queue: &str, parents: &BTreeMap<String, String>| {
         let policies = QuotaPolicies::load([&policy("p", &spec(queue))], []);
-        let policies = policies.with_queues(below_each_other(parents));
-        !policies.judge(&job.asks()).denied.is_empty()
+        let policies = policies.with_queues(queues_with_parents(parents));
+        !policies.evaluate(&job.as_request()).refusals.is_empty()
     };
     for (queue, expected) in [
         ("research", true),
@@ -145,7 +145,7 @@ fn the_jobs_of_a_queue_count_for_every_queue_above_it() {
     assert!(denied("ml", &round) && !denied("all", &round));
 }
 
-fn below_each_other(parents: &BTreeMap<String, String>) -> BTreeMap<String, QueueQuota> {
+fn queues_with_parents(parents: &BTreeMap<String, String>) -> BTreeMap<String, QueueQuota> {
     let quota = |parent: &String| {
         let spec = json!({"parentName": parent});
         QueueQuota::from(&serde_json::from_value::<QueueSpec>(spec).unwrap())
@@ -157,7 +157,7 @@ fn below_each_other(parents: &BTreeMap<String, String>) -> BTreeMap<String, Queu
 
 /// Half of the nominal quota of the whole tree, for all of its jobs together.
 #[test]
-fn a_part_of_a_queue_with_others_below_it_is_of_all_that_is_nominal_there() {
+fn percent_of_queue_includes_the_nominal_quota_of_child_queues() {
     let gpu = "nvidia.com/gpu";
     let of = |parent: Option<&str>, nominal: u32| {
         let quotas = json!([{"name": gpu, "nominalQuota": nominal}]);
@@ -176,40 +176,44 @@ fn a_part_of_a_queue_with_others_below_it_is_of_all_that_is_nominal_there() {
     let limit = json!({"resource": gpu, "percentOfQueue": 50});
     let spec = json!({"subject": {"queueName": "all"}, "limits": {"resources": [limit]}});
     let policies = QuotaPolicies::load([&policy("p", &spec)], []).with_queues(queues.into());
-    let draws = policies.judge(&Job::new().asks()).draws;
-    let what = What::Resource {
+    let draws = policies.evaluate(&QuotaJob::new().as_request()).draws;
+    let what = LimitedQuantity::Resource {
         flavor: None,
         resource: gpu.to_owned(),
         queue: Some("all".to_owned()),
     };
-    let drawn: Vec<_> = draws.into_iter().map(|d| (d.limit.what, d.max)).collect();
+    let drawn: Vec<_> = draws
+        .into_iter()
+        .map(|d| (d.limit.quantity, d.max))
+        .collect();
     assert_eq!(drawn, [(what, Amount::from_units(98))]);
 }
 
 #[test]
-fn a_limit_is_of_the_subject_or_of_each_user() {
+fn limit_counts_per_subject_or_per_user() {
     let holder = |each: &str, requester| {
-        let mut job = Job::new();
+        let mut job = QuotaJob::new();
         job.requester = requester;
         let spec = json!({"subject": {}, "each": each, "limits": {"runningJobs": 1}});
-        job.judged(&spec).draws[0].limit.holder.clone()
+        job.evaluate(&spec).draws[0].limit.holder.clone()
     };
-    assert_eq!(holder("Subject", Some("alice")), Holder::Subject);
+    assert_eq!(holder("Subject", Some("alice")), LimitHolder::Subject);
     assert_eq!(
         holder("Requester", Some("alice")),
-        Holder::Requester("alice".to_owned())
+        LimitHolder::Requester("alice".to_owned())
     );
-    assert_eq!(holder("Requester", None), Holder::Unknown);
+    assert_eq!(holder("Requester", None), LimitHolder::Unknown);
 }
 
 #[test]
-fn a_part_of_a_queue_is_of_its_nominal_quota_and_rounded_down() {
+fn percent_of_queue_rounds_down_the_share_of_nominal_quota() {
     let max = |limit: Value| {
-        let verdict = Job::new().judged(&json!({"subject": {}, "limits": {"resources": [limit]}}));
+        let verdict =
+            QuotaJob::new().evaluate(&json!({"subject": {}, "limits": {"resources": [limit]}}));
         let draw = verdict.draws.into_iter().next();
-        draw.map(|draw| (draw.limit.what, draw.max))
+        draw.map(|draw| (draw.limit.quantity, draw.max))
     };
-    let of = |flavor: Option<&str>, queue: Option<&str>| What::Resource {
+    let of = |flavor: Option<&str>, queue: Option<&str>| LimitedQuantity::Resource {
         flavor: flavor.map(str::to_owned),
         resource: "nvidia.com/gpu".to_owned(),
         queue: queue.map(str::to_owned),
@@ -238,7 +242,7 @@ fn a_part_of_a_queue_is_of_its_nominal_quota_and_rounded_down() {
 }
 
 #[test]
-fn what_a_job_may_never_do_is_denied_and_told_where_it_is_a_warning() {
+fn job_beyond_a_job_limit_is_denied_or_warned() {
     for (limits, words) in [
         (
             json!({"podsPerJob": 1}),
@@ -263,10 +267,10 @@ fn what_a_job_may_never_do_is_denied_and_told_where_it_is_a_warning() {
     ] {
         for enforcement in ["Queue", "Deny", "Warn"] {
             let spec = json!({"subject": {}, "limits": limits, "enforcement": enforcement});
-            let verdict = Job::new().judged(&spec);
+            let verdict = QuotaJob::new().evaluate(&spec);
             let (list, other) = match enforcement {
-                "Warn" => (verdict.warned, verdict.denied),
-                _ => (verdict.denied, verdict.warned),
+                "Warn" => (verdict.warnings, verdict.refusals),
+                _ => (verdict.refusals, verdict.warnings),
             };
             assert_eq!(other, [], "{enforcement} {limits}");
             let told: Vec<_> = list.iter().map(ToString::to_string).collect();
@@ -275,19 +279,19 @@ fn what_a_job_may_never_do_is_denied_and_told_where_it_is_a_warning() {
             assert!(told[0].contains("quota policy \"p\""), "{told:?}");
         }
     }
-    let mut job = Job::new();
+    let mut job = QuotaJob::new();
     job.runtime = Some(60);
     let runtime = |max: i64| json!({"subject": {}, "limits": {"runtimeSecondsPerJob": max}});
-    assert_eq!(job.judged(&runtime(60)), Verdict::default());
-    assert_eq!(job.judged(&runtime(59)).denied.len(), 1);
+    assert_eq!(job.evaluate(&runtime(60)), QuotaVerdict::default());
+    assert_eq!(job.evaluate(&runtime(59)).refusals.len(), 1);
     // An amount that overflows exceeds every limit and never counts as zero.
     job.total.insert("nvidia.com/gpu".to_owned(), None);
     let most = json!({"subject": {}, "limits": {"resources": [{"resource": "nvidia.com/gpu", "max": "8E"}]}});
-    assert_eq!(job.judged(&most).denied.len(), 1);
+    assert_eq!(job.evaluate(&most).refusals.len(), 1);
 }
 
 #[test]
-fn an_object_that_cannot_be_used_is_named() {
+fn unusable_quota_policy_is_reported_by_name() {
     let selector = json!({"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]});
     let limits = json!({"runningJobs": 1});
     let objects = [
@@ -314,21 +318,21 @@ fn an_object_that_cannot_be_used_is_named() {
         .map(|(name, _)| name.as_str())
         .collect();
     assert_eq!(named, ["negative", "none", "odd", "overflow", "selector"]);
-    assert_eq!(policies.unusable()[4].1, Unusable::Selector);
+    assert_eq!(policies.unusable()[4].1, UnusableReason::Selector);
     let told = policies.unusable()[0].1.to_string();
     assert!(
         told.contains("spec.limits.runningJobs: must be 0 to"),
         "{told}"
     );
     assert_eq!(
-        policies.judge(&Job::new().asks()).draws.len(),
+        policies.evaluate(&QuotaJob::new().as_request()).draws.len(),
         1,
         "the good one counts"
     );
 }
 
 #[test]
-fn a_recount_is_what_is_held_and_what_waits() {
+fn usage_counts_placed_and_pending_jobs() {
     let spec = json!({"subject": {}, "limits": {
         "runningJobs": 9, "queuedJobs": 9, "gpuHours": {"limit": 1, "windowHours": 24},
         "resources": [
@@ -336,13 +340,13 @@ fn a_recount_is_what_is_held_and_what_waits() {
             {"resource": "nvidia.com/gpu", "flavor": "a", "max": 64},
         ],
     }});
-    let draws = Job::new().judged(&spec).draws;
+    let draws = QuotaJob::new().evaluate(&spec).draws;
     assert!(
         draws
             .iter()
             .all(|draw| draw.enforcement == QuotaEnforcement::Queue)
     );
-    let held = |flavor: &str, amount: Option<i64>| Held {
+    let held = |flavor: &str, amount: Option<i64>| AllocatedAmount {
         flavor: flavor.to_owned(),
         resource: "nvidia.com/gpu".to_owned(),
         amount: amount.map(Amount::from_units),
@@ -351,18 +355,23 @@ fn a_recount_is_what_is_held_and_what_waits() {
         [held("a", Some(8)), held("b", Some(8))],
         [held("b", Some(4))],
     );
-    let placed = |held| Holding {
+    let placed = |held| CountedJob {
         draws: &draws,
-        held: Some(held),
+        amounts: Some(held),
     };
-    let waits = Holding {
+    let waits = CountedJob {
         draws: &draws,
-        held: None,
+        amounts: None,
     };
-    let used = recount([placed(&one[..]), placed(&two[..]), waits]);
+    let used = count_usage([placed(&one[..]), placed(&two[..]), waits]);
     let told: Vec<_> = used
         .iter()
-        .map(|(limit, used)| (limit.what.to_string(), used.and_then(Amount::units_up)))
+        .map(|(limit, used)| {
+            (
+                limit.quantity.to_string(),
+                used.and_then(Amount::ceil_units),
+            )
+        })
         .collect();
     let expected = [
         ("runningJobs", Some(2)),
@@ -374,45 +383,45 @@ fn a_recount_is_what_is_held_and_what_waits() {
     assert_eq!(told, expected.map(|(what, used)| (what.to_owned(), used)));
     // A sum with an overflowing amount overflows.
     let odd = [held("b", None)];
-    let used = recount([placed(&odd[..])]);
+    let used = count_usage([placed(&odd[..])]);
     assert_eq!(used.values().filter(|used| used.is_none()).count(), 1);
 }
 
 const HOUR: i64 = 3600;
 
 #[test]
-fn a_meter_counts_what_is_held_and_forgets_what_is_out_of_the_window() {
-    let mut meter = Meter::new(48, 0);
-    meter.hold(8, 0);
-    meter.hold(0, 10 * HOUR);
-    assert_eq!(meter.burnt(), i128::from(80 * HOUR));
-    meter.hold(16, 20 * HOUR);
+fn meter_counts_gpu_time_inside_its_window() {
+    let mut meter = GpuTimeMeter::new(48, 0);
+    meter.set_gpus(8, 0);
+    meter.set_gpus(0, 10 * HOUR);
+    assert_eq!(meter.used_gpu_seconds(), i128::from(80 * HOUR));
+    meter.set_gpus(16, 20 * HOUR);
     meter.advance(21 * HOUR);
-    assert_eq!(meter.burnt(), i128::from(96 * HOUR));
-    meter.hold(0, 21 * HOUR);
-    assert_eq!(meter.falls_below(i128::from(96 * HOUR)), Some(49 * HOUR));
-    assert_eq!(meter.falls_below(i128::from(97 * HOUR)), Some(21 * HOUR));
-    assert_eq!(meter.falls_below(0), None);
+    assert_eq!(meter.used_gpu_seconds(), i128::from(96 * HOUR));
+    meter.set_gpus(0, 21 * HOUR);
+    assert_eq!(meter.time_below(i128::from(96 * HOUR)), Some(49 * HOUR));
+    assert_eq!(meter.time_below(i128::from(97 * HOUR)), Some(21 * HOUR));
+    assert_eq!(meter.time_below(0), None);
     // The first part is out of the window.
     meter.advance(49 * HOUR);
-    assert_eq!(meter.burnt(), i128::from(88 * HOUR));
+    assert_eq!(meter.used_gpu_seconds(), i128::from(88 * HOUR));
     meter.advance(1000 * HOUR);
-    assert_eq!(meter.burnt(), 0);
+    assert_eq!(meter.used_gpu_seconds(), 0);
     // A clock that goes back changes no usage.
-    meter.hold(8, 900 * HOUR);
+    meter.set_gpus(8, 900 * HOUR);
     meter.advance(950 * HOUR);
-    assert_eq!(meter.burnt(), 0);
+    assert_eq!(meter.used_gpu_seconds(), 0);
 }
 
 #[test]
-fn meter_of_a_time_long_ago_counts_the_window_alone_and_at_once() {
+fn meter_advances_over_a_long_gap_in_bounded_time() {
     let begun = std::time::Instant::now();
     for until in [i64::MIN, -62_135_596_800, 0] {
-        let mut meter = Meter::resume(1, until, []);
-        meter.hold(8, until);
+        let mut meter = GpuTimeMeter::resume(1, until, []);
+        meter.set_gpus(8, until);
         meter.advance(500_000 * HOUR);
         let (least, most) = (8 * HOUR, 8 * (HOUR + HOUR / 48));
-        let burnt = meter.burnt();
+        let burnt = meter.used_gpu_seconds();
         assert!(
             (i128::from(least)..=i128::from(most)).contains(&burnt),
             "{until}: {burnt}"
@@ -425,13 +434,13 @@ proptest! {
     /// For any usage and any interruption, the meter reports at least the plain sum over the
     /// window.
     #[test]
-    fn a_meter_is_never_short_and_over_by_a_part_at_most(
+    fn meter_never_undercounts_and_overcounts_by_at_most_a_part(
         changes in prop::collection::vec((0_i64..5000, 0_i64..64), 1..40),
         cut in 0_usize..40,
     ) {
         let window = 48;
         let (length, part) = (48 * HOUR, HOUR);
-        let mut meter = Meter::new(window, 0);
+        let mut meter = GpuTimeMeter::new(window, 0);
         let mut now = 0;
         let mut spans: Vec<(i64, i64, i64)> = Vec::new();
         let mut rate = 0;
@@ -439,20 +448,20 @@ proptest! {
             let before = now;
             now += wait;
             spans.push((before, now, rate));
-            meter.hold(gpus, now);
+            meter.set_gpus(gpus, now);
             rate = gpus;
             if i == cut {
                 // The operator restarts: current usage is set again.
-                let parts: Vec<Burnt> = meter.parts().collect();
-                meter = Meter::resume(window, meter.until(), parts);
-                meter.hold(gpus, now);
+                let parts: Vec<GpuTimeUsage> = meter.parts().collect();
+                meter = GpuTimeMeter::resume(window, meter.counted_until(), parts);
+                meter.set_gpus(gpus, now);
             }
             let within = |oldest: i64| -> i128 {
                 let spans = spans.iter();
                 spans.map(|(from, to, gpus)| i128::from((to - (*from).max(oldest)).max(0) * gpus)).sum()
             };
-            prop_assert!(meter.burnt() >= within(now - length));
-            prop_assert!(meter.burnt() <= within(now - length - part));
+            prop_assert!(meter.used_gpu_seconds() >= within(now - length));
+            prop_assert!(meter.used_gpu_seconds() <= within(now - length - part));
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, from_value, json};
 use trellis_policies::selects;
 
 #[test]
-fn as_kubernetes_evaluates_them() {
+fn selector_matches_the_labels_that_kubernetes_matches() {
     let labels = BTreeMap::from([
         ("team".to_owned(), "a".to_owned()),
         ("tier".to_owned(), String::new()),

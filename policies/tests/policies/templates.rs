@@ -9,9 +9,11 @@ use trellis_api::{
     QueueResources, QueueSpec, ResolvedJob, RuntimeProfile, TrainingJob, ValidatedJob,
     ValidatedProfile,
 };
-use trellis_compiler::{CompiledJob, Found, PodPlacement, Profile, Surroundings, compile};
-use trellis_policies::cedar::{NotAuthorized, Policies, Submission, authorize};
-use trellis_policies::{By, Denial, Facts, Rule, unlisted};
+use trellis_compiler::{
+    CompileContext, CompileFacts, CompiledJob, HashedProfile, PodPlacement, compile,
+};
+use trellis_policies::cedar::{NotAuthorized, Policies, SubmissionFacts, authorize};
+use trellis_policies::{ClusterFacts, Denial, DenialSource, FixedRule, unlisted_fields};
 
 use crate::cedar::starter;
 use crate::cedar::support::{ALLOW_ALL, cluster, set};
@@ -30,27 +32,27 @@ fn job(template: Option<&Value>) -> TrainingJob {
     .unwrap()
 }
 
-fn profile(template: &Value) -> Result<Arc<Profile>, String> {
+fn profile(template: &Value) -> Result<Arc<HashedProfile>, String> {
     let object: RuntimeProfile = from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
         "metadata": {"name": "fabric"}, "spec": {"podTemplate": template},
     }))
     .unwrap();
     let valid = ValidatedProfile::try_from(object).map_err(|e| e.to_string())?;
-    Ok(Arc::new(Profile::new(valid)))
+    Ok(Arc::new(HashedProfile::new(valid)))
 }
 
-fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> Result<CompiledJob, String> {
+fn compiled(job: TrainingJob, profile: Option<Arc<HashedProfile>>) -> Result<CompiledJob, String> {
     let job = ValidatedJob::try_from(job).map_err(|e| e.to_string())?;
     let job = ResolvedJob::new(job, None, "default", QueueResources::default()).unwrap();
     let services = BTreeMap::new();
-    let found = Found {
+    let found = CompileFacts {
         queue: "default",
         priority: 0,
         namespace_enforces_restricted: false,
         services: &services,
     };
-    let surroundings = Surroundings::resolve(job.job(), found).unwrap();
+    let surroundings = CompileContext::resolve(job.job(), found).unwrap();
     Ok(compile(
         job,
         surroundings.with_profile(profile),
@@ -59,7 +61,7 @@ fn compiled(job: TrainingJob, profile: Option<Arc<Profile>>) -> Result<CompiledJ
 }
 
 /// The job with the template, and the bare job with a profile that has it.
-fn both_ways(template: &Value) -> [Result<CompiledJob, String>; 2] {
+fn compile_in_job_and_in_profile(template: &Value) -> [Result<CompiledJob, String>; 2] {
     let of_profile = profile(template).and_then(|profile| compiled(job(None), Some(profile)));
     [compiled(job(Some(template)), None), of_profile]
 }
@@ -67,14 +69,14 @@ fn both_ways(template: &Value) -> [Result<CompiledJob, String>; 2] {
 fn decide(policies: &Policies, job: CompiledJob) -> Result<(), Denial> {
     let labels = BTreeMap::new();
     let queue: QueueSpec = from_value(json!({"namespaceSelector": {}})).unwrap();
-    let facts = Facts {
+    let facts = ClusterFacts {
         queue: "default",
         queue_spec: &queue,
         namespace: "team-a",
         namespace_labels: &labels,
         priority_class: None,
     };
-    let submission = Submission {
+    let submission = SubmissionFacts {
         labels: &labels,
         requester: None,
         attempt: 1,
@@ -95,7 +97,7 @@ fn context(field: &str, value: Value) -> Value {
     json!({"spec": {"containers": [{"name": "main", "securityContext": {field: value}}]}})
 }
 
-fn side(kind: &str, more: Value) -> Value {
+fn sidecar(kind: &str, more: Value) -> Value {
     let resources = json!({"limits": {"cpu": 1, "memory": "1Gi"}});
     let mut container = json!({"name": "side", "image": "i", "resources": resources});
     container
@@ -106,7 +108,7 @@ fn side(kind: &str, more: Value) -> Value {
 }
 
 /// Each dangerous field, and the privilege that it is.
-fn dangers() -> Vec<(Value, &'static str)> {
+fn privileged_templates() -> Vec<(Value, &'static str)> {
     let mut all = vec![
         (spec("hostNetwork", json!(true)), "hostNetwork"),
         (spec("hostPID", json!(true)), "hostPID"),
@@ -197,21 +199,21 @@ fn dangers() -> Vec<(Value, &'static str)> {
     ];
     for kind in ["containers", "initContainers"] {
         all.extend([
-            (side(kind, json!({"securityContext": {"privileged": true, "allowPrivilegeEscalation": true}})), "privileged"),
-            (side(kind, json!({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}})), "SYS_ADMIN"),
-            (side(kind, json!({"livenessProbe": {"httpGet": {"port": 1, "host": "10.0.0.1"}}})), "hostProbe"),
-            (side(kind, json!({"lifecycle": {"preStop": {"tcpSocket": {"port": 1, "host": "10.0.0.1"}}}})), "hostProbe"),
-            (side(kind, json!({"volumeMounts": [{"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}]})), "mountPropagation"),
+            (sidecar(kind, json!({"securityContext": {"privileged": true, "allowPrivilegeEscalation": true}})), "privileged"),
+            (sidecar(kind, json!({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}})), "SYS_ADMIN"),
+            (sidecar(kind, json!({"livenessProbe": {"httpGet": {"port": 1, "host": "10.0.0.1"}}})), "hostProbe"),
+            (sidecar(kind, json!({"lifecycle": {"preStop": {"tcpSocket": {"port": 1, "host": "10.0.0.1"}}}})), "hostProbe"),
+            (sidecar(kind, json!({"volumeMounts": [{"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}]})), "mountPropagation"),
         ]);
     }
     all
 }
 
 #[test]
-fn a_danger_is_denied_by_the_starter_set_and_names_field_and_way_out() {
+fn starter_set_denies_privileged_template_with_field_and_remedy() {
     let starter = starter::policies();
-    for (template, privilege) in dangers() {
-        for job in both_ways(&template) {
+    for (template, privilege) in privileged_templates() {
+        for job in compile_in_job_and_in_profile(&template) {
             let job = job.unwrap_or_else(|e| panic!("{template}: {e}"));
             let denial = decide(&starter, job).expect_err(&template.to_string());
             let words = denial.to_string();
@@ -222,7 +224,10 @@ fn a_danger_is_denied_by_the_starter_set_and_names_field_and_way_out() {
                 "{words}"
             );
             assert!(
-                denial.refusals().iter().all(|r| r.by == By::NoPermit),
+                denial
+                    .refusals()
+                    .iter()
+                    .all(|r| r.source == DenialSource::NoPermit),
                 "{words}"
             );
         }
@@ -230,8 +235,8 @@ fn a_danger_is_denied_by_the_starter_set_and_names_field_and_way_out() {
 }
 
 #[test]
-fn a_danger_that_is_granted_may_run() {
-    for (template, privilege) in dangers() {
+fn privileged_template_is_allowed_when_a_policy_permits_it() {
+    for (template, privilege) in privileged_templates() {
         let grant = "permit(principal, action, resource) unless { action == Trellis::Action::\"UsePrivilege\" };\
             permit(principal, action, resource == Trellis::Privilege::\"RunAsRoot\");";
         let mut grant = grant.to_owned();
@@ -240,7 +245,7 @@ fn a_danger_that_is_granted_may_run() {
                 &format!("permit(principal, action, resource == Trellis::Privilege::{name:?});");
         }
         let policies = set(vec![cluster("most", &grant)]);
-        for job in both_ways(&template) {
+        for job in compile_in_job_and_in_profile(&template) {
             assert_eq!(decide(&policies, job.unwrap()), Ok(()), "{template}");
         }
     }
@@ -248,21 +253,21 @@ fn a_danger_that_is_granted_may_run() {
 
 /// A platform team permits the privileges of its own profile, and not the same ones in a template.
 #[test]
-fn a_policy_grants_by_profile() {
+fn policy_permits_a_privilege_for_one_profile() {
     let text = "permit(principal, action, resource) unless { action == Trellis::Action::\"UsePrivilege\" };\
         permit(principal, action, resource == Trellis::Privilege::\"RunAsRoot\");\
         permit(principal, action, resource == Trellis::Privilege::\"IPC_LOCK\")\
         when { context has profile && context.profile == \"fabric\" };";
     let policies = set(vec![cluster("fabric", text)]);
     let template = context("capabilities", json!({"add": ["IPC_LOCK"]}));
-    let [by_job, by_profile] = both_ways(&template);
+    let [by_job, by_profile] = compile_in_job_and_in_profile(&template);
     assert!(decide(&policies, by_job.unwrap()).is_err());
     assert_eq!(decide(&policies, by_profile.unwrap()), Ok(()));
 }
 
 /// An administrator who trusts a domain permits all of its annotations with one policy.
 #[test]
-fn annotations_are_granted_by_their_domain() {
+fn policy_permits_annotations_by_domain() {
     let text = "permit(principal, action, resource) unless { action == Trellis::Action::\"UsePrivilege\" };\
         permit(principal, action, resource == Trellis::Privilege::\"RunAsRoot\");\
         permit(principal, action == Trellis::Action::\"UsePrivilege\", resource)\
@@ -277,7 +282,7 @@ fn annotations_are_granted_by_their_domain() {
         ("other.example.com/a", false),
         ("sidecar.istio.io/inject", false),
     ] {
-        for job in both_ways(&annotated(key)) {
+        for job in compile_in_job_and_in_profile(&annotated(key)) {
             let decided = decide(&policies, job.unwrap());
             assert_eq!(decided.is_ok(), may, "{key}: {decided:?}");
         }
@@ -286,14 +291,14 @@ fn annotations_are_granted_by_their_domain() {
 
 /// Pod fields that no policy can permit, in a pod that the compiler would not make.
 #[test]
-fn what_is_not_on_the_list_is_denied_whatever_policies_say() {
+fn unlisted_pod_field_is_denied_under_any_policy() {
     let pod = |more: Value| {
         let compiled = compiled(job(None), None).unwrap();
         let mut pod =
-            serde_json::to_value(compiled.groups()[0].pod(0, &PodPlacement::NOWHERE)).unwrap();
+            serde_json::to_value(compiled.groups()[0].pod(0, &PodPlacement::UNPLACED)).unwrap();
         let more = more.as_object().unwrap().clone();
         pod["spec"].as_object_mut().unwrap().extend(more);
-        unlisted(&from_value(pod).unwrap())
+        unlisted_fields(&from_value(pod).unwrap())
     };
     assert_eq!(pod(json!({})), []);
     for (field, value) in [
@@ -316,12 +321,12 @@ fn what_is_not_on_the_list_is_denied_whatever_policies_say() {
         assert_eq!(found.len(), 1, "{field}: {found:?}");
         assert_eq!(found[0].path, format!("spec.{field}"));
     }
-    assert_eq!(Rule::FinalPod.to_string(), "final-pod");
+    assert_eq!(FixedRule::FinalPod.to_string(), "final-pod");
 }
 
 /// Fields that are not privileges are refused by their path, in templates and profiles alike.
 #[test]
-fn what_no_policy_can_grant_is_refused_before_it_is_asked() {
+fn template_field_beyond_policies_is_refused_by_validation() {
     for (template, path) in [
         (spec("nodeName", json!("n")), "podTemplate.spec.nodeName"),
         (spec("priority", json!(1)), "podTemplate.spec.priority"),
@@ -335,11 +340,11 @@ fn what_no_policy_can_grant_is_refused_before_it_is_asked() {
         ),
         (spec("unheardOf", json!(true)), "podTemplate.spec.unheardOf"),
         (
-            side("ephemeralContainers", json!({})),
+            sidecar("ephemeralContainers", json!({})),
             "podTemplate.spec.ephemeralContainers",
         ),
         (
-            side(
+            sidecar(
                 "containers",
                 json!({"ports": [{"containerPort": 1, "hostPort": 1}]}),
             ),
@@ -354,7 +359,7 @@ fn what_no_policy_can_grant_is_refused_before_it_is_asked() {
             "podTemplate.metadata.annotations",
         ),
     ] {
-        for job in both_ways(&template) {
+        for job in compile_in_job_and_in_profile(&template) {
             let error = job.expect_err(&template.to_string());
             assert!(error.contains(path), "{error}");
         }
@@ -363,10 +368,10 @@ fn what_no_policy_can_grant_is_refused_before_it_is_asked() {
 
 /// Fields that validation accepts and that pods of jobs must not have.
 #[test]
-fn the_rule_on_final_pods_denies_what_every_policy_permits() {
+fn final_pod_rule_denies_fields_that_every_policy_permits() {
     let all = set(vec![cluster("all", ALLOW_ALL)]);
     let options = json!([{"name": "v", "mountPath": "/v", "bindMountOptions": ["exec"]}]);
-    let mount = side("initContainers", json!({"volumeMounts": options}));
+    let mount = sidecar("initContainers", json!({"volumeMounts": options}));
     let windows = context("windowsOptions", json!({"runAsUserName": "a"}));
     for (template, field) in [
         (
@@ -378,10 +383,10 @@ fn the_rule_on_final_pods_denies_what_every_policy_permits() {
             "spec.containers[0].securityContext.windowsOptions.runAsUserName",
         ),
     ] {
-        for job in both_ways(&template) {
+        for job in compile_in_job_and_in_profile(&template) {
             let denial = decide(&all, job.unwrap()).unwrap_err();
-            let by: Vec<_> = denial.refusals().iter().map(|r| r.by.clone()).collect();
-            assert_eq!(by, [By::Rule(Rule::FinalPod)]);
+            let by: Vec<_> = denial.refusals().iter().map(|r| r.source.clone()).collect();
+            assert_eq!(by, [DenialSource::Rule(FixedRule::FinalPod)]);
             let start = format!(
                 "the pods of task group \"w\" have {field}, which the rule final-pod denies: leave it out"
             );

@@ -3,27 +3,27 @@
 use super::*;
 
 #[test]
-fn other_containers() {
+fn other_container_with_reserved_or_missing_fields_is_refused() {
     for kind in ["containers", "initContainers"] {
         let path = |field: &str| format!("spec.{kind}[0].{field}");
         let of = |says: Value| container(kind, "side", says);
-        one(container(kind, "", json!({})), &path("name"), "is required");
-        one(
+        assert_one_violation(container(kind, "", json!({})), &path("name"), "is required");
+        assert_one_violation(
             of(json!({"env": [{"name": "TRELLIS_RANK", "value": "0"}]})),
             &path("env[0].name"),
             "TRELLIS_*",
         );
-        one(
+        assert_one_violation(
             of(json!({"envFrom": [{"prefix": "TRELLIS_", "secretRef": {"name": "s"}}]})),
             &path("envFrom[0].prefix"),
             "TRELLIS_",
         );
-        one(
+        assert_one_violation(
             of(json!({"ports": [{"containerPort": 1, "hostPort": 1}]})),
             &path("ports[0].hostPort"),
             "leave it out",
         );
-        one(
+        assert_one_violation(
             of(
                 json!({"resources": {"claims": [{"name": "c"}], "limits": {"cpu": 1, "memory": "1Gi"}}}),
             ),
@@ -31,7 +31,7 @@ fn other_containers() {
             "dynamic resource allocation",
         );
         // What would be had past quotas and policies on GPUs.
-        one(
+        assert_one_violation(
             of(json!({"resources": {"limits": {"nvidia.com/gpu": 8, "cpu": 1, "memory": "1Gi"}}})),
             &path("resources.limits.nvidia.com/gpu"),
             "gpus",
@@ -43,46 +43,46 @@ fn other_containers() {
         ] {
             let mut limits = json!({"cpu": 1, "memory": "1Gi"});
             limits[name] = json!(amount);
-            one(
+            assert_one_violation(
                 of(json!({"resources": {"limits": limits}})),
                 &path(&format!("resources.limits.{name}")),
                 words,
             );
         }
     }
-    one(
+    assert_one_violation(
         container("initContainers", "main", json!({})),
         "spec.initContainers[0].name",
         "choose another",
     );
-    one(
+    assert_one_violation(
         container("initContainers", "i", json!({"restartPolicy": "OnFailure"})),
         "spec.initContainers[0].restartPolicy",
         "Always",
     );
-    one(
+    assert_one_violation(
         container("initContainers", "i", json!({"restartPolicyRules": []})),
         "spec.initContainers[0].restartPolicyRules",
         "leave it out",
     );
-    one(
+    assert_one_violation(
         container("containers", "c", json!({"restartPolicy": "Always"})),
         "spec.containers[0].restartPolicy",
         "initContainers",
     );
     let twice = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "a"}]}});
-    one(twice, "spec.initContainers[0].name", "stands twice");
+    assert_one_violation(twice, "spec.initContainers[0].name", "stands twice");
 }
 
 /// What a pod uses is what is judged, placed and charged for it.
 #[test]
-fn another_container_is_limited_to_what_is_counted() {
+fn other_container_must_limit_its_counted_resources() {
     for kind in ["containers", "initContainers"] {
         let path = |field: &str| format!("spec.{kind}[0].resources.{field}");
         let of = |resources: Value| {
             container(kind, "side", json!({"image": "i", "resources": resources}))
         };
-        one(
+        assert_one_violation(
             container(kind, "side", json!({"image": "i"})),
             &path("limits"),
             "must name cpu and memory",
@@ -99,10 +99,10 @@ fn another_container_is_limited_to_what_is_counted() {
                 "must name cpu",
             ),
         ] {
-            one(of(resources.clone()), &path("limits"), missing);
+            assert_one_violation(of(resources.clone()), &path("limits"), missing);
             // Nor may one of the profile's be changed to that.
             let changed = container(kind, "side", json!({"resources": resources}));
-            one(changed, &path("limits"), missing);
+            assert_one_violation(changed, &path("limits"), missing);
         }
         for (name, amount) in [
             ("cpu", "999m"),
@@ -113,7 +113,7 @@ fn another_container_is_limited_to_what_is_counted() {
             ("nvidia.com/gpu", "1"),
         ] {
             let limits = json!({"cpu": 1, "memory": "1Gi"});
-            one(
+            assert_one_violation(
                 of(json!({"limits": limits, "requests": {name: amount}})),
                 &path(&format!("requests.{name}")),
                 "leave requests out",

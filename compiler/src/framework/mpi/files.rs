@@ -1,30 +1,30 @@
 //! The files of MPI jobs: the hosts, and scripts that run ssh and sshd as the container's user.
 
-use super::{HYDRA_HOSTFILE, KEYS, SSH, SSH_PORT, SSHD};
-use crate::framework::{HOSTFILE, HOSTS, hostfile};
-use crate::gang::Gang;
+use super::{HYDRA_HOSTFILE, KEY_PATH, SSH_PORT, SSH_SCRIPT, SSHD_SCRIPT};
+use crate::framework::{HOSTFILE, HOSTS_PATH, hostfile};
+use crate::gang_facts::GangFacts;
 
-pub(in crate::framework) fn files(gang: &Gang<'_>) -> Vec<(&'static str, String)> {
-    let hydra = hostfile::lines(gang, |host, slots| format!("{host}:{slots}"));
+pub(in crate::framework) fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+    let hydra = hostfile::host_lines(gang, |host, slots| format!("{host}:{slots}"));
     vec![
-        (HOSTFILE, hostfile::slots(gang)),
+        (HOSTFILE, hostfile::slots_hostfile(gang)),
         (HYDRA_HOSTFILE, hydra),
-        (SSH, ssh()),
+        (SSH_SCRIPT, ssh_script()),
         ("ssh_config", ssh_config()),
-        (SSHD, sshd()),
+        (SSHD_SCRIPT, sshd_script()),
         ("sshd_config", sshd_config()),
     ]
 }
 
 /// Script that mpirun runs instead of ssh. It waits for the host, because mpirun tries only once.
 /// It skips options before the host by whether they take a value (ssh(1)).
-fn ssh() -> String {
+fn ssh_script() -> String {
     format!(
         r#"#!/bin/sh
 # ssh to a worker of this job, as soon as its sshd answers (for 5 minutes).
-key={KEYS}/key
+key={KEY_PATH}/key
 # Of a key of their own ssh wants that nobody else may read it.
-[ "$(id -u)" != 0 ] || key={KEYS}/root-key
+[ "$(id -u)" != 0 ] || key={KEY_PATH}/root-key
 host=
 value=
 for word in "$@"; do
@@ -39,11 +39,11 @@ for word in "$@"; do
     esac
 done
 left=300
-until [ "$left" -le 0 ] || ssh -F {HOSTS}/ssh_config -i "$key" -n -q "$host" true; do
+until [ "$left" -le 0 ] || ssh -F {HOSTS_PATH}/ssh_config -i "$key" -n -q "$host" true; do
     left=$((left - 1))
     sleep 1
 done
-exec ssh -F {HOSTS}/ssh_config -i "$key" "$@"
+exec ssh -F {HOSTS_PATH}/ssh_config -i "$key" "$@"
 "#
     )
 }
@@ -61,20 +61,20 @@ fn ssh_config() -> String {
     LogLevel ERROR
     PreferredAuthentications publickey
     StrictHostKeyChecking yes
-    UserKnownHostsFile {KEYS}/known_hosts
+    UserKnownHostsFile {KEY_PATH}/known_hosts
 "
     )
 }
 
 /// Script that runs in a worker without a command. Remote commands get the image's PATH and
 /// LD_LIBRARY_PATH, where its MPI is installed; sshd passes no other variables of the image.
-fn sshd() -> String {
+fn sshd_script() -> String {
     format!(
         r#"#!/bin/sh
 # sshd for mpirun, as whoever this container runs as.
-key={KEYS}/key
+key={KEY_PATH}/key
 if [ "$(id -u)" = 0 ]; then
-    key={KEYS}/root-key
+    key={KEY_PATH}/root-key
     case $(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status) in
         *[1-9a-f]*) ;;
         *)
@@ -84,7 +84,7 @@ if [ "$(id -u)" = 0 ]; then
     esac
 fi
 sshd=$(command -v sshd) || sshd=/usr/sbin/sshd
-exec "$sshd" -D -e -f {HOSTS}/sshd_config -h "$key" \
+exec "$sshd" -D -e -f {HOSTS_PATH}/sshd_config -h "$key" \
     -o "SetEnv \"PATH=$PATH\" \"LD_LIBRARY_PATH=${{LD_LIBRARY_PATH-}}\""
 "#
     )
@@ -95,7 +95,7 @@ fn sshd_config() -> String {
         "Port {SSH_PORT}
 PidFile none
 AuthenticationMethods publickey
-AuthorizedKeysFile {KEYS}/authorized_keys
+AuthorizedKeysFile {KEY_PATH}/authorized_keys
 PermitRootLogin prohibit-password
 # Files of volumes are root's, below folders that all may write to.
 StrictModes no

@@ -3,51 +3,51 @@
 //! reads its own and ignores the rest.
 
 mod files;
-mod key;
+mod ssh_key;
 
 use trellis_api::job::{Role, TaskGroup};
 use trellis_api::names;
 
-pub(super) use files::files;
-pub(crate) use key::secret;
+pub(super) use files::config_map_files;
+pub(crate) use ssh_key::ssh_key_secret;
 
-use super::{Files, FrameworkPort, HOSTFILE, HOSTS, Injection};
-use crate::environment::Variable;
-use crate::gang::Gang;
+use super::{FrameworkPort, HOSTFILE, HOSTS_PATH, Injection, MountedFiles};
+use crate::environment::TrellisVariable;
+use crate::gang_facts::GangFacts;
 
 /// Mount path of the key.
-const KEYS: &str = "/etc/trellis/ssh";
+const KEY_PATH: &str = "/etc/trellis/ssh";
 /// Where sshd listens: no privilege is needed for it.
 const SSH_PORT: i32 = 2222;
 /// Name of the hostfile that says `host:N`, as Intel MPI and MPICH read it.
 const HYDRA_HOSTFILE: &str = "hostfile.hydra";
 /// File names of the scripts next to the hostfile.
-const SSH: &str = "ssh";
-const SSHD: &str = "sshd";
+const SSH_SCRIPT: &str = "ssh";
+const SSHD_SCRIPT: &str = "sshd";
 
-pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
+pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
-    let file = |name: &str| format!("{HOSTS}/{name}");
+    let file = |name: &str| format!("{HOSTS_PATH}/{name}");
     let mut variables = vec![
-        Variable::fixed("TRELLIS_HOSTFILE", file(HOSTFILE)),
-        Variable::fixed("OMPI_MCA_orte_default_hostfile", file(HOSTFILE)),
+        TrellisVariable::fixed("TRELLIS_HOSTFILE", file(HOSTFILE)),
+        TrellisVariable::fixed("OMPI_MCA_orte_default_hostfile", file(HOSTFILE)),
         // Otherwise Open MPI cuts host names at the first dot.
-        Variable::fixed("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
-        Variable::fixed("OMPI_MCA_plm_rsh_agent", file(SSH)),
-        Variable::fixed("PRTE_MCA_prte_default_hostfile", file(HOSTFILE)),
-        Variable::fixed("PRTE_MCA_plm_ssh_agent", file(SSH)),
-        Variable::fixed("I_MPI_HYDRA_HOST_FILE", file(HYDRA_HOSTFILE)),
-        Variable::fixed("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
-        Variable::fixed("I_MPI_HYDRA_BOOTSTRAP_EXEC", file(SSH)),
-        Variable::fixed("HYDRA_HOST_FILE", file(HYDRA_HOSTFILE)),
-        Variable::fixed("HYDRA_LAUNCHER", "ssh"),
-        Variable::fixed("HYDRA_LAUNCHER_EXEC", file(SSH)),
+        TrellisVariable::fixed("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+        TrellisVariable::fixed("OMPI_MCA_plm_rsh_agent", file(SSH_SCRIPT)),
+        TrellisVariable::fixed("PRTE_MCA_prte_default_hostfile", file(HOSTFILE)),
+        TrellisVariable::fixed("PRTE_MCA_plm_ssh_agent", file(SSH_SCRIPT)),
+        TrellisVariable::fixed("I_MPI_HYDRA_HOST_FILE", file(HYDRA_HOSTFILE)),
+        TrellisVariable::fixed("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
+        TrellisVariable::fixed("I_MPI_HYDRA_BOOTSTRAP_EXEC", file(SSH_SCRIPT)),
+        TrellisVariable::fixed("HYDRA_HOST_FILE", file(HYDRA_HOSTFILE)),
+        TrellisVariable::fixed("HYDRA_LAUNCHER", "ssh"),
+        TrellisVariable::fixed("HYDRA_LAUNCHER_EXEC", file(SSH_SCRIPT)),
     ];
     if group.role() == Role::Launcher && group.gpus() == 0 {
         // An image made for GPUs asks for all of the node's, and some runtimes obey.
-        variables.push(Variable::fixed("NVIDIA_VISIBLE_DEVICES", ""));
+        variables.push(TrellisVariable::fixed("NVIDIA_VISIBLE_DEVICES", ""));
     }
     let is_worker = group.role() == Role::Worker;
     Injection {
@@ -57,16 +57,16 @@ pub(super) fn inject(gang: &Gang<'_>, group: &TaskGroup) -> Injection {
             number: SSH_PORT,
         }],
         files: vec![
-            Files::Hosts {
-                name: names::hosts(gang.job.name()),
-                path: HOSTS,
+            MountedFiles::Hosts {
+                name: names::hosts_config_map_name(gang.job.name()),
+                path: HOSTS_PATH,
                 mode: Some(0o555),
             },
-            Files::Key {
-                name: names::ssh(gang.job.name(), gang.job.uid()),
-                path: KEYS,
+            MountedFiles::Key {
+                name: names::ssh_secret_name(gang.job.name(), gang.job.uid()),
+                path: KEY_PATH,
             },
         ],
-        command: is_worker.then(|| file(SSHD)),
+        command: is_worker.then(|| file(SSHD_SCRIPT)),
     }
 }

@@ -9,18 +9,18 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use trellis_api::TrainingJob;
-use trellis_e2e::cluster::{NodeSet, Nodes};
-use trellis_e2e::control_plane::{ControlPlane, Kubelets, Options};
+use trellis_e2e::cluster::{NodeSet, NodeTemplate};
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions, Kubelets};
 use trellis_e2e::namespace::TestNamespace;
-use trellis_e2e::operator::{self, Launch, Operator};
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
 
-use crate::jobs::{self, Case};
-use crate::row::Row;
+use crate::jobs::{self, BenchCase};
+use crate::row::BenchRow;
 
 /// Nothing that is measured takes longer than this.
-pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(180);
 /// Applies at once: a pipeline that delivers many jobs.
-pub(crate) const APPLIES: usize = 8;
+pub(crate) const CONCURRENT_APPLIES: usize = 8;
 /// The lease of each operator. It is short: the next operator waits for its end, and
 /// docs/benchmarks.md reports the start after it.
 const LEASE_SECONDS: u64 = 2;
@@ -36,13 +36,16 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn start(nodes: usize, json: bool) -> Result<Self> {
-        let control_plane = ControlPlane::start(Options {
+        let control_plane = ControlPlane::start(ControlPlaneOptions {
             kubelets: Kubelets::None,
-            ..operator::options()?
+            ..operator::control_plane_options()?
         })
         .await?;
-        operator::install(&control_plane).await?;
-        let set = Nodes::new(nodes).gpus(8).create(&control_plane).await?;
+        operator::install_chart_objects(&control_plane).await?;
+        let set = NodeTemplate::new(nodes)
+            .gpus(8)
+            .create(&control_plane)
+            .await?;
         Ok(Self {
             control_plane,
             nodes,
@@ -52,94 +55,105 @@ impl Bench {
         })
     }
 
-    pub(crate) fn print(&self, row: &Row) {
+    pub(crate) fn print_row(&self, row: &BenchRow) {
         row.print(self.json);
     }
 
-    pub(crate) async fn namespace(&self) -> Result<TestNamespace> {
+    pub(crate) async fn create_namespace(&self) -> Result<TestNamespace> {
         TestNamespace::create(&self.control_plane, "bench").await
     }
 
     /// A client with the operator's rights, so that the API server does the
     /// same to authorize it.
-    pub(crate) async fn bare_client(&self) -> Result<Client> {
+    pub(crate) async fn operator_rights_client(&self) -> Result<Client> {
         self.control_plane
-            .service_account_client(operator::NAMESPACE, operator::ACCOUNT)
+            .service_account_client(operator::NAMESPACE, operator::SERVICE_ACCOUNT)
             .await
     }
 
     /// An operator that has placed a first gang: it leads, and all is listed.
-    pub(crate) async fn operator(&self) -> Result<Operator> {
-        self.operator_as(&Launch::named("operator")).await
+    pub(crate) async fn start_operator(&self) -> Result<Operator> {
+        self.start_operator_with(&LaunchOptions::with_name("operator"))
+            .await
     }
 
     /// The same, started like that.
-    pub(crate) async fn operator_as(&self, launch: &Launch) -> Result<Operator> {
-        let operator = self.launch(launch, &self.kubeconfig().await?)?;
-        self.warm_up().await.context(operator.last_words())?;
+    pub(crate) async fn start_operator_with(&self, launch: &LaunchOptions) -> Result<Operator> {
+        let operator = self.launch_operator(launch, &self.operator_kubeconfig().await?)?;
+        self.place_first_gang().await.context(operator.log_tail())?;
         Ok(operator)
     }
 
     /// Starts an operator and waits for nothing.
-    pub(crate) async fn cold_operator(&self) -> Result<Operator> {
-        self.launch(&Launch::named("operator"), &self.kubeconfig().await?)
+    pub(crate) async fn start_cold_operator(&self) -> Result<Operator> {
+        self.launch_operator(
+            &LaunchOptions::with_name("operator"),
+            &self.operator_kubeconfig().await?,
+        )
     }
 
     /// An operator behind a proxy, by its kubeconfig.
-    pub(crate) async fn operator_by(&self, kubeconfig: &Path) -> Result<Operator> {
-        let operator = self.launch(&Launch::named("operator"), kubeconfig)?;
-        self.warm_up().await.context(operator.last_words())?;
+    pub(crate) async fn start_operator_with_kubeconfig(
+        &self,
+        kubeconfig: &Path,
+    ) -> Result<Operator> {
+        let operator = self.launch_operator(&LaunchOptions::with_name("operator"), kubeconfig)?;
+        self.place_first_gang().await.context(operator.log_tail())?;
         Ok(operator)
     }
 
-    async fn kubeconfig(&self) -> Result<PathBuf> {
-        let (namespace, account) = (operator::NAMESPACE, operator::ACCOUNT);
+    async fn operator_kubeconfig(&self) -> Result<PathBuf> {
+        let (namespace, account) = (operator::NAMESPACE, operator::SERVICE_ACCOUNT);
         self.control_plane
             .service_account_kubeconfig(namespace, account)
             .await
     }
 
-    fn launch(&self, launch: &Launch, kubeconfig: &Path) -> Result<Operator> {
+    fn launch_operator(&self, launch: &LaunchOptions, kubeconfig: &Path) -> Result<Operator> {
         let launch = launch.clone().lease_seconds(LEASE_SECONDS);
-        Operator::launch(&self.control_plane, &self.program, kubeconfig, &launch)
+        Operator::launch_with_options(&self.control_plane, &self.program, kubeconfig, &launch)
     }
 
-    async fn warm_up(&self) -> Result<()> {
-        let namespace = self.namespace().await?;
-        let counter = Counter::start(&namespace).await?;
+    async fn place_first_gang(&self) -> Result<()> {
+        let namespace = self.create_namespace().await?;
+        let counter = PodCounter::start(&namespace).await?;
         let jobs: Api<TrainingJob> = namespace.api();
-        jobs.create(&PostParams::default(), &jobs::job("warm-up", 1, 1)?)
+        jobs.create(&PostParams::default(), &jobs::bench_job("warm-up", 1, 1)?)
             .await?;
-        counter.count(1).await?;
-        self.clear(&namespace).await
+        counter.wait_for_count(1).await?;
+        self.delete_jobs_and_pods(&namespace).await
     }
 
     /// Applies a case and waits for its last pod.
-    pub(crate) async fn place(&self, namespace: &TestNamespace, case: Case) -> Result<Duration> {
+    pub(crate) async fn place_jobs(
+        &self,
+        namespace: &TestNamespace,
+        case: BenchCase,
+    ) -> Result<Duration> {
         let api: Api<TrainingJob> = namespace.api();
-        let counter = Counter::start(namespace).await?;
+        let counter = PodCounter::start(namespace).await?;
         let start = Instant::now();
         let mut applies = Vec::with_capacity(case.jobs);
         for i in 0..case.jobs {
-            let job = jobs::job(&format!("j-{i}"), case.pods, 1)?;
+            let job = jobs::bench_job(&format!("j-{i}"), case.pods, 1)?;
             let api = api.clone();
             applies.push(async move { api.create(&PostParams::default(), &job).await });
         }
         let applied = stream::iter(applies)
-            .buffer_unordered(APPLIES)
+            .buffer_unordered(CONCURRENT_APPLIES)
             .try_for_each(|_| async { Ok(()) });
-        let (applied, last) = tokio::join!(applied, counter.count(case.total()));
+        let (applied, last) = tokio::join!(applied, counter.wait_for_count(case.total_pods()));
         applied?;
         Ok(last?.duration_since(start))
     }
 
     /// Removes all jobs and pods, and waits until they are gone.
-    pub(crate) async fn clear(&self, namespace: &TestNamespace) -> Result<()> {
+    pub(crate) async fn delete_jobs_and_pods(&self, namespace: &TestNamespace) -> Result<()> {
         let jobs: Api<TrainingJob> = namespace.api();
         jobs.delete_collection(&DeleteParams::default(), &ListParams::default())
             .await?;
         let pods: Api<Pod> = namespace.api();
-        trellis_e2e::wait::eventually(LIMIT, || async {
+        trellis_e2e::wait::eventually(MEASUREMENT_TIMEOUT, || async {
             // No kubelet confirms a deletion here, so each is forced.
             pods.delete_collection(
                 &DeleteParams::default().grace_period(0),
@@ -161,12 +175,12 @@ impl Bench {
 }
 
 /// Counts the pods that appear, by a watch that carries metadata only.
-pub(crate) struct Counter {
+pub(crate) struct PodCounter {
     pods: Api<Pod>,
     version: String,
 }
 
-impl Counter {
+impl PodCounter {
     pub(crate) async fn start(namespace: &TestNamespace) -> Result<Self> {
         let pods: Api<Pod> = namespace.api();
         let list = pods.list_metadata(&ListParams::default()).await?;
@@ -177,7 +191,7 @@ impl Counter {
     }
 
     /// The time at which the last of `wanted` pods appeared.
-    pub(crate) async fn count(&self, wanted: usize) -> Result<Instant> {
+    pub(crate) async fn wait_for_count(&self, wanted: usize) -> Result<Instant> {
         let watch = async {
             let params = WatchParams::default().timeout(280);
             let mut events = self
@@ -196,8 +210,8 @@ impl Counter {
             }
             bail!("the watch has ended after {there} of {wanted} pods")
         };
-        tokio::time::timeout(LIMIT, watch)
+        tokio::time::timeout(MEASUREMENT_TIMEOUT, watch)
             .await
-            .with_context(|| format!("not {wanted} pods within {LIMIT:?}"))?
+            .with_context(|| format!("not {wanted} pods within {MEASUREMENT_TIMEOUT:?}"))?
     }
 }

@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use tokio::process::{Child, Command};
-use trellis_e2e::operator::processor_seconds;
+use trellis_e2e::operator::process_cpu_seconds;
 
 use crate::bench::Bench;
-use crate::row::{Row, median};
+use crate::row::{BenchRow, median};
 
 /// Longer than an answer is kept.
-const LATER: Duration = Duration::from_secs(5);
+const CACHE_EXPIRY: Duration = Duration::from_secs(5);
 const RUNS: usize = 7;
 /// How long the benchmark measures `--watch` once it has begun.
-const WATCHED: Duration = Duration::from_secs(60);
+const WATCH_DURATION: Duration = Duration::from_secs(60);
 
 /// The whole command, from its start to its end; and what it takes while it goes on.
 pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..RUNS {
-        tokio::time::sleep(LATER).await;
+        tokio::time::sleep(CACHE_EXPIRY).await;
         let began = Instant::now();
-        let output = start(bench, &[])?.wait_with_output().await?;
+        let output = start_queue_command(bench, &[])?.wait_with_output().await?;
         times.push(began.elapsed());
         let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
         ensure!(
@@ -33,30 +33,30 @@ pub(crate) async fn measure(bench: &Bench, waiting: usize) -> Result<()> {
     }
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     let name = format!("{waiting} wait, trellis queue");
-    bench.print(&Row::new(name, ms(median(&times)), "ms"));
+    bench.print_row(&BenchRow::new(name, ms(median(&times)), "ms"));
     let worst = times.iter().max().copied().unwrap_or_default();
     let name = format!("{waiting} wait, trellis queue, the longest of {RUNS}");
-    bench.print(&Row::new(name, ms(worst), "ms"));
+    bench.print_row(&BenchRow::new(name, ms(worst), "ms"));
 
-    let mut watch = start(bench, &["--watch"])?;
+    let mut watch = start_queue_command(bench, &["--watch"])?;
     let mut out = watch.stdout.take().context("no output")?;
     // Reads the output like a terminal. A full pipe would block the command.
     let read = tokio::spawn(async move { tokio::io::copy(&mut out, &mut tokio::io::sink()).await });
-    tokio::time::sleep(LATER).await;
+    tokio::time::sleep(CACHE_EXPIRY).await;
     let process = watch.id().context("it has ended")?;
-    let before = processor_seconds(process)?;
-    tokio::time::sleep(WATCHED).await;
-    let used = processor_seconds(process)? - before;
+    let before = process_cpu_seconds(process)?;
+    tokio::time::sleep(WATCH_DURATION).await;
+    let used = process_cpu_seconds(process)? - before;
     watch.kill().await?;
     let shown = read.await??;
     ensure!(shown > 0, "nothing was shown");
-    let share = used / WATCHED.as_secs_f64() * 100.0;
+    let share = used / WATCH_DURATION.as_secs_f64() * 100.0;
     let name = format!("{waiting} wait, trellis queue --watch: of a core");
-    bench.print(&Row::new(name, share, "%"));
+    bench.print_row(&BenchRow::new(name, share, "%"));
     Ok(())
 }
 
-fn start(bench: &Bench, more: &[&str]) -> Result<Child> {
+fn start_queue_command(bench: &Bench, more: &[&str]) -> Result<Child> {
     Command::new(&bench.program)
         .arg("queue")
         .args(more)

@@ -4,41 +4,41 @@ use anyhow::Result;
 
 use crate::bench::Bench;
 use crate::ceiling;
-use crate::jobs::Case;
-use crate::row::Row;
+use crate::jobs::BenchCase;
+use crate::row::BenchRow;
 
 /// Pods a second as a share of the ceilings, and what the operator used.
-pub(crate) async fn measure(bench: &Bench, case: Case, ceiling: f64) -> Result<()> {
+pub(crate) async fn measure(bench: &Bench, case: BenchCase, ceiling: f64) -> Result<()> {
     let name = case.name();
-    let own = ceiling::own_writes(bench, case).await?;
-    bench.print(
-        &Row::new(
+    let own = ceiling::measure_gang_write_rate(bench, case).await?;
+    bench.print_row(
+        &BenchRow::new(
             format!("{name}: bare client, all writes of the gangs"),
             own,
             "pods/s",
         )
-        .of(ceiling),
+        .with_ceiling(ceiling),
     );
-    let operator = bench.operator().await?;
-    let before = operator.processor_seconds()?;
-    let namespace = bench.namespace().await?;
-    let took = bench.place(&namespace, case).await?;
-    let rate = case.total() as f64 / took.as_secs_f64();
+    let operator = bench.start_operator().await?;
+    let before = operator.cpu_seconds()?;
+    let namespace = bench.create_namespace().await?;
+    let took = bench.place_jobs(&namespace, case).await?;
+    let rate = case.total_pods() as f64 / took.as_secs_f64();
     let memory = operator.resident_bytes()? / 1_048_576.0;
-    let processor = operator.processor_seconds()? - before;
-    bench.clear(&namespace).await?;
+    let processor = operator.cpu_seconds()? - before;
+    bench.delete_jobs_and_pods(&namespace).await?;
     for row in [
-        Row::new(name.clone(), rate, "pods/s").of(ceiling),
-        Row::new(
+        BenchRow::new(name.clone(), rate, "pods/s").with_ceiling(ceiling),
+        BenchRow::new(
             format!("{name}: of the ceiling for its own writes"),
             rate,
             "pods/s",
         )
-        .of(own),
-        Row::new(format!("{name}: resident"), memory, "MiB"),
-        Row::new(format!("{name}: CPU"), processor, "s"),
+        .with_ceiling(own),
+        BenchRow::new(format!("{name}: resident"), memory, "MiB"),
+        BenchRow::new(format!("{name}: CPU"), processor, "s"),
     ] {
-        bench.print(&row);
+        bench.print_row(&row);
     }
     Ok(())
 }

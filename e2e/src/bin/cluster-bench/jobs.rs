@@ -8,14 +8,14 @@ use trellis_api::TrainingJob;
 
 /// A number of jobs, each with a number of pods of one GPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Case {
+pub(crate) struct BenchCase {
     pub(crate) jobs: usize,
     pub(crate) pods: usize,
 }
 
-impl Case {
+impl BenchCase {
     /// Pods of all jobs.
-    pub(crate) fn total(self) -> usize {
+    pub(crate) fn total_pods(self) -> usize {
         self.jobs * self.pods
     }
 
@@ -24,7 +24,7 @@ impl Case {
     }
 }
 
-impl FromStr for Case {
+impl FromStr for BenchCase {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -37,7 +37,7 @@ impl FromStr for Case {
 }
 
 /// A job of one group.
-pub(crate) fn job(name: &str, pods: usize, gpus: usize) -> Result<TrainingJob> {
+pub(crate) fn bench_job(name: &str, pods: usize, gpus: usize) -> Result<TrainingJob> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "TrainingJob",

@@ -9,19 +9,19 @@
 
 mod bench;
 mod ceiling;
-mod children;
 mod command_line;
-mod crowd;
-mod drain;
-mod failure;
 mod gangs;
 mod jobs;
+mod pending_gangs;
+mod queue_drain;
+mod rank_failure;
 mod refusal;
 mod restart;
 mod row;
-mod visible;
+mod single_gang;
+mod visibility_reads;
 mod webhook;
-mod writes;
+mod write_counts;
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
 use bench::Bench;
-use jobs::Case;
+use jobs::BenchCase;
 use trellis_e2e::programs;
 
 #[derive(Parser, Debug)]
@@ -42,13 +42,13 @@ struct Arguments {
     nodes: usize,
     /// Measure these parts alone. None: all.
     #[arg(long, value_name = "PART")]
-    only: Vec<Part>,
+    only: Vec<BenchPart>,
     /// Cases of gangs: jobs x pods of one GPU.
     #[arg(long, value_name = "JOBSxPODS", default_values = ["1x500", "50x20", "200x8"])]
-    case: Vec<Case>,
+    case: Vec<BenchCase>,
     /// Queues of gangs that end as soon as they are placed: jobs x pods of one GPU.
     #[arg(long, value_name = "JOBSxPODS", default_values = ["536x1", "536x8"])]
-    drain: Vec<Case>,
+    drain: Vec<BenchCase>,
     /// Jobs that wait while one more is refused.
     #[arg(long, default_value_t = 10_000)]
     waiting: usize,
@@ -59,7 +59,7 @@ struct Arguments {
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
+enum BenchPart {
     /// Gangs as a share of the ceilings.
     Gangs,
     /// Writes a pod and a gang.
@@ -94,39 +94,39 @@ fn main() -> Result<ExitCode> {
 async fn run(arguments: Arguments) -> Result<()> {
     let measures = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let bench = Bench::start(arguments.nodes, arguments.json).await?;
-    let ceiling = ceiling::pods(&bench).await?;
-    ceiling::kinds(&bench).await?;
-    if measures(Part::Gangs) {
+    let ceiling = ceiling::measure_pod_rate(&bench).await?;
+    ceiling::measure_write_kinds(&bench).await?;
+    if measures(BenchPart::Gangs) {
         for case in &arguments.case {
             gangs::measure(&bench, *case, ceiling).await?;
         }
     }
-    if measures(Part::Writes) {
+    if measures(BenchPart::Writes) {
         for case in &arguments.case {
-            writes::measure(&bench, *case).await?;
+            write_counts::measure(&bench, *case).await?;
         }
     }
-    if measures(Part::Children) {
-        children::measure(&bench).await?;
+    if measures(BenchPart::Children) {
+        single_gang::measure(&bench).await?;
     }
-    if measures(Part::Drain) {
+    if measures(BenchPart::Drain) {
         for case in &arguments.drain {
-            drain::measure(&bench, *case).await?;
+            queue_drain::measure(&bench, *case).await?;
         }
     }
-    if measures(Part::Failure) {
-        failure::measure(&bench).await?;
+    if measures(BenchPart::Failure) {
+        rank_failure::measure(&bench).await?;
     }
-    if measures(Part::Full) {
+    if measures(BenchPart::Full) {
         let full = refusal::measure(&bench).await?;
         restart::measure(&bench, full).await?;
     }
-    ceiling::again(&bench).await?;
-    if measures(Part::Webhook) {
+    ceiling::remeasure_pod_rate(&bench).await?;
+    if measures(BenchPart::Webhook) {
         webhook::measure(&bench, arguments.policies).await?;
     }
-    if measures(Part::Crowd) {
-        crowd::measure(&bench, arguments.waiting).await?;
+    if measures(BenchPart::Crowd) {
+        pending_gangs::measure(&bench, arguments.waiting).await?;
     }
     Ok(())
 }

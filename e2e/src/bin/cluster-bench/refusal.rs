@@ -10,50 +10,50 @@ use trellis_api::{Reason, TrainingJob};
 use trellis_e2e::namespace::TestNamespace;
 use trellis_e2e::operator::Operator;
 
-use crate::bench::{Bench, LIMIT};
-use crate::jobs::{self, Case};
-use crate::row::Row;
+use crate::bench::{Bench, MEASUREMENT_TIMEOUT};
+use crate::jobs::{self, BenchCase};
+use crate::row::BenchRow;
 
 /// Number of gangs for the median.
 pub(crate) const RUNS: usize = 9;
 /// A watch is open by then.
-const OPENED: Duration = Duration::from_millis(200);
+const WATCH_OPEN_PAUSE: Duration = Duration::from_millis(200);
 
 /// A cluster whose GPUs are all held.
-pub(crate) struct Full {
+pub(crate) struct FullCluster {
     pub(crate) namespace: TestNamespace,
     pub(crate) operator: Operator,
     pub(crate) pods: usize,
 }
 
 /// Fills the cluster with gangs of 8, then asks for 10 x 8 GPUs.
-pub(crate) async fn measure(bench: &Bench) -> Result<Full> {
-    let operator = bench.operator().await?;
-    let namespace = bench.namespace().await?;
-    let case = Case {
+pub(crate) async fn measure(bench: &Bench) -> Result<FullCluster> {
+    let operator = bench.start_operator().await?;
+    let namespace = bench.create_namespace().await?;
+    let case = BenchCase {
         jobs: bench.nodes,
         pods: 8,
     };
-    bench.place(&namespace, case).await?;
+    bench.place_jobs(&namespace, case).await?;
     // The last statuses are written.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let api: Api<TrainingJob> = namespace.api();
-    let median = median(&api, "too-big", 10, Reason::InsufficientCapacity).await?;
-    bench.print(&Row::new(
+    let median = median_latency(&api, "too-big", 10, Reason::InsufficientCapacity).await?;
+    bench.print_row(&BenchRow::new(
         "10 x 8 GPUs refused on a full cluster",
         median,
         "ms",
     ));
-    Ok(Full {
+    Ok(FullCluster {
         namespace,
         operator,
-        pods: case.total(),
+        pods: case.total_pods(),
     })
 }
 
 /// Milliseconds from the apply of a gang of whole nodes to that reason in its
 /// status: the median of some, one after the other.
-pub(crate) async fn median(
+pub(crate) async fn median_latency(
     api: &Api<TrainingJob>,
     name: &str,
     pods: usize,
@@ -61,14 +61,14 @@ pub(crate) async fn median(
 ) -> Result<f64> {
     let mut runs = Vec::new();
     for i in 0..RUNS {
-        let job = jobs::job(&format!("{name}-{i}"), pods, 8)?;
-        runs.push(refuse(api, &job, reason).await?);
+        let job = jobs::bench_job(&format!("{name}-{i}"), pods, 8)?;
+        runs.push(measure_refusal(api, &job, reason).await?);
     }
     runs.sort_by(f64::total_cmp);
     Ok(runs.get(runs.len() / 2).copied().unwrap_or_default() * 1e3)
 }
 
-async fn refuse(api: &Api<TrainingJob>, job: &TrainingJob, reason: Reason) -> Result<f64> {
+async fn measure_refusal(api: &Api<TrainingJob>, job: &TrainingJob, reason: Reason) -> Result<f64> {
     let name = job.metadata.name.as_deref().unwrap_or_default();
     let version = api
         .list_metadata(&ListParams::default().limit(1))
@@ -91,10 +91,10 @@ async fn refuse(api: &Api<TrainingJob>, job: &TrainingJob, reason: Reason) -> Re
         }
         bail!("the watch has ended")
     };
-    let watch = tokio::spawn(tokio::time::timeout(LIMIT, watch));
+    let watch = tokio::spawn(tokio::time::timeout(MEASUREMENT_TIMEOUT, watch));
     // The API server does not answer a watch before its first event. The request after the pause
     // opens a second connection, for the apply: opening it takes longer than the apply.
-    tokio::time::sleep(OPENED).await;
+    tokio::time::sleep(WATCH_OPEN_PAUSE).await;
     api.get_metadata_opt(name).await?;
     let start = Instant::now();
     api.create(&PostParams::default(), job).await?;

@@ -9,29 +9,32 @@ use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::discovery::ApiResource;
 use serde_json::json;
 use trellis_api::TrainingJob;
-use trellis_e2e::control_plane::Signal;
+use trellis_e2e::control_plane::ProcessSignal;
 
-use crate::bench::{Bench, Counter};
-use crate::refusal::Full;
-use crate::row::Row;
+use crate::bench::{Bench, PodCounter};
+use crate::refusal::FullCluster;
+use crate::row::BenchRow;
 
 /// A graceful restart, a crash, and how long a bare client takes to list the same.
-pub(crate) async fn measure(bench: &Bench, full: Full) -> Result<()> {
-    let Full {
+pub(crate) async fn measure(bench: &Bench, full: FullCluster) -> Result<()> {
+    let FullCluster {
         namespace,
         mut operator,
         pods,
     } = full;
     let api: Api<TrainingJob> = namespace.api();
-    let list = list(bench).await?;
-    bench.print(&Row::new(
+    let list = measure_listing(bench).await?;
+    bench.print_row(&BenchRow::new(
         format!("bare client lists what is watched, {pods} pods placed"),
         list * 1e3,
         "ms",
     ));
-    for (name, signal) in [("stopped", Signal::Terminate), ("killed", Signal::Kill)] {
+    for (name, signal) in [
+        ("stopped", ProcessSignal::Terminate),
+        ("killed", ProcessSignal::Kill),
+    ] {
         operator.signal(signal)?;
-        let counter = Counter::start(&namespace).await?;
+        let counter = PodCounter::start(&namespace).await?;
         // It needs no GPU: the cluster has none left.
         let job: TrainingJob = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
@@ -40,21 +43,21 @@ pub(crate) async fn measure(bench: &Bench, full: Full) -> Result<()> {
         }))?;
         api.create(&PostParams::default(), &job).await?;
         let start = Instant::now();
-        operator = bench.cold_operator().await?;
-        let placed = counter.count(1).await?.duration_since(start);
-        bench.print(&Row::new(
+        operator = bench.start_cold_operator().await?;
+        let placed = counter.wait_for_count(1).await?.duration_since(start);
+        bench.print_row(&BenchRow::new(
             format!("operator {name} and started, {pods} pods placed, to the first placement"),
             placed.as_secs_f64() * 1e3,
             "ms",
         ));
     }
     drop(operator);
-    bench.clear(&namespace).await
+    bench.delete_jobs_and_pods(&namespace).await
 }
 
 /// Lists what the operator watches, side by side, as it does.
-async fn list(bench: &Bench) -> Result<f64> {
-    let client = bench.bare_client().await?;
+async fn measure_listing(bench: &Bench) -> Result<f64> {
+    let client = bench.operator_rights_client().await?;
     let kinds = [
         ("", "v1", "Pod", "pods"),
         ("", "v1", "Node", "nodes"),

@@ -12,7 +12,7 @@ pub(crate) fn median(runs: &[Duration]) -> Duration {
 }
 
 /// One figure.
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     case: String,
     value: f64,
     unit: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     share: Option<f64>,
 }
 
-impl Row {
+impl BenchRow {
     pub(crate) fn new(case: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             case: case.into(),
@@ -31,7 +31,7 @@ impl Row {
     }
 
     /// The same as a share of a ceiling.
-    pub(crate) fn of(mut self, ceiling: f64) -> Self {
+    pub(crate) fn with_ceiling(mut self, ceiling: f64) -> Self {
         self.share = Some(self.value / ceiling);
         self
     }

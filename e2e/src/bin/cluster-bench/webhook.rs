@@ -11,41 +11,50 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use trellis_api::ClusterJobPolicy;
+use trellis_e2e::admission_webhook::{
+    self, FailurePolicy, WebhookClient, admission_review, sized_body,
+};
 use trellis_e2e::control_plane::free_port;
-use trellis_e2e::early::{self, Caller, Unanswered, review, whole};
 use trellis_e2e::wait::eventually;
 
-use crate::bench::{APPLIES, Bench, LIMIT};
+use crate::bench::{Bench, CONCURRENT_APPLIES, MEASUREMENT_TIMEOUT};
 use crate::jobs;
-use crate::row::Row;
+use crate::row::BenchRow;
 
 /// Requests a second.
 const RATE: u32 = 200;
 /// Warm-up requests, which open connections and fill caches. They are not counted.
-const WARM_UP: u32 = 2 * RATE;
+const WARM_UP_REQUESTS: u32 = 2 * RATE;
 /// Counted requests: half a minute of them.
-const COUNTED: u32 = 30 * RATE;
+const COUNTED_REQUESTS: u32 = 30 * RATE;
 /// Policies of one object.
-const IN_ONE: usize = 100;
+const POLICIES_PER_OBJECT: usize = 100;
 
 /// Sends requests to an operator with that many policies.
 pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     let control_plane = &bench.control_plane;
     let port = free_port()?;
-    early::install(control_plane, port, Unanswered::Pass).await?;
-    let operator = bench.operator_as(&early::launch("webhook", port)).await?;
-    early::is_asked(control_plane).await?;
-    let namespace = bench.namespace().await?;
-    let objects = policies.div_ceil(IN_ONE);
+    admission_webhook::install(control_plane, port, FailurePolicy::Ignore).await?;
+    let operator = bench
+        .start_operator_with(&admission_webhook::launch_options("webhook", port))
+        .await?;
+    admission_webhook::wait_until_called(control_plane).await?;
+    let namespace = bench.create_namespace().await?;
+    let objects = policies.div_ceil(POLICIES_PER_OBJECT);
     let all: Api<ClusterJobPolicy> = Api::all(control_plane.client());
     let created = (0..objects).map(|i| {
         let all = all.clone();
-        async move { anyhow::Ok(all.create(&PostParams::default(), &object(i)?).await?) }
+        async move {
+            anyhow::Ok(
+                all.create(&PostParams::default(), &policy_object(i)?)
+                    .await?,
+            )
+        }
     });
-    let created = stream::iter(created).buffer_unordered(APPLIES);
+    let created = stream::iter(created).buffer_unordered(CONCURRENT_APPLIES);
     created.try_for_each(|_| async { Ok(()) }).await?;
     let ours = ListParams::default().labels("bench=webhook");
-    eventually(LIMIT, || async {
+    eventually(MEASUREMENT_TIMEOUT, || async {
         let listed = all.list(&ours).await?;
         let active = listed.items.iter().filter(|policy| {
             let conditions = policy.status.iter().flat_map(|s| &s.conditions);
@@ -58,13 +67,13 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
     })
     .await?;
 
-    let caller = Caller::new(control_plane, port).await?;
-    let mut job = serde_json::to_value(jobs::job("asked", 8, 8)?)?;
+    let caller = WebhookClient::new(control_plane, port).await?;
+    let mut job = serde_json::to_value(jobs::bench_job("asked", 8, 8)?)?;
     job["spec"]["taskGroups"][0]["image"] = json!("registry.example/train:1");
-    let review = review("uid", "ada", namespace.name(), &job).to_string();
-    let before = operator.processor_seconds()?;
-    let (mut took, undecided) = ask(&caller, &review).await?;
-    let cpu = operator.processor_seconds()? - before;
+    let review = admission_review("uid", "ada", namespace.name(), &job).to_string();
+    let before = operator.cpu_seconds()?;
+    let (mut took, undecided) = measure_requests(&caller, &review).await?;
+    let cpu = operator.cpu_seconds()? - before;
     took.sort_unstable();
     let case = |what: &str| format!("webhook, {RATE} requests/s, {policies} policies: {what}");
     for (what, share) in [("median", 50), ("p99", 99), ("longest", 100)] {
@@ -72,25 +81,27 @@ pub(crate) async fn measure(bench: &Bench, policies: usize) -> Result<()> {
         let at = took.len() * share / 100;
         let value = took.get(at.min(last)).context("nothing was asked")?;
         let ms = value.as_secs_f64() * 1e3;
-        bench.print(&Row::new(case(what), ms, "ms"));
+        bench.print_row(&BenchRow::new(case(what), ms, "ms"));
     }
     // With too much to do it lets pass what it cannot decide in time.
-    let share = undecided * 100.0 / f64::from(COUNTED);
-    bench.print(&Row::new(case("passed undecided"), share, "%"));
-    let each = cpu * 1e6 / f64::from(WARM_UP + COUNTED);
-    bench.print(&Row::new(case("CPU of one"), each, "us"));
+    let share = undecided * 100.0 / f64::from(COUNTED_REQUESTS);
+    bench.print_row(&BenchRow::new(case("passed undecided"), share, "%"));
+    let each = cpu * 1e6 / f64::from(WARM_UP_REQUESTS + COUNTED_REQUESTS);
+    bench.print_row(&BenchRow::new(case("CPU of one"), each, "us"));
 
     // The parts of the benchmark that follow run without the webhook.
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(control_plane.client());
     let params = DeleteParams::default();
-    configurations.delete(early::NAME, &params).await?;
+    configurations
+        .delete(admission_webhook::WEBHOOK_NAME, &params)
+        .await?;
     all.delete_collection(&params, &ours).await?;
     Ok(())
 }
 
 /// Policies that are evaluated for each image, and match none.
-fn object(number: usize) -> Result<ClusterJobPolicy> {
-    let cedar = (0..IN_ONE).map(|i| {
+fn policy_object(number: usize) -> Result<ClusterJobPolicy> {
+    let cedar = (0..POLICIES_PER_OBJECT).map(|i| {
         format!(
             "forbid(principal, action == Trellis::Action::\"UseImage\", resource) \
              when {{ resource has registry && resource.registry == \"r{number}-{i}.example\" }};\n"
@@ -104,22 +115,22 @@ fn object(number: usize) -> Result<ClusterJobPolicy> {
 }
 
 /// How long each answer took, of those that are counted, and how many were none.
-async fn ask(caller: &Caller, review: &str) -> Result<(Vec<Duration>, f64)> {
+async fn measure_requests(caller: &WebhookClient, review: &str) -> Result<(Vec<Duration>, f64)> {
     let begin = Instant::now();
     let mut all = Vec::new();
-    for number in 0..WARM_UP + COUNTED {
+    for number in 0..WARM_UP_REQUESTS + COUNTED_REQUESTS {
         let due = begin + Duration::from_secs(1) * number / RATE;
         tokio::time::sleep_until(due.into()).await;
-        let (caller, body) = (caller.clone(), whole(review.to_owned()));
+        let (caller, body) = (caller.clone(), sized_body(review.to_owned()));
         all.push(tokio::spawn(async move {
-            let (code, answer) = caller.ask(body).await?;
+            let (code, answer) = caller.send_review(body).await?;
             let answer = &answer["response"];
             ensure!(code == 200 && answer["allowed"] == true, "{answer}");
             anyhow::Ok((due.elapsed(), answer.get("warnings").is_some()))
         }));
     }
     let (mut took, mut undecided) = (Vec::with_capacity(all.len()), 0.0);
-    for one in all.split_off(usize::try_from(WARM_UP)?) {
+    for one in all.split_off(usize::try_from(WARM_UP_REQUESTS)?) {
         let (time, is_undecided) = one.await??;
         took.push(time);
         undecided += f64::from(u8::from(is_undecided));

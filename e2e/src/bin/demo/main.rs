@@ -2,7 +2,7 @@
 //! examples, step by step. The demo fails with an error where a step does not have the result that
 //! it announces.
 
-mod real;
+mod real_nodes;
 mod screen;
 mod steps;
 
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use trellis_e2e::cluster::{NodeSet, Nodes};
-use trellis_e2e::control_plane::{ControlPlane, Options, free_port};
+use trellis_e2e::cluster::{NodeSet, NodeTemplate};
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions, free_port};
 use trellis_e2e::failures;
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::visibility;
@@ -23,12 +23,12 @@ use trellis_e2e::volumes;
 /// GPU nodes: enough for each of the examples, not for all of them at once.
 const GPU_NODES: usize = 12;
 /// GPUs of one of them.
-const GPUS: u32 = 8;
+const GPUS_PER_NODE: u32 = 8;
 /// Nodes without GPUs.
 const CPU_NODES: usize = 2;
 
 /// How often the demo checks that the operator lives.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Claims that `examples/finetune-with-data.yaml` expects to be there.
 const CLAIMS: [&str; 2] = ["datasets", "checkpoints"];
@@ -87,7 +87,7 @@ fn demo(arguments: &Arguments) -> Result<()> {
                 if arguments.once {
                     anyhow::bail!("interrupted before the last step");
                 }
-                screen::say("\nended");
+                screen::print_line("\nended");
                 Ok(())
             }
         }
@@ -96,55 +96,55 @@ fn demo(arguments: &Arguments) -> Result<()> {
 
 async fn run(arguments: &Arguments) -> Result<()> {
     if arguments.real_nodes {
-        return real::run(arguments.once).await;
+        return real_nodes::run(arguments.once).await;
     }
-    screen::step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
-    let options = Options {
+    screen::print_step("a control plane (etcd, kube-apiserver, kube-controller-manager, kwok)");
+    let options = ControlPlaneOptions {
         pod_log: POD_LOG.map(str::to_owned).to_vec(),
-        ..operator::options()?
+        ..operator::control_plane_options()?
     };
     let control_plane = ControlPlane::start(options).await?;
-    let (gpu_nodes, _cpu_nodes) = nodes(&control_plane).await?;
-    screen::say(&format!(
-        "{GPU_NODES} simulated nodes of {GPUS} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
+    let (gpu_nodes, _cpu_nodes) = create_nodes(&control_plane).await?;
+    screen::print_line(&format!(
+        "{GPU_NODES} simulated nodes of {GPUS_PER_NODE} GPUs, labelled by block and rack, {CPU_NODES} nodes without"
     ));
 
-    screen::step(
+    screen::print_step(
         "CRDs, roles, the default queue and the starter policies from charts/trellis, and the operator",
     );
-    let claims = volumes::bound("default", &CLAIMS);
+    let claims = volumes::bound_claims_yaml("default", &CLAIMS);
     control_plane.apply_yaml(&claims).await?;
-    let mut operator = operate(&control_plane).await?;
+    let mut operator = install_and_start_operator(&control_plane).await?;
     failures::install(&control_plane).await?;
 
-    steps::all(&control_plane)
+    steps::run_all(&control_plane)
         .await
-        .with_context(|| format!("operator: {}", operator.last_words()))?;
+        .with_context(|| format!("operator: {}", operator.log_tail()))?;
 
     let hints = [
-        failures::help(),
+        failures::usage(),
         "logs: `trellis logs JOB` shows the same simulated lines for each pod; `cargo demo --real-nodes` runs real pods"
             .to_owned(),
     ];
     tokio::select! {
-        result = yours(&control_plane, &mut operator, arguments.once, &hints) => result,
-        () = failures::fail_nodes(&control_plane, &gpu_nodes, screen::say) => Ok(()),
+        result = wait_for_user(&control_plane, &mut operator, arguments.once, &hints) => result,
+        () = failures::fail_requested_nodes(&control_plane, &gpu_nodes, screen::print_line) => Ok(()),
     }
 }
 
 /// Installs Trellis and starts the operator, which the API server asks about queues and nodes.
-pub(crate) async fn operate(control_plane: &ControlPlane) -> Result<Operator> {
-    operator::install(control_plane).await?;
+pub(crate) async fn install_and_start_operator(control_plane: &ControlPlane) -> Result<Operator> {
+    operator::install_chart_objects(control_plane).await?;
     let port = free_port()?;
     visibility::install(control_plane, port).await?;
-    let snapshots = snapshots(control_plane);
+    let snapshots = snapshots_folder(control_plane);
     std::fs::create_dir_all(&snapshots)?;
-    let launch = visibility::launch("operator", port)
+    let launch = visibility::launch_options("operator", port)
         .lease_seconds(60)
         .argument(&format!("--snapshots={}", snapshots.display()));
     let operator = visibility::start_as(control_plane, &program()?, &launch).await?;
-    let asked = visibility::becomes(control_plane, true).await;
-    asked.with_context(|| format!("operator: {}", operator.last_words()))?;
+    let asked = visibility::wait_for_availability(control_plane, true).await;
+    asked.with_context(|| format!("operator: {}", operator.log_tail()))?;
     Ok(operator)
 }
 
@@ -154,60 +154,60 @@ pub(crate) fn program() -> Result<PathBuf> {
 }
 
 /// Where the operator writes snapshots.
-fn snapshots(control_plane: &ControlPlane) -> PathBuf {
-    control_plane.folder().join(operator::SNAPSHOTS)
+fn snapshots_folder(control_plane: &ControlPlane) -> PathBuf {
+    control_plane.folder().join(operator::SNAPSHOTS_FOLDER)
 }
 
 /// Leaves the cluster to the user, until Ctrl-C, and says when the operator ends.
-pub(crate) async fn yours(
+pub(crate) async fn wait_for_user(
     control_plane: &ControlPlane,
     operator: &mut Operator,
     once: bool,
     hints: &[String],
 ) -> Result<()> {
     if once {
-        screen::say("\nall as it should be");
+        screen::print_line("\nall as it should be");
         return Ok(());
     }
-    screen::step("yours, until Ctrl-C");
-    screen::say(&format!(
+    screen::print_step("yours, until Ctrl-C");
+    screen::print_line(&format!(
         "export KUBECONFIG={}",
         control_plane.kubeconfig().display()
     ));
-    screen::say(&control_plane.tools(&[("trellis", &program()?)])?);
-    let logs = control_plane.logs();
-    screen::say(&format!("logs of the programs: {}", logs.display()));
-    screen::say(&format!(
+    screen::print_line(&control_plane.shell_path_line(&[("trellis", &program()?)])?);
+    let logs = control_plane.logs_folder();
+    screen::print_line(&format!("logs of the programs: {}", logs.display()));
+    screen::print_line(&format!(
         "a snapshot: kill -USR1 {}; sleep 2; trellis replay {}/*.json",
-        operator.id(),
-        snapshots(control_plane).display()
+        operator.process_id(),
+        snapshots_folder(control_plane).display()
     ));
     for hint in hints {
-        screen::say(hint);
+        screen::print_line(hint);
     }
     loop {
-        if let Some(status) = operator.ended()? {
-            screen::say(&format!(
+        if let Some(status) = operator.try_wait()? {
+            screen::print_line(&format!(
                 "\nthe operator has ended ({status}): what runs goes on, and nothing new starts. Its log: {}. Start the demo again for another",
                 logs.display()
             ));
             return std::future::pending().await;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// The nodes go with the control plane, or when the sets are dropped.
-async fn nodes(control_plane: &ControlPlane) -> Result<(NodeSet, NodeSet)> {
-    let gpu = Nodes::new(GPU_NODES)
-        .gpus(GPUS)
+async fn create_nodes(control_plane: &ControlPlane) -> Result<(NodeSet, NodeSet)> {
+    let gpu = NodeTemplate::new(GPU_NODES)
+        .gpus(GPUS_PER_NODE)
         .capacity("cpu", "128")
         .capacity("memory", "2Ti")
         .blocks()
         .gpu_taint()
         .create(control_plane)
         .await?;
-    let cpu = Nodes::new(CPU_NODES)
+    let cpu = NodeTemplate::new(CPU_NODES)
         .name("cpu-{i}")
         .gpus(0)
         .capacity("cpu", "16")

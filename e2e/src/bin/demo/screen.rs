@@ -6,14 +6,14 @@ use anyhow::{Result, ensure};
 use trellis_e2e::control_plane::ControlPlane;
 
 /// Prints a line. A reader that has gone is no reason to end.
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_line(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// Prints the headline of a step.
-pub(crate) fn step(text: &str) {
-    say(&format!("\n== {text}"));
+pub(crate) fn print_step(text: &str) {
+    print_line(&format!("\n== {text}"));
 }
 
 /// Runs `trellis`, the demo's own program, and prints the command and what it says.
@@ -21,8 +21,8 @@ pub(crate) fn step(text: &str) {
 /// # Errors
 ///
 /// When it fails: what it said.
-pub(crate) async fn trellis(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
-    say(&format!("$ trellis {}", arguments.join(" ")));
+pub(crate) async fn run_trellis(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
+    print_line(&format!("$ trellis {}", arguments.join(" ")));
     let output = tokio::process::Command::new(crate::program()?)
         .args(arguments)
         .env("KUBECONFIG", control_plane.kubeconfig())
@@ -31,7 +31,7 @@ pub(crate) async fn trellis(control_plane: &ControlPlane, arguments: &[&str]) ->
     let said = String::from_utf8_lossy(&output.stdout);
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {error}", output.status);
-    say(said.trim_end());
+    print_line(said.trim_end());
     Ok(())
 }
 
@@ -40,9 +40,9 @@ pub(crate) async fn trellis(control_plane: &ControlPlane, arguments: &[&str]) ->
 /// # Errors
 ///
 /// When kubectl fails: what it said.
-pub(crate) async fn kubectl(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
-    say(&format!("$ kubectl {}", arguments.join(" ")));
+pub(crate) async fn run_kubectl(control_plane: &ControlPlane, arguments: &[&str]) -> Result<()> {
+    print_line(&format!("$ kubectl {}", arguments.join(" ")));
     let answer = control_plane.kubectl_ok(arguments).await?;
-    say(answer.trim_end());
+    print_line(answer.trim_end());
     Ok(())
 }

@@ -4,8 +4,8 @@
 //!
 //! Exit status: 0 all are used, 1 one is not, 2 nothing was recorded or the roles are not read.
 
-mod granted;
-mod used;
+mod granted_rights;
+mod used_rights;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,13 +17,13 @@ type Right = (String, String, String);
 
 /// Which rights of the operator's roles no test has used.
 #[derive(Parser)]
-struct Options {
+struct RightsArguments {
     /// The folder of the records: that of TRELLIS_AUDIT.
     folder: PathBuf,
 }
 
 /// Rights that other components check for the operator. No request of its own uses them.
-const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
+const EXTERNALLY_CHECKED: &[(&str, &str, &str, &str)] = &[
     (
         "trellis.dev",
         "trainingjobs/finalizers",
@@ -39,18 +39,21 @@ const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
 ];
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let (granted, used) = match (granted::rights(), used::rights(&options.folder)) {
+    let options = RightsArguments::parse();
+    let (granted, used) = match (
+        granted_rights::read_granted_rights(),
+        used_rights::read_used_rights(&options.folder),
+    ) {
         (Ok(granted), Ok(used)) => (granted, used),
         (Err(error), _) | (_, Err(error)) => {
-            say(&format!("error: {error:#}"));
+            print_line(&format!("error: {error:#}"));
             return ExitCode::from(2);
         }
     };
     let elsewhere = |(group, resource, verb): &Right| {
         let same =
             |(g, r, v, _): &&(&str, &str, &str, &str)| g == group && r == resource && v == verb;
-        ELSEWHERE.iter().find(same)
+        EXTERNALLY_CHECKED.iter().find(same)
     };
     let mut unused = 0_usize;
     for right in &granted {
@@ -63,9 +66,9 @@ fn main() -> ExitCode {
                 "NO TEST USES IT".to_owned()
             }
         };
-        say(&format!("{verb:<8} {resource:<40} {group:<32} {how}"));
+        print_line(&format!("{verb:<8} {resource:<40} {group:<32} {how}"));
     }
-    say(&format!(
+    print_line(&format!(
         "{} rights are granted, {} of them are used by tests, {unused} by none",
         granted.len(),
         granted.iter().filter(|right| used.contains(*right)).count(),
@@ -74,6 +77,6 @@ fn main() -> ExitCode {
 }
 
 #[expect(clippy::print_stdout, reason = "it is what the program is for")]
-fn say(text: &str) {
+fn print_line(text: &str) {
     println!("{text}");
 }

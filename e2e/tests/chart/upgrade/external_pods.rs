@@ -9,23 +9,23 @@ use kube::api::{ListParams, PostParams};
 use serde_json::json;
 use trellis_api::PodGroup;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_e2e::cluster::SCOPE;
+use trellis_e2e::cluster::SCOPE_LABEL;
 use trellis_e2e::jobs::SOON;
-use trellis_e2e::site::Site;
+use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_for};
 
-const LABEL: &str = "trellis.dev/pod-group";
+const POD_GROUP_LABEL: &str = "trellis.dev/pod-group";
 
-pub(super) async fn submit(site: &Site) -> Result<()> {
+pub(super) async fn submit_gangs(site: &TestSite) -> Result<()> {
     for name in ["placed", "parted"] {
         let group = json!({"metadata": {"name": name}, "spec": {"minMember": 2}});
         let group: PodGroup = serde_json::from_value(group)?;
         site.api().create(&PostParams::default(), &group).await?;
     }
     for name in ["placed-0", "placed-1", "parted-0"] {
-        pod(site, name).await?;
+        create_pod(site, name).await?;
     }
-    placed(site, "placed").await?;
+    wait_until_placed(site, "placed").await?;
     eventually(SOON, async || {
         let pod = site.api::<Pod>().get("parted-0").await?;
         let conditions = pod.status.unwrap_or_default().conditions;
@@ -38,8 +38,10 @@ pub(super) async fn submit(site: &Site) -> Result<()> {
 }
 
 /// The pods with their uids and nodes.
-pub(super) async fn stand(site: &Site) -> Result<BTreeMap<String, (String, Option<String>)>> {
-    let all = ListParams::default().labels(LABEL);
+pub(super) async fn pod_placements(
+    site: &TestSite,
+) -> Result<BTreeMap<String, (String, Option<String>)>> {
+    let all = ListParams::default().labels(POD_GROUP_LABEL);
     let pods = site.api::<Pod>().list(&all).await?.items.into_iter();
     let told = pods.map(|pod| {
         let uid = pod.uid().unwrap_or_default();
@@ -49,19 +51,19 @@ pub(super) async fn stand(site: &Site) -> Result<BTreeMap<String, (String, Optio
 }
 
 /// The waiting gang is placed as soon as it is complete.
-pub(super) async fn go_on(site: &Site) -> Result<()> {
-    pod(site, "parted-1").await?;
-    placed(site, "parted").await
+pub(super) async fn complete_waiting_gang(site: &TestSite) -> Result<()> {
+    create_pod(site, "parted-1").await?;
+    wait_until_placed(site, "parted").await
 }
 
 /// Creates a pod of the gang that its name begins with.
-async fn pod(site: &Site, name: &str) -> Result<()> {
+async fn create_pod(site: &TestSite, name: &str) -> Result<()> {
     let gang = name.split('-').next();
     let pod = serde_json::from_value(json!({
-        "metadata": {"name": name, "labels": {LABEL: gang}},
+        "metadata": {"name": name, "labels": {POD_GROUP_LABEL: gang}},
         "spec": {
             "schedulerName": "trellis",
-            "nodeSelector": {SCOPE: site.name()},
+            "nodeSelector": {SCOPE_LABEL: site.name()},
             "containers": [{"name": "main", "image": "registry.example/sweep:1.0",
                 "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
         },
@@ -71,7 +73,7 @@ async fn pod(site: &Site, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn placed(site: &Site, name: &str) -> Result<()> {
+async fn wait_until_placed(site: &TestSite, name: &str) -> Result<()> {
     let is_placed = |group: &PodGroup| {
         let status = group.status.as_ref();
         status.and_then(|status| status.phase) == Some(PodGroupPhase::Placed)
@@ -79,7 +81,7 @@ async fn placed(site: &Site, name: &str) -> Result<()> {
     wait_for(&site.api::<PodGroup>(), name, SOON, is_placed).await?;
     let both = [format!("{name}-0"), format!("{name}-1")];
     eventually(SOON, async || {
-        let pods = stand(site).await?;
+        let pods = pod_placements(site).await?;
         let is_bound = |pod: &String| pods.get(pod).is_some_and(|(_, node)| node.is_some());
         ensure!(both.iter().all(is_bound), "{pods:?}");
         Ok(())

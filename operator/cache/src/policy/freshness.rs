@@ -22,43 +22,44 @@ use crate::Cache;
 use crate::watch::{Store, Undecodable};
 
 /// Objects of one page.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// Interval at which the stored policies are compared with those that the watches have shown.
-const LOOK: Duration = Duration::from_millis(10);
+const COMPARE_INTERVAL: Duration = Duration::from_millis(10);
 /// After this time the policies are read again, because they may have changed meanwhile.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+const REREAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How recent the policies in the cache are. [`PolicySet::settled`](super::PolicySet::settled)
-/// tells for each namespace which of them are in force.
+/// How recent the policies in the cache are.
+/// [`PolicySet::wait_settled`](super::PolicySet::wait_settled) tells for each namespace which of
+/// them are in force.
 #[derive(Debug, Default)]
 pub struct Freshness {
     /// The cache holds every policy that was stored by this time.
-    as_of: RwLock<Option<Instant>>,
+    fresh_as_of: RwLock<Option<Instant>>,
     /// The latest time that a caller waits for.
-    wanted: RwLock<Option<Instant>>,
+    requested: RwLock<Option<Instant>>,
     /// Why that time is not reached yet.
     lag: RwLock<Option<String>>,
-    asked: Notify,
-    read: Notify,
+    request_changed: Notify,
+    read_complete: Notify,
 }
 
 impl Freshness {
     /// Waits until the cache holds all policies that were stored by `since`.
-    pub async fn reached(&self, since: Instant) {
+    pub async fn wait_until_fresh(&self, since: Instant) {
         loop {
-            let read = self.read.notified();
-            if self.as_of.read().is_some_and(|as_of| as_of >= since) {
+            let read = self.read_complete.notified();
+            if self.fresh_as_of.read().is_some_and(|as_of| as_of >= since) {
                 return;
             }
-            self.want(since);
+            self.request_read(since);
             read.await;
         }
     }
 
-    fn want(&self, since: Instant) {
-        let mut wanted = self.wanted.write();
+    fn request_read(&self, since: Instant) {
+        let mut wanted = self.requested.write();
         *wanted = (*wanted).max(Some(since));
-        self.asked.notify_one();
+        self.request_changed.notify_one();
     }
 
     /// Why plans still wait for policies.
@@ -69,10 +70,10 @@ impl Freshness {
     }
 
     /// Waits until a caller waits for newer policies.
-    async fn wanted(&self) {
+    async fn wait_for_request(&self) {
         loop {
-            let asked = self.asked.notified();
-            let (wanted, as_of) = (*self.wanted.read(), *self.as_of.read());
+            let asked = self.request_changed.notified();
+            let (wanted, as_of) = (*self.requested.read(), *self.fresh_as_of.read());
             if wanted.is_some() && wanted > as_of {
                 return;
             }
@@ -80,14 +81,14 @@ impl Freshness {
         }
     }
 
-    fn lags(&self, why: String) {
+    fn set_lag(&self, why: String) {
         *self.lag.write() = Some(why);
     }
 
-    fn is_as_of(&self, began: Instant) {
+    fn set_fresh(&self, began: Instant) {
         *self.lag.write() = None;
-        *self.as_of.write() = Some(began);
-        self.read.notify_waiters();
+        *self.fresh_as_of.write() = Some(began);
+        self.read_complete.notify_waiters();
     }
 }
 
@@ -95,34 +96,34 @@ impl Freshness {
 /// wait at that moment share one read.
 pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
     loop {
-        cache.freshness.wanted().await;
+        cache.freshness.wait_for_request().await;
         let began = Instant::now();
-        match Stored::read(&client).await {
-            Ok(stored) if shows(&cache, &stored).await => {
+        match StoredPolicies::read(&client).await {
+            Ok(stored) if wait_until_shown(&cache, &stored).await => {
                 debug!(took = ?began.elapsed(), "policies are as new as those that are stored");
-                cache.freshness.is_as_of(began);
+                cache.freshness.set_fresh(began);
             }
             Ok(_) => {}
             Err(error) => {
                 warn!(%error, "the policies were not read; places wait");
                 let why = format!("the policies cannot be read: {error}");
-                cache.freshness.lags(why);
-                tokio::time::sleep(READ_AGAIN).await;
+                cache.freshness.set_lag(why);
+                tokio::time::sleep(REREAD_INTERVAL).await;
             }
         }
     }
 }
 
 /// Waits until the watches have shown what is stored. False if that takes longer than
-/// [`READ_AGAIN`].
-async fn shows(cache: &Cache, stored: &Stored) -> bool {
-    let until = tokio::time::sleep(READ_AGAIN);
+/// [`REREAD_INTERVAL`].
+async fn wait_until_shown(cache: &Cache, stored: &StoredPolicies) -> bool {
+    let until = tokio::time::sleep(REREAD_INTERVAL);
     let mut until = std::pin::pin!(until);
-    while let Some(lag) = stored.lag(cache) {
-        cache.freshness.lags(lag);
+    while let Some(lag) = stored.find_lag(cache) {
+        cache.freshness.set_lag(lag);
         tokio::select! {
             () = &mut until => return false,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(COMPARE_INTERVAL) => {}
         }
     }
     true
@@ -130,27 +131,27 @@ async fn shows(cache: &Cache, stored: &Stored) -> bool {
 
 /// Uid and generation of each object of a kind, as of one version.
 #[derive(Debug, Default)]
-struct Objects {
+struct StoredObjects {
     version: u64,
     objects: BTreeMap<Key, (String, Option<i64>)>,
 }
 
 /// The policies as the API server has stored them.
 #[derive(Debug, Default)]
-struct Stored {
-    cluster: Objects,
-    namespaced: Objects,
-    quotas: Objects,
+struct StoredPolicies {
+    cluster: StoredObjects,
+    namespaced: StoredObjects,
+    quotas: StoredObjects,
 }
 
-impl Stored {
+impl StoredPolicies {
     /// Lists without a resource version. Such a list is consistent: it includes every earlier
     /// write.
     async fn read(client: &Client) -> kube::Result<Self> {
         let (cluster, namespaced, quotas) = tokio::try_join!(
-            read(Api::<ClusterJobPolicy>::all(client.clone())),
-            read(Api::<JobPolicy>::all(client.clone())),
-            read(Api::<QuotaPolicy>::all(client.clone())),
+            list_objects(Api::<ClusterJobPolicy>::all(client.clone())),
+            list_objects(Api::<JobPolicy>::all(client.clone())),
+            list_objects(Api::<QuotaPolicy>::all(client.clone())),
         )?;
         Ok(Self {
             cluster,
@@ -160,22 +161,22 @@ impl Stored {
     }
 
     /// Describes the first object that the watches do not show as it is stored.
-    fn lag(&self, cache: &Cache) -> Option<String> {
-        let unreadable = cache.policies.unreadable.read();
+    fn find_lag(&self, cache: &Cache) -> Option<String> {
+        let unreadable = cache.policies.undecodable.read();
         let policy = |key: &Key| unreadable.get(&object_key(key)).cloned();
-        let lag = self.cluster.lag(&cache.policies.cluster, policy);
-        let lag = lag.or_else(|| self.namespaced.lag(&cache.policies.namespaced, policy));
+        let lag = self.cluster.find_lag(&cache.policies.cluster, policy);
+        let lag = lag.or_else(|| self.namespaced.find_lag(&cache.policies.namespaced, policy));
         drop(unreadable);
         lag.or_else(|| {
-            let unreadable = cache.quotas.unreadable.read();
+            let unreadable = cache.quotas.undecodable_policies.read();
             let quota = |key: &Key| unreadable.get(&*key.name).cloned();
-            self.quotas.lag(&cache.quotas.objects, quota)
+            self.quotas.find_lag(&cache.quotas.objects, quota)
         })
     }
 }
 
-impl Objects {
-    fn lag<K>(
+impl StoredObjects {
+    fn find_lag<K>(
         &self,
         shown: &Store<K>,
         unreadable: impl Fn(&Key) -> Option<Undecodable>,
@@ -207,26 +208,26 @@ impl Objects {
         // An object that is newer than the list need not be in it.
         let shown = shown.all().into_iter();
         let mut gone = shown.filter(|object| {
-            let key = Key::of(object.meta());
-            !self.objects.contains_key(&key) && number(object.as_ref()) <= self.version
+            let key = Key::from_meta(object.meta());
+            !self.objects.contains_key(&key) && version_number(object.as_ref()) <= self.version
         });
         gone.next()
-            .map(|object| words(&Key::of(object.meta()), "was deleted"))
+            .map(|object| words(&Key::from_meta(object.meta()), "was deleted"))
     }
 }
 
 /// Resource versions of one kind are increasing numbers (stable since Kubernetes 1.35, KEP-5504).
-fn number<K: Resource>(object: &K) -> u64 {
+fn version_number<K: Resource>(object: &K) -> u64 {
     let version = object.meta().resource_version.as_deref();
     version.and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
-async fn read<K>(api: Api<K>) -> kube::Result<Objects>
+async fn list_objects<K>(api: Api<K>) -> kube::Result<StoredObjects>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + serde::de::DeserializeOwned,
 {
-    let mut params = ListParams::default().limit(PAGE);
-    let mut all = Objects::default();
+    let mut params = ListParams::default().limit(PAGE_SIZE);
+    let mut all = StoredObjects::default();
     loop {
         let page = api.list_metadata(&params).await?;
         if params.continue_token.is_none() {
@@ -235,7 +236,10 @@ where
         }
         let read = |object: &PartialObjectMeta<K>| {
             let uid = object.uid().unwrap_or_default();
-            (Key::of(object.meta()), (uid, object.meta().generation))
+            (
+                Key::from_meta(object.meta()),
+                (uid, object.meta().generation),
+            )
         };
         all.objects.extend(page.items.iter().map(read));
         params.continue_token = page.metadata.continue_.filter(|word| !word.is_empty());
@@ -254,18 +258,18 @@ mod tests {
 
     use super::*;
 
-    fn stored(version: u64, objects: &[(&str, &str, i64)]) -> Objects {
+    fn stored_objects(version: u64, objects: &[(&str, &str, i64)]) -> StoredObjects {
         let objects = objects.iter().map(|(name, uid, generation)| {
             (Key::new("", name), ((*uid).to_owned(), Some(*generation)))
         });
-        Objects {
+        StoredObjects {
             version,
             objects: objects.collect(),
         }
     }
 
     /// Objects that the watch has shown: name, uid, generation and version.
-    fn shown(objects: &[(&str, &str, i64, u64)]) -> Store<QuotaPolicy> {
+    fn shown_objects(objects: &[(&str, &str, i64, u64)]) -> Store<QuotaPolicy> {
         let store = Store::default();
         for (name, uid, generation, version) in objects {
             let policy = json!({
@@ -274,15 +278,16 @@ mod tests {
                     "resourceVersion": version.to_string()},
                 "spec": {"subject": {}, "limits": {}},
             });
-            store.observed(Key::new("", name), serde_json::from_value(policy).unwrap());
+            store.insert_observed(Key::new("", name), serde_json::from_value(policy).unwrap());
         }
         store
     }
 
     #[test]
-    fn watch_lags_until_it_shows_what_is_stored() {
-        let stored = stored(10, &[("a", "1", 2)]);
-        let lag = |objects: &[(&str, &str, i64, u64)]| stored.lag(&shown(objects), |_| None);
+    fn watch_lags_until_it_shows_the_stored_policy() {
+        let stored = stored_objects(10, &[("a", "1", 2)]);
+        let lag =
+            |objects: &[(&str, &str, i64, u64)]| stored.find_lag(&shown_objects(objects), |_| None);
         assert_eq!(
             lag(&[]).as_deref(),
             Some("the QuotaPolicy \"a\" was applied, and the watch has not shown it yet")
@@ -295,15 +300,16 @@ mod tests {
 
     #[test]
     fn watch_lags_until_a_deleted_policy_is_gone() {
-        let stored = stored(10, &[]);
-        let lag = |objects: &[(&str, &str, i64, u64)]| stored.lag(&shown(objects), |_| None);
+        let stored = stored_objects(10, &[]);
+        let lag =
+            |objects: &[(&str, &str, i64, u64)]| stored.find_lag(&shown_objects(objects), |_| None);
         assert!(lag(&[("a", "1", 1, 10)]).unwrap().contains("was deleted"));
         assert_eq!(lag(&[("a", "1", 1, 11)]), None, "it came after the list");
     }
 
     #[test]
     fn policy_that_does_not_decode_counts_as_shown() {
-        let stored = stored(10, &[("a", "1", 2)]);
+        let stored = stored_objects(10, &[("a", "1", 2)]);
         let unreadable = |generation: i64| {
             let object = Undecodable {
                 uid: "1".to_owned(),
@@ -314,26 +320,26 @@ mod tests {
         };
         let lag = |generation| {
             let unreadable = unreadable(generation);
-            stored.lag(&shown(&[]), |key| unreadable.get(key).cloned())
+            stored.find_lag(&shown_objects(&[]), |key| unreadable.get(key).cloned())
         };
         assert!(lag(1).is_some());
         assert_eq!(lag(2), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn place_waits_for_a_read_that_began_after_it() {
+    async fn plan_waits_for_a_read_that_begins_after_it() {
         let freshness = std::sync::Arc::new(Freshness::default());
         let before = Instant::now();
-        tokio::time::advance(LOOK).await;
+        tokio::time::advance(COMPARE_INTERVAL).await;
         let (waits, since) = (freshness.clone(), Instant::now());
-        let waits = tokio::spawn(async move { waits.reached(since).await });
-        freshness.wanted().await;
-        freshness.is_as_of(before);
-        tokio::time::advance(LOOK).await;
+        let waits = tokio::spawn(async move { waits.wait_until_fresh(since).await });
+        freshness.wait_for_request().await;
+        freshness.set_fresh(before);
+        tokio::time::advance(COMPARE_INTERVAL).await;
         assert!(!waits.is_finished(), "the read was older");
-        freshness.wanted().await;
-        freshness.is_as_of(since);
+        freshness.wait_for_request().await;
+        freshness.set_fresh(since);
         waits.await.unwrap();
-        freshness.reached(since).await;
+        freshness.wait_until_fresh(since).await;
     }
 }

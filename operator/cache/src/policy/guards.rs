@@ -56,27 +56,27 @@ const KINDS: [&str; 2] = [
 
 /// A policy or binding as the watch has shown it.
 #[derive(Clone, Debug)]
-struct Part {
+struct GuardPart {
     uid: String,
     is_as_shipped: bool,
 }
 
-type Parts = BTreeMap<(Guard, &'static str), Part>;
+type GuardParts = BTreeMap<(Guard, &'static str), GuardPart>;
 
 /// The guards' policies and bindings, as the watches show them.
 #[derive(Debug, Default)]
 pub struct Guards {
-    parts: RwLock<Parts>,
+    parts: RwLock<GuardParts>,
 }
 
 impl Guards {
     /// Records a policy or binding that was created or changed. True if that puts a guard in force
     /// or out of force.
-    pub fn seen(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
-        let Some((guard, kind)) = part(kind, meta.name.as_deref()) else {
+    pub fn apply(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
+        let Some((guard, kind)) = find_part(kind, meta.name.as_deref()) else {
             return false;
         };
-        let part = Part {
+        let part = GuardPart {
             uid: meta.uid.clone().unwrap_or_default(),
             is_as_shipped: shipped_spec(kind, guard.name()) == Some(spec),
         };
@@ -86,8 +86,8 @@ impl Guards {
     }
 
     /// Records that a policy or binding was deleted. True if that puts a guard out of force.
-    pub fn gone(&self, kind: &str, name: &str, uid: &str) -> bool {
-        let Some((guard, kind)) = part(kind, Some(name)) else {
+    pub fn delete(&self, kind: &str, name: &str, uid: &str) -> bool {
+        let Some((guard, kind)) = find_part(kind, Some(name)) else {
             return false;
         };
         self.change(guard, |parts| {
@@ -100,17 +100,17 @@ impl Guards {
         })
     }
 
-    fn change(&self, guard: Guard, change: impl FnOnce(&mut Parts)) -> bool {
+    fn change(&self, guard: Guard, change: impl FnOnce(&mut GuardParts)) -> bool {
         let mut parts = self.parts.write();
-        let before = fault(&parts, guard);
+        let before = find_fault(&parts, guard);
         change(&mut parts);
-        before != fault(&parts, guard)
+        before != find_fault(&parts, guard)
     }
 
     /// Why a guard is not in force. None if it is.
     #[must_use]
     pub fn fault(&self, guard: Guard) -> Option<String> {
-        fault(&self.parts.read(), guard)
+        find_fault(&self.parts.read(), guard)
     }
 
     /// True if the guard is in force.
@@ -126,7 +126,7 @@ impl Guards {
         let faults = Guard::ALL.into_iter().filter_map(|guard| {
             Some(format!(
                 "{}: {}",
-                fault(&parts, guard)?,
+                find_fault(&parts, guard)?,
                 guard.consequence()
             ))
         });
@@ -135,13 +135,13 @@ impl Guards {
     }
 }
 
-fn part(kind: &str, name: Option<&str>) -> Option<(Guard, &'static str)> {
+fn find_part(kind: &str, name: Option<&str>) -> Option<(Guard, &'static str)> {
     let kind = KINDS.into_iter().find(|known| *known == kind)?;
     let guard = Guard::ALL.into_iter().find(|g| Some(g.name()) == name)?;
     Some((guard, kind))
 }
 
-fn fault(parts: &Parts, guard: Guard) -> Option<String> {
+fn find_fault(parts: &GuardParts, guard: Guard) -> Option<String> {
     let name = guard.name();
     KINDS
         .into_iter()
@@ -177,7 +177,7 @@ pub mod fixtures {
         for guard in Guard::ALL {
             for kind in KINDS {
                 let spec = shipped_spec(kind, guard.name()).unwrap();
-                guards.seen(kind, &meta(guard.name()), spec);
+                guards.apply(kind, &meta(guard.name()), spec);
             }
         }
     }
@@ -207,8 +207,8 @@ mod tests {
         put_in_force(&guards);
         for guard in Guard::ALL {
             let name = guard.name();
-            assert!(!guards.gone(KINDS[1], name, "another"));
-            assert!(guards.gone(KINDS[1], name, "a"));
+            assert!(!guards.delete(KINDS[1], name, "another"));
+            assert!(guards.delete(KINDS[1], name, "a"));
             let fault = guards.fault(guard).unwrap();
             assert!(
                 fault.contains(KINDS[1]) && fault.contains("is missing"),
@@ -216,7 +216,7 @@ mod tests {
             );
             let mut audit = shipped_spec(KINDS[1], name).unwrap().clone();
             audit["validationActions"] = json!(["Audit"]);
-            assert!(guards.seen(KINDS[1], &meta(name), &audit));
+            assert!(guards.apply(KINDS[1], &meta(name), &audit));
             let fault = guards.fault(guard).unwrap();
             assert!(
                 fault.contains("differs from that of this version"),
@@ -224,17 +224,17 @@ mod tests {
             );
             assert!(guards.problem().unwrap().contains(guard.consequence()));
             let shipped = shipped_spec(KINDS[1], name).unwrap();
-            assert!(guards.seen(KINDS[1], &meta(name), shipped));
-            assert!(!guards.seen(KINDS[1], &meta(name), shipped), "nothing new");
+            assert!(guards.apply(KINDS[1], &meta(name), shipped));
+            assert!(!guards.apply(KINDS[1], &meta(name), shipped), "nothing new");
             assert_eq!(guards.problem(), None);
         }
     }
 
     #[test]
-    fn other_admission_policies_change_nothing() {
+    fn other_admission_policies_are_ignored() {
         let guards = Guards::default();
-        assert!(!guards.seen(KINDS[0], &meta("another"), &json!({})));
-        assert!(!guards.seen("Pod", &meta("trellis-pods"), &json!({})));
-        assert!(!guards.gone(KINDS[0], "another", "a"));
+        assert!(!guards.apply(KINDS[0], &meta("another"), &json!({})));
+        assert!(!guards.apply("Pod", &meta("trellis-pods"), &json!({})));
+        assert!(!guards.delete(KINDS[0], "another", "a"));
     }
 }

@@ -1,19 +1,19 @@
 //! The policies of the cluster: the set in force, how recent it is, and whether the admission
 //! policies that it relies on are in force.
 
-mod active;
 mod freshness;
 pub mod guards;
-mod pending;
+mod pending_changes;
+mod policy_set;
 mod requester;
 mod stamping;
 mod violations;
 
-pub use active::PolicySet;
-pub use active::object_key;
 pub use freshness::{Freshness, keep_policies_fresh};
 pub use guards::{Guard, Guards};
-pub use pending::{Pending, Scope};
-pub use requester::{requester, requester_of};
-pub use stamping::{Since, Stamping};
-pub use violations::{Told, Violations};
+pub use pending_changes::{PendingChanges, PolicyScope};
+pub use policy_set::PolicySet;
+pub use policy_set::object_key;
+pub use requester::{requester_from_user, stamped_requester};
+pub use stamping::{AuthenticSince, Stamping};
+pub use violations::{JobViolations, ObjectViolations};

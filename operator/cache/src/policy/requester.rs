@@ -8,10 +8,10 @@ use trellis_policies::cedar::Requester;
 
 /// Longest list of groups that a stamp holds, in characters. The admission policy writes no stamp
 /// for a longer one, because annotations are limited (`templates/admission.yaml` of the chart).
-const GROUPS: usize = 32_768;
+const MAX_GROUPS_CHARS: usize = 32_768;
 
 #[derive(Deserialize)]
-struct Stamp {
+struct RequesterStamp {
     user: String,
     #[serde(default)]
     groups: Vec<String>,
@@ -19,9 +19,9 @@ struct Stamp {
 
 /// The requester that the stamp of an object names. None if there is no stamp or it does not parse.
 #[must_use]
-pub fn requester(meta: &ObjectMeta) -> Option<Requester> {
+pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     let stamp = meta.annotations.as_ref()?.get(names::REQUESTED_BY)?;
-    let stamp: Stamp = serde_json::from_str(stamp).ok()?;
+    let stamp: RequesterStamp = serde_json::from_str(stamp).ok()?;
     (!stamp.user.is_empty()).then(|| Requester {
         user: stamp.user,
         groups: stamp.groups.into_iter().collect(),
@@ -30,7 +30,7 @@ pub fn requester(meta: &ObjectMeta) -> Option<Requester> {
 
 /// The requester that the stamp will name on the object that this user writes.
 #[must_use]
-pub fn requester_of(user: &UserInfo) -> Option<Requester> {
+pub fn requester_from_user(user: &UserInfo) -> Option<Requester> {
     let name = user.username.as_deref().filter(|name| !name.is_empty())?;
     let groups = user.groups.iter().flatten();
     // Each group is quoted and escaped; a comma and a space separate two groups.
@@ -41,7 +41,7 @@ pub fn requester_of(user: &UserInfo) -> Option<Requester> {
         escaped.fold(4_usize, usize::saturating_add)
     });
     let written = written.fold(0_usize, usize::saturating_add);
-    (written.saturating_sub(2) <= GROUPS).then(|| Requester {
+    (written.saturating_sub(2) <= MAX_GROUPS_CHARS).then(|| Requester {
         user: name.to_owned(),
         groups: groups.cloned().collect(),
     })
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_requester_is_who_the_stamp_names() {
+    fn requester_comes_from_a_valid_stamp() {
         let of = |stamp: &str| {
             let meta = ObjectMeta {
                 annotations: Some([(names::REQUESTED_BY.to_owned(), stamp.to_owned())].into()),
                 ..Default::default()
             };
-            requester(&meta)
+            stamped_requester(&meta)
         };
         let ada = of(r#"{"user": "ada", "groups": ["research"]}"#).unwrap();
         assert_eq!((ada.user.as_str(), ada.groups.len()), ("ada", 1));
@@ -73,13 +73,13 @@ mod tests {
         ] {
             assert_eq!(of(none), None, "{none}");
         }
-        assert_eq!(requester(&Default::default()), None);
+        assert_eq!(stamped_requester(&Default::default()), None);
     }
 
     #[test]
-    fn who_asks_is_who_the_stamp_will_name() {
+    fn requester_is_none_when_its_stamp_would_be_too_long() {
         let of = |name: &str, groups: &[&str]| {
-            requester_of(&UserInfo {
+            requester_from_user(&UserInfo {
                 username: Some(name.to_owned()),
                 groups: Some(groups.iter().map(|g| (*g).to_owned()).collect()),
                 ..Default::default()

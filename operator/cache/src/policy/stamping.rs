@@ -15,10 +15,10 @@ use trellis_api::document;
 const CHART: &str = include_str!("../../../../charts/trellis/files/admission.yaml");
 
 /// Name of each policy and binding.
-const NAME: &str = "trellis-requested-by";
+const POLICY_NAME: &str = "trellis-requested-by";
 
 /// Kinds of the objects that stamping needs, one object of each.
-const PARTS: [&str; 4] = [
+const KINDS: [&str; 4] = [
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
@@ -31,7 +31,7 @@ const IN_FORCE_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// Specs of the chart's admission policies, by kind and name.
 static SHIPPED: LazyLock<BTreeMap<(String, String), Value>> =
-    LazyLock::new(|| shipped().unwrap_or_default());
+    LazyLock::new(|| load_shipped_specs().unwrap_or_default());
 
 /// The spec of the admission policy or binding of that name in the chart.
 pub(super) fn shipped_spec(kind: &str, name: &str) -> Option<&'static Value> {
@@ -39,16 +39,16 @@ pub(super) fn shipped_spec(kind: &str, name: &str) -> Option<&'static Value> {
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct ChartObject {
     metadata: ObjectMeta,
     spec: Value,
 }
 
 /// None if the chart does not parse: then no object of the cluster ever matches it.
-fn shipped() -> Option<BTreeMap<(String, String), Value>> {
+fn load_shipped_specs() -> Option<BTreeMap<(String, String), Value>> {
     let mut parts = BTreeMap::new();
     for document in document::split(CHART).ok()? {
-        let part: Part = document.decode().ok()?;
+        let part: ChartObject = document.decode().ok()?;
         parts.insert((document.kind, part.metadata.name?), part.spec);
     }
     Some(parts)
@@ -56,7 +56,7 @@ fn shipped() -> Option<BTreeMap<(String, String), Value>> {
 
 /// A policy or binding as the watch has shown it.
 #[derive(Clone, Debug)]
-struct Seen {
+struct StampingPart {
     uid: String,
     created: Option<Timestamp>,
     is_as_shipped: bool,
@@ -66,23 +66,23 @@ struct Seen {
 /// The policies and bindings, as the watches show them.
 #[derive(Debug, Default)]
 pub struct Stamping {
-    parts: RwLock<BTreeMap<&'static str, Seen>>,
+    parts: RwLock<BTreeMap<&'static str, StampingPart>>,
     /// True if another component writes stamps and rejects forged ones (`--trust-requested-by`).
     is_trusted: AtomicBool,
 }
 
 /// Time since which every stamp is authentic, or why none is.
-pub type Since = Result<Timestamp, String>;
+pub type AuthenticSince = Result<Timestamp, String>;
 
 impl Stamping {
     /// Records a policy or binding that was created or changed. Returns the new state if it
     /// differs.
-    pub fn seen(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> Option<Since> {
-        let part = part(kind, meta.name.as_deref())?;
-        let seen = Seen {
+    pub fn apply(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> Option<AuthenticSince> {
+        let part = find_part(kind, meta.name.as_deref())?;
+        let seen = StampingPart {
             uid: meta.uid.clone().unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map(|at| at.0),
-            is_as_shipped: shipped_spec(part, NAME) == Some(spec),
+            is_as_shipped: shipped_spec(part, POLICY_NAME) == Some(spec),
             is_as_created: meta.generation == Some(1),
         };
         self.change(|parts| {
@@ -91,8 +91,8 @@ impl Stamping {
     }
 
     /// Records that a policy or binding was deleted. Returns the new state if it differs.
-    pub fn gone(&self, kind: &str, name: &str, uid: &str) -> Option<Since> {
-        let part = part(kind, Some(name))?;
+    pub fn delete(&self, kind: &str, name: &str, uid: &str) -> Option<AuthenticSince> {
+        let part = find_part(kind, Some(name))?;
         self.change(|parts| {
             if parts.get(part).is_some_and(|seen| seen.uid == uid) {
                 parts.remove(part);
@@ -100,11 +100,14 @@ impl Stamping {
         })
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<&'static str, Seen>)) -> Option<Since> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<&'static str, StampingPart>),
+    ) -> Option<AuthenticSince> {
         let mut parts = self.parts.write();
-        let before = since(&parts);
+        let before = authentic_since(&parts);
         change(&mut parts);
-        let after = since(&parts);
+        let after = authentic_since(&parts);
         (before != after).then_some(after)
     }
 
@@ -112,12 +115,12 @@ impl Stamping {
     ///
     /// # Errors
     /// The reason why no stamp is.
-    pub fn since(&self) -> Since {
-        since(&self.parts.read())
+    pub fn authentic_since(&self) -> AuthenticSince {
+        authentic_since(&self.parts.read())
     }
 
     /// Trusts stamps whatever admission policies there are.
-    pub fn trust(&self) {
+    pub fn trust_all(&self) {
         self.is_trusted.store(true, Ordering::Relaxed);
     }
 
@@ -129,18 +132,18 @@ impl Stamping {
     /// True if stamps that are written from now on are trusted.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
-        self.is_trusted() || self.since().is_ok()
+        self.is_trusted() || self.authentic_since().is_ok()
     }
 
     /// Why the stamp of an object may be forged. None if the policies were in force when the object
     /// was created, and have been since.
     #[must_use]
-    pub fn doubt(&self, meta: &ObjectMeta) -> Option<String> {
+    pub fn forgery_doubt(&self, meta: &ObjectMeta) -> Option<String> {
         if self.is_trusted() {
             return None;
         }
         let created = meta.creation_timestamp.as_ref().map(|at| at.0);
-        match self.since() {
+        match self.authentic_since() {
             Ok(since) if created.is_some_and(|created| created >= since) => None,
             Ok(since) => Some(format!(
                 "the job is from before {since}, since when stamps cannot be forged: create it anew"
@@ -150,26 +153,26 @@ impl Stamping {
     }
 }
 
-fn part(kind: &str, name: Option<&str>) -> Option<&'static str> {
-    let part = PARTS.into_iter().find(|part| *part == kind);
-    part.filter(|_| name == Some(NAME))
+fn find_part(kind: &str, name: Option<&str>) -> Option<&'static str> {
+    let part = KINDS.into_iter().find(|part| *part == kind);
+    part.filter(|_| name == Some(POLICY_NAME))
 }
 
-fn since(parts: &BTreeMap<&'static str, Seen>) -> Since {
+fn authentic_since(parts: &BTreeMap<&'static str, StampingPart>) -> AuthenticSince {
     let mut latest = Timestamp::UNIX_EPOCH;
-    for kind in PARTS {
+    for kind in KINDS {
         let Some(seen) = parts.get(kind) else {
-            return Err(format!("the {kind} {NAME:?} is not there"));
+            return Err(format!("the {kind} {POLICY_NAME:?} is not there"));
         };
         if !seen.is_as_shipped {
             return Err(format!(
-                "the {kind} {NAME:?} is another than that of this version: delete it, and apply the chart's"
+                "the {kind} {POLICY_NAME:?} is another than that of this version: delete it, and apply the chart's"
             ));
         }
         // A policy that was changed may have admitted forged stamps before its last change.
         if !seen.is_as_created {
             return Err(format!(
-                "the {kind} {NAME:?} was changed after it was created: delete it, and apply the chart's"
+                "the {kind} {POLICY_NAME:?} was changed after it was created: delete it, and apply the chart's"
             ));
         }
         let created = seen.created;
@@ -202,79 +205,107 @@ mod tests {
     /// Stamping with all objects, created one second apart from second 100 on.
     fn in_force() -> Stamping {
         let stamping = Stamping::default();
-        for (second, kind) in (100..).zip(PARTS) {
-            stamping.seen(kind, &meta(NAME, second), shipped_spec(kind, NAME).unwrap());
+        for (second, kind) in (100..).zip(KINDS) {
+            stamping.apply(
+                kind,
+                &meta(POLICY_NAME, second),
+                shipped_spec(kind, POLICY_NAME).unwrap(),
+            );
         }
         stamping
     }
 
     #[test]
-    fn the_chart_has_every_part_and_both_policies_say_what_is_right_in_the_same_words() {
-        let of = |kind: &str, field: &str| shipped_spec(kind, NAME).unwrap()[field].clone();
-        assert!(PARTS.iter().all(|part| shipped_spec(part, NAME).is_some()));
+    fn chart_policies_share_variables_and_match_constraints() {
+        let of = |kind: &str, field: &str| shipped_spec(kind, POLICY_NAME).unwrap()[field].clone();
+        assert!(
+            KINDS
+                .iter()
+                .all(|part| shipped_spec(part, POLICY_NAME).is_some())
+        );
         for field in ["variables", "matchConstraints", "failurePolicy"] {
-            let (mutating, validating) = (of(PARTS[0], field), of(PARTS[2], field));
+            let (mutating, validating) = (of(KINDS[0], field), of(KINDS[2], field));
             assert_eq!(mutating, validating, "{field}");
             assert!(!mutating.is_null());
         }
     }
 
     #[test]
-    fn a_stamp_holds_that_was_made_with_every_part_in_force() {
+    fn stamp_is_trusted_when_all_parts_are_in_force() {
         let stamping = in_force();
-        assert_eq!(stamping.since(), Ok(at(113)));
-        assert_eq!(stamping.doubt(&meta("job", 113)), None);
+        assert_eq!(stamping.authentic_since(), Ok(at(113)));
+        assert_eq!(stamping.forgery_doubt(&meta("job", 113)), None);
         let told = "the job is from before 1970-01-01T00:01:53Z, since when stamps cannot be \
                     forged: create it anew";
-        assert_eq!(stamping.doubt(&meta("job", 112)).as_deref(), Some(told));
-        assert!(stamping.doubt(&ObjectMeta::default()).is_some());
+        assert_eq!(
+            stamping.forgery_doubt(&meta("job", 112)).as_deref(),
+            Some(told)
+        );
+        assert!(stamping.forgery_doubt(&ObjectMeta::default()).is_some());
     }
 
     #[test]
-    fn no_stamp_holds_where_a_part_is_missing_other_changed_or_of_no_time() {
-        for kind in PARTS {
+    fn stamp_is_doubted_when_a_part_is_missing_or_changed() {
+        for kind in KINDS {
             let job = meta("job", 1_000_000);
             let stamping = in_force();
-            assert_eq!(stamping.gone(kind, NAME, "another"), None);
-            assert_eq!(stamping.gone(kind, "another", "a"), None);
-            let told = stamping.gone(kind, NAME, "a").unwrap().unwrap_err();
+            assert_eq!(stamping.delete(kind, POLICY_NAME, "another"), None);
+            assert_eq!(stamping.delete(kind, "another", "a"), None);
+            let told = stamping
+                .delete(kind, POLICY_NAME, "a")
+                .unwrap()
+                .unwrap_err();
             assert!(
                 told.ends_with("is not there") && told.contains(kind),
                 "{told}"
             );
-            assert!(stamping.doubt(&job).is_some());
+            assert!(stamping.forgery_doubt(&job).is_some());
             // The chart's policy is back. Stamps that were written in between may be forged.
-            let told = stamping.seen(kind, &meta(NAME, 500), shipped_spec(kind, NAME).unwrap());
+            let told = stamping.apply(
+                kind,
+                &meta(POLICY_NAME, 500),
+                shipped_spec(kind, POLICY_NAME).unwrap(),
+            );
             assert_eq!(told, Some(Ok(at(510))));
 
-            let mut other = shipped_spec(kind, NAME).unwrap().clone();
+            let mut other = shipped_spec(kind, POLICY_NAME).unwrap().clone();
             other["failurePolicy"] = json!("Ignore");
-            let told = stamping.seen(kind, &meta(NAME, 500), &other);
+            let told = stamping.apply(kind, &meta(POLICY_NAME, 500), &other);
             let told = told.unwrap().unwrap_err();
             assert!(told.contains("another than that of this version"), "{told}");
-            assert!(stamping.doubt(&job).is_some());
+            assert!(stamping.forgery_doubt(&job).is_some());
 
-            let mut changed = meta(NAME, 500);
+            let mut changed = meta(POLICY_NAME, 500);
             changed.generation = Some(3);
-            let told = stamping.seen(kind, &changed, shipped_spec(kind, NAME).unwrap());
+            let told = stamping.apply(kind, &changed, shipped_spec(kind, POLICY_NAME).unwrap());
             let told = told.unwrap().unwrap_err();
             assert!(told.contains("was changed after it was created"), "{told}");
-            assert!(stamping.doubt(&job).is_some());
+            assert!(stamping.forgery_doubt(&job).is_some());
 
-            let mut timeless = meta(NAME, 500);
+            let mut timeless = meta(POLICY_NAME, 500);
             timeless.creation_timestamp = None;
-            stamping.seen(kind, &timeless, shipped_spec(kind, NAME).unwrap());
-            assert!(stamping.doubt(&job).is_some());
+            stamping.apply(kind, &timeless, shipped_spec(kind, POLICY_NAME).unwrap());
+            assert!(stamping.forgery_doubt(&job).is_some());
         }
     }
 
     #[test]
-    fn policies_of_others_are_none_of_its_business() {
+    fn other_admission_policies_are_ignored() {
         let stamping = in_force();
-        let kind = PARTS[0];
-        assert_eq!(stamping.seen(kind, &meta("another", 900), &json!({})), None);
-        assert_eq!(stamping.seen("Pod", &meta(NAME, 900), &json!({})), None);
-        let again = stamping.seen(kind, &meta(NAME, 100), shipped_spec(kind, NAME).unwrap());
+        let kind = KINDS[0];
+        assert_eq!(
+            stamping.apply(kind, &meta("another", 900), &json!({})),
+            None
+        );
+        assert_eq!(
+            stamping.apply("Pod", &meta(POLICY_NAME, 900), &json!({})),
+            None
+        );
+        let again = stamping.apply(
+            kind,
+            &meta(POLICY_NAME, 100),
+            shipped_spec(kind, POLICY_NAME).unwrap(),
+        );
         assert_eq!(again, None, "nothing is new");
     }
 }

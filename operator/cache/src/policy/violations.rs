@@ -8,37 +8,37 @@ use trellis_api::job_policy::PolicyViolation;
 use trellis_gang::key::Key;
 
 /// Number of violations that the status of a policy lists.
-const SHOWN: usize = 20;
+const MAX_SHOWN_VIOLATIONS: usize = 20;
 
 /// Reasons why policies deny one job, by the id of the policy.
-pub type Denied = BTreeMap<String, String>;
+pub type DenialsByPolicy = BTreeMap<String, String>;
 
 /// The violations of all jobs.
 #[derive(Debug, Default)]
-pub struct Violations {
-    jobs: RwLock<BTreeMap<Key, Denied>>,
+pub struct JobViolations {
+    jobs: RwLock<BTreeMap<Key, DenialsByPolicy>>,
 }
 
 /// The violations of one policy object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct ObjectViolations {
     /// The first violations, by job.
     pub shown: Vec<PolicyViolation>,
     /// Number of jobs.
     pub count: i64,
 }
 
-impl Violations {
+impl JobViolations {
     /// Replaces the violations of the job.
-    pub fn set(&self, job: &Key, denied: Denied) {
+    pub fn set(&self, job: &Key, denied: DenialsByPolicy) {
         if denied.is_empty() {
-            return self.forget(job);
+            return self.remove(job);
         }
         self.jobs.write().insert(job.clone(), denied);
     }
 
     /// Removes the violations of a job that was deleted or has ended.
-    pub fn forget(&self, job: &Key) {
+    pub fn remove(&self, job: &Key) {
         // Most jobs violate nothing: a read lock is enough for them.
         if self.jobs.read().contains_key(job) {
             self.jobs.write().remove(job);
@@ -47,8 +47,8 @@ impl Violations {
 
     /// Violations by policy object. The id of each policy begins with its object.
     #[must_use]
-    pub fn by_object(&self) -> BTreeMap<String, Told> {
-        let mut told: BTreeMap<String, Told> = BTreeMap::new();
+    pub fn by_object(&self) -> BTreeMap<String, ObjectViolations> {
+        let mut told: BTreeMap<String, ObjectViolations> = BTreeMap::new();
         for (job, denied) in &*self.jobs.read() {
             let mut objects: BTreeMap<&str, (Vec<String>, &str)> = BTreeMap::new();
             for (id, words) in denied {
@@ -61,7 +61,7 @@ impl Violations {
             for (object, (policies, message)) in objects {
                 let told = told.entry(object.to_owned()).or_default();
                 told.count = told.count.saturating_add(1);
-                if told.shown.len() < SHOWN {
+                if told.shown.len() < MAX_SHOWN_VIOLATIONS {
                     told.shown.push(PolicyViolation {
                         namespace: job.namespace.to_string(),
                         job: job.name.to_string(),
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn violations_are_counted_by_policy_and_go_with_their_job() {
-        let violations = Violations::default();
+    fn violations_are_counted_by_policy_and_removed_with_their_job() {
+        let violations = JobViolations::default();
         let denied = |ids: &[&str]| {
             let ids = ids.iter().map(|id| ((*id).to_owned(), "why".to_owned()));
             ids.collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use trellis_gang::key::Key;
-use trellis_gang::observed::{BoundBy, ExternalPod, ExternalPods, JudgedSpec, SlimPod};
+use trellis_gang::observed::{BindingAnnotations, ExternalPod, ExternalPods, JudgedSpec, SlimPod};
 
 use super::pods::warn_of_change;
 
@@ -25,7 +25,7 @@ struct Inner {
 }
 
 impl Inner {
-    fn take(&mut self, key: &Key) -> Option<Arc<ExternalPod>> {
+    fn remove(&mut self, key: &Key) -> Option<Arc<ExternalPod>> {
         let before = self.pods.remove(key)?;
         if let Some(group) = before.group() {
             let group = Key::new(&key.namespace, group);
@@ -61,12 +61,14 @@ impl ExternalPodIndex {
         pod: &SlimPod,
         believes: impl FnOnce(&ExternalPod, bool) -> bool,
     ) -> Option<[Option<Arc<ExternalPod>>; 2]> {
-        let mut now = ExternalPod::of(pod);
+        let mut now = ExternalPod::from_pod(pod);
         let known = self.get(key);
         if let Some(now) = now.as_mut().filter(|now| now.queue.is_some()) {
-            let known = known.as_deref().filter(|known| known.says_the_same(now));
-            now.is_believed =
-                known.is_some_and(|known| known.is_believed) || believes(now, known.is_none());
+            let known = known
+                .as_deref()
+                .filter(|known| known.has_same_annotations(now));
+            now.is_trusted =
+                known.is_some_and(|known| known.is_trusted) || believes(now, known.is_none());
         }
         let mut inner = self.inner.write();
         match pod
@@ -85,31 +87,31 @@ impl ExternalPodIndex {
             // These values are final. The watch may be older than the answers to our writes.
             now.deleting |= before.deleting;
             // Only a bound pod counts as changed: policies judge its spec again before it is bound.
-            if before.is_bound() && now.judged.follow(&before.judged) {
-                warn_of_change(key, &now.judged);
+            if before.is_bound() && now.judged_spec.inherit_changes(&before.judged_spec) {
+                warn_of_change(key, &now.judged_spec);
             }
             if now.node.is_none() && before.node.is_some() {
                 now.node.clone_from(&before.node);
                 now.plan.clone_from(&before.plan);
                 now.queue.clone_from(&before.queue);
-                now.is_believed = before.is_believed;
-                now.with.clone_from(&before.with);
+                now.is_trusted = before.is_trusted;
+                now.placed_with.clone_from(&before.placed_with);
                 now.flavors.clone_from(&before.flavors);
             }
         }
         if before.as_deref() == now.as_ref() {
             return None;
         }
-        let told = now.as_ref().map(|now| now.told.clone());
+        let told = now.as_ref().map(|now| now.unscheduled_condition.clone());
         // A condition that Trellis wrote itself does not wake the gang.
         let is_told = before.as_deref().zip(told).is_some_and(|(before, told)| {
             let before = ExternalPod {
-                told,
+                unscheduled_condition: told,
                 ..before.clone()
             };
             Some(&before) == now.as_ref()
         });
-        inner.take(key);
+        inner.remove(key);
         if let Some(now) = now {
             inner.insert(key, now);
         }
@@ -119,26 +121,26 @@ impl ExternalPodIndex {
 
     /// Records that the API server has bound a pod. Calls `tell`, under the lock, with the bound
     /// pod if it still exists, so that later events of the pod are handled after it.
-    pub fn bound(
+    pub fn record_binding(
         &self,
         key: &Key,
         uid: &str,
         node: &str,
-        by: BoundBy<'_>,
+        by: BindingAnnotations<'_>,
         tell: impl FnOnce(&ExternalPod),
     ) {
         self.change(key, uid, |pod| {
             if pod.node.is_some() {
                 // The watch has shown the binding already.
-                pod.is_believed |=
+                pod.is_trusted |=
                     pod.plan.as_deref() == Some(by.plan) && pod.queue.as_deref() == Some(by.queue);
                 return;
             }
-            pod.is_believed = true;
+            pod.is_trusted = true;
             pod.node = Some(node.to_owned());
             pod.plan = Some(by.plan.to_owned());
             pod.queue = Some(by.queue.to_owned());
-            pod.with = by.with.map(str::to_owned);
+            pod.placed_with = by.placed_with.map(str::to_owned);
             pod.flavors.clone_from(by.flavors);
             if pod.is_bound() {
                 tell(pod);
@@ -148,7 +150,7 @@ impl ExternalPodIndex {
 
     /// True if the watch shows a pod without a node although the API server has bound it.
     #[must_use]
-    pub fn is_bound_since(&self, key: &Key, shown: &SlimPod) -> bool {
+    pub fn has_unobserved_binding(&self, key: &Key, shown: &SlimPod) -> bool {
         let inner = self.inner.read();
         let known = inner.pods.get(key).filter(|pod| pod.is_bound());
         shown.spec.node_name.is_none()
@@ -156,18 +158,18 @@ impl ExternalPodIndex {
     }
 
     /// Decides for every pod whether its queue annotations are trusted.
-    pub fn settle(&self, believes: impl Fn(&Key, &ExternalPod) -> bool) {
+    pub fn recheck_trust(&self, believes: impl Fn(&Key, &ExternalPod) -> bool) {
         let mut inner = self.inner.write();
         for (key, pod) in &mut inner.pods {
             let is_believed = pod.queue.is_none() || believes(key, pod);
-            if pod.is_believed != is_believed {
-                Arc::make_mut(pod).is_believed = is_believed;
+            if pod.is_trusted != is_believed {
+                Arc::make_mut(pod).is_trusted = is_believed;
             }
         }
     }
 
     /// Records that the API server accepted a delete or an eviction of a pod.
-    pub fn deleting(&self, key: &Key, uid: &str) {
+    pub fn mark_deleting(&self, key: &Key, uid: &str) {
         self.change(key, uid, |pod| pod.deleting = true);
     }
 
@@ -183,7 +185,7 @@ impl ExternalPodIndex {
         let mut inner = self.inner.write();
         inner.pods.get(key).filter(|pod| pod.uid == uid)?;
         inner.versions.remove(key);
-        inner.take(key)
+        inner.remove(key)
     }
 
     /// The external pod of that name.
@@ -195,16 +197,23 @@ impl ExternalPodIndex {
     /// Resource version at which the watch last showed the pod, if its uid and spec are these. None
     /// otherwise.
     #[must_use]
-    pub fn version_with(&self, pod: &Key, uid: &str, judged: &JudgedSpec) -> Option<String> {
+    pub fn version_if_unchanged(
+        &self,
+        pod: &Key,
+        uid: &str,
+        judged: &JudgedSpec,
+    ) -> Option<String> {
         let inner = self.inner.read();
         let there = inner.pods.get(pod).filter(|there| there.uid == uid)?;
         let version = inner.versions.get(pod);
-        version.filter(|_| there.judged.is_like(judged)).cloned()
+        version
+            .filter(|_| there.judged_spec.is_like(judged))
+            .cloned()
     }
 
     /// Pods of the PodGroup.
     #[must_use]
-    pub fn of_group(&self, group: &Key) -> ExternalPods {
+    pub fn pods_of_group(&self, group: &Key) -> ExternalPods {
         let inner = self.inner.read();
         let names = inner.groups.get(group).into_iter().flatten();
         names
@@ -217,19 +226,19 @@ impl ExternalPodIndex {
 
     /// True if any pod names the PodGroup.
     #[must_use]
-    pub fn name_group(&self, group: &Key) -> bool {
+    pub fn has_group(&self, group: &Key) -> bool {
         self.inner.read().groups.contains_key(group)
     }
 
     /// All external pods, by their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(Key, Arc<ExternalPod>)> {
-        self.all_of(|_, _| true)
+        self.filter(|_, _| true)
     }
 
     /// Pods that match the predicate, which must not call this index.
     #[must_use]
-    pub fn all_of(
+    pub fn filter(
         &self,
         mut of: impl FnMut(&Key, &ExternalPod) -> bool,
     ) -> Vec<(Key, Arc<ExternalPod>)> {

@@ -15,9 +15,9 @@ use tracing::{error, info, warn};
 use trellis_gang::key::Key;
 
 use super::backoff::{Backoff, FIRST_PAUSE};
-use super::item::{Item, Undecodable};
+use super::item::{Undecodable, WatchedItem};
 use super::pulse::Pulse;
-use super::source::{Server, Source};
+use super::source::{ApiServerSource, WatchSource};
 
 /// Longest watch call: load balancers cut connections at 240 s.
 const WATCH_SECONDS: u32 = 200;
@@ -25,14 +25,14 @@ const WATCH_SECONDS: u32 = 200;
 /// kind of which no object was written since the server started.
 const WATCH_SILENCE: Duration = Duration::from_secs(100);
 /// A watch that ends sooner without an event is broken.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const MIN_WATCH_TIME: Duration = Duration::from_secs(5);
 /// How long an API server may lag behind another one. After that, etcd counts as restored from a
 /// backup.
-const BEHIND: Duration = Duration::from_secs(2);
+const MAX_SERVER_LAG: Duration = Duration::from_secs(2);
 /// Longest wait for one page of a list, and for a watch to begin.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects per page.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 
 /// Receiver of the events of one watch.
 pub trait Sink<K>: Send + Sync + 'static {
@@ -52,13 +52,13 @@ pub trait Sink<K>: Send + Sync + 'static {
     /// Called after a complete list of that version with the keys of all listed objects. Returns
     /// the uids of objects that are not in the list and that the sink knows from answers to our own
     /// requests: the watch will not report their deletion.
-    fn ghosts(&self, _listed: &HashSet<Key>, _version: u64) -> Vec<(Key, String)> {
+    fn unlisted_objects(&self, _listed: &HashSet<Key>, _version: u64) -> Vec<(Key, String)> {
         Vec::new()
     }
     /// Called once after each list, when all its objects have been applied.
     fn synced(&self);
     /// The API server does not know the kind, and need not. The follower asks again later.
-    fn unknown(&self) {}
+    fn kind_unknown(&self) {}
 }
 
 /// Follows one kind. Returns if etcd was restored to an earlier state: then nothing that the
@@ -69,54 +69,54 @@ where
     S: Sink<K>,
 {
     let api = Api::all(client);
-    Follower::new(Server { api, labels }, sink, pulse)
+    Follower::new(ApiServerSource { api, labels }, sink, pulse)
         .run()
         .await;
 }
 
 /// The next step of the follower.
 #[derive(Clone, Copy, Debug)]
-enum Next {
+enum FollowStep {
     List,
     /// Watch from the last version that was seen.
     Watch,
     /// Before a watch resumes: check that the API server's version has not gone back. An API server
     /// that was restored accepts a version of the future and sends no event until it reaches that
     /// version again.
-    Compare,
+    CheckVersion,
 }
 
 /// Why a step ended.
 #[derive(Debug, thiserror::Error)]
-enum Stop {
+enum FollowError {
     #[error("it is not answered")]
     Unanswered,
     #[error("nothing comes, not even a bookmark")]
     Silent,
     #[error("it ends as soon as it begins")]
-    Ended,
+    EndedAtOnce,
     #[error("{0:?} is no resource version")]
-    NoVersion(String),
+    InvalidVersion(String),
     #[error(transparent)]
-    Refused(#[from] kube::Error),
+    RequestFailed(#[from] kube::Error),
     #[error("the API server is at version {now} and has been at {seen}")]
-    PutBack { now: u64, seen: u64 },
+    VersionWentBack { now: u64, seen: u64 },
 }
 
-impl Stop {
+impl FollowError {
     fn is_code(&self, code: u16) -> bool {
-        matches!(self, Self::Refused(kube::Error::Api(status)) if status.code == code)
+        matches!(self, Self::RequestFailed(kube::Error::Api(status)) if status.code == code)
     }
 
     /// True if the watch cannot resume: its version was compacted away, or the answer does not
     /// decode as an event.
     fn is_final(&self) -> bool {
-        self.is_code(410) || matches!(self, Self::Refused(kube::Error::SerdeError(_)))
+        self.is_code(410) || matches!(self, Self::RequestFailed(kube::Error::SerdeError(_)))
     }
 
     /// True if events may have been missed, so that a list is needed. Bookmarks may also have
     /// ended, if the API server was restarted.
-    fn is_doubtful(&self) -> bool {
+    fn may_have_missed_events(&self) -> bool {
         matches!(self, Self::Silent)
     }
 }
@@ -128,12 +128,12 @@ struct Follower<S, R> {
     pulse: Pulse,
     /// Uids of the objects that were applied. A list does not report deletions, so an object that
     /// is known and not in the list was deleted. Objects from a list that broke off are known too.
-    known: HashMap<Key, Box<str>>,
+    uids: HashMap<Key, Box<str>>,
     /// The latest version that was seen. Versions of one kind are increasing numbers (stable since
     /// Kubernetes 1.35, KEP-5504).
-    seen: u64,
+    latest_version: u64,
     backoff: Backoff,
-    is_unknown: bool,
+    is_kind_unknown: bool,
     has_bookmarks: bool,
 }
 
@@ -143,10 +143,10 @@ impl<S, R> Follower<S, R> {
             source,
             sink,
             pulse,
-            known: HashMap::new(),
-            seen: 0,
+            uids: HashMap::new(),
+            latest_version: 0,
             backoff: Backoff::default(),
-            is_unknown: false,
+            is_kind_unknown: false,
             has_bookmarks: false,
         }
     }
@@ -155,78 +155,82 @@ impl<S, R> Follower<S, R> {
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
-        R: Source<K>,
+        R: WatchSource<K>,
     {
         let kind = K::kind(&());
-        let mut next = Next::List;
+        let mut next = FollowStep::List;
         loop {
             let step = match next {
-                Next::List => self.list().await,
-                Next::Watch => self.watch().await,
-                Next::Compare => self.compare().await,
+                FollowStep::List => self.list().await,
+                FollowStep::Watch => self.watch().await,
+                FollowStep::CheckVersion => self.check_version().await,
             };
             next = match (next, step) {
-                (Next::List | Next::Compare, Ok(())) => Next::Watch,
+                (FollowStep::List | FollowStep::CheckVersion, Ok(())) => FollowStep::Watch,
                 // The watch ended after its time, or the server shut down.
-                (Next::Watch, Ok(())) => {
+                (FollowStep::Watch, Ok(())) => {
                     self.pulse.beat();
                     tokio::time::sleep(FIRST_PAUSE).await;
-                    Next::Compare
+                    FollowStep::CheckVersion
                 }
-                (_, Err(stop @ Stop::PutBack { .. })) => {
+                (_, Err(stop @ FollowError::VersionWentBack { .. })) => {
                     error!(%kind, %stop, "the cluster was put back to an earlier time; all that is known is forgotten");
                     return;
                 }
                 (from, Err(stop)) => {
                     let unknown = S::MAY_BE_ABSENT && stop.is_code(404);
                     if unknown {
-                        for (key, uid) in self.known.drain() {
+                        for (key, uid) in self.uids.drain() {
                             self.sink.delete(&key, &uid);
                         }
-                        self.sink.unknown();
+                        self.sink.kind_unknown();
                         self.pulse.beat();
                     }
                     // A missing kind that a cluster may lack is logged once.
                     if !unknown {
                         warn!(%kind, %stop, "a watch is broken; it starts over");
-                    } else if !self.is_unknown {
+                    } else if !self.is_kind_unknown {
                         warn!(%kind, "the API server does not know this kind; it is asked again");
                     }
-                    self.is_unknown = unknown;
+                    self.is_kind_unknown = unknown;
                     let anew = unknown
                         || stop.is_final()
-                        || stop.is_doubtful()
-                        || matches!(from, Next::List);
-                    tokio::time::sleep(self.backoff.broken(Instant::now())).await;
-                    if anew { Next::List } else { Next::Compare }
+                        || stop.may_have_missed_events()
+                        || matches!(from, FollowStep::List);
+                    tokio::time::sleep(self.backoff.record_break(Instant::now())).await;
+                    if anew {
+                        FollowStep::List
+                    } else {
+                        FollowStep::CheckVersion
+                    }
                 }
             };
         }
     }
 
-    async fn list<K>(&mut self) -> Result<(), Stop>
+    async fn list<K>(&mut self) -> Result<(), FollowError>
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
-        R: Source<K>,
+        R: WatchSource<K>,
     {
         let mut listed = HashSet::new();
         // All pages are of one version. If they were not, the watch from the first page's version
         // would show what the later pages miss.
-        let (mut page, version) = self.first_page(PAGE).await?;
-        self.seen = version;
+        let (mut page, version) = self.first_page(PAGE_SIZE).await?;
+        self.latest_version = version;
         loop {
             listed.extend(page.items.into_iter().filter_map(|item| self.apply(item)));
             let after = page.metadata.continue_.filter(|word| !word.is_empty());
             if after.is_none() {
                 break;
             }
-            page = answered(self.source.list(PAGE, after)).await?;
+            page = with_timeout(self.source.list(PAGE_SIZE, after)).await?;
         }
-        for (key, uid) in self.known.extract_if(|key, _| !listed.contains(key)) {
+        for (key, uid) in self.uids.extract_if(|key, _| !listed.contains(key)) {
             self.sink.delete(&key, &uid);
         }
-        for (key, uid) in self.sink.ghosts(&listed, version) {
+        for (key, uid) in self.sink.unlisted_objects(&listed, version) {
             self.sink.delete(&key, &uid);
         }
         info!(kind = %K::kind(&()), objects = listed.len(), "listed");
@@ -235,10 +239,10 @@ impl<S, R> Follower<S, R> {
         Ok(())
     }
 
-    async fn compare<K>(&self) -> Result<(), Stop>
+    async fn check_version<K>(&self) -> Result<(), FollowError>
     where
         K: Resource<DynamicType = ()> + Clone,
-        R: Source<K>,
+        R: WatchSource<K>,
     {
         // No event is skipped: the watch resumes after the last version that was seen.
         self.first_page(1).await?;
@@ -247,43 +251,47 @@ impl<S, R> Follower<S, R> {
 
     /// The first page, and the current version. An older version than the one that was seen may
     /// come from an API server that lags behind: the follower asks once more before it returns
-    /// [`Stop::PutBack`].
-    async fn first_page<K>(&self, limit: u32) -> Result<(ObjectList<Item<K>>, u64), Stop>
+    /// [`FollowError::VersionWentBack`].
+    async fn first_page<K>(
+        &self,
+        limit: u32,
+    ) -> Result<(ObjectList<WatchedItem<K>>, u64), FollowError>
     where
         K: Resource<DynamicType = ()> + Clone,
-        R: Source<K>,
+        R: WatchSource<K>,
     {
         let mut is_second = false;
         loop {
-            let page = answered(self.source.list(limit, None)).await?;
-            let now = number(page.metadata.resource_version.as_deref())?;
-            let seen = self.seen;
+            let page = with_timeout(self.source.list(limit, None)).await?;
+            let now = parse_version(page.metadata.resource_version.as_deref())?;
+            let seen = self.latest_version;
             if now >= seen {
                 return Ok((page, now));
             }
             if is_second {
-                return Err(Stop::PutBack { now, seen });
+                return Err(FollowError::VersionWentBack { now, seen });
             }
             is_second = true;
-            tokio::time::sleep(BEHIND).await;
+            tokio::time::sleep(MAX_SERVER_LAG).await;
         }
     }
 
-    async fn watch<K>(&mut self) -> Result<(), Stop>
+    async fn watch<K>(&mut self) -> Result<(), FollowError>
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
-        R: Source<K>,
+        R: WatchSource<K>,
     {
         let began = Instant::now();
-        let mut events = answered(self.source.watch(self.seen, WATCH_SECONDS)).await?;
+        let mut events =
+            with_timeout(self.source.watch(self.latest_version, WATCH_SECONDS)).await?;
         let mut showed = false;
         let mut lasts = false;
         loop {
             let silence = match (showed, lasts) {
                 (true, _) => WATCH_SILENCE,
-                (false, false) => AT_ONCE,
-                (false, true) => WATCH_SILENCE.saturating_sub(AT_ONCE),
+                (false, false) => MIN_WATCH_TIME,
+                (false, true) => WATCH_SILENCE.saturating_sub(MIN_WATCH_TIME),
             };
             let next = tokio::time::timeout(silence, events.next()).await;
             let event = match next {
@@ -294,33 +302,35 @@ impl<S, R> Follower<S, R> {
                     continue;
                 }
                 Ok(Some(event)) => event?,
-                Ok(None) if !showed && began.elapsed() < AT_ONCE => return Err(Stop::Ended),
-                Err(_) if self.has_bookmarks => return Err(Stop::Silent),
+                Ok(None) if !showed && began.elapsed() < MIN_WATCH_TIME => {
+                    return Err(FollowError::EndedAtOnce);
+                }
+                Err(_) if self.has_bookmarks => return Err(FollowError::Silent),
                 Ok(None) | Err(_) => return Ok(()),
             };
-            self.take(event)?;
+            self.handle_event(event)?;
             showed = true;
             self.pulse.beat();
-            self.backoff.healthy();
+            self.backoff.reset();
         }
     }
 
-    fn take<K>(&mut self, event: WatchEvent<Item<K>>) -> Result<(), Stop>
+    fn handle_event<K>(&mut self, event: WatchEvent<WatchedItem<K>>) -> Result<(), FollowError>
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
     {
         match event {
             WatchEvent::Added(item) | WatchEvent::Modified(item) => {
-                self.saw_item(&item)?;
+                self.record_item_version(&item)?;
                 self.apply(item);
             }
             WatchEvent::Deleted(item) => {
-                self.saw_item(&item)?;
+                self.record_item_version(&item)?;
                 self.delete(&item);
             }
             WatchEvent::Bookmark(bookmark) => {
-                self.saw(Some(&bookmark.metadata.resource_version))?;
+                self.record_version(Some(&bookmark.metadata.resource_version))?;
                 self.has_bookmarks = true;
             }
             WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
@@ -329,21 +339,21 @@ impl<S, R> Follower<S, R> {
     }
 
     /// Returns the key. None if the object has no readable name.
-    fn apply<K>(&mut self, item: Item<K>) -> Option<Key>
+    fn apply<K>(&mut self, item: WatchedItem<K>) -> Option<Key>
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
     {
-        let key = Key::of(item.meta());
+        let key = Key::from_meta(item.meta());
         match item {
-            Item::Object(object) => {
-                self.known.insert(key.clone(), uid(object.meta()).into());
+            WatchedItem::Object(object) => {
+                self.uids.insert(key.clone(), uid(object.meta()).into());
                 self.sink.apply(key.clone(), object);
             }
-            Item::Undecodable { meta, error } => {
+            WatchedItem::Undecodable { meta, error } => {
                 warn!(kind = %K::kind(&()), object = %key, uid = uid(&meta), %error, "an object does not decode");
                 meta.name.as_ref()?;
-                let before = self.known.insert(key.clone(), uid(&meta).into());
+                let before = self.uids.insert(key.clone(), uid(&meta).into());
                 if let Some(before) = before.filter(|before| **before != *uid(&meta)) {
                     self.sink.delete(&key, &before);
                 }
@@ -359,43 +369,47 @@ impl<S, R> Follower<S, R> {
     }
 
     /// Applies a deletion, whether or not the object decodes.
-    fn delete<K>(&mut self, item: &Item<K>)
+    fn delete<K>(&mut self, item: &WatchedItem<K>)
     where
         K: Resource<DynamicType = ()> + Clone,
         S: Sink<K>,
     {
         let meta = item.meta();
         if meta.name.is_some() {
-            let key = Key::of(meta);
-            self.known.remove(&key);
+            let key = Key::from_meta(meta);
+            self.uids.remove(&key);
             self.sink.delete(&key, uid(meta));
         }
     }
 
     /// An object that does not decode may lack a version.
-    fn saw_item<K: Resource>(&mut self, item: &Item<K>) -> Result<(), Stop> {
-        let saw = self.saw(item.meta().resource_version.as_deref());
+    fn record_item_version<K: Resource>(
+        &mut self,
+        item: &WatchedItem<K>,
+    ) -> Result<(), FollowError> {
+        let saw = self.record_version(item.meta().resource_version.as_deref());
         match item {
-            Item::Object(_) => saw,
-            Item::Undecodable { .. } => Ok(()),
+            WatchedItem::Object(_) => saw,
+            WatchedItem::Undecodable { .. } => Ok(()),
         }
     }
 
-    fn saw(&mut self, version: Option<&str>) -> Result<(), Stop> {
-        self.seen = self.seen.max(number(version)?);
+    fn record_version(&mut self, version: Option<&str>) -> Result<(), FollowError> {
+        self.latest_version = self.latest_version.max(parse_version(version)?);
         Ok(())
     }
 }
 
-fn number(version: Option<&str>) -> Result<u64, Stop> {
+fn parse_version(version: Option<&str>) -> Result<u64, FollowError> {
     let word = version.unwrap_or_default();
-    word.parse().map_err(|_| Stop::NoVersion(word.to_owned()))
+    word.parse()
+        .map_err(|_| FollowError::InvalidVersion(word.to_owned()))
 }
 
-async fn answered<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Stop> {
-    match tokio::time::timeout(ANSWER, request).await {
+async fn with_timeout<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, FollowError> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, request).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Stop::Unanswered),
+        Err(_) => Err(FollowError::Unanswered),
     }
 }
 

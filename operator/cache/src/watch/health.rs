@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// A node that is not ready for this long is lost: its gangs are placed elsewhere.
 pub const LOST_AFTER: Duration = Duration::from_secs(40);
 /// A node that is not ready for this long is given up: no kubelet is left to stop its pods.
-pub const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
+pub const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
 /// Health of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,11 +21,11 @@ pub enum Health {
     /// The node's gangs are placed elsewhere.
     Lost,
     /// The node's pods may be deleted by force.
-    GivenUp,
+    Abandoned,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Node {
+enum NodeReadiness {
     Ready,
     /// Not ready since then.
     Unready(Instant),
@@ -34,12 +34,12 @@ enum Node {
     Deleted(Instant),
 }
 
-impl Node {
+impl NodeReadiness {
     fn is_down(self) -> bool {
         matches!(self, Self::Unready(_))
     }
 
-    fn is_there(self) -> bool {
+    fn is_present(self) -> bool {
         !matches!(self, Self::Deleted(_))
     }
 }
@@ -47,26 +47,26 @@ impl Node {
 /// Health of all nodes.
 #[derive(Debug)]
 pub struct NodeHealth {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, NodeReadiness>,
     /// Number of nodes that are not ready, and number of Node objects. Counted here because they
     /// are read for each node and each pod on it.
-    down: usize,
-    there: usize,
+    down_count: usize,
+    present_count: usize,
     /// When this process started to watch. A node that was never seen counts as deleted at that
     /// time.
-    began: Instant,
-    /// Health of the nodes that were not ready at the last [`NodeHealth::news`].
-    told: BTreeMap<String, Health>,
-    told_of_strangers: bool,
+    watching_since: Instant,
+    /// Health of the nodes that were not ready at the last [`NodeHealth::take_changes`].
+    reported: BTreeMap<String, Health>,
+    reported_unknown_nodes: bool,
 }
 
-/// Changes since the last call of [`NodeHealth::news`].
+/// Changes since the last call of [`NodeHealth::take_changes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct HealthChanges {
     /// Nodes whose health has changed.
     pub nodes: BTreeSet<String>,
     /// True if nodes that were never seen have just been given up.
-    pub strangers: bool,
+    pub unknown_nodes_abandoned: bool,
 }
 
 impl NodeHealth {
@@ -75,33 +75,37 @@ impl NodeHealth {
     pub fn new(now: Instant) -> Self {
         Self {
             nodes: BTreeMap::new(),
-            down: 0,
-            there: 0,
-            began: now,
-            told: BTreeMap::new(),
-            told_of_strangers: false,
+            down_count: 0,
+            present_count: 0,
+            watching_since: now,
+            reported: BTreeMap::new(),
+            reported_unknown_nodes: false,
         }
     }
 
     /// Records whether a node is ready. True if that is a change.
     pub fn apply(&mut self, node: &str, ready: bool, now: Instant) -> bool {
         let after = match (ready, self.nodes.get(node)) {
-            (true, _) => Node::Ready,
-            (false, Some(Node::Unready(since) | Node::Deleted(since))) => Node::Unready(*since),
-            (false, Some(Node::Ready) | None) => Node::Unready(now),
+            (true, _) => NodeReadiness::Ready,
+            (false, Some(NodeReadiness::Unready(since) | NodeReadiness::Deleted(since))) => {
+                NodeReadiness::Unready(*since)
+            }
+            (false, Some(NodeReadiness::Ready) | None) => NodeReadiness::Unready(now),
         };
-        self.put(node, after) != Some(after)
+        self.replace_state(node, after) != Some(after)
     }
 
     /// Stores the state and returns the one before.
-    fn put(&mut self, node: &str, after: Node) -> Option<Node> {
+    fn replace_state(&mut self, node: &str, after: NodeReadiness) -> Option<NodeReadiness> {
         let before = self.nodes.insert(node.to_owned(), after);
-        let was = |is: fn(Node) -> bool| usize::from(before.is_some_and(is));
-        let is = |is: fn(Node) -> bool| usize::from(is(after));
-        self.down =
-            (self.down.saturating_add(is(Node::is_down))).saturating_sub(was(Node::is_down));
-        self.there =
-            (self.there.saturating_add(is(Node::is_there))).saturating_sub(was(Node::is_there));
+        let was = |is: fn(NodeReadiness) -> bool| usize::from(before.is_some_and(is));
+        let is = |is: fn(NodeReadiness) -> bool| usize::from(is(after));
+        self.down_count = (self.down_count.saturating_add(is(NodeReadiness::is_down)))
+            .saturating_sub(was(NodeReadiness::is_down));
+        self.present_count = (self
+            .present_count
+            .saturating_add(is(NodeReadiness::is_present)))
+        .saturating_sub(was(NodeReadiness::is_present));
         before
     }
 
@@ -109,33 +113,33 @@ impl NodeHealth {
     pub fn delete(&mut self, node: &str, now: Instant) {
         let since = match self.nodes.get(node) {
             None => return,
-            Some(Node::Ready) => now,
-            Some(Node::Unready(since) | Node::Deleted(since)) => *since,
+            Some(NodeReadiness::Ready) => now,
+            Some(NodeReadiness::Unready(since) | NodeReadiness::Deleted(since)) => *since,
         };
-        self.put(node, Node::Deleted(since));
+        self.replace_state(node, NodeReadiness::Deleted(since));
     }
 
     /// True if the node exists, or was deleted a short time ago.
     #[must_use]
-    pub fn knows(&self, node: &str) -> bool {
+    pub fn contains(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
     /// Health of the node.
     #[must_use]
-    pub fn of(&self, node: &str, now: Instant) -> Health {
+    pub fn health_of(&self, node: &str, now: Instant) -> Health {
         let gone_for = |since: Instant| {
-            if now.saturating_duration_since(since) >= GIVEN_UP_AFTER {
-                Health::GivenUp
+            if now.saturating_duration_since(since) >= ABANDONED_AFTER {
+                Health::Abandoned
             } else {
                 Health::Lost
             }
         };
         match self.nodes.get(node) {
-            None => gone_for(self.began),
-            Some(Node::Ready) => Health::Ready,
-            Some(Node::Deleted(since)) => gone_for(*since),
-            Some(Node::Unready(since)) => {
+            None => gone_for(self.watching_since),
+            Some(NodeReadiness::Ready) => Health::Ready,
+            Some(NodeReadiness::Deleted(since)) => gone_for(*since),
+            Some(NodeReadiness::Unready(since)) => {
                 let short = now.saturating_duration_since(*since) < LOST_AFTER;
                 if short || self.is_cut_off() {
                     Health::Unready
@@ -148,49 +152,52 @@ impl NodeHealth {
 
     /// Changes since the last call. A deleted node is reported once more when it is given up, and
     /// then forgotten.
-    pub fn news(&mut self, now: Instant) -> News {
+    pub fn take_changes(&mut self, now: Instant) -> HealthChanges {
         let health: BTreeMap<String, Health> = self
             .nodes
             .keys()
-            .map(|node| (node.clone(), self.of(node, now)))
+            .map(|node| (node.clone(), self.health_of(node, now)))
             .filter(|(_, health)| *health != Health::Ready)
             .collect();
-        let well_again = self.told.keys().filter(|n| !health.contains_key(*n));
+        let well_again = self.reported.keys().filter(|n| !health.contains_key(*n));
         let changed = health
             .iter()
-            .filter(|(node, health)| self.told.get(*node) != Some(health))
+            .filter(|(node, health)| self.reported.get(*node) != Some(health))
             .map(|(node, _)| node);
         let nodes = well_again.chain(changed).cloned().collect();
-        self.told = health;
-        let told = &mut self.told;
+        self.reported = health;
+        let told = &mut self.reported;
         // Deleted nodes are in neither count.
         self.nodes.retain(|node, state| {
-            let over =
-                matches!(state, Node::Deleted(_)) && told.get(node) == Some(&Health::GivenUp);
+            let over = matches!(state, NodeReadiness::Deleted(_))
+                && told.get(node) == Some(&Health::Abandoned);
             if over {
                 told.remove(node);
             }
             !over
         });
-        let given_up = now.saturating_duration_since(self.began) >= GIVEN_UP_AFTER;
-        let strangers = given_up && !self.told_of_strangers;
-        self.told_of_strangers = given_up;
-        News { nodes, strangers }
+        let given_up = now.saturating_duration_since(self.watching_since) >= ABANDONED_AFTER;
+        let strangers = given_up && !self.reported_unknown_nodes;
+        self.reported_unknown_nodes = given_up;
+        HealthChanges {
+            nodes,
+            unknown_nodes_abandoned: strangers,
+        }
     }
 
     /// When health changes next if no event comes before.
     #[must_use]
-    pub fn next_news(&self, now: Instant) -> Option<Instant> {
+    pub fn next_change(&self, now: Instant) -> Option<Instant> {
         let cut_off = self.is_cut_off();
         let of_nodes = self.nodes.values().filter_map(|state| match state {
-            Node::Ready => None,
+            NodeReadiness::Ready => None,
             // Only a change of another node ends this state.
-            Node::Unready(_) if cut_off => None,
-            Node::Unready(since) | Node::Deleted(since) => Some(*since),
+            NodeReadiness::Unready(_) if cut_off => None,
+            NodeReadiness::Unready(since) | NodeReadiness::Deleted(since) => Some(*since),
         });
         of_nodes
-            .flat_map(|since| [LOST_AFTER, GIVEN_UP_AFTER].map(|after| since.checked_add(after)))
-            .chain([self.began.checked_add(GIVEN_UP_AFTER)])
+            .flat_map(|since| [LOST_AFTER, ABANDONED_AFTER].map(|after| since.checked_add(after)))
+            .chain([self.watching_since.checked_add(ABANDONED_AFTER)])
             .flatten()
             .filter(|at| *at > now)
             .min()
@@ -199,7 +206,7 @@ impl NodeHealth {
     /// True if most of many nodes are not ready at once: then this process is probably cut off, and
     /// no node is lost.
     fn is_cut_off(&self) -> bool {
-        self.down >= 3 && self.down.saturating_mul(2) > self.there
+        self.down_count >= 3 && self.down_count.saturating_mul(2) > self.present_count
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Undecodable {
 /// An object of a list or an event, without `managedFields`: Trellis does not read them, and a user
 /// who may write the object may have stored times in them that do not decode.
 #[derive(Clone, Debug)]
-pub(super) enum Item<K> {
+pub(super) enum WatchedItem<K> {
     Object(K),
     Undecodable {
         /// Name, uid and versions, as far as they decode.
@@ -34,36 +34,36 @@ pub(super) enum Item<K> {
     },
 }
 
-impl<K: Resource + DeserializeOwned> Item<K> {
-    fn of(text: &str) -> Self {
-        match object(text) {
-            Ok(object) => Self::slim(object),
-            Err(error) => Self::undecodable(text, &error),
+impl<K: Resource + DeserializeOwned> WatchedItem<K> {
+    fn from_text(text: &str) -> Self {
+        match decode_object(text) {
+            Ok(object) => Self::from_object(object),
+            Err(error) => Self::from_error(text, &error),
         }
     }
 
-    fn slim(mut object: K) -> Self {
+    fn from_object(mut object: K) -> Self {
         object.meta_mut().managed_fields = None;
         Self::Object(object)
     }
 
-    fn undecodable(text: &str, error: &serde_json::Error) -> Self {
+    fn from_error(text: &str, error: &serde_json::Error) -> Self {
         Self::Undecodable {
-            meta: Box::new(names(text)),
-            error: words(error),
+            meta: Box::new(decode_metadata(text)),
+            error: error_text(error),
         }
     }
 }
 
-impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Item<K> {
+impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for WatchedItem<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // The text is taken as it is, whatever its content and depth; decoding follows.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self::of(raw.get()))
+        Ok(Self::from_text(raw.get()))
     }
 }
 
-impl<K: Resource> Resource for Item<K> {
+impl<K: Resource> Resource for WatchedItem<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
 
@@ -102,7 +102,7 @@ impl<K: Resource> Resource for Item<K> {
 ///
 /// # Errors
 /// If the rest of the object does not decode.
-pub fn object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
+pub fn decode_object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     let object = serde_json::from_str(text);
     match object.is_err().then(|| without_managed_fields(text)) {
         Some(Some(text)) => serde_json::from_str(&text),
@@ -111,17 +111,17 @@ pub fn object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
 }
 
 /// Fields by name, each as raw JSON: a field that is not used need not decode.
-type Fields = BTreeMap<String, Box<RawValue>>;
+type RawFields = BTreeMap<String, Box<RawValue>>;
 
-fn fields(text: &str) -> Option<Fields> {
+fn parse_fields(text: &str) -> Option<RawFields> {
     serde_json::from_str(text).ok()
 }
 
 /// None if the object has no `managedFields`.
 fn without_managed_fields(text: &str) -> Option<String> {
-    let mut object = fields(text)?;
+    let mut object = parse_fields(text)?;
     let meta = object.get_mut("metadata")?;
-    let mut rest = fields(meta.get())?;
+    let mut rest = parse_fields(meta.get())?;
     rest.remove("managedFields")?;
     *meta = to_raw_value(&rest).ok()?;
     serde_json::to_string(&object).ok()
@@ -129,27 +129,27 @@ fn without_managed_fields(text: &str) -> Option<String> {
 
 /// The error without its position in the text. The position moves with each change before it, and
 /// the same error of an object is reported once.
-fn words(error: &serde_json::Error) -> String {
+fn error_text(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     words.strip_suffix(&place).unwrap_or(&words).to_owned()
 }
 
 /// Decodes each field by itself: one that does not decode does not spoil the others.
-fn names(text: &str) -> ObjectMeta {
-    let meta = fields(text).and_then(|object| fields(object.get("metadata")?.get()));
+fn decode_metadata(text: &str) -> ObjectMeta {
+    let meta = parse_fields(text).and_then(|object| parse_fields(object.get("metadata")?.get()));
     let meta = meta.unwrap_or_default();
     ObjectMeta {
-        name: value(&meta, "name"),
-        namespace: value(&meta, "namespace"),
-        uid: value(&meta, "uid"),
-        resource_version: value(&meta, "resourceVersion"),
-        generation: value(&meta, "generation"),
+        name: decode_field(&meta, "name"),
+        namespace: decode_field(&meta, "namespace"),
+        uid: decode_field(&meta, "uid"),
+        resource_version: decode_field(&meta, "resourceVersion"),
+        generation: decode_field(&meta, "generation"),
         ..ObjectMeta::default()
     }
 }
 
-fn value<T: DeserializeOwned>(fields: &Fields, name: &str) -> Option<T> {
+fn decode_field<T: DeserializeOwned>(fields: &RawFields, name: &str) -> Option<T> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    fn managed(time: &str) -> Value {
+    fn metadata_with_managed_fields(time: &str) -> Value {
         json!({
             "name": "j", "namespace": "a", "uid": "u", "resourceVersion": "5", "generation": 2,
             "labels": {"l": "v"},
@@ -179,8 +179,9 @@ mod tests {
     #[test]
     fn managed_fields_are_not_read() {
         for time in ["2026-01-01T00:00:00Z", "9999-12-31T23:59:59Z"] {
-            let text = json!({"metadata": managed(time), "spec": {"podSelector": {}}}).to_string();
-            let Item::<NetworkPolicy>::Object(policy) = serde_json::from_str(&text).unwrap() else {
+            let text = json!({"metadata": metadata_with_managed_fields(time), "spec": {"podSelector": {}}}).to_string();
+            let WatchedItem::<NetworkPolicy>::Object(policy) = serde_json::from_str(&text).unwrap()
+            else {
                 panic!("{time}");
             };
             assert_eq!(policy.metadata.managed_fields, None);
@@ -190,29 +191,39 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_decode_takes_no_other_with_it() {
+    fn undecodable_object_does_not_hide_other_objects() {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         let deep: Box<RawValue> = serde_json::from_str(&deep).unwrap();
-        let mut unnamed = managed("9999-12-31T23:59:59Z");
+        let mut unnamed = metadata_with_managed_fields("9999-12-31T23:59:59Z");
         unnamed["name"] = json!(1);
         let bad = [
-            job(&managed("9999-12-31T23:59:59Z"), &json!("w")).to_string(),
-            format!("{{\"metadata\":{},\"spec\":{deep}}}", managed("")),
+            job(
+                &metadata_with_managed_fields("9999-12-31T23:59:59Z"),
+                &json!("w"),
+            )
+            .to_string(),
+            format!(
+                "{{\"metadata\":{},\"spec\":{deep}}}",
+                metadata_with_managed_fields("")
+            ),
             job(&unnamed, &json!([])).to_string(),
             "null".to_owned(),
         ];
-        let good = job(&managed("9999-12-31T23:59:59Z"), &json!([]));
+        let good = job(
+            &metadata_with_managed_fields("9999-12-31T23:59:59Z"),
+            &json!([]),
+        );
         let list = format!(
             r#"{{"kind": "L", "apiVersion": "v1", "metadata": {{"resourceVersion": "7"}}, "items": [{},{good}]}}"#,
             bad.join(",")
         );
-        let list: ObjectList<Item<TrainingJob>> = serde_json::from_str(&list).unwrap();
+        let list: ObjectList<WatchedItem<TrainingJob>> = serde_json::from_str(&list).unwrap();
         let read: Vec<_> = list
             .items
             .iter()
             .map(|item| {
                 let meta = item.meta();
-                let is_object = matches!(item, Item::Object(_));
+                let is_object = matches!(item, WatchedItem::Object(_));
                 (is_object, meta.name.as_deref(), meta.uid.as_deref())
             })
             .collect();
@@ -229,11 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_read_though_its_object_is_not() {
-        let object = job(&managed("9999-12-31T23:59:59Z"), &json!("w"));
+    fn event_is_read_when_its_object_does_not_decode() {
+        let object = job(
+            &metadata_with_managed_fields("9999-12-31T23:59:59Z"),
+            &json!("w"),
+        );
         let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
-        let event: WatchEvent<Item<TrainingJob>> = serde_json::from_str(&event).unwrap();
-        let WatchEvent::Modified(Item::Undecodable { meta, error }) = event else {
+        let event: WatchEvent<WatchedItem<TrainingJob>> = serde_json::from_str(&event).unwrap();
+        let WatchEvent::Modified(WatchedItem::Undecodable { meta, error }) = event else {
             panic!("{event:?}");
         };
         assert_eq!(meta.resource_version.as_deref(), Some("5"));

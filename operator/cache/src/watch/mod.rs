@@ -14,9 +14,9 @@ mod tombstones;
 
 pub use external_pods::ExternalPodIndex;
 pub use follow::{Sink, follow};
-pub use health::{GIVEN_UP_AFTER, Health, LOST_AFTER, News, NodeHealth};
+pub use health::{ABANDONED_AFTER, Health, HealthChanges, LOST_AFTER, NodeHealth};
 pub use item::Undecodable;
-pub use item::object;
-pub use pods::{Change, PodIndex, Pods};
+pub use item::decode_object;
+pub use pods::{ChangeUrgency, JobPods, PodIndex};
 pub use pulse::Pulse;
 pub use store::Store;

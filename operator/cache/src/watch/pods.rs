@@ -13,11 +13,11 @@ use super::store::version;
 use super::tombstones::Tombstones;
 
 /// Pods of one job, by name.
-pub type Pods = BTreeMap<String, PodView>;
+pub type JobPods = BTreeMap<String, PodView>;
 
 /// How much a pod's change matters to its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeUrgency {
     /// Nothing that the scheduler reads has changed.
     None,
     /// The pod progresses as expected: the job is reconciled after a delay, with other changes.
@@ -29,8 +29,8 @@ pub enum Change {
     Urgent,
 }
 
-impl Change {
-    fn between(before: Option<&PodView>, after: &PodView) -> Self {
+impl ChangeUrgency {
+    fn from_views(before: Option<&PodView>, after: &PodView) -> Self {
         let Some(before) = before else {
             return if after.phase.is_over() || after.deleting {
                 Self::Urgent
@@ -62,25 +62,25 @@ pub struct PodIndex {
 
 #[derive(Debug, Default)]
 struct Inner {
-    jobs: HashMap<Key, Arc<Pods>>,
+    jobs: HashMap<Key, Arc<JobPods>>,
     /// Job of each pod, to find it again when the pod is gone.
     owners: HashMap<Key, Key>,
     /// Uids of pods whose end the watch or an answer has shown.
-    gone: Tombstones,
+    deleted: Tombstones,
     /// Uids of pods that the watch has replaced by another of the same name. The other pod may be
     /// the earlier one, if the watch is late.
     replaced: Tombstones,
     /// Pods that are known only from the answer to their creation, with their resource version.
-    unseen: HashMap<Key, Option<u64>>,
+    unobserved: HashMap<Key, Option<u64>>,
     /// Version of the last complete list.
     listed: Option<u64>,
 }
 
 impl Inner {
     /// Removes the pod from its job. Returns the job, and the pod as it was.
-    fn take(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
+    fn remove(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
         let job = self.owners.remove(key)?;
-        self.unseen.remove(key);
+        self.unobserved.remove(key);
         let mut before = None;
         if let Some(pods) = self.jobs.get_mut(&job) {
             before = Arc::make_mut(pods).remove(key.name.as_ref());
@@ -102,21 +102,21 @@ impl PodIndex {
     /// Stores a pod as the watch shows it. Returns the jobs that the change concerns: the pod's
     /// job, and its former job if that is another. None if an answer has shown that the pod is
     /// gone: then the watch is late, and another pod may have the name.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, Change)>> {
-        let now = PodView::of(pod);
+    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, ChangeUrgency)>> {
+        let now = PodView::from_pod(pod);
         let mut inner = self.inner.write();
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        if inner.gone.contains(uid) {
+        if inner.deleted.contains(uid) {
             return None;
         }
-        inner.unseen.remove(key);
+        inner.unobserved.remove(key);
         let mut changes = Vec::new();
         let moved = inner
             .owners
             .get(key)
             .is_some_and(|before| now.as_ref().is_none_or(|(job, _)| job != before));
-        if moved && let Some((before, _)) = inner.take(key) {
-            changes.push((before, Change::Urgent));
+        if moved && let Some((before, _)) = inner.remove(key) {
+            changes.push((before, ChangeUrgency::Urgent));
         }
         if let Some((job, mut view)) = now {
             let before = inner
@@ -126,18 +126,18 @@ impl PodIndex {
             // A deletion is final: the watch may be older than the answer to our delete.
             if let Some(before) = before.filter(|before| before.uid == view.uid) {
                 view.deleting |= before.deleting;
-                if view.judged.follow(&before.judged) {
-                    warn_of_change(key, &view.judged);
+                if view.judged_spec.inherit_changes(&before.judged_spec) {
+                    warn_of_change(key, &view.judged_spec);
                 }
             }
-            let change = Change::between(before, &view);
+            let change = ChangeUrgency::from_views(before, &view);
             let replaced = before
                 .filter(|before| before.uid != view.uid)
                 .map(|before| before.uid.clone());
             if let Some(uid) = replaced {
                 inner.replaced.add(&uid);
             }
-            if change != Change::None {
+            if change != ChangeUrgency::None {
                 inner.insert(key, job.clone(), view);
             }
             changes.push((job, change));
@@ -147,29 +147,29 @@ impl PodIndex {
 
     /// Stores a pod from the answer to its creation, unless the watch has shown the pod or its end,
     /// or a later list lacks it. True if it was stored.
-    pub fn created(&self, key: &Key, pod: &SlimPod) -> bool {
-        let Some((job, view)) = PodView::of(pod) else {
+    pub fn insert_created(&self, key: &Key, pod: &SlimPod) -> bool {
+        let Some((job, view)) = PodView::from_pod(pod) else {
             return false;
         };
         let mut inner = self.inner.write();
         let version = version(pod);
-        let gone = inner.gone.contains(&view.uid)
+        let gone = inner.deleted.contains(&view.uid)
             || inner.replaced.contains(&view.uid)
             || inner.listed.is_some_and(|at| version <= Some(at));
         if gone || inner.owners.contains_key(key) {
             return false;
         }
         inner.insert(key, job, view);
-        inner.unseen.insert(key.clone(), version);
+        inner.unobserved.insert(key.clone(), version);
         true
     }
 
     /// Called after a complete list of that version. Returns pods that were created and deleted
     /// without the watch showing either.
-    pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
+    pub fn unlisted_pods(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
         inner.listed = Some(at);
-        let unseen = inner.unseen.iter();
+        let unseen = inner.unobserved.iter();
         unseen
             .filter(|(key, version)| !listed.contains(*key) && **version <= Some(at))
             .filter_map(|(key, _)| {
@@ -180,7 +180,7 @@ impl PodIndex {
     }
 
     /// True if a pod of that name is known and holds its resources.
-    pub fn holds(&self, key: &Key) -> bool {
+    pub fn holds_resources(&self, key: &Key) -> bool {
         let inner = self.inner.read();
         let pods = inner.owners.get(key).and_then(|job| inner.jobs.get(job));
         pods.and_then(|pods| pods.get(key.name.as_ref()))
@@ -196,16 +196,16 @@ impl PodIndex {
         let other = pods
             .and_then(|pods| pods.get(key.name.as_ref()))
             .is_some_and(|pod| pod.uid != uid);
-        inner.gone.add(uid);
+        inner.deleted.add(uid);
         if other {
             return None;
         }
-        inner.take(key).map(|(job, _)| job)
+        inner.remove(key).map(|(job, _)| job)
     }
 
     /// Records that the API server accepted our delete: the pod is being deleted, whether or not
     /// the watch has shown it.
-    pub fn deleting(&self, key: &Key, uid: &str) {
+    pub fn mark_deleting(&self, key: &Key, uid: &str) {
         let mut inner = self.inner.write();
         let Some(job) = inner.owners.get(key).cloned() else {
             return;
@@ -222,25 +222,25 @@ impl PodIndex {
     }
 
     /// The job that a pod belongs to. None if it is no pod of a TrainingJob.
-    pub fn job_of(&self, pod: &Key) -> Option<Key> {
+    pub fn job_of_pod(&self, pod: &Key) -> Option<Key> {
         self.inner.read().owners.get(pod).cloned()
     }
 
     /// True if a pod of a TrainingJob has the name.
     #[must_use]
-    pub fn knows(&self, key: &Key) -> bool {
+    pub fn contains(&self, key: &Key) -> bool {
         self.inner.read().owners.contains_key(key)
     }
 
     /// The pods of a job.
     #[must_use]
-    pub fn of(&self, job: &Key) -> Arc<Pods> {
+    pub fn pods_of_job(&self, job: &Key) -> Arc<JobPods> {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
     /// Nodes that match the predicate and have a pod of a job.
     #[must_use]
-    pub fn nodes_where(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    pub fn filter_nodes(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let inner = self.inner.read();
         let pods = inner.jobs.values().flat_map(|pods| pods.values());
         let nodes = pods.filter_map(|pod| pod.node.as_deref());
@@ -251,15 +251,15 @@ impl PodIndex {
 
     /// Number of pods whose spec was changed after policies had judged it.
     #[must_use]
-    pub fn changed(&self) -> usize {
+    pub fn count_changed_specs(&self) -> usize {
         let inner = self.inner.read();
         let pods = inner.jobs.values().flat_map(|pods| pods.values());
-        pods.filter(|pod| pod.judged.is_changed()).count()
+        pods.filter(|pod| pod.judged_spec.is_changed()).count()
     }
 
     /// Jobs that have a pod on one of the nodes.
     #[must_use]
-    pub fn jobs_on(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
+    pub fn jobs_on_nodes(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
         let there = |pod: &PodView| pod.node.as_deref().is_some_and(&nodes);
         self.inner
             .read()
@@ -273,7 +273,7 @@ impl PodIndex {
 
 /// Logs that a pod runs with a spec that no policy has judged.
 pub(super) fn warn_of_change(pod: &Key, judged: &JudgedSpec) {
-    let changed = judged.changes().unwrap_or_default();
+    let changed = judged.changed_parts().unwrap_or_default();
     warn!(%pod, %changed, "the spec of a pod was changed after policies had judged it");
 }
 

@@ -9,20 +9,20 @@ use kube::core::ObjectList;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use super::item::Item;
+use super::item::WatchedItem;
 
 /// Stream of watch events.
-pub(super) type Events<K> = BoxStream<'static, kube::Result<WatchEvent<Item<K>>>>;
+pub(super) type Events<K> = BoxStream<'static, kube::Result<WatchEvent<WatchedItem<K>>>>;
 
 /// The API server, or a test's replacement for it.
-pub(super) trait Source<K: Clone>: Send + Sync {
+pub(super) trait WatchSource<K: Clone>: Send + Sync {
     /// Lists at most `limit` objects: the first page, or the one after the page that returned the
     /// continue token `after`.
     fn list(
         &self,
         limit: u32,
         after: Option<String>,
-    ) -> impl Future<Output = kube::Result<ObjectList<Item<K>>>> + Send;
+    ) -> impl Future<Output = kube::Result<ObjectList<WatchedItem<K>>>> + Send;
 
     /// Watches events after that version, for so many seconds.
     fn watch(
@@ -33,17 +33,21 @@ pub(super) trait Source<K: Clone>: Send + Sync {
 }
 
 /// The objects of one kind at an API server.
-pub(super) struct Server<K> {
-    pub(super) api: Api<Item<K>>,
+pub(super) struct ApiServerSource<K> {
+    pub(super) api: Api<WatchedItem<K>>,
     /// Label selector of the list and the watch.
     pub(super) labels: Option<String>,
 }
 
-impl<K> Source<K> for Server<K>
+impl<K> WatchSource<K> for ApiServerSource<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    async fn list(&self, limit: u32, after: Option<String>) -> kube::Result<ObjectList<Item<K>>> {
+    async fn list(
+        &self,
+        limit: u32,
+        after: Option<String>,
+    ) -> kube::Result<ObjectList<WatchedItem<K>>> {
         // A list without a version is a consistent read: it is never older than what any API server
         // has returned.
         let which = ListParams {

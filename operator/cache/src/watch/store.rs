@@ -24,7 +24,7 @@ pub struct Store<K> {
 #[derive(Debug)]
 struct Inner<K> {
     objects: HashMap<Key, Arc<K>>,
-    gone: Tombstones,
+    deleted: Tombstones,
     /// Version of the last complete list.
     listed: Option<u64>,
 }
@@ -34,7 +34,7 @@ impl<K> Default for Store<K> {
         Self {
             inner: RwLock::new(Inner {
                 objects: HashMap::new(),
-                gone: Tombstones::default(),
+                deleted: Tombstones::default(),
                 listed: None,
             }),
         }
@@ -50,14 +50,14 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Stores the object as the watch shows it, unless an answer has shown a newer one of that
     /// name. True if it was stored.
-    pub fn observed(&self, key: Key, object: K) -> bool {
+    pub fn insert_observed(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         if let Some(before) = inner.objects.get(&key).cloned() {
             if version(&object) < version(before.as_ref()) {
                 return false;
             }
             if before.meta().uid != object.meta().uid {
-                inner.gone.add(uid(before.as_ref()));
+                inner.deleted.add(uid(before.as_ref()));
             }
         }
         inner.objects.insert(key, Arc::new(object));
@@ -66,13 +66,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Stores the object that a create or a read returned, unless the watch has shown its end, a
     /// later list lacks it, or a newer object of that name is known. True if it was stored.
-    pub fn found(&self, key: Key, object: K) -> bool {
+    pub fn insert_returned(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         let older = match inner.objects.get(&key) {
             Some(before) => version(&object) <= version(before.as_ref()),
             None => inner.listed.is_some_and(|at| version(&object) <= Some(at)),
         };
-        if older || inner.gone.contains(uid(&object)) {
+        if older || inner.deleted.contains(uid(&object)) {
             return false;
         }
         inner.objects.insert(key, Arc::new(object));
@@ -81,7 +81,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Stores the object that an update returned in place of an older version of the same object.
     /// An object that is not in the store was deleted meanwhile. True if it was stored.
-    pub fn answered(&self, key: Key, object: K) -> bool {
+    pub fn update_returned(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         let replaces = inner.objects.get(&key).is_some_and(|before| {
             before.meta().uid == object.meta().uid && version(before.as_ref()) < version(&object)
@@ -94,9 +94,9 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Removes the object of that uid, because the watch shows its deletion. An object of the same
     /// name that Trellis has created since stays.
-    pub fn deleted(&self, key: &Key, gone: &str) {
+    pub fn delete_observed(&self, key: &Key, gone: &str) {
         let mut inner = self.inner.write();
-        inner.gone.add(gone);
+        inner.deleted.add(gone);
         if inner
             .objects
             .get(key)
@@ -107,7 +107,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// Called after a complete list of that version. Returns stored objects that no longer exist.
-    pub fn ghosts(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
+    pub fn unlisted_objects(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
         inner.listed = Some(at);
         let objects = inner.objects.iter();
@@ -167,90 +167,96 @@ mod tests {
         Key::new("ns", "a")
     }
 
-    fn there(store: &Store<ConfigMap>) -> Option<(String, u64)> {
+    fn stored_uid_and_version(store: &Store<ConfigMap>) -> Option<(String, u64)> {
         let object = store.get(&key())?;
         Some((uid(object.as_ref()).to_owned(), version(object.as_ref())?))
     }
 
     #[test]
-    fn the_newer_one_stays_whoever_shows_it() {
+    fn newest_version_of_an_object_stays() {
         let store = Store::default();
-        assert!(store.observed(key(), object("a", 1)));
-        assert!(store.answered(key(), object("a", 3)));
-        assert!(!store.observed(key(), object("a", 2)), "the watch is late");
-        assert!(!store.answered(key(), object("a", 3)), "nothing new");
-        assert!(store.observed(key(), object("a", 4)));
-        assert_eq!(there(&store), Some(("a".to_owned(), 4)));
+        assert!(store.insert_observed(key(), object("a", 1)));
+        assert!(store.update_returned(key(), object("a", 3)));
+        assert!(
+            !store.insert_observed(key(), object("a", 2)),
+            "the watch is late"
+        );
+        assert!(!store.update_returned(key(), object("a", 3)), "nothing new");
+        assert!(store.insert_observed(key(), object("a", 4)));
+        assert_eq!(stored_uid_and_version(&store), Some(("a".to_owned(), 4)));
     }
 
     #[test]
-    fn a_late_answer_brings_no_deleted_object_back() {
+    fn late_answer_does_not_restore_a_deleted_object() {
         let store = Store::default();
-        store.observed(key(), object("a", 1));
-        store.deleted(&key(), "a");
-        assert!(!store.answered(key(), object("a", 2)), "to a patch");
-        assert!(!store.found(key(), object("a", 1)), "to a create");
-        assert_eq!(there(&store), None);
-        assert!(store.found(key(), object("b", 4)), "another one");
+        store.insert_observed(key(), object("a", 1));
+        store.delete_observed(&key(), "a");
+        assert!(!store.update_returned(key(), object("a", 2)), "to a patch");
+        assert!(!store.insert_returned(key(), object("a", 1)), "to a create");
+        assert_eq!(stored_uid_and_version(&store), None);
+        assert!(store.insert_returned(key(), object("b", 4)), "another one");
     }
 
     #[test]
-    fn a_late_answer_does_not_replace_the_next_one_of_that_name() {
+    fn late_answer_does_not_replace_a_newer_object_of_that_name() {
         let store = Store::default();
-        store.observed(key(), object("a", 1));
+        store.insert_observed(key(), object("a", 1));
         // The object was deleted and created again; the watch showed only the new one.
-        store.observed(key(), object("b", 4));
-        assert!(!store.answered(key(), object("a", 5)));
-        assert!(!store.found(key(), object("a", 2)));
-        store.deleted(&key(), "b");
-        assert!(!store.found(key(), object("a", 2)), "it was gone before");
-        assert_eq!(there(&store), None);
+        store.insert_observed(key(), object("b", 4));
+        assert!(!store.update_returned(key(), object("a", 5)));
+        assert!(!store.insert_returned(key(), object("a", 2)));
+        store.delete_observed(&key(), "b");
+        assert!(
+            !store.insert_returned(key(), object("a", 2)),
+            "it was gone before"
+        );
+        assert_eq!(stored_uid_and_version(&store), None);
     }
 
     #[test]
-    fn a_late_watch_does_not_touch_what_a_create_has_made() {
+    fn late_watch_does_not_remove_a_created_object() {
         let store = Store::default();
-        store.observed(key(), object("a", 1));
+        store.insert_observed(key(), object("a", 1));
         store.remove(&key());
-        assert!(store.found(key(), object("b", 5)));
-        assert!(!store.observed(key(), object("a", 2)));
-        store.deleted(&key(), "a");
-        assert_eq!(there(&store), Some(("b".to_owned(), 5)));
+        assert!(store.insert_returned(key(), object("b", 5)));
+        assert!(!store.insert_observed(key(), object("a", 2)));
+        store.delete_observed(&key(), "a");
+        assert_eq!(stored_uid_and_version(&store), Some(("b".to_owned(), 5)));
     }
 
     /// Applies a list of that version to the store, and returns the ghosts.
-    fn listed(store: &Store<ConfigMap>, shown: &[Key], at: u64) -> Vec<(Key, String)> {
-        let ghosts = store.ghosts(&shown.iter().cloned().collect(), at);
+    fn apply_list(store: &Store<ConfigMap>, shown: &[Key], at: u64) -> Vec<(Key, String)> {
+        let ghosts = store.unlisted_objects(&shown.iter().cloned().collect(), at);
         for (key, uid) in &ghosts {
-            store.deleted(key, uid);
+            store.delete_observed(key, uid);
         }
         ghosts
     }
 
     #[test]
-    fn what_an_answer_alone_has_shown_goes_with_the_list_that_does_not_show_it() {
+    fn returned_object_is_removed_when_a_later_list_lacks_it() {
         let store = Store::default();
-        store.found(key(), object("a", 5));
-        assert_eq!(listed(&store, &[key()], 7), [], "it is there");
-        assert_eq!(listed(&store, &[], 7), [(key(), "a".to_owned())]);
-        assert_eq!(there(&store), None);
-        assert!(!store.found(key(), object("a", 6)), "it is gone");
+        store.insert_returned(key(), object("a", 5));
+        assert_eq!(apply_list(&store, &[key()], 7), [], "it is there");
+        assert_eq!(apply_list(&store, &[], 7), [(key(), "a".to_owned())]);
+        assert_eq!(stored_uid_and_version(&store), None);
+        assert!(!store.insert_returned(key(), object("a", 6)), "it is gone");
     }
 
     #[test]
-    fn what_came_after_the_list_stays() {
+    fn object_newer_than_the_list_stays() {
         let store = Store::default();
-        store.found(key(), object("a", 8));
-        assert_eq!(listed(&store, &[], 7), []);
-        assert_eq!(there(&store), Some(("a".to_owned(), 8)));
+        store.insert_returned(key(), object("a", 8));
+        assert_eq!(apply_list(&store, &[], 7), []);
+        assert_eq!(stored_uid_and_version(&store), Some(("a".to_owned(), 8)));
     }
 
     #[test]
-    fn an_answer_that_is_older_than_a_list_which_does_not_show_it_is_too_late() {
+    fn answer_older_than_a_list_without_the_object_is_ignored() {
         let store = Store::default();
-        assert_eq!(listed(&store, &[], 7), []);
-        assert!(!store.found(key(), object("a", 7)));
-        assert_eq!(there(&store), None);
-        assert!(store.found(key(), object("b", 8)));
+        assert_eq!(apply_list(&store, &[], 7), []);
+        assert!(!store.insert_returned(key(), object("a", 7)));
+        assert_eq!(stored_uid_and_version(&store), None);
+        assert!(store.insert_returned(key(), object("b", 8)));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Number of uids that are kept: more than the deletions between a request's effect and its answer.
-const REMEMBERED: usize = 4096;
+const MAX_UIDS: usize = 4096;
 
 /// The uids of the objects that were deleted last.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Tombstones {
         if uid.is_empty() || self.uids.contains(uid) {
             return;
         }
-        if self.oldest_first.len() >= REMEMBERED
+        if self.oldest_first.len() >= MAX_UIDS
             && let Some(oldest) = self.oldest_first.pop_front()
         {
             self.uids.remove(&oldest);
@@ -41,16 +41,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_ones_are_remembered_and_no_more() {
+    fn tombstones_keep_a_bounded_number_of_uids() {
         let mut gone = Tombstones::default();
-        for i in 0..=REMEMBERED {
+        for i in 0..=MAX_UIDS {
             gone.add(&i.to_string());
             gone.add(&i.to_string());
         }
         assert!(!gone.contains("0"));
         assert!(gone.contains("1"));
-        assert!(gone.contains(&REMEMBERED.to_string()));
-        assert_eq!(gone.uids.len(), REMEMBERED);
+        assert!(gone.contains(&MAX_UIDS.to_string()));
+        assert_eq!(gone.uids.len(), MAX_UIDS);
         gone.add("");
         assert!(!gone.contains(""));
     }

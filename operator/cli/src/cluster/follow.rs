@@ -11,15 +11,15 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::Unread;
+use super::ApiFailure;
 
 /// What came of following an object.
 #[derive(Debug)]
-pub enum Followed<T> {
+pub enum FollowResult<T> {
     /// What was waited for.
-    Seen(T),
+    Reached(T),
     /// The time is over.
-    Late,
+    TimedOut,
 }
 
 /// Shows an object of that name, or that there is none, at first and with every change, until
@@ -32,25 +32,25 @@ pub async fn follow<K, T>(
     name: &str,
     within: Option<Duration>,
     look: impl FnMut(Option<&K>) -> ControlFlow<T>,
-) -> Result<Followed<T>, Unread>
+) -> Result<FollowResult<T>, ApiFailure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let following = forever(api, name, look);
+    let following = follow_without_timeout(api, name, look);
     match within {
-        None => following.await.map(Followed::Seen),
+        None => following.await.map(FollowResult::Reached),
         Some(within) => match timeout(within, following).await {
-            Ok(seen) => seen.map(Followed::Seen),
-            Err(_) => Ok(Followed::Late),
+            Ok(seen) => seen.map(FollowResult::Reached),
+            Err(_) => Ok(FollowResult::TimedOut),
         },
     }
 }
 
-async fn forever<K, T>(
+async fn follow_without_timeout<K, T>(
     api: &Api<K>,
     name: &str,
     mut look: impl FnMut(Option<&K>) -> ControlFlow<T>,
-) -> Result<T, Unread>
+) -> Result<T, ApiFailure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -71,8 +71,8 @@ where
             Some(Ok(Event::InitDone)) => look(listed.as_ref()).map_continue(drop),
             Some(Ok(Event::Apply(object))) => look(Some(&object)).map_continue(drop),
             Some(Ok(Event::Delete(_))) => look(None).map_continue(drop),
-            Some(Err(error)) => match refusal(error) {
-                Some(error) => return Err(Unread::new::<K>("watch", error)),
+            Some(Err(error)) => match permanent_error(error) {
+                Some(error) => return Err(ApiFailure::new::<K>("watch", error)),
                 None => ControlFlow::Continue(()),
             },
             // It never ends by itself.
@@ -86,7 +86,7 @@ where
 
 /// What of a watch no new try would change: the right is missing, or the kind is not known.
 #[must_use]
-pub fn refusal(error: watcher::Error) -> Option<kube::Error> {
+pub fn permanent_error(error: watcher::Error) -> Option<kube::Error> {
     let error = match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => error,
         _ => return None,

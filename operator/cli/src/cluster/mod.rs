@@ -1,14 +1,14 @@
 //! The cluster of the kubeconfig.
 
-mod access;
+mod api_reads;
 mod follow;
-mod read;
-mod simulated;
+mod kubeconfig;
+mod simulated_nodes;
 
-pub use access::{Access, Reach};
-pub use follow::{Followed, follow, refusal};
-pub use read::{Hints, Unread, list, named};
-pub use simulated::is_simulated;
+pub use api_reads::{ApiFailure, ErrorHints, get_optional, list};
+pub use follow::{FollowResult, follow, permanent_error};
+pub use kubeconfig::{ClusterOptions, KubeconfigOptions};
+pub use simulated_nodes::is_simulated;
 
 use std::time::Duration;
 
@@ -25,17 +25,17 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Who the commands are to the API server: its logs, and who owns what fields.
-pub const AGENT: &str = concat!("kubectl-trellis/", env!("CARGO_PKG_VERSION"));
+pub const USER_AGENT: &str = concat!("kubectl-trellis/", env!("CARGO_PKG_VERSION"));
 
 /// A cluster that can be asked.
-pub struct Cluster {
+pub struct ClusterClient {
     runtime: Runtime,
     client: Client,
     namespace: String,
-    patience: Option<Duration>,
+    scheduler_timeout: Option<Duration>,
 }
 
-impl std::fmt::Debug for Cluster {
+impl std::fmt::Debug for ClusterClient {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Cluster")
@@ -44,14 +44,14 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-impl Cluster {
+impl ClusterClient {
     /// Finds the cluster. Whether it answers, the first read shows. `otherwise` is what to do
     /// where there is none.
     ///
     /// # Errors
     /// If none is configured, or not so that it is of use.
     pub fn connect(
-        access: &Access,
+        access: &KubeconfigOptions,
         agent: &'static str,
         otherwise: Option<&'static str>,
     ) -> anyhow::Result<Self> {
@@ -61,14 +61,17 @@ impl Cluster {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let mut config = runtime
-            .block_on(access.config())
-            .map_err(|error| anyhow!("no cluster is configured: {}{otherwise}", said(&error)))?;
+        let mut config = runtime.block_on(access.load_config()).map_err(|error| {
+            anyhow!(
+                "no cluster is configured: {}{otherwise}",
+                describe_error(&error)
+            )
+        })?;
         config.headers.push((
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(agent),
         ));
-        let patience = access.patience();
+        let patience = access.request_timeout();
         config.connect_timeout = Some(patience.flatten().unwrap_or(CONNECT_TIMEOUT));
         config.read_timeout = patience.unwrap_or(Some(READ_TIMEOUT));
         // A user who waits wants to hear soon.
@@ -83,7 +86,7 @@ impl Cluster {
             runtime,
             client,
             namespace,
-            patience: patience.unwrap_or(Some(SCHEDULER_TIMEOUT)),
+            scheduler_timeout: patience.unwrap_or(Some(SCHEDULER_TIMEOUT)),
         })
     }
 
@@ -102,18 +105,18 @@ impl Cluster {
     /// How long to wait for an answer of the scheduler: `--request-timeout`, else five seconds.
     /// None: as long as it takes.
     #[must_use]
-    pub fn patience(&self) -> Option<Duration> {
-        self.patience
+    pub fn scheduler_timeout(&self) -> Option<Duration> {
+        self.scheduler_timeout
     }
 
     /// Waits for what is asked.
-    pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
 }
 
 /// What is wrong with a kubeconfig. kube quotes the file twice.
-fn said(error: &KubeconfigError) -> String {
+fn describe_error(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(error, file) => format!("cannot read {file:?}: {error}"),
         other => other.to_string(),

@@ -1,9 +1,9 @@
 //! `trellis explain`: why a job waits, with the numbers of now: what it lacks, what each node is to
 //! it, who would make room, and the smallest change that would help; and what happened until now.
 
-mod lacks;
-mod places;
-mod subject;
+mod explained_object;
+mod node_list;
+mod shortage;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -20,43 +20,43 @@ use serde::de::DeserializeOwned;
 use trellis_api::job::JobPhase;
 use trellis_api::visibility::{Explanation, GangName, JobState, QueueState};
 
-use crate::cluster::Unread;
+use crate::cluster::ApiFailure;
 use crate::events::{self, EventLine};
 use crate::exit::Exit;
-use crate::output::{self, Format, warn};
-use crate::status::unseen;
-use crate::target::{Place, Site, gang_name};
-use crate::visible::{self, Visible};
-use subject::Subject;
+use crate::output::{self, OutputFormat, warn};
+use crate::status::object_read_error;
+use crate::target::{NamespaceOptions, TargetNamespace, parse_gang_name};
+use crate::visibility_client::{self, VisibilityAnswer};
+use explained_object::ExplainedObject;
 
 /// Of which job.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct ExplainOptions {
     /// The job: NAME or tj/NAME; of pods that others have made podgroup/NAME or pod/NAME.
     #[arg(value_name = "JOB")]
     job: String,
     /// For scripts (json, yaml), or with all nodes that are named (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// Where.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// All that is known of why it waits.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Known {
+struct ExplainFacts {
     /// What it is about.
     #[serde(flatten)]
-    subject: Subject,
+    subject: ExplainedObject,
     /// Its row in `trellis queue`, of pods that others have made alone: a job's own status says
     /// the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     job_state: Option<JobState>,
     /// Whose the row and the explanation are: a pod's own, or those of the gang that it is in.
     #[serde(skip)]
-    of: Option<GangName>,
+    gang_name: Option<GangName>,
     /// What the engine says. None: it is not its turn to.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<Explanation>,
@@ -70,12 +70,12 @@ struct Known {
     notes: Vec<String>,
 }
 
-impl Known {
+impl ExplainFacts {
     /// True of a pod of which the engine knows its gang alone, which then tells.
-    fn is_gangs(&self) -> bool {
-        self.of
+    fn is_explained_by_gang(&self) -> bool {
+        self.gang_name
             .as_ref()
-            .is_some_and(|of| *of != self.subject.name())
+            .is_some_and(|of| *of != self.subject.gang_name())
     }
 
     /// True of a pod that is to have its place when its gang has.
@@ -83,7 +83,7 @@ impl Known {
         let row = self.job_state.as_ref();
         let row = row.map(|row| row.phase == Some(JobPhase::Queued));
         let waits = row.unwrap_or(self.explanation.is_some());
-        self.is_gangs() && waits && self.subject.waits()
+        self.is_explained_by_gang() && waits && self.subject.is_pending()
     }
 }
 
@@ -91,24 +91,24 @@ impl Known {
 ///
 /// # Errors
 /// If the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let name = gang_name(&options.job)?;
-    let site = options.place.connect()?;
-    let known = site.cluster.wait_for(look(&site, &name))?;
+pub fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
+    let name = parse_gang_name(&options.job)?;
+    let site = options.target.connect()?;
+    let known = site.cluster.block_on(read_facts(&site, &name))?;
     let Some(known) = known else {
         let error = match &name {
-            GangName::Job(name) => site.not_there(name),
+            GangName::Job(name) => site.not_found_error(name),
             other => anyhow!("there is no {other} in namespace {:?}", site.namespace),
         };
         warn(&format!("error: {error:#}"));
-        return Ok(Exit::Not.into());
+        return Ok(Exit::Negative.into());
     };
-    let text = match output::object(options.output, &known)? {
+    let text = match output::serialize_object(options.output, &known)? {
         Some(text) => text,
         None => {
-            let wide = options.output == Some(Format::Wide);
+            let wide = options.output == Some(OutputFormat::Wide);
             let width = output::width().unwrap_or(100);
-            view::text(&known, Timestamp::now(), wide, width)
+            view::render(&known, Timestamp::now(), wide, width)
         }
     };
     output::print(&text)?;
@@ -116,19 +116,24 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// None: there is no such object.
-async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
-    let Some(subject) = Subject::read(site, name).await? else {
+async fn read_facts(
+    site: &TargetNamespace,
+    name: &GangName,
+) -> anyhow::Result<Option<ExplainFacts>> {
+    let Some(subject) = ExplainedObject::get(site, name).await? else {
         return Ok(None);
     };
     let mut notes = Vec::new();
     let row = match subject {
-        Subject::Job(_) => None,
-        _ => told::<JobState>(site, &subject.gangs(), &mut notes).await?,
+        ExplainedObject::Job(_) => None,
+        _ => get_first_known::<JobState>(site, &subject.gang_names(), &mut notes).await?,
     };
     // Of the same gang, or it would be another's that explains.
     let (of, job_state) = row.unzip();
-    let gangs = of.clone().map_or_else(|| subject.gangs(), |of| vec![of]);
-    let told = told::<Explanation>(site, &gangs, &mut notes).await?;
+    let gangs = of
+        .clone()
+        .map_or_else(|| subject.gang_names(), |of| vec![of]);
+    let told = get_first_known::<Explanation>(site, &gangs, &mut notes).await?;
     let (explains, explanation) = told.unzip();
     // What is not served is said once.
     notes.dedup();
@@ -138,22 +143,22 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
         Some(queue) => {
             let api = Api::<QueueState>::all(site.cluster.client().clone());
             let denied =
-                |error: Unread| site.explain(error, "get queuestates.visibility.trellis.dev");
-            visible::one(&api, &queue, site.cluster.patience())
+                |error: ApiFailure| site.explain(error, "get queuestates.visibility.trellis.dev");
+            visibility_client::get_object(&api, &queue, site.cluster.scheduler_timeout())
                 .await
                 .map_err(denied)?
-                .told()
+                .into_option()
         }
         None => None,
     };
-    let events = events::read(site, subject.kind(), subject.metadata()).await;
+    let events = events::list_events(site, subject.kind(), subject.metadata()).await;
     let events = events.unwrap_or_else(|error| {
-        notes.push(unseen(site, error, "list events.events.k8s.io").to_string());
+        notes.push(object_read_error(site, error, "list events.events.k8s.io").to_string());
         Vec::new()
     });
-    Ok(Some(Known {
+    Ok(Some(ExplainFacts {
         subject,
-        of: of.or(explains),
+        gang_name: of.or(explains),
         job_state,
         explanation,
         queue,
@@ -164,8 +169,8 @@ async fn look(site: &Site, name: &GangName) -> anyhow::Result<Option<Known>> {
 
 /// What the engine knows of the first of these gangs that it knows. None: nothing, or it cannot be
 /// said, which is noted.
-async fn told<K>(
-    site: &Site,
+async fn get_first_known<K>(
+    site: &TargetNamespace,
     gangs: &[GangName],
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Option<(GangName, K)>>
@@ -176,15 +181,20 @@ where
     let api = Api::<K>::namespaced(site.cluster.client().clone(), &site.namespace);
     let right = format!("get {}.{}", K::plural(&()), K::group(&()));
     for gang in gangs {
-        let told = visible::one(&api, &gang.served(), site.cluster.patience()).await;
+        let told = visibility_client::get_object(
+            &api,
+            &gang.object_name(),
+            site.cluster.scheduler_timeout(),
+        )
+        .await;
         match told.map_err(|error| site.explain(error, &right))? {
-            Visible::Told(told) => return Ok(Some((gang.clone(), told))),
-            Visible::Nothing => {}
-            Visible::Unserved(why) => {
+            VisibilityAnswer::Available(told) => return Ok(Some((gang.clone(), told))),
+            VisibilityAnswer::NotFound => {}
+            VisibilityAnswer::Unavailable(why) => {
                 notes.push(why.to_owned());
                 break;
             }
-            Visible::Denied(message) => {
+            VisibilityAnswer::Denied(message) => {
                 notes.push(format!(
                     "{message}: the ClusterRole trellis-view has the right"
                 ));

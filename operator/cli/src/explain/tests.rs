@@ -2,15 +2,15 @@ use super::*;
 use serde_json::{Value, json};
 use trellis_api::Reason;
 
-fn known(status: Value, explanation: Value, queue: Value) -> Known {
+fn explain_facts(status: Value, explanation: Value, queue: Value) -> ExplainFacts {
     let job = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "llm", "namespace": "team-a"},
         "spec": {"taskGroups": []}, "status": status,
     });
-    Known {
-        subject: Subject::Job(serde_json::from_value(job).unwrap()),
-        of: None,
+    ExplainFacts {
+        subject: ExplainedObject::Job(serde_json::from_value(job).unwrap()),
+        gang_name: None,
         job_state: None,
         explanation: serde_json::from_value(explanation).unwrap(),
         queue: serde_json::from_value(queue).unwrap(),
@@ -19,12 +19,12 @@ fn known(status: Value, explanation: Value, queue: Value) -> Known {
     }
 }
 
-fn text(known: &Known, wide: bool) -> String {
+fn text(known: &ExplainFacts, wide: bool) -> String {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-    anstream::adapter::strip_str(&view::text(known, now, wide, 96)).to_string()
+    anstream::adapter::strip_str(&view::render(known, now, wide, 96)).to_string()
 }
 
-fn waits() -> Known {
+fn pending_facts() -> ExplainFacts {
     let status = json!({"phase": "Queued", "reason": "InsufficientCapacity", "message": "older",
         "queue": "research", "queuedTime": "2026-01-01T11:48:00Z", "policy": {"decision": "Allowed",
             "policies": ["ClusterJobPolicy/starter/images", "ClusterJobPolicy/starter/queues"],
@@ -52,7 +52,7 @@ fn waits() -> Known {
         "metadata": {"name": "research"}, "weight": 1, "pending": 3, "admitted": 9, "share": "0.4",
         "resources": [{"flavor": "default", "resource": "nvidia.com/gpu", "nominalQuota": "64",
             "used": "48", "borrowed": "0", "lendable": "16", "available": "16"}]});
-    let mut known = known(status, explanation, queue);
+    let mut known = explain_facts(status, explanation, queue);
     let event = |reason: &str, note: &str, count, last: &str| EventLine {
         type_: "Normal".to_owned(),
         reason: reason.to_owned(),
@@ -78,35 +78,35 @@ fn waits() -> Known {
 }
 
 #[test]
-fn a_job_that_waits_for_nodes() {
-    insta::assert_snapshot!(text(&waits(), false));
+fn job_waits_for_nodes() {
+    insta::assert_snapshot!(text(&pending_facts(), false));
 }
 
 #[test]
 fn job_that_can_never_start_has_neither_a_turn_nor_a_start() {
     for reason in Reason::ALL.iter().copied() {
-        let mut known = waits();
+        let mut known = pending_facts();
         let explanation = known.explanation.as_mut().unwrap();
         explanation.reason = Some(reason);
         explanation.expected_start = None;
         let text = text(&known, false);
         let never = text.contains("can never start as it is");
-        assert_eq!(never, reason.is_never(), "{text}");
+        assert_eq!(never, reason.requires_change(), "{text}");
         assert_eq!(text.contains("number 1 of queue"), !never, "{text}");
         assert_eq!(text.contains("no start is foreseen"), !never, "{text}");
     }
     assert_eq!(
         Reason::ALL
             .iter()
-            .filter(|reason| reason.is_never())
+            .filter(|reason| reason.requires_change())
             .count(),
         4
     );
 }
 
 #[test]
-fn a_job_that_waits_for_quota() {
-    let mut known = waits();
+fn job_waits_for_quota() {
+    let mut known = pending_facts();
     let explanation = known.explanation.as_mut().unwrap();
     explanation.task_groups.clear();
     explanation.preempts.clear();
@@ -122,13 +122,16 @@ fn a_job_that_waits_for_quota() {
 
 /// What the engine has not been asked for, status says.
 #[test]
-fn a_job_that_is_denied_or_runs() {
+fn job_is_denied_or_runs() {
     let denied = json!({"phase": "Refused", "reason": "PolicyDenied", "message": "no policy permits it",
         "policy": {"decision": "Denied", "missingPermits": ["permit (\n  principal == Trellis::Namespace::\"team-a\",\n  action, resource);"],
             "errors": ["policy x: no such attribute"]}});
-    insta::assert_snapshot!(text(&known(denied, Value::Null, Value::Null), false));
+    insta::assert_snapshot!(text(
+        &explain_facts(denied, Value::Null, Value::Null),
+        false
+    ));
     let runs = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run"});
-    let mut runs = known(runs, Value::Null, Value::Null);
+    let mut runs = explain_facts(runs, Value::Null, Value::Null);
     runs.notes.push("no scheduler answers now".to_owned());
     let said = text(&runs, false);
     assert!(
@@ -139,8 +142,8 @@ fn a_job_that_is_denied_or_runs() {
 
 /// What of others is not for who asks.
 #[test]
-fn others_are_counted_where_they_are_not_named() {
-    let mut known = waits();
+fn hidden_nodes_and_holders_are_counted_and_not_named() {
+    let mut known = pending_facts();
     let explanation = known.explanation.as_mut().unwrap();
     explanation.preempts.clear();
     explanation.preempts_others =
@@ -169,21 +172,26 @@ fn others_are_counted_where_they_are_not_named() {
 }
 
 /// Of pods that others have made their own object says it, until the engine does.
-fn of_others(kind: &str, object: Value, row: Value, explanation: Option<Explanation>) -> Known {
+fn external_facts(
+    kind: &str,
+    object: Value,
+    row: Value,
+    explanation: Option<Explanation>,
+) -> ExplainFacts {
     let subject = match kind {
-        "PodGroup" => Subject::PodGroup(serde_json::from_value(object).unwrap()),
-        _ => Subject::Pod(serde_json::from_value(object).unwrap()),
+        "PodGroup" => ExplainedObject::PodGroup(serde_json::from_value(object).unwrap()),
+        _ => ExplainedObject::Pod(serde_json::from_value(object).unwrap()),
     };
     let job_state: Option<JobState> = serde_json::from_value(row).unwrap();
     let row = job_state.as_ref().map(|row| &row.metadata);
     let told = explanation.as_ref().map(|told| &told.metadata);
     let of = row.or(told).and_then(|meta| meta.name.as_deref());
-    Known {
+    ExplainFacts {
         subject,
-        of: of.map(GangName::from_served),
+        gang_name: of.map(GangName::from_object_name),
         job_state,
         explanation,
-        ..known(Value::Null, Value::Null, Value::Null)
+        ..explain_facts(Value::Null, Value::Null, Value::Null)
     }
 }
 
@@ -196,7 +204,7 @@ fn pod(scheduled: Value) -> Value {
 }
 
 #[test]
-fn pods_of_others_that_wait_for_nodes() {
+fn external_pods_wait_for_nodes() {
     let group = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": "sweep", "namespace": "team-a"}, "spec": {"minMember": 2},
@@ -208,7 +216,7 @@ fn pods_of_others_that_wait_for_nodes() {
         "priority": 0, "phase": "Queued", "position": 1, "gpus": 16, "pods": 2,
         "submitted": "2026-01-01T11:00:00Z", "since": "2026-01-01T11:30:00Z",
     });
-    let mut explanation = waits().explanation.unwrap();
+    let mut explanation = pending_facts().explanation.unwrap();
     explanation.metadata.name = Some("podgroup.sweep".to_owned());
     let change = explanation.smallest_change.as_mut().unwrap();
     let gpus = |amount: &str| json!([{"resource": "nvidia.com/gpu", "amount": amount}]);
@@ -220,7 +228,7 @@ fn pods_of_others_that_wait_for_nodes() {
     ]))
     .unwrap();
     change.free[0].held_by_more = Some(1);
-    let known = of_others("PodGroup", group, row, Some(explanation));
+    let known = external_facts("PodGroup", group, row, Some(explanation));
     insta::assert_snapshot!(text(&known, false));
     // For scripts it is under its kind.
     let written = serde_json::to_value(&known).unwrap();
@@ -230,11 +238,16 @@ fn pods_of_others_that_wait_for_nodes() {
 
 /// What lacks members, or names what there is not, is unknown to the engine.
 #[test]
-fn pods_of_others_that_the_engine_does_not_know() {
+fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let lacks = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "MembersMissing: PodGroup sweep lacks pods"});
-    let known = of_others("Pod", pod(lacks), Value::Null, None);
-    let names: Vec<_> = known.subject.gangs().iter().map(GangName::served).collect();
+    let known = external_facts("Pod", pod(lacks), Value::Null, None);
+    let names: Vec<_> = known
+        .subject
+        .gang_names()
+        .iter()
+        .map(GangName::object_name)
+        .collect();
     assert_eq!(names, ["pod.w-0", "podgroup.sweep"]);
     let said = text(&known, false);
     let begin = "team-a/Pod/w-0  Waiting\n  MembersMissing: PodGroup sweep lacks pods\n";
@@ -247,7 +260,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     let runs = json!({"type": "PodScheduled", "status": "True"});
     let mut runs = pod(runs);
     runs["status"]["phase"] = json!("Running");
-    let said = text(&of_others("Pod", runs, Value::Null, None), false);
+    let said = text(&external_facts("Pod", runs, Value::Null, None), false);
     assert_eq!(said, "team-a/Pod/w-0  Running\n");
     // What somebody else says of it is told as it is.
     let row = |position: Value| {
@@ -262,7 +275,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "PolicyDenied: no permit for UseImage"});
     let said = text(
-        &of_others("Pod", pod(refused), row(Value::Null), None),
+        &external_facts("Pod", pod(refused), row(Value::Null), None),
         false,
     );
     let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
@@ -270,7 +283,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     assert!(said.starts_with(begin), "{said}");
     // It waits with its gang, of which the engine knows more than was told to it.
     let explanation = || {
-        let mut told = waits().explanation.unwrap();
+        let mut told = pending_facts().explanation.unwrap();
         told.metadata.name = Some("podgroup.sweep".to_owned());
         Some(told)
     };
@@ -282,7 +295,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     let mut nominated = queued.clone();
     nominated["position"] = Value::Null;
     for row in [queued.clone(), nominated, Value::Null] {
-        let told = of_others("Pod", pod(late.clone()), row, explanation());
+        let told = external_facts("Pod", pod(late.clone()), row, explanation());
         let said = text(&told, false);
         let begin = "team-a/Pod/w-0  Queued\n\nteam-a/PodGroup/sweep";
         assert!(said.starts_with(begin), "{said}");
@@ -295,7 +308,7 @@ fn pods_of_others_that_the_engine_does_not_know() {
     failed["status"]["phase"] = json!("Failed");
     failed["status"]["conditions"] = json!([]);
     let said = text(
-        &of_others("Pod", failed, queued.clone(), explanation()),
+        &external_facts("Pod", failed, queued.clone(), explanation()),
         false,
     );
     let begin = "team-a/Pod/w-0  Failed\n\nteam-a/PodGroup/sweep  Queued for 30m\n";
@@ -304,18 +317,21 @@ fn pods_of_others_that_the_engine_does_not_know() {
     let mut kept_back = pod(json!({"type": "PodScheduled", "status": "False",
         "reason": "SchedulingGated", "message": "Scheduling is blocked"}));
     kept_back["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
-    let said = text(&of_others("Pod", kept_back, queued, explanation()), false);
+    let said = text(
+        &external_facts("Pod", kept_back, queued, explanation()),
+        false,
+    );
     let begin = "team-a/Pod/w-0  Waiting\n  Scheduling is blocked\n\nteam-a/PodGroup/sweep  Queued";
     assert!(said.starts_with(begin), "{said}");
     let gated = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates"});
-    let said = text(&of_others("Pod", pod(gated), Value::Null, None), false);
+    let said = text(&external_facts("Pod", pod(gated), Value::Null, None), false);
     assert!(said.contains("Waiting\n  Scheduling is blocked"), "{said}");
     let none = json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": "sweep", "namespace": "team-a"}, "spec": {"minMember": 2},
     });
-    let said = text(&of_others("PodGroup", none, Value::Null, None), false);
+    let said = text(&external_facts("PodGroup", none, Value::Null, None), false);
     assert!(
         said.contains("team-a/PodGroup/sweep  not placed\n"),
         "{said}"
@@ -324,10 +340,10 @@ fn pods_of_others_that_the_engine_does_not_know() {
 
 /// It runs, and policies have come to forbid it.
 #[test]
-fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
+fn running_job_denied_by_policies_gets_advice() {
     let status = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run",
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
-    let said = text(&known(status, Value::Null, Value::Null), false);
+    let said = text(&explain_facts(status, Value::Null, Value::Null), false);
     assert!(
         said.contains("What to do\n  Policies have come to deny"),
         "{said}"
@@ -336,7 +352,7 @@ fn a_job_that_policies_no_longer_allow_is_not_told_to_do_nothing() {
     // What there is to do besides is said; that there is nothing is not, since there is something.
     let starts = json!({"phase": "Starting", "reason": "Starting", "message": "1 of 2 pods runs",
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
-    let said = text(&known(starts, Value::Null, Value::Null), false);
+    let said = text(&explain_facts(starts, Value::Null, Value::Null), false);
     let (_, to_do) = said.split_once("What to do\n").unwrap();
     let to_do = to_do.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(to_do.starts_with("Policies have come to deny"), "{said}");

@@ -6,161 +6,186 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
 use trellis_api::visibility::{Explanation, GangName, JobState};
 
-use super::subject::Subject;
-use super::{Known, lacks, places};
+use super::explained_object::ExplainedObject;
+use super::{ExplainFacts, node_list, shortage};
 use crate::events;
-use crate::output::{Tone, age, of_phase, paint, until, wrapped};
+use crate::output::{Tone, format_age, format_until, paint, phase_tone, wrap_text};
 use crate::status::remedy;
 
-pub(super) fn text(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
+pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: usize) -> String {
     let own = match known.waits_with_gang() {
-        true => Stands::in_phase(JobPhase::Queued),
+        true => DisplayState::from_phase(JobPhase::Queued),
         false => {
             let row = known.job_state.as_ref();
-            stands(&known.subject, row.filter(|_| !known.is_gangs()))
+            display_state(
+                &known.subject,
+                row.filter(|_| !known.is_explained_by_gang()),
+            )
         }
     };
-    let mut out = head(known, &known.subject.name(), &own, now);
-    out.push_str(&reason(why(known).as_ref(), width));
+    let mut out = render_head(known, &known.subject.gang_name(), &own, now);
+    out.push_str(&render_reason(current_reason(known).as_ref(), width));
     for note in &known.notes {
-        out.push_str(&wrapped(&format!("note: {note}"), 0, width, Tone::Dim));
+        out.push_str(&wrap_text(&format!("note: {note}"), 0, width, Tone::Dim));
     }
-    if let Some(gang) = known.of.as_ref().filter(|_| known.is_gangs()) {
-        let stands = known.job_state.as_ref().map(Stands::of);
-        let stands = stands.unwrap_or_else(|| Stands::word(""));
+    if let Some(gang) = known
+        .gang_name
+        .as_ref()
+        .filter(|_| known.is_explained_by_gang())
+    {
+        let stands = known.job_state.as_ref().map(DisplayState::from_row);
+        let stands = stands.unwrap_or_else(|| DisplayState::from_word(""));
         out.push('\n');
-        out.push_str(&head(known, gang, &stands, now));
-        out.push_str(&reason(gangs_why(known).as_ref(), width));
+        out.push_str(&render_head(known, gang, &stands, now));
+        out.push_str(&render_reason(gang_reason(known).as_ref(), width));
     }
     if let Some(explanation) = &known.explanation {
-        out.push_str(&turn(explanation, now));
-        out.push_str(&lacks::text(explanation, known.queue.as_ref(), width));
-        out.push_str(&places::text(explanation, wide, width));
-        out.push_str(&lacks::helps(explanation, width));
+        out.push_str(&render_turn(explanation, now));
+        out.push_str(&shortage::render_shortage(
+            explanation,
+            known.queue.as_ref(),
+            width,
+        ));
+        out.push_str(&node_list::render_nodes(explanation, wide, width));
+        out.push_str(&shortage::render_smallest_change(explanation, width));
     }
-    out.push_str(&policies(known, width));
-    out.push_str(&timeline(known, now, wide, width));
-    out.push_str(&advice(known, width));
+    out.push_str(&render_policies(known, width));
+    out.push_str(&render_timeline(known, now, wide, width));
+    out.push_str(&render_advice(known, width));
     out
 }
 
 /// What it is.
-fn head(known: &Known, name: &GangName, stands: &Stands, now: Timestamp) -> String {
+fn render_head(
+    known: &ExplainFacts,
+    name: &GangName,
+    stands: &DisplayState,
+    now: Timestamp,
+) -> String {
     let namespace = known.subject.metadata().namespace.as_deref();
     let name = format!("{}/{name}", namespace.unwrap_or_default());
     let mut out = paint(&name, Tone::Head);
     if !stands.word.is_empty() {
         out.push_str(&format!("  {}", paint(&stands.word, stands.tone)));
     }
-    if let Some(since) = stands.waits_since {
-        out.push_str(&format!(" for {}", age(since, now)));
+    if let Some(since) = stands.pending_since {
+        out.push_str(&format!(" for {}", format_age(since, now)));
     }
     out.push('\n');
     out
 }
 
 /// The one reason.
-fn reason(why: Option<&Why>, width: usize) -> String {
+fn render_reason(why: Option<&ReasonText>, width: usize) -> String {
     let Some((reason, message)) = why else {
         return String::new();
     };
     let reason = reason.map(|reason| format!("{reason}: "));
     let text = format!("{}{message}", reason.unwrap_or_default());
-    wrapped(&text, 2, width, Tone::Plain)
+    wrap_text(&text, 2, width, Tone::Plain)
 }
 
 /// How it stands, in a word.
-struct Stands {
+struct DisplayState {
     word: String,
     tone: Tone,
-    waits_since: Option<Timestamp>,
+    pending_since: Option<Timestamp>,
 }
 
-impl Stands {
+impl DisplayState {
     /// Of what is told of in `trellis queue`.
-    fn of(row: &JobState) -> Self {
+    fn from_row(row: &JobState) -> Self {
         let since = row.position.map(|_| row.since.0);
         let phase = row.phase.unwrap_or(JobPhase::Queued);
         Self {
-            waits_since: since,
-            ..Self::in_phase(phase)
+            pending_since: since,
+            ..Self::from_phase(phase)
         }
     }
 
-    fn in_phase(phase: JobPhase) -> Self {
+    fn from_phase(phase: JobPhase) -> Self {
         Self {
             word: phase.as_str().to_owned(),
-            tone: of_phase(phase),
-            waits_since: None,
+            tone: phase_tone(phase),
+            pending_since: None,
         }
     }
 
-    fn word(word: &str) -> Self {
+    fn from_word(word: &str) -> Self {
         Self {
             word: word.to_owned(),
             tone: Tone::Plain,
-            waits_since: None,
+            pending_since: None,
         }
     }
 }
 
 /// `row`: its own.
-fn stands(subject: &Subject, row: Option<&JobState>) -> Stands {
+fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplayState {
     if let Some(row) = row {
-        return Stands::of(row);
+        return DisplayState::from_row(row);
     }
     match subject {
-        Subject::Job(job) => {
+        ExplainedObject::Job(job) => {
             let status = job.status.as_ref();
             let Some(phase) = status.and_then(|status| status.phase) else {
-                return Stands {
-                    tone: Tone::Waits,
-                    ..Stands::word("not looked at yet")
+                return DisplayState {
+                    tone: Tone::Waiting,
+                    ..DisplayState::from_word("not looked at yet")
                 };
             };
             let waits = matches!(
                 phase,
                 JobPhase::Queued | JobPhase::Waiting | JobPhase::Restarting
             );
-            let since = status.and_then(TrainingJobStatus::waits_since);
-            Stands {
-                waits_since: since.filter(|_| waits),
-                ..Stands::in_phase(phase)
+            let since = status.and_then(TrainingJobStatus::pending_since);
+            DisplayState {
+                pending_since: since.filter(|_| waits),
+                ..DisplayState::from_phase(phase)
             }
         }
-        Subject::PodGroup(group) => {
+        ExplainedObject::PodGroup(group) => {
             let status = group.status.as_ref();
             let phase = status.and_then(|status| status.phase).unwrap_or_default();
             match phase {
                 // The engine knows nothing of what lacks members, or names what there is not.
-                PodGroupPhase::Pending if subject.written().is_some() => {
-                    Stands::in_phase(JobPhase::Waiting)
+                PodGroupPhase::Pending if subject.stored_reason().is_some() => {
+                    DisplayState::from_phase(JobPhase::Waiting)
                 }
-                PodGroupPhase::Pending | PodGroupPhase::Finished => Stands::word("not placed"),
-                PodGroupPhase::Nominated => Stands::word("waits for others to leave its place"),
+                PodGroupPhase::Pending | PodGroupPhase::Finished => {
+                    DisplayState::from_word("not placed")
+                }
+                PodGroupPhase::Nominated => {
+                    DisplayState::from_word("waits for others to leave its place")
+                }
                 PodGroupPhase::Committing | PodGroupPhase::Placed => {
-                    Stands::word("holds its place")
+                    DisplayState::from_word("holds its place")
                 }
-                PodGroupPhase::Unwinding => Stands::word("gives its place back"),
+                PodGroupPhase::Unwinding => DisplayState::from_word("gives its place back"),
             }
         }
-        Subject::Pod(_) if subject.written().is_some() => Stands::in_phase(JobPhase::Waiting),
-        Subject::Pod(pod) => {
+        ExplainedObject::Pod(_) if subject.stored_reason().is_some() => {
+            DisplayState::from_phase(JobPhase::Waiting)
+        }
+        ExplainedObject::Pod(pod) => {
             let status = pod.status.as_ref();
             let phase = status.and_then(|status| status.phase.as_deref());
-            Stands::word(phase.unwrap_or("Pending"))
+            DisplayState::from_word(phase.unwrap_or("Pending"))
         }
     }
 }
 
 /// A reason, and that in words.
-type Why = (Option<Reason>, String);
+type ReasonText = (Option<Reason>, String);
 
 /// Its own reason. What the engine says now is newer than what is written.
-fn why(known: &Known) -> Option<Why> {
-    if known.is_gangs() {
+fn current_reason(known: &ExplainFacts) -> Option<ReasonText> {
+    if known.is_explained_by_gang() {
         // Of one that waits with its gang an older word of the same is written.
-        return known.subject.written().filter(|_| !known.waits_with_gang());
+        return known
+            .subject
+            .stored_reason()
+            .filter(|_| !known.waits_with_gang());
     }
     if let Some(told) = &known.explanation {
         return Some((told.reason, told.message.clone()));
@@ -168,18 +193,18 @@ fn why(known: &Known) -> Option<Why> {
     // Of what holds its place nothing stands there any more that is true of it.
     let row = known.job_state.as_ref();
     let holds = row.is_some_and(|row| row.phase != Some(JobPhase::Queued));
-    known.subject.written().filter(|_| !holds)
+    known.subject.stored_reason().filter(|_| !holds)
 }
 
 /// That of the gang which a pod is in.
-fn gangs_why(known: &Known) -> Option<Why> {
+fn gang_reason(known: &ExplainFacts) -> Option<ReasonText> {
     let told = known.explanation.as_ref();
     told.map(|told| (told.reason, told.message.clone()))
 }
 
 /// Its turn, and when it starts.
-fn turn(explanation: &Explanation, now: Timestamp) -> String {
-    if explanation.reason.is_some_and(Reason::is_never) {
+fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
+    if explanation.reason.is_some_and(Reason::requires_change) {
         let queue = &explanation.queue;
         let never = format!(
             "  it can never start as it is: the job, queue {queue} or the nodes must change\n"
@@ -194,7 +219,7 @@ fn turn(explanation: &Explanation, now: Timestamp) -> String {
         ),
     };
     let start = match &explanation.expected_start {
-        Some(time) => match until(time.0, now).as_str() {
+        Some(time) => match format_until(time.0, now).as_str() {
             "now" => "expected to start now".to_owned(),
             span => format!("expected to start in {span} ({})", time.0),
         },
@@ -206,7 +231,7 @@ fn turn(explanation: &Explanation, now: Timestamp) -> String {
 }
 
 /// Who decided that it may run, or may not.
-fn policies(known: &Known, width: usize) -> String {
+fn render_policies(known: &ExplainFacts, width: usize) -> String {
     let status = known.subject.job_status();
     let Some(policy) = status.and_then(|status| status.policy.as_ref()) else {
         return String::new();
@@ -216,35 +241,35 @@ fn policies(known: &Known, width: usize) -> String {
         true => String::new(),
         false => format!(" by {}", policy.policies.join(", ")),
     };
-    let mut out = section("Policies");
+    let mut out = render_heading("Policies");
     let decided = format!("{}{by}", decision.unwrap_or_else(|| "Undecided".to_owned()));
-    out.push_str(&wrapped(&decided, 2, width, Tone::Plain));
+    out.push_str(&wrap_text(&decided, 2, width, Tone::Plain));
     for permit in &policy.missing_permits {
-        out.push_str(&wrapped("missing:", 2, width, Tone::Bad));
-        out.push_str(&indented(permit, 4));
+        out.push_str(&wrap_text("missing:", 2, width, Tone::Bad));
+        out.push_str(&indent_lines(permit, 4));
     }
     for (what, texts) in [("error", &policy.errors), ("warning", &policy.warnings)] {
         for text in texts {
-            out.push_str(&wrapped(&format!("{what}: {text}"), 2, width, Tone::Bad));
+            out.push_str(&wrap_text(&format!("{what}: {text}"), 2, width, Tone::Bad));
         }
     }
     out
 }
 
 /// What happened to it until now.
-fn timeline(known: &Known, now: Timestamp, wide: bool, width: usize) -> String {
+fn render_timeline(known: &ExplainFacts, now: Timestamp, wide: bool, width: usize) -> String {
     if known.events.is_empty() {
         return String::new();
     }
     let room = (!wide).then_some(width);
-    let table = events::table(&known.events, now).text(2, room);
-    format!("{}{table}", section("What happened"))
+    let table = events::build_table(&known.events, now).render(2, room);
+    format!("{}{table}", render_heading("What happened"))
 }
 
-fn advice(known: &Known, width: usize) -> String {
+fn render_advice(known: &ExplainFacts, width: usize) -> String {
     let why = match known.waits_with_gang() {
-        true => gangs_why(known),
-        false => why(known),
+        true => gang_reason(known),
+        false => current_reason(known),
     };
     let fix = remedy(
         known.subject.job_status(),
@@ -254,18 +279,18 @@ fn advice(known: &Known, width: usize) -> String {
         true => String::new(),
         false => format!(
             "{}{}",
-            section("What to do"),
-            wrapped(&fix, 2, width, Tone::Plain)
+            render_heading("What to do"),
+            wrap_text(&fix, 2, width, Tone::Plain)
         ),
     }
 }
 
 /// The head of a part.
-pub(super) fn section(name: &str) -> String {
+pub(super) fn render_heading(name: &str) -> String {
     format!("\n{}\n", paint(name, Tone::Head))
 }
 
-fn indented(text: &str, by: usize) -> String {
+fn indent_lines(text: &str, by: usize) -> String {
     let lines = text
         .lines()
         .map(|line| format!("{}{}\n", " ".repeat(by), paint(line, Tone::Plain)));

@@ -12,75 +12,79 @@ use tokio::task::JoinSet;
 use trellis_api::TrainingJob;
 use trellis_api::job::TrainingJobStatus;
 
-use super::begun::{Begun, Comes};
-use super::choice::{Chosen, Without, choose, container, has_stopped};
-use super::unreadable::UnreadableLog;
-use super::watched::Watched;
-use super::{Options, RIGHTS, WAITING, nothing, pods, put, tail};
-use crate::cluster::{Unread, named, refusal};
+use super::pod_selection::{NoLog, SelectedPod, container_name, has_stopped, select_pods};
+use super::started_logs::{LogStart, StartedLogs};
+use super::unreadable_log::UnreadableLog;
+use super::watched_job::WatchedJob;
+use super::{LogsOptions, QUEUED_PIECES, RIGHTS, log_stream, no_log, pods, write_piece};
+use crate::cluster::{ApiFailure, get_optional, permanent_error};
 use crate::exit::Exit;
 use crate::output::{Tone, warn};
-use crate::status::{pods_of, unseen};
-use crate::target::Site;
+use crate::status::{object_read_error, pods_of_job};
+use crate::target::TargetNamespace;
 
 /// What is known of the job, and whose logs have been begun.
-struct Following<'a> {
-    site: &'a Site,
-    options: &'a Options,
-    job: Watched,
+struct LogFollower<'a> {
+    site: &'a TargetNamespace,
+    options: &'a LogsOptions,
+    job: WatchedJob,
     pods: BTreeMap<String, Pod>,
     /// True once all of its pods have been listed: before that nothing is missing.
     is_listed: bool,
-    begun: BTreeSet<String>,
+    started: BTreeSet<String>,
     reads: JoinSet<Result<(), UnreadableLog>>,
     /// Tells each read, by the uid of its pod, whether its container has stopped.
     stopped: BTreeMap<String, watch::Sender<bool>>,
-    places: Begun,
+    started_logs: StartedLogs,
     /// Some of the pods that are meant have not begun to write.
-    awaits: bool,
-    told: BTreeSet<String>,
+    is_waiting: bool,
+    reported: BTreeSet<String>,
     failed: bool,
 }
 
 /// What is to be done next.
-enum Next {
+enum FollowAction {
     /// More is to come.
     Wait,
     /// All has been shown.
     End,
     /// There is no such pod, and never will be.
-    Never,
+    NoSuchPod,
 }
 
 /// Follows the logs until the job has ended.
 ///
 /// # Errors
 /// If the cluster cannot be asked.
-pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit> {
+pub async fn run(
+    site: &TargetNamespace,
+    name: &str,
+    options: &LogsOptions,
+) -> anyhow::Result<Exit> {
     let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = named(&site.jobs(), name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_there(name)));
-        return Ok(Exit::Not);
+    let Some(job) = get_optional(&site.jobs(), name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.not_found_error(name)));
+        return Ok(Exit::Negative);
     };
-    let labels = pods_of(&job).label_selector.unwrap_or_default();
+    let labels = pods_of_job(&job).label_selector.unwrap_or_default();
     let seen_pods = watcher(pods(site), watcher::Config::default().labels(&labels));
     let own = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let seen_jobs = watcher(site.jobs(), own);
     let (seen_pods, seen_jobs) = (seen_pods.default_backoff(), seen_jobs.default_backoff());
     pin_mut!(seen_pods, seen_jobs);
-    let (out, mut pieces) = mpsc::channel::<Vec<u8>>(WAITING);
-    let mut following = Following {
+    let (out, mut pieces) = mpsc::channel::<Vec<u8>>(QUEUED_PIECES);
+    let mut following = LogFollower {
         site,
         options,
-        job: Watched::of(job),
+        job: WatchedJob::from_job(job),
         pods: BTreeMap::new(),
         is_listed: false,
-        begun: BTreeSet::new(),
+        started: BTreeSet::new(),
         reads: JoinSet::new(),
         stopped: BTreeMap::new(),
-        places: Begun::default(),
-        awaits: false,
-        told: BTreeSet::new(),
+        started_logs: StartedLogs::default(),
+        is_waiting: false,
+        reported: BTreeSet::new(),
         failed: false,
     };
     loop {
@@ -88,7 +92,7 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
             // What was read goes out before an end is seen.
             biased;
             Some(piece) = pieces.recv() => {
-                if !put(&piece)? {
+                if !write_piece(&piece)? {
                     return Ok(Exit::Done);
                 }
                 continue;
@@ -97,23 +101,23 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
                 if let Err(failure) = read? {
                     let is_simulated = failure.is_simulated;
                     following.report(failure);
-                    if is_simulated && following.reads.is_empty() && !following.awaits {
-                        return Ok(Exit::Not);
+                    if is_simulated && following.reads.is_empty() && !following.is_waiting {
+                        return Ok(Exit::Negative);
                     }
                 }
             }
-            Some(event) = seen_pods.next() => match event.map_err(refusal) {
-                Ok(event) => following.see(event),
+            Some(event) = seen_pods.next() => match event.map_err(permanent_error) {
+                Ok(event) => following.apply_event(event),
                 Err(Some(error)) => {
-                    return Err(unseen(site, Unread::new::<Pod>("watch", error), RIGHTS));
+                    return Err(object_read_error(site, ApiFailure::new::<Pod>("watch", error), RIGHTS));
                 }
                 // It is tried again.
                 Err(None) => continue,
             },
-            Some(event) = seen_jobs.next() => match event.map_err(refusal) {
-                Ok(event) => following.job.see(event),
+            Some(event) = seen_jobs.next() => match event.map_err(permanent_error) {
+                Ok(event) => following.job.apply_event(event),
                 Err(Some(error)) => {
-                    let error = Unread::new::<TrainingJob>("watch", error);
+                    let error = ApiFailure::new::<TrainingJob>("watch", error);
                     return Err(site.explain(error, "watch trainingjobs.trellis.dev"));
                 }
                 Err(None) => continue,
@@ -122,22 +126,22 @@ pub async fn run(site: &Site, name: &str, options: &Options) -> anyhow::Result<E
         if !following.is_listed {
             continue;
         }
-        match following.begin(&out)? {
-            Next::Wait => {}
-            Next::Never => return Ok(Exit::Not),
-            Next::End => {
+        match following.start_reads(&out)? {
+            FollowAction::Wait => {}
+            FollowAction::NoSuchPod => return Ok(Exit::Negative),
+            FollowAction::End => {
                 // Those that have ended have passed on all that they read.
                 while let Ok(piece) = pieces.try_recv() {
-                    put(&piece)?;
+                    write_piece(&piece)?;
                 }
-                return Ok(following.exit());
+                return Ok(following.finish());
             }
         }
     }
 }
 
-impl Following<'_> {
-    fn see(&mut self, event: Event<Pod>) {
+impl LogFollower<'_> {
+    fn apply_event(&mut self, event: Event<Pod>) {
         let key = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
         match event {
             Event::Init => {
@@ -148,7 +152,10 @@ impl Following<'_> {
             Event::InitApply(pod) | Event::Apply(pod) => {
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
                 if let Some(stopped) = self.stopped.get(uid) {
-                    stopped.send_replace(has_stopped(&pod, container(&self.options.target())));
+                    stopped.send_replace(has_stopped(
+                        &pod,
+                        container_name(&self.options.to_log_target()),
+                    ));
                 }
                 self.pods.insert(key(&pod), pod);
             }
@@ -171,106 +178,117 @@ impl Following<'_> {
     fn report(&mut self, failure: UnreadableLog) {
         // A pod that is replaced takes its log with it.
         self.failed |= !failure.is_gone();
-        if !failure.is_simulated || self.told.insert("simulated node".to_owned()) {
+        if !failure.is_simulated || self.reported.insert("simulated node".to_owned()) {
             warn(&format!("error: {}", failure.explain(self.site)));
         }
     }
 
     /// Begins to read the logs that can be read now.
-    fn begin(&mut self, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<Next> {
+    fn start_reads(&mut self, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<FollowAction> {
         let is_idle = self.reads.is_empty();
-        let Some(job) = self.job.now().cloned() else {
-            return Ok(if is_idle { Next::End } else { Next::Wait });
+        let Some(job) = self.job.current().cloned() else {
+            return Ok(if is_idle {
+                FollowAction::End
+            } else {
+                FollowAction::Wait
+            });
         };
         let has_ended = job
             .status
             .as_ref()
             .is_some_and(TrainingJobStatus::has_ended);
-        let chosen = match choose(&job, self.pods.values(), &self.options.target()) {
+        let chosen = match select_pods(&job, self.pods.values(), &self.options.to_log_target()) {
             Ok(chosen) => chosen,
-            Err(Without::Never(why)) => {
+            Err(NoLog::Impossible(why)) => {
                 warn(&format!("error: {why}"));
-                return Ok(Next::Never);
+                return Ok(FollowAction::NoSuchPod);
             }
-            Err(Without::Now(why)) => {
+            Err(NoLog::Unavailable(why)) => {
                 // What was followed to its end has been shown, though its pod is gone by now.
-                if !has_ended || self.begun.is_empty() {
+                if !has_ended || self.started.is_empty() {
                     let status = job.status.as_ref();
                     let about = status.map(|status| (status.phase, status.reason));
-                    self.say(format!("{about:?}"), &why);
+                    self.report_wait(format!("{about:?}"), &why);
                 }
                 return Ok(if is_idle && has_ended {
-                    Next::End
+                    FollowAction::End
                 } else {
-                    Next::Wait
+                    FollowAction::Wait
                 });
             }
         };
         for chosen in &chosen {
-            if self.begun.contains(&chosen.uid) {
+            if self.started.contains(&chosen.uid) {
                 continue;
             }
-            if chosen.begun {
-                self.read(chosen, out)?;
+            if chosen.has_started {
+                self.start_read(chosen, out)?;
             } else {
                 // That it is on its way, once; what keeps it from it, as it changes.
                 let state = &chosen.pod.state;
                 let stuck = (state.tone() == Tone::Bad).then_some(&state.state);
                 let about = format!("{} {stuck:?}", chosen.uid);
-                self.say(about, &nothing::not_begun(chosen));
+                self.report_wait(about, &no_log::explain_not_started(chosen));
             }
         }
-        let has_begun = |chosen: &Chosen| self.begun.contains(&chosen.uid);
-        self.awaits = !chosen.iter().all(has_begun);
+        let has_begun = |chosen: &SelectedPod| self.started.contains(&chosen.uid);
+        self.is_waiting = !chosen.iter().all(has_begun);
         let is_idle = self.reads.is_empty();
         Ok(if is_idle && has_ended {
-            Next::End
+            FollowAction::End
         } else {
-            Next::Wait
+            FollowAction::Wait
         })
     }
 
-    fn read(&mut self, chosen: &Chosen, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<()> {
+    fn start_read(
+        &mut self,
+        chosen: &SelectedPod,
+        out: &mpsc::Sender<Vec<u8>>,
+    ) -> anyhow::Result<()> {
         let most = self.options.max.get();
         if self.reads.len() >= most {
             bail!(
                 "more than {most} logs would be followed at once: name a --rank or --group, or allow more by --max"
             );
         }
-        let comes = self.places.add(&chosen.pod);
+        let comes = self.started_logs.add_pod(&chosen.pod);
         match comes {
-            Comes::WithAttempt => {
+            LogStart::NewAttempt => {
                 let attempt = chosen.pod.attempt;
-                self.told.clear();
-                warn(&format!("note: attempt {attempt} begins{}", self.why()));
+                self.reported.clear();
+                warn(&format!(
+                    "note: attempt {attempt} begins{}",
+                    self.describe_failure()
+                ));
             }
-            Comes::Again if !self.options.all => {
+            LogStart::Replacement if !self.options.all => {
                 warn(&format!("note: pod {} has come again", chosen.pod.name));
             }
-            Comes::First | Comes::AfterAttempt | Comes::Again => {}
+            LogStart::Initial | LogStart::SameAttempt | LogStart::Replacement => {}
         }
-        let mut part = self.options.part();
-        if comes != Comes::First {
+        let mut part = self.options.to_log_range();
+        if comes != LogStart::Initial {
             // What comes later is shown from its beginning.
             part.tail = None;
             part.since_seconds = None;
         }
-        self.begun.insert(chosen.uid.clone());
+        self.started.insert(chosen.uid.clone());
         let pods = pods(self.site);
         let (chosen, out) = (chosen.clone(), out.clone());
-        let prefix = self.options.prefix(&chosen);
+        let prefix = self.options.line_prefix(&chosen);
         let pod = self.pods.get(&chosen.pod.name);
         let has_stopped = pod.is_some_and(|pod| has_stopped(pod, &chosen.container));
         let (stop, stopped) = watch::channel(has_stopped);
         self.stopped.insert(chosen.uid.clone(), stop);
-        let read = tail::read(pods, chosen, part, prefix, Some(stopped), out);
+        let read = log_stream::stream_log(pods, chosen, part, prefix, Some(stopped), out);
         self.reads.spawn(read);
         Ok(())
     }
 
     /// What ended the attempt before.
-    fn why(&self) -> String {
-        let status = self.job.now().and_then(|job| job.status.as_ref());
+    fn describe_failure(&self) -> String {
+        let status = self.job.current().and_then(|job| job.status.as_ref());
         let failure = status.and_then(|status| status.last_failure.as_ref());
         failure.map_or_else(String::new, |failure| {
             let exit = failure.exit_code.map(|code| format!(", exit code {code}"));
@@ -285,20 +303,20 @@ impl Following<'_> {
     }
 
     /// Says what is waited for, once of each cause.
-    fn say(&mut self, about: String, why: &str) {
-        let is_new = self.told.insert(about);
+    fn report_wait(&mut self, about: String, why: &str) {
+        let is_new = self.reported.insert(about);
         // Of another cause in the same words nobody hears more.
-        if self.told.insert(why.to_owned()) && is_new {
+        if self.reported.insert(why.to_owned()) && is_new {
             warn(&format!("note: {why}"));
         }
     }
 
-    fn exit(&self) -> Exit {
-        if self.job.now().is_none() {
+    fn finish(&self) -> Exit {
+        if self.job.current().is_none() {
             warn("note: the job is gone: somebody has deleted it");
         }
-        match self.begun.is_empty() || self.failed {
-            true => Exit::Not,
+        match self.started.is_empty() || self.failed {
+            true => Exit::Negative,
             false => Exit::Done,
         }
     }

@@ -1,15 +1,15 @@
 //! `trellis logs`: what the pods of a job write, by rank, over restarts.
 
-mod begun;
-mod choice;
 mod follow;
-mod lines;
-mod nothing;
-mod tail;
+mod log_lines;
+mod log_stream;
+mod no_log;
+mod pod_selection;
+mod started_logs;
 #[cfg(test)]
 mod tests;
-mod unreadable;
-mod watched;
+mod unreadable_log;
+mod watched_job;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -22,23 +22,23 @@ use kube::Api;
 use tokio::sync::mpsc;
 use trellis_api::TrainingJob;
 
-use crate::cluster::{list, named};
+use crate::cluster::{get_optional, list};
 use crate::exit::Exit;
 use crate::output::warn;
-use crate::status::{pods_of, unseen};
-use crate::target::{Place, Site, job_name};
-use crate::wait;
-use choice::{Chosen, Target, Without, choose};
-use tail::Part;
+use crate::status::{object_read_error, pods_of_job};
+use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
+use crate::wait_options;
+use log_stream::LogRange;
+use pod_selection::{LogTarget, NoLog, SelectedPod, select_pods};
 
 /// The right that is needed.
 const RIGHTS: &str = "list and watch pods and get pods/log";
 /// Pieces of output that wait to be written.
-const WAITING: usize = 64;
+const QUEUED_PIECES: usize = 64;
 
 /// Whose logs, and what of them.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct LogsOptions {
     /// The job: NAME or tj/NAME.
     #[arg(value_name = "JOB")]
     job: String,
@@ -66,7 +66,7 @@ pub struct Options {
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(i64).range(0..))]
     tail: Option<i64>,
     /// What was written within this time alone (90s, 5m, 2h).
-    #[arg(long, value_name = "TIME", value_parser = wait::time)]
+    #[arg(long, value_name = "TIME", value_parser = wait_options::parse_duration)]
     since: Option<Duration>,
     /// Each line with its time.
     #[arg(long)]
@@ -79,12 +79,12 @@ pub struct Options {
     max: NonZeroUsize,
     /// Where.
     #[command(flatten)]
-    place: Place,
+    namespace_options: NamespaceOptions,
 }
 
-impl Options {
-    fn target(&self) -> Target {
-        Target {
+impl LogsOptions {
+    fn to_log_target(&self) -> LogTarget {
+        LogTarget {
             rank: self.rank,
             group: self.group.clone(),
             index: self.index,
@@ -94,8 +94,8 @@ impl Options {
         }
     }
 
-    fn part(&self) -> Part {
-        Part {
+    fn to_log_range(&self) -> LogRange {
+        LogRange {
             tail: self.tail,
             since_seconds: self
                 .since
@@ -106,7 +106,7 @@ impl Options {
     }
 
     /// What stands before each line of a pod.
-    fn prefix(&self, chosen: &Chosen) -> String {
+    fn line_prefix(&self, chosen: &SelectedPod) -> String {
         match (self.all, chosen.pod.rank) {
             (false, _) => String::new(),
             (true, Some(rank)) => format!("[{rank} {}] ", chosen.pod.name),
@@ -119,58 +119,62 @@ impl Options {
 ///
 /// # Errors
 /// If the name is none, or the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let name = job_name(&options.job)?;
-    let site = options.place.connect()?;
+pub fn run(options: &LogsOptions) -> anyhow::Result<ExitCode> {
+    let name = parse_job_name(&options.job)?;
+    let site = options.namespace_options.connect()?;
     let exit = match options.follow {
-        true => site.cluster.wait_for(follow::run(&site, &name, options))?,
-        false => site.cluster.wait_for(once(&site, &name, options))?,
+        true => site.cluster.block_on(follow::run(&site, &name, options))?,
+        false => site.cluster.block_on(show_once(&site, &name, options))?,
     };
     Ok(exit.into())
 }
 
-fn pods(site: &Site) -> Api<Pod> {
+fn pods(site: &TargetNamespace) -> Api<Pod> {
     Api::namespaced(site.cluster.client().clone(), &site.namespace)
 }
 
-async fn once(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit> {
+async fn show_once(
+    site: &TargetNamespace,
+    name: &str,
+    options: &LogsOptions,
+) -> anyhow::Result<Exit> {
     let denied = |error| site.explain(error, "get trainingjobs.trellis.dev");
-    let Some(job) = named(&site.jobs(), name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_there(name)));
-        return Ok(Exit::Not);
+    let Some(job) = get_optional(&site.jobs(), name).await.map_err(denied)? else {
+        warn(&format!("error: {:#}", site.not_found_error(name)));
+        return Ok(Exit::Negative);
     };
     let pods = pods(site);
-    let all = list(&pods, &pods_of(&job)).await;
-    let all = all.map_err(|error| unseen(site, error, RIGHTS))?;
+    let all = list(&pods, &pods_of_job(&job)).await;
+    let all = all.map_err(|error| object_read_error(site, error, RIGHTS))?;
     let all = all.unwrap_or_default();
-    let target = options.target();
-    let chosen = match choose(&job, &all, &target) {
+    let target = options.to_log_target();
+    let chosen = match select_pods(&job, &all, &target) {
         Ok(chosen) => chosen,
         Err(without) => {
-            let hint = before(&job, &all, &target, &without);
-            let (Without::Never(why) | Without::Now(why)) = without;
+            let hint = previous_hint(&job, &all, &target, &without);
+            let (NoLog::Impossible(why) | NoLog::Unavailable(why)) = without;
             warn(&format!("error: {why}{hint}"));
-            return Ok(Exit::Not);
+            return Ok(Exit::Negative);
         }
     };
-    let (begun, rest): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|chosen| chosen.begun);
+    let (begun, rest): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|chosen| chosen.has_started);
     for chosen in &rest {
         warn(&format!(
             "{}{}",
-            note(begun.is_empty()),
-            nothing::not_begun(chosen)
+            message_prefix(begun.is_empty()),
+            no_log::explain_not_started(chosen)
         ));
     }
     if begun.is_empty() {
-        return Ok(Exit::Not);
+        return Ok(Exit::Negative);
     }
-    let (out, pieces) = mpsc::channel::<Vec<u8>>(WAITING);
+    let (out, pieces) = mpsc::channel::<Vec<u8>>(QUEUED_PIECES);
     let reads: Vec<_> = begun
         .into_iter()
         .map(|chosen| {
             let (pods, out) = (pods.clone(), out.clone());
-            let (part, prefix) = (options.part(), options.prefix(&chosen));
-            tail::read(pods, chosen, part, prefix, None, out)
+            let (part, prefix) = (options.to_log_range(), options.line_prefix(&chosen));
+            log_stream::stream_log(pods, chosen, part, prefix, None, out)
         })
         .collect();
     // The last of its copies ends the writing.
@@ -179,7 +183,7 @@ async fn once(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit
         .buffer_unordered(options.max.get())
         .filter_map(async |read| read.err())
         .collect::<Vec<_>>();
-    let (failed, written) = futures::join!(reads, write(pieces));
+    let (failed, written) = futures::join!(reads, write_pieces(pieces));
     written?;
     if failed.is_empty() {
         return Ok(Exit::Done);
@@ -187,36 +191,44 @@ async fn once(site: &Site, name: &str, options: &Options) -> anyhow::Result<Exit
     let (simulated, rest): (Vec<_>, Vec<_>) =
         failed.into_iter().partition(|failure| failure.is_simulated);
     if !simulated.is_empty() {
-        warn(&format!("error: {}", unreadable::simulated(&simulated)));
+        warn(&format!(
+            "error: {}",
+            unreadable_log::explain_simulated(&simulated)
+        ));
     }
     for failure in rest {
         warn(&format!("error: {}", failure.explain(site)));
     }
-    Ok(Exit::Not)
+    Ok(Exit::Negative)
 }
 
 /// That there is something of what ran before, where there is nothing of now.
-fn before(job: &TrainingJob, pods: &[Pod], target: &Target, without: &Without) -> &'static str {
-    let previous = Target {
+fn previous_hint(
+    job: &TrainingJob,
+    pods: &[Pod],
+    target: &LogTarget,
+    without: &NoLog,
+) -> &'static str {
+    let previous = LogTarget {
         previous: true,
         ..target.clone()
     };
     match without {
-        Without::Now(_) if choose(job, pods, &previous).is_ok() => {
+        NoLog::Unavailable(_) if select_pods(job, pods, &previous).is_ok() => {
             "; -p shows the logs of what ran before, while its pods are there"
         }
         _ => "",
     }
 }
 
-const fn note(is_error: bool) -> &'static str {
+const fn message_prefix(is_error: bool) -> &'static str {
     if is_error { "error: " } else { "note: " }
 }
 
 /// Writes what comes, as it is: logs are whatever a program writes.
-async fn write(mut pieces: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
+async fn write_pieces(mut pieces: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
     while let Some(piece) = pieces.recv().await {
-        if !put(&piece)? {
+        if !write_piece(&piece)? {
             break;
         }
     }
@@ -224,7 +236,7 @@ async fn write(mut pieces: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
 }
 
 /// False: nobody reads any more.
-fn put(piece: &[u8]) -> std::io::Result<bool> {
+fn write_piece(piece: &[u8]) -> std::io::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(piece).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

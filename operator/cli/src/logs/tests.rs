@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use trellis_api::TrainingJob;
 
-use super::choice::{Chosen, Target, Without, choose};
-use super::nothing::not_begun;
-use super::tail::{Part, read};
-use super::unreadable::UnreadableLog;
+use super::log_stream::{LogRange, stream_log};
+use super::no_log::explain_not_started;
+use super::pod_selection::{LogTarget, NoLog, SelectedPod, select_pods};
+use super::unreadable_log::UnreadableLog;
 
 fn job(status: Value) -> TrainingJob {
     let group = |name: &str, more: Value| {
@@ -75,125 +75,128 @@ fn pods() -> Vec<Pod> {
     ]
 }
 
-fn names(chosen: Result<Vec<Chosen>, Without>) -> Vec<String> {
+fn names(chosen: Result<Vec<SelectedPod>, NoLog>) -> Vec<String> {
     let chosen = chosen.unwrap().into_iter();
     chosen
         .map(|chosen| format!("{}@{}", chosen.pod.name, chosen.pod.attempt))
         .collect()
 }
 
-fn of(target: Target) -> Result<Vec<Chosen>, Without> {
-    choose(&job(running()), &pods(), &target)
+fn select(target: LogTarget) -> Result<Vec<SelectedPod>, NoLog> {
+    select_pods(&job(running()), &pods(), &target)
 }
 
 #[test]
-fn rank_0_is_meant_where_nothing_is_said() {
-    assert_eq!(names(of(Target::default())), ["llm-chief-0@3"]);
+fn rank_0_is_selected_by_default() {
+    assert_eq!(names(select(LogTarget::default())), ["llm-chief-0@3"]);
 }
 
 #[test]
-fn a_pod_is_meant_by_its_rank_its_group_and_its_index() {
-    let rank = |rank| Target {
+fn pod_is_selected_by_rank_group_and_index() {
+    let rank = |rank| LogTarget {
         rank: Some(rank),
-        ..Target::default()
+        ..LogTarget::default()
     };
-    assert_eq!(names(of(rank(2))), ["llm-worker-1@3"]);
-    let group = |group: &str, index| Target {
+    assert_eq!(names(select(rank(2))), ["llm-worker-1@3"]);
+    let group = |group: &str, index| LogTarget {
         group: Some(group.to_owned()),
         index,
-        ..Target::default()
+        ..LogTarget::default()
     };
-    assert_eq!(names(of(group("worker", None))), ["llm-worker-0@3"]);
-    assert_eq!(names(of(group("worker", Some(1)))), ["llm-worker-1@3"]);
+    assert_eq!(names(select(group("worker", None))), ["llm-worker-0@3"]);
+    assert_eq!(names(select(group("worker", Some(1)))), ["llm-worker-1@3"]);
     // The logs of a stage that is complete stay.
-    assert_eq!(names(of(group("prepare", Some(1)))), ["llm-prepare-1@1"]);
-    let all = Target {
+    assert_eq!(
+        names(select(group("prepare", Some(1)))),
+        ["llm-prepare-1@1"]
+    );
+    let all = LogTarget {
         all: true,
-        ..Target::default()
+        ..LogTarget::default()
     };
     assert_eq!(
-        names(of(all.clone())),
+        names(select(all.clone())),
         ["llm-chief-0@3", "llm-worker-0@3", "llm-worker-1@3"]
     );
-    let group = Target {
+    let group = LogTarget {
         group: Some("prepare".to_owned()),
         ..all
     };
-    assert_eq!(names(of(group)), ["llm-prepare-0@1", "llm-prepare-1@1"]);
+    assert_eq!(names(select(group)), ["llm-prepare-0@1", "llm-prepare-1@1"]);
 }
 
 #[test]
-fn of_two_of_one_rank_the_one_that_has_it_now_is_meant() {
+fn current_pod_is_selected_among_two_of_one_rank() {
     let mut pods = pods();
     // It came while there were more of a group before it.
     pods.insert(0, pod("worker", 3, 2, 3, json!({"running": {}})));
-    let target = Target {
+    let target = LogTarget {
         rank: Some(2),
-        ..Target::default()
+        ..LogTarget::default()
     };
     assert_eq!(
-        names(choose(&job(running()), &pods, &target)),
+        names(select_pods(&job(running()), &pods, &target)),
         ["llm-worker-1@3"]
     );
 }
 
 #[test]
-fn what_ran_before_is_the_attempt_before_or_the_container_before_its_restart() {
-    let target = Target {
+fn previous_selects_the_earlier_attempt_or_container() {
+    let target = LogTarget {
         group: Some("worker".to_owned()),
         previous: true,
-        ..Target::default()
+        ..LogTarget::default()
     };
-    assert_eq!(names(of(target.clone())), ["llm-worker-0@2"]);
+    assert_eq!(names(select(target.clone())), ["llm-worker-0@2"]);
     let mut pods = pods();
     let status = pods[2].status.as_mut().unwrap();
     status.container_statuses.as_mut().unwrap()[0].restart_count = 1;
-    let chosen = choose(&job(running()), &pods, &target).unwrap();
+    let chosen = select_pods(&job(running()), &pods, &target).unwrap();
     assert!(chosen[0].before_restart);
     assert_eq!(chosen[0].pod.attempt, 3);
 }
 
 #[test]
-fn a_container_that_no_pod_has_is_an_error_that_names_those_there_are() {
+fn unknown_container_error_names_the_existing_containers() {
     let mut pods = pods();
     let spec = pods[3].spec.as_mut().unwrap();
     let sidecar = serde_json::from_value(json!({"name": "proxy"})).unwrap();
     spec.init_containers = Some(vec![sidecar]);
-    let target = |container: &str, all: bool| Target {
+    let target = |container: &str, all: bool| LogTarget {
         group: Some("worker".to_owned()),
         index: Some(1).filter(|_| !all),
         all,
         container: Some(container.to_owned()),
-        ..Target::default()
+        ..LogTarget::default()
     };
-    let choose = |container, all| choose(&job(running()), &pods, &target(container, all));
+    let choose = |container, all| select_pods(&job(running()), &pods, &target(container, all));
     assert_eq!(
         choose("prxy", false),
-        Err(Without::Never(
+        Err(NoLog::Impossible(
             "llm-worker-1 has no container \"prxy\": name one of main, proxy".to_owned()
         ))
     );
-    assert!(matches!(choose("prxy", true), Err(Without::Now(_))));
+    assert!(matches!(choose("prxy", true), Err(NoLog::Unavailable(_))));
     // Of all those alone that have it.
     assert_eq!(names(choose("proxy", true)), ["llm-worker-1@3"]);
 }
 
-fn why(status: Value, pods: &[Pod], target: Target) -> String {
-    match choose(&job(status), pods, &target) {
+fn no_log_text(status: Value, pods: &[Pod], target: LogTarget) -> String {
+    match select_pods(&job(status), pods, &target) {
         Ok(chosen) => panic!("{chosen:?}"),
-        Err(Without::Never(why) | Without::Now(why)) => why,
+        Err(NoLog::Impossible(why) | NoLog::Unavailable(why)) => why,
     }
 }
 
 #[test]
-fn where_there_is_no_log_it_is_said_why() {
-    let rank = |rank| Target {
+fn missing_log_is_explained() {
+    let rank = |rank| LogTarget {
         rank: Some(rank),
-        ..Target::default()
+        ..LogTarget::default()
     };
-    let group = |group: &str| Target {
+    let group = |group: &str| LogTarget {
         group: Some(group.to_owned()),
-        ..Target::default()
+        ..LogTarget::default()
     };
     let queued = json!({"phase": "Queued", "reason": "InsufficientCapacity",
         "message": "needs 8 nvidia.com/gpu", "attempt": 1});
@@ -201,34 +204,34 @@ fn where_there_is_no_log_it_is_said_why() {
         "completionTime": "2026-01-01T00:00:00Z", "stage": {"number": 2, "of": 2, "firstAttempt": 2},
         "lastFailure": {"pod": "llm-worker-0", "reason": "PodFailed", "attempt": 4,
             "lastLine": "CUDA error", "time": "2026-01-01T00:00:00Z"}});
-    let previous = Target {
+    let previous = LogTarget {
         previous: true,
-        ..Target::default()
+        ..LogTarget::default()
     };
     let first = json!({"phase": "Running", "reason": "Running", "attempt": 1});
     let all = [
-        why(json!(null), &[], Target::default()),
-        why(queued, &[], Target::default()),
-        why(running(), &pods(), rank(9)),
-        why(running(), &pods(), rank(4)),
-        why(running(), &pods(), group("trainer")),
-        why(first.clone(), &[], group("worker")),
-        why(first, &[], previous),
-        why(failed, &[], Target::default()),
+        no_log_text(json!(null), &[], LogTarget::default()),
+        no_log_text(queued, &[], LogTarget::default()),
+        no_log_text(running(), &pods(), rank(9)),
+        no_log_text(running(), &pods(), rank(4)),
+        no_log_text(running(), &pods(), group("trainer")),
+        no_log_text(first.clone(), &[], group("worker")),
+        no_log_text(first, &[], previous),
+        no_log_text(failed, &[], LogTarget::default()),
     ];
     insta::assert_snapshot!(all.join("\n"));
 }
 
 #[test]
-fn a_pod_that_has_not_begun_says_what_it_waits_for() {
-    let target = Target {
+fn unstarted_pod_is_explained_by_its_state() {
+    let target = LogTarget {
         rank: Some(2),
-        ..Target::default()
+        ..LogTarget::default()
     };
-    let chosen = of(target).unwrap();
-    assert!(!chosen[0].begun);
+    let chosen = select(target).unwrap();
+    assert!(!chosen[0].has_started);
     assert_eq!(
-        not_begun(&chosen[0]),
+        explain_not_started(&chosen[0]),
         "llm-worker-1 has no log of container \"main\" yet: it is ImagePullBackOff: Back-off"
     );
 }
@@ -251,12 +254,12 @@ fn server(answers: Vec<(u16, String)>, asked: mpsc::UnboundedSender<String>) -> 
     Api::namespaced(Client::new(tower::service_fn(answer), "ml"), "ml")
 }
 
-async fn shown(answers: Vec<(u16, String)>, part: Part) -> (String, Vec<String>) {
+async fn read_log(answers: Vec<(u16, String)>, part: LogRange) -> (String, Vec<String>) {
     let (asked, mut uris) = mpsc::unbounded_channel();
     let (out, mut pieces) = mpsc::channel(16);
-    let chosen = of(Target::default()).unwrap().remove(0);
+    let chosen = select(LogTarget::default()).unwrap().remove(0);
     let pods = server(answers, asked);
-    let read = read(pods, chosen, part, String::new(), None, out);
+    let read = stream_log(pods, chosen, part, String::new(), None, out);
     read.await.unwrap();
     let mut text = Vec::new();
     while let Some(piece) = pieces.recv().await {
@@ -270,7 +273,7 @@ async fn shown(answers: Vec<(u16, String)>, part: Part) -> (String, Vec<String>)
 }
 
 #[tokio::test]
-async fn a_log_that_is_followed_goes_on_where_it_broke() {
+async fn followed_log_continues_after_a_broken_stream() {
     let line = |second: u32, text: &str| format!("2026-01-01T10:00:0{second}.5Z {text}\n");
     let pod = |state: Value| {
         serde_json::to_string(&{
@@ -280,7 +283,7 @@ async fn a_log_that_is_followed_goes_on_where_it_broke() {
         })
         .unwrap()
     };
-    let (text, asked) = shown(
+    let (text, asked) = read_log(
         vec![
             (200, format!("{}{}", line(1, "a"), line(2, "b"))),
             // It runs on: the stream has ended for another reason.
@@ -289,10 +292,10 @@ async fn a_log_that_is_followed_goes_on_where_it_broke() {
             (200, format!("{}{}", line(2, "b"), line(3, "c"))),
             (200, pod(json!({"terminated": {"exitCode": 0}}))),
         ],
-        Part {
+        LogRange {
             follow: true,
             tail: Some(2),
-            ..Part::default()
+            ..LogRange::default()
         },
     )
     .await;
@@ -309,12 +312,12 @@ async fn a_log_that_is_followed_goes_on_where_it_broke() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_not_followed_is_shown_as_it_is() {
-    let (text, asked) = shown(
+async fn log_without_follow_is_passed_on_unchanged() {
+    let (text, asked) = read_log(
         vec![(200, "one\nhalf".to_owned())],
-        Part {
+        LogRange {
             since_seconds: Some(300),
-            ..Part::default()
+            ..LogRange::default()
         },
     )
     .await;
@@ -329,14 +332,14 @@ async fn a_log_that_is_not_followed_is_shown_as_it_is() {
 async fn unreadable(answers: Vec<(u16, String)>, follow: bool) -> (UnreadableLog, Vec<String>) {
     let (asked, mut uris) = mpsc::unbounded_channel();
     let (out, _pieces) = mpsc::channel(16);
-    let mut chosen = of(Target::default()).unwrap().remove(0);
+    let mut chosen = select(LogTarget::default()).unwrap().remove(0);
     chosen.pod.node = Some("gpu-1".to_owned());
-    let part = Part {
+    let part = LogRange {
         follow,
-        ..Part::default()
+        ..LogRange::default()
     };
     let pods = server(answers, asked);
-    let read = read(pods, chosen, part, String::new(), None, out);
+    let read = stream_log(pods, chosen, part, String::new(), None, out);
     let failure = read.await.unwrap_err();
     let mut all = Vec::new();
     while let Some(uri) = uris.recv().await {
@@ -351,15 +354,15 @@ fn status(code: u16, message: &str) -> (u16, String) {
     (code, status.to_string())
 }
 
-const UNREACHED: &str = "Get \"https://gpu-1:10250/containerLogs/ml/llm-chief-0/main\": \
+const UNREACHABLE: &str = "Get \"https://gpu-1:10250/containerLogs/ml/llm-chief-0/main\": \
                          dial tcp: lookup gpu-1: no such host";
 
 #[tokio::test]
-async fn the_log_of_a_pod_of_a_simulated_node_is_asked_for_once() {
+async fn log_on_a_simulated_node_is_requested_once() {
     let node =
         json!({"metadata": {"name": "gpu-1", "annotations": {"kwok.x-k8s.io/node": "fake"}}});
     for (code, message) in [
-        (500, UNREACHED),
+        (500, UNREACHABLE),
         (400, "no logs found for container \"main\""),
     ] {
         for follow in [false, true] {
@@ -373,10 +376,10 @@ async fn the_log_of_a_pod_of_a_simulated_node_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_kubelet_that_cannot_be_reached_is_the_reason_where_the_node_is_real_or_forbidden() {
+async fn unreachable_kubelet_is_the_reason_on_a_real_or_forbidden_node() {
     let node = json!({"metadata": {"name": "gpu-1"}});
     for answer in [(200, node.to_string()), status(403, "nodes is forbidden")] {
-        let (failure, _) = unreadable(vec![status(500, UNREACHED), answer], false).await;
+        let (failure, _) = unreadable(vec![status(500, UNREACHABLE), answer], false).await;
         assert!(!failure.is_simulated, "{failure:?}");
         assert_eq!(
             failure.unreachable_kubelet().unwrap(),
@@ -387,7 +390,7 @@ async fn a_kubelet_that_cannot_be_reached_is_the_reason_where_the_node_is_real_o
 }
 
 #[tokio::test]
-async fn a_missing_right_asks_for_no_node() {
+async fn missing_right_reads_no_node() {
     let (failure, asked) = unreadable(vec![status(403, "pods/log is forbidden")], true).await;
     assert!(!failure.is_simulated, "{failure:?}");
     assert_eq!(asked.len(), 1, "{asked:?}");

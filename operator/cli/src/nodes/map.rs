@@ -5,15 +5,19 @@ use std::cmp::Reverse;
 
 use trellis_api::visibility::NodeState;
 
-use super::sums::{Units, devices};
+use super::device_counts::{DeviceCounts, devices};
 use crate::output::{Tone, paint};
 
 /// Cells of a node at most: more devices share one.
-const WIDEST: i64 = 16;
+const MAX_CELLS: i64 = 16;
 
-pub(super) fn text(nodes: &[&NodeState]) -> String {
+pub(super) fn render_map(nodes: &[&NodeState]) -> String {
     let mut out = String::new();
-    let longest = nodes.iter().map(|node| name(node).len()).max().unwrap_or(0);
+    let longest = nodes
+        .iter()
+        .map(|node| node_name(node).len())
+        .max()
+        .unwrap_or(0);
     let mut before: Vec<&str> = Vec::new();
     for node in nodes {
         let here: Vec<&str> = node.domains.iter().map(|of| of.domain.as_str()).collect();
@@ -26,8 +30,8 @@ pub(super) fn text(nodes: &[&NodeState]) -> String {
         out.push_str(&" ".repeat(here.len().saturating_mul(2)));
         out.push_str(&format!(
             "{:<longest$}  {}",
-            paint(name(node), Tone::Plain),
-            cells(node)
+            paint(node_name(node), Tone::Plain),
+            render_cells(node)
         ));
         let why: Vec<_> = node
             .reasons
@@ -42,30 +46,30 @@ pub(super) fn text(nodes: &[&NodeState]) -> String {
         before = here;
     }
     out.push('\n');
-    out.push_str(&legend());
+    out.push_str(&render_legend());
     out
 }
 
-fn name(node: &NodeState) -> &str {
+fn node_name(node: &NodeState) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
 const JOB: char = '█';
 const OTHER: char = '▒';
-const KEPT: char = '░';
+const RESERVED: char = '░';
 const FREE: char = '·';
 const BAD: char = 'x';
 
-fn legend() -> String {
+fn render_legend() -> String {
     format!(
-        "{JOB} a job's  {OTHER} another pod's  {KEPT} kept  {FREE} free  {BAD} free, and the node takes no pods\n"
+        "{JOB} a job's  {OTHER} another pod's  {RESERVED} kept  {FREE} free  {BAD} free, and the node takes no pods\n"
     )
 }
 
 /// A device a cell; of several kinds one after the other.
-fn cells(node: &NodeState) -> String {
+fn render_cells(node: &NodeState) -> String {
     let drawn: Vec<_> = devices(node)
-        .map(|(_, units)| bar(units, node.schedulable))
+        .map(|(_, units)| render_bar(units, node.schedulable))
         .collect();
     match drawn.is_empty() {
         true => paint("no devices", Tone::Dim),
@@ -75,15 +79,15 @@ fn cells(node: &NodeState) -> String {
 
 /// Cells of each of several counts: as many as it is, or of more than there is room for its share,
 /// where what is left goes to the largest remainders (Hamilton).
-fn shares(counts: [i64; 4]) -> [i64; 4] {
+fn scale_counts(counts: [i64; 4]) -> [i64; 4] {
     let all = counts.into_iter().fold(0, i64::saturating_add);
-    if all <= WIDEST {
+    if all <= MAX_CELLS {
         return counts;
     }
-    let part = |count: i64| count.saturating_mul(WIDEST);
+    let part = |count: i64| count.saturating_mul(MAX_CELLS);
     let mut shares = counts.map(|count| part(count).checked_div(all).unwrap_or(0));
     let given = shares.into_iter().fold(0, i64::saturating_add);
-    let left = usize::try_from(WIDEST.saturating_sub(given)).unwrap_or(0);
+    let left = usize::try_from(MAX_CELLS.saturating_sub(given)).unwrap_or(0);
     let mut by_remainder: Vec<_> = counts.into_iter().zip(&mut shares).collect();
     // Stable: of two alike the one that holds more of a claim.
     by_remainder.sort_by_key(|(count, _)| Reverse(part(*count).checked_rem(all)));
@@ -93,20 +97,21 @@ fn shares(counts: [i64; 4]) -> [i64; 4] {
     shares
 }
 
-fn bar(units: Units, schedulable: bool) -> String {
-    let taken = units.jobs.saturating_add(units.others);
-    let taken = taken.saturating_add(units.kept);
-    let free = units.all.saturating_sub(taken).max(0);
-    let [jobs, others, kept, free] = shares([units.jobs, units.others, units.kept, free]);
+fn render_bar(units: DeviceCounts, schedulable: bool) -> String {
+    let taken = units.jobs.saturating_add(units.external);
+    let taken = taken.saturating_add(units.reserved);
+    let free = units.total.saturating_sub(taken).max(0);
+    let [jobs, others, kept, free] =
+        scale_counts([units.jobs, units.external, units.reserved, free]);
     let (left, tone) = match schedulable {
         true => (FREE, Tone::Good),
         false => (BAD, Tone::Bad),
     };
     let of = |cell: char, count: i64| cell.to_string().repeat(usize::try_from(count).unwrap_or(0));
     [
-        paint(&of(JOB, jobs), Tone::Waits),
+        paint(&of(JOB, jobs), Tone::Waiting),
         paint(&of(OTHER, others), Tone::Dim),
-        paint(&of(KEPT, kept), Tone::Plain),
+        paint(&of(RESERVED, kept), Tone::Plain),
         paint(&of(left, free), tone),
     ]
     .concat()
@@ -117,12 +122,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_devices_each_has_its_share_of_the_cells() {
-        assert_eq!(shares([3, 2, 1, 2]), [3, 2, 1, 2]);
+    fn devices_share_the_cells_in_proportion() {
+        assert_eq!(scale_counts([3, 2, 1, 2]), [3, 2, 1, 2]);
         // All are taken: no cell is free.
-        assert_eq!(shares([31, 1, 0, 0]), [16, 0, 0, 0]);
-        assert_eq!(shares([11, 11, 10, 0]), [6, 5, 5, 0]);
-        assert_eq!(shares([0, 0, 0, 64]), [0, 0, 0, 16]);
-        assert_eq!(shares([30, 0, 0, 2]), [15, 0, 0, 1]);
+        assert_eq!(scale_counts([31, 1, 0, 0]), [16, 0, 0, 0]);
+        assert_eq!(scale_counts([11, 11, 10, 0]), [6, 5, 5, 0]);
+        assert_eq!(scale_counts([0, 0, 0, 64]), [0, 0, 0, 16]);
+        assert_eq!(scale_counts([30, 0, 0, 2]), [15, 0, 0, 1]);
     }
 }

@@ -1,8 +1,8 @@
 //! `trellis nodes`: what is free, who holds the rest, and what is wrong where, as Slurm's sinfo.
 
+mod device_counts;
 mod map;
-mod rows;
-mod sums;
+mod node_table;
 #[cfg(test)]
 mod tests;
 
@@ -13,14 +13,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use trellis_api::visibility::NodeState;
 
-use crate::cluster::{AGENT, Cluster, Hints, Reach};
-use crate::look::{Look, Unseen, rounds};
-use crate::output::{self, Format};
-use crate::visible::{self, Visible};
+use crate::cluster::{ClusterClient, ClusterOptions, ErrorHints, USER_AGENT};
+use crate::command_view::{CommandView, ViewError, show_view};
+use crate::output::{self, OutputFormat};
+use crate::visibility_client::{self, VisibilityAnswer};
 
 /// What of the nodes.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct NodesOptions {
     /// Only these nodes.
     #[arg(value_name = "NODE")]
     nodes: Vec<String>,
@@ -41,52 +41,63 @@ pub struct Options {
     interval: u64,
     /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// Which cluster.
     #[command(flatten)]
-    reach: Reach,
+    cluster: ClusterOptions,
 }
 
 /// Shows the nodes.
 ///
 /// # Errors
 /// If the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let cluster = Cluster::connect(&options.reach.access(), AGENT, None)?;
-    cluster.wait_for(async {
+pub fn run(options: &NodesOptions) -> anyhow::Result<ExitCode> {
+    let cluster =
+        ClusterClient::connect(&options.cluster.to_kubeconfig_options(), USER_AGENT, None)?;
+    cluster.block_on(async {
         let api = Api::<NodeState>::all(cluster.client().clone());
-        let look = async || shown(&seen(&api, cluster.patience()).await?, options);
+        let look = async || {
+            build_view(
+                &list_nodes(&api, cluster.scheduler_timeout()).await?,
+                options,
+            )
+        };
         let every = options.watch.then(|| Duration::from_secs(options.interval));
-        Ok(rounds(options.output, every, look).await?.into())
+        Ok(show_view(options.output, every, look).await?.into())
     })
 }
 
-async fn seen(api: &Api<NodeState>, patience: Option<Duration>) -> Result<Vec<NodeState>, Unseen> {
-    let seen = visible::all(api, patience).await.map_err(|error| {
-        let is_denied = error.is_denied();
-        Unseen::new(is_denied, error.explain(&hints()))
-    })?;
+async fn list_nodes(
+    api: &Api<NodeState>,
+    patience: Option<Duration>,
+) -> Result<Vec<NodeState>, ViewError> {
+    let seen = visibility_client::list_objects(api, patience)
+        .await
+        .map_err(|error| {
+            let is_denied = error.is_denied();
+            ViewError::new(is_denied, error.explain(&hints()))
+        })?;
     match seen {
-        Visible::Told(nodes) => Ok(nodes),
-        Visible::Nothing => Ok(Vec::new()),
-        Visible::Denied(message) => {
+        VisibilityAnswer::Available(nodes) => Ok(nodes),
+        VisibilityAnswer::NotFound => Ok(Vec::new()),
+        VisibilityAnswer::Denied(message) => {
             let why = format!("{message}: {}", hints().rights);
-            Err(Unseen::denied(why))
+            Err(ViewError::denied(why))
         }
-        Visible::Unserved(why) => Err(Unseen::now(why.to_owned())),
+        VisibilityAnswer::Unavailable(why) => Err(ViewError::unavailable(why.to_owned())),
     }
 }
 
-fn hints() -> Hints {
-    Hints {
+fn hints() -> ErrorHints {
+    ErrorHints {
         rights: "the ClusterRole trellis-platform has it: list nodestates.visibility.trellis.dev"
             .to_owned(),
-        otherwise: None,
+        without_cluster: None,
     }
 }
 
 /// The answer where no node is left to show.
-fn none(options: &Options) -> &'static str {
+fn empty_text(options: &NodesOptions) -> &'static str {
     match (options.bad, options.free) {
         (true, _) => "no node is bad\n",
         (_, true) => "no node has devices free\n",
@@ -94,37 +105,39 @@ fn none(options: &Options) -> &'static str {
     }
 }
 
-fn is(node: &NodeState, name: &str) -> bool {
+fn has_name(node: &NodeState, name: &str) -> bool {
     node.metadata.name.as_deref() == Some(name)
 }
 
-fn shown(nodes: &[NodeState], options: &Options) -> Result<Look, Unseen> {
+fn build_view(nodes: &[NodeState], options: &NodesOptions) -> Result<CommandView, ViewError> {
     let missing = options
         .nodes
         .iter()
-        .find(|name| !nodes.iter().any(|n| is(n, name)));
+        .find(|name| !nodes.iter().any(|n| has_name(n, name)));
     if let Some(name) = missing {
-        return Err(Unseen::not_there(format!(
+        return Err(ViewError::not_found(format!(
             "there is no node {name:?}: `trellis nodes` lists all"
         )));
     }
     let mut of: Vec<_> = nodes
         .iter()
-        .filter(|node| options.nodes.is_empty() || options.nodes.iter().any(|name| is(node, name)))
-        .filter(|node| !options.free || sums::is_free(node))
+        .filter(|node| {
+            options.nodes.is_empty() || options.nodes.iter().any(|name| has_name(node, name))
+        })
+        .filter(|node| !options.free || device_counts::is_free(node))
         .filter(|node| !options.bad || !node.schedulable)
         .collect();
-    of.sort_by(|a, b| sums::place(a).cmp(&sums::place(b)));
-    if let Some(text) = output::object(options.output, &of)? {
+    of.sort_by(|a, b| device_counts::sort_key(a).cmp(&device_counts::sort_key(b)));
+    if let Some(text) = output::serialize_object(options.output, &of)? {
         return Ok(text.into());
     }
     if of.is_empty() {
-        return Ok(none(options).to_owned().into());
+        return Ok(empty_text(options).to_owned().into());
     }
-    let wide = options.output == Some(Format::Wide);
+    let wide = options.output == Some(OutputFormat::Wide);
     let mut text = match options.map {
-        true => map::text(&of),
-        false => rows::text(
+        true => map::render_map(&of),
+        false => node_table::render_table(
             &of,
             Timestamp::now(),
             wide,
@@ -132,6 +145,6 @@ fn shown(nodes: &[NodeState], options: &Options) -> Result<Look, Unseen> {
         ),
     };
     text.push('\n');
-    text.push_str(&sums::text(&of));
+    text.push_str(&device_counts::render_summary(&of));
     Ok(text.into())
 }

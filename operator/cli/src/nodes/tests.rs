@@ -63,7 +63,7 @@ fn cluster() -> Vec<NodeState> {
 
 fn sorted(nodes: &[NodeState]) -> Vec<&NodeState> {
     let mut sorted: Vec<_> = nodes.iter().collect();
-    sorted.sort_by(|a, b| sums::place(a).cmp(&sums::place(b)));
+    sorted.sort_by(|a, b| device_counts::sort_key(a).cmp(&device_counts::sort_key(b)));
     sorted
 }
 
@@ -76,60 +76,71 @@ fn now() -> Timestamp {
 }
 
 #[test]
-fn who_holds_what() {
+fn nodes_list_their_holders() {
     let nodes = cluster();
     let nodes = sorted(&nodes);
-    let rows = rows::text(&nodes, now(), false, None);
-    insta::assert_snapshot!(plain(&format!("{rows}\n{}", sums::text(&nodes))));
+    let rows = node_table::render_table(&nodes, now(), false, None);
+    insta::assert_snapshot!(plain(&format!(
+        "{rows}\n{}",
+        device_counts::render_summary(&nodes)
+    )));
 }
 
 #[test]
-fn wide() {
+fn wide_table_has_all_columns() {
     let nodes = cluster();
-    insta::assert_snapshot!(plain(&rows::text(&sorted(&nodes), now(), true, None)));
+    insta::assert_snapshot!(plain(&node_table::render_table(
+        &sorted(&nodes),
+        now(),
+        true,
+        None
+    )));
 }
 
 #[test]
-fn drawn() {
+fn map_draws_the_devices() {
     let nodes = cluster();
-    insta::assert_snapshot!(plain(&map::text(&sorted(&nodes))));
+    insta::assert_snapshot!(plain(&map::render_map(&sorted(&nodes))));
 }
 
 #[test]
-fn empty_selection_says_what_no_node_is() {
+fn empty_selection_names_the_filter() {
     #[derive(clap::Parser)]
-    struct Line {
+    struct NodesCommandLine {
         #[command(flatten)]
-        options: Options,
+        options: NodesOptions,
     }
     for (given, full, said) in [
         (&["nodes", "--bad"][..], false, "no node is bad\n"),
         (&["nodes", "--free"], true, "no node has devices free\n"),
         (&["nodes"], true, "there is no node\n"),
     ] {
-        let options = <Line as clap::Parser>::parse_from(given).options;
+        let options = <NodesCommandLine as clap::Parser>::parse_from(given).options;
         let well = node("gpu-1", "r1", [8, 0, 0], json!({}));
         let nodes = if full && given.len() == 1 {
             vec![]
         } else {
             vec![well]
         };
-        let look = shown(&nodes, &options).unwrap();
+        let look = build_view(&nodes, &options).unwrap();
         assert_eq!(look.text, said, "{given:?}");
     }
 }
 
 #[test]
-fn a_node_without_devices_or_domains() {
+fn node_without_devices_or_domains_has_a_row() {
     let bare = json!({"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "NodeState",
         "metadata": {"name": "cpu-1"}, "schedulable": true, "otherPods": 0});
     let bare: NodeState = serde_json::from_value(bare).unwrap();
-    let rows = plain(&rows::text(&[&bare], now(), false, None));
+    let rows = plain(&node_table::render_table(&[&bare], now(), false, None));
     assert_eq!(
         rows,
         "NODE    STATE   FREE   DEVICES   HELD BY\ncpu-1   Idle    -      -\n"
     );
-    assert_eq!(plain(&sums::text(&[&bare])), "no devices\n");
-    assert!(plain(&map::text(&[&bare])).starts_with("cpu-1  no devices\n"));
-    assert!(!sums::is_free(&bare));
+    assert_eq!(
+        plain(&device_counts::render_summary(&[&bare])),
+        "no devices\n"
+    );
+    assert!(plain(&map::render_map(&[&bare])).starts_with("cpu-1  no devices\n"));
+    assert!(!device_counts::is_free(&bare));
 }

@@ -10,25 +10,25 @@ const YEAR: i64 = 365 * DAY;
 
 /// How long it is since then.
 #[must_use]
-pub fn age(since: Timestamp, now: Timestamp) -> String {
-    span(now.as_second().saturating_sub(since.as_second()))
+pub fn format_age(since: Timestamp, now: Timestamp) -> String {
+    format_span(now.as_second().saturating_sub(since.as_second()))
 }
 
 /// How long it is until then; `now` where that is over.
 #[must_use]
-pub fn until(then: Timestamp, now: Timestamp) -> String {
+pub fn format_until(then: Timestamp, now: Timestamp) -> String {
     match then.as_second().saturating_sub(now.as_second()) {
         over if over <= 0 => "now".to_owned(),
-        seconds => span(seconds),
+        seconds => format_span(seconds),
     }
 }
 
-fn span(seconds: i64) -> String {
+fn format_span(seconds: i64) -> String {
     let seconds = seconds.max(0);
     // (below this, larger unit, its name, smaller unit, its name)
     let two = |large: i64, name: &str, small: i64, small_name: &str| {
         let rest = seconds.checked_rem(large).unwrap_or(0);
-        let (many, few) = (parts(seconds, large), parts(rest, small));
+        let (many, few) = (whole_units(seconds, large), whole_units(rest, small));
         match few {
             0 => format!("{many}{name}"),
             few => format!("{many}{name}{few}{small_name}"),
@@ -37,17 +37,17 @@ fn span(seconds: i64) -> String {
     match seconds {
         s if s < 2 * MINUTE => format!("{s}s"),
         s if s < 10 * MINUTE => two(MINUTE, "m", 1, "s"),
-        s if s < 3 * HOUR => format!("{}m", parts(s, MINUTE)),
+        s if s < 3 * HOUR => format!("{}m", whole_units(s, MINUTE)),
         s if s < 8 * HOUR => two(HOUR, "h", MINUTE, "m"),
-        s if s < 2 * DAY => format!("{}h", parts(s, HOUR)),
+        s if s < 2 * DAY => format!("{}h", whole_units(s, HOUR)),
         s if s < 8 * DAY => two(DAY, "d", HOUR, "h"),
-        s if s < 2 * YEAR => format!("{}d", parts(s, DAY)),
+        s if s < 2 * YEAR => format!("{}d", whole_units(s, DAY)),
         s if s < 8 * YEAR => two(YEAR, "y", DAY, "d"),
-        s => format!("{}y", parts(s, YEAR)),
+        s => format!("{}y", whole_units(s, YEAR)),
     }
 }
 
-fn parts(of: i64, size: i64) -> i64 {
+fn whole_units(of: i64, size: i64) -> i64 {
     of.checked_div(size).unwrap_or(0)
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_as_kubectl_writes_them() {
+    fn spans_match_kubectl() {
         for (seconds, written) in [
             (-1, "0s"),
             (0, "0s"),
@@ -75,17 +75,17 @@ mod tests {
             (691_200, "8d"),
             (63_072_000, "2y"),
         ] {
-            assert_eq!(span(seconds), written);
+            assert_eq!(format_span(seconds), written);
         }
     }
 
     #[test]
-    fn what_is_over_is_now() {
+    fn past_time_is_now() {
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        assert_eq!(until(at(10), at(10)), "now");
-        assert_eq!(until(at(70), at(10)), "60s");
-        assert_eq!(age(at(10), at(15)), "5s");
+        assert_eq!(format_until(at(10), at(10)), "now");
+        assert_eq!(format_until(at(70), at(10)), "60s");
+        assert_eq!(format_age(at(10), at(15)), "5s");
         // A clock that is behind.
-        assert_eq!(age(at(20), at(15)), "0s");
+        assert_eq!(format_age(at(20), at(15)), "0s");
     }
 }

@@ -18,9 +18,9 @@ const UNITS: [(i64, &str); 5] = [
 /// The amount as a number of the largest unit of which it is at least one, with one digit behind
 /// the point where it is no whole number of them. What is no amount of bytes is as it is written.
 #[must_use]
-pub fn amount(resource: &str, quantity: &Quantity) -> String {
+pub fn format_amount(resource: &str, quantity: &Quantity) -> String {
     let is_bytes = BYTES.contains(&resource) || resource.starts_with("hugepages-");
-    let bytes = quantity.amount().map(Amount::units_down);
+    let bytes = quantity.amount().map(Amount::floor_units);
     let Some(bytes) = bytes.ok().filter(|_| is_bytes) else {
         return quantity.to_string();
     };
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_written_in_the_largest_unit_and_nothing_else_is_changed() {
+    fn bytes_use_the_largest_unit_and_other_amounts_are_unchanged() {
         for (resource, written, shown) in [
             ("memory", "1099511627776", "1Ti"),
             ("memory", "1649267441664", "1.5Ti"),
@@ -55,7 +55,7 @@ mod tests {
             ("memory", "much", "much"),
         ] {
             assert_eq!(
-                amount(resource, &Quantity::new(written)),
+                format_amount(resource, &Quantity::new(written)),
                 shown,
                 "{written}"
             );

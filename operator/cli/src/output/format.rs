@@ -6,7 +6,7 @@ use trellis_api::document::to_yaml;
 
 /// How something is printed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// As JSON.
     Json,
     /// As YAML.
@@ -19,14 +19,17 @@ pub enum Format {
 ///
 /// # Errors
 /// If it cannot be written so.
-pub fn object(format: Option<Format>, object: &impl Serialize) -> anyhow::Result<Option<String>> {
+pub fn serialize_object(
+    format: Option<OutputFormat>,
+    object: &impl Serialize,
+) -> anyhow::Result<Option<String>> {
     Ok(match format {
-        Some(Format::Json) => {
+        Some(OutputFormat::Json) => {
             let mut text = serde_json::to_string_pretty(object).context("as JSON")?;
             text.push('\n');
             Some(text)
         }
-        Some(Format::Yaml) => Some(to_yaml(object).context("as YAML")?),
-        Some(Format::Wide) | None => None,
+        Some(OutputFormat::Yaml) => Some(to_yaml(object).context("as YAML")?),
+        Some(OutputFormat::Wide) | None => None,
     })
 }

@@ -2,23 +2,23 @@
 
 mod age;
 mod amount;
-mod clean;
 mod format;
-mod rounds;
+mod refresh_loop;
+mod sanitize;
 mod screen;
 mod style;
 mod table;
 mod wrap;
 
-pub use age::{age, until};
-pub use amount::amount;
-pub use clean::{clean, clean_lines};
-pub use format::{Format, object};
-pub use rounds::Rounds;
+pub use age::{format_age, format_until};
+pub use amount::format_amount;
+pub use format::{OutputFormat, serialize_object};
+pub use refresh_loop::RefreshLoop;
+pub use sanitize::{sanitize, sanitize_lines};
 pub use screen::{Screen, width};
-pub use style::{Tone, of_phase, paint};
+pub use style::{Tone, paint, phase_tone};
 pub use table::{Cell, Table};
-pub use wrap::wrapped;
+pub use wrap::wrap_text;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -42,18 +42,18 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// If it cannot be written.
 pub fn print_if_read(text: &str) -> anyhow::Result<bool> {
-    written(&mut anstream::stdout(), text)
+    write_text(&mut anstream::stdout(), text)
 }
 
 /// Writes to standard error what would go to standard output if that were not for a script.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn print_aside(text: &str) -> anyhow::Result<bool> {
-    written(&mut anstream::stderr(), text)
+pub fn print_to_stderr(text: &str) -> anyhow::Result<bool> {
+    write_text(&mut anstream::stderr(), text)
 }
 
-fn written(out: &mut impl std::io::Write, text: &str) -> anyhow::Result<bool> {
+fn write_text(out: &mut impl std::io::Write, text: &str) -> anyhow::Result<bool> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
@@ -64,12 +64,12 @@ fn written(out: &mut impl std::io::Write, text: &str) -> anyhow::Result<bool> {
 /// Writes a line to standard error: what the text says, and nothing that it commands. A reader
 /// that has gone is no error.
 pub fn warn(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", clean_lines(text));
+    let _ = writeln!(std::io::stderr(), "{}", sanitize_lines(text));
 }
 
 /// Writes all problems of the input files to standard error, and returns the exit status of invalid
 /// input.
-pub fn refuse(problems: &[Problem]) -> ExitCode {
+pub fn print_problems(problems: &[Problem]) -> ExitCode {
     for problem in problems {
         warn(&format!("error: {problem}"));
     }
@@ -81,10 +81,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_has_gone_is_told_of_and_no_error() {
+    fn closed_pipe_is_reported_and_is_no_error() {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        assert!(written(&mut writer, "a\n").unwrap());
+        assert!(write_text(&mut writer, "a\n").unwrap());
         drop(reader);
-        assert!(!written(&mut writer, "b\n").unwrap());
+        assert!(!write_text(&mut writer, "b\n").unwrap());
     }
 }

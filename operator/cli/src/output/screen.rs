@@ -4,12 +4,12 @@ use std::io::IsTerminal as _;
 
 use anstream::{AutoStream, ColorChoice};
 
-use super::{Format, print_if_read, written};
+use super::{OutputFormat, print_if_read, write_text};
 
 /// Where something is shown again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    format: Option<Format>,
+    format: Option<OutputFormat>,
     is_first: bool,
     can_move: bool,
 }
@@ -17,25 +17,25 @@ pub struct Screen {
 impl Screen {
     /// One that shows what is written in this form.
     #[must_use]
-    pub fn new(format: Option<Format>) -> Self {
+    pub fn new(format: Option<OutputFormat>) -> Self {
         let terminal = std::env::var("TERM").unwrap_or_default();
         Self {
             format,
             is_first: true,
-            can_move: std::io::stdout().is_terminal() && moves(&terminal),
+            can_move: std::io::stdout().is_terminal() && can_move_cursor(&terminal),
         }
     }
 
     /// True if somebody looks at it: what is shown takes the place of what was.
     #[must_use]
-    pub fn is_looked_at(&self) -> bool {
+    pub fn is_interactive(&self) -> bool {
         self.is_for_people() && self.can_move
     }
 
     /// True if no script reads it.
     #[must_use]
     pub const fn is_for_people(&self) -> bool {
-        matches!(self.format, None | Some(Format::Wide))
+        matches!(self.format, None | Some(OutputFormat::Wide))
     }
 
     /// Shows it. False: nobody reads any more.
@@ -44,26 +44,26 @@ impl Screen {
     /// If it cannot be written.
     pub fn show(&mut self, text: &str) -> anyhow::Result<bool> {
         let is_first = std::mem::replace(&mut self.is_first, false);
-        if self.is_looked_at() {
+        if self.is_interactive() {
             return redraw(text);
         }
-        print_if_read(&after(text, self.format, is_first))
+        print_if_read(&separate_from_last(text, self.format, is_first))
     }
 }
 
 /// True of a terminal whose cursor can be moved. `NO_COLOR` is about colours alone.
-fn moves(terminal: &str) -> bool {
+fn can_move_cursor(terminal: &str) -> bool {
     !matches!(terminal, "" | "dumb")
 }
 
 /// It, after what was shown before.
-fn after(text: &str, format: Option<Format>, is_first: bool) -> String {
+fn separate_from_last(text: &str, format: Option<OutputFormat>, is_first: bool) -> String {
     let before = match format {
         // Scripts read one object after the other.
         _ if is_first => "",
-        Some(Format::Json) => "",
-        Some(Format::Yaml) => "---\n",
-        None | Some(Format::Wide) => "\n",
+        Some(OutputFormat::Json) => "",
+        Some(OutputFormat::Yaml) => "---\n",
+        None | Some(OutputFormat::Wide) => "\n",
     };
     format!("{before}{text}")
 }
@@ -72,13 +72,13 @@ fn after(text: &str, format: Option<Format>, is_first: bool) -> String {
 fn redraw(text: &str) -> anyhow::Result<bool> {
     let out = std::io::stdout();
     let has_colours = AutoStream::choice(&out) != ColorChoice::Never;
-    written(&mut out.lock(), &frame(text, rows(), has_colours))
+    write_text(&mut out.lock(), &build_frame(text, rows(), has_colours))
 }
 
 /// From the top left on, and what is left of what was there is erased: nothing flickers.
-fn frame(text: &str, rows: Option<usize>, has_colours: bool) -> String {
+fn build_frame(text: &str, rows: Option<usize>, has_colours: bool) -> String {
     let text = match rows {
-        Some(rows) => fitting(text, rows),
+        Some(rows) => fit_to_rows(text, rows),
         None => text.to_owned(),
     };
     let text = match has_colours {
@@ -102,7 +102,7 @@ fn rows() -> Option<usize> {
 }
 
 /// What of the text fits, so that its head does not run off the screen.
-fn fitting(text: &str, rows: usize) -> String {
+fn fit_to_rows(text: &str, rows: usize) -> String {
     let room = rows.saturating_sub(2);
     let lines = text.lines().count();
     if lines <= room {
@@ -123,24 +123,24 @@ mod tests {
     #[test]
     fn the_head_stays_on_the_screen() {
         let text = "a\nb\nc\nd\n";
-        assert_eq!(fitting(text, 6), text);
-        assert_eq!(fitting(text, 5), "a\nb\nc\n… 1 more lines\n");
+        assert_eq!(fit_to_rows(text, 6), text);
+        assert_eq!(fit_to_rows(text, 5), "a\nb\nc\n… 1 more lines\n");
     }
 
     #[test]
-    fn without_colours_the_cursor_moves_all_the_same() {
+    fn cursor_moves_without_colours() {
         let text = format!("{}\n", paint("a", Tone::Bad));
-        assert_eq!(frame(&text, None, false), "\x1b[Ha\x1b[K\n\x1b[J");
-        assert!(frame(&text, None, true).contains("\x1b[31ma"));
-        assert!(moves("xterm") && !moves("dumb") && !moves(""));
+        assert_eq!(build_frame(&text, None, false), "\x1b[Ha\x1b[K\n\x1b[J");
+        assert!(build_frame(&text, None, true).contains("\x1b[31ma"));
+        assert!(can_move_cursor("xterm") && !can_move_cursor("dumb") && !can_move_cursor(""));
     }
 
     #[test]
-    fn where_nothing_moves_rounds_stand_apart() {
-        let second = |format| after("b\n", format, false);
-        assert_eq!(after("a\n", None, true), "a\n");
+    fn rounds_are_separated_without_a_movable_cursor() {
+        let second = |format| separate_from_last("b\n", format, false);
+        assert_eq!(separate_from_last("a\n", None, true), "a\n");
         assert_eq!(second(None), "\nb\n");
-        assert_eq!(second(Some(Format::Yaml)), "---\nb\n");
-        assert_eq!(second(Some(Format::Json)), "b\n");
+        assert_eq!(second(Some(OutputFormat::Yaml)), "---\nb\n");
+        assert_eq!(second(Some(OutputFormat::Json)), "b\n");
     }
 }

@@ -3,7 +3,7 @@
 use owo_colors::OwoColorize as _;
 use trellis_api::job::JobPhase;
 
-use super::clean::clean_lines;
+use super::sanitize::sanitize_lines;
 
 /// What a word is to whoever reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Tone {
     /// It is well.
     Good,
     /// It waits.
-    Waits,
+    Waiting,
     /// Somebody should look at it.
     Bad,
     /// Beside the point.
@@ -27,11 +27,11 @@ pub enum Tone {
 /// it takes the colour away where no terminal reads it.
 #[must_use]
 pub fn paint(text: &str, tone: Tone) -> String {
-    let text = clean_lines(text);
+    let text = sanitize_lines(text);
     match tone {
         Tone::Plain => text,
         Tone::Good => text.green().to_string(),
-        Tone::Waits => text.yellow().to_string(),
+        Tone::Waiting => text.yellow().to_string(),
         Tone::Bad => text.red().to_string(),
         Tone::Dim => text.dimmed().to_string(),
         Tone::Head => text.bold().to_string(),
@@ -40,11 +40,11 @@ pub fn paint(text: &str, tone: Tone) -> String {
 
 /// What a job's phase is to whoever reads it.
 #[must_use]
-pub const fn of_phase(phase: JobPhase) -> Tone {
+pub const fn phase_tone(phase: JobPhase) -> Tone {
     match phase {
         JobPhase::Running | JobPhase::Complete => Tone::Good,
         JobPhase::Waiting | JobPhase::Queued | JobPhase::Starting | JobPhase::Restarting => {
-            Tone::Waits
+            Tone::Waiting
         }
         JobPhase::Refused | JobPhase::Blocked | JobPhase::Failed => Tone::Bad,
         JobPhase::Suspended | JobPhase::Unrecognized => Tone::Dim,

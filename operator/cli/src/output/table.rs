@@ -3,7 +3,7 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::clean::clean;
+use super::sanitize::sanitize;
 use super::style::{Tone, paint};
 
 const GAP: usize = 3;
@@ -19,7 +19,7 @@ impl Cell {
     /// A text in a tone. Whatever it is, it is one line.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
-            text: clean(text),
+            text: sanitize(text),
             tone,
         }
     }
@@ -55,7 +55,7 @@ impl Table {
     }
 
     /// Another row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn push_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
@@ -68,25 +68,31 @@ impl Table {
     /// The text, each line after `indent` spaces. `width`: columns of the terminal; None: nothing
     /// is cut.
     #[must_use]
-    pub fn text(&self, indent: usize, width: Option<usize>) -> String {
+    pub fn render(&self, indent: usize, width: Option<usize>) -> String {
         let head = Some(&self.head).filter(|head| !head.is_empty());
         let rows = || head.into_iter().chain(&self.rows);
         let mut widths: Vec<usize> = Vec::new();
         for row in rows() {
             widths.resize(widths.len().max(row.len()), 0);
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(length(&cell.text));
+                *width = (*width).max(display_width(&cell.text));
             }
         }
         let mut out = String::new();
         for row in rows() {
-            line(row, &widths, indent, width, &mut out);
+            render_line(row, &widths, indent, width, &mut out);
         }
         out
     }
 }
 
-fn line(row: &[Cell], widths: &[usize], indent: usize, width: Option<usize>, out: &mut String) {
+fn render_line(
+    row: &[Cell],
+    widths: &[usize],
+    indent: usize,
+    width: Option<usize>,
+    out: &mut String,
+) {
     let used = row.iter().rposition(|cell| !cell.text.is_empty());
     let used = used.map_or(0, |last| last.saturating_add(1));
     out.push_str(&" ".repeat(indent));
@@ -94,11 +100,11 @@ fn line(row: &[Cell], widths: &[usize], indent: usize, width: Option<usize>, out
     for (number, (cell, column)) in row.iter().zip(widths).take(used).enumerate() {
         if number.saturating_add(1) == used {
             let left = width.map(|width| width.saturating_sub(at));
-            out.push_str(&paint(&cut(&cell.text, left), cell.tone));
+            out.push_str(&paint(&truncate(&cell.text, left), cell.tone));
         } else {
             out.push_str(&paint(&cell.text, cell.tone));
             let rest = column
-                .saturating_sub(length(&cell.text))
+                .saturating_sub(display_width(&cell.text))
                 .saturating_add(GAP);
             out.push_str(&" ".repeat(rest));
             at = at.saturating_add(column.saturating_add(GAP));
@@ -108,7 +114,7 @@ fn line(row: &[Cell], widths: &[usize], indent: usize, width: Option<usize>, out
 }
 
 /// Columns that a terminal gives it.
-fn length(text: &str) -> usize {
+fn display_width(text: &str) -> usize {
     // Cells have no controls, which are what is narrower.
     match text.is_ascii() {
         true => text.len(),
@@ -117,9 +123,9 @@ fn length(text: &str) -> usize {
 }
 
 /// What of the text there is room for. Where there is hardly any, the line is left to wrap.
-fn cut(text: &str, room: Option<usize>) -> String {
+fn truncate(text: &str, room: Option<usize>) -> String {
     const LEAST: usize = 20;
-    match room.filter(|room| *room >= LEAST && length(text) > *room) {
+    match room.filter(|room| *room >= LEAST && display_width(text) > *room) {
         None => text.to_owned(),
         Some(room) => {
             let mut left = room.saturating_sub(1);
@@ -142,13 +148,13 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(["NAME", "GPUS", "REASON"]);
-        table.row(["llm".into(), "64".into(), Cell::new("Running", Tone::Good)]);
-        table.row([
+        table.push_row(["llm".into(), "64".into(), Cell::new("Running", Tone::Good)]);
+        table.push_row([
             "a-long-name".into(),
             "8".into(),
             "needs 8 more GPUs than there are".into(),
         ]);
-        table.row(["x".into(), "".into(), "".into()]);
+        table.push_row(["x".into(), "".into(), "".into()]);
         table
     }
 
@@ -157,9 +163,9 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_under_each_other() {
+    fn columns_are_aligned() {
         assert_eq!(
-            plain(&table().text(0, None)),
+            plain(&table().render(0, None)),
             "NAME          GPUS   REASON\n\
              llm           64     Running\n\
              a-long-name   8      needs 8 more GPUs than there are\n\
@@ -168,34 +174,34 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line_whoever_wrote_it() {
+    fn cell_is_one_line() {
         let mut table = Table::new(["NAME", "NOTE"]);
-        table.row(["a\nb".into(), "\x1b[2Jx\u{202e}\ny".into()]);
-        assert_eq!(plain(&table.text(0, None)), "NAME   NOTE\na b    x y\n");
-        assert!(!table.text(0, None).contains("\x1b[2J"));
+        table.push_row(["a\nb".into(), "\x1b[2Jx\u{202e}\ny".into()]);
+        assert_eq!(plain(&table.render(0, None)), "NAME   NOTE\na b    x y\n");
+        assert!(!table.render(0, None).contains("\x1b[2J"));
     }
 
     #[test]
-    fn what_is_wide_takes_its_columns() {
+    fn wide_characters_take_two_columns() {
         let mut table = Table::new(["NAME", "NOTE"]);
-        table.row(["名前".into(), "x".into()]);
-        table.row(["abcde".into(), "訓練が始まるのを待っている".into()]);
-        let text = plain(&table.text(0, Some(28)));
+        table.push_row(["名前".into(), "x".into()]);
+        table.push_row(["abcde".into(), "訓練が始まるのを待っている".into()]);
+        let text = plain(&table.render(0, Some(28)));
         assert_eq!(
             text,
             "NAME    NOTE\n名前    x\nabcde   訓練が始まるのを待…\n"
         );
-        assert!(text.lines().all(|line| length(line) <= 28));
+        assert!(text.lines().all(|line| display_width(line) <= 28));
     }
 
     #[test]
-    fn the_last_column_ends_with_the_terminal() {
-        let text = plain(&table().text(2, Some(46)));
+    fn last_column_is_cut_at_the_terminal_width() {
+        let text = plain(&table().render(2, Some(46)));
         let longest = text.lines().map(|line| line.chars().count()).max();
         assert_eq!(longest, Some(46));
         assert!(text.contains("needs 8 more GPUs than…\n"), "{text}");
         // There is no use in a word of a few letters.
-        let narrow = plain(&table().text(0, Some(30)));
+        let narrow = plain(&table().render(0, Some(30)));
         assert!(narrow.contains("than there are"), "{narrow}");
     }
 }

@@ -2,17 +2,17 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::clean::clean;
+use super::sanitize::sanitize;
 use super::style::{Tone, paint};
 
 /// The text in lines of at most `width` columns, each behind `indent` spaces. A word that is
 /// longer stands alone.
 #[must_use]
-pub fn wrapped(text: &str, indent: usize, width: usize, tone: Tone) -> String {
+pub fn wrap_text(text: &str, indent: usize, width: usize, tone: Tone) -> String {
     const LEAST: usize = 20;
     let room = width.saturating_sub(indent).max(LEAST);
     let mut lines: Vec<String> = Vec::new();
-    for word in clean(text).split_whitespace() {
+    for word in sanitize(text).split_whitespace() {
         let length = word.width();
         match lines.last_mut() {
             Some(line) if line.width().saturating_add(length) < room => {
@@ -34,9 +34,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_longer_than_it_may_be_but_for_one_word() {
+    fn lines_fit_the_width_except_long_words() {
         let text = "needs 8 nvidia.com/gpu, of which none are free on a node that matches";
-        let lines = wrapped(text, 2, 30, Tone::Plain);
+        let lines = wrap_text(text, 2, 30, Tone::Plain);
         assert!(
             lines.lines().all(|line| line.chars().count() <= 30),
             "{lines}"
@@ -44,12 +44,12 @@ mod tests {
         assert_eq!(lines.split_whitespace().collect::<Vec<_>>().join(" "), text);
         let long = "x".repeat(50);
         assert_eq!(
-            wrapped(&format!("a {long} b"), 0, 30, Tone::Plain),
+            wrap_text(&format!("a {long} b"), 0, 30, Tone::Plain),
             format!("a\n{long}\nb\n")
         );
-        assert_eq!(wrapped("", 2, 30, Tone::Plain), "");
+        assert_eq!(wrap_text("", 2, 30, Tone::Plain), "");
         assert_eq!(
-            wrapped("a\x1b[2J \u{202e}b\x07", 0, 30, Tone::Plain),
+            wrap_text("a\x1b[2J \u{202e}b\x07", 0, 30, Tone::Plain),
             "a b\n"
         );
     }

@@ -29,7 +29,7 @@ const KEYS: [(&str, &str); 9] = [
 ];
 
 /// A note on each of these keys that a job bears.
-pub(super) fn notes(jobs: &[TrainingJob]) -> Vec<String> {
+pub(super) fn note_foreign_keys(jobs: &[TrainingJob]) -> Vec<String> {
     let notes = jobs.iter().flat_map(|job| {
         let name = job.metadata.name.as_deref().unwrap_or_default();
         let labels = job.metadata.labels.iter().flatten();

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::files::of_folder;
-pub(crate) use crate::files::{shown, text};
-pub(crate) use crate::given::{Given, settle};
+pub(crate) use crate::file_job::{FileJob, assign_namespaces};
+use crate::object_files::list_folder;
+pub(crate) use crate::object_files::{display_name, read_text};
 use trellis_api::document::{self, Document, Problem};
 use trellis_api::{GROUP, TrainingJob};
 
-use super::snapshot::Snapshot;
-use crate::source::OUR_VERSION;
+use super::snapshot::ClusterSnapshot;
+use crate::source_object::OUR_VERSION;
 
 /// Our kinds.
-const KINDS: [&str; 10] = [
+const OUR_KINDS: [&str; 10] = [
     "TrainingJob",
     "TrainingQueue",
     "ResourceFlavor",
@@ -27,11 +27,11 @@ const KINDS: [&str; 10] = [
 
 /// What the files hold.
 #[derive(Default)]
-pub(crate) struct Input {
+pub(crate) struct PlanInput {
     /// The jobs to plan, in the order of the files.
-    pub(crate) jobs: Vec<Given>,
+    pub(crate) jobs: Vec<FileJob>,
     /// What else there is.
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: ClusterSnapshot,
     /// Everything that is wrong, in the order of the files.
     pub(crate) problems: Vec<Problem>,
     /// What the user might not expect.
@@ -40,62 +40,62 @@ pub(crate) struct Input {
     pub(crate) importable: Option<String>,
 }
 
-impl Input {
+impl PlanInput {
     /// Reads all files, whatever is wrong with some. TrainingJobs of `cluster`
     /// are there already; those of `files` are to be planned.
     pub(super) fn read(files: &[PathBuf], cluster: &[PathBuf]) -> Self {
         let mut input = Self::default();
         for (paths, to_plan) in [(cluster, false), (files, true)] {
             for path in paths {
-                match of_folder(path) {
-                    Ok(None) => input.file(path, to_plan),
-                    Ok(Some(files)) => files.iter().for_each(|f| input.file(f, to_plan)),
+                match list_folder(path) {
+                    Ok(None) => input.read_file(path, to_plan),
+                    Ok(Some(files)) => files.iter().for_each(|f| input.read_file(f, to_plan)),
                     Err(message) => {
-                        let problem = Problem::of_file(message).in_file(shown(path));
+                        let problem = Problem::for_file(message).with_file(display_name(path));
                         input.problems.push(problem);
                     }
                 }
             }
         }
         if input.jobs.is_empty() && input.problems.is_empty() {
-            let files: Vec<_> = files.iter().map(|f| shown(f)).collect();
-            let problem = Problem::of_file(match &input.importable {
+            let files: Vec<_> = files.iter().map(|f| display_name(f)).collect();
+            let problem = Problem::for_file(match &input.importable {
                 Some(what) => {
                     format!("holds no TrainingJob: turn {what} into one with `trellis import`")
                 }
                 None => "holds no TrainingJob: name a file by -f that does".to_owned(),
             });
-            input.problems.push(problem.in_file(files.join(", ")));
+            input.problems.push(problem.with_file(files.join(", ")));
         }
         input
     }
 
-    fn file(&mut self, path: &Path, to_plan: bool) {
-        let file = shown(path);
-        let text = match text(path) {
+    fn read_file(&mut self, path: &Path, to_plan: bool) {
+        let file = display_name(path);
+        let text = match read_text(path) {
             Ok(text) => text,
             Err(error) => {
-                let problem = Problem::of_file(format!("cannot be read: {error}"));
-                self.problems.push(problem.in_file(file));
+                let problem = Problem::for_file(format!("cannot be read: {error}"));
+                self.problems.push(problem.with_file(file));
                 return;
             }
         };
         for found in document::read(&text) {
             match found {
-                Ok(document) => self.document(document, &file, to_plan),
-                Err(problem) => self.problems.push(problem.in_file(file.as_str())),
+                Ok(document) => self.add_document(document, &file, to_plan),
+                Err(problem) => self.problems.push(problem.with_file(file.as_str())),
             }
         }
     }
 
     /// Takes an object of a file. Of those that are `to_plan` a TrainingJob is one
     /// to plan, and a kind that nobody looks at is worth a note.
-    pub(crate) fn document(&mut self, document: Document, file: &str, to_plan: bool) {
+    pub(crate) fn add_document(&mut self, document: Document, file: &str, to_plan: bool) {
         let ours = document.api_version.split('/').next() == Some(GROUP);
         let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
         if is_job && to_plan {
-            match document.valid::<TrainingJob>() {
-                Ok(mut job) => self.jobs.push(Given {
+            match document.decode_valid::<TrainingJob>() {
+                Ok(mut job) => self.jobs.push(FileJob {
                     job: {
                         job.metadata.name = job.likely_name();
                         job
@@ -103,37 +103,37 @@ impl Input {
                     document,
                     file: file.to_owned(),
                 }),
-                Err(problems) => self.wrong(problems, file),
+                Err(problems) => self.add_problems(problems, file),
             }
             return;
         }
-        match self.snapshot.take(&document) {
+        match self.snapshot.add_document(&document) {
             Ok(true) => {}
             Ok(false) if ours || (to_plan && document.kind == "TrainingJob") => {
-                self.problems.push(no_kind(&document).in_file(file));
+                self.problems.push(unknown_kind(&document).with_file(file));
             }
             Ok(false) => {
                 note_unread(&mut self.notes, &document, file, to_plan);
-                if to_plan && self.importable.is_none() && trellis_import::is_job(&document) {
-                    self.importable = importable(&document);
+                if to_plan && self.importable.is_none() && trellis_import::becomes_job(&document) {
+                    self.importable = importable_kind(&document);
                 }
             }
-            Err(problems) => self.wrong(problems, file),
+            Err(problems) => self.add_problems(problems, file),
         }
     }
 
-    fn wrong(&mut self, problems: document::Problems, file: &str) {
-        let problems = problems.into_iter().map(|p| p.in_file(file));
+    fn add_problems(&mut self, problems: document::Problems, file: &str) {
+        let problems = problems.into_iter().map(|p| p.with_file(file));
         self.problems.extend(problems);
     }
 }
 
 /// Kind and version of an object that `trellis import` can turn.
-fn importable(document: &Document) -> Option<String> {
+fn importable_kind(document: &Document) -> Option<String> {
     let Document {
         kind, api_version, ..
     } = document;
-    trellis_import::is_known(document).then(|| format!("{kind} of {api_version}"))
+    trellis_import::is_importable(document).then(|| format!("{kind} of {api_version}"))
 }
 
 /// Notes an object that no plan and no simulation reads, once for each kind of a file. An object of
@@ -145,7 +145,7 @@ pub(crate) fn note_unread(
     file: &str,
     in_file_of_jobs: bool,
 ) {
-    let note = match importable(document) {
+    let note = match importable_kind(document) {
         Some(what) => format!(
             "{file}: {what} is not read: turn it into an object of Trellis with `trellis import`"
         ),
@@ -159,17 +159,17 @@ pub(crate) fn note_unread(
 
 /// What is wrong with an object that is ours by its group or its kind, and none
 /// of ours.
-fn no_kind(document: &Document) -> Problem {
+fn unknown_kind(document: &Document) -> Problem {
     let Document {
         kind, api_version, ..
     } = document;
-    if KINDS.contains(&kind.as_str()) {
+    if OUR_KINDS.contains(&kind.as_str()) {
         let message = format!("there is no {api_version:?} of {kind}: write {OUR_VERSION}");
         return document.problem("apiVersion", message);
     }
-    let known = match document::nearest(kind, &KINDS) {
+    let known = match document::nearest(kind, &OUR_KINDS) {
         Some(near) => format!("did you mean {near:?}?"),
-        None => format!("its kinds are {}", KINDS.join(", ")),
+        None => format!("its kinds are {}", OUR_KINDS.join(", ")),
     };
     document.problem("kind", format!("{OUR_VERSION} has no {kind:?}: {known}"))
 }

@@ -5,27 +5,30 @@ use serde_json::{Value, json};
 use trellis_api::document;
 use trellis_compiler::{CompiledJob, PodPlacement, hash_of};
 use trellis_gang::flavors;
-use trellis_gang::flavors::Place;
+use trellis_gang::flavors::GangPlacement;
 use trellis_scheduler::Placement;
 
-use super::Format;
-use super::outcome::Planned;
+use super::PlanFormat;
+use super::planned_jobs::PlannedJob;
 
 /// Every object of every job, in the order in which they would be created, but for the
 /// Secret of an MPI job: each time that it is made it has another key.
-pub(super) fn text(planned: &[Planned], format: Format) -> anyhow::Result<String> {
+pub(super) fn render_manifests(
+    planned: &[PlannedJob],
+    format: PlanFormat,
+) -> anyhow::Result<String> {
     let mut objects = Vec::new();
     for job in planned {
         if let Some(compiled) = &job.compiled {
-            all(compiled, job, &mut objects)?;
+            collect_objects(compiled, job, &mut objects)?;
         }
     }
     match format {
-        Format::Json => {
+        PlanFormat::Json => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
             Ok(format!("{}\n", serde_json::to_string_pretty(&list)?))
         }
-        Format::Yaml => {
+        PlanFormat::Yaml => {
             let mut out = String::new();
             for object in &objects {
                 out.push_str("---\n");
@@ -36,24 +39,28 @@ pub(super) fn text(planned: &[Planned], format: Format) -> anyhow::Result<String
     }
 }
 
-fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::Result<()> {
-    let mut add = |object: Value| out.push(owned(object, compiled));
-    add(value(&compiled.service())?);
-    add(value(&compiled.network_policy())?);
+fn collect_objects(
+    compiled: &CompiledJob,
+    job: &PlannedJob,
+    out: &mut Vec<Value>,
+) -> anyhow::Result<()> {
+    let mut add = |object: Value| out.push(with_owner(object, compiled));
+    add(to_sorted_value(&compiled.service())?);
+    add(to_sorted_value(&compiled.network_policy())?);
     for config_map in compiled.config_maps() {
-        add(value(&config_map)?);
+        add(to_sorted_value(&config_map)?);
     }
     for secret in compiled.external_secrets() {
-        add(value(&secret)?);
+        add(to_sorted_value(&secret)?);
     }
-    add(value(&compiled.pod_group())?);
-    let Ok(Place {
+    add(to_sorted_value(&compiled.pod_group())?);
+    let Ok(GangPlacement {
         placement, groups, ..
     }) = &job.place
     else {
         return Ok(());
     };
-    let plan = plan_of(compiled, job.attempt, placement);
+    let plan = plan_hash(compiled, job.attempt, placement);
     for (group, index, node) in placement.iter() {
         let compiled = compiled
             .groups()
@@ -64,10 +71,10 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
                 attempt: job.attempt,
                 plan: &plan,
                 node: node.as_str(),
-                tolerations: flavors::tolerations(groups, group.as_str()),
-                ..PodPlacement::NOWHERE
+                tolerations: flavors::group_tolerations(groups, group.as_str()),
+                ..PodPlacement::UNPLACED
             };
-            add(value(&compiled.pod(index, &placement))?);
+            add(to_sorted_value(&compiled.pod(index, &placement))?);
         }
     }
     Ok(())
@@ -75,14 +82,14 @@ fn all(compiled: &CompiledJob, job: &Planned, out: &mut Vec<Value>) -> anyhow::R
 
 /// With its fields in the order of the alphabet, as kubectl prints them: a
 /// dependency has serde_json keep that of the types.
-fn value(object: &impl Serialize) -> serde_json::Result<Value> {
+fn to_sorted_value(object: &impl Serialize) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(object)?;
     value.sort_all_objects();
     Ok(value)
 }
 
 /// A hash for the pods of this plan. The operator's own is of the time, too.
-fn plan_of(compiled: &CompiledJob, attempt: i64, placement: &Placement) -> String {
+fn plan_hash(compiled: &CompiledJob, attempt: i64, placement: &Placement) -> String {
     let nodes: Vec<_> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
     hash_of(&json!([
         compiled.job().uid(),
@@ -94,7 +101,7 @@ fn plan_of(compiled: &CompiledJob, attempt: i64, placement: &Placement) -> Strin
 
 /// The owner of a job that is not in the cluster has no uid yet, and the API
 /// server takes no owner without one.
-fn owned(mut object: Value, compiled: &CompiledJob) -> Value {
+fn with_owner(mut object: Value, compiled: &CompiledJob) -> Value {
     if compiled.job().uid().is_empty()
         && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
     {

@@ -1,25 +1,25 @@
 //! `trellis plan`: what jobs would be compiled into, and where their pods would
 //! go: what the operator would say, by the very same steps, and nothing written.
 
-mod bindings;
-mod engine;
-mod facts;
+mod claim_bindings;
+pub(super) mod cluster_reader;
+mod engine_setup;
 mod foreign_keys;
-mod idle_limits;
 pub(super) mod input;
-pub(super) mod judge;
-pub(super) mod live;
+pub(super) mod job_judgement;
+pub(super) mod job_preparation;
 mod manifests;
-pub(super) mod namespaces;
-mod outcome;
-mod policies;
-mod quotas;
+mod namespace_quotas;
+pub(super) mod node_runs;
+pub(super) mod plan_requester;
+mod planned_jobs;
+mod policy_facts;
+mod policy_files;
 mod report;
-pub(super) mod runs;
 pub(super) mod snapshot;
-pub(super) mod standing;
 mod storage;
-pub(super) mod who;
+pub(super) mod unlabelled_namespaces;
+mod unused_limits;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -28,19 +28,19 @@ use std::process::ExitCode;
 use trellis_api::document::Problem;
 use trellis_api::rules;
 
-use super::submitter::Submitter;
+use super::requester_options::RequesterOptions;
 use crate::output;
-use input::Input;
-use outcome::Planned;
-use snapshot::Snapshot;
-use who::Who;
+use input::PlanInput;
+use plan_requester::PlanRequester;
+use planned_jobs::PlannedJob;
+use snapshot::ClusterSnapshot;
 
 /// Exit status where a job would wait, be Refused, or not run again.
-const WAITS: u8 = 1;
+const WOULD_WAIT: u8 = 1;
 
 /// What to plan, and with what.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct PlanOptions {
     /// Files with the TrainingJobs to plan, or folders of such files (.yaml, .yml
     /// and .json); - is standard input. Nodes and what else a cluster has may stand
     /// in them too.
@@ -58,19 +58,19 @@ pub(super) struct Options {
     /// Print the objects themselves, as kubectl apply takes them; pods only where
     /// all of the job's have a place. Why a job would not run goes to standard error.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<PlanFormat>,
     /// Namespace of jobs that name none. Without it, that of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]
-    submitter: Submitter,
+    requester: RequesterOptions,
     #[command(flatten)]
-    cluster: live::Access,
+    cluster: cluster_reader::KubeconfigOptions,
 }
 
 /// How the objects are printed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum Format {
+enum PlanFormat {
     /// Documents.
     Yaml,
     /// One List.
@@ -78,47 +78,52 @@ enum Format {
 }
 
 /// Plans, and says by the exit status whether all would run.
-pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let input = Input::read(&options.filenames, &options.nodes);
+pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
+    let input = PlanInput::read(&options.filenames, &options.nodes);
     if !input.problems.is_empty() {
-        return Ok(output::refuse(&input.problems));
+        return Ok(output::print_problems(&input.problems));
     }
-    let Input {
+    let PlanInput {
         jobs,
         snapshot,
         notes,
         ..
     } = input;
-    if let Some(problem) = wrong_options(options, &snapshot) {
-        return Ok(output::refuse(&[problem]));
+    if let Some(problem) = check_options(options, &snapshot) {
+        return Ok(output::print_problems(&[problem]));
     }
     let policies: BTreeSet<String> = snapshot.quota_policies.keys().cloned().collect();
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
     let (jobs, snapshot, more, who) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
-        let jobs = match input::settle(jobs, namespace, options.namespace.as_deref()) {
+        let jobs = match input::assign_namespaces(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(output::refuse(&problems)),
+            Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        let who = Who::of(&options.submitter, || Who::Unknown);
-        let note = namespaces::unlabelled(&jobs, &snapshot);
+        let who = PlanRequester::from_submitter(&options.requester, || PlanRequester::Unknown);
+        let note = unlabelled_namespaces::note_unlabelled(&jobs, &snapshot);
         (jobs, snapshot, Vec::from_iter(note), who)
     } else {
-        let cluster = live::Cluster::connect(&options.cluster, live::Purpose::Plan)?;
+        let cluster = cluster_reader::ClusterReader::connect(
+            &options.cluster,
+            cluster_reader::ReadPurpose::Plan,
+        )?;
         let namespace = options.namespace.as_deref();
         let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
-        let jobs = match input::settle(jobs, &of_context, namespace) {
+        let jobs = match input::assign_namespaces(jobs, &of_context, namespace) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(output::refuse(&problems)),
+            Err(problems) => return Ok(output::print_problems(&problems)),
         };
         let mut seen = cluster.read(&jobs)?;
         // What the files say beside the jobs would be applied with them.
         seen.snapshot.overlay(snapshot);
-        let who = Who::of(&options.submitter, || Who::Myself(cluster.whoami()));
+        let who = PlanRequester::from_submitter(&options.requester, || {
+            PlanRequester::CurrentUser(cluster.whoami())
+        });
         (jobs, seen.snapshot, seen.notes, who)
     };
-    let slips = idle_limits::notes(&policies, &snapshot);
-    let foreign = foreign_keys::notes(&jobs);
+    let slips = unused_limits::note_unused_limits(&policies, &snapshot);
+    let foreign = foreign_keys::note_foreign_keys(&jobs);
     for note in notes.iter().chain(&more).chain(&slips).chain(&foreign) {
         output::warn(&format!("note: {note}"));
     }
@@ -126,43 +131,47 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     for wrong in snapshot.policies.load() {
         output::warn(&format!("note: {wrong}"));
     }
-    if let Some(assumed) = who.assumed(&snapshot) {
+    if let Some(assumed) = who.assumption_note(&snapshot) {
         output::warn(&format!("note: {assumed}"));
     }
-    let planned = outcome::plan(jobs, snapshot, &who);
+    let planned = planned_jobs::plan_jobs(jobs, snapshot, &who);
     match options.output {
-        None => output::print(&report::text(&planned))?,
+        None => output::print(&report::render_plan(&planned))?,
         Some(format) => {
-            output::print(&manifests::text(&planned, format)?)?;
-            for waiting in planned.iter().filter_map(report::why) {
+            output::print(&manifests::render_manifests(&planned, format)?)?;
+            for waiting in planned.iter().filter_map(report::describe_reason) {
                 output::warn(&waiting);
             }
             for job in &planned {
-                if let Some(note) = report::behind(job) {
+                if let Some(note) = report::describe_jobs_ahead(job) {
                     output::warn(&format!("note: TrainingJob {}: {note}", job.key));
                 }
             }
         }
     }
-    Ok(if planned.iter().all(Planned::would_run) {
+    Ok(if planned.iter().all(PlannedJob::would_run) {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(WAITS)
+        ExitCode::from(WOULD_WAIT)
     })
 }
 
 /// What cannot be meant.
-fn wrong_options(options: &Options, snapshot: &Snapshot) -> Option<Problem> {
+fn check_options(options: &PlanOptions, snapshot: &ClusterSnapshot) -> Option<Problem> {
     if let Some(namespace) = &options.namespace
         && let Err(error) = rules::namespace(namespace)
     {
         let message = format!("--namespace: {namespace:?} {error}");
-        return Some(Problem::of_file(message));
+        return Some(Problem::for_file(message));
     }
     if !options.nodes.is_empty() && snapshot.nodes.is_empty() {
         let message = "holds no Node: write one by `kubectl get nodes -o yaml`";
-        let files: Vec<_> = options.nodes.iter().map(|f| input::shown(f)).collect();
-        return Some(Problem::of_file(message).in_file(files.join(", ")));
+        let files: Vec<_> = options
+            .nodes
+            .iter()
+            .map(|f| input::display_name(f))
+            .collect();
+        return Some(Problem::for_file(message).with_file(files.join(", ")));
     }
     None
 }

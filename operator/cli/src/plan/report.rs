@@ -2,25 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use trellis_api::resolved::StatedBy;
+use trellis_api::resolved_job::AmountSource;
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_scheduler::{Placement, Victim};
 
-use super::outcome::Planned;
-use super::runs;
+use super::node_runs;
+use super::planned_jobs::PlannedJob;
 
 /// Every job with its objects, and its place or why it has none.
-pub(super) fn text(planned: &[Planned]) -> String {
+pub(super) fn render_plan(planned: &[PlannedJob]) -> String {
     let mut out = String::new();
     for (i, job) in planned.iter().enumerate() {
         if i > 0 {
             out.push('\n');
         }
-        one(job, &mut out);
+        render_job(job, &mut out);
     }
     if planned.len() > 1 {
         let run = planned.iter().filter(|p| p.would_run()).count();
-        let never = planned.iter().filter(|p| p.ended).count();
+        let never = planned.iter().filter(|p| p.has_ended).count();
         let refused = planned.iter().filter(|p| p.is_refused()).count();
         let others = [run, never, refused];
         let wait = others
@@ -41,7 +41,7 @@ pub(super) fn text(planned: &[Planned]) -> String {
 }
 
 /// Why a job would wait or be Refused, on one line. None if it would run.
-pub(super) fn why(job: &Planned) -> Option<String> {
+pub(super) fn describe_reason(job: &PlannedJob) -> Option<String> {
     let held = job.place.as_ref().err()?;
     Some(format!(
         "TrainingJob {} {}: {}: {}",
@@ -53,10 +53,10 @@ pub(super) fn why(job: &Planned) -> Option<String> {
 }
 
 /// What may keep a job waiting that would run. None: nothing that is known.
-pub(super) fn behind(job: &Planned) -> Option<String> {
+pub(super) fn describe_jobs_ahead(job: &PlannedJob) -> Option<String> {
     let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
     let queue = compiled.queue();
-    match job.behind {
+    match job.jobs_ahead {
         0 => None,
         1 => Some(format!(
             "1 job that waits before it in queue {queue:?} is not counted in: it may have to wait for that"
@@ -68,7 +68,7 @@ pub(super) fn behind(job: &Planned) -> Option<String> {
 }
 
 /// What else it waits for before it has a place, which no plan looks at.
-fn stores(job: &Planned) -> Option<String> {
+fn describe_secret_wait(job: &PlannedJob) -> Option<String> {
     let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
     let any = !compiled.external_secrets().is_empty();
     any.then(|| {
@@ -76,26 +76,32 @@ fn stores(job: &Planned) -> Option<String> {
     })
 }
 
-fn one(job: &Planned, out: &mut String) {
+fn render_job(job: &PlannedJob, out: &mut String) {
     out.push_str(&format!("TrainingJob {} {}\n", job.key, job.verdict()));
     if let Some(compiled) = &job.compiled {
         let turn = format!("{}, priority {}", compiled.queue(), compiled.priority());
-        rows("queue", [turn], out);
-        rows("objects", objects(compiled), out);
-        let defaults = compiled.groups().iter().filter_map(defaults);
-        rows("defaults", defaults, out);
-        let later = job.later.iter();
+        render_rows("queue", [turn], out);
+        render_rows("objects", describe_objects(compiled), out);
+        let defaults = compiled.groups().iter().filter_map(describe_defaults);
+        render_rows("defaults", defaults, out);
+        let later = job.later_groups.iter();
         let later = later.map(|(stage, group)| format!("stage {stage}: task group {group:?}"));
-        rows("then", later, out);
+        render_rows("then", later, out);
     }
     match &job.place {
         Ok(place) => {
-            rows("nodes", places(&place.placement), out);
-            rows("claims", job.claims.iter().cloned(), out);
-            rows("preempts", job.victims.iter().map(victim), out);
-            rows("note", behind(job).into_iter().chain(stores(job)), out);
+            render_rows("nodes", describe_places(&place.placement), out);
+            render_rows("claims", job.claims.iter().cloned(), out);
+            render_rows("preempts", job.victims.iter().map(describe_victim), out);
+            render_rows(
+                "note",
+                describe_jobs_ahead(job)
+                    .into_iter()
+                    .chain(describe_secret_wait(job)),
+                out,
+            );
         }
-        Err(held) => rows(
+        Err(held) => render_rows(
             "reason",
             [format!("{}: {}", held.reason, held.message)],
             out,
@@ -104,7 +110,7 @@ fn one(job: &Planned, out: &mut String) {
 }
 
 /// Lines with a name before the first.
-fn rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
+fn render_rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
     let mut name = name;
     for line in lines {
         out.push_str(&format!("  {name:<9}{line}\n"));
@@ -112,7 +118,7 @@ fn rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
     }
 }
 
-fn objects(job: &CompiledJob) -> Vec<String> {
+fn describe_objects(job: &CompiledJob) -> Vec<String> {
     let name = job.job().name();
     let mut lines = vec![format!("Service {name}"), format!("NetworkPolicy {name}")];
     lines.extend(
@@ -129,11 +135,11 @@ fn objects(job: &CompiledJob) -> Vec<String> {
             .map(|name| format!("ExternalSecret {name}")),
     );
     lines.push(format!("PodGroup {name}"));
-    lines.extend(job.groups().iter().map(pods));
+    lines.extend(job.groups().iter().map(describe_pods));
     lines
 }
 
-fn pods(group: &CompiledGroup) -> String {
+fn describe_pods(group: &CompiledGroup) -> String {
     let first = group.pod_name(0);
     let pods = match group.replicas() {
         1 => format!("Pod {first}"),
@@ -148,28 +154,28 @@ fn pods(group: &CompiledGroup) -> String {
 }
 
 /// The amounts of a task group's pods that other objects state. None: it states both itself.
-fn defaults(group: &CompiledGroup) -> Option<String> {
+fn describe_defaults(group: &CompiledGroup) -> Option<String> {
     let compute = group.compute();
     let amounts = [("cpu", &compute.cpu), ("memory", &compute.memory)];
     let stated = amounts
         .iter()
-        .filter(|(_, amount)| amount.by != StatedBy::Group)
-        .map(|(name, amount)| format!("{name} {} by {}", amount.quantity, amount.by));
+        .filter(|(_, amount)| amount.source != AmountSource::Group)
+        .map(|(name, amount)| format!("{name} {} by {}", amount.quantity, amount.source));
     let stated: Vec<String> = stated.collect();
     (!stated.is_empty()).then(|| format!("{}: {}", group.name(), stated.join(", ")))
 }
 
-fn victim(victim: &Victim) -> String {
+fn describe_victim(victim: &Victim) -> String {
     format!(
         "{}: {} (work lost: {} device-seconds)",
-        victim.gang, victim.because, victim.lost_device_seconds
+        victim.gang, victim.reason, victim.lost_device_seconds
     )
 }
 
-fn places(placement: &Placement) -> Vec<String> {
+fn describe_places(placement: &Placement) -> Vec<String> {
     let groups = placement.groups().iter();
     let mut lines: Vec<String> = groups
-        .map(|g| format!("{}: {}", g.group, runs::text(&g.runs)))
+        .map(|g| format!("{}: {}", g.group, node_runs::format_runs(&g.runs)))
         .collect();
     let nodes: BTreeSet<_> = placement.iter().map(|(_, _, node)| node).collect();
     let pods = placement.iter().count();

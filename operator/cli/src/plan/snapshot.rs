@@ -21,12 +21,12 @@ use trellis_gang::observed::{
 use trellis_policies::cedar::PolicyObject;
 use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 
-use super::policies::PolicyFiles;
-use crate::node;
+use super::policy_files::PolicyFiles;
+use crate::node_defaults;
 
 /// The kinds that a plan depends on: version, kind, and the name by which
 /// `kubectl get` has it. The documents are held to it.
-const READ: [(&str, &str, &str); 21] = [
+const READ_KINDS: [(&str, &str, &str); 21] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
     ("v1", "Namespace", "namespaces"),
@@ -83,15 +83,15 @@ const READ: [(&str, &str, &str); 21] = [
 ];
 
 /// What is read, by the names that `kubectl get` and roles have for it.
-pub(super) fn resources() -> String {
-    READ.map(|(_, _, resource)| resource).join(", ")
+pub(super) fn resource_list() -> String {
+    READ_KINDS.map(|(_, _, resource)| resource).join(", ")
 }
 
 /// What is there, by name.
 #[derive(Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct ClusterSnapshot {
     /// When the cluster was read. None: it is of files.
-    pub(crate) now: Option<Timestamp>,
+    pub(crate) read_at: Option<Timestamp>,
     pub(crate) nodes: BTreeMap<String, SlimNode>,
     pub(crate) pods: BTreeMap<Key, SlimPod>,
     /// None: nobody has said which there are.
@@ -116,146 +116,160 @@ pub(crate) struct Snapshot {
     pub(crate) device_classes: BTreeMap<String, SlimDeviceClass>,
 }
 
-fn name(meta: &ObjectMeta) -> String {
+fn object_name(meta: &ObjectMeta) -> String {
     meta.name.clone().unwrap_or_default()
 }
 
 /// The key of an object of a file. Who names no namespace is in `default`.
-fn key(meta: &ObjectMeta) -> Key {
+fn object_key(meta: &ObjectMeta) -> Key {
     let namespace = meta.namespace.as_deref().unwrap_or("default");
     Key::new(namespace, meta.name.as_deref().unwrap_or_default())
 }
 
-impl Snapshot {
+impl ClusterSnapshot {
     /// Takes an object of a file. False if it is of a kind that no plan depends on.
-    pub(crate) fn take(&mut self, document: &Document) -> Result<bool, Problems> {
+    pub(crate) fn add_document(&mut self, document: &Document) -> Result<bool, Problems> {
         match (document.api_version.as_str(), document.kind.as_str()) {
             ("v1", "Node") => {
                 let mut node = document.decode()?;
-                node::settle(document, &mut node)?;
-                self.node(node);
+                node_defaults::apply_node_defaults(document, &mut node)?;
+                self.add_node(node);
             }
-            ("v1", "Pod") => self.pod(document.decode()?),
-            ("trellis.dev/v1alpha1", "TrainingQueue") => self.queue(document.valid()?),
-            ("trellis.dev/v1alpha1", "ResourceFlavor") => self.flavor(document.valid()?),
-            ("trellis.dev/v1alpha1", "Topology") => self.topology(document.valid()?),
-            ("trellis.dev/v1alpha1", "RuntimeProfile") => self.profile(document.valid()?),
+            ("v1", "Pod") => self.add_pod(document.decode()?),
+            ("trellis.dev/v1alpha1", "TrainingQueue") => self.add_queue(document.decode_valid()?),
+            ("trellis.dev/v1alpha1", "ResourceFlavor") => self.add_flavor(document.decode_valid()?),
+            ("trellis.dev/v1alpha1", "Topology") => self.add_topology(document.decode_valid()?),
+            ("trellis.dev/v1alpha1", "RuntimeProfile") => {
+                self.add_profile(document.decode_valid()?)
+            }
             ("trellis.dev/v1alpha1", "ClusterJobPolicy") => {
-                let object: ClusterJobPolicy = document.valid()?;
-                self.policies.take(PolicyObject::from(&object));
+                let object: ClusterJobPolicy = document.decode_valid()?;
+                self.policies.add(PolicyObject::from(&object));
             }
             ("trellis.dev/v1alpha1", "JobPolicy") => {
-                let mut object: JobPolicy = document.valid()?;
-                object.metadata.namespace = Some(key(&object.metadata).namespace.to_string());
-                self.policies.take(PolicyObject::from(&object));
+                let mut object: JobPolicy = document.decode_valid()?;
+                object.metadata.namespace =
+                    Some(object_key(&object.metadata).namespace.to_string());
+                self.policies.add(PolicyObject::from(&object));
             }
-            ("trellis.dev/v1alpha1", "QuotaPolicy") => self.quota_policy(document.valid()?),
-            ("trellis.dev/v1alpha1", "QuotaLedger") => self.quota_ledger(document.decode()?),
-            ("trellis.dev/v1alpha1", "PodGroup") => self.pod_group(document.decode()?),
-            ("trellis.dev/v1alpha1", "TrainingJob") => self.job(document.decode()?),
-            ("scheduling.k8s.io/v1", "PriorityClass") => self.priority_class(document.decode()?),
-            ("v1", "Namespace") => self.namespace(document.decode()?),
-            ("v1", "Service") => self.service(document.decode()?),
-            ("v1", "ResourceQuota") => self.resource_quota(document.decode()?),
-            ("v1", "PersistentVolumeClaim") => self.claim(document.decode()?),
-            ("v1", "PersistentVolume") => self.volume(document.decode()?),
-            ("storage.k8s.io/v1", "StorageClass") => self.storage_class(document.decode()?),
-            ("apps/v1", "DaemonSet") => self.daemon_set(document.decode()?),
-            ("resource.k8s.io/v1", "DeviceClass") => self.device_class(document.decode()?),
+            ("trellis.dev/v1alpha1", "QuotaPolicy") => {
+                self.add_quota_policy(document.decode_valid()?)
+            }
+            ("trellis.dev/v1alpha1", "QuotaLedger") => self.add_quota_ledger(document.decode()?),
+            ("trellis.dev/v1alpha1", "PodGroup") => self.add_pod_group(document.decode()?),
+            ("trellis.dev/v1alpha1", "TrainingJob") => self.add_job(document.decode()?),
+            ("scheduling.k8s.io/v1", "PriorityClass") => {
+                self.add_priority_class(document.decode()?)
+            }
+            ("v1", "Namespace") => self.add_namespace(document.decode()?),
+            ("v1", "Service") => self.add_service(document.decode()?),
+            ("v1", "ResourceQuota") => self.add_resource_quota(document.decode()?),
+            ("v1", "PersistentVolumeClaim") => self.add_claim(document.decode()?),
+            ("v1", "PersistentVolume") => self.add_volume(document.decode()?),
+            ("storage.k8s.io/v1", "StorageClass") => self.add_storage_class(document.decode()?),
+            ("apps/v1", "DaemonSet") => self.add_daemon_set(document.decode()?),
+            ("resource.k8s.io/v1", "DeviceClass") => self.add_device_class(document.decode()?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    pub(crate) fn node(&mut self, node: SlimNode) {
-        self.nodes.insert(name(&node.metadata), node);
+    pub(crate) fn add_node(&mut self, node: SlimNode) {
+        self.nodes.insert(object_name(&node.metadata), node);
     }
 
-    pub(crate) fn pod(&mut self, pod: SlimPod) {
-        self.pods.insert(key(&pod.metadata), pod);
+    pub(crate) fn add_pod(&mut self, pod: SlimPod) {
+        self.pods.insert(object_key(&pod.metadata), pod);
     }
 
-    pub(crate) fn queue(&mut self, queue: TrainingQueue) {
+    pub(crate) fn add_queue(&mut self, queue: TrainingQueue) {
         let queues = self.queues.get_or_insert_default();
-        queues.insert(name(&queue.metadata), queue);
+        queues.insert(object_name(&queue.metadata), queue);
     }
 
-    pub(crate) fn quota_policy(&mut self, policy: QuotaPolicy) {
-        self.quota_policies.insert(name(&policy.metadata), policy);
+    pub(crate) fn add_quota_policy(&mut self, policy: QuotaPolicy) {
+        self.quota_policies
+            .insert(object_name(&policy.metadata), policy);
     }
 
-    pub(crate) fn quota_ledger(&mut self, ledger: QuotaLedger) {
-        self.quota_ledgers.insert(name(&ledger.metadata), ledger);
+    pub(crate) fn add_quota_ledger(&mut self, ledger: QuotaLedger) {
+        self.quota_ledgers
+            .insert(object_name(&ledger.metadata), ledger);
     }
 
-    pub(crate) fn flavor(&mut self, flavor: ResourceFlavor) {
-        self.flavors.insert(name(&flavor.metadata), flavor);
+    pub(crate) fn add_flavor(&mut self, flavor: ResourceFlavor) {
+        self.flavors.insert(object_name(&flavor.metadata), flavor);
     }
 
-    pub(crate) fn topology(&mut self, topology: Topology) {
-        self.topologies.insert(name(&topology.metadata), topology);
+    pub(crate) fn add_topology(&mut self, topology: Topology) {
+        self.topologies
+            .insert(object_name(&topology.metadata), topology);
     }
 
-    pub(crate) fn profile(&mut self, profile: RuntimeProfile) {
-        let name = name(&profile.metadata);
-        self.profiles.take(&name, profile.into());
+    pub(crate) fn add_profile(&mut self, profile: RuntimeProfile) {
+        let name = object_name(&profile.metadata);
+        self.profiles.insert(&name, profile.into());
     }
 
     /// Takes a PodGroup. One that no job owns any more (`kubectl delete
     /// --cascade=orphan`) is no gang's, nor are its pods.
-    pub(crate) fn pod_group(&mut self, group: PodGroup) {
-        if owner::training_job(&group.metadata).is_none() {
+    pub(crate) fn add_pod_group(&mut self, group: PodGroup) {
+        if owner::controlling_job(&group.metadata).is_none() {
             return;
         }
-        self.pod_groups.insert(key(&group.metadata), group);
+        self.pod_groups.insert(object_key(&group.metadata), group);
     }
 
-    pub(crate) fn job(&mut self, job: TrainingJob) {
-        self.jobs.insert(key(&job.metadata), job);
+    pub(crate) fn add_job(&mut self, job: TrainingJob) {
+        self.jobs.insert(object_key(&job.metadata), job);
     }
 
-    pub(crate) fn priority_class(&mut self, class: PriorityClass) {
-        self.priority_classes.insert(name(&class.metadata), class);
+    pub(crate) fn add_priority_class(&mut self, class: PriorityClass) {
+        self.priority_classes
+            .insert(object_name(&class.metadata), class);
     }
 
-    pub(crate) fn namespace(&mut self, namespace: SlimNamespace) {
-        self.namespaces.insert(name(&namespace.metadata), namespace);
+    pub(crate) fn add_namespace(&mut self, namespace: SlimNamespace) {
+        self.namespaces
+            .insert(object_name(&namespace.metadata), namespace);
     }
 
-    pub(crate) fn service(&mut self, service: Service) {
-        self.services.insert(key(&service.metadata), service);
+    pub(crate) fn add_service(&mut self, service: Service) {
+        self.services.insert(object_key(&service.metadata), service);
     }
 
-    pub(super) fn resource_quota(&mut self, quota: ResourceQuota) {
-        self.resource_quotas.insert(key(&quota.metadata), quota);
+    pub(super) fn add_resource_quota(&mut self, quota: ResourceQuota) {
+        self.resource_quotas
+            .insert(object_key(&quota.metadata), quota);
     }
 
-    pub(super) fn claim(&mut self, claim: SlimClaim) {
+    pub(super) fn add_claim(&mut self, claim: SlimClaim) {
         let claims = self.claims.get_or_insert_default();
-        claims.insert(key(&claim.metadata), Arc::new(claim));
+        claims.insert(object_key(&claim.metadata), Arc::new(claim));
     }
 
-    pub(super) fn volume(&mut self, volume: SlimVolume) {
+    pub(super) fn add_volume(&mut self, volume: SlimVolume) {
         self.volumes
-            .insert(name(&volume.metadata), Arc::new(volume));
+            .insert(object_name(&volume.metadata), Arc::new(volume));
     }
 
-    pub(super) fn storage_class(&mut self, class: SlimStorageClass) {
+    pub(super) fn add_storage_class(&mut self, class: SlimStorageClass) {
         self.storage_classes
-            .insert(name(&class.metadata), Arc::new(class));
+            .insert(object_name(&class.metadata), Arc::new(class));
     }
 
-    pub(super) fn daemon_set(&mut self, set: SlimDaemonSet) {
-        self.daemon_sets.insert(key(&set.metadata), set);
+    pub(super) fn add_daemon_set(&mut self, set: SlimDaemonSet) {
+        self.daemon_sets.insert(object_key(&set.metadata), set);
     }
 
-    pub(super) fn device_class(&mut self, class: SlimDeviceClass) {
-        self.device_classes.insert(name(&class.metadata), class);
+    pub(super) fn add_device_class(&mut self, class: SlimDeviceClass) {
+        self.device_classes
+            .insert(object_name(&class.metadata), class);
     }
 
     /// Adds what another holds; where both hold an object, the other's stands.
     pub(crate) fn overlay(&mut self, other: Self) {
-        self.now = self.now.max(other.now);
+        self.read_at = self.read_at.max(other.read_at);
         self.nodes.extend(other.nodes);
         self.pods.extend(other.pods);
         if let Some(queues) = other.queues {
@@ -283,7 +297,7 @@ impl Snapshot {
     }
 
     /// Whether an object of it has no name.
-    pub(crate) fn is_nameless(&self) -> bool {
+    pub(crate) fn has_nameless(&self) -> bool {
         let named = [&self.pods.keys().next(), &self.services.keys().next()];
         let cluster = [
             self.nodes.keys().next(),
@@ -301,7 +315,7 @@ impl Snapshot {
         named
             .iter()
             .any(|key| key.is_some_and(|k| k.name.is_empty()))
-            || self.policies.is_nameless()
+            || self.policies.has_nameless()
             || self.profiles.get("").is_some()
             || cluster
                 .iter()
@@ -309,7 +323,7 @@ impl Snapshot {
     }
 
     /// Where nobody has said which queues there are: that of a fresh install.
-    pub(crate) fn with_queues(&mut self) -> &BTreeMap<String, TrainingQueue> {
+    pub(crate) fn queues_or_default(&mut self) -> &BTreeMap<String, TrainingQueue> {
         self.queues.get_or_insert_with(|| {
             let all = Some(Default::default());
             let spec = QueueSpec {
@@ -323,7 +337,7 @@ impl Snapshot {
     }
 
     /// The quota policies.
-    pub(crate) fn quotas(&self) -> Arc<QuotaPolicies> {
+    pub(crate) fn to_quota_policies(&self) -> Arc<QuotaPolicies> {
         let queues = self.queues.iter().flatten();
         let queues = queues.map(|(name, queue)| (name.clone(), QueueQuota::from(&queue.spec)));
         let policies = QuotaPolicies::load(self.quota_policies.values(), []);
@@ -341,7 +355,7 @@ impl Snapshot {
     }
 
     /// The Services of a namespace, by name.
-    pub(crate) fn services_of(&self, namespace: &str) -> BTreeMap<String, Service> {
+    pub(crate) fn services_in(&self, namespace: &str) -> BTreeMap<String, Service> {
         self.services
             .iter()
             .filter(|(key, _)| &*key.namespace == namespace)
@@ -359,14 +373,17 @@ mod tests {
     /// `kubectl get LIST` of the document, and what it says of files and clusters,
     /// name every kind that is read.
     #[test]
-    fn the_document_names_what_is_read() {
+    fn document_lists_every_kind_that_is_read() {
         let text = include_str!("../../../../docs/plan.md");
         let command = text
             .lines()
             .find(|l| l.starts_with("kubectl get "))
             .unwrap();
         let resources: BTreeSet<&str> = command.split(' ').nth(2).unwrap().split(',').collect();
-        let read: BTreeSet<&str> = READ.iter().map(|(_, _, resource)| *resource).collect();
+        let read: BTreeSet<&str> = READ_KINDS
+            .iter()
+            .map(|(_, _, resource)| *resource)
+            .collect();
         assert_eq!(resources, read);
         let section = |title: &str| {
             text.split(title)
@@ -376,7 +393,7 @@ mod tests {
                 .next()
                 .unwrap()
         };
-        for (version, kind, _) in READ {
+        for (version, kind, _) in READ_KINDS {
             let stem = kind.strip_suffix('s').map(|k| format!("{k}se"));
             let stem = stem.or_else(|| kind.strip_suffix('y').map(|k| format!("{k}ie")));
             let plural = format!("{}s", stem.unwrap_or_else(|| kind.to_owned()));
@@ -400,7 +417,10 @@ mod tests {
                 text = text.replace("}}", "}, value: 1}");
             }
             let document = &trellis_api::document::split(&text).unwrap()[0];
-            assert!(Snapshot::default().take(document).unwrap(), "{kind}");
+            assert!(
+                ClusterSnapshot::default().add_document(document).unwrap(),
+                "{kind}"
+            );
         }
     }
 }

@@ -7,26 +7,26 @@ use trellis_gang::binding::Storage;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_class};
 
-use super::snapshot::Snapshot;
+use super::snapshot::ClusterSnapshot;
 
 /// What a snapshot says of the storage of a namespace.
 #[derive(Clone, Copy)]
-pub(crate) struct StorageOf<'a> {
-    snapshot: &'a Snapshot,
+pub(crate) struct SnapshotStorage<'a> {
+    snapshot: &'a ClusterSnapshot,
     namespace: &'a str,
 }
 
-impl Snapshot {
+impl ClusterSnapshot {
     /// What it says of the storage of that namespace.
-    pub(crate) fn storage<'a>(&'a self, namespace: &'a str) -> StorageOf<'a> {
-        StorageOf {
+    pub(crate) fn storage<'a>(&'a self, namespace: &'a str) -> SnapshotStorage<'a> {
+        SnapshotStorage {
             snapshot: self,
             namespace,
         }
     }
 }
 
-impl Storage for StorageOf<'_> {
+impl Storage for SnapshotStorage<'_> {
     fn claim(&self, name: &str) -> Option<Arc<SlimClaim>> {
         let claims = self.snapshot.claims.as_ref()?;
         claims.get(&Key::new(self.namespace, name)).cloned()

@@ -1,12 +1,12 @@
 //! Pods of a job: who they are, and how they do. Pure.
 
-mod missing;
+mod missing_pods;
+mod pod_state;
 mod ranks;
-mod state;
 
-pub use missing::{Missing, missing};
-pub use ranks::{Ranks, stage_of};
-pub use state::{State, state};
+pub use missing_pods::{MissingPods, find_missing};
+pub use pod_state::{PodState, read_state};
+pub use ranks::{StageRanks, group_stage};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
@@ -39,7 +39,7 @@ pub struct PodLine {
     pub node: Option<String>,
     /// How it does.
     #[serde(flatten)]
-    pub state: State,
+    pub state: PodState,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
@@ -48,7 +48,7 @@ pub struct PodLine {
 impl PodLine {
     /// What is to be told of a pod. None: it bears no label of a task group.
     #[must_use]
-    pub fn of(pod: &Pod) -> Option<Self> {
+    pub fn from_pod(pod: &Pod) -> Option<Self> {
         let meta = &pod.metadata;
         let round = meta.annotations.as_ref().and_then(|a| a.get(names::ROUND));
         let spec = pod.spec.as_ref();
@@ -56,11 +56,11 @@ impl PodLine {
             name: meta.name.clone()?,
             group: label(meta, names::GROUP)?.to_owned(),
             index: label(meta, names::INDEX)?.parse().ok()?,
-            rank: rank(pod),
-            attempt: attempt(pod),
+            rank: pod_rank(pod),
+            attempt: pod_attempt(pod),
             round: round.and_then(|round| round.parse().ok()),
             node: spec.and_then(|spec| spec.node_name.clone()),
-            state: state(pod),
+            state: read_state(pod),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
         })
     }
@@ -74,7 +74,7 @@ pub fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
 
 /// The attempt that a pod is of; 0 where it says none.
 #[must_use]
-pub fn attempt(pod: &Pod) -> i64 {
+pub fn pod_attempt(pod: &Pod) -> i64 {
     let attempt = label(&pod.metadata, names::ATTEMPT);
     attempt.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
@@ -82,7 +82,7 @@ pub fn attempt(pod: &Pod) -> i64 {
 /// The rank that a pod has been told. It stays with the pod: `replicas` of an elastic group may
 /// have changed since, and ranks of later pods with them.
 #[must_use]
-pub fn rank(pod: &Pod) -> Option<u32> {
+pub fn pod_rank(pod: &Pod) -> Option<u32> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let mut main = containers.filter(|container| container.name == MAIN_CONTAINER);
     let env = main.next()?.env.as_ref()?;

@@ -4,18 +4,18 @@ use trellis_api::TrainingJobSpec;
 
 /// The ranks of one stage, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ranks {
+pub struct StageRanks {
     /// Group, its first rank, and how many pods it has, in the order of the ranks.
     groups: Vec<(String, u32, u32)>,
 }
 
-impl Ranks {
+impl StageRanks {
     /// Those of a stage, from 1.
     #[must_use]
-    pub fn of(spec: &TrainingJobSpec, stage: u32) -> Self {
-        let spec = spec.of_stage(stage);
+    pub fn for_stage(spec: &TrainingJobSpec, stage: u32) -> Self {
+        let spec = spec.for_stage(stage);
         let mut next = 0_u32;
-        let groups = spec.by_rank().into_iter().map(|group| {
+        let groups = spec.groups_by_rank().into_iter().map(|group| {
             let first = next;
             next = next.saturating_add(group.replicas());
             (group.name.clone(), first, group.replicas())
@@ -41,7 +41,7 @@ impl Ranks {
 
     /// The group and index that have a rank.
     #[must_use]
-    pub fn at(&self, rank: u32) -> Option<(&str, u32)> {
+    pub fn pod_at(&self, rank: u32) -> Option<(&str, u32)> {
         self.groups.iter().find_map(|(name, first, pods)| {
             let index = rank.checked_sub(*first)?;
             (index < *pods).then_some((name.as_str(), index))
@@ -50,15 +50,15 @@ impl Ranks {
 
     /// The group that has rank 0.
     #[must_use]
-    pub fn leader(&self) -> Option<&str> {
-        self.at(0).map(|(group, _)| group)
+    pub fn leader_group(&self) -> Option<&str> {
+        self.pod_at(0).map(|(group, _)| group)
     }
 }
 
 /// The stage of a group, from 1. None: there is no such group.
 #[must_use]
-pub fn stage_of(spec: &TrainingJobSpec, group: &str) -> Option<u32> {
-    let stages = spec.stage_of_groups();
+pub fn group_stage(spec: &TrainingJobSpec, group: &str) -> Option<u32> {
+    let stages = spec.group_stages();
     let mut of = spec.task_groups.iter().zip(stages);
     of.find(|(own, _)| own.name == group)
         .map(|(_, stage)| stage)

@@ -32,20 +32,20 @@ fn pod(status: Value) -> Pod {
 }
 
 #[test]
-fn ranks_are_those_of_the_compiler() {
+fn ranks_match_the_compiler() {
     let spec = json!({"taskGroups": [
         group("board", json!({"membership": "BestEffort"})),
         group("eval", json!({"role": "Evaluator", "replicas": 2})),
         group("worker", json!({"replicas": 4, "minReplicas": 2})),
         group("chief", json!({"role": "Coordinator"})),
     ]});
-    let ranks = Ranks::of(&job(spec, json!(null)).spec, 1);
-    assert_eq!(ranks.leader(), Some("chief"));
-    assert_eq!(ranks.at(1), Some(("worker", 0)));
+    let ranks = StageRanks::for_stage(&job(spec, json!(null)).spec, 1);
+    assert_eq!(ranks.leader_group(), Some("chief"));
+    assert_eq!(ranks.pod_at(1), Some(("worker", 0)));
     // Of an elastic group the most that there may be count.
-    assert_eq!(ranks.at(5), Some(("eval", 0)));
+    assert_eq!(ranks.pod_at(5), Some(("eval", 0)));
     assert_eq!(ranks.rank("board", 0), Some(7));
-    assert_eq!(ranks.at(8), None);
+    assert_eq!(ranks.pod_at(8), None);
     assert_eq!(ranks.total(), 8);
 }
 
@@ -56,24 +56,27 @@ fn each_stage_counts_from_0() {
         group("train", json!({"replicas": 8, "dependsOn": [{"group": "prepare", "status": "Complete"}]})),
     ]});
     let job = job(spec, json!(null));
-    assert_eq!(Ranks::of(&job.spec, 2).at(7), Some(("train", 7)));
-    assert_eq!(Ranks::of(&job.spec, 1).at(7), None);
-    assert_eq!(stage_of(&job.spec, "train"), Some(2));
-    assert_eq!(stage_of(&job.spec, "none"), None);
+    assert_eq!(
+        StageRanks::for_stage(&job.spec, 2).pod_at(7),
+        Some(("train", 7))
+    );
+    assert_eq!(StageRanks::for_stage(&job.spec, 1).pod_at(7), None);
+    assert_eq!(group_stage(&job.spec, "train"), Some(2));
+    assert_eq!(group_stage(&job.spec, "none"), None);
 }
 
 #[test]
-fn a_pod_is_told_of_by_its_labels_and_the_rank_that_it_knows() {
-    let line = PodLine::of(&pod(json!({"phase": "Running"}))).unwrap();
+fn pod_line_shows_labels_and_rank() {
+    let line = PodLine::from_pod(&pod(json!({"phase": "Running"}))).unwrap();
     assert_eq!((line.group.as_str(), line.index), ("worker", 3));
     assert_eq!((line.rank, line.attempt), (Some(5), 2));
     assert_eq!(line.node.as_deref(), Some("gpu-0"));
-    assert_eq!(PodLine::of(&Pod::default()), None);
+    assert_eq!(PodLine::from_pod(&Pod::default()), None);
 }
 
 #[test]
-fn states_are_those_of_kubectl() {
-    let of = |status: Value| state(&pod(status)).state;
+fn states_match_kubectl() {
+    let of = |status: Value| read_state(&pod(status)).state;
     let main = |state: Value| {
         json!({"phase": "Pending", "containerStatuses": [
         {"name": "main", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state}]})
@@ -124,12 +127,12 @@ fn states_are_those_of_kubectl() {
     let mut going = pod(json!({"phase": "Running"}));
     going.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
-    assert_eq!(state(&going).state, "Terminating");
+    assert_eq!(read_state(&going).state, "Terminating");
 }
 
 #[test]
-fn what_a_rank_said_last_is_told_without_its_colours() {
-    let state = state(&pod(json!({"phase": "Failed", "containerStatuses": [
+fn last_message_has_no_colours() {
+    let state = read_state(&pod(json!({"phase": "Failed", "containerStatuses": [
         {"name": "main", "ready": false, "restartCount": 0, "image": "", "imageID": "",
         "state": {"terminated": {"exitCode": 1, "reason": "Error",
             "message": "step 7\n\u{1b}[31mCUDA error:\u{1b}[0m\u{7} out of memory\n\n"}}}]})));
@@ -138,7 +141,7 @@ fn what_a_rank_said_last_is_told_without_its_colours() {
 }
 
 #[test]
-fn who_is_not_there_has_a_cause() {
+fn missing_pod_has_a_cause() {
     let spec = json!({"taskGroups": [
         group("store", json!({})),
         group("worker", json!({"replicas": 6, "minReplicas": 4, "dependsOn": [{"group": "store"}]})),
@@ -148,7 +151,7 @@ fn who_is_not_there_has_a_cause() {
         json!({"phase": "Starting", "attempt": 1,
             "internal": {"awaitedPods": {"attempt": 1, "round": 0, "countedRound": 0, "heldGroups": ["worker"]}}}),
     );
-    let told = missing(&held, &[]);
+    let told = find_missing(&held, &[]);
     let told: Vec<_> = told
         .iter()
         .map(|m| (m.ranks.as_str(), m.why.as_str()))
@@ -174,7 +177,7 @@ fn who_is_not_there_has_a_cause() {
         attempt: 1,
         ..PodLine::default()
     };
-    let told = missing(&runs, &[worker(0), worker(2), worker(3)]);
+    let told = find_missing(&runs, &[worker(0), worker(2), worker(3)]);
     let told: Vec<_> = told
         .iter()
         .map(|m| (m.indexes.as_str(), m.why.as_str(), m.done))
@@ -189,7 +192,7 @@ fn who_is_not_there_has_a_cause() {
     );
     // A job without a place has no pods to miss.
     assert_eq!(
-        missing(
+        find_missing(
             &job(
                 json!({"taskGroups": [group("a", json!({}))]}),
                 json!({"phase": "Queued"})

@@ -8,22 +8,22 @@ use serde::Serialize;
 use trellis_api::TrainingJob;
 use trellis_api::document::Problem;
 use trellis_gang::key::Key;
-use trellis_policies::cedar::{ObjectState, Policies, PolicyObject};
+use trellis_policies::cedar::{Policies, PolicyObject, PolicyObjectState};
 
-use super::decided::{Asked, Decided, Outcome, Row};
-use super::eval::{Given, needs_cluster};
-use super::evicted::evicted;
-use super::files::Files;
-use super::{Format, notes, objects};
+use super::decisions::{DecidedJob, DecisionOutcome, DemandRow, JobToDecide};
+use super::eval::{EvalInput, needs_cluster_problem};
+use super::evictions::evicting_policies;
+use super::input_files::ParsedFiles;
+use super::{PolicyOutputFormat, decision_notes, policy_objects};
 use crate::output;
-use crate::plan::live::{Access, Cluster, Purpose};
-use crate::plan::snapshot::Snapshot;
-use crate::submitter::known_requester;
+use crate::plan::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
+use crate::plan::snapshot::ClusterSnapshot;
+use crate::requester_options::known_requester;
 
 /// Which policies, and whose jobs.
 #[derive(clap::Args, Debug)]
 #[command(allow_missing_positional = true)]
-pub(super) struct Options {
+pub(super) struct DiffOptions {
     /// The old policies: a file, or a folder with all below. With --cluster they may be
     /// left out: they are those of the cluster, and the new ones are applied to them.
     #[arg(value_name = "OLD")]
@@ -48,40 +48,40 @@ pub(super) struct Options {
     prune: bool,
     /// How it is printed. Without it, as people read it.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<PolicyOutputFormat>,
     #[command(flatten)]
-    access: Access,
+    access: KubeconfigOptions,
 }
 
 /// A job for which something changes.
 #[derive(Serialize)]
-struct Changed {
+struct ChangedJob {
     job: String,
     /// Phase of the job in the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<String>,
-    before: Outcome,
-    after: Outcome,
+    before: DecisionOutcome,
+    after: DecisionOutcome,
     /// Policies that stop it, since they forbid what it runs and say `onViolation: Evict`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     evicted: Vec<String>,
-    demands: Vec<Change>,
+    demands: Vec<ChangedDemand>,
 }
 
 /// One thing that it asks for, decided otherwise.
 #[derive(Serialize)]
-struct Change {
+struct ChangedDemand {
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource: Option<String>,
-    before: Side,
-    after: Side,
+    before: DemandDecision,
+    after: DemandDecision,
 }
 
 /// What is decided about it.
 #[derive(Serialize, PartialEq)]
-struct Side {
-    decision: Outcome,
+struct DemandDecision {
+    decision: DecisionOutcome,
     policies: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     because: Vec<String>,
@@ -93,53 +93,56 @@ struct Side {
 
 /// All that changes.
 #[derive(Serialize)]
-struct Report {
+struct DiffReport {
     /// Jobs that were looked at.
     jobs: usize,
-    changed: Vec<Changed>,
+    changed: Vec<ChangedJob>,
 }
 
 /// What decides, and about what.
-struct Scene {
+struct DiffInput {
     old: Policies,
     new: Policies,
     jobs: Vec<TrainingJob>,
-    facts: Snapshot,
+    facts: ClusterSnapshot,
 }
 
 /// Compares, and says by the exit status whether something changes.
-pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let scene = match scene(options)? {
+pub(super) fn run(options: &DiffOptions) -> anyhow::Result<ExitCode> {
+    let scene = match read_input(options)? {
         Ok(scene) => scene,
-        Err(problems) => return Ok(output::refuse(&problems)),
+        Err(problems) => return Ok(output::print_problems(&problems)),
     };
     let report = compare(&scene);
     match options.output {
-        None => output::print(&text(&report))?,
-        Some(Format::Json) => super::print_json(&report)?,
+        None => output::print(&render_report(&report))?,
+        Some(PolicyOutputFormat::Json) => super::print_json(&report)?,
     }
-    Ok(super::answer(report.changed.is_empty()))
+    Ok(super::to_exit_code(report.changed.is_empty()))
 }
 
 /// Reads everything.
-fn scene(options: &Options) -> anyhow::Result<Result<Scene, Vec<Problem>>> {
+fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Problem>>> {
     let mut problems = Vec::new();
-    if !options.cluster && options.access.is_given() {
-        problems.push(needs_cluster());
+    if !options.cluster && options.access.is_set() {
+        problems.push(needs_cluster_problem());
     }
     if options.old.is_none() && !options.cluster {
         let message =
             "two sets of policies are compared: name the old and the new one, or add --cluster";
-        problems.push(Problem::of_file(message));
+        problems.push(Problem::for_file(message));
     }
-    let old = options.old.as_ref().map(|old| policies(old, &mut problems));
-    let new = policies(&options.new, &mut problems);
+    let old = options
+        .old
+        .as_ref()
+        .map(|old| read_policies(old, &mut problems));
+    let new = read_policies(&options.new, &mut problems);
     if options.prune && old.is_some() {
         let message =
             "--prune is about policies of the cluster, and OLD names others: leave one out";
-        problems.push(Problem::of_file(message));
+        problems.push(Problem::for_file(message));
     }
-    let mut given = match Given::of(Files::read(&options.filenames), None) {
+    let mut given = match EvalInput::from_files(ParsedFiles::read(&options.filenames), None) {
         Ok(given) => given,
         Err(wrong) => {
             problems.extend(wrong);
@@ -148,63 +151,63 @@ fn scene(options: &Options) -> anyhow::Result<Result<Scene, Vec<Problem>>> {
     };
     if given.facts.policies.objects().next().is_some() {
         let message = "the files of jobs hold policies: name those as OLD and NEW";
-        problems.push(Problem::of_file(message));
+        problems.push(Problem::for_file(message));
     }
     if !problems.is_empty() {
         return Ok(Err(problems));
     }
     let (jobs, facts, live, notes) = if options.cluster {
-        let cluster = Cluster::connect(&options.access, Purpose::Policies)?;
-        let jobs = match given.jobs(cluster.namespace(), None) {
+        let cluster = ClusterReader::connect(&options.access, ReadPurpose::Policies)?;
+        let jobs = match given.optional_jobs(cluster.namespace(), None) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(Err(problems)),
         };
-        let there = cluster.jobs()?;
-        let jobs = all_of(jobs, &there);
-        let mut seen = cluster.facts(&jobs)?;
-        there.into_iter().for_each(|job| seen.snapshot.job(job));
-        let groups = cluster.pod_groups()?.into_iter();
-        groups.for_each(|group| seen.snapshot.pod_group(group));
+        let there = cluster.list_jobs()?;
+        let jobs = merge_jobs(jobs, &there);
+        let mut seen = cluster.read_facts(&jobs)?;
+        there.into_iter().for_each(|job| seen.snapshot.add_job(job));
+        let groups = cluster.list_pod_groups()?.into_iter();
+        groups.for_each(|group| seen.snapshot.add_pod_group(group));
         let live: Vec<_> = seen.snapshot.policies.objects().cloned().collect();
         seen.snapshot.overlay(given.facts);
         (jobs, seen.snapshot, live, seen.notes)
     } else {
-        let jobs = match given.jobs("default", None) {
+        let jobs = match given.optional_jobs("default", None) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(Err(problems)),
         };
         if jobs.is_empty() {
             let message = "no file holds a TrainingJob: name one by -f that does";
-            return Ok(Err(vec![Problem::of_file(message)]));
+            return Ok(Err(vec![Problem::for_file(message)]));
         }
         (jobs, given.facts, Vec::new(), Vec::new())
     };
     for note in given.notes.iter().chain(&notes) {
         output::warn(&format!("note: {note}"));
     }
-    for note in notes::of_sets(old.as_deref().unwrap_or_default(), &new) {
+    for note in decision_notes::note_removed_policies(old.as_deref().unwrap_or_default(), &new) {
         output::warn(&format!("note: {note}"));
     }
     let new = match &old {
-        None if !options.prune => applied(&live, new),
+        None if !options.prune => apply_policies(&live, new),
         _ => new,
     };
     let old = old.unwrap_or(live);
     let mut facts = facts;
-    facts.with_queues();
-    Ok(Ok(Scene {
-        old: load(old)?,
-        new: load(new)?,
+    facts.queues_or_default();
+    Ok(Ok(DiffInput {
+        old: load_policies(old)?,
+        new: load_policies(new)?,
         jobs,
         facts,
     }))
 }
 
 /// The policies of a path, all of them good.
-fn policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> {
-    let files = Files::read(&[path.to_owned()]);
+fn read_policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> {
+    let files = ParsedFiles::read(&[path.to_owned()]);
     problems.extend(files.problems);
-    match objects::good(&files.pieces) {
+    match policy_objects::load_valid(&files.objects) {
         Ok(all) => all.into_iter().map(|written| written.object).collect(),
         Err(wrong) => {
             problems.extend(wrong);
@@ -214,29 +217,33 @@ fn policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> {
 }
 
 /// The given jobs, and those of the cluster that have not ended.
-fn all_of(given: Vec<TrainingJob>, there: &[TrainingJob]) -> Vec<TrainingJob> {
+fn merge_jobs(given: Vec<TrainingJob>, there: &[TrainingJob]) -> Vec<TrainingJob> {
     let mut all: BTreeMap<Key, TrainingJob> = BTreeMap::new();
     for job in there {
         if !job.status.as_ref().is_some_and(|s| s.has_ended()) {
-            all.insert(Key::of(&job.metadata), job.clone());
+            all.insert(Key::from_meta(&job.metadata), job.clone());
         }
     }
-    all.extend(given.into_iter().map(|job| (Key::of(&job.metadata), job)));
+    all.extend(
+        given
+            .into_iter()
+            .map(|job| (Key::from_meta(&job.metadata), job)),
+    );
     all.into_values().collect()
 }
 
 /// Policies with others applied to them.
-fn applied(live: &[PolicyObject], new: Vec<PolicyObject>) -> Vec<PolicyObject> {
+fn apply_policies(live: &[PolicyObject], new: Vec<PolicyObject>) -> Vec<PolicyObject> {
     let all = live.iter().cloned().chain(new);
     let all: BTreeMap<_, _> = all.map(|object| (object.key.clone(), object)).collect();
     all.into_values().collect()
 }
 
 /// Policies that decide. Of a cluster some may be invalid: they decide what they do there.
-fn load(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
-    let (policies, verdicts) = super::loader()?.load(None, objects);
+fn load_policies(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
+    let (policies, verdicts) = super::new_loader()?.load(None, objects);
     for verdict in verdicts {
-        if verdict.state != ObjectState::Active {
+        if verdict.state != PolicyObjectState::Active {
             let (kind, key) = (verdict.key.kind(), &verdict.key);
             output::warn(&format!(
                 "note: {kind} \"{key}\" does not take effect: where it reaches, nothing is decided"
@@ -246,48 +253,52 @@ fn load(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
     Ok(policies)
 }
 
-fn compare(scene: &Scene) -> Report {
+fn compare(scene: &DiffInput) -> DiffReport {
     let changed = scene.jobs.iter().filter_map(|job| {
-        let there = scene.facts.jobs.get(&Key::of(&job.metadata));
+        let there = scene.facts.jobs.get(&Key::from_meta(&job.metadata));
         let requester = there.and_then(known_requester);
-        let asked = Asked {
+        let asked = JobToDecide {
             job,
-            there,
+            in_cluster: there,
             requester: requester.as_ref(),
         };
         let before = asked.decide(&scene.old, &scene.facts);
         let after = asked.decide(&scene.new, &scene.facts);
         let phase = there.and_then(|job| job.status.as_ref()?.phase);
-        let evicted = [&scene.old, &scene.new].map(|set| evicted(&scene.facts, there, set));
+        let evicted =
+            [&scene.old, &scene.new].map(|set| evicting_policies(&scene.facts, there, set));
         let phase = phase.map(|phase| format!("{phase:?}"));
-        change(before, after, evicted, phase)
+        compare_decisions(before, after, evicted, phase)
     });
-    Report {
+    DiffReport {
         changed: changed.collect(),
         jobs: scene.jobs.len(),
     }
 }
 
-fn change(
-    before: Decided,
-    after: Decided,
+fn compare_decisions(
+    before: DecidedJob,
+    after: DecidedJob,
     [evicted_before, evicted]: [Vec<String>; 2],
     phase: Option<String>,
-) -> Option<Changed> {
+) -> Option<ChangedJob> {
     let same_end = evicted_before.is_empty() == evicted.is_empty();
     // The same job demands the same things in the same order.
     let demands = before.demands.into_iter().zip(after.demands);
     let demands = demands.filter_map(|(before, after)| {
         let (action, resource) = (before.action, before.resource.clone());
-        let (before, after) = (Side::of(before), Side::of(after));
-        before.differs(&after).then_some(Change {
+        let (before, after) = (
+            DemandDecision::from_row(before),
+            DemandDecision::from_row(after),
+        );
+        before.differs(&after).then_some(ChangedDemand {
             action,
             resource,
             before,
             after,
         })
     });
-    let changed = Changed {
+    let changed = ChangedJob {
         job: before.job,
         phase,
         before: before.decision,
@@ -299,8 +310,8 @@ fn change(
     (!same).then_some(changed)
 }
 
-impl Side {
-    fn of(row: Row) -> Self {
+impl DemandDecision {
+    fn from_row(row: DemandRow) -> Self {
         Self {
             decision: row.decision,
             policies: row.policies,
@@ -315,8 +326,8 @@ impl Side {
         self.decision != other.decision || self.warn != other.warn || self.audit != other.audit
     }
 
-    fn text(&self) -> String {
-        let mut text = self.decision.word().to_owned();
+    fn describe(&self) -> String {
+        let mut text = self.decision.as_str().to_owned();
         for (word, ids) in [
             ("by", &self.policies),
             ("warned of by", &self.warn),
@@ -330,7 +341,7 @@ impl Side {
     }
 }
 
-fn text(report: &Report) -> String {
+fn render_report(report: &DiffReport) -> String {
     let mut out = String::new();
     for job in &report.changed {
         let phase = job.phase.as_ref().map(|p| format!(" ({p})"));
@@ -338,8 +349,8 @@ fn text(report: &Report) -> String {
             "TrainingJob {}{}: {} -> {}\n",
             job.job,
             phase.unwrap_or_default(),
-            job.before.word(),
-            job.after.word()
+            job.before.as_str(),
+            job.after.as_str()
         ));
         if !job.evicted.is_empty() {
             let by = job.evicted.join(", ");
@@ -351,8 +362,8 @@ fn text(report: &Report) -> String {
                 "  {}{}\n    - {}\n    + {}\n",
                 change.action,
                 resource.unwrap_or_default(),
-                change.before.text(),
-                change.after.text()
+                change.before.describe(),
+                change.after.describe()
             ));
         }
     }

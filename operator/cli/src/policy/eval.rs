@@ -8,26 +8,26 @@ use trellis_api::document::Problem;
 use trellis_api::{TrainingJob, rules};
 use trellis_gang::key::Key;
 
-use super::decided::{Asked, Decided, Outcome, Row};
-use super::files::Files;
-use super::{Format, notes, objects, test};
+use super::decisions::{DecidedJob, DecisionOutcome, DemandRow, JobToDecide};
+use super::input_files::ParsedFiles;
+use super::{PolicyOutputFormat, decision_notes, policy_objects, test};
 use crate::output;
-use crate::plan::input::{self, Input};
-use crate::plan::live::{Access, Cluster, Purpose};
-use crate::plan::namespaces;
-use crate::plan::snapshot::Snapshot;
-use crate::submitter::Submitter;
+use crate::plan::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
+use crate::plan::input::{self, PlanInput};
+use crate::plan::snapshot::ClusterSnapshot;
+use crate::plan::unlabelled_namespaces;
+use crate::requester_options::RequesterOptions;
 
 /// Whose jobs, by which policies.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct EvalOptions {
     /// Files with `TrainingJobs` and policies, or folders with all below; - is standard
     /// input. The files may also hold `TrainingQueues`, Namespaces, `PriorityClasses` and
     /// Services.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     #[command(flatten)]
-    submitter: Submitter,
+    requester: RequesterOptions,
     /// Decide as if the files were applied to the current cluster.
     #[arg(long)]
     cluster: bool,
@@ -37,128 +37,135 @@ pub(super) struct Options {
     namespace: Option<String>,
     /// How it is printed. Without it, as people read it.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<PolicyOutputFormat>,
     #[command(flatten)]
-    access: Access,
+    access: KubeconfigOptions,
 }
 
 /// What is decided about all jobs.
 #[derive(Serialize)]
-struct Report {
+struct EvalReport {
     /// Hash of the policies that decide.
     set: String,
-    jobs: Vec<Decided>,
+    jobs: Vec<DecidedJob>,
 }
 
 /// Decides, and says by the exit status whether all may run.
-pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let files = Files::read(&options.filenames);
-    let mut given = match Given::of(files, options.namespace.as_deref()) {
+pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
+    let files = ParsedFiles::read(&options.filenames);
+    let mut given = match EvalInput::from_files(files, options.namespace.as_deref()) {
         Ok(given) => given,
-        Err(problems) => return Ok(output::refuse(&problems)),
+        Err(problems) => return Ok(output::print_problems(&problems)),
     };
-    if !options.cluster && options.access.is_given() {
-        return Ok(output::refuse(&[needs_cluster()]));
+    if !options.cluster && options.access.is_set() {
+        return Ok(output::print_problems(&[needs_cluster_problem()]));
     }
     let jobs = if options.cluster {
-        let cluster = Cluster::connect(&options.access, Purpose::Policies)?;
-        let jobs = match given.settle(cluster.namespace(), options.namespace.as_deref()) {
+        let cluster = ClusterReader::connect(&options.access, ReadPurpose::Policies)?;
+        let jobs = match given.assign_namespaces(cluster.namespace(), options.namespace.as_deref())
+        {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(output::refuse(&problems)),
+            Err(problems) => return Ok(output::print_problems(&problems)),
         };
-        let mut seen = cluster.facts(&jobs)?;
+        let mut seen = cluster.read_facts(&jobs)?;
         cluster
-            .named(&jobs)?
+            .get_jobs(&jobs)?
             .into_iter()
-            .for_each(|job| seen.snapshot.job(job));
+            .for_each(|job| seen.snapshot.add_job(job));
         seen.snapshot.overlay(given.facts);
         given.facts = seen.snapshot;
         given.notes.extend(seen.notes);
         jobs
     } else {
-        let jobs = match given.settle("default", options.namespace.as_deref()) {
+        let jobs = match given.assign_namespaces("default", options.namespace.as_deref()) {
             Ok(jobs) => jobs,
-            Err(problems) => return Ok(output::refuse(&problems)),
+            Err(problems) => return Ok(output::print_problems(&problems)),
         };
         given
             .notes
-            .extend(namespaces::unlabelled(&jobs, &given.facts));
+            .extend(unlabelled_namespaces::note_unlabelled(&jobs, &given.facts));
         jobs
     };
-    let Given {
+    let EvalInput {
         mut facts, notes, ..
     } = given;
     for note in &notes {
         output::warn(&format!("note: {note}"));
     }
-    if facts.policies.are_unknown() {
+    if facts.policies.is_unset() {
         output::warn("note: no policy is given: the starter set decides");
     }
-    facts.with_queues();
+    facts.queues_or_default();
     for wrong in facts.policies.load() {
         output::warn(&format!("note: {wrong}"));
     }
     let Some(policies) = facts.policies.loaded() else {
         anyhow::bail!("the policies cannot be loaded");
     };
-    let requester = options.submitter.requester();
+    let requester = options.requester.requester();
     let decide = |job: &TrainingJob| {
-        let asked = Asked {
+        let asked = JobToDecide {
             job,
-            there: facts.jobs.get(&Key::of(&job.metadata)),
+            in_cluster: facts.jobs.get(&Key::from_meta(&job.metadata)),
             requester: requester.as_ref(),
         };
         asked.decide(policies, &facts)
     };
-    let report = Report {
+    let report = EvalReport {
         set: policies.hash().to_owned(),
         jobs: jobs.iter().map(decide).collect(),
     };
-    for note in notes::of_jobs(facts.policies.objects(), &report.jobs) {
+    for note in decision_notes::note_jobs(facts.policies.objects(), &report.jobs) {
         output::warn(&format!("note: {note}"));
     }
     match options.output {
-        None => output::print(&text(&report.jobs))?,
-        Some(Format::Json) => super::print_json(&report)?,
+        None => output::print(&render_jobs(&report.jobs))?,
+        Some(PolicyOutputFormat::Json) => super::print_json(&report)?,
     }
-    let all = report.jobs.iter().all(|j| j.decision == Outcome::Allowed);
-    Ok(super::answer(all))
+    let all = report
+        .jobs
+        .iter()
+        .all(|j| j.decision == DecisionOutcome::Allowed);
+    Ok(super::to_exit_code(all))
 }
 
 /// What is wrong where a cluster is named and none is asked.
-pub(super) fn needs_cluster() -> Problem {
-    Problem::of_file(
+pub(super) fn needs_cluster_problem() -> Problem {
+    Problem::for_file(
         "--kubeconfig and --context say which cluster, and none is asked: add --cluster",
     )
 }
 
 /// Jobs and what is known around them, of files.
-pub(super) struct Given {
-    jobs: Vec<input::Given>,
-    pub(super) facts: Snapshot,
+pub(super) struct EvalInput {
+    jobs: Vec<input::FileJob>,
+    pub(super) facts: ClusterSnapshot,
     pub(super) notes: Vec<String>,
 }
 
-impl Given {
+impl EvalInput {
     /// What files hold: policies are all good, tests of their own are left out.
-    pub(super) fn of(files: Files, namespace: Option<&str>) -> Result<Self, Vec<Problem>> {
-        let mut input = Input {
+    pub(super) fn from_files(
+        files: ParsedFiles,
+        namespace: Option<&str>,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut input = PlanInput {
             problems: files.problems,
-            ..Input::default()
+            ..PlanInput::default()
         };
         if let Some(namespace) = namespace
             && let Err(error) = rules::namespace(namespace)
         {
             let message = format!("--namespace: {namespace:?} {error}");
-            input.problems.push(Problem::of_file(message));
+            input.problems.push(Problem::for_file(message));
         }
-        if let Err(problems) = objects::good(&files.pieces) {
+        if let Err(problems) = policy_objects::load_valid(&files.objects) {
             input.problems.extend(problems);
             return Err(input.problems);
         }
-        for piece in files.pieces {
-            if !piece.source.is(test::KIND) {
-                input.document(piece.source.document, &piece.source.file, true);
+        for piece in files.objects {
+            if !piece.source.is_kind(test::KIND) {
+                input.add_document(piece.source.document, &piece.source.file, true);
             }
         }
         if input.problems.is_empty() {
@@ -173,31 +180,31 @@ impl Given {
     }
 
     /// The jobs, each in its namespace. There is at least one.
-    fn settle(
+    fn assign_namespaces(
         &mut self,
         default: &str,
         asked: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         if self.jobs.is_empty() {
             let message = "no file holds a TrainingJob: name one by -f that does";
-            return Err(vec![Problem::of_file(message)]);
+            return Err(vec![Problem::for_file(message)]);
         }
-        self.jobs(default, asked)
+        self.optional_jobs(default, asked)
     }
 
     /// The same where there may be none.
-    pub(super) fn jobs(
+    pub(super) fn optional_jobs(
         &mut self,
         default: &str,
         asked: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         let jobs = std::mem::take(&mut self.jobs);
-        input::settle(jobs, asked.unwrap_or(default), asked)
+        input::assign_namespaces(jobs, asked.unwrap_or(default), asked)
     }
 }
 
 /// All jobs as people read them.
-fn text(jobs: &[Decided]) -> String {
+fn render_jobs(jobs: &[DecidedJob]) -> String {
     let mut out = String::new();
     for (i, job) in jobs.iter().enumerate() {
         if i > 0 {
@@ -206,13 +213,13 @@ fn text(jobs: &[Decided]) -> String {
         out.push_str(&format!(
             "TrainingJob {} {}\n",
             job.job,
-            job.decision.word()
+            job.decision.as_str()
         ));
         for line in job.because.iter().chain(&job.rules) {
             out.push_str(&format!("  {line}\n"));
         }
         for row in &job.demands {
-            one(row, &mut out);
+            render_row(row, &mut out);
         }
     }
     if jobs.len() > 1 {
@@ -220,21 +227,21 @@ fn text(jobs: &[Decided]) -> String {
         out.push_str(&format!(
             "\n{} jobs: {} allowed, {} denied, {} undecided\n",
             jobs.len(),
-            of(Outcome::Allowed),
-            of(Outcome::Denied),
-            of(Outcome::Undecided)
+            of(DecisionOutcome::Allowed),
+            of(DecisionOutcome::Denied),
+            of(DecisionOutcome::Undecided)
         ));
     }
     out
 }
 
-fn one(row: &Row, out: &mut String) {
+fn render_row(row: &DemandRow, out: &mut String) {
     let by = match row.policies.as_slice() {
         [] => String::new(),
         ids => format!(" by {}", ids.join(", ")),
     };
-    let word = row.decision.word();
-    out.push_str(&format!("  {word:<14}{}{by}\n", row.asked()));
+    let word = row.decision.as_str();
+    out.push_str(&format!("  {word:<14}{}{by}\n", row.describe_demand()));
     for line in &row.because {
         out.push_str(&format!("                {line}\n"));
     }

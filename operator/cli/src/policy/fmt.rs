@@ -9,16 +9,16 @@ use serde_json::Value;
 use trellis_api::document::{self, Problem};
 use trellis_policies::cedar;
 
-use super::block::Block;
-use super::files::{self, Piece};
-use super::objects::Written;
+use super::input_files::{self, ParsedObject};
+use super::policy_objects::PolicySource;
+use super::yaml_block::YamlBlock;
 use crate::output;
 use crate::plan::input;
-use crate::source::Source;
+use crate::source_object::SourceObject;
 
 /// What to format.
 #[derive(clap::Args, Debug)]
-pub(super) struct Options {
+pub(super) struct FmtOptions {
     /// Files, or folders with all below: in YAML files `spec.cedar` of policies, files
     /// of the name .cedar as a whole.
     #[arg(value_name = "PATH", required = true)]
@@ -29,16 +29,16 @@ pub(super) struct Options {
 }
 
 /// Formats, and names the files that it changes.
-pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
     let mut problems = Vec::new();
     if options.paths.iter().any(|path| path == Path::new("-")) {
         let message = "standard input cannot be written to: name files";
-        return Ok(output::refuse(&[Problem::of_file(message)]));
+        return Ok(output::print_problems(&[Problem::for_file(message)]));
     }
-    let found = files::find(&options.paths, &["cedar", "yaml", "yml"], &mut problems);
+    let found = input_files::find_files(&options.paths, &["cedar", "yaml", "yml"], &mut problems);
     let mut changed = BTreeMap::new();
     for path in found {
-        match one(&path) {
+        match format_file(&path) {
             Ok(Some(text)) => {
                 changed.insert(path, text);
             }
@@ -48,47 +48,48 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     // Nothing is written where something is wrong: all of it, or none.
     if !problems.is_empty() {
-        return Ok(output::refuse(&problems));
+        return Ok(output::print_problems(&problems));
     }
     let names: String = changed
         .keys()
-        .map(|path| format!("{}\n", input::shown(path)))
+        .map(|path| format!("{}\n", input::display_name(path)))
         .collect();
     output::print(&names)?;
     if options.check {
-        return Ok(super::answer(changed.is_empty()));
+        return Ok(super::to_exit_code(changed.is_empty()));
     }
     for (path, text) in &changed {
         if let Err(error) = std::fs::write(path, text) {
-            let problem = Problem::of_file(format!("cannot be written: {error}"));
-            problems.push(problem.in_file(input::shown(path)));
+            let problem = Problem::for_file(format!("cannot be written: {error}"));
+            problems.push(problem.with_file(input::display_name(path)));
         }
     }
     if problems.is_empty() {
         Ok(ExitCode::SUCCESS)
     } else {
-        Ok(output::refuse(&problems))
+        Ok(output::print_problems(&problems))
     }
 }
 
 /// The file as it should be. None: it is.
-fn one(path: &Path) -> Result<Option<String>, Vec<Problem>> {
-    let text = input::text(path).map_err(|error| vec![files::unreadable(path, &error)])?;
-    let file = input::shown(path);
+fn format_file(path: &Path) -> Result<Option<String>, Vec<Problem>> {
+    let text = input::read_text(path)
+        .map_err(|error| vec![input_files::unreadable_problem(path, &error)])?;
+    let file = input::display_name(path);
     let is_cedar = path.extension().is_some_and(|end| end == "cedar");
     let formatted = if is_cedar {
-        cedar::format(&text).map_err(|problems| of_text(&problems, &file))?
+        cedar::format(&text).map_err(|problems| locate_problems(&problems, &file))?
     } else {
-        yaml(&text, &file)?
+        format_yaml(&text, &file)?
     };
     Ok((formatted != text).then_some(formatted))
 }
 
 /// What is wrong with a file that is a text of policies.
-fn of_text(problems: &[cedar::Problem], file: &str) -> Vec<Problem> {
-    let one = |said: &cedar::Problem| {
-        let problem = Problem::of_file(format!("{}: {}", said.message, said.fix)).in_file(file);
-        match &said.place {
+fn locate_problems(problems: &[cedar::PolicyProblem], file: &str) -> Vec<Problem> {
+    let one = |said: &cedar::PolicyProblem| {
+        let problem = Problem::for_file(format!("{}: {}", said.message, said.fix)).with_file(file);
+        match &said.position {
             None => problem,
             Some(place) => Problem {
                 line: place.line,
@@ -102,7 +103,7 @@ fn of_text(problems: &[cedar::Problem], file: &str) -> Vec<Problem> {
 }
 
 /// A YAML file with the texts of its policies formatted.
-fn yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
+fn format_yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
     let mut blocks = Vec::new();
     let mut problems = Vec::new();
     let shared: Arc<str> = text.into();
@@ -110,22 +111,22 @@ fn yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
         let document = match found {
             Ok(document) => document,
             Err(problem) => {
-                problems.push(problem.in_file(file));
+                problems.push(problem.with_file(file));
                 continue;
             }
         };
-        let source = Source {
+        let source = SourceObject {
             document,
             file: file.to_owned(),
         };
-        let piece = Piece {
+        let piece = ParsedObject {
             source,
             text: shared.clone(),
         };
-        match Written::of(&piece) {
+        match PolicySource::from_object(&piece) {
             None => {}
             Some(Err(wrong)) => problems.extend(wrong),
-            Some(Ok(written)) => match block(&written) {
+            Some(Ok(written)) => match format_block(&written) {
                 Ok(found) => blocks.extend(found),
                 Err(wrong) => problems.extend(wrong),
             },
@@ -135,21 +136,21 @@ fn yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
         return Err(problems);
     }
     // From the end, so that the lines before stay where they are.
-    blocks.sort_by_key(|(block, _): &(Block, String)| std::cmp::Reverse(block.lines.start));
+    blocks.sort_by_key(|(block, _): &(YamlBlock, String)| std::cmp::Reverse(block.lines.start));
     let mut formatted = text.to_owned();
     for (block, text) in &blocks {
         formatted = block.replace(&formatted, text);
     }
-    if said(&formatted) == said(text) {
+    if parse_values(&formatted) == parse_values(text) {
         Ok(formatted)
     } else {
         let message = "cannot be formatted without changing something else: anchors, or tabs? Write the policies without";
-        Err(vec![Problem::of_file(message).in_file(file)])
+        Err(vec![Problem::for_file(message).with_file(file)])
     }
 }
 
 /// Where the text of an object stands, and what it should be. None: it is that.
-fn block(written: &Written) -> Result<Option<(Block, String)>, Vec<Problem>> {
+fn format_block(written: &PolicySource) -> Result<Option<(YamlBlock, String)>, Vec<Problem>> {
     let text = &written.object.cedar;
     let formatted = cedar::format(text).map_err(|problems| {
         problems
@@ -161,9 +162,9 @@ fn block(written: &Written) -> Result<Option<(Block, String)>, Vec<Problem>> {
     if bare(&formatted) == bare(text) {
         return Ok(None);
     }
-    let source = &written.piece.source;
+    let source = &written.source.source;
     let at = source.problem("spec.cedar", "");
-    match Block::find(&written.piece.text, at.line, text) {
+    match YamlBlock::find(&written.source.text, at.line, text) {
         Some(block) => Ok(Some((block, formatted))),
         None => {
             let message = "is not formatted, and does not stand in lines of its own: write `cedar: |`, and the policies below it, indented";
@@ -173,7 +174,7 @@ fn block(written: &Written) -> Result<Option<(Block, String)>, Vec<Problem>> {
 }
 
 /// All that a file says, the policies formatted.
-fn said(text: &str) -> Vec<Option<Value>> {
+fn parse_values(text: &str) -> Vec<Option<Value>> {
     let value = |document: document::Document| {
         let mut value: Value = document.decode().ok()?;
         if let Some(cedar) = value.pointer_mut("/spec/cedar")

@@ -1,10 +1,10 @@
 //! `trellis queue`: all that waits and all that runs, in one table, as Slurm's squeue, sprio and
 //! sshare tell it in three.
 
-mod labels;
-mod print;
-mod rows;
-mod summary;
+mod job_table;
+mod label_selection;
+mod queue_format;
+mod queue_summary;
 #[cfg(test)]
 mod tests;
 
@@ -19,18 +19,18 @@ use trellis_api::visibility::{JobState, QueueState};
 
 use serde::Serialize;
 
-use crate::cluster::Unread;
-use crate::look::{Look, Unseen, rounds};
-use crate::output::{self, Format, Tone, paint};
-use crate::target::{Place, Site};
-use crate::visible::{self, Visible};
-use print::Print;
-use rows::Which;
-pub(crate) use summary::nominal;
+use crate::cluster::ApiFailure;
+use crate::command_view::{CommandView, ViewError, show_view};
+use crate::output::{self, OutputFormat, Tone, paint};
+use crate::target::{NamespaceOptions, TargetNamespace};
+use crate::visibility_client::{self, VisibilityAnswer};
+use job_table::JobFilter;
+use queue_format::QueueOutputFormat;
+pub(crate) use queue_summary::format_nominal;
 
 /// What of the queues.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct QueueOptions {
     /// Only this queue.
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
@@ -55,18 +55,18 @@ pub struct Options {
     /// For scripts (json, yaml: docs/command-line.md; name: as other commands take them), or with
     /// more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Print>,
+    output: Option<QueueOutputFormat>,
     /// All namespaces, or an error for whoever may not see all.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
     /// Where. Without a namespace, all of them, or that of the context for whoever may not see all.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// What is seen at one moment.
 #[derive(Debug, Default)]
-struct Seen {
+struct QueueView {
     jobs: Vec<JobState>,
     /// None: who asks may not see them.
     queues: Option<Vec<QueueState>>,
@@ -75,7 +75,7 @@ struct Seen {
 
 /// The same for scripts.
 #[derive(Serialize)]
-struct Told<'a> {
+struct QueueOutput<'a> {
     jobs: Vec<&'a JobState>,
     /// Null: who asks may not see them.
     queues: Option<Vec<&'a QueueState>>,
@@ -86,46 +86,51 @@ struct Told<'a> {
 ///
 /// # Errors
 /// If the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let site = options.place.connect()?;
-    site.cluster.wait_for(async {
+pub fn run(options: &QueueOptions) -> anyhow::Result<ExitCode> {
+    let site = options.target.connect()?;
+    site.cluster.block_on(async {
         let me = match options.mine {
-            true => Some(whoami(&site).await?),
+            true => Some(current_user(&site).await?),
             false => None,
         };
         let look = async || {
-            let seen = look(&site, options).await?;
-            shown(&seen, options, me.as_deref())
+            let seen = read_queues(&site, options).await?;
+            build_view(&seen, options, me.as_deref())
         };
         let every = options.watch.then(|| Duration::from_secs(options.interval));
-        let format = options.output.and_then(Print::format);
-        Ok(rounds(format, every, look).await?.into())
+        let format = options.output.and_then(QueueOutputFormat::as_output_format);
+        Ok(show_view(format, every, look).await?.into())
     })
 }
 
-async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
+async fn read_queues(
+    site: &TargetNamespace,
+    options: &QueueOptions,
+) -> Result<QueueView, ViewError> {
     let client = || site.cluster.client().clone();
-    let patience = site.cluster.patience();
-    let denied = |error: Unread| {
+    let patience = site.cluster.scheduler_timeout();
+    let denied = |error: ApiFailure| {
         let is_denied = error.is_denied();
         let error = site.explain(error, "list jobstates.visibility.trellis.dev");
-        Unseen::new(is_denied, error)
+        ViewError::new(is_denied, error)
     };
-    let mut seen = Seen::default();
-    let everywhere = options.place.namespace.is_none();
+    let mut seen = QueueView::default();
+    let everywhere = options.target.namespace.is_none();
     let mut jobs = match everywhere {
-        true => visible::all(&Api::<JobState>::all(client()), patience)
+        true => visibility_client::list_objects(&Api::<JobState>::all(client()), patience)
             .await
             .map_err(denied)?,
-        false => Visible::Denied(String::new()),
+        false => VisibilityAnswer::Denied(String::new()),
     };
     let mut told_of = everywhere.then(|| Api::all(client()));
-    if let Visible::Denied(_) = jobs
+    if let VisibilityAnswer::Denied(_) = jobs
         && !options.all_namespaces
     {
         told_of = None;
         let api = Api::<JobState>::namespaced(client(), &site.namespace);
-        jobs = visible::all(&api, patience).await.map_err(denied)?;
+        jobs = visibility_client::list_objects(&api, patience)
+            .await
+            .map_err(denied)?;
         if everywhere {
             seen.notes.push(format!(
                 "jobs of namespace {:?} alone: to see all takes the right to list jobstates.visibility.trellis.dev in all namespaces",
@@ -134,96 +139,111 @@ async fn look(site: &Site, options: &Options) -> Result<Seen, Unseen> {
         }
     }
     match jobs {
-        Visible::Told(jobs) => seen.jobs = jobs,
-        Visible::Denied(message) => {
+        VisibilityAnswer::Available(jobs) => seen.jobs = jobs,
+        VisibilityAnswer::Denied(message) => {
             let place = match options.all_namespaces {
                 true => "all namespaces; without -A it is the one of the context".to_owned(),
                 false => format!("namespace {:?}", site.namespace),
             };
-            return Err(Unseen::denied(format!(
+            return Err(ViewError::denied(format!(
                 "{message}: ask for the ClusterRole trellis-view, or view, in {place}"
             )));
         }
-        Visible::Nothing => {}
-        Visible::Unserved(why) => {
-            return Err(Unseen::now(format!(
+        VisibilityAnswer::NotFound => {}
+        VisibilityAnswer::Unavailable(why) => {
+            return Err(ViewError::unavailable(format!(
                 "{why}; `kubectl get tj -A` shows phases and reasons without it"
             )));
         }
     }
     if let Some(selector) = &options.selector {
         let api = told_of.unwrap_or_else(|| site.jobs());
-        let error = |error: Unread| {
+        let error = |error: ApiFailure| {
             let is_denied = error.is_denied();
             let error = site.explain(error, "list trainingjobs.trellis.dev");
-            Unseen::new(is_denied, error.context(format!("--selector {selector:?}")))
+            ViewError::new(is_denied, error.context(format!("--selector {selector:?}")))
         };
-        let labelled = labels::list(&api, selector).await.map_err(error)?;
-        labels::keep(&mut seen.jobs, &labelled);
+        let labelled = label_selection::list_names(&api, selector)
+            .await
+            .map_err(error)?;
+        label_selection::retain_named(&mut seen.jobs, &labelled);
     }
-    let queues = visible::all(&Api::<QueueState>::all(client()), patience)
+    let queues = visibility_client::list_objects(&Api::<QueueState>::all(client()), patience)
         .await
         .map_err(denied)?;
-    seen.queues = queues.told();
+    seen.queues = queues.into_option();
     Ok(seen)
 }
 
-fn shown(seen: &Seen, options: &Options, me: Option<&str>) -> Result<Look, Unseen> {
-    let which = Which {
+fn build_view(
+    seen: &QueueView,
+    options: &QueueOptions,
+    me: Option<&str>,
+) -> Result<CommandView, ViewError> {
+    let which = JobFilter {
         queue: options.queue.as_deref(),
         user: me,
         waiting: !options.running,
         running: !options.waiting,
     };
-    if let Some(name) = which.unknown(&seen.jobs, seen.queues.as_deref()) {
-        return Err(Unseen::not_there(format!(
+    if let Some(name) = which.unknown_queue(&seen.jobs, seen.queues.as_deref()) {
+        return Err(ViewError::not_found(format!(
             "there is no queue {name:?}: `trellis queue` lists all"
         )));
     }
-    let jobs = which.of(&seen.jobs);
+    let jobs = which.select(&seen.jobs);
     let queues = seen.queues.as_ref();
-    let queues: Option<Vec<_>> =
-        queues.map(|queues| queues.iter().filter(|queue| which.is_of(queue)).collect());
-    if options.output == Some(Print::Name) {
-        return Ok(Look {
-            text: print::names(&jobs),
+    let queues: Option<Vec<_>> = queues.map(|queues| {
+        queues
+            .iter()
+            .filter(|queue| which.matches_queue(queue))
+            .collect()
+    });
+    if options.output == Some(QueueOutputFormat::Name) {
+        return Ok(CommandView {
+            text: queue_format::render_names(&jobs),
             notes: seen.notes.clone(),
         });
     }
-    let told = Told {
+    let told = QueueOutput {
         jobs,
         queues,
         notes: &seen.notes,
     };
-    let format = options.output.and_then(Print::format);
-    if let Some(text) = output::object(format, &told)? {
-        return Ok(Look {
+    let format = options.output.and_then(QueueOutputFormat::as_output_format);
+    if let Some(text) = output::serialize_object(format, &told)? {
+        return Ok(CommandView {
             text,
             notes: seen.notes.clone(),
         });
     }
-    Ok(people(&told, format == Some(Format::Wide)).into())
+    Ok(render_tables(&told, format == Some(OutputFormat::Wide)).into())
 }
 
-fn people(told: &Told<'_>, wide: bool) -> String {
+fn render_tables(told: &QueueOutput<'_>, wide: bool) -> String {
     let width = output::width().filter(|_| !wide);
     let mut text = String::new();
     for note in told.notes {
         text.push_str(&paint(&format!("# {note}\n"), Tone::Dim));
     }
     let queues = told.queues.iter().flatten().copied();
-    text.push_str(&summary::text(queues, wide));
-    text.push_str(&rows::text(&told.jobs, Timestamp::now(), wide, width));
+    text.push_str(&queue_summary::render_summary(queues, wide));
+    text.push_str(&job_table::render_table(
+        &told.jobs,
+        Timestamp::now(),
+        wide,
+        width,
+    ));
     text
 }
 
 /// The name by which the API server knows us.
-async fn whoami(site: &Site) -> anyhow::Result<String> {
+async fn current_user(site: &TargetNamespace) -> anyhow::Result<String> {
     let api = Api::<SelfSubjectReview>::all(site.cluster.client().clone());
     let asked = api
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await;
-    let asked = asked.map_err(|error| Unread::new::<SelfSubjectReview>("create", error));
+    let asked = asked.map_err(|error| ApiFailure::new::<SelfSubjectReview>("create", error));
     let asked = asked
         .map_err(|error| site.explain(error, "create selfsubjectreviews.authentication.k8s.io"))?;
     let user = asked.status.and_then(|status| status.user_info?.username);

@@ -1,8 +1,8 @@
 use super::*;
 use serde_json::{Value, json};
 
-fn seen(jobs: Value, queues: Value) -> Seen {
-    Seen {
+fn queue_view(jobs: Value, queues: Value) -> QueueView {
+    QueueView {
         jobs: serde_json::from_value(jobs).unwrap(),
         queues: serde_json::from_value(queues).unwrap(),
         notes: Vec::new(),
@@ -21,7 +21,7 @@ fn job(namespace: &str, name: &str, more: Value) -> Value {
     job
 }
 
-fn busy() -> Seen {
+fn busy_view() -> QueueView {
     let jobs = json!([
         job(
             "team-b",
@@ -62,19 +62,24 @@ fn busy() -> Seen {
             "metadata": {"name": "default"}, "weight": 1, "active": false,
             "reason": "QueueStopped", "message": "stopPolicy is HoldAndDrain", "pending": 0, "admitted": 1},
     ]);
-    seen(jobs, queues)
+    queue_view(jobs, queues)
 }
 
-fn text(seen: &Seen, which: Which<'_>, wide: bool, width: Option<usize>) -> String {
+fn text(seen: &QueueView, which: JobFilter<'_>, wide: bool, width: Option<usize>) -> String {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     let queues = seen.queues.as_deref().unwrap_or_default();
-    let queues = queues.iter().filter(|queue| which.is_of(queue));
-    let mut text = summary::text(queues, wide);
-    text.push_str(&rows::text(&which.of(&seen.jobs), now, wide, width));
+    let queues = queues.iter().filter(|queue| which.matches_queue(queue));
+    let mut text = queue_summary::render_summary(queues, wide);
+    text.push_str(&job_table::render_table(
+        &which.select(&seen.jobs),
+        now,
+        wide,
+        width,
+    ));
     anstream::adapter::strip_str(&text).to_string()
 }
 
-const ALL: Which<'static> = Which {
+const ALL: JobFilter<'static> = JobFilter {
     queue: None,
     user: None,
     waiting: true,
@@ -82,12 +87,12 @@ const ALL: Which<'static> = Which {
 };
 
 #[test]
-fn queue_by_which_quota_is_passed_is_told_beside_its_state() {
+fn queue_that_bypasses_quota_shows_the_reason() {
     let queues = json!([{"apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "QueueState",
         "metadata": {"name": "default"}, "weight": 1, "active": true, "pending": 0,
         "admitted": 0, "reason": "QuotaBypassed", "message": "the queue has no quota"}]);
-    let seen = seen(json!([]), queues);
-    let text = summary::text(seen.queues.iter().flatten(), false);
+    let seen = queue_view(json!([]), queues);
+    let text = queue_summary::render_summary(seen.queues.iter().flatten(), false);
     assert!(
         text.contains("QuotaBypassed: the queue has no quota"),
         "{text}"
@@ -95,100 +100,100 @@ fn queue_by_which_quota_is_passed_is_told_beside_its_state() {
 }
 
 #[test]
-fn all_that_waits_and_runs() {
-    insta::assert_snapshot!(text(&busy(), ALL, false, Some(120)));
+fn table_lists_pending_and_running_jobs() {
+    insta::assert_snapshot!(text(&busy_view(), ALL, false, Some(120)));
 }
 
 #[test]
-fn wide() {
-    insta::assert_snapshot!(text(&busy(), ALL, true, None));
+fn wide_table_has_all_columns() {
+    insta::assert_snapshot!(text(&busy_view(), ALL, true, None));
 }
 
 #[test]
-fn some_of_it() {
-    let names = |which: Which<'_>| {
-        let seen = busy();
-        let jobs = which.of(&seen.jobs);
+fn filters_select_jobs() {
+    let names = |which: JobFilter<'_>| {
+        let seen = busy_view();
+        let jobs = which.select(&seen.jobs);
         jobs.iter()
             .map(|job| job.metadata.name.clone().unwrap())
             .collect::<Vec<_>>()
     };
     assert_eq!(names(ALL), ["eval", "llm", "urgent", "bert"]);
     assert_eq!(
-        names(Which {
+        names(JobFilter {
             running: false,
             ..ALL
         }),
         ["urgent", "bert"]
     );
     assert_eq!(
-        names(Which {
+        names(JobFilter {
             waiting: false,
             ..ALL
         }),
         ["eval", "llm"]
     );
     assert_eq!(
-        names(Which {
+        names(JobFilter {
             queue: Some("default"),
             ..ALL
         }),
         ["eval"]
     );
     assert_eq!(
-        names(Which {
+        names(JobFilter {
             user: Some("ada@example.org"),
             ..ALL
         }),
         ["llm"]
     );
-    let none = Which {
+    let none = JobFilter {
         queue: Some("other"),
         ..ALL
     };
     assert_eq!(
-        text(&busy(), none, false, None),
+        text(&busy_view(), none, false, None),
         "no such job waits for a place or holds one\n"
     );
 }
 
 /// Others are leaving the place that is to be its own: it waits, and has no position any more.
 #[test]
-fn a_job_that_others_leave_for_waits() {
+fn job_waiting_for_its_victims_is_pending() {
     let nominated = json!({"phase": "Queued", "reason": "Preempting",
         "message": "others are leaving", "expectedStart": "2026-01-01T12:01:00Z",
         "expectedEnd": "2026-01-01T13:00:00Z"});
-    let seen = seen(json!([job("team-a", "next", nominated)]), json!([]));
-    let waiting = Which {
+    let seen = queue_view(json!([job("team-a", "next", nominated)]), json!([]));
+    let waiting = JobFilter {
         running: false,
         ..ALL
     };
     let said = text(&seen, waiting, false, None);
     assert!(said.contains("starts in 60s"), "{said}");
-    let running = Which {
+    let running = JobFilter {
         waiting: false,
         ..ALL
     };
-    assert!(running.of(&seen.jobs).is_empty());
+    assert!(running.select(&seen.jobs).is_empty());
 }
 
 #[derive(clap::Parser)]
-struct Line {
+struct QueueCommandLine {
     #[command(flatten)]
-    options: Options,
+    options: QueueOptions,
 }
 
-fn shows(seen: &Seen, arguments: &[&str]) -> Result<Look, Unseen> {
+fn build_view_with(seen: &QueueView, arguments: &[&str]) -> Result<CommandView, ViewError> {
     let all = ["trellis"].iter().chain(arguments);
-    let line = <Line as clap::Parser>::try_parse_from(all).unwrap();
-    shown(seen, &line.options, None)
+    let line = <QueueCommandLine as clap::Parser>::try_parse_from(all).unwrap();
+    build_view(seen, &line.options, None)
 }
 
 #[test]
-fn scripts_have_jobs_queues_and_notes_and_people_hear_the_notes() {
-    let mut seen = busy();
+fn script_output_has_jobs_queues_and_notes() {
+    let mut seen = busy_view();
     seen.notes.push("jobs of one namespace alone".to_owned());
-    let look = shows(&seen, &["research", "--waiting", "-o", "json"]).unwrap();
+    let look = build_view_with(&seen, &["research", "--waiting", "-o", "json"]).unwrap();
     assert_eq!(look.notes, seen.notes);
     let told: Value = serde_json::from_str(&look.text).unwrap();
     let names = |of: &Value| -> Vec<String> {
@@ -200,31 +205,31 @@ fn scripts_have_jobs_queues_and_notes_and_people_hear_the_notes() {
     assert_eq!(names(&told["queues"]), ["research"]);
     assert_eq!(told["notes"], json!(["jobs of one namespace alone"]));
     seen.queues = None;
-    let look = shows(&seen, &["-o", "json"]).unwrap();
+    let look = build_view_with(&seen, &["-o", "json"]).unwrap();
     let told: Value = serde_json::from_str(&look.text).unwrap();
     assert_eq!(told["queues"], json!(null), "who asks may not see them");
 }
 
 #[test]
-fn a_queue_that_is_not_there_is_an_error_where_that_can_be_known() {
-    let mut seen = busy();
-    assert!(shows(&seen, &["typo"]).is_err());
+fn unknown_queue_is_an_error_if_queues_are_visible() {
+    let mut seen = busy_view();
+    assert!(build_view_with(&seen, &["typo"]).is_err());
     // Of a job that stands in one, whatever became of that.
-    assert!(shows(&seen, &["default"]).is_ok());
+    assert!(build_view_with(&seen, &["default"]).is_ok());
     seen.queues = None;
-    assert!(shows(&seen, &["typo"]).is_ok());
+    assert!(build_view_with(&seen, &["typo"]).is_ok());
 }
 
 #[test]
-fn names_are_those_that_kubectl_takes() {
-    let mut seen = busy();
+fn name_output_matches_kubectl() {
+    let mut seen = busy_view();
     let external_pods = json!([
         job("team-d", "podgroup.sweep", json!({"position": 3})),
         job("team-d", "pod.alone", json!({"position": 4})),
     ]);
     seen.jobs
         .extend(serde_json::from_value::<Vec<_>>(external_pods).unwrap());
-    let look = shows(&seen, &["research", "--waiting", "-o", "name"]).unwrap();
+    let look = build_view_with(&seen, &["research", "--waiting", "-o", "name"]).unwrap();
     assert_eq!(
         look.text,
         "trainingjob.trellis.dev/urgent\ntrainingjob.trellis.dev/bert\n\
@@ -233,22 +238,22 @@ fn names_are_those_that_kubectl_takes() {
 }
 
 #[test]
-fn a_job_is_kept_for_its_labels_in_its_own_namespace_alone() {
-    let mut seen = busy();
+fn label_selection_matches_name_and_namespace() {
+    let mut seen = busy_view();
     let name = |of: &str| Some(of.to_owned());
     let names = [
         (name("team-a"), name("llm")),
         (name("team-a"), name("bert")),
         (name("team-z"), name("eval")),
     ];
-    labels::keep(&mut seen.jobs, &names.into());
+    label_selection::retain_named(&mut seen.jobs, &names.into());
     let left: Vec<_> = seen.jobs.iter().map(|job| &job.metadata.name).collect();
     assert_eq!(left, [&name("llm")]);
 }
 
 #[test]
-fn all_namespaces_are_not_one() {
+fn all_namespaces_conflicts_with_a_namespace() {
     use clap::Parser as _;
-    assert!(Line::try_parse_from(["trellis", "-A", "-l", "team=a"]).is_ok());
-    assert!(Line::try_parse_from(["trellis", "-A", "-n", "team-a"]).is_err());
+    assert!(QueueCommandLine::try_parse_from(["trellis", "-A", "-l", "team=a"]).is_ok());
+    assert!(QueueCommandLine::try_parse_from(["trellis", "-A", "-n", "team-a"]).is_err());
 }

@@ -1,15 +1,15 @@
 //! `trellis status`: one job in one screen, as `kubectl describe`, `kubectl get pods` and
 //! `systemctl status` tell it in three.
 
-mod read;
 mod report;
+mod report_reads;
 #[cfg(test)]
 mod tests;
 mod view;
 mod watch;
 
-pub use read::{pods_of, unseen};
-pub use report::Report;
+pub use report::StatusReport;
+pub use report_reads::{object_read_error, pods_of_job};
 pub use view::remedy;
 
 use std::process::ExitCode;
@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::exit::Exit;
-use crate::output::{Format, object, print, warn, width};
-use crate::target::{Place, Site, job_name};
+use crate::output::{OutputFormat, print, serialize_object, warn, width};
+use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
 
 /// Which job, and how it is shown.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct StatusOptions {
     /// The job: NAME or tj/NAME.
     #[arg(value_name = "JOB")]
     job: String,
@@ -31,42 +31,60 @@ pub struct Options {
     watch: bool,
     /// For scripts (json, yaml: one object, docs/command-line.md), or with more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// Where.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// Shows the job. Exit status: 0 it is there, 1 it is not, 2 no cluster.
 ///
 /// # Errors
 /// If the name is none, or the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let name = job_name(&options.job)?;
-    let site = options.place.connect()?;
+pub fn run(options: &StatusOptions) -> anyhow::Result<ExitCode> {
+    let name = parse_job_name(&options.job)?;
+    let site = options.target.connect()?;
     let exit = match options.watch {
         true => site
             .cluster
-            .wait_for(watch::run(&site, &name, options.output))?,
-        false => site.cluster.wait_for(once(&site, &name, options.output))?,
+            .block_on(watch::watch_job(&site, &name, options.output))?,
+        false => site
+            .cluster
+            .block_on(show_once(&site, &name, options.output))?,
     };
     Ok(exit.into())
 }
 
-async fn once(site: &Site, name: &str, format: Option<Format>) -> anyhow::Result<Exit> {
-    let denied = |error| read::unread(site, error);
-    let Some(report) = read::report(site, name).await.map_err(denied)? else {
-        warn(&format!("error: {:#}", site.not_there(name)));
-        return Ok(Exit::Not);
+async fn show_once(
+    site: &TargetNamespace,
+    name: &str,
+    format: Option<OutputFormat>,
+) -> anyhow::Result<Exit> {
+    let denied = |error| report_reads::job_read_error(site, error);
+    let Some(report) = report_reads::read_report(site, name)
+        .await
+        .map_err(denied)?
+    else {
+        warn(&format!("error: {:#}", site.not_found_error(name)));
+        return Ok(Exit::Negative);
     };
-    print(&text(&report, format, width())?)?;
+    print(&render_report(&report, format, width())?)?;
     Ok(Exit::Done)
 }
 
-fn text(report: &Report, format: Option<Format>, width: Option<usize>) -> anyhow::Result<String> {
-    if let Some(text) = object(format, report)? {
+fn render_report(
+    report: &StatusReport,
+    format: Option<OutputFormat>,
+    width: Option<usize>,
+) -> anyhow::Result<String> {
+    if let Some(text) = serialize_object(format, report)? {
         return Ok(text);
     }
-    let is_wide = format == Some(Format::Wide);
-    Ok(view::text(report, Timestamp::now(), is_wide, width))
+    let is_wide = format == Some(OutputFormat::Wide);
+    Ok(view::render_report(
+        report,
+        Timestamp::now(),
+        is_wide,
+        width,
+    ))
 }

@@ -4,12 +4,12 @@ use serde::Serialize;
 use trellis_api::TrainingJob;
 
 use crate::events::EventLine;
-use crate::pods::{Missing, PodLine};
+use crate::pods::{MissingPods, PodLine};
 
 /// One job, and what belongs to it, as of one moment.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct StatusReport {
     /// The job as it stands, without `managedFields`.
     pub job: TrainingJob,
     /// What it was compiled into, beside its pods.
@@ -17,11 +17,11 @@ pub struct Report {
     /// Its pods, of all attempts and stages that are still there, by attempt and rank.
     pub pods: Vec<PodLine>,
     /// Pods that it should have, and has not.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingPods>,
     /// Its last events, the newest last. Those that say the same are one.
     pub events: Vec<EventLine>,
     /// What could not be read.
-    pub unread: Vec<UnreadLine>,
+    pub unread: Vec<ReadErrorLine>,
 }
 
 /// A child of the job.
@@ -35,7 +35,7 @@ pub struct ObjectLine {
     /// Its name.
     pub name: String,
     /// Whether it is there.
-    pub state: ObjectState,
+    pub state: ChildState,
     /// What is wrong with it, in the operator's words or in those of who refuses to show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -44,7 +44,7 @@ pub struct ObjectLine {
 /// Whether a child of the job is there.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub enum ObjectState {
+pub enum ChildState {
     /// It is.
     There,
     /// It is not.
@@ -57,10 +57,10 @@ pub enum ObjectState {
     Unread,
 }
 
-impl ObjectState {
+impl ChildState {
     /// The same for people.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::There => "there",
             Self::Missing => "missing",
@@ -74,7 +74,7 @@ impl ObjectState {
 /// What could not be read.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct UnreadLine {
+pub struct ReadErrorLine {
     /// `pods` or `events`.
     pub what: &'static str,
     /// Why, and what to do about it.

@@ -12,53 +12,57 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use trellis_api::job::TrainingJobStatus;
 use trellis_api::{TrainingJob, names};
 
-use super::{read, report::Report, text};
-use crate::cluster::refusal;
+use super::{render_report, report::StatusReport, report_reads};
+use crate::cluster::permanent_error;
 use crate::exit::Exit;
-use crate::output::{Format, Rounds, warn, width};
-use crate::target::Site;
+use crate::output::{OutputFormat, RefreshLoop, warn, width};
+use crate::target::TargetNamespace;
 
 /// Changes within this time are one.
-const TOGETHER: Duration = Duration::from_secs(1);
+const DEBOUNCE: Duration = Duration::from_secs(1);
 /// On a terminal what is shown is written again so often, for its times.
-const TIMES: Duration = Duration::from_secs(5);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows the job until it has ended, or is gone, or nobody reads any more. Once it was seen, what
 /// cannot be reached is waited for; a missing right ends it.
 ///
 /// # Errors
 /// If the cluster cannot be asked.
-pub async fn run(site: &Site, name: &str, format: Option<Format>) -> anyhow::Result<Exit> {
-    let mut shown: Option<Report> = None;
-    let mut rounds = Rounds::new(format, TIMES);
-    let changes = changes(site, name);
+pub async fn watch_job(
+    site: &TargetNamespace,
+    name: &str,
+    format: Option<OutputFormat>,
+) -> anyhow::Result<Exit> {
+    let mut shown: Option<StatusReport> = None;
+    let mut rounds = RefreshLoop::new(format, REDRAW_INTERVAL);
+    let changes = watch_changes(site, name);
     pin_mut!(changes);
     loop {
         let since = Instant::now();
-        let report = match read::report(site, name).await {
+        let report = match report_reads::read_report(site, name).await {
             Ok(Some(report)) => report,
             Ok(None) => {
                 let gone = match shown {
-                    None => format!("{:#}", site.not_there(name)),
+                    None => format!("{:#}", site.not_found_error(name)),
                     Some(_) => format!("{name} is gone: somebody has deleted it"),
                 };
                 warn(&format!("error: {gone}"));
-                return Ok(Exit::Not);
+                return Ok(Exit::Negative);
             }
-            Err(error) if error.is_denied() || !rounds.has_begun() => {
-                return Err(read::unread(site, error));
+            Err(error) if error.is_denied() || !rounds.has_shown() => {
+                return Err(report_reads::job_read_error(site, error));
             }
             Err(error) => {
-                let why = format!("{:#}", read::unread(site, error));
-                if !rounds.lost(&why, Timestamp::now())? {
+                let why = format!("{:#}", report_reads::job_read_error(site, error));
+                if !rounds.show_outage(&why, Timestamp::now())? {
                     return Ok(Exit::Done);
                 }
-                sleep(rounds.pause()).await;
+                sleep(rounds.next_pause()).await;
                 continue;
             }
         };
-        let is_news = rounds.found() || shown.as_ref() != Some(&report);
-        if is_news && !rounds.seen(text(&report, format, width())?)? {
+        let is_news = rounds.end_outage() || shown.as_ref() != Some(&report);
+        if is_news && !rounds.show(render_report(&report, format, width())?)? {
             return Ok(Exit::Done);
         }
         let status = report.job.status.as_ref();
@@ -66,26 +70,26 @@ pub async fn run(site: &Site, name: &str, format: Option<Format>) -> anyhow::Res
         if has_ended {
             return Ok(Exit::Done);
         }
-        while timeout(TIMES, changes.next()).await.is_err() {
-            if rounds.is_looked_at() && !rounds.seen(text(&report, format, width())?)? {
+        while timeout(REDRAW_INTERVAL, changes.next()).await.is_err() {
+            if rounds.is_interactive() && !rounds.show(render_report(&report, format, width())?)? {
                 return Ok(Exit::Done);
             }
         }
         shown = Some(report);
-        sleep_until(since.checked_add(TOGETHER).unwrap_or(since)).await;
+        sleep_until(since.checked_add(DEBOUNCE).unwrap_or(since)).await;
         while changes.next().now_or_never().flatten().is_some() {}
     }
 }
 
 /// That something has changed, or cannot be watched now: a look says which. What breaks is tried
 /// again, ever later; who may not see pods is told of changes of the job alone.
-fn changes(site: &Site, name: &str) -> impl futures::Stream<Item = ()> + use<> {
+fn watch_changes(site: &TargetNamespace, name: &str) -> impl futures::Stream<Item = ()> + use<> {
     let client = site.cluster.client();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &site.namespace);
     let own = watcher::Config::default().labels(&format!("{}={name}", names::JOB));
     let pods = watcher(pods, own)
         .default_backoff()
-        .filter_map(async |event| match event.map_err(refusal) {
+        .filter_map(async |event| match event.map_err(permanent_error) {
             Ok(_) | Err(None) => Some(()),
             Err(Some(_)) => None,
         });

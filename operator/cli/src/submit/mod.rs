@@ -1,7 +1,7 @@
 //! `trellis submit`: jobs are created, and waited for.
 
-mod input;
-mod progress;
+mod job_input;
+mod job_progress;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -14,20 +14,20 @@ use kube::api::PostParams;
 use kube::core::Status;
 use trellis_api::TrainingJob;
 
-use crate::cluster::{Followed, Unread, follow};
+use crate::cluster::{ApiFailure, FollowResult, follow};
 use crate::exit::Exit;
-use crate::given::settle;
-use crate::output::{print, print_aside, print_if_read, warn};
-use crate::target::{Place, Site, said};
-use crate::wait::Patience;
-use progress::{Progress, Seen};
+use crate::file_job::assign_namespaces;
+use crate::output::{print, print_if_read, print_to_stderr, warn};
+use crate::target::{NamespaceOptions, TargetNamespace, report_result};
+use crate::wait_options::WaitTimeout;
+use job_progress::{JobProgress, ProgressStep};
 
 /// The field manager of what is created.
 const MANAGER: &str = "kubectl-trellis";
 
 /// What to submit.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct SubmitOptions {
     /// Files with the TrainingJobs to submit, or folders of such files (.yaml, .yml and .json);
     /// - is standard input.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
@@ -38,7 +38,7 @@ pub struct Options {
     wait: bool,
     /// How long to wait. The jobs go on.
     #[command(flatten)]
-    patience: Patience,
+    wait_timeout: WaitTimeout,
     /// Have the API server and the admission webhook judge the jobs, and create none.
     #[arg(long, value_name = "server", value_parser = ["server"], num_args = 0..=1, require_equals = true, default_missing_value = "server", conflicts_with = "wait")]
     dry_run: Option<String>,
@@ -46,15 +46,15 @@ pub struct Options {
     /// take it (name). Standard output then has nothing else, and what --wait tells goes to
     /// standard error.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Print>,
+    output: Option<SubmitFormat>,
     /// Where.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// How what was created is printed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Print {
+enum SubmitFormat {
     /// As JSON, a line for each.
     Json,
     /// As kinds and names.
@@ -62,11 +62,15 @@ enum Print {
 }
 
 /// The text of a job that was created.
-fn created_text(job: &TrainingJob, output: Option<Print>, dry_run: bool) -> anyhow::Result<String> {
+fn format_created(
+    job: &TrainingJob,
+    output: Option<SubmitFormat>,
+    dry_run: bool,
+) -> anyhow::Result<String> {
     let name = job.metadata.name.as_deref().unwrap_or_default();
     Ok(match output {
-        Some(Print::Json) => format!("{}\n", serde_json::to_string(job).context("as JSON")?),
-        Some(Print::Name) => format!("trainingjob.trellis.dev/{name}\n"),
+        Some(SubmitFormat::Json) => format!("{}\n", serde_json::to_string(job).context("as JSON")?),
+        Some(SubmitFormat::Name) => format!("trainingjob.trellis.dev/{name}\n"),
         None if dry_run => format!("trainingjob.trellis.dev/{name} submitted (dry run)\n"),
         None => format!("trainingjob.trellis.dev/{name} submitted\n"),
     })
@@ -76,8 +80,8 @@ fn created_text(job: &TrainingJob, output: Option<Print>, dry_run: bool) -> anyh
 ///
 /// # Errors
 /// If the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let given = match input::read(&options.filenames) {
+pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
+    let given = match job_input::read_jobs(&options.filenames) {
         Ok(given) => given,
         Err(problems) => {
             for problem in problems {
@@ -86,9 +90,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             return Ok(Exit::Invalid.into());
         }
     };
-    let site = options.place.connect()?;
-    let asked = options.place.namespace.as_deref();
-    let jobs = match settle(given, &site.namespace, asked) {
+    let site = options.target.connect()?;
+    let asked = options.target.namespace.as_deref();
+    let jobs = match assign_namespaces(given, &site.namespace, asked) {
         Ok(jobs) => jobs,
         Err(problems) => {
             for problem in problems {
@@ -97,36 +101,39 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             return Ok(Exit::Invalid.into());
         }
     };
-    site.cluster.wait_for(async {
+    site.cluster.block_on(async {
         let mut worst = Exit::Done;
         let mut created = Vec::new();
         for job in jobs {
             let name = job.likely_name().unwrap_or_default();
-            match create(&site, &job, options).await {
+            match create_job(&site, &job, options).await {
                 Ok(Some(job)) => created.push(job),
-                Ok(None) => worst = worst.max(Exit::Not),
+                Ok(None) => worst = worst.max(Exit::Negative),
                 // The others are tried all the same, and those that are there waited for.
-                Err(error) => worst = worst.max(said(&name, Err(error))),
+                Err(error) => worst = worst.max(report_result(&name, Err(error))),
             }
         }
         if options.wait {
-            worst = worst.max(wait(&site, &created, options).await);
+            worst = worst.max(wait_for_all(&site, &created, options).await);
         }
         Ok(worst.into())
     })
 }
 
 /// Until all have ended, or whoever waits has enough. The worst of what they came to.
-async fn wait(site: &Site, created: &[TrainingJob], options: &Options) -> Exit {
+async fn wait_for_all(
+    site: &TargetNamespace,
+    created: &[TrainingJob],
+    options: &SubmitOptions,
+) -> Exit {
     let names: Vec<_> = created
         .iter()
         .filter_map(|job| job.metadata.name.clone())
         .collect();
     let several = created.len() > 1;
-    let waits = created
-        .iter()
-        .zip(&names)
-        .map(async |(job, name)| said(name, until_the_end(site, job, options, several).await));
+    let waits = created.iter().zip(&names).map(async |(job, name)| {
+        report_result(name, wait_for_end(site, job, options, several).await)
+    });
     tokio::select! {
         ends = futures::future::join_all(waits) => ends.into_iter().max().unwrap_or(Exit::Done),
         _ = tokio::signal::ctrl_c(), if !created.is_empty() => {
@@ -137,16 +144,16 @@ async fn wait(site: &Site, created: &[TrainingJob], options: &Options) -> Exit {
     }
 }
 
-fn api(site: &Site, job: &TrainingJob) -> Api<TrainingJob> {
+fn job_api(site: &TargetNamespace, job: &TrainingJob) -> Api<TrainingJob> {
     let namespace = job.metadata.namespace.as_deref().unwrap_or(&site.namespace);
     Api::namespaced(site.cluster.client().clone(), namespace)
 }
 
 /// The job as it was created. None: it was not, and why has been said.
-async fn create(
-    site: &Site,
+async fn create_job(
+    site: &TargetNamespace,
     job: &TrainingJob,
-    options: &Options,
+    options: &SubmitOptions,
 ) -> anyhow::Result<Option<TrainingJob>> {
     let dry_run = options.dry_run.is_some();
     let params = PostParams {
@@ -154,9 +161,9 @@ async fn create(
         field_manager: Some(MANAGER.to_owned()),
     };
     let name = job.likely_name().unwrap_or_default();
-    match api(site, job).create(&params, job).await {
+    match job_api(site, job).create(&params, job).await {
         Ok(created) => {
-            print(&created_text(&created, options.output, dry_run)?)?;
+            print(&format_created(&created, options.output, dry_run)?)?;
             Ok(Some(created))
         }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
@@ -167,13 +174,13 @@ async fn create(
         }
         // What admission says of this job says nothing of the others.
         Err(kube::Error::Api(status))
-            if matches!(status.code, 400 | 403 | 422) && !lacks_right(&status) =>
+            if matches!(status.code, 400 | 403 | 422) && !is_missing_right(&status) =>
         {
             warn(&format!("error: {name}: {}", status.message));
             Ok(None)
         }
         Err(error) => {
-            let error = Unread::new::<TrainingJob>("create", error);
+            let error = ApiFailure::new::<TrainingJob>("create", error);
             Err(site.explain(error, "create trainingjobs.trellis.dev"))
         }
     }
@@ -181,29 +188,29 @@ async fn create(
 
 /// True where it is no word of admission on the job, which may be 403 too, but one of RBAC on
 /// whoever submits it: `... is forbidden: User "ada" cannot create resource "trainingjobs" ...`.
-fn lacks_right(status: &Status) -> bool {
+fn is_missing_right(status: &Status) -> bool {
     status.code == 403 && status.message.contains(" cannot create resource ")
 }
 
-async fn until_the_end(
-    site: &Site,
+async fn wait_for_end(
+    site: &TargetNamespace,
     job: &TrainingJob,
-    options: &Options,
+    options: &SubmitOptions,
     several: bool,
 ) -> anyhow::Result<Exit> {
     let name = job.metadata.name.clone().unwrap_or_default();
-    if let Some(manager) = job.spec.other_manager() {
+    if let Some(manager) = job.spec.external_manager() {
         warn(&format!(
             "note: {manager} sees to {name} (spec.managedBy), not Trellis: how it ends is up to that, and it is not waited for"
         ));
-        return Ok(Exit::Not);
+        return Ok(Exit::Negative);
     }
-    let mut progress = Progress::of(job, several);
+    let mut progress = JobProgress::from_job(job, several);
     let mut unwritten = None;
     let look = |job: Option<&TrainingJob>| {
-        let Seen { line, end } = progress.look(job, Timestamp::now());
+        let ProgressStep { line, end } = progress.observe(job, Timestamp::now());
         let told = |line: String| match options.output {
-            Some(_) => print_aside(&line),
+            Some(_) => print_to_stderr(&line),
             None => print_if_read(&line),
         };
         match line.map_or(Ok(true), told) {
@@ -220,17 +227,17 @@ async fn until_the_end(
             None => ControlFlow::Continue(()),
         }
     };
-    let within = options.patience.within();
-    let seen = follow(&api(site, job), &name, within, look).await;
+    let within = options.wait_timeout.as_duration();
+    let seen = follow(&job_api(site, job), &name, within, look).await;
     let seen = seen.map_err(|error| site.explain(error, "watch trainingjobs.trellis.dev"))?;
     if let Some(error) = unwritten {
         return Err(error);
     }
     match seen {
-        Followed::Seen(exit) => Ok(exit),
-        Followed::Late => {
+        FollowResult::Reached(exit) => Ok(exit),
+        FollowResult::TimedOut => {
             warn(&format!("error: {name} has not ended in time, and goes on"));
-            Ok(Exit::Late)
+            Ok(Exit::TimedOut)
         }
     }
 }
@@ -241,46 +248,47 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct SubmitCommandLine {
         #[command(flatten)]
-        options: Options,
+        options: SubmitOptions,
     }
 
-    fn line(arguments: &[&str]) -> Option<Options> {
+    fn parse_options(arguments: &[&str]) -> Option<SubmitOptions> {
         let all = ["trellis", "-f", "x.yaml"];
-        let parsed = Line::try_parse_from(all.iter().chain(arguments));
+        let parsed = SubmitCommandLine::try_parse_from(all.iter().chain(arguments));
         parsed.ok().map(|line| line.options)
     }
 
     #[test]
-    fn a_dry_run_is_written_as_kubectl_has_it_and_nothing_is_waited_for() {
-        let dry = |arguments: &[&str]| line(arguments).is_some_and(|o| o.dry_run.is_some());
+    fn dry_run_option_matches_kubectl_and_conflicts_with_wait() {
+        let dry =
+            |arguments: &[&str]| parse_options(arguments).is_some_and(|o| o.dry_run.is_some());
         assert!(dry(&["--dry-run"]) && dry(&["--dry-run=server"]));
-        assert!(line(&[]).is_some_and(|options| options.dry_run.is_none()));
+        assert!(parse_options(&[]).is_some_and(|options| options.dry_run.is_none()));
         for wrong in [
             &["--dry-run=client"][..],
             &["--dry-run", "--wait"],
             &["--timeout", "5m"],
         ] {
-            assert!(line(wrong).is_none(), "{wrong:?}");
+            assert!(parse_options(wrong).is_none(), "{wrong:?}");
         }
-        assert!(line(&["--wait", "--timeout", "5m"]).is_some());
+        assert!(parse_options(&["--wait", "--timeout", "5m"]).is_some());
     }
 
     #[test]
-    fn created_job_is_printed_as_the_script_asks() {
+    fn created_job_is_printed_in_the_chosen_format() {
         let job: TrainingJob = serde_json::from_value(serde_json::json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": "train-x7k2p", "generateName": "train-", "namespace": "ml"},
             "spec": {"taskGroups": []},
         }))
         .unwrap();
-        let text = |output| created_text(&job, output, false).unwrap();
+        let text = |output| format_created(&job, output, false).unwrap();
         assert_eq!(
-            text(Some(Print::Name)),
+            text(Some(SubmitFormat::Name)),
             "trainingjob.trellis.dev/train-x7k2p\n"
         );
-        let json = text(Some(Print::Json));
+        let json = text(Some(SubmitFormat::Json));
         assert_eq!(json.matches('\n').count(), 1, "{json}");
         assert_eq!(serde_json::from_str::<TrainingJob>(&json).unwrap(), job);
         assert_eq!(
@@ -290,9 +298,9 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_is_missing_is_told_from_what_admission_says() {
+    fn missing_right_differs_from_an_admission_denial() {
         let forbidden =
-            |message: &str| lacks_right(&Status::failure(message, "Forbidden").with_code(403));
+            |message: &str| is_missing_right(&Status::failure(message, "Forbidden").with_code(403));
         assert!(forbidden(
             "trainingjobs.trellis.dev is forbidden: User \"ada\" cannot create resource \"trainingjobs\" in API group \"trellis.dev\" in the namespace \"ml\""
         ));

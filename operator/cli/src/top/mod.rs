@@ -1,27 +1,27 @@
 //! `trellis top`: what jobs make of the GPUs that they hold, as NVIDIA's DCGM exporter tells it.
 
-mod exposition;
-mod gpu;
-mod read;
+mod dcgm;
+mod exporters;
+mod prometheus_text;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod view;
 
-pub use usage::Usage;
+pub use usage::GpuUsage;
 
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::output::{Format, object, print, warn, width};
-use crate::target::{Place, Site, job_name};
-use read::Found;
+use crate::output::{OutputFormat, print, serialize_object, warn, width};
+use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
+use exporters::ExporterSearch;
 
 /// Which jobs, and who is asked.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Options {
+pub struct TopOptions {
     /// Each GPU of this job: NAME or tj/NAME. Without it, all jobs that hold GPUs.
     #[arg(value_name = "JOB")]
     job: Option<String>,
@@ -33,19 +33,19 @@ pub struct Options {
     exporter_selector: Option<String>,
     /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    output: Option<OutputFormat>,
     /// Where. Without a namespace, all of them, or that of the context for whoever may not see all;
     /// of one job that of the context.
     #[command(flatten)]
-    place: Place,
+    target: NamespaceOptions,
 }
 
 /// What jobs make of their GPUs, as of one moment.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct Top {
+pub struct TopReport {
     /// The jobs that hold GPUs, those that waste most first.
-    pub jobs: Vec<Usage>,
+    pub jobs: Vec<GpuUsage>,
     /// Exporters that were asked.
     pub exporters: usize,
     /// What could not be read, and what is to be known of the rest.
@@ -56,57 +56,62 @@ pub struct Top {
 ///
 /// # Errors
 /// If a name is none, or the cluster cannot be asked.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let job = options.job.as_deref().map(job_name).transpose()?;
-    let site = options.place.connect()?;
+pub fn run(options: &TopOptions) -> anyhow::Result<ExitCode> {
+    let job = options.job.as_deref().map(parse_job_name).transpose()?;
+    let site = options.target.connect()?;
     site.cluster
-        .wait_for(show(&site, options, job.as_deref()))
+        .block_on(show_usage(&site, options, job.as_deref()))
         .map(ExitCode::from)
 }
 
-async fn show(site: &Site, options: &Options, job: Option<&str>) -> anyhow::Result<Exit> {
-    let everywhere = job.is_none() && options.place.namespace.is_none();
-    let mut held = read::held(site, everywhere).await?;
+async fn show_usage(
+    site: &TargetNamespace,
+    options: &TopOptions,
+    job: Option<&str>,
+) -> anyhow::Result<Exit> {
+    let everywhere = job.is_none() && options.target.namespace.is_none();
+    let mut held = exporters::list_gpu_jobs(site, everywhere).await?;
     if let Some(name) = job {
-        held.keep(name);
+        held.retain_job(name);
         if held.jobs.is_empty() {
-            warn(&format!("error: {:#}", site.not_there(name)));
-            return Ok(Exit::Not);
+            warn(&format!("error: {:#}", site.not_found_error(name)));
+            return Ok(Exit::Negative);
         }
     }
-    let found = read::exporters(
+    let found = exporters::find_exporters(
         site,
         options.exporter_namespace.as_deref(),
         options.exporter_selector.as_deref(),
     );
-    let (client, nodes) = (site.cluster.client(), held.nodes());
+    let (client, nodes) = (site.cluster.client(), held.node_names());
     let scraped = match found.await? {
-        Found::None(none) => {
-            let are_simulated = read::are_simulated(client, &nodes).await;
+        ExporterSearch::Missing(none) => {
+            let are_simulated = exporters::are_simulated(client, &nodes).await;
             warn(&format!("error: {}", none.explain(are_simulated)));
             return Ok(Exit::Invalid);
         }
-        Found::Some(exporters) => read::scrape(client, &exporters, &nodes).await,
+        ExporterSearch::Exporters(exporters) => exporters::scrape(client, &exporters, &nodes).await,
     };
-    if let Some(why) = scraped.nothing() {
+    if let Some(why) = scraped.failure_reason() {
         warn(&format!("error: {why}"));
         return Ok(Exit::Invalid);
     }
-    let are_simulated = scraped.is_elsewhere() && read::are_simulated(client, &nodes).await;
+    let are_simulated =
+        scraped.is_on_other_nodes() && exporters::are_simulated(client, &nodes).await;
     let mut notes = held.notes;
     notes.extend(scraped.notes(are_simulated));
-    let top = Top {
-        jobs: usage::usage(&held.jobs, &held.pods, &scraped.gpus),
-        exporters: scraped.asked,
+    let top = TopReport {
+        jobs: usage::measure_usage(&held.jobs, &held.pods, &scraped.gpus),
+        exporters: scraped.exporters,
         notes,
     };
-    let text = match object(options.output, &top)? {
+    let text = match serialize_object(options.output, &top)? {
         Some(text) => text,
         None => {
-            let wide = options.output == Some(Format::Wide);
+            let wide = options.output == Some(OutputFormat::Wide);
             match job {
-                Some(_) => view::gpus(&top, wide, width()),
-                None => view::jobs(&top, wide, width()),
+                Some(_) => view::render_gpus(&top, wide, width()),
+                None => view::render_jobs(&top, wide, width()),
             }
         }
     };

@@ -9,11 +9,11 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
 
-use super::gpu::scraped;
-use super::read::{MissingExporter, are_simulated, of_all, scrape};
-use super::usage::usage;
-use super::{Top, view};
-use crate::cluster::Unread;
+use super::dcgm::parse_scrape;
+use super::exporters::{MissingExporter, are_simulated, from_all_namespaces, scrape};
+use super::usage::measure_usage;
+use super::{TopReport, view};
+use crate::cluster::ApiFailure;
 
 fn job(name: &str, queue: &str) -> TrainingJob {
     serde_json::from_value(json!({
@@ -49,7 +49,7 @@ fn exporter(name: &str, node: &str) -> Pod {
 }
 
 /// What the exporter of a node with two GPUs of a pod says.
-fn said(pod: &str, busy: [&str; 2], used: [u32; 2]) -> String {
+fn exporter_text(pod: &str, busy: [&str; 2], used: [u32; 2]) -> String {
     let mut text =
         "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
             .to_owned();
@@ -66,9 +66,9 @@ fn said(pod: &str, busy: [&str; 2], used: [u32; 2]) -> String {
 }
 
 #[test]
-fn gpus_belong_to_the_pods_that_hold_them() {
-    let text = said("llm-worker-0", ["97", "3"], [70_000, 1_000]);
-    let read = scraped(&text);
+fn gpu_belongs_to_the_pod_that_uses_it() {
+    let text = exporter_text("llm-worker-0", ["97", "3"], [70_000, 1_000]);
+    let read = parse_scrape(&text);
     let told: Vec<_> = read
         .gpus
         .iter()
@@ -81,15 +81,15 @@ fn gpus_belong_to_the_pods_that_hold_them() {
             ("llm-worker-0", "GPU-llm-worker-0-1", Some(3.0))
         ]
     );
-    let memory = read.gpus[0].memory().unwrap();
+    let memory = read.gpus[0].memory_percent().unwrap();
     assert!((86.0..87.0).contains(&memory), "{memory}");
 }
 
 #[test]
-fn parts_of_gpus_are_told_by_their_engines() {
+fn mig_instances_are_measured_by_engine_activity() {
     let text = "DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"G\",GPU_I_ID=\"7\",exported_namespace=\"ml\",exported_pod=\"a\",namespace=\"gpu-operator\",pod=\"exporter\"} 0.25\n\
         DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"G\",GPU_I_ID=\"8\",exported_namespace=\"ml\",exported_pod=\"b\"} 0.5\n";
-    let gpus = scraped(text).gpus;
+    let gpus = parse_scrape(text).gpus;
     let told: Vec<_> = gpus
         .iter()
         .map(|gpu| (gpu.pod.as_str(), gpu.id.as_str(), gpu.utilization))
@@ -98,24 +98,24 @@ fn parts_of_gpus_are_told_by_their_engines() {
 }
 
 #[test]
-fn what_dcgm_does_not_know_is_no_number() {
-    let text = said("llm-worker-0", ["9223372036854775794", "NaN"], [1, 1]);
-    let gpus = scraped(&text).gpus;
+fn blank_dcgm_values_are_left_out() {
+    let text = exporter_text("llm-worker-0", ["9223372036854775794", "NaN"], [1, 1]);
+    let gpus = parse_scrape(&text).gpus;
     assert_eq!(gpus.len(), 2);
     assert!(gpus.iter().all(|gpu| gpu.utilization.is_none()));
 }
 
 #[test]
-fn an_exporter_that_does_not_know_pods_is_told_from_one_whose_gpus_are_free() {
-    assert!(scraped("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"G\"} 5\n").names_no_pods);
+fn exporter_without_pod_labels_differs_from_idle_gpus() {
+    assert!(parse_scrape("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"G\"} 5\n").names_no_pods);
     assert!(
-        !scraped("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"G\",namespace=\"\",pod=\"\"} 5\n")
+        !parse_scrape("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"G\",namespace=\"\",pod=\"\"} 5\n")
             .names_no_pods
     );
-    assert!(!scraped("").names_no_pods);
+    assert!(!parse_scrape("").names_no_pods);
 }
 
-fn top() -> Top {
+fn top() -> TopReport {
     let jobs = [
         job("llm", "research"),
         job("bert", "research"),
@@ -131,16 +131,19 @@ fn top() -> Top {
         pod("done", 0, "gpu-5", "Succeeded"),
     ];
     let texts = [
-        said("llm-worker-0", ["97", "99"], [70_000, 70_000]),
-        said("llm-worker-1", ["98", "0"], [70_000, 60_000]),
-        said("bert-worker-0", ["88", "90"], [40_000, 40_000]),
-        said("notebook-worker-0", ["0", "1"], [500, 500]),
+        exporter_text("llm-worker-0", ["97", "99"], [70_000, 70_000]),
+        exporter_text("llm-worker-1", ["98", "0"], [70_000, 60_000]),
+        exporter_text("bert-worker-0", ["88", "90"], [40_000, 40_000]),
+        exporter_text("notebook-worker-0", ["0", "1"], [500, 500]),
         // A pod of another's.
-        said("elsewhere", ["100", "100"], [1, 1]),
+        exporter_text("elsewhere", ["100", "100"], [1, 1]),
     ];
-    let gpus: Vec<_> = texts.iter().flat_map(|text| scraped(text).gpus).collect();
-    Top {
-        jobs: usage(&jobs, &pods, &gpus),
+    let gpus: Vec<_> = texts
+        .iter()
+        .flat_map(|text| parse_scrape(text).gpus)
+        .collect();
+    TopReport {
+        jobs: measure_usage(&jobs, &pods, &gpus),
         exporters: 5,
         notes: vec!["1 of 5 DCGM exporters could not be read; the first: dcgm-2: no".to_owned()],
     }
@@ -151,28 +154,31 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn jobs_that_waste_most_come_first() {
-    insta::assert_snapshot!(plain(&view::jobs(&top(), false, Some(140))));
+fn jobs_are_sorted_by_waste() {
+    insta::assert_snapshot!(plain(&view::render_jobs(&top(), false, Some(140))));
 }
 
 #[test]
-fn jobs_with_all_columns() {
-    insta::assert_snapshot!(plain(&view::jobs(&top(), true, None)));
+fn wide_job_table_has_all_columns() {
+    insta::assert_snapshot!(plain(&view::render_jobs(&top(), true, None)));
 }
 
 #[test]
-fn each_gpu_of_a_job() {
+fn gpu_table_lists_each_gpu_of_the_job() {
     let mut top = top();
     top.jobs.retain(|job| job.name == "llm");
-    insta::assert_snapshot!(plain(&view::gpus(&top, true, None)));
+    insta::assert_snapshot!(plain(&view::render_gpus(&top, true, None)));
 }
 
 #[test]
-fn where_nothing_is_held_it_is_said() {
-    let none = Top::default();
-    assert_eq!(view::jobs(&none, false, None), "No job holds GPUs.\n");
+fn empty_report_is_explained() {
+    let none = TopReport::default();
     assert_eq!(
-        view::gpus(&none, false, None),
+        view::render_jobs(&none, false, None),
+        "No job holds GPUs.\n"
+    );
+    assert_eq!(
+        view::render_gpus(&none, false, None),
         "The job holds no GPUs now.\n"
     );
 }
@@ -199,11 +205,12 @@ fn refusal(code: u16) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
+async fn only_exporters_on_nodes_of_the_jobs_are_scraped() {
     let server = client(|path| match path {
-        "/api/v1/namespaces/gpu-operator/pods/a:9401/proxy/metrics" => {
-            (200, json!(said("llm-worker-0", ["97", "99"], [1, 1])))
-        }
+        "/api/v1/namespaces/gpu-operator/pods/a:9401/proxy/metrics" => (
+            200,
+            json!(exporter_text("llm-worker-0", ["97", "99"], [1, 1])),
+        ),
         _ => refusal(403),
     });
     let exporters = [
@@ -213,14 +220,14 @@ async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
     ];
     let nodes: BTreeSet<_> = ["gpu-0".to_owned(), "gpu-1".to_owned()].into();
     let answers = scrape(&server, &exporters, &nodes).await;
-    assert_eq!((answers.asked, answers.gpus.len()), (2, 2));
-    assert_eq!(answers.nothing(), None);
+    assert_eq!((answers.exporters, answers.gpus.len()), (2, 2));
+    assert_eq!(answers.failure_reason(), None);
     assert_eq!(
         answers.notes(false),
         ["1 of 2 DCGM exporters could not be read; the first: b: pods \"b\" is forbidden"]
     );
     let elsewhere = scrape(&server, &exporters[2..], &nodes).await;
-    assert_eq!((elsewhere.asked, elsewhere.nothing()), (0, None));
+    assert_eq!((elsewhere.exporters, elsewhere.failure_reason()), (0, None));
     let notes = elsewhere.notes(false);
     assert!(notes[0].contains("on a node of these jobs"), "{notes:?}");
     assert!(notes[0].contains("DaemonSet"), "{notes:?}");
@@ -228,15 +235,15 @@ async fn exporters_are_asked_on_the_nodes_of_the_jobs_alone() {
     assert!(notes[0].ends_with("have no utilization"), "{notes:?}");
     let other = client(|_| (403, json!("denied by a proxy on the way")));
     let other = scrape(&other, &exporters[1..2], &nodes).await;
-    let why = other.nothing().unwrap();
+    let why = other.failure_reason().unwrap();
     assert!(!why.contains("pods/proxy"), "{why}");
     let none = scrape(&server, &exporters[1..2], &nodes).await;
-    let why = none.nothing().unwrap();
+    let why = none.failure_reason().unwrap();
     assert!(why.contains("the right to get pods/proxy"), "{why}");
 }
 
 #[tokio::test]
-async fn nodes_are_simulated_only_if_each_of_them_is() {
+async fn nodes_count_as_simulated_only_if_all_are() {
     let server = client(|path| match path {
         "/api/v1/nodes/gpu-0" | "/api/v1/nodes/gpu-1" => (
             200,
@@ -256,7 +263,7 @@ async fn nodes_are_simulated_only_if_each_of_them_is() {
 }
 
 #[test]
-fn a_missing_exporter_is_explained_by_simulated_nodes_or_by_its_labels() {
+fn missing_exporter_is_explained_by_simulated_nodes_or_labels() {
     let none = MissingExporter::new("any namespace", &["app=dcgm", "app=other"]);
     assert_eq!(
         none.explain(true),
@@ -267,10 +274,13 @@ fn a_missing_exporter_is_explained_by_simulated_nodes_or_by_its_labels() {
 }
 
 #[tokio::test]
-async fn a_gpu_of_which_two_exporters_tell_is_one_and_who_does_not_run_is_not_asked() {
+async fn duplicate_gpu_counts_once_and_stopped_exporters_are_skipped() {
     let server = client(|path| match path.contains("pods/pending") {
         true => refusal(500),
-        false => (200, json!(said("llm-worker-0", ["97", "99"], [1, 1]))),
+        false => (
+            200,
+            json!(exporter_text("llm-worker-0", ["97", "99"], [1, 1])),
+        ),
     });
     let mut pending = exporter("pending", "gpu-0");
     pending.status.as_mut().unwrap().phase = Some("Pending".to_owned());
@@ -278,7 +288,7 @@ async fn a_gpu_of_which_two_exporters_tell_is_one_and_who_does_not_run_is_not_as
     let all = [&two[..], &[pending]].concat();
     let nodes: BTreeSet<_> = ["gpu-0".to_owned()].into();
     let answers = scrape(&server, &all, &nodes).await;
-    assert_eq!((answers.asked, answers.gpus.len()), (2, 2));
+    assert_eq!((answers.exporters, answers.gpus.len()), (2, 2));
     assert!(
         answers.notes(false).is_empty(),
         "{:?}",
@@ -287,12 +297,16 @@ async fn a_gpu_of_which_two_exporters_tell_is_one_and_who_does_not_run_is_not_as
 }
 
 #[test]
-fn only_a_missing_right_makes_less_of_all_namespaces() {
+fn only_a_missing_right_narrows_all_namespaces_to_one() {
     let error = |code: u16| {
         let status = kube::core::Status::failure("why", "").with_code(code);
-        Unread::new::<Pod>("list", kube::Error::Api(Box::new(status)))
+        ApiFailure::new::<Pod>("list", kube::Error::Api(Box::new(status)))
     };
-    let of = |jobs, pods| of_all(jobs, pods).map(|all| all.is_some()).ok();
+    let of = |jobs, pods| {
+        from_all_namespaces(jobs, pods)
+            .map(|all| all.is_some())
+            .ok()
+    };
     assert_eq!(of(Ok(None), Ok(None)), Some(true));
     assert_eq!(of(Err(error(403)), Ok(None)), Some(false));
     assert_eq!(of(Err(error(403)), Err(error(403))), Some(false));
@@ -301,14 +315,14 @@ fn only_a_missing_right_makes_less_of_all_namespaces() {
 }
 
 #[test]
-fn what_an_exporter_says_commands_no_terminal() {
-    let mut gpu = super::gpu::Gpu {
+fn exporter_text_cannot_control_the_terminal() {
+    let mut gpu = super::dcgm::Gpu {
         id: "GPU\u{1b}[2J-1\n".to_owned(),
         number: Some("\u{202e}0".to_owned()),
-        ..super::gpu::Gpu::default()
+        ..super::dcgm::Gpu::default()
     };
     gpu.pod = "llm-worker-0".to_owned();
-    let held = super::usage::Held {
+    let held = super::usage::JobGpu {
         rank: None,
         node: None,
         gpu,
@@ -316,7 +330,7 @@ fn what_an_exporter_says_commands_no_terminal() {
     let mut top = top();
     top.jobs[0].each = vec![held];
     top.notes = vec!["a\u{1b}]0;x\u{7}b\u{202e}".to_owned()];
-    let text = view::gpus(&top, true, None);
+    let text = view::render_gpus(&top, true, None);
     assert!(text.contains("GPU-1") && text.contains("ab"), "{text:?}");
     for steers in ["\u{1b}[2J", "\u{1b}]", "\u{202e}", "\u{7}"] {
         assert!(!text.contains(steers), "{text:?}");
@@ -324,12 +338,12 @@ fn what_an_exporter_says_commands_no_terminal() {
 }
 
 #[test]
-fn what_is_wide_is_cut_nowhere() {
+fn wide_table_is_not_truncated() {
     let shown = |wide, less: usize| {
-        let whole = plain(&view::jobs(&top(), wide, None));
+        let whole = plain(&view::render_jobs(&top(), wide, None));
         let longest = whole.lines().map(str::len).max().unwrap();
         let width = longest.checked_sub(less);
-        plain(&view::jobs(&top(), wide, width))
+        plain(&view::render_jobs(&top(), wide, width))
     };
     assert!(!shown(false, 0).contains('…'));
     assert!(shown(false, 8).contains('…'), "{}", shown(false, 8));

@@ -6,16 +6,16 @@ use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
 use trellis_api::{TrainingJob, names};
 
-use super::gpu::Gpu;
-use crate::pods::{label, rank};
+use super::dcgm::Gpu;
+use crate::pods::{label, pod_rank};
 
 /// Percent below which a GPU idles.
-pub const IDLE: f64 = 5.0;
+pub const IDLE_PERCENT: f64 = 5.0;
 
 /// A job that holds GPUs.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct Usage {
+pub struct GpuUsage {
     /// Its name.
     pub name: String,
     /// Its namespace.
@@ -43,13 +43,13 @@ pub struct Usage {
     /// Nodes that its pods are on.
     pub nodes: usize,
     /// Each of its GPUs.
-    pub each: Vec<Held>,
+    pub each: Vec<JobGpu>,
 }
 
 /// A GPU of a job.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct JobGpu {
     /// Rank of the pod that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
@@ -63,7 +63,7 @@ pub struct Held {
 
 /// The jobs that hold GPUs, those that waste most first.
 #[must_use]
-pub fn usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Usage> {
+pub fn measure_usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<GpuUsage> {
     let mut by_pod: BTreeMap<(&str, &str), Vec<&Gpu>> = BTreeMap::new();
     for gpu in gpus {
         let key = (gpu.namespace.as_str(), gpu.pod.as_str());
@@ -81,25 +81,25 @@ pub fn usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Usage> {
             )
         })
         .collect();
-    let mut all: BTreeMap<(String, String), (Usage, BTreeSet<&str>)> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| holds(pod)) {
+    let mut all: BTreeMap<(String, String), (GpuUsage, BTreeSet<&str>)> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| holds_devices(pod)) {
         let meta = &pod.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let Some(name) = label(meta, names::JOB) else {
             continue;
         };
         let job = by_name.get(&(Some(namespace), Some(name))).copied();
-        let held = asked(pod, job);
+        let held = gpu_request(pod, job);
         if held == 0 {
             continue;
         }
         let key = (namespace.to_owned(), name.to_owned());
         let (usage, nodes) = all.entry(key).or_insert_with(|| {
-            let usage = Usage {
+            let usage = GpuUsage {
                 name: name.to_owned(),
                 namespace: namespace.to_owned(),
                 queue: job.and_then(|job| job.status.as_ref()?.queue.clone()),
-                ..Usage::default()
+                ..GpuUsage::default()
             };
             (usage, BTreeSet::new())
         });
@@ -109,15 +109,15 @@ pub fn usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Usage> {
         let own = (namespace, meta.name.as_deref().unwrap_or_default());
         usage
             .each
-            .extend(by_pod.remove(&own).into_iter().flatten().map(|gpu| Held {
-                rank: rank(pod),
+            .extend(by_pod.remove(&own).into_iter().flatten().map(|gpu| JobGpu {
+                rank: pod_rank(pod),
                 node: node.map(str::to_owned),
                 gpu: gpu.clone(),
             }));
     }
     let mut all: Vec<_> = all
         .into_values()
-        .map(|(usage, nodes)| summed(usage, nodes.len()))
+        .map(|(usage, nodes)| summarize(usage, nodes.len()))
         .collect();
     // Stable: jobs that waste as much stand by namespace and name.
     all.sort_by(|a, b| b.waste.total_cmp(&a.waste));
@@ -125,7 +125,7 @@ pub fn usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Usage> {
 }
 
 /// True of a pod that has its devices: once it is bound, and until it has ended.
-fn holds(pod: &Pod) -> bool {
+fn holds_devices(pod: &Pod) -> bool {
     let phase = pod
         .status
         .as_ref()
@@ -138,7 +138,7 @@ fn holds(pod: &Pod) -> bool {
 }
 
 /// GPUs that a pod asks for, by its group. Where nobody may read the job, NVIDIA's own.
-fn asked(pod: &Pod, job: Option<&TrainingJob>) -> u32 {
+fn gpu_request(pod: &Pod, job: Option<&TrainingJob>) -> u32 {
     if let Some(group) = job.and_then(|job| job.spec.group(label(&pod.metadata, names::GROUP)?)) {
         return group.gpus();
     }
@@ -152,7 +152,7 @@ fn asked(pod: &Pod, job: Option<&TrainingJob>) -> u32 {
         .fold(0, u32::saturating_add)
 }
 
-fn summed(mut usage: Usage, nodes: usize) -> Usage {
+fn summarize(mut usage: GpuUsage, nodes: usize) -> GpuUsage {
     usage.nodes = nodes;
     usage
         .each
@@ -164,7 +164,11 @@ fn summed(mut usage: Usage, nodes: usize) -> Usage {
         .collect();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     usage.measured = count(busy.len());
-    usage.idle = count(busy.iter().filter(|percent| **percent < IDLE).count());
+    usage.idle = count(
+        busy.iter()
+            .filter(|percent| **percent < IDLE_PERCENT)
+            .count(),
+    );
     let sum: f64 = busy.iter().sum();
     usage.waste = busy.iter().map(|percent| (100.0 - percent) / 100.0).sum();
     if !busy.is_empty() {
@@ -174,7 +178,7 @@ fn summed(mut usage: Usage, nodes: usize) -> Usage {
     let memory: Vec<f64> = usage
         .each
         .iter()
-        .filter_map(|held| held.gpu.memory())
+        .filter_map(|held| held.gpu.memory_percent())
         .collect();
     if !memory.is_empty() {
         usage.memory = Some(memory.iter().sum::<f64>() / f64::from(count(memory.len())));

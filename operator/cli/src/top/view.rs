@@ -1,14 +1,14 @@
 //! What jobs make of their GPUs, as people read it. Pure.
 
-use super::Top;
-use super::usage::{IDLE, Usage};
+use super::TopReport;
+use super::usage::{GpuUsage, IDLE_PERCENT};
 use crate::output::{Cell, Table, Tone, paint};
 
 /// A row for each job. `wide`: with all columns, and nothing cut off.
 #[must_use]
-pub fn jobs(top: &Top, wide: bool, width: Option<usize>) -> String {
+pub fn render_jobs(top: &TopReport, wide: bool, width: Option<usize>) -> String {
     if top.jobs.is_empty() {
-        return format!("No job holds GPUs.\n{}", notes(top));
+        return format!("No job holds GPUs.\n{}", render_notes(top));
     }
     let mut columns = vec![
         "JOB",
@@ -27,15 +27,15 @@ pub fn jobs(top: &Top, wide: bool, width: Option<usize>) -> String {
     columns.push("NOTE");
     let mut table = Table::new(columns);
     for job in &top.jobs {
-        let (note, tone) = note(job);
+        let (note, tone) = usage_note(job);
         let mut cells: Vec<Cell> = vec![
             job.name.as_str().into(),
             job.namespace.as_str().into(),
             job.queue.as_deref().unwrap_or("-").into(),
             job.gpus.to_string().into(),
-            percent(job.mean).into(),
-            percent(job.least).into(),
-            percent(job.memory).into(),
+            format_percent(job.mean).into(),
+            format_percent(job.least).into(),
+            format_percent(job.memory).into(),
             job.idle.to_string().into(),
             job.nodes.to_string().into(),
         ];
@@ -46,19 +46,19 @@ pub fn jobs(top: &Top, wide: bool, width: Option<usize>) -> String {
             ]);
         }
         cells.push(Cell::new(note, tone));
-        table.row(cells);
+        table.push_row(cells);
     }
     format!(
         "{}{}{}",
-        table.text(0, width.filter(|_| !wide)),
-        sum(top),
-        notes(top)
+        table.render(0, width.filter(|_| !wide)),
+        render_total(top),
+        render_notes(top)
     )
 }
 
 /// A row for each GPU of the jobs. `wide`: with all columns, and nothing cut off.
 #[must_use]
-pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
+pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String {
     let mut columns = vec!["RANK", "POD", "NODE", "GPU", "UTIL%", "MEM%"];
     if wide {
         columns.extend(["MEM-USED", "ID"]);
@@ -67,15 +67,17 @@ pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
     let mut table = Table::new(columns);
     for held in top.jobs.iter().flat_map(|job| &job.each) {
         let gpu = &held.gpu;
-        let idles = gpu.utilization.is_some_and(|percent| percent < IDLE);
+        let idles = gpu
+            .utilization
+            .is_some_and(|percent| percent < IDLE_PERCENT);
         let rank = held.rank.map(|rank| rank.to_string());
         let mut cells: Vec<Cell> = vec![
             rank.unwrap_or_else(|| "-".to_owned()).into(),
             gpu.pod.as_str().into(),
             held.node.as_deref().unwrap_or("-").into(),
             gpu.number.as_deref().unwrap_or("-").into(),
-            percent(gpu.utilization).into(),
-            percent(gpu.memory()).into(),
+            format_percent(gpu.utilization).into(),
+            format_percent(gpu.memory_percent()).into(),
         ];
         if wide {
             let used = gpu.memory_used.map(|used| format!("{used:.0}Mi"));
@@ -88,7 +90,7 @@ pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
             true => Cell::new("idle", Tone::Bad),
             false => Cell::default(),
         });
-        table.row(cells);
+        table.push_row(cells);
     }
     if table.is_empty() {
         let held: u32 = top
@@ -100,18 +102,18 @@ pub fn gpus(top: &Top, wide: bool, width: Option<usize>) -> String {
             0 => "The job holds no GPUs now.\n".to_owned(),
             held => format!("The job holds {held} GPUs, and no exporter speaks of them.\n"),
         };
-        return format!("{said}{}", notes(top));
+        return format!("{said}{}", render_notes(top));
     }
     format!(
         "{}{}{}",
-        table.text(0, width.filter(|_| !wide)),
-        sum(top),
-        notes(top)
+        table.render(0, width.filter(|_| !wide)),
+        render_total(top),
+        render_notes(top)
     )
 }
 
 /// What is to be looked at.
-fn note(job: &Usage) -> (String, Tone) {
+fn usage_note(job: &GpuUsage) -> (String, Tone) {
     let idle = match (job.idle, job.measured) {
         (0, _) => None,
         (idle, measured) if idle == measured => Some("idle".to_owned()),
@@ -129,12 +131,12 @@ fn note(job: &Usage) -> (String, Tone) {
     (both.join(", "), tone)
 }
 
-fn percent(of: Option<f64>) -> String {
+fn format_percent(of: Option<f64>) -> String {
     of.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}"))
 }
 
-fn sum(top: &Top) -> String {
-    let of = |count: fn(&Usage) -> u32| top.jobs.iter().map(count).fold(0, u32::saturating_add);
+fn render_total(top: &TopReport) -> String {
+    let of = |count: fn(&GpuUsage) -> u32| top.jobs.iter().map(count).fold(0, u32::saturating_add);
     let (gpus, measured, idle) = (of(|j| j.gpus), of(|j| j.measured), of(|j| j.idle));
     if measured == 0 {
         return String::new();
@@ -144,9 +146,9 @@ fn sum(top: &Top) -> String {
     format!("\n{gpus} GPUs held, used {used:.0} %; {idle} idle\n")
 }
 
-fn notes(top: &Top) -> String {
+fn render_notes(top: &TopReport) -> String {
     let notes = top.notes.iter();
     notes
-        .map(|note| paint(&format!("note: {note}\n"), Tone::Waits))
+        .map(|note| paint(&format!("note: {note}\n"), Tone::Waiting))
         .collect()
 }

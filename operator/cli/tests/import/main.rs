@@ -26,13 +26,13 @@ fn import(arguments: &[&str]) -> Run {
 }
 
 #[test]
-fn files_are_read_together() {
+fn several_files_are_imported_together() {
     let run = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
     insta::assert_snapshot!("together", run.golden());
 }
 
 #[test]
-fn standard_input_and_folders_are_files() {
+fn standard_input_and_folders_are_read() {
     let both = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
     let text = |name: &str| std::fs::read_to_string(input().join(name)).unwrap();
     let joined = format!("{}---\n{}", text("job.yaml"), text("queue.yaml"));
@@ -54,7 +54,7 @@ fn standard_input_and_folders_are_files() {
 
 /// The other commands read the printed objects.
 #[test]
-fn what_is_printed_can_be_planned() {
+fn imported_objects_can_be_planned() {
     let imported = import(&["-f", "job.yaml", "-f", "queue.yaml"]);
     let folder = tempfile::tempdir().unwrap();
     let nodes = folder.path().join("nodes.yaml");
@@ -71,7 +71,7 @@ fn what_is_printed_can_be_planned() {
 }
 
 #[test]
-fn as_json() {
+fn json_output_has_objects_and_notes() {
     let run = import(&["-f", "job.yaml", "-o", "json"]);
     assert_eq!(run.code, 0, "{}", run.err);
     let said: serde_json::Value = serde_json::from_str(&run.out).unwrap();
@@ -86,7 +86,7 @@ fn as_json() {
 
 /// The other documents are imported all the same.
 #[test]
-fn what_cannot_be_turned_is_told() {
+fn unsupported_document_is_reported_and_the_rest_imported() {
     let run = import(&["-f", "mixed.yaml"]);
     insta::assert_snapshot!("mixed", run.golden());
     let run = import(&["-f", "mixed.yaml", "--cpu", "1", "--memory", "1Gi"]);
@@ -95,7 +95,7 @@ fn what_cannot_be_turned_is_told() {
 
 /// A Queue that is there already is compared, and a difference is a note as any other.
 #[test]
-fn existing_queue_that_applying_changes_is_told() {
+fn change_of_an_existing_queue_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("existing.yaml");
     let existing = |default_for: &str| {
@@ -121,13 +121,13 @@ fn existing_queue_that_applying_changes_is_told() {
 }
 
 #[test]
-fn strict_fails_where_anything_is_told() {
+fn strict_fails_on_any_note() {
     assert_eq!(import(&["-f", "job.yaml", "--strict"]).code, 1);
     assert_eq!(import(&["-f", "queue.yaml", "--strict"]).code, 0);
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_as_a_whole() {
+fn unreadable_file_refuses_the_whole_input() {
     let run = import(&[
         "-f",
         "queue.yaml",
@@ -143,7 +143,7 @@ fn what_cannot_be_read_is_refused_as_a_whole() {
         "{}",
         run.err
     );
-    let run = of_nothing();
+    let run = import_empty_input();
     assert_eq!(run.code, 2);
     assert!(run.err.contains("<stdin>: holds no object"), "{}", run.err);
     let run = import(&["-f", "queue.yaml", "--cpu", "lots"]);
@@ -151,6 +151,6 @@ fn what_cannot_be_read_is_refused_as_a_whole() {
     assert!(run.err.contains("is not a number"), "{}", run.err);
 }
 
-fn of_nothing() -> Run {
+fn import_empty_input() -> Run {
     run("import", &["-f", "-"], "# nothing\n")
 }

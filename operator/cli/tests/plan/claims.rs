@@ -51,13 +51,13 @@ fn job(name: &str, claim: &str) -> String {
     format!("---\n{one}    mounts: [{{claimName: {claim}, path: /data}}]\n")
 }
 
-fn planned(objects: &[String]) -> (i32, String) {
+fn plan_objects(objects: &[String]) -> (i32, String) {
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &objects.concat());
     (run.code, run.out + &run.err)
 }
 
 #[test]
-fn what_would_be_bound_is_told_and_no_volume_is_told_twice() {
+fn plan_lists_bindings_and_binds_each_volume_once() {
     let there = format!("{CLASS}kubernetes.io/no-provisioner\n");
     let both = [
         job("one", "a"),
@@ -66,7 +66,7 @@ fn what_would_be_bound_is_told_and_no_volume_is_told_twice() {
         claim("b"),
         there,
     ];
-    let with = |more: &[String]| planned(&[&both[..], more].concat());
+    let with = |more: &[String]| plan_objects(&[&both[..], more].concat());
     let (code, out) = with(&[disk("disk-1", "gpu-01"), disk("disk-2", "gpu-02")]);
     assert_eq!(code, 0, "{out}");
     for words in [
@@ -88,7 +88,7 @@ fn what_would_be_bound_is_told_and_no_volume_is_told_twice() {
         both[4].clone(),
     ];
     let wide = disk("disk-1", "gpu-01, gpu-02");
-    let (code, out) = planned(&[&shared[..], &[wide]].concat());
+    let (code, out) = plan_objects(&[&shared[..], &[wide]].concat());
     assert_eq!(
         (code, out.matches("bound to volume").count()),
         (0, 1),
@@ -97,9 +97,9 @@ fn what_would_be_bound_is_told_and_no_volume_is_told_twice() {
 }
 
 #[test]
-fn what_is_not_there_is_provisioned() {
+fn claim_without_a_volume_is_provisioned() {
     let made = format!("{CLASS}disks.example\n");
-    let (code, out) = planned(&[job("one", "a"), claim("a"), made]);
+    let (code, out) = plan_objects(&[job("one", "a"), claim("a"), made]);
     assert_eq!(code, 0, "{out}");
     assert!(
         out.contains("claims   a: provisioned for node gpu-0"),
@@ -107,7 +107,7 @@ fn what_is_not_there_is_provisioned() {
     );
     let wide = job("one", "a").replace("replicas: 1", "replicas: 9");
     let alone = claim("a").replace("ReadWriteMany", "ReadWriteOnce");
-    let (code, out) = planned(&[wide, alone, format!("{CLASS}disks.example\n")]);
+    let (code, out) = plan_objects(&[wide, alone, format!("{CLASS}disks.example\n")]);
     assert_eq!(code, 1, "{out}");
     for words in [
         "ExceedsTopology: 9 pods must be on one node",

@@ -3,11 +3,11 @@
 use super::{Run, file, plan_with};
 
 /// A dump of a cluster comes on standard input.
-const BESIDE: [&str; 4] = ["--nodes", "nodes.yaml", "--nodes", "-"];
+const WITH_DUMP: [&str; 4] = ["--nodes", "nodes.yaml", "--nodes", "-"];
 
 /// Plans jobs beside a dump.
-fn beside(dump: &str, jobs: &[&str]) -> Run {
-    let mut arguments = BESIDE.to_vec();
+fn plan_with_dump(dump: &str, jobs: &[&str]) -> Run {
+    let mut arguments = WITH_DUMP.to_vec();
     for job in jobs {
         arguments.extend(["-f", job]);
     }
@@ -15,9 +15,9 @@ fn beside(dump: &str, jobs: &[&str]) -> Run {
 }
 
 /// The objects of the job beside a dump, in this format.
-fn written(dump: &str, format: &str) -> Run {
+fn render_with_dump(dump: &str, format: &str) -> Run {
     let job = ["-f", "job.yaml", "-o", format];
-    plan_with(&[&BESIDE[..], &job].concat(), dump)
+    plan_with(&[&WITH_DUMP[..], &job].concat(), dump)
 }
 
 /// A pod as the API server has it. `job` owns it, if any.
@@ -49,49 +49,49 @@ fn placed(job: &str, queue: &str, count: u32) -> String {
 }
 
 #[test]
-fn pods_of_others_hold_their_nodes() {
+fn external_pods_use_their_nodes() {
     let dump: String = (0..5)
         .map(|i| pod(&format!("p-{i}"), &format!("gpu-0{i}"), 1, "Running", None))
         .collect();
-    let run = beside(&dump, &["job.yaml"]);
+    let run = plan_with_dump(&dump, &["job.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
     insta::assert_snapshot!("cluster-pods", run.golden());
     let over = dump.replace("Running", "Succeeded");
-    assert_eq!(beside(&over, &["job.yaml"]).code, 0);
+    assert_eq!(plan_with_dump(&over, &["job.yaml"]).code, 0);
     let elsewhere = dump.replace("gpu-0", "not-there-");
-    assert_eq!(beside(&elsewhere, &["job.yaml"]).code, 0);
+    assert_eq!(plan_with_dump(&elsewhere, &["job.yaml"]).code, 0);
 }
 
 #[test]
-fn a_placed_gang_counts_once() {
-    let run = beside(&placed("other", "default", 4), &["job.yaml"]);
+fn placed_gang_counts_once() {
+    let run = plan_with_dump(&placed("other", "default", 4), &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(
         run.out.contains("1 on each of gpu-04..gpu-07"),
         "{}",
         run.out
     );
-    let run = beside(&placed("other", "default", 5), &["job.yaml"]);
+    let run = plan_with_dump(&placed("other", "default", 5), &["job.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
     // Its pods have ended: it holds no node any more.
     let ended = placed("other", "default", 5).replace("Running", "Succeeded");
-    assert_eq!(beside(&ended, &["job.yaml"]).code, 0);
+    assert_eq!(plan_with_dump(&ended, &["job.yaml"]).code, 0);
 }
 
 #[test]
-fn a_plan_that_is_being_carried_out_holds_its_nodes() {
+fn plan_in_progress_uses_its_nodes() {
     let open = placed("other", "default", 5).replace("phase: Placed", "phase: Committing");
     let without_pods = open.split("---\napiVersion: v1\n").next().unwrap();
-    assert_eq!(beside(without_pods, &["job.yaml"]).code, 1);
+    assert_eq!(plan_with_dump(without_pods, &["job.yaml"]).code, 1);
     let finished = without_pods.replace("Committing", "Finished");
-    assert_eq!(beside(&finished, &["job.yaml"]).code, 0);
+    assert_eq!(plan_with_dump(&finished, &["job.yaml"]).code, 0);
 }
 
 #[test]
-fn placed_gangs_hold_their_queue() {
+fn placed_gangs_use_the_quota_of_their_queue() {
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, resourceGroups: [{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{name: default, resources: [{name: cpu, nominalQuota: 1k}, {name: memory, nominalQuota: 10Ti}, {name: nvidia.com/gpu, nominalQuota: 48}]}]}]}\n";
-    assert_eq!(beside(queue, &["job.yaml"]).code, 0);
-    let run = beside(
+    assert_eq!(plan_with_dump(queue, &["job.yaml"]).code, 0);
+    let run = plan_with_dump(
         &format!("{queue}{}", placed("other", "default", 4)),
         &["job.yaml"],
     );
@@ -103,7 +103,7 @@ fn placed_gangs_hold_their_queue() {
 /// The plan names the borrowers that would be preempted to reclaim quota; docs/plan.md shows the
 /// line.
 #[test]
-fn who_would_have_to_leave_is_told() {
+fn plan_lists_the_victims() {
     let queue = |name: &str, more: &str| {
         format!(
             "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {{name: {name}}}\nspec: {{{more}, resourceGroups: [{{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{{name: default, resources: [{{name: cpu, nominalQuota: 1k}}, {{name: memory, nominalQuota: 10Ti}}, {{name: nvidia.com/gpu, nominalQuota: 32}}]}}]}}]}}\n"
@@ -120,7 +120,7 @@ fn who_would_have_to_leave_is_told() {
         placed("sweep", "speech", 6),
     ]
     .concat();
-    let run = beside(&dump, &["job.yaml"]);
+    let run = plan_with_dump(&dump, &["job.yaml"]);
     assert_eq!(run.code, 0, "{}", run.out);
     let line = "  preempts team-a/sweep: its queue holds more than its quota, which the other asks back (work lost: 48 device-seconds)\n";
     assert!(run.out.contains(line), "{}", run.out);
@@ -137,15 +137,15 @@ fn who_would_have_to_leave_is_told() {
             "{young}---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: asked, namespace: team-a, creationTimestamp: '{at}'}}\nspec: {{taskGroups: [{{name: worker, image: i, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\n"
         )
     };
-    let run = beside(&asked("2026-11-23T04:00:09Z"), &["job.yaml"]);
+    let run = plan_with_dump(&asked("2026-11-23T04:00:09Z"), &["job.yaml"]);
     assert_eq!(run.code, 1, "{}", run.out);
     assert!(!run.out.contains("preempts"), "{}", run.out);
-    let run = beside(&asked("2026-11-23T04:59:59Z"), &["job.yaml"]);
+    let run = plan_with_dump(&asked("2026-11-23T04:59:59Z"), &["job.yaml"]);
     assert_eq!(run.code, 0, "{}", run.out);
     let lost = format!("(work lost: {} device-seconds)", 48 * 3600);
     assert!(run.out.contains(&lost), "{}", run.out);
     let never = dump.replace("reclaimWithinCohort: Any", "reclaimWithinCohort: Never");
-    let run = beside(&never, &["job.yaml"]);
+    let run = plan_with_dump(&never, &["job.yaml"]);
     assert_eq!(run.code, 1);
     insta::assert_snapshot!("cluster-lent", run.golden());
 }
@@ -158,8 +158,8 @@ fn quota(hard: &str, used: &str) -> String {
 }
 
 #[test]
-fn a_quota_of_the_namespace_has_room_for_the_whole_gang_or_none() {
-    let run = beside(&quota("{pods: '5'}", "{pods: '2'}"), &["job.yaml"]);
+fn namespace_quota_admits_the_whole_gang_or_nothing() {
+    let run = plan_with_dump(&quota("{pods: '5'}", "{pods: '2'}"), &["job.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
     insta::assert_snapshot!("cluster-namespace-quota", run.golden());
     for enough in [
@@ -167,9 +167,9 @@ fn a_quota_of_the_namespace_has_room_for_the_whole_gang_or_none() {
         quota("{pods: '5'}", "{pods: '2'}").replace("team-a", "team-b"),
         quota("{requests.nvidia.com/gpu: '32'}", "{}"),
     ] {
-        assert_eq!(beside(&enough, &["job.yaml"]).code, 0, "{enough}");
+        assert_eq!(plan_with_dump(&enough, &["job.yaml"]).code, 0, "{enough}");
     }
-    let gpus = beside(
+    let gpus = plan_with_dump(
         &quota("{requests.nvidia.com/gpu: '31'}", "{}"),
         &["job.yaml"],
     );
@@ -190,7 +190,7 @@ fn jobs(named: &[(&str, u32)]) -> String {
 }
 
 #[test]
-fn a_gang_that_a_quota_keeps_back_leaves_its_nodes_to_others() {
+fn gang_blocked_by_a_namespace_quota_frees_its_nodes() {
     // Eight nodes: the third has a place once the second has given its own back.
     let input = jobs(&[("first", 4), ("second", 4), ("third", 2)]);
     let quota = quota("{pods: '6'}", "{}");
@@ -203,7 +203,7 @@ fn a_gang_that_a_quota_keeps_back_leaves_its_nodes_to_others() {
 }
 
 #[test]
-fn what_a_gang_that_starts_has_still_to_create_is_promised() {
+fn missing_pods_of_a_starting_gang_count_against_the_quota() {
     let open = placed("other", "default", 4).replace("phase: Placed", "phase: Committing");
     let mut parts = open.split("---\napiVersion: v1\n");
     let (group, first) = (
@@ -214,27 +214,27 @@ fn what_a_gang_that_starts_has_still_to_create_is_promised() {
         let quota = quota(&format!("{{pods: '{pods}'}}"), "{pods: '1'}");
         format!("{group}---\napiVersion: v1\n{first}{quota}")
     };
-    assert_eq!(beside(&dump(8), &["job.yaml"]).code, 0);
-    let run = beside(&dump(7), &["job.yaml"]);
+    assert_eq!(plan_with_dump(&dump(8), &["job.yaml"]).code, 0);
+    let run = plan_with_dump(&dump(7), &["job.yaml"]);
     let words = "allows 7 pods, of which 1 are used and 3 are promised to gangs that are starting; the whole gang needs 4";
     assert!(run.out.contains(words), "{}", run.out);
 }
 
 #[test]
-fn a_job_does_not_stand_in_its_own_way() {
+fn own_pods_of_a_job_do_not_block_it() {
     let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 2}\n";
     let dump = format!("{there}{}", placed("llm", "default", 8));
-    let run = beside(&dump, &["job.yaml"]);
+    let run = plan_with_dump(&dump, &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("gpu-00..gpu-03"), "{}", run.out);
     // Nor in the namespace's quota: of the eight pods that it has, none counts.
     let full = quota("{pods: '9'}", "{pods: '9'}");
-    let run = beside(&format!("{dump}{full}"), &["job.yaml"]);
+    let run = plan_with_dump(&format!("{dump}{full}"), &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
     let fuller = quota("{pods: '9'}", "{pods: '14'}");
-    let run = beside(&format!("{dump}{fuller}"), &["job.yaml"]);
+    let run = plan_with_dump(&format!("{dump}{fuller}"), &["job.yaml"]);
     assert!(run.out.contains("of which 6 are used; "), "{}", run.out);
-    let objects = written(&dump, "yaml").out;
+    let objects = render_with_dump(&dump, "yaml").out;
     assert!(objects.contains("uid: u-llm"), "{objects}");
     assert!(objects.contains("trellis.dev/attempt: \"2\""), "{objects}");
     // Terminal is terminal.
@@ -242,7 +242,7 @@ fn a_job_does_not_stand_in_its_own_way() {
         "{attempt: 2}",
         "{attempt: 2, phase: Complete, reason: Complete}",
     );
-    let run = beside(&ended, &["job.yaml"]);
+    let run = plan_with_dump(&ended, &["job.yaml"]);
     assert_eq!(run.code, 1);
     assert!(
         run.out.contains("team-a/llm would not run\n"),
@@ -253,7 +253,7 @@ fn a_job_does_not_stand_in_its_own_way() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.yaml");
     std::fs::write(&other, jobs(&[("other", 1)])).unwrap();
-    let run = beside(&ended, &["job.yaml", other.to_str().unwrap()]);
+    let run = plan_with_dump(&ended, &["job.yaml", other.to_str().unwrap()]);
     assert!(
         run.out
             .ends_with("\n2 jobs: 1 would run, 0 would wait, 1 would not run\n"),
@@ -264,18 +264,18 @@ fn a_job_does_not_stand_in_its_own_way() {
 
 /// A pod that `kubectl delete --cascade=orphan` leaves behind belongs to no gang.
 #[test]
-fn what_no_job_owns_is_counted_as_other_pods() {
-    let run = beside(&placed("other", "default", 5), &["job.yaml"]);
+fn orphaned_pods_count_as_external_pods() {
+    let run = plan_with_dump(&placed("other", "default", 5), &["job.yaml"]);
     let words = |gangs: u32, others: u32| format!("gangs hold {gangs}, other pods {others}");
     assert!(run.out.contains(&words(40, 0)), "{}", run.out);
     let orphans = placed("other", "default", 5).replace("ownerReferences", "formerOwners");
-    let run = beside(&orphans, &["job.yaml"]);
+    let run = plan_with_dump(&orphans, &["job.yaml"]);
     assert!(run.out.contains(&words(0, 40)), "{}", run.out);
 }
 
 #[test]
-fn all_forms_in_which_kubectl_writes_are_read() {
-    let expected = beside("", &["job.yaml"]);
+fn dump_is_read_in_every_kubectl_format() {
+    let expected = plan_with_dump("", &["job.yaml"]);
     let list: serde_json::Value = trellis_api::document::split(&file("nodes.yaml"))
         .unwrap()
         .iter()
@@ -308,11 +308,11 @@ fn all_forms_in_which_kubectl_writes_are_read() {
 }
 
 #[test]
-fn a_dump_may_hold_more_than_a_plan_looks_at() {
+fn unused_kinds_of_a_dump_are_ignored() {
     let other = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n";
     assert_eq!(
-        beside(other, &["job.yaml"]).golden(),
-        beside("", &["job.yaml"]).golden()
+        plan_with_dump(other, &["job.yaml"]).golden(),
+        plan_with_dump("", &["job.yaml"]).golden()
     );
     // Next to a job the object may be a mistake, so a note names it.
     let input = format!("{}{other}", file("job.yaml"));
@@ -326,7 +326,7 @@ fn a_dump_may_hold_more_than_a_plan_looks_at() {
 /// Kueue's kinds mean what ours mean, so a dump that holds them changes a plan in the eyes of its
 /// reader: the plan says that it reads none of them.
 #[test]
-fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
+fn foreign_object_is_noted_with_the_import_command() {
     let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: y, labels: {kueue.x-k8s.io/queue-name: q}}\n";
     let note = |file: &str, what: &str| {
         format!(
@@ -335,7 +335,7 @@ fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
     };
     let flavor = "ResourceFlavor of kueue.x-k8s.io/v1beta2";
     let job = "Job of batch/v1";
-    let dump = beside(foreign, &["job.yaml"]);
+    let dump = plan_with_dump(foreign, &["job.yaml"]);
     let both = [note("<stdin>", flavor), note("<stdin>", job)].concat();
     assert_eq!((dump.code, dump.err), (0, both));
     // The importer refuses Jobs that Kueue does not queue.
@@ -366,7 +366,7 @@ fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
 
 /// Names in a QuotaPolicy that nothing bears leave jobs without the limit: the plan names each.
 #[test]
-fn a_limit_of_what_does_not_exist_is_noted() {
+fn limit_on_an_unknown_name_is_noted() {
     let policy = |spec: &str| {
         format!(
             "\n---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: q}}\nspec: {spec}\n"
@@ -414,7 +414,7 @@ fn a_limit_of_what_does_not_exist_is_noted() {
 }
 
 #[test]
-fn a_label_of_another_queueing_system_is_noted() {
+fn foreign_queue_label_is_noted() {
     let job = file("job.yaml").replacen(
         "metadata: {",
         "metadata: {labels: {kueue.x-k8s.io/queue-name: research}, annotations: {kueue.x-k8s.io/podset-required-topology: rack}, ",
@@ -431,7 +431,7 @@ fn a_label_of_another_queueing_system_is_noted() {
 
 /// A running job keeps its place even if another would come first from scratch.
 #[test]
-fn who_holds_a_place_keeps_it() {
+fn running_job_keeps_its_place() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
     let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
     // The PodGroup is as the job's spec is compiled.
@@ -457,7 +457,7 @@ fn who_holds_a_place_keeps_it() {
 
 /// In a strict queue the one that waits there comes first, and may not start either.
 #[test]
-fn behind_the_head_of_a_strict_queue() {
+fn job_waits_behind_the_head_of_a_strict_queue() {
     let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO}\n";
     let job = |phase: &str| {
         format!(
@@ -466,7 +466,7 @@ fn behind_the_head_of_a_strict_queue() {
     };
     let waits = placed("big", "default", 99);
     let waits = waits.split("status:").next().unwrap();
-    let run = beside(&format!("{strict}{}{waits}", job("Queued")), &["job.yaml"]);
+    let run = plan_with_dump(&format!("{strict}{}{waits}", job("Queued")), &["job.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.out.contains("BehindHead: "), "{}", run.out);
     assert!(
@@ -475,23 +475,23 @@ fn behind_the_head_of_a_strict_queue() {
         run.out
     );
     let suspended = format!("{strict}{}{waits}", job("Suspended"));
-    assert_eq!(beside(&suspended, &["job.yaml"]).code, 0);
+    assert_eq!(plan_with_dump(&suspended, &["job.yaml"]).code, 0);
     // In another queue it may be passed, and then again not: it is named.
-    let passed = beside(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
+    let passed = plan_with_dump(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
     assert_eq!(passed.code, 0, "{passed:?}");
     let note = "1 job that waits before it in queue \"default\" is not counted in";
     assert!(passed.out.contains(note), "{}", passed.out);
     let lower = format!("{}{waits}", job("Queued")).replace("priority: 0", "priority: -1");
-    let first = beside(&lower, &["job.yaml"]);
+    let first = plan_with_dump(&lower, &["job.yaml"]);
     assert!(!first.out.contains("not counted in"), "{}", first.out);
-    let objects = written(&format!("{}{waits}", job("Queued")), "json");
+    let objects = render_with_dump(&format!("{}{waits}", job("Queued")), "json");
     let note = format!("note: TrainingJob team-a/llm: {note}");
     assert!(objects.err.starts_with(&note), "{}", objects.err);
 }
 
 /// A head whose PriorityClass has `preemptionPolicy: Never` waits behind jobs of lower priority.
 #[test]
-fn behind_a_head_that_never_preempts() {
+fn job_waits_behind_a_head_that_never_preempts() {
     // The PodGroup of an existing job tolerates no taint.
     let taints = "    taints:\n    - effect: NoSchedule\n      key: nvidia.com/gpu\n";
     let nodes = file("nodes.yaml").replace(taints, "");

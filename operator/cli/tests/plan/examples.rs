@@ -22,29 +22,32 @@ fn examples() -> Vec<PathBuf> {
     files
 }
 
-fn of(example: &Path, more: &[&str]) -> Run {
+fn plan_example(example: &Path, more: &[&str]) -> Run {
     let file = example.to_str().unwrap();
     plan(&[&["-f", file, "--nodes", "nodes.yaml"], more].concat())
 }
 
 #[test]
-fn where_every_example_goes() {
+fn every_example_is_planned() {
     for example in examples() {
         let name = example.file_stem().unwrap().to_str().unwrap();
-        insta::assert_snapshot!(format!("example-{name}"), of(&example, &[]).golden());
+        insta::assert_snapshot!(
+            format!("example-{name}"),
+            plan_example(&example, &[]).golden()
+        );
     }
 }
 
 /// This example's queues must be the only ones, so it is not planned together with the rest.
 #[test]
-fn where_the_job_of_a_queue_tree_goes() {
+fn queue_tree_example_is_planned() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/queues");
-    let run = of(&folder.join("two-teams.yaml"), &[]);
+    let run = plan_example(&folder.join("two-teams.yaml"), &[]);
     insta::assert_snapshot!("example-two-teams", run.golden());
 }
 
 #[test]
-fn all_at_once_share_the_nodes() {
+fn examples_planned_together_share_the_nodes() {
     let files = examples();
     let mut arguments = vec!["--nodes", "nodes.yaml"];
     for file in &files {
@@ -54,10 +57,13 @@ fn all_at_once_share_the_nodes() {
 }
 
 #[test]
-fn the_objects_of_an_example_as_yaml() {
+fn example_objects_print_as_yaml() {
     let files = examples();
     let file = files.iter().find(|f| f.ends_with("master-workers.yaml"));
-    insta::assert_snapshot!("objects", of(file.unwrap(), &["-o", "yaml"]).golden());
+    insta::assert_snapshot!(
+        "objects",
+        plan_example(file.unwrap(), &["-o", "yaml"]).golden()
+    );
 }
 
 /// The pods among the objects.
@@ -70,16 +76,16 @@ fn pods(objects: &[Value]) -> Vec<Pod> {
 }
 
 #[test]
-fn yaml_and_json_hold_the_same_whole_objects() {
+fn yaml_and_json_contain_equal_objects() {
     for example in examples() {
-        let json = of(&example, &["-o", "json"]);
+        let json = plan_example(&example, &["-o", "json"]);
         let place = example.display();
         assert_eq!(json.code, 0, "{place}");
         let noted = json.err.lines().all(|line| line.starts_with("note: "));
         assert!(noted, "{place}: {}", json.err);
         let list: Value = serde_json::from_str(&json.out).unwrap();
         let objects = list["items"].as_array().unwrap().clone();
-        let yaml = of(&example, &["-o", "yaml"]).out;
+        let yaml = plan_example(&example, &["-o", "yaml"]).out;
         let read = document::split(&yaml).unwrap();
         let read: Vec<Value> = read.iter().map(|d| d.decode().unwrap()).collect();
         assert_eq!(read, objects);
@@ -110,9 +116,12 @@ fn yaml_and_json_hold_the_same_whole_objects() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_output() {
+fn equal_input_gives_equal_output() {
     for example in examples() {
-        let first = of(&example, &["-o", "yaml"]);
-        assert_eq!(first.golden(), of(&example, &["-o", "yaml"]).golden());
+        let first = plan_example(&example, &["-o", "yaml"]);
+        assert_eq!(
+            first.golden(),
+            plan_example(&example, &["-o", "yaml"]).golden()
+        );
     }
 }

@@ -40,7 +40,7 @@ fn with_flavor(spec: &str) -> Run {
 }
 
 #[test]
-fn the_pods_bear_what_their_flavor_brings() {
+fn pods_get_labels_and_tolerations_of_their_flavor() {
     let taint = "nodeTaints: [{key: spot, effect: NoSchedule}]";
     let run = with_flavor(&format!("{{{taint}}}"));
     assert_eq!(run.code, 1, "{run:?}");
@@ -62,7 +62,7 @@ fn the_pods_bear_what_their_flavor_brings() {
 }
 
 #[test]
-fn a_topology_that_breaks_a_rule_is_told() {
+fn invalid_topology_is_reported() {
     let topology = "apiVersion: trellis.dev/v1alpha1\nkind: Topology\nmetadata: {name: network}\nspec: {levels: [{nodeLabel: rack}, {nodeLabel: rack}]}\n";
     let run = plan_with(
         &["-f", "job.yaml", "--nodes", "nodes.yaml", "--nodes", "-"],

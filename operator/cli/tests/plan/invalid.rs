@@ -10,7 +10,7 @@ fn refused(name: &str, arguments: &[&str]) {
 }
 
 #[test]
-fn all_that_is_wrong_with_all_files_is_said_at_once() {
+fn problems_of_all_files_are_reported_together() {
     refused(
         "all",
         &[
@@ -25,7 +25,7 @@ fn all_that_is_wrong_with_all_files_is_said_at_once() {
 }
 
 #[test]
-fn every_kind_of_wrong_file() {
+fn every_kind_of_invalid_file_is_refused() {
     for name in [
         "second-wrong",
         "wrong-type",
@@ -42,7 +42,7 @@ fn every_kind_of_wrong_file() {
 
 /// A byte order mark and the line ends of Windows change nothing.
 #[test]
-fn editors_of_windows_are_welcome() {
+fn files_with_byte_order_mark_and_crlf_are_read() {
     let of = |name: &str| {
         let run = plan(&["--nodes", "nodes.yaml", "-f", name]);
         assert_eq!(run.code, 2);
@@ -59,13 +59,13 @@ fn editors_of_windows_are_welcome() {
 }
 
 #[test]
-fn nodes_alone_are_no_job() {
+fn nodes_without_a_job_are_refused() {
     refused("nodes", &["-f", "nodes.yaml"]);
 }
 
 /// As kubectl reads them: by name, and not those below.
 #[test]
-fn a_folder_is_its_files() {
+fn folder_is_read_file_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let given = folder.path().to_str().unwrap();
@@ -98,7 +98,7 @@ fn a_folder_is_its_files() {
 
 /// The error for an unknown kind or version names the right one.
 #[test]
-fn a_kind_or_a_version_that_there_is_not() {
+fn unknown_kind_or_version_names_the_right_one() {
     let says = |from: &str, to: &str| {
         let run = plan_with(
             &["--nodes", "nodes.yaml", "-f", "-"],
@@ -130,7 +130,7 @@ fn a_kind_or_a_version_that_there_is_not() {
 }
 
 #[test]
-fn what_no_namespace_and_no_cluster_can_be() {
+fn invalid_namespace_and_cluster_without_nodes_are_refused() {
     let run = plan(&["--nodes", "nodes.yaml", "-f", "job.yaml", "-n", "Bad_NS"]);
     assert_eq!((run.code, run.out.as_str()), (2, ""));
     assert!(
@@ -149,12 +149,12 @@ fn what_no_namespace_and_no_cluster_can_be() {
 }
 
 #[test]
-fn one_job_is_given_once() {
+fn duplicate_job_is_refused() {
     refused("twice", &["-f", "job.yaml", "-f", "job.yaml"]);
 }
 
 #[test]
-fn a_namespace_that_is_asked_for_is_that_of_the_job() {
+fn namespace_option_must_match_the_job() {
     refused("namespace", &["-f", "job.yaml", "-n", "team-b"]);
     let run = plan(&["--nodes", "nodes.yaml", "-f", "job.yaml", "-n", "team-a"]);
     assert_eq!(run.code, 0, "{}", run.err);

@@ -10,10 +10,10 @@ mod command;
 mod examples;
 mod flavors;
 mod invalid;
+mod pending_jobs;
 mod per_gpu;
+mod requester;
 mod usage;
-mod waiting;
-mod who;
 
 use std::path::{Path, PathBuf};
 

@@ -30,7 +30,7 @@ fn input(objects: &[&str]) -> String {
 }
 
 #[test]
-fn plan_names_who_states_the_amounts() {
+fn plan_names_the_source_of_the_amounts() {
     let files = ["--nodes", "nodes.yaml", "-f", "-"];
     let run = plan_with(&files, &input(&[QUEUES, PROFILE]));
     assert_eq!(run.code, 0, "{run:?}");
@@ -58,7 +58,7 @@ fn plan_names_who_states_the_amounts() {
 }
 
 #[test]
-fn job_whose_amounts_are_stated_nowhere_would_wait() {
+fn job_without_stated_amounts_would_wait() {
     let without_memory = QUEUES.replace(", memory: 64Gi", "");
     let run = plan_with(
         &["--nodes", "nodes.yaml", "-f", "-"],

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{file, plan, plan_with, run};
 
 #[test]
-fn a_job_may_come_on_standard_input() {
+fn job_is_read_from_standard_input() {
     let by_file = plan(&["--nodes", "nodes.yaml", "-f", "job.yaml"]);
     let by_pipe = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &file("job.yaml"));
     assert_eq!(by_file.golden(), by_pipe.golden());
@@ -13,7 +13,7 @@ fn a_job_may_come_on_standard_input() {
 }
 
 #[test]
-fn a_job_without_a_namespace_gets_the_one_that_is_asked_for() {
+fn job_without_a_namespace_gets_the_requested_namespace() {
     let job = file("job.yaml").replace(", namespace: team-a", "");
     let of = |more: &[&str]| {
         let arguments = [&["--nodes", "nodes.yaml", "-f", "-"], more].concat();
@@ -24,7 +24,7 @@ fn a_job_without_a_namespace_gets_the_one_that_is_asked_for() {
 }
 
 #[test]
-fn without_a_cluster_it_says_how_to_do_without() {
+fn missing_cluster_error_names_the_offline_option() {
     let none = plan(&["-f", "job.yaml"]);
     assert_eq!((none.code, none.out.as_str()), (2, ""));
     insta::assert_snapshot!("no-kubeconfig", none.err);
@@ -56,7 +56,7 @@ fn without_a_cluster_it_says_how_to_do_without() {
 
 /// A wrong file is reported before the cluster is read.
 #[test]
-fn wrong_input_needs_no_cluster() {
+fn invalid_input_is_reported_before_the_cluster_is_read() {
     let run = plan(&["-f", "second-wrong.yaml"]);
     assert_eq!(run.code, 2);
     assert!(
@@ -67,7 +67,7 @@ fn wrong_input_needs_no_cluster() {
 }
 
 #[test]
-fn as_a_plugin_of_kubectl_it_names_itself_so() {
+fn kubectl_plugin_uses_its_name_in_usage() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = folder.path().join("kubectl-trellis");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_trellis"), &plugin).unwrap();
@@ -95,7 +95,7 @@ fn as_a_plugin_of_kubectl_it_names_itself_so() {
 
 /// Errors of the command line name the argument once.
 #[test]
-fn what_cannot_be_read_or_written_is_named_once() {
+fn unreadable_argument_is_named_once() {
     let trellis = |arguments: &[&str]| run(Path::new(env!("CARGO_BIN_EXE_trellis")), arguments, "");
     let missing = plan(&["-f", "job.yaml", "--kubeconfig", "no-such-file"]).err;
     assert!(

@@ -2,14 +2,14 @@
 
 use super::{file, input, policy, policy_in, quiet};
 
-const OF_JOBS: [&str; 2] = ["-f", "job.yaml"];
+const JOB_FILE: [&str; 2] = ["-f", "job.yaml"];
 
 fn diff(arguments: &[&str]) -> super::command::Run {
-    policy(&[&["diff"], arguments, &OF_JOBS].concat())
+    policy(&[&["diff"], arguments, &JOB_FILE].concat())
 }
 
 #[test]
-fn what_changes() {
+fn changed_decisions_are_listed() {
     let run = diff(&["policies/base.yaml", "policies"]);
     assert_eq!(run.code, 1);
     insta::assert_snapshot!("diff", run.golden());
@@ -27,7 +27,7 @@ fn what_changes() {
 
 /// NEW replaces OLD whole: a policy that is only in OLD is reported as deleted.
 #[test]
-fn what_is_in_old_alone_is_told_as_deleted() {
+fn policy_only_in_old_is_reported_as_deleted() {
     let run = diff(&["policies", "policies/base.yaml"]);
     assert!(
         run.err
@@ -40,14 +40,14 @@ fn what_is_in_old_alone_is_told_as_deleted() {
 }
 
 #[test]
-fn nothing_changes() {
+fn equal_policies_change_nothing() {
     let run = diff(&["policies", "policies"]);
     assert_eq!(quiet(&run), (0, "0 of 2 jobs: something changes\n"));
 }
 
 /// A different policy that decides the same is no change; a new warning is one.
 #[test]
-fn what_counts_as_a_change() {
+fn new_warning_is_a_change_and_another_policy_is_not() {
     let renamed = file("policies/base.yaml").replace("everybody", "all");
     let run = policy_in(
         &input(),

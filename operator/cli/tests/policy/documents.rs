@@ -4,7 +4,7 @@ use super::{input, policy_in, root};
 
 /// Every block that begins with a command is run where its files are.
 #[test]
-fn what_is_shown_is_what_is_printed() {
+fn output_in_the_document_matches_the_commands() {
     let text = std::fs::read_to_string(root().join("docs/policies.md")).unwrap();
     let mut shown = 0;
     for block in text.split("```console\n$ trellis policy ").skip(1) {
@@ -20,14 +20,14 @@ fn what_is_shown_is_what_is_printed() {
 
 /// The file of tests that is shown is the one that is run.
 #[test]
-fn the_file_of_tests_is_the_one_that_is_run() {
+fn tests_file_in_the_document_matches_the_file() {
     let text = std::fs::read_to_string(root().join("docs/policies.md")).unwrap();
     assert!(text.contains(&super::file("tests.yaml")));
 }
 
 /// The policy in docs/secrets.md is enough for the page's job, and the job needs it.
 #[test]
-fn the_policy_of_secrets_is_for_the_job_of_secrets() {
+fn policy_in_the_secrets_page_fits_its_job() {
     let text = std::fs::read_to_string(root().join("docs/secrets.md")).unwrap();
     let blocks = text.split("```yaml\n").skip(1);
     let blocks = blocks.map(|block| block.split("```").next().unwrap());

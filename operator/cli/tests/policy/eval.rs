@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{file, input, policy, policy_in, quiet};
 
 #[test]
-fn everything_that_jobs_ask_for() {
+fn every_demand_of_a_job_is_listed() {
     let run = policy(&["eval", "-f", "job.yaml", "-f", "policies"]);
     assert_eq!(run.code, 1);
     insta::assert_snapshot!("eval", run.golden());
@@ -15,7 +15,7 @@ fn everything_that_jobs_ask_for() {
 }
 
 #[test]
-fn a_job_that_may_run() {
+fn allowed_job_exits_with_zero() {
     let run = policy(&["eval", "-f", "job.yaml", "-f", "policies/base.yaml"]);
     assert_eq!(quiet(&run).0, 0);
     assert!(
@@ -27,7 +27,7 @@ fn a_job_that_may_run() {
 
 /// Denials by Warn and Audit policies are reported too, and the requester matters.
 #[test]
-fn who_asks_and_what_would_be_denied() {
+fn requester_and_unenforced_denials_are_reported() {
     let files = [
         "eval",
         "-f",
@@ -48,7 +48,7 @@ fn who_asks_and_what_would_be_denied() {
 }
 
 #[test]
-fn what_is_missing_for_want_of_the_starter_set_is_told() {
+fn missing_starter_set_is_noted() {
     let files = ["eval", "-f", "job.yaml", "-f", "policies/h100.yaml"];
     let run = policy(&files);
     assert_eq!(run.code, 1);
@@ -65,7 +65,7 @@ fn what_is_missing_for_want_of_the_starter_set_is_told() {
 
 /// Where nothing has flavors, no policy about them is asked.
 #[test]
-fn that_no_flavor_is_asked_for_is_told() {
+fn missing_flavors_are_noted() {
     let job = file("job.yaml").replace("flavors: [h100]", "flavors: []");
     let files = ["eval", "-f", "-", "-f", "policies"];
     let run = policy_in(&input(), &files, &job);
@@ -79,7 +79,7 @@ fn that_no_flavor_is_asked_for_is_told() {
 
 /// Without policy files the policies of a fresh install decide, and a note says so.
 #[test]
-fn without_policies_the_starter_set_decides() {
+fn starter_set_decides_without_policy_files() {
     let run = policy(&["eval", "-f", "job.yaml"]);
     assert_eq!(run.code, 0);
     assert_eq!(
@@ -90,7 +90,7 @@ fn without_policies_the_starter_set_decides() {
 }
 
 #[test]
-fn what_rules_deny_and_what_is_not_there() {
+fn fixed_rules_and_missing_objects_deny_the_job() {
     let of = |job: &str| {
         let files = ["eval", "-f", "-", "-f", "policies/base.yaml"];
         let run = policy_in(&input(), &files, job);
@@ -113,7 +113,7 @@ fn what_rules_deny_and_what_is_not_there() {
 
 /// `trellis plan` decides the same from the same files.
 #[test]
-fn a_plan_says_the_same() {
+fn plan_and_eval_decide_alike() {
     let nodes = input().join("../../plan/input/nodes.yaml");
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_trellis"));
     let arguments = [
@@ -140,7 +140,7 @@ fn a_plan_says_the_same() {
 
 /// A namespace that is in no file counts as without labels, and a note says so if labels matter.
 #[test]
-fn a_namespace_that_is_in_no_file_is_noted() {
+fn namespace_missing_from_the_files_is_noted() {
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {namespaceSelector: {matchLabels: {trellis.dev/team: vision}}, defaultFor: {}}\n";
     let note = "note: namespace \"vision\" is in no file: ";
     let (namespace, jobs) = file("job.yaml")

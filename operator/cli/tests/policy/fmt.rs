@@ -14,7 +14,7 @@ const MESSY: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: Cl
 const FORMATTED: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit (principal, action, resource)\n          when { context.gpus > 8 };\n\n          @id(\"b\")\n          forbid (principal, action, resource)\n          when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
 
 #[test]
-fn the_policies_are_formatted_and_nothing_else() {
+fn fmt_changes_only_the_policies() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir(at("deeper")).unwrap();
@@ -59,7 +59,7 @@ fn the_policies_are_formatted_and_nothing_else() {
 
 /// Nothing is written where something is wrong.
 #[test]
-fn what_cannot_be_formatted_is_refused() {
+fn invalid_policies_are_refused_and_nothing_is_written() {
     let refused = |text: &str| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.yaml"), text).unwrap();
@@ -82,7 +82,7 @@ fn what_cannot_be_formatted_is_refused() {
 
 /// One in quotes that is formatted stays as it is.
 #[test]
-fn what_is_formatted_may_stand_as_it_does() {
+fn formatted_policies_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit (principal, action, resource);'}\n";
     std::fs::write(folder.path().join("a.yaml"), text).unwrap();
@@ -91,7 +91,7 @@ fn what_is_formatted_may_stand_as_it_does() {
 
 /// An anchor would carry the change elsewhere.
 #[test]
-fn a_change_that_would_reach_elsewhere_is_refused() {
+fn policy_behind_a_yaml_anchor_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata:\n  name: a\n  annotations: {copy: &x permit(principal,action,resource);}\nspec:\n  cedar: *x\n";
     std::fs::write(folder.path().join("a.yaml"), text).unwrap();
@@ -104,7 +104,7 @@ fn a_change_that_would_reach_elsewhere_is_refused() {
 }
 
 #[test]
-fn the_files_of_these_tests_are_formatted() {
+fn files_of_these_tests_are_formatted() {
     let run = fmt(
         &super::input(),
         &[

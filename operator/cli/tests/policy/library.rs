@@ -3,7 +3,7 @@
 use super::{policy_in, root};
 
 #[test]
-fn the_library_passes_its_tests_and_each_policy_is_tested() {
+fn library_passes_its_tests_with_full_coverage() {
     let run = policy_in(
         &root(),
         &["test", "docs/policies", "--min-coverage", "100"],
@@ -20,14 +20,14 @@ fn the_library_passes_its_tests_and_each_policy_is_tested() {
 }
 
 #[test]
-fn the_library_is_formatted() {
+fn library_is_formatted() {
     let run = policy_in(&root(), &["fmt", "--check", "docs/policies"], "");
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
 }
 
 /// With the starter set, each policy of the library denies its own case and nothing else.
 #[test]
-fn the_library_goes_with_the_starter_set() {
+fn library_policies_deny_only_their_own_case() {
     let starter = "charts/trellis/files/policies.yaml";
     let run = policy_in(
         &root(),
@@ -39,7 +39,7 @@ fn the_library_goes_with_the_starter_set() {
 
 /// The repository of docs/gitops permits the same as a fresh install.
 #[test]
-fn the_platform_s_repository_begins_with_the_starter_set() {
+fn gitops_repository_permits_the_same_as_the_starter_set() {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
     let starter = read("charts/trellis/files/policies.yaml");
     let base = read("docs/gitops/platform/base.yaml");
@@ -53,7 +53,7 @@ fn the_platform_s_repository_begins_with_the_starter_set() {
 }
 
 #[test]
-fn the_index_names_every_file() {
+fn index_lists_every_file() {
     let folder = root().join("docs/policies");
     let index = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let mut policies = 0;

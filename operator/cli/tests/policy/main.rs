@@ -3,13 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-mod broken;
 #[path = "../command/mod.rs"]
 mod command;
 mod diff;
 mod documents;
 mod eval;
 mod fmt;
+mod invalid_input;
 mod library;
 mod schema;
 mod tests;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{policy, quiet, root};
 
 #[test]
-fn it_is_the_one_in_docs() {
+fn schema_matches_the_docs() {
     let run = policy(&["schema"]);
     let docs = std::fs::read_to_string(root().join("docs/policies/trellis.cedarschema")).unwrap();
     assert_eq!(quiet(&run), (0, docs.as_str()));
@@ -17,7 +17,7 @@ fn it_is_the_one_in_docs() {
 }
 
 #[test]
-fn in_json_it_has_the_same_version_and_actions() {
+fn json_schema_has_the_same_version_and_actions() {
     let run = policy(&["schema", "-o", "json"]);
     let schema: Value = serde_json::from_str(quiet(&run).1).unwrap();
     assert_eq!(schema["Trellis"]["annotations"]["version"], "1");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{file, input, policy, policy_in, test_by};
 
 #[test]
-fn tests_that_pass() {
+fn passing_tests_exit_with_zero() {
     let run = policy(&["test", "policies", "tests.yaml"]);
     assert_eq!(run.code, 0);
     insta::assert_snapshot!("passed", run.golden());
@@ -14,7 +14,7 @@ fn tests_that_pass() {
 }
 
 #[test]
-fn tests_that_fail() {
+fn failing_tests_are_reported() {
     let run = policy(&["test", "failing.yaml", "--min-coverage", "60"]);
     assert_eq!(run.code, 1);
     insta::assert_snapshot!("failed", run.golden());
@@ -28,7 +28,7 @@ fn tests_that_fail() {
 
 /// Each denial is on its own line.
 #[test]
-fn denials_of_a_job_stand_below_each_other() {
+fn denials_of_a_job_are_on_separate_lines() {
     let tests = file("tests.yaml").replace("decision: Deny", "decision: Allow");
     let tests = tests.replace("    denied: [UseFlavor]\n", "");
     let tests = tests.replace("    policies: [h100/not-listed]\n", "");
@@ -54,7 +54,7 @@ spec:
 
 /// An author of forbids alone tests that they do not deny, and learns which decision to expect.
 #[test]
-fn that_nothing_permits_is_told_where_nothing_forbids() {
+fn missing_permit_is_reported_if_no_policy_forbids() {
     let policy = |expected: &str| {
         format!(
             "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    forbid(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n  tests:\n  - name: another\n    request: {{namespace: a, action: UseFlavor, resource: {{name: a10}}}}\n    {expected}\n"
@@ -71,7 +71,7 @@ fn that_nothing_permits_is_told_where_nothing_forbids() {
 /// A request that a policy forbids or permits does not count as Abstain, in an object or a test
 /// file.
 #[test]
-fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
+fn forbidden_or_permitted_request_is_not_abstain() {
     for effect in ["forbid", "permit"] {
         let policy = format!(
             "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n  cedar: |\n    {effect}(principal, action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");\n"
@@ -102,7 +102,7 @@ fn request_that_is_forbidden_or_permitted_is_not_left_to_other_policies() {
 
 /// A policy that takes effect and does nothing causes a warning.
 #[test]
-fn what_a_policy_says_in_vain_is_told() {
+fn policy_without_effect_causes_a_warning() {
     let of = |spec: &str| {
         let policy = format!(
             "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {{name: p}}\nspec:\n{spec}"
@@ -155,7 +155,7 @@ fn what_a_policy_says_in_vain_is_told() {
 
 /// An untested policy fails the run only if a minimum coverage is set.
 #[test]
-fn coverage_is_asked_for() {
+fn untested_policy_fails_below_the_minimum_coverage() {
     let good = file("failing.yaml");
     let good = good.split("  - name: not for 8 GPUs").next().unwrap();
     let with = |more: &[&str]| policy_in(&input(), &[&["test", "-"], more].concat(), good);
@@ -180,7 +180,7 @@ fn coverage_is_asked_for() {
 }
 
 #[test]
-fn results_for_continuous_integration() {
+fn junit_file_has_the_results() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("junit.xml");
     let at = path.to_str().unwrap();
@@ -205,7 +205,7 @@ fn results_for_continuous_integration() {
 
 /// Warn and Audit policies deny nothing, and can be tested all the same.
 #[test]
-fn what_would_be_denied_is_expected() {
+fn warn_and_audit_policies_can_be_tested() {
     let tests = "
 apiVersion: trellis.dev/v1alpha1
 kind: PolicyTests
@@ -259,7 +259,7 @@ spec:
 
 /// A test file may name some of the objects; the other objects then do not decide.
 #[test]
-fn some_of_the_objects_are_asked() {
+fn tests_file_selects_the_deciding_objects() {
     let of = |policies: &str| {
         file("tests.yaml")
             .replace(
@@ -281,7 +281,7 @@ fn some_of_the_objects_are_asked() {
 
 /// A job that names a missing object is not decided, and the message names the object.
 #[test]
-fn a_job_without_its_queue_is_not_decided() {
+fn job_without_its_queue_is_undecided() {
     let tests = file("tests.yaml").replace(
         "        taskGroups:",
         "        queueName: prod\n        taskGroups:",

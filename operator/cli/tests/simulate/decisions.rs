@@ -14,7 +14,7 @@ fn scenarios() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_decision_is_as_its_scenario_expects() {
+fn every_scenario_meets_its_expectations() {
     for scenario in scenarios() {
         let run = simulate(&[scenario.to_str().unwrap(), "-o", "jsonl"]);
         let name = scenario.file_stem().unwrap().to_str().unwrap();

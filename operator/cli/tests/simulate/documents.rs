@@ -5,7 +5,7 @@ use super::{root, simulate_text};
 /// Each `yaml` block of the document that is a scenario, with the `text` block
 /// that follows it: the first line is the command, the rest what it prints.
 #[test]
-fn every_scenario_in_the_document_prints_what_stands_below_it() {
+fn scenarios_in_the_document_print_the_documented_output() {
     let text = std::fs::read_to_string(root().join("docs/simulate.md")).unwrap();
     let mut blocks = text.split("```").skip(1).step_by(2).peekable();
     let mut seen = 0;

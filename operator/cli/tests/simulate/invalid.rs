@@ -3,7 +3,7 @@
 use super::{job, scenario, simulate, simulate_text};
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_its_fix() {
+fn problem_has_its_place_and_fix() {
     let good = job("a", 1);
     let cases = [
         ("field", "  - {at: 0s, aply: {}}\n".to_owned()),
@@ -103,7 +103,7 @@ fn what_is_wrong_is_told_with_its_place_and_its_fix() {
 }
 
 #[test]
-fn nodes_that_make_no_sense_are_refused() {
+fn invalid_nodes_are_refused() {
     let cases = [
         ("count: 2", "count: 0"),
         ("count: 2", "count: 200000"),
@@ -124,7 +124,7 @@ fn nodes_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_problems_are_reported_together() {
     let events = format!(
         "  - {{at: 0s, apply: {}}}\n  - {{at: 1s, delete: {{kind: TrainingQueue, name: q}}}}\n",
         job("a", 0)
@@ -134,7 +134,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_refused() {
+fn invalid_arguments_are_refused() {
     let cases: [&[&str]; 8] = [
         &[],
         &["no-such-file.yaml"],

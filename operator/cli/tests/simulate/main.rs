@@ -27,7 +27,7 @@ impl Run {
 }
 
 /// Time in seconds, event, and job of each line; no job if the event has none.
-fn told(lines: &[Value]) -> Vec<(f64, &str, &str)> {
+fn event_tuples(lines: &[Value]) -> Vec<(f64, &str, &str)> {
     lines
         .iter()
         .map(|l| {

@@ -1,6 +1,6 @@
 //! Surplus pods; pods that fail, leave or finish; and expectations on pods.
 
-use super::{job, scenario, simulate_text, told};
+use super::{event_tuples, job, scenario, simulate_text};
 
 /// An elastic job of pods of a whole node each.
 fn elastic(name: &str, least: u32, most: u32) -> String {
@@ -10,7 +10,7 @@ fn elastic(name: &str, least: u32, most: u32) -> String {
 }
 
 #[test]
-fn what_is_otherwise_than_expected_is_told_for_counts_nodes_pods_and_flavors() {
+fn failed_expectations_name_counts_nodes_pods_and_flavors() {
     let events = format!(
         "  - {{at: 0s, apply: {}}}
   - {{at: 0s, apply: {}}}
@@ -41,7 +41,7 @@ default/a holds flavors none, expected spot
 }
 
 #[test]
-fn surplus_pods_join_after_the_gang_and_are_told_apart_from_it() {
+fn surplus_pods_join_after_the_gang_with_their_own_events() {
     let events = format!(
         "  - {{at: 0s, runtime: 60s, apply: {}}}
   - {{at: 1s, expect: {{placed: [a], on: {{a: [gpu-0, gpu-1]}}, running: {{a: 2}}}}}}
@@ -61,12 +61,12 @@ fn surplus_pods_join_after_the_gang_and_are_told_apart_from_it() {
         (5.0, "nominated", "default/b"),
         (5.0, "shrunk", "default/a"),
     ];
-    assert_eq!(told(&lines)[..4], expected);
+    assert_eq!(event_tuples(&lines)[..4], expected);
     assert_eq!(lines[1]["pods"]["a-w-1"], "gpu-1");
 }
 
 #[test]
-fn event_of_a_pod_that_does_not_run_is_not_as_expected() {
+fn event_of_a_stopped_pod_is_a_failed_expectation() {
     let events = format!(
         "  - {{at: 0s, apply: {}}}
   - {{at: 0s, apply: {}}}
@@ -84,7 +84,7 @@ fn event_of_a_pod_that_does_not_run_is_not_as_expected() {
 }
 
 #[test]
-fn job_is_done_when_its_gang_and_the_surplus_that_is_there_have_finished() {
+fn job_finishes_after_its_gang_and_running_surplus_pods() {
     let events = format!(
         "  - {{at: 0s, apply: {}}}
   - {{at: 1s, expect: {{running: {{a: 2}}}}}}
@@ -105,7 +105,7 @@ fn job_is_done_when_its_gang_and_the_surplus_that_is_there_have_finished() {
         (200.0, "podended", "default/a"),
         (200.0, "finished", "default/a"),
     ];
-    assert_eq!(told(&lines)[..5], expected);
+    assert_eq!(event_tuples(&lines)[..5], expected);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn engine() -> Engine {
 }
 
 #[test]
-fn a_snapshot_is_decided_as_the_engine_would_and_the_same_every_time() {
+fn replay_of_a_snapshot_decides_like_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let mut engine = engine();
     let path = folder.path().join("snapshot.json");
@@ -83,7 +83,7 @@ fn a_snapshot_is_decided_as_the_engine_would_and_the_same_every_time() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused() {
+fn invalid_snapshot_is_refused() {
     for (file, says) in [
         ("jobs.csv", "is no snapshot of this version of trellis"),
         ("no-such-file", "cannot replay \"no-such-file\""),

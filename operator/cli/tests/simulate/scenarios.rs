@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{job, root, scenario, simulate, simulate_text, told, trellis};
+use super::{event_tuples, job, root, scenario, simulate, simulate_text, trellis};
 
 fn examples() -> Vec<std::path::PathBuf> {
     let folder = root().join("examples/scenarios");
@@ -14,7 +14,7 @@ fn examples() -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn every_example_holds_and_is_told_the_same_every_time() {
+fn every_example_passes_with_equal_output() {
     for example in examples() {
         let file = example.to_str().unwrap();
         let name = example.file_stem().unwrap().to_str().unwrap();
@@ -73,7 +73,7 @@ fn lines_are_exactly_as_documented() {
 }
 
 #[test]
-fn an_expectation_that_does_not_hold_is_told_and_is_the_exit_status() {
+fn failed_expectation_is_reported_and_sets_the_exit_status() {
     let events = format!(
         "  - {{at: 0s, apply: {}, runtime: 10s}}
   - {{at: 5s, expect: {{pending: [a]}}}}
@@ -96,7 +96,7 @@ not as expected at 5 s: default/a is placed, and none is expected to be
 
 /// Without a runtime a job runs until its deadline, else for ever.
 #[test]
-fn how_long_jobs_run() {
+fn job_without_a_runtime_runs_until_its_deadline() {
     let limited = job("limited", 1).replace("spec: {", "spec: {deadlines: {activeSeconds: 60}, ");
     let events = format!(
         "  - {{at: 0s, apply: {limited}}}
@@ -128,7 +128,7 @@ fn how_long_jobs_run() {
 
 /// A job waits for its queue as it does in a cluster, and starts when it comes.
 #[test]
-fn what_a_job_needs_may_come_later() {
+fn job_starts_when_its_queue_appears() {
     let queued = job("a", 1).replace("spec: {", "spec: {queueName: late, ");
     let queue = "{apiVersion: trellis.dev/v1alpha1, kind: TrainingQueue, metadata: {name: late}, spec: {namespaceSelector: {}}}";
     let events = format!(
@@ -142,7 +142,7 @@ fn what_a_job_needs_may_come_later() {
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     let lines = run.lines();
     assert_eq!(
-        told(&lines),
+        event_tuples(&lines),
         [
             (0.0, "waiting", "default/a"),
             (10.0, "placed", "default/a"),
@@ -158,7 +158,7 @@ fn what_a_job_needs_may_come_later() {
 
 /// A queue that selects no namespace: policy denies the job until the queue selects its namespace.
 #[test]
-fn what_policy_denies_is_refused() {
+fn job_denied_by_policy_is_refused() {
     let queued = job("a", 1).replace("spec: {", "spec: {queueName: closed, ");
     let queue =
         |spec: &str| format!("{{kind: TrainingQueue, metadata: {{name: closed}}, spec: {spec}}}");
@@ -174,7 +174,7 @@ fn what_policy_denies_is_refused() {
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     let lines = run.lines();
     assert_eq!(
-        told(&lines),
+        event_tuples(&lines),
         [
             (1.0, "refused", "default/a"),
             (9.0, "placed", "default/a"),
@@ -189,7 +189,7 @@ fn what_policy_denies_is_refused() {
 
 /// Objects in the files exist from the beginning, with or without a scenario.
 #[test]
-fn objects_of_files_are_there_at_the_beginning() {
+fn objects_in_files_exist_from_the_beginning() {
     let objects = "apiVersion: v1
 kind: List
 items:
@@ -214,7 +214,7 @@ spec:
     let run = trellis(&["simulate", "-", "-o", "jsonl"], objects);
     let lines = run.lines();
     assert_eq!(
-        told(&lines),
+        event_tuples(&lines),
         [
             (0.0, "placed", "team/a"),
             (0.0, "reserved", "team/b"),
@@ -230,7 +230,7 @@ spec:
 }
 
 #[test]
-fn until_cuts_off() {
+fn until_stops_the_simulation() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1h}}\n", job("a", 1));
     let run = simulate_text(&scenario(&events), &["-o", "jsonl", "--until", "10m"]);
     let lines = run.lines();
@@ -270,7 +270,7 @@ spec:
 
 /// A dump of a cluster holds running work as Pods, and many objects that the simulation ignores.
 #[test]
-fn what_is_not_looked_at_is_noted_once() {
+fn ignored_kind_is_noted_once() {
     let group = |name: &str| {
         format!(
             "---\napiVersion: trellis.dev/v1alpha1\nkind: PodGroup\nmetadata: {{name: {name}}}\nspec: {{minMember: 1, queueName: default, priority: 0, groups: []}}\n"
@@ -285,7 +285,7 @@ fn what_is_not_looked_at_is_noted_once() {
 
 /// A file without nodes is most often a slip: nothing would run.
 #[test]
-fn simulation_without_nodes_says_so() {
+fn simulation_without_nodes_is_noted() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
     let text =
         format!("apiVersion: trellis.dev/v1alpha1\nkind: Scenario\nspec:\n  events:\n{events}");
@@ -301,7 +301,7 @@ fn simulation_without_nodes_says_so() {
 
 /// A scenario may end without nodes: jobs were placed while there was one.
 #[test]
-fn simulation_that_deletes_its_last_node_had_nodes() {
+fn simulation_that_deletes_its_last_node_has_no_note() {
     let events = format!(
         "  - {{at: 0s, apply: {}, runtime: 1s}}\n  - {{at: 5s, delete: {{kind: Node, name: gpu-0}}}}\n  - {{at: 5s, delete: {{kind: Node, name: gpu-1}}}}\n",
         job("a", 1)
@@ -313,7 +313,7 @@ fn simulation_that_deletes_its_last_node_had_nodes() {
 /// A ClusterQueue would be taken for a TrainingQueue by a reader: the simulation says that it
 /// reads neither it nor any other object of Kueue.
 #[test]
-fn an_object_of_another_system_is_named_with_the_way_to_turn_it() {
+fn foreign_object_is_noted_with_the_import_command() {
     let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n";
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
     let run = simulate_text(&[&scenario(&events), foreign].concat(), &[]);
@@ -333,7 +333,7 @@ fn quota_policy(spec: &str) -> String {
 }
 
 #[test]
-fn jobs_are_submitted_by_whom_the_user_names() {
+fn jobs_are_submitted_by_the_named_requester() {
     let events = format!(
         "  - {{at: 0s, apply: {}, runtime: 9s}}\n  - {{at: 1s, expect: {{placed: [a]}}}}\n",
         job("a", 1)
@@ -361,7 +361,7 @@ fn jobs_are_submitted_by_whom_the_user_names() {
 /// The window of an hour is kept in parts of 75 s. The first part of the usage leaves it at 3,675
 /// s, so the second job starts then.
 #[test]
-fn gpu_hours_are_burnt_and_come_back() {
+fn gpu_hours_are_used_and_recovered() {
     let events = format!(
         "  - {{at: 0s, apply: {}, runtime: 450s}}
   - {{at: 10s, apply: {}, runtime: 10s}}
@@ -391,7 +391,7 @@ fn gpu_hours_are_burnt_and_come_back() {
 
 /// A job that is Refused while a limit has no room is not merely pending.
 #[test]
-fn a_limit_that_denies_refuses_for_as_long_as_it_has_no_room() {
+fn full_deny_limit_refuses_the_job_until_it_has_room() {
     let events = format!(
         "  - {{at: 0s, apply: {}, runtime: 10s}}
   - {{at: 1s, apply: {}, runtime: 10s}}
@@ -406,13 +406,13 @@ fn a_limit_that_denies_refuses_for_as_long_as_it_has_no_room() {
     let run = simulate_text(&text, &["-o", "jsonl"]);
     let lines = run.lines();
     assert_eq!(run.code, 0, "{lines:?}");
-    let told = super::told(&lines);
+    let told = super::event_tuples(&lines);
     assert_eq!(told[1], (1.0, "refused", "default/b"), "{told:?}");
 }
 
 /// Labels of an unknown namespace count as none, and a note says so where they matter.
 #[test]
-fn a_namespace_that_is_in_no_file() {
+fn namespace_missing_from_the_files_is_noted() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {defaultFor: {matchLabels: {trellis.dev/team: a}}, namespaceSelector: {}}\n";
     let text = [&scenario(&events), queue].concat();
@@ -426,7 +426,7 @@ fn a_namespace_that_is_in_no_file() {
 
 /// The table reports the failed expectation once.
 #[test]
-fn the_table_says_what_was_not_as_expected_once() {
+fn table_lists_a_failed_expectation_once() {
     let events = format!(
         "  - {{at: 0s, apply: {}, runtime: 9s}}\n  - {{at: 1s, expect: {{pending: [a]}}}}\n",
         job("a", 1)

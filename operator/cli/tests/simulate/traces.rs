@@ -6,16 +6,16 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::{simulate, told};
+use super::{event_tuples, simulate};
 
 const POOLS: &str = "big=2x8,small=1x4";
 
 #[test]
-fn jobs_come_run_and_go_each_in_its_pool() {
+fn jobs_run_in_their_own_pools() {
     let run = simulate(&["--trace", "jobs.csv", "--nodes", POOLS, "-o", "jsonl"]);
     let lines = run.lines();
     assert_eq!(
-        told(&lines),
+        event_tuples(&lines),
         [
             (0.0, "placed", "big/1"),
             (10.0, "reserved", "big/2"),
@@ -49,7 +49,7 @@ fn jobs_come_run_and_go_each_in_its_pool() {
 }
 
 #[test]
-fn a_gzip_file_is_the_same() {
+fn gzip_trace_equals_plain_trace() {
     let folder = tempfile::tempdir().unwrap();
     let plain = std::fs::read("tests/simulate/input/jobs.csv").unwrap();
     let file = folder.path().join("jobs.csv.gz");
@@ -61,7 +61,7 @@ fn a_gzip_file_is_the_same() {
 }
 
 #[test]
-fn a_row_that_makes_no_sense_is_told() {
+fn invalid_row_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string("tests/simulate/input/jobs.csv").unwrap();
     let cases = [
@@ -101,7 +101,7 @@ fn a_row_that_makes_no_sense_is_told() {
 }
 
 #[test]
-fn made_up_gangs_come_as_often_as_asked_and_the_same_every_time() {
+fn generated_gangs_have_the_requested_load_for_a_fixed_seed() {
     let run = |seed: &str| {
         let arguments = ["--workload", "gangs", "--nodes", "g=16x8", "--jobs", "150"];
         let more = [

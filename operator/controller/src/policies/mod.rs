@@ -1,10 +1,10 @@
 //! JobPolicies and ClusterJobPolicies: loads them into the active set, and writes their status.
 
-mod load;
+mod loading;
 mod status;
 #[cfg(test)]
 mod tests;
 
-pub use load::keep_policies;
-pub use status::keep_policy_status;
-pub use status::{problems, shown};
+pub use loading::maintain_policies;
+pub use status::maintain_policy_status;
+pub use status::{format_problems, truncate_message};

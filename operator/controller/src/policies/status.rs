@@ -15,46 +15,47 @@ use tracing::{debug, warn};
 use trellis_api::job_policy::JobPolicyStatus;
 use trellis_api::{ClusterJobPolicy, JobPolicy, Reason, names};
 use trellis_cache::Cache;
-use trellis_cache::policy::Told;
+use trellis_cache::policy::ObjectViolations;
 use trellis_cache::watch::Undecodable;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
 use trellis_gang::patch;
-use trellis_policies::cedar::{ObjectKey, ObjectState, ObjectVerdict, Policies};
+use trellis_policies::cedar::{ObjectKey, ObjectLoadResult, Policies, PolicyObjectState};
 
 /// Time between two rounds.
-const EVERY: Duration = Duration::from_secs(2);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest message of a condition.
-const MESSAGE: usize = 8_000;
+const MAX_MESSAGE_LENGTH: usize = 8_000;
 
 /// Writes the status of policy objects until the process ends.
-pub async fn keep_policy_status(cache: Arc<Cache>, commands: Commands) {
-    cache.policies.loaded().await;
+pub async fn maintain_policy_status(cache: Arc<Cache>, commands: Commands) {
+    cache.policies.wait_loaded().await;
     // Objects that do not decode and whose status says so.
     let mut told = BTreeMap::new();
     loop {
         if let Some(policies) = cache.policies.active() {
-            look(&cache, &commands, &policies, &mut told).await;
+            write_statuses(&cache, &commands, &policies, &mut told).await;
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 
-async fn look(
+async fn write_statuses(
     cache: &Cache,
     commands: &Commands,
     policies: &Policies,
     told: &mut BTreeMap<ObjectKey, Undecodable>,
 ) {
     let mut violations = cache.policies.violations.by_object();
-    for verdict in policies.verdicts() {
+    for verdict in policies.load_results() {
         // There may be ten thousand objects without a change.
         tokio::task::consume_budget().await;
         let violations = violations
             .remove(&verdict.key.to_string())
             .unwrap_or_default();
-        let written = one(cache, commands, policies.hash(), &verdict, violations, told).await;
+        let written =
+            write_status(cache, commands, policies.hash(), &verdict, violations, told).await;
         let policy = &verdict.key;
         match written {
             // The watch brings the newer version before the next round.
@@ -65,30 +66,32 @@ async fn look(
             Err(error) => warn!(%policy, %error, "its status was not written"),
         }
     }
-    let unreadable = cache.policies.unreadable.read();
+    let unreadable = cache.policies.undecodable.read();
     told.retain(|key, _| unreadable.contains_key(key));
 }
 
-async fn one(
+async fn write_status(
     cache: &Cache,
     commands: &Commands,
     hash: &str,
-    verdict: &ObjectVerdict,
-    violations: Told,
+    verdict: &ObjectLoadResult,
+    violations: ObjectViolations,
     told: &mut BTreeMap<ObjectKey, Undecodable>,
 ) -> Result<(), WriteError> {
     let ObjectKey { namespace, name } = &verdict.key;
     let now = Timestamp::now();
-    let unreadable = cache.policies.unreadable.read().get(&verdict.key).cloned();
+    let unreadable = cache.policies.undecodable.read().get(&verdict.key).cloned();
     if let Some(object) = unreadable {
         if told.get(&verdict.key) == Some(&object) {
             return Ok(());
         }
-        let status = status(verdict, None, &[], hash, violations, now);
+        let status = build_status(verdict, None, &[], hash, violations, now);
         let patch = json!({"metadata": {"uid": object.uid}, "status": status});
         let written = match namespace {
-            Some(namespace) => write::<JobPolicy>(commands, namespace, name, &patch).await,
-            None => write_cluster::<ClusterJobPolicy>(commands, name, &patch).await,
+            Some(namespace) => {
+                patch_namespaced::<JobPolicy>(commands, namespace, name, &patch).await
+            }
+            None => patch_cluster::<ClusterJobPolicy>(commands, name, &patch).await,
         };
         // The API server refuses the status if the stored spec breaks a newer rule. The write is
         // not repeated until the object changes.
@@ -104,34 +107,36 @@ async fn one(
                 return Ok(());
             };
             let before = object.status.clone().unwrap_or_default();
-            let Some(patch) = change(&object.metadata, &before, verdict, hash, violations, now)
+            let Some(patch) =
+                status_patch(&object.metadata, &before, verdict, hash, violations, now)
             else {
                 return Ok(());
             };
             let written: JobPolicy = commands
                 .patch_status(namespace, name, names::STATUS_MANAGER, &patch)
                 .await?;
-            cache.policies.namespaced.answered(key, written);
+            cache.policies.namespaced.update_returned(key, written);
         }
         None => {
             let Some(object) = cache.policies.cluster.get(&key) else {
                 return Ok(());
             };
             let before = object.status.clone().unwrap_or_default();
-            let Some(patch) = change(&object.metadata, &before, verdict, hash, violations, now)
+            let Some(patch) =
+                status_patch(&object.metadata, &before, verdict, hash, violations, now)
             else {
                 return Ok(());
             };
             let written: ClusterJobPolicy = commands
                 .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
                 .await?;
-            cache.policies.cluster.answered(key, written);
+            cache.policies.cluster.update_returned(key, written);
         }
     }
     Ok(())
 }
 
-async fn write<K>(
+async fn patch_namespaced<K>(
     commands: &Commands,
     namespace: &str,
     name: &str,
@@ -146,7 +151,7 @@ where
     written.map(|_| ())
 }
 
-async fn write_cluster<K>(commands: &Commands, name: &str, patch: &Value) -> Result<(), WriteError>
+async fn patch_cluster<K>(commands: &Commands, name: &str, patch: &Value) -> Result<(), WriteError>
 where
     K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>,
 {
@@ -158,19 +163,19 @@ where
 
 /// The patch of an object's status. None: nothing has changed, or the watch has shown a newer
 /// object than the loaded one, which the next set of policies will judge.
-fn change(
+fn status_patch(
     meta: &ObjectMeta,
     before: &JobPolicyStatus,
-    verdict: &ObjectVerdict,
+    verdict: &ObjectLoadResult,
     hash: &str,
-    violations: Told,
+    violations: ObjectViolations,
     now: Timestamp,
 ) -> Option<Value> {
     if meta.uid.as_deref() != Some(verdict.uid.as_str()) || meta.generation != verdict.generation {
         return None;
     }
     let generation = meta.generation;
-    let mut after = status(
+    let mut after = build_status(
         verdict,
         generation,
         &before.conditions,
@@ -187,34 +192,34 @@ fn change(
     after.active_set_hash = hash;
     Some(json!({
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": patch::between(before, &after),
+        "status": patch::diff(before, &after),
     }))
 }
 
 /// The status of a policy object.
-pub(super) fn status(
-    verdict: &ObjectVerdict,
+pub(super) fn build_status(
+    verdict: &ObjectLoadResult,
     generation: Option<i64>,
     before: &[Condition],
     hash: &str,
-    violations: Told,
+    violations: ObjectViolations,
     now: Timestamp,
 ) -> JobPolicyStatus {
     let (active, as_it_stands) = match verdict.state {
-        ObjectState::Active => (true, true),
-        ObjectState::Degraded => (true, false),
-        ObjectState::Invalid => (false, false),
+        PolicyObjectState::Active => (true, true),
+        PolicyObjectState::Degraded => (true, false),
+        PolicyObjectState::Invalid => (false, false),
     };
     let (reason, message) = if as_it_stands {
-        (Reason::Accepted, effect(verdict))
+        (Reason::Accepted, effect_message(verdict))
     } else {
-        (Reason::InvalidSpec, wrong(verdict))
+        (Reason::InvalidSpec, problem_message(verdict))
     };
     let said = ConditionUpdate {
         generation,
         reason,
         message,
-        before,
+        previous: before,
         now,
     };
     JobPolicyStatus {
@@ -233,32 +238,32 @@ pub(super) fn status(
     }
 }
 
-fn effect(verdict: &ObjectVerdict) -> String {
+fn effect_message(verdict: &ObjectLoadResult) -> String {
     let mut message = "the policies take effect".to_owned();
     for warning in &verdict.warnings {
         message.push_str(&format!("\n{warning}"));
     }
-    shown(&message)
+    truncate_message(&message)
 }
 
-fn wrong(verdict: &ObjectVerdict) -> String {
-    let problems = problems(verdict);
+fn problem_message(verdict: &ObjectLoadResult) -> String {
+    let problems = format_problems(verdict);
     let what = match verdict.state {
-        ObjectState::Degraded => "the last good version takes effect, not this one",
+        PolicyObjectState::Degraded => "the last good version takes effect, not this one",
         _ => {
             "it does not take effect, and where it reaches nothing is allowed unless it is Warn or Audit"
         }
     };
-    shown(&format!("{what}:\n{problems}"))
+    truncate_message(&format!("{what}:\n{problems}"))
 }
 
 /// All problems of an object, each with its place in the text.
-pub fn problems(verdict: &ObjectVerdict) -> String {
+pub fn format_problems(verdict: &ObjectLoadResult) -> String {
     let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
     problems.join("\n")
 }
 
 /// The message, cut to its longest allowed length.
-pub fn shown(message: &str) -> String {
-    message.chars().take(MESSAGE).collect()
+pub fn truncate_message(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE_LENGTH).collect()
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
-use trellis_cache::policy::Told;
+use trellis_cache::policy::ObjectViolations;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_dispatch::context::{Context, WatchSink};
 use trellis_gang::key::Key;
-use trellis_policies::cedar::{Loader, ObjectState, Policies, PolicyObject};
+use trellis_policies::cedar::{Policies, PolicyLoader, PolicyObject, PolicyObjectState};
 
-use super::status::status;
+use super::status::build_status;
 use super::*;
 
 const ALL: &str = "permit(principal, action, resource);";
@@ -38,32 +38,35 @@ fn namespaced(namespace: &str, name: &str, cedar: &str) -> JobPolicy {
     .unwrap()
 }
 
-async fn within<T>(what: impl Future<Output = T>) -> T {
+async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), what)
         .await
         .unwrap()
 }
 
 #[tokio::test]
-async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
+async fn policies_load_only_after_both_kinds_are_listed() {
     let (context, _heard) = Context::new();
     let watched = WatchSink::new(&context);
-    let task = tokio::spawn(keep_policies(context.clone(), Loader::new().unwrap()));
+    let task = tokio::spawn(maintain_policies(
+        context.clone(),
+        PolicyLoader::new().unwrap(),
+    ));
     watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
     Sink::<ClusterJobPolicy>::synced(&*watched);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(context.cache.policies.active().is_none());
     watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
     Sink::<JobPolicy>::synced(&*watched);
-    within(context.cache.policies.settled("a")).await;
+    with_timeout(context.cache.policies.wait_settled("a")).await;
     // Changes of the first list may be loaded a moment later.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let first = context.cache.policies.active().unwrap();
-    assert_eq!(first.verdicts().count(), 2);
+    assert_eq!(first.load_results().count(), 2);
 
     // A later change is loaded, too. A status that the operator wrote is no change.
     let next = async |before: &Arc<Policies>| {
-        within(async {
+        with_timeout(async {
             loop {
                 let now = context.cache.policies.active().unwrap();
                 if !Arc::ptr_eq(&now, before) {
@@ -83,7 +86,7 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
         &context.cache.policies.active().unwrap()
     ));
     watched.apply(Key::new("", "all"), cluster("all", 3, NONE));
-    within(context.cache.policies.settled("a")).await;
+    with_timeout(context.cache.policies.wait_settled("a")).await;
     let second = next(&first).await;
     assert_ne!(first.hash(), second.hash());
     let gone = |key: &Key, uid: &str| Sink::<JobPolicy>::delete(&*watched, key, uid);
@@ -92,46 +95,49 @@ async fn nothing_decides_before_all_objects_of_both_kinds_are_there() {
     assert_eq!(context.cache.policies.objects(&a).len(), 1);
     gone(&Key::new("a", "no"), "no");
     let third = next(&second).await;
-    assert_eq!(third.verdicts().count(), 1);
+    assert_eq!(third.load_results().count(), 1);
     task.abort();
 }
 
 /// A namespace of which policies are known and not loaded.
 #[tokio::test]
-async fn cluster_policies_decide_before_those_of_namespaces_and_wait_for_none() {
+async fn cluster_policies_load_without_waiting_for_namespace_policies() {
     let (context, _heard) = Context::new();
     let watched = WatchSink::new(&context);
-    let loader = Loader::new().unwrap();
+    let loader = PolicyLoader::new().unwrap();
     watched.apply(Key::new("", "all"), cluster("all", 1, ALL));
     watched.apply(Key::new("a", "no"), namespaced("a", "no", NONE));
-    let part = loader.part(None, None, context.cache.policies.objects(&None));
-    let latest = context.cache.policies.latest(&None).unwrap();
+    let part = loader.load_part(None, None, context.cache.policies.objects(&None));
+    let latest = context.cache.policies.latest_change(&None).unwrap();
     let namespaces = context.cache.policies.namespaces();
-    let begin = |_: Option<&Policies>| loader.begin(part, namespaces);
-    let (before, begun) = context.cache.policies.change(&None, latest, begin);
+    let begin = |_: Option<&Policies>| loader.load_cluster_first(part, namespaces);
+    let (before, begun) = context.cache.policies.update(&None, latest, begin);
     assert!(before.is_none());
     assert!(begun.is_loaded("b") && !begun.is_loaded("a"));
-    within(context.cache.policies.loaded()).await;
+    with_timeout(context.cache.policies.wait_loaded()).await;
     // A place in another namespace waits for nothing of this one.
-    within(context.cache.policies.settled("b")).await;
-    let own = context.cache.policies.settled("a");
+    with_timeout(context.cache.policies.wait_settled("b")).await;
+    let own = context.cache.policies.wait_settled("a");
     let waits = tokio::time::timeout(Duration::from_millis(50), own).await;
     assert!(waits.is_err(), "its policies are not loaded");
     // A change that comes while it waits is not waited for.
     let settled = {
         let context = context.clone();
-        tokio::spawn(async move { context.cache.policies.settled("a").await })
+        tokio::spawn(async move { context.cache.policies.wait_settled("a").await })
     };
     tokio::task::yield_now().await;
     let scope = Some("a".to_owned());
-    let latest = context.cache.policies.latest(&scope).unwrap();
-    let part = loader.part(None, Some("a"), context.cache.policies.objects(&scope));
-    context.cache.policies.touch(&Key::new("a", "later"));
+    let latest = context.cache.policies.latest_change(&scope).unwrap();
+    let part = loader.load_part(None, Some("a"), context.cache.policies.objects(&scope));
     context
         .cache
         .policies
-        .change(&scope, latest, |active| active.unwrap().with(part));
-    within(settled).await.unwrap();
+        .record_change(&Key::new("a", "later"));
+    context
+        .cache
+        .policies
+        .update(&scope, latest, |active| active.unwrap().with_part(part));
+    with_timeout(settled).await.unwrap();
     let active = context.cache.policies.active().unwrap();
     assert!(active.is_loaded("a"));
     assert_ne!(active.version("a"), begun.version("a"));
@@ -139,7 +145,7 @@ async fn cluster_policies_decide_before_those_of_namespaces_and_wait_for_none() 
 }
 
 #[test]
-fn an_object_that_does_not_decode_any_more_is_there_still() {
+fn undecodable_policy_stays_in_the_policy_set() {
     let (context, _heard) = Context::new();
     let watched = WatchSink::new(&context);
     let key = Key::new("", "no");
@@ -152,26 +158,26 @@ fn an_object_that_does_not_decode_any_more_is_there_still() {
     Sink::<ClusterJobPolicy>::undecodable(&*watched, &key, broken);
     let objects = context.cache.policies.objects(&None);
     assert_eq!(objects.len(), 1);
-    assert_eq!(objects[0].unreadable.as_deref(), Some("why"));
+    assert_eq!(objects[0].decode_error.as_deref(), Some("why"));
     watched.apply(key, cluster("no", 3, NONE));
-    assert_eq!(context.cache.policies.objects(&None)[0].unreadable, None);
+    assert_eq!(context.cache.policies.objects(&None)[0].decode_error, None);
 }
 
 #[test]
-fn the_status_says_whether_an_object_takes_effect() {
-    let loader = Loader::new().unwrap();
+fn policy_status_reports_whether_the_policy_takes_effect() {
+    let loader = PolicyLoader::new().unwrap();
     let of = |before: Option<&Policies>, version, text| {
         let object = PolicyObject::from(&cluster("x", version, text));
         let (policies, mut verdicts) = loader.load(before, vec![object]);
         (policies, verdicts.remove(0))
     };
     let told = |verdict: &_| {
-        let status = status(
+        let status = build_status(
             verdict,
             Some(1),
             &[],
             "h",
-            Told::default(),
+            ObjectViolations::default(),
             Timestamp::UNIX_EPOCH,
         );
         let holds: String = status
@@ -189,7 +195,7 @@ fn the_status_says_whether_an_object_takes_effect() {
     let (good, verdict) = of(None, 1, ALL);
     assert_eq!(told(&verdict).0, "TFTFF");
     let (_, verdict) = of(Some(&good), 2, "permit(");
-    assert_eq!(verdict.state, ObjectState::Degraded);
+    assert_eq!(verdict.state, PolicyObjectState::Degraded);
     let (holds, message) = told(&verdict);
     assert_eq!(holds, "TTFFT");
     assert!(

@@ -14,34 +14,34 @@ use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_gang::key::Key;
 use trellis_gang::patch;
 use trellis_gang::quota::LimitsReport;
-use trellis_gang::quota::is_of;
+use trellis_gang::quota::is_ledger_owned_by;
 
 /// Field manager of the ledgers.
 const MANAGER: &str = trellis_api::names::STATUS_MANAGER;
 /// Least time between two writes of a ledger. After a restart, held GPUs are counted from the last
 /// write on.
-pub(super) const BURNT_EVERY: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const LEDGER_WRITE_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 /// Most entries of a ledger: 100 holders with all parts of the window. A ledger with more holders
 /// has one entry for each.
-const ENTRIES: usize = 5_000;
+const MAX_ENTRIES: usize = 5_000;
 
 /// The ledger of a policy as the watch shows it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stored<'a> {
+struct StoredLedger<'a> {
     ledger: Option<&'a QuotaLedger>,
     undecodable: Option<&'a Undecodable>,
 }
 
 /// A write of a ledger.
 #[derive(Clone, Debug, PartialEq)]
-enum Write {
+enum LedgerWrite {
     Create(Box<QuotaLedger>),
     Patch(Value),
     Delete { uid: String },
 }
 
 /// Writes the ledger of a policy, if that is due.
-pub(super) async fn keep(
+pub(super) async fn write_ledger(
     cache: &Cache,
     commands: &Commands,
     policy: &QuotaPolicy,
@@ -51,33 +51,35 @@ pub(super) async fn keep(
     let key = Key::new("", name);
     let ledger = cache.quotas.ledgers.get(&key);
     let undecodable = cache.quotas.undecodable_ledgers.read().get(name).cloned();
-    let stored = Stored {
+    let stored = StoredLedger {
         ledger: ledger.as_deref(),
         undecodable: undecodable.as_ref(),
     };
-    match due(policy, stored, report, Timestamp::now()) {
+    match due_write(policy, stored, report, Timestamp::now()) {
         None => {}
-        Some(Write::Create(ledger)) => {
+        Some(LedgerWrite::Create(ledger)) => {
             let written = commands.create_cluster(MANAGER, &*ledger).await?;
-            cache.quotas.ledgers.found(key, written);
+            cache.quotas.ledgers.insert_returned(key, written);
         }
-        Some(Write::Patch(patch)) => {
+        Some(LedgerWrite::Patch(patch)) => {
             let path = QuotaLedger::url_path(&(), None);
             let written = commands.patch_as(&path, name, MANAGER, &patch).await?;
-            cache.quotas.ledgers.answered(key, written);
+            cache.quotas.ledgers.update_returned(key, written);
         }
-        Some(Write::Delete { uid }) => commands.delete_cluster::<QuotaLedger>(name, &uid).await?,
+        Some(LedgerWrite::Delete { uid }) => {
+            commands.delete_cluster::<QuotaLedger>(name, &uid).await?
+        }
     }
     Ok(())
 }
 
 /// The write that is due. An unreadable ledger stays as it is.
-fn due(
+fn due_write(
     policy: &QuotaPolicy,
-    stored: Stored<'_>,
+    stored: StoredLedger<'_>,
     report: &LimitsReport,
     now: Timestamp,
-) -> Option<Write> {
+) -> Option<LedgerWrite> {
     let name = policy.metadata.name.as_deref().unwrap_or_default();
     if report.unreadable_ledgers.contains_key(name) {
         return None;
@@ -86,18 +88,18 @@ fn due(
     if policy.spec.limits.gpu_hours.is_none() {
         let of_ledger = stored.ledger.map(|ledger| uid(&ledger.metadata));
         let uid = of_ledger.or(stored.undecodable.map(|object| object.uid.clone()))?;
-        return Some(Write::Delete { uid });
+        return Some(LedgerWrite::Delete { uid });
     }
-    let spec = spec(name, report, now);
+    let spec = ledger_spec(name, report, now);
     if let Some(ledger) = stored.ledger {
-        if !is_of(ledger, policy) {
+        if !is_ledger_owned_by(ledger, policy) {
             // Its owner is gone and the garbage collector is late, or another client wrote it.
             let uid = uid(&ledger.metadata);
-            return Some(Write::Delete { uid });
+            return Some(LedgerWrite::Delete { uid });
         }
         // The operator writes no future time: such a ledger is overwritten.
         let age = now.duration_since(ledger.spec.until.0);
-        let is_recent = !age.is_negative() && age < BURNT_EVERY;
+        let is_recent = !age.is_negative() && age < LEDGER_WRITE_INTERVAL;
         let is_idle = spec.entries.is_empty() && ledger.spec.entries.is_empty();
         let patch = || {
             json!({
@@ -105,30 +107,30 @@ fn due(
                     "uid": ledger.metadata.uid,
                     "resourceVersion": ledger.metadata.resource_version,
                 },
-                "spec": patch::between(&ledger.spec, &spec),
+                "spec": patch::diff(&ledger.spec, &spec),
             })
         };
-        return (!is_recent && !is_idle).then(|| Write::Patch(patch()));
+        return (!is_recent && !is_idle).then(|| LedgerWrite::Patch(patch()));
     }
     if let Some(object) = stored.undecodable {
         // The operator read the ledger before it was damaged, and has counted since.
-        return Some(Write::Patch(json!({
-            "metadata": {"uid": object.uid, "ownerReferences": [owner(policy)]},
+        return Some(LedgerWrite::Patch(json!({
+            "metadata": {"uid": object.uid, "ownerReferences": [owner_reference(policy)]},
             "spec": {"until": spec.until, "entries": spec.entries},
         })));
     }
     let ledger = || QuotaLedger {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            owner_references: Some(vec![owner(policy)]),
+            owner_references: Some(vec![owner_reference(policy)]),
             ..ObjectMeta::default()
         },
         spec: spec.clone(),
     };
-    (!spec.entries.is_empty()).then(|| Write::Create(Box::new(ledger())))
+    (!spec.entries.is_empty()).then(|| LedgerWrite::Create(Box::new(ledger())))
 }
 
-fn owner(policy: &QuotaPolicy) -> OwnerReference {
+fn owner_reference(policy: &QuotaPolicy) -> OwnerReference {
     OwnerReference {
         api_version: QuotaPolicy::api_version(&()).into_owned(),
         kind: QuotaPolicy::kind(&()).into_owned(),
@@ -140,8 +142,11 @@ fn owner(policy: &QuotaPolicy) -> OwnerReference {
 }
 
 /// The GPU time burnt under a policy, by holder and part of the window.
-fn spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec {
-    let limits = report.burnt.iter().filter(|(l, _)| l.policy == policy);
+fn ledger_spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec {
+    let limits = report
+        .used_gpu_hours
+        .iter()
+        .filter(|(l, _)| l.policy == policy);
     let mut entries = Vec::new();
     let mut last = None;
     for (limit, (until, parts)) in limits {
@@ -158,8 +163,8 @@ fn spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec 
             });
         }
     }
-    if entries.len() > ENTRIES {
-        entries = one_for_each_holder(entries);
+    if entries.len() > MAX_ENTRIES {
+        entries = merge_by_holder(entries);
     }
     let until = last.and_then(|until| Timestamp::from_second(until).ok());
     // Whole seconds, as they are read back.
@@ -172,13 +177,13 @@ fn spec(policy: &str, report: &LimitsReport, now: Timestamp) -> QuotaLedgerSpec 
 
 /// Merges the entries of each holder into one with the latest start. After a restart it counts for
 /// longer than it should, but never for less.
-fn one_for_each_holder(entries: Vec<LedgerEntry>) -> Vec<LedgerEntry> {
+fn merge_by_holder(entries: Vec<LedgerEntry>) -> Vec<LedgerEntry> {
     let mut merged: Vec<LedgerEntry> = Vec::new();
     // The entries are sorted by holder and time.
     for entry in entries {
         match merged.last_mut() {
             Some(last) if last.requester == entry.requester => {
-                let seconds = |q: &Quantity| q.amount().map_or(0, Amount::units_down);
+                let seconds = |q: &Quantity| q.amount().map_or(0, Amount::floor_units);
                 let sum = seconds(&last.gpu_seconds).saturating_add(seconds(&entry.gpu_seconds));
                 last.gpu_seconds = Quantity::from_units(sum);
                 last.start = entry.start;

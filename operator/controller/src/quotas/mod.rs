@@ -3,4 +3,4 @@
 mod ledger;
 mod status;
 
-pub use status::{keep_quota_status, takes_no_effect};
+pub use status::{maintain_quota_status, no_effect_message};

@@ -17,45 +17,47 @@ use trellis_api::quota_policy::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
 use trellis_api::{Quantity, QuotaPolicy, Reason, names};
 use trellis_cache::Cache;
 use trellis_cache::watch::Undecodable;
-use trellis_dispatch::Feed;
+use trellis_dispatch::SchedulerEvent;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_gang::conditions::ConditionUpdate;
 use trellis_gang::key::Key;
-use trellis_gang::quota::HOUR;
+use trellis_gang::quota::HOUR_SECONDS;
 use trellis_gang::quota::{LimitsReport, base_units};
 use trellis_gang::{engine, patch};
-use trellis_policies::quota::{LimitId, What, missing_flavors};
+use trellis_policies::quota::{LimitId, LimitedQuantity, missing_flavors};
 
-use super::ledger::{self, BURNT_EVERY};
+use super::ledger::{self, LEDGER_WRITE_INTERVAL};
 
 /// Time between two rounds.
-const EVERY: Duration = Duration::from_secs(2);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 /// Holders that the status names at most.
-const TOLD: usize = 20;
+const MAX_SHOWN_HOLDERS: usize = 20;
 
 /// Writes the status of QuotaPolicies, and their ledgers, until the process ends.
-pub async fn keep_quota_status(context: Arc<Context>, commands: Commands) {
-    context.cache.synced().await;
+pub async fn maintain_quota_status(context: Arc<Context>, commands: Commands) {
+    context.cache.wait_synced().await;
     // Objects that do not decode and whose status says so.
     let mut told: BTreeMap<String, Undecodable> = BTreeMap::new();
     // When each status was last written.
     let mut written: BTreeMap<String, Timestamp> = BTreeMap::new();
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(UPDATE_INTERVAL).await;
         if context.cache.quotas.objects.is_empty()
-            && context.cache.quotas.unreadable.read().is_empty()
+            && context.cache.quotas.undecodable_policies.read().is_empty()
         {
             continue;
         }
         let (answer, report) = oneshot::channel();
-        context.tell(Feed::AskLimits(answer));
+        context.send_event(SchedulerEvent::AskLimits(answer));
         let Ok(report) = report.await else { continue };
         let report = Arc::new(report);
-        context.cache.quotas.stand(report.clone());
-        let unreadable = context.cache.quotas.unreadable.read().clone();
+        context.cache.quotas.set_report(report.clone());
+        let unreadable = context.cache.quotas.undecodable_policies.read().clone();
         for (name, object) in &unreadable {
-            if told.get(name) != Some(object) && refuse(&commands, name, object).await {
+            if told.get(name) != Some(object)
+                && write_undecodable_status(&commands, name, object).await
+            {
                 told.insert(name.clone(), object.clone());
             }
         }
@@ -69,21 +71,21 @@ pub async fn keep_quota_status(context: Arc<Context>, commands: Commands) {
             let unusable = policies.unusable().iter().find(|(of, _)| *of == policy);
             let fault = unusable.map(|(_, why)| why.to_string());
             if fault.is_none() {
-                let kept = ledger::keep(&context.cache, &commands, &object, &report).await;
-                note(kept, &policy, "its ledger was not written");
+                let kept = ledger::write_ledger(&context.cache, &commands, &object, &report).await;
+                log_failed_write(kept, &policy, "its ledger was not written");
             }
-            let faults = Faults {
+            let faults = PolicyFaults {
                 spec: fault,
-                flavor: without_flavor(&object, |flavor| context.cache.has_flavor(flavor)),
+                flavor: missing_flavor_fault(&object, |flavor| context.cache.has_flavor(flavor)),
             };
             let now = Timestamp::now();
             let before = written.get(&policy).copied();
-            if let Some(patch) = patch_of(&policy, &object, faults, &report, (before, now)) {
-                let answer = write(&context.cache, &commands, &policy, &patch).await;
+            if let Some(patch) = status_patch(&policy, &object, faults, &report, (before, now)) {
+                let answer = write_status(&context.cache, &commands, &policy, &patch).await;
                 if answer.is_ok() {
                     written.insert(policy.clone(), now);
                 }
-                note(answer, &policy, "its status was not written");
+                log_failed_write(answer, &policy, "its status was not written");
             }
         }
     }
@@ -91,7 +93,7 @@ pub async fn keep_quota_status(context: Arc<Context>, commands: Commands) {
 
 /// Faults of a policy that do not depend on its usage.
 #[derive(Default)]
-struct Faults {
+struct PolicyFaults {
     /// Why the policy cannot be used at all.
     spec: Option<String>,
     /// The first limit of a flavor that does not exist.
@@ -99,7 +101,7 @@ struct Faults {
 }
 
 /// The fault of the first limit of a policy that names a flavor that does not exist.
-fn without_flavor(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option<String> {
+fn missing_flavor_fault(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option<String> {
     let (at, flavor) = missing_flavors(object, exists).next()?;
     Some(format!(
         "spec.limits.resources[{at}] limits nothing: there is no ResourceFlavor {flavor:?}; create it, or correct the name"
@@ -107,7 +109,7 @@ fn without_flavor(object: &QuotaPolicy, exists: impl Fn(&str) -> bool) -> Option
 }
 
 /// Logs a write that did not succeed.
-fn note(answer: Result<(), WriteError>, policy: &str, what: &str) {
+fn log_failed_write(answer: Result<(), WriteError>, policy: &str, what: &str) {
     match answer {
         // The watch brings the newer version before the next round.
         Ok(())
@@ -121,9 +123,9 @@ fn note(answer: Result<(), WriteError>, policy: &str, what: &str) {
 }
 
 /// Writes to the status of an object that it does not decode. True if this need not be repeated.
-async fn refuse(commands: &Commands, name: &str, object: &Undecodable) -> bool {
+async fn write_undecodable_status(commands: &Commands, name: &str, object: &Undecodable) -> bool {
     let message = format!("it cannot be read: {}", object.error);
-    let conditions = conditions(None, Some(message), None, &[], Timestamp::now());
+    let conditions = build_conditions(None, Some(message), None, &[], Timestamp::now());
     let patch = json!({"metadata": {"uid": object.uid}, "status": {"conditions": conditions}});
     let written: Result<PartialObjectMeta<QuotaPolicy>, WriteError> = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, &patch)
@@ -132,7 +134,7 @@ async fn refuse(commands: &Commands, name: &str, object: &Undecodable) -> bool {
     matches!(written, Ok(_) | Err(WriteError::Refused { .. }))
 }
 
-async fn write(
+async fn write_status(
     cache: &Cache,
     commands: &Commands,
     name: &str,
@@ -141,22 +143,25 @@ async fn write(
     let written: QuotaPolicy = commands
         .patch_cluster_status(name, names::STATUS_MANAGER, patch)
         .await?;
-    cache.quotas.objects.answered(Key::new("", name), written);
+    cache
+        .quotas
+        .objects
+        .update_returned(Key::new("", name), written);
     Ok(())
 }
 
 /// The patch of an object's status. None: nothing has changed, or only GPU-hours have and the last
 /// write is recent.
-fn patch_of(
+fn status_patch(
     name: &str,
     object: &QuotaPolicy,
-    faults: Faults,
+    faults: PolicyFaults,
     report: &LimitsReport,
     (written, now): (Option<Timestamp>, Timestamp),
 ) -> Option<Value> {
     let before = object.status.clone().unwrap_or_default();
-    let after = status(name, object, faults, report, now);
-    let is_recent = written.is_some_and(|at| now.duration_since(at) < BURNT_EVERY);
+    let after = build_status(name, object, faults, report, now);
+    let is_recent = written.is_some_and(|at| now.duration_since(at) < LEDGER_WRITE_INTERVAL);
     let is_news = match is_recent {
         true => without_hours(&before) != without_hours(&after),
         false => before != after,
@@ -167,7 +172,7 @@ fn patch_of(
                 "uid": object.metadata.uid,
                 "resourceVersion": object.metadata.resource_version,
             },
-            "status": patch::between(&before, &after),
+            "status": patch::diff(&before, &after),
         })
     })
 }
@@ -176,7 +181,7 @@ fn patch_of(
 fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
     let mut status = status.clone();
     status.gpu_hours_left = None;
-    let hours = What::GpuHours.to_string();
+    let hours = LimitedQuantity::GpuHours.to_string();
     for holder in &mut status.holders {
         let uses = holder.uses.iter_mut().filter(|u| u.limit == hours);
         uses.for_each(|u| u.used = Quantity::from_units(0));
@@ -184,46 +189,46 @@ fn without_hours(status: &QuotaPolicyStatus) -> QuotaPolicyStatus {
     status
 }
 
-fn status(
+fn build_status(
     name: &str,
     object: &QuotaPolicy,
-    faults: Faults,
+    faults: PolicyFaults,
     report: &LimitsReport,
     now: Timestamp,
 ) -> QuotaPolicyStatus {
     let before = object.status.iter().flat_map(|s| &s.conditions);
     let before: Vec<Condition> = before.cloned().collect();
-    let mut holders: BTreeMap<Option<&str>, Vec<Use>> = BTreeMap::new();
-    for (limit, (used, max)) in report.lines.iter().filter(|(l, _)| l.policy == name) {
+    let mut holders: BTreeMap<Option<&str>, Vec<LimitUsage>> = BTreeMap::new();
+    for (limit, (used, max)) in report.usage.iter().filter(|(l, _)| l.policy == name) {
         let holder = limit.holder.requester();
         let uses = holders.entry(holder).or_default();
-        uses.push(Use::of(limit, *used, *max, report));
+        uses.push(LimitUsage::from_report(limit, *used, *max, report));
     }
     let count = |n: usize| i64::try_from(n).ok();
     let full = holders
         .values()
-        .filter(|uses| uses.iter().any(Use::is_full));
+        .filter(|uses| uses.iter().any(LimitUsage::is_full));
     let full = full.count();
     let all = holders.len();
     let mut holders: Vec<_> = holders.into_iter().collect();
-    holders.sort_by_key(|(_, uses)| Reverse(uses.iter().map(Use::percent).max()));
-    holders.truncate(TOLD);
+    holders.sort_by_key(|(_, uses)| Reverse(uses.iter().map(LimitUsage::percent).max()));
+    holders.truncate(MAX_SHOWN_HOLDERS);
     QuotaPolicyStatus {
         observed_generation: object.metadata.generation,
         holders: holders
             .into_iter()
             .map(|(requester, uses)| QuotaHolder {
                 requester: requester.map(str::to_owned),
-                uses: uses.into_iter().map(|u| u.told).collect(),
+                uses: uses.into_iter().map(|u| u.status).collect(),
             })
             .collect(),
         holder_count: count(all),
         full_count: count(full),
-        gpu_hours_left: hours_left(name, report),
-        conditions: conditions(
+        gpu_hours_left: gpu_hours_left(name, report),
+        conditions: build_conditions(
             object.metadata.generation,
             faults.spec,
-            degraded(name, faults.flavor, report),
+            degraded_reason(name, faults.flavor, report),
             &before,
             now,
         ),
@@ -232,7 +237,7 @@ fn status(
 
 /// Why limits of a policy count wrongly: its ledger cannot be read, the account of a limit differs
 /// from a recount, or a limit names a flavor that does not exist.
-fn degraded(
+fn degraded_reason(
     name: &str,
     missing_flavor: Option<String>,
     report: &LimitsReport,
@@ -243,7 +248,11 @@ fn degraded(
         );
         return Some((Reason::LedgerUnreadable, message));
     }
-    if let Some(limit) = report.wrong.iter().find(|limit| limit.policy == name) {
+    if let Some(limit) = report
+        .inconsistent_limits
+        .iter()
+        .find(|limit| limit.policy == name)
+    {
         let message = format!(
             "{limit}: what is held of it is not what is counted anew; the operator's log has it too"
         );
@@ -253,46 +262,47 @@ fn degraded(
 }
 
 /// Whole GPU-hours that are left to the holder with the least. None: they are not limited.
-fn hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
+fn gpu_hours_left(name: &str, report: &LimitsReport) -> Option<Quantity> {
     if report.unreadable_ledgers.contains_key(name) {
-        return Some(whole(0));
+        return Some(whole_quantity(0));
     }
-    let is_hours = |limit: &LimitId| limit.policy == name && limit.what == What::GpuHours;
-    let lines = report.lines.iter().filter(|(limit, _)| is_hours(limit));
+    let is_hours =
+        |limit: &LimitId| limit.policy == name && limit.quantity == LimitedQuantity::GpuHours;
+    let lines = report.usage.iter().filter(|(limit, _)| is_hours(limit));
     let left = lines.map(|(limit, (_, max))| {
-        let most = i128::from(base_units(&limit.what, *max)).saturating_mul(HOUR);
-        let left = most.saturating_sub(report.burnt_seconds(limit)).max(0);
-        left.checked_div(HOUR).unwrap_or_default()
+        let most = i128::from(base_units(&limit.quantity, *max)).saturating_mul(HOUR_SECONDS);
+        let left = most.saturating_sub(report.used_gpu_seconds(limit)).max(0);
+        left.checked_div(HOUR_SECONDS).unwrap_or_default()
     });
-    left.min().map(whole)
+    left.min().map(whole_quantity)
 }
 
 /// Usage of one limit by one holder.
-struct Use {
+struct LimitUsage {
     used: i128,
-    most: i128,
-    told: QuotaUse,
+    max: i128,
+    status: QuotaUse,
 }
 
-impl Use {
-    fn of(limit: &LimitId, used: i128, max: Amount, report: &LimitsReport) -> Self {
-        let used = match &limit.what {
-            What::GpuHours => {
-                let burnt = report.burnt_seconds(limit);
-                burnt.checked_div(HOUR).unwrap_or_default()
+impl LimitUsage {
+    fn from_report(limit: &LimitId, used: i128, max: Amount, report: &LimitsReport) -> Self {
+        let used = match &limit.quantity {
+            LimitedQuantity::GpuHours => {
+                let burnt = report.used_gpu_seconds(limit);
+                burnt.checked_div(HOUR_SECONDS).unwrap_or_default()
             }
             _ => used,
         };
-        let most = i128::from(base_units(&limit.what, max));
-        let shown = |amount| match &limit.what {
-            What::Resource { resource, .. } => engine::quantity(resource, amount),
-            _ => whole(amount),
+        let most = i128::from(base_units(&limit.quantity, max));
+        let shown = |amount| match &limit.quantity {
+            LimitedQuantity::Resource { resource, .. } => engine::to_quantity(resource, amount),
+            _ => whole_quantity(amount),
         };
         Self {
             used,
-            most,
-            told: QuotaUse {
-                limit: limit.what.to_string(),
+            max: most,
+            status: QuotaUse {
+                limit: limit.quantity.to_string(),
                 used: shown(used),
                 max: shown(most),
             },
@@ -300,27 +310,27 @@ impl Use {
     }
 
     fn is_full(&self) -> bool {
-        self.used >= self.most
+        self.used >= self.max
     }
 
     /// Usage in percent. 100 if the limit is zero.
     fn percent(&self) -> i128 {
         let hundredths = self.used.saturating_mul(100);
-        hundredths.checked_div(self.most).unwrap_or(100)
+        hundredths.checked_div(self.max).unwrap_or(100)
     }
 }
 
-fn whole(number: i128) -> Quantity {
+fn whole_quantity(number: i128) -> Quantity {
     Quantity::from_units(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 /// Message for a policy that cannot be used.
 #[must_use]
-pub fn takes_no_effect(fault: &str) -> String {
+pub fn no_effect_message(fault: &str) -> String {
     format!("the limits do not take effect, and until they do no job starts: {fault}")
 }
 
-fn conditions(
+fn build_conditions(
     generation: Option<i64>,
     fault: Option<String>,
     degraded: Option<(Reason, String)>,
@@ -331,7 +341,7 @@ fn conditions(
     let is_degraded = degraded.is_some();
     let (reason, message) = match (fault, degraded) {
         // Without any effect the policy is worse off than with a wrong count.
-        (Some(fault), _) => (Reason::InvalidSpec, takes_no_effect(&fault)),
+        (Some(fault), _) => (Reason::InvalidSpec, no_effect_message(&fault)),
         (None, Some(degraded)) => degraded,
         (None, None) => (Reason::Accepted, "the limits take effect".to_owned()),
     };
@@ -339,7 +349,7 @@ fn conditions(
         generation,
         reason,
         message,
-        before,
+        previous: before,
         now,
     };
     said.conditions(&[
@@ -354,7 +364,7 @@ fn conditions(
 #[cfg(test)]
 mod tests {
     use trellis_api::quota_policy::ResourceLimit;
-    use trellis_policies::quota::{Burnt, Holder};
+    use trellis_policies::quota::{GpuTimeUsage, LimitHolder};
 
     use super::*;
 
@@ -368,18 +378,18 @@ mod tests {
     }
 
     #[test]
-    fn ledger_that_cannot_be_read_degrades_the_policy_and_leaves_no_hours() {
+    fn unreadable_ledger_degrades_the_policy_and_leaves_no_hours() {
         let mut report = LimitsReport::default();
         let why = "spec.entries[0].gpuSeconds is negative".to_owned();
         report.unreadable_ledgers.insert("p".to_owned(), why);
-        let status = status(
+        let status = build_status(
             "p",
             &policy(),
-            Faults::default(),
+            PolicyFaults::default(),
             &report,
             Timestamp::UNIX_EPOCH,
         );
-        assert_eq!(status.gpu_hours_left, Some(whole(0)));
+        assert_eq!(status.gpu_hours_left, Some(whole_quantity(0)));
         let of = |type_: &str| status.conditions.iter().find(|c| c.type_ == type_).unwrap();
         let degraded = of("Degraded");
         assert_eq!(
@@ -395,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_of_a_flavor_that_does_not_exist_degrades_the_policy() {
+    fn limit_of_a_missing_flavor_degrades_the_policy() {
         let mut object = policy();
         let limit = |flavor: Option<&str>| ResourceLimit {
             resource: "cpu".to_owned(),
@@ -404,12 +414,12 @@ mod tests {
         };
         object.spec.limits.resources = vec![limit(None), limit(Some("a100")), limit(Some("h10"))];
         let degraded = |flavors: &[&str]| {
-            let faults = Faults {
+            let faults = PolicyFaults {
                 spec: None,
-                flavor: without_flavor(&object, |flavor| flavors.contains(&flavor)),
+                flavor: missing_flavor_fault(&object, |flavor| flavors.contains(&flavor)),
             };
             let report = LimitsReport::default();
-            let status = status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
+            let status = build_status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
             let mut conditions = status.conditions.into_iter();
             let degraded = conditions.find(|c| c.type_ == "Degraded").unwrap();
             (degraded.status, degraded.reason, degraded.message)
@@ -425,43 +435,49 @@ mod tests {
         );
         assert_eq!(degraded(&["a100", "h10"]).0, "False");
         // A policy that cannot be used at all says so first.
-        let faults = Faults {
+        let faults = PolicyFaults {
             spec: Some("no".to_owned()),
-            flavor: without_flavor(&object, |_| false),
+            flavor: missing_flavor_fault(&object, |_| false),
         };
         let report = LimitsReport::default();
-        let status = status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
+        let status = build_status("p", &object, faults, &report, Timestamp::UNIX_EPOCH);
         assert!(status.conditions.iter().all(|c| c.reason == "InvalidSpec"));
     }
 
     #[test]
-    fn gpu_hours_alone_are_written_once_a_minute_and_other_news_at_once() {
+    fn changed_gpu_hours_are_written_at_most_once_a_minute() {
         let limit = LimitId {
             policy: "p".to_owned(),
-            holder: Holder::Subject,
-            what: What::GpuHours,
+            holder: LimitHolder::Subject,
+            quantity: LimitedQuantity::GpuHours,
         };
         let report = |hours: i128| {
             let mut report = LimitsReport::default();
             let hundred = Quantity::new("100").amount().unwrap();
-            report.lines.insert(limit.clone(), (0, hundred));
-            let part = Burnt {
+            report.usage.insert(limit.clone(), (0, hundred));
+            let part = GpuTimeUsage {
                 start: 0,
-                gpu_seconds: hours * HOUR,
+                gpu_seconds: hours * HOUR_SECONDS,
             };
-            report.burnt.insert(limit.clone(), (0, vec![part]));
+            report.used_gpu_hours.insert(limit.clone(), (0, vec![part]));
             report
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut object = policy();
-        object.status = Some(status("p", &object, Faults::default(), &report(1), at(0)));
+        object.status = Some(build_status(
+            "p",
+            &object,
+            PolicyFaults::default(),
+            &report(1),
+            at(0),
+        ));
         let patch = |hours, fault: Option<&str>, second| {
             let times = (Some(at(0)), at(second));
-            let faults = Faults {
+            let faults = PolicyFaults {
                 spec: fault.map(str::to_owned),
                 flavor: None,
             };
-            patch_of("p", &object, faults, &report(hours), times)
+            status_patch("p", &object, faults, &report(hours), times)
         };
         assert_eq!(patch(1, None, 600), None);
         assert_eq!(patch(2, None, 59), None);
@@ -475,11 +491,11 @@ mod tests {
     }
 
     #[test]
-    fn hours_that_are_left_are_those_of_the_holder_that_has_least_and_never_rounded_up() {
+    fn gpu_hours_left_are_the_least_of_all_holders_rounded_down() {
         let of = |policy: &str, user: &str| LimitId {
             policy: policy.to_owned(),
-            holder: Holder::Requester(user.to_owned()),
-            what: What::GpuHours,
+            holder: LimitHolder::Requester(user.to_owned()),
+            quantity: LimitedQuantity::GpuHours,
         };
         let hundred = Quantity::new("100").amount().unwrap();
         let mut report = LimitsReport::default();
@@ -488,12 +504,12 @@ mod tests {
             (of("a", "bob"), 90 * 3_600 + 1),
             (of("b", "ada"), 500 * 3_600),
         ] {
-            report.lines.insert(limit.clone(), (0, hundred));
+            report.usage.insert(limit.clone(), (0, hundred));
             let parts = [(0, gpu_seconds - 1), (3_600, 1)];
-            let parts = parts.map(|(start, gpu_seconds)| Burnt { start, gpu_seconds });
-            report.burnt.insert(limit, (7_200, parts.to_vec()));
+            let parts = parts.map(|(start, gpu_seconds)| GpuTimeUsage { start, gpu_seconds });
+            report.used_gpu_hours.insert(limit, (7_200, parts.to_vec()));
         }
-        let left = |policy| hours_left(policy, &report).map(|left| left.as_str().to_owned());
+        let left = |policy| gpu_hours_left(policy, &report).map(|left| left.as_str().to_owned());
         assert_eq!(left("a").as_deref(), Some("9"));
         assert_eq!(left("b").as_deref(), Some("0"));
         assert_eq!(left("c"), None);

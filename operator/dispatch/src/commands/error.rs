@@ -10,7 +10,7 @@ pub enum WriteError {
     NotLeading(#[from] NotLeading),
     /// Nothing was written: the caller withdrew the write before its turn came.
     #[error("nobody wants it any more")]
-    NotWanted,
+    Withdrawn,
     /// An object of that name exists already.
     #[error("{0}")]
     AlreadyExists(String),
@@ -52,10 +52,10 @@ pub enum WriteError {
 impl WriteError {
     /// Label of the error in metrics, in one word.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn label(&self) -> &'static str {
         match self {
             Self::NotLeading(_) => "not_leading",
-            Self::NotWanted => "not_wanted",
+            Self::Withdrawn => "not_wanted",
             Self::AlreadyExists(_) => "already_exists",
             Self::Conflict(_) => "conflict",
             Self::NotFound(_) => "not_found",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_apart_by_what_is_to_be_done() {
+    fn write_error_is_classified_by_the_required_reaction() {
         let rbac =
             r#"pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods""#;
         let pod_security =
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn that_something_is_there_is_told_by_the_reason_alone() {
+    fn already_exists_is_recognized_by_the_reason_alone() {
         let message = r#"secrets "already exists" is in the way"#;
         let of = |reason: &str| {
             let mut status = Status::failure(message, reason);

@@ -3,9 +3,9 @@
 //! classified by what to do about them.
 
 mod error;
-mod external;
+mod external_pods;
 mod limiter;
-mod remove;
+mod removal;
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use trellis_cache::watch;
 use trellis_gang::epoch::Epoch;
 
 use crate::leader::{Leadership, NotLeading};
-use crate::{Counts, span};
+use crate::{OperatorMetrics, span};
 
 pub use error::WriteError;
-use limiter::{Limiter, Turn};
-pub use remove::{Deletion, Eviction};
+use limiter::{Limiter, WritePriority};
+pub use removal::{DeletionResult, EvictionResult};
 
 /// Writes to the API server, for as long as this replica leads.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ pub struct Commands {
     client: Client,
     leadership: Leadership,
     limiter: Arc<Limiter>,
-    turn: Turn,
+    priority: WritePriority,
     /// Cancels writes that still wait for a permit.
     stop: Option<CancellationToken>,
     /// Metrics of write results.
-    counts: Counts,
+    metrics: OperatorMetrics,
 }
 
 impl Commands {
@@ -51,28 +51,31 @@ impl Commands {
             client,
             leadership,
             limiter: Arc::new(Limiter::default()),
-            turn: Turn::InOrder,
+            priority: WritePriority::Normal,
             stop: None,
-            counts: Counts::default(),
+            metrics: OperatorMetrics::default(),
         }
     }
 
     /// The same commands, with their writes counted in `counts`.
     #[must_use]
-    pub fn counting(self, counts: Counts) -> Self {
-        Self { counts, ..self }
+    pub fn with_metrics(self, counts: OperatorMetrics) -> Self {
+        Self {
+            metrics: counts,
+            ..self
+        }
     }
 
     /// Writes in flight, and how many may be.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
-        self.limiter.standing()
+        self.limiter.usage()
     }
 
     /// The same commands, for writes that are dropped if `stop` is cancelled before their turn.
     /// Writes already in flight are waited for.
     #[must_use]
-    pub fn unless(&self, stop: &CancellationToken) -> Self {
+    pub fn with_cancellation(&self, stop: &CancellationToken) -> Self {
         Self {
             stop: Some(stop.clone()),
             ..self.clone()
@@ -83,23 +86,23 @@ impl Commands {
     /// report waits until their writes are through, some seconds at most: GPUs are idle until a pod
     /// exists, but never until an event does.
     #[must_use]
-    pub fn after_others(&self) -> Self {
-        self.after_others_since(Instant::now())
+    pub fn with_low_priority(&self) -> Self {
+        self.with_low_priority_since(Instant::now())
     }
 
     /// The same, for a report that has waited since then.
     #[must_use]
-    pub fn after_others_since(&self, since: Instant) -> Self {
+    pub fn with_low_priority_since(&self, since: Instant) -> Self {
         let waited = since.elapsed();
         Self {
-            turn: Turn::AfterOthers { waited },
+            priority: WritePriority::Low { waited },
             ..self.clone()
         }
     }
 
     /// The same commands, for writes that `stop` does not cancel.
     #[must_use]
-    pub fn in_any_case(&self) -> Self {
+    pub fn without_cancellation(&self) -> Self {
         Self {
             stop: None,
             ..self.clone()
@@ -115,7 +118,7 @@ impl Commands {
     }
 
     /// Raises the epoch above one that was seen in a journal.
-    pub async fn lead_above(&self, seen: Epoch) {
+    pub async fn raise_epoch_above(&self, seen: Epoch) {
         self.leadership.raise_above(seen).await;
     }
 
@@ -126,31 +129,32 @@ impl Commands {
         namespace: &str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, WriteError> {
-        self.write_as(Effect::Lasting, namespace, request).await
+        self.write_with_effect(WriteEffect::Persistent, namespace, request)
+            .await
     }
 
-    async fn write_as<T>(
+    async fn write_with_effect<T>(
         &self,
-        effect: Effect,
+        effect: WriteEffect,
         namespace: &str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, WriteError> {
-        let write = self.in_turn(effect, namespace, request);
+        let write = self.write_with_permit(effect, namespace, request);
         write.instrument(span!("write", namespace)).await
     }
 
-    async fn in_turn<T>(
+    async fn write_with_permit<T>(
         &self,
-        effect: Effect,
+        effect: WriteEffect,
         namespace: &str,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, WriteError> {
-        let permit = self.limiter.acquire(self.turn, namespace);
+        let permit = self.limiter.acquire(self.priority, namespace);
         let permit = match &self.stop {
             None => permit.await,
             Some(stop) => tokio::select! {
                 biased;
-                () = stop.cancelled() => return Err(WriteError::NotWanted),
+                () = stop.cancelled() => return Err(WriteError::Withdrawn),
                 permit = permit => permit,
             },
         };
@@ -160,7 +164,7 @@ impl Commands {
         let result = tokio::select! {
             biased;
             result = request => result.map_err(WriteError::from),
-            () = self.leadership.lost() => {
+            () = self.leadership.wait_until_lost() => {
                 Err(WriteError::Unanswered("the lease was lost before an answer came".to_owned()))
             }
             () = tokio::time::sleep(time) => {
@@ -169,15 +173,15 @@ impl Commands {
         };
         // A dry run without an answer may hang in a webhook: it says nothing about the API server.
         let pushed_back = match &result {
-            Err(WriteError::Unanswered(_)) if effect == Effect::None => false,
+            Err(WriteError::Unanswered(_)) if effect == WriteEffect::None => false,
             Err(error) => error.is_push_back(),
             Ok(_) => false,
         };
         permit.report(pushed_back);
         // Dry runs are not counted: admission may refuse a user's pod, and nothing is written.
-        if effect == Effect::Lasting {
+        if effect == WriteEffect::Persistent {
             let outcome = result.as_ref().map(|_| ());
-            self.counts.wrote(outcome, began.elapsed());
+            self.metrics.count_write(outcome, began.elapsed());
         }
         result
     }
@@ -227,12 +231,13 @@ impl Commands {
         let body = serde_json::to_vec(object).map_err(|e| WriteError::Transient(e.to_string()))?;
         let request = KubeRequest::new(&path).create(&params, body);
         let effect = if dry_run {
-            Effect::None
+            WriteEffect::None
         } else {
-            Effect::Lasting
+            WriteEffect::Persistent
         };
-        let request = self.answer(request);
-        self.write_as(effect, namespace_of(&path), request).await
+        let request = self.send_request(request);
+        self.write_with_effect(effect, namespace_of(&path), request)
+            .await
     }
 
     /// Changes an object by a merge patch. A `resourceVersion` in the patch
@@ -252,7 +257,8 @@ impl Commands {
             ..PatchParams::default()
         };
         let request = KubeRequest::new(path).patch(name, &params, &Patch::Merge(patch));
-        self.write(namespace_of(path), self.answer(request)).await
+        self.write(namespace_of(path), self.send_request(request))
+            .await
     }
 
     /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
@@ -303,14 +309,15 @@ impl Commands {
         };
         let patch = Patch::Merge(patch);
         let request = KubeRequest::new(&path).patch_subresource("status", name, &params, &patch);
-        self.write(namespace_of(&path), self.answer(request)).await
+        self.write(namespace_of(&path), self.send_request(request))
+            .await
     }
 
     /// Writes an event.
     ///
     /// # Errors
     /// As [`WriteError`] tells.
-    pub async fn tell(
+    pub async fn publish_event(
         &self,
         recorder: &Recorder,
         event: &Event,
@@ -329,8 +336,13 @@ impl Commands {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
     {
         let path = K::url_path(&(), Some(namespace));
-        let list: List = self.answer(KubeRequest::new(path).list(params)).await?;
-        let items = list.items.iter().map(|item| watch::object(item.get()));
+        let list: RawList = self
+            .send_request(KubeRequest::new(path).list(params))
+            .await?;
+        let items = list
+            .items
+            .iter()
+            .map(|item| watch::decode_object(item.get()));
         let items: serde_json::Result<_> = items.collect();
         Ok(items.map_err(kube::Error::SerdeError)?)
     }
@@ -344,7 +356,7 @@ impl Commands {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
     {
         let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
-        let answer = self.answer(request.get(name, &GetParams::default()));
+        let answer = self.send_request(request.get(name, &GetParams::default()));
         match answer.await.map_err(WriteError::from) {
             Ok(object) => Ok(Some(object)),
             Err(WriteError::NotFound(_)) => Ok(None),
@@ -361,7 +373,7 @@ impl Commands {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
-        let answer = self.answer(request.get_metadata(name, &GetParams::default()));
+        let answer = self.send_request(request.get_metadata(name, &GetParams::default()));
         match answer.await.map_err(WriteError::from) {
             Ok(IgnoredAny) => Ok(true),
             Err(WriteError::NotFound(_)) => Ok(false),
@@ -371,23 +383,23 @@ impl Commands {
 
     /// Sends a request and decodes the answer. Malformed `managedFields` do not make decoding fail:
     /// a write that succeeded would be taken for a failure and repeated.
-    pub(super) async fn answer<A: DeserializeOwned>(
+    pub(super) async fn send_request<A: DeserializeOwned>(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> kube::Result<A> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         let asked = span!("request", method = %request.method(), path = request.uri().path());
         let text = self.client.request_text(request).instrument(asked).await?;
-        watch::object(&text).map_err(kube::Error::SerdeError)
+        watch::decode_object(&text).map_err(kube::Error::SerdeError)
     }
 }
 
 /// Effect of a write on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+enum WriteEffect {
     /// A dry run, which changes nothing.
     None,
-    Lasting,
+    Persistent,
 }
 
 /// Namespace of a path to objects of one kind. Empty if they are cluster-scoped.
@@ -399,7 +411,7 @@ fn namespace_of(path: &str) -> &str {
 
 /// A list whose items are decoded one by one.
 #[derive(Deserialize)]
-struct List {
+struct RawList {
     items: Vec<Box<RawValue>>,
 }
 
@@ -410,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_tells_its_namespace() {
+    fn namespace_is_read_from_an_object_path() {
         assert_eq!(namespace_of(&Pod::url_path(&(), Some("team-a"))), "team-a");
         assert_eq!(namespace_of(&Node::url_path(&(), None)), "");
     }
@@ -422,10 +434,10 @@ mod tests {
 
     /// A connection that is not made, too, would be a write after the lease.
     #[tokio::test]
-    async fn a_write_ends_with_the_lease_whatever_it_waits_for() {
+    async fn write_ends_when_the_lease_ends() {
         let lease = std::time::Duration::from_millis(300);
         let began = Instant::now();
-        let commands = commands(Leadership::with_left(lease));
+        let commands = commands(Leadership::with_remaining(lease));
         assert!(commands.leadership.request_time() > lease * 10);
         let write = commands.write("ns", std::future::pending::<kube::Result<()>>());
         let error = write.await.unwrap_err();
@@ -435,13 +447,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_waits_for_its_answer_for_the_request_time_and_is_push_back_unless_it_is_a_dry_run()
-     {
-        let commands = commands(Leadership::of_a_test());
-        for (effect, fewer) in [(Effect::None, false), (Effect::Lasting, true)] {
+    async fn unanswered_write_times_out_and_counts_as_push_back() {
+        let commands = commands(Leadership::for_test());
+        for (effect, fewer) in [(WriteEffect::None, false), (WriteEffect::Persistent, true)] {
             let (began, limit) = (Instant::now(), commands.limiter.limit());
             let never = std::future::pending::<kube::Result<()>>();
-            let error = commands.write_as(effect, "ns", never).await.unwrap_err();
+            let error = commands
+                .write_with_effect(effect, "ns", never)
+                .await
+                .unwrap_err();
             assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
             assert_eq!(began.elapsed(), commands.leadership.request_time());
             assert_eq!(commands.limiter.limit() < limit, fewer);

@@ -4,19 +4,19 @@
 use trellis_api::{Reason, names};
 use trellis_gang::key::Key;
 
-use super::{Committer, Outcome, is_there};
+use super::{Committer, TaskOutcome, is_live_child};
 
 impl Committer {
     /// Describes the first object that is missing or terminating. The controller creates it again.
-    pub(super) fn missing_child(&self, job: &Key, uid: &str, hosts: bool) -> Option<String> {
+    pub(super) fn find_missing_child(&self, job: &Key, uid: &str, hosts: bool) -> Option<String> {
         let (services, policies) = (
             &self.context.cache.services,
             &self.context.cache.network_policies,
         );
-        let named = names::hosts(&job.name);
-        let (kind, name) = if !is_there(services.get(job).as_deref(), uid) {
+        let named = names::hosts_config_map_name(&job.name);
+        let (kind, name) = if !is_live_child(services.get(job).as_deref(), uid) {
             ("Service", &*job.name)
-        } else if !is_there(policies.get(job).as_deref(), uid) {
+        } else if !is_live_child(policies.get(job).as_deref(), uid) {
             ("NetworkPolicy", &*job.name)
         } else if hosts && !self.has_config_map(&Key::new(&job.namespace, &named), uid) {
             ("ConfigMap", named.as_str())
@@ -29,14 +29,19 @@ impl Committer {
     }
 
     fn has_config_map(&self, key: &Key, uid: &str) -> bool {
-        is_there(self.context.cache.config_maps.get(key).as_deref(), uid)
+        is_live_child(self.context.cache.config_maps.get(key).as_deref(), uid)
     }
 
     /// Puts a job off if such an object is missing. `hosts`: the job has a hostfile.
-    pub(super) fn has_children(&self, job: &Key, uid: &str, hosts: bool) -> Result<(), Outcome> {
-        match self.missing_child(job, uid, hosts) {
+    pub(super) fn check_children(
+        &self,
+        job: &Key,
+        uid: &str,
+        hosts: bool,
+    ) -> Result<(), TaskOutcome> {
+        match self.find_missing_child(job, uid, hosts) {
             None => Ok(()),
-            Some(message) => Err(Outcome::PutOff(Reason::ChildMissing, message)),
+            Some(message) => Err(TaskOutcome::PutOff(Reason::ChildMissing, message)),
         }
     }
 }
@@ -77,29 +82,32 @@ mod tests {
             context
                 .cache
                 .services
-                .observed(job.clone(), child(uid, more));
+                .insert_observed(job.clone(), child(uid, more));
         }
         if let Some((uid, more)) = policy {
             context
                 .cache
                 .network_policies
-                .observed(job.clone(), child(uid, more));
+                .insert_observed(job.clone(), child(uid, more));
         }
         if let Some((uid, more)) = hosts {
             let key = Key::new("ns", "j-hosts");
-            context.cache.config_maps.observed(key, child(uid, more));
+            context
+                .cache
+                .config_maps
+                .insert_observed(key, child(uid, more));
         }
-        let commands = Commands::new(client, Leadership::of_a_test());
+        let commands = Commands::new(client, Leadership::for_test());
         let committer = Committer::new(Arc::clone(&context), commands);
-        match committer.has_children(&job, "mine", true) {
+        match committer.check_children(&job, "mine", true) {
             Ok(()) => String::new(),
-            Err(Outcome::PutOff(Reason::ChildMissing, message)) => message,
+            Err(TaskOutcome::PutOff(Reason::ChildMissing, message)) => message,
             Err(other) => panic!("{other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_child_that_is_gone_or_going_or_anothers_is_missing() {
+    async fn absent_terminating_or_foreign_child_counts_as_missing() {
         let own = || Some(("mine", json!({})));
         assert_eq!(missing(own(), own(), own()).await, "");
         let going = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});

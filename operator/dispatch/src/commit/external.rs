@@ -10,23 +10,25 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use trellis_api::Reason;
 use trellis_api::pod_group::{NominatedVictim, Plan, PlannedPod};
-use trellis_gang::binding::Mounts;
-use trellis_gang::external::Unit;
-use trellis_gang::external::next::planned;
-use trellis_gang::external::plan::flavors_of;
+use trellis_gang::binding::ClaimMounts;
+use trellis_gang::external::ExternalGangRef;
+use trellis_gang::external::plan::group_flavors;
+use trellis_gang::external::pod_group_step::planned_pods;
 use trellis_gang::key::Key;
-use trellis_gang::observed::{BoundBy, ExternalPod, Flavors, JudgedSpec, SlimPod};
+use trellis_gang::observed::{
+    BindingAnnotations, ExternalPod, FlavorsByResource, JudgedSpec, SlimPod,
+};
 use trellis_gang::{external, journal};
 
-use super::fresh::JudgedBy;
-use super::{Committer, Outcome};
-use crate::Feed;
+use super::policy_freshness::PolicyVersions;
+use super::{Committer, TaskOutcome};
+use crate::SchedulerEvent;
 use crate::commands::WriteError;
 
 /// Bindings of one gang in flight at once.
-const BINDINGS: usize = 32;
+const MAX_CONCURRENT_BINDINGS: usize = 32;
 /// Tries for one pod before it is left to the plan's deadline.
-const TRIES: u32 = 6;
+const MAX_TRIES: u32 = 6;
 
 /// Pause between failed reads, and the longest such pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -42,11 +44,11 @@ pub struct ExternalPlan {
     /// Name of the PodGroup whose gang the pods are, or join.
     pub group: Option<String>,
     /// Claims that the pods mount.
-    pub mounts: Mounts,
+    pub mounts: ClaimMounts,
     /// Time since when the pods have waited. None: an earlier leader wrote the plan.
     pub since: Option<Timestamp>,
     /// Policy decision that allows the pods. None: the plan is in the journal already.
-    pub judged: Option<JudgedBy>,
+    pub judged: Option<PolicyVersions>,
     /// Specs that policies have judged, by pod name. Empty: an earlier leader wrote the plan.
     pub specs: BTreeMap<String, JudgedSpec>,
 }
@@ -59,9 +61,9 @@ pub struct ExternalNomination {
     /// Nodes that the pods are to get.
     pub plan: Plan,
     /// Claims that the pods mount.
-    pub mounts: Mounts,
+    pub mounts: ClaimMounts,
     /// Policy decision that allows the pods.
-    pub judged: JudgedBy,
+    pub judged: PolicyVersions,
     /// Gangs and pods that leave.
     pub victims: Vec<NominatedVictim>,
     /// The nomination in words.
@@ -77,7 +79,7 @@ impl Committer {
         unit: Key,
         nomination: ExternalNomination,
         stop: CancellationToken,
-    ) -> Outcome {
+    ) -> TaskOutcome {
         let ExternalNomination {
             uid,
             plan,
@@ -86,28 +88,28 @@ impl Committer {
             victims,
             message,
         } = nomination;
-        let _promise = self.promises.of(&unit);
-        if let Err(outcome) = self.can_bind(&unit, &mounts) {
+        let _promise = self.claim_promises.guard_for(&unit);
+        if let Err(outcome) = self.check_bindable(&unit, &mounts) {
             return outcome;
         }
-        match self.kept(&victims).await {
-            Ok(Some(kept)) => return Outcome::Kept(kept),
+        match self.find_protected_victim(&victims).await {
+            Ok(Some(kept)) => return TaskOutcome::VictimProtected(kept),
             Ok(None) => {}
             Err(error) => return error.into(),
         }
-        if let Err(outcome) = self.policies_are_those(&unit, &judged, &stop).await {
+        if let Err(outcome) = self.check_policy_versions(&unit, &judged, &stop).await {
             return outcome;
         }
         if stop.is_cancelled() {
-            return Outcome::Done;
+            return TaskOutcome::Done;
         }
-        if let Some(Unit::Pod(_)) = external::unit(&unit) {
-            return Outcome::Nominated(victims);
+        if let Some(ExternalGangRef::Pod(_)) = external::parse_gang_key(&unit) {
+            return TaskOutcome::Nominated(victims);
         }
-        let written = self.journal(&unit, &uid, move |before| {
-            journal::nominated(before, plan, victims, message)
+        let written = self.write_journal(&unit, &uid, move |before| {
+            journal::nominate(before, plan, victims, message)
         });
-        written.await.err().unwrap_or(Outcome::Done)
+        written.await.err().unwrap_or(TaskOutcome::Done)
     }
 
     /// Writes the plan of a gang to the journal, and carries it out.
@@ -116,20 +118,20 @@ impl Committer {
         unit: Key,
         wanted: ExternalPlan,
         stop: CancellationToken,
-    ) -> Outcome {
-        let _promise = self.promises.of(&unit);
-        if let Err(outcome) = self.can_bind(&unit, &wanted.mounts) {
+    ) -> TaskOutcome {
+        let _promise = self.claim_promises.guard_for(&unit);
+        if let Err(outcome) = self.check_bindable(&unit, &wanted.mounts) {
             return outcome;
         }
-        if let Err(outcome) = self.policies_allow(&unit, &wanted, &stop).await {
+        if let Err(outcome) = self.check_policies(&unit, &wanted, &stop).await {
             return outcome;
         }
         if stop.is_cancelled() {
-            return Outcome::Done;
+            return TaskOutcome::Done;
         }
         let opened = wanted.plan.clone();
-        let opened = self.journal(&unit, &wanted.uid, move |before| {
-            journal::opened(before, opened)
+        let opened = self.write_journal(&unit, &wanted.uid, move |before| {
+            journal::open_plan(before, opened)
         });
         match opened.await {
             Ok(()) => self.bind_external_pods(&unit, &wanted, &stop).await,
@@ -143,8 +145,8 @@ impl Committer {
         unit: Key,
         wanted: ExternalPlan,
         stop: CancellationToken,
-    ) -> Outcome {
-        let _promise = self.promises.of(&unit);
+    ) -> TaskOutcome {
+        let _promise = self.claim_promises.guard_for(&unit);
         self.bind_external_pods(&unit, &wanted, &stop).await
     }
 
@@ -153,51 +155,51 @@ impl Committer {
         unit: &Key,
         wanted: &ExternalPlan,
         stop: &CancellationToken,
-    ) -> Outcome {
-        if let Err(outcome) = self.bind_all(unit, wanted, stop).await {
+    ) -> TaskOutcome {
+        if let Err(outcome) = self.bind_claims_and_pods(unit, wanted, stop).await {
             return outcome;
         }
         if stop.is_cancelled() {
-            return Outcome::Done;
+            return TaskOutcome::Done;
         }
         let hash = wanted.plan.hash.clone();
         let closed = self
-            .after_others(stop)
-            .journal(unit, &wanted.uid, move |before| {
-                journal::closed(before, &hash)
+            .with_low_priority(stop)
+            .write_journal(unit, &wanted.uid, move |before| {
+                journal::close_plan(before, &hash)
             })
             .await;
         match closed {
             Ok(()) => {
-                let pods = planned(&wanted.plan).count();
+                let pods = planned_pods(&wanted.plan).count();
                 info!(gang = %unit, pods, reason = %Reason::Placed, "bound");
-                self.count_bound(unit, wanted);
-                Outcome::Done
+                self.count_bound_gang(unit, wanted);
+                TaskOutcome::Done
             }
             Err(outcome) => outcome,
         }
     }
 
     /// Binds a single pod.
-    pub async fn bind_external(
+    pub async fn bind_single_pod(
         &self,
         unit: Key,
         wanted: ExternalPlan,
         stop: CancellationToken,
-    ) -> Outcome {
-        let _promise = self.promises.of(&unit);
-        if let Err(outcome) = self.can_bind(&unit, &wanted.mounts) {
+    ) -> TaskOutcome {
+        let _promise = self.claim_promises.guard_for(&unit);
+        if let Err(outcome) = self.check_bindable(&unit, &wanted.mounts) {
             return outcome;
         }
-        if let Err(outcome) = self.policies_allow(&unit, &wanted, &stop).await {
+        if let Err(outcome) = self.check_policies(&unit, &wanted, &stop).await {
             return outcome;
         }
-        match self.bind_all(&unit, &wanted, &stop).await {
-            Ok(()) if stop.is_cancelled() => Outcome::Done,
+        match self.bind_claims_and_pods(&unit, &wanted, &stop).await {
+            Ok(()) if stop.is_cancelled() => TaskOutcome::Done,
             Ok(()) => {
                 info!(pod = %unit, reason = %Reason::Placed, "bound");
-                self.count_bound(&unit, &wanted);
-                Outcome::Done
+                self.count_bound_gang(&unit, &wanted);
+                TaskOutcome::Done
             }
             Err(outcome) => {
                 // A single pod has no journal that says what to roll back.
@@ -210,36 +212,37 @@ impl Committer {
         }
     }
 
-    async fn policies_allow(
+    async fn check_policies(
         &self,
         unit: &Key,
         wanted: &ExternalPlan,
         stop: &CancellationToken,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), TaskOutcome> {
         match &wanted.judged {
-            Some(judged) => self.policies_are_those(unit, judged, stop).await,
+            Some(judged) => self.check_policy_versions(unit, judged, stop).await,
             None => Ok(()),
         }
     }
 
-    fn count_bound(&self, unit: &Key, wanted: &ExternalPlan) {
+    fn count_bound_gang(&self, unit: &Key, wanted: &ExternalPlan) {
         if let (Some(since), Some(queue)) = (wanted.since, &wanted.plan.queue) {
             let waited = Timestamp::now().duration_since(since);
             let waited = Duration::try_from(waited).unwrap_or_default();
-            self.context.counts.placed(unit, queue, waited);
+            self.context.metrics.count_placement(unit, queue, waited);
         }
     }
 
     /// Binds the claims of a plan's pods, then the pods that are not bound yet.
-    async fn bind_all(
+    async fn bind_claims_and_pods(
         &self,
         unit: &Key,
         wanted: &ExternalPlan,
         stop: &CancellationToken,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), TaskOutcome> {
         let plan = &wanted.plan;
         let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
-        self.bind(unit, plan, &wanted.mounts, until, stop).await?;
+        self.bind_claims(unit, plan, &wanted.mounts, until, stop)
+            .await?;
         let is_bound = |pod: &PlannedPod, node: &str| {
             let there = self
                 .context
@@ -252,28 +255,28 @@ impl Committer {
                     && there.plan.as_ref() == Some(&plan.hash)
             })
         };
-        let none = Flavors::new();
+        let none = FlavorsByResource::new();
         let mut futures = Vec::new();
         for run in &plan.assignments {
-            let by = BoundBy {
+            let by = BindingAnnotations {
                 plan: &plan.hash,
                 queue: plan.queue.as_deref().unwrap_or_default(),
-                with: wanted.group.as_deref(),
-                flavors: flavors_of(plan, &run.group).unwrap_or(&none),
+                placed_with: wanted.group.as_deref(),
+                flavors: group_flavors(plan, &run.group).unwrap_or(&none),
             };
             let node = run.node.as_str();
             for pod in run.pods.iter().filter(|pod| !is_bound(pod, node)) {
                 let judged = wanted.specs.get(&pod.name);
-                futures.push(self.bind_one(unit, (pod, judged), node, by, stop));
+                futures.push(self.bind_pod(unit, (pod, judged), node, by, stop));
             }
         }
-        let mut bindings = stream::iter(futures).buffer_unordered(BINDINGS);
-        let mut failure: Option<Outcome> = None;
+        let mut bindings = stream::iter(futures).buffer_unordered(MAX_CONCURRENT_BINDINGS);
+        let mut failure: Option<TaskOutcome> = None;
         while let Some(result) = bindings.next().await {
             if let Err(failed) = result {
                 // Wait for the bindings in flight: no pod may be bound after the rollback.
                 stop.cancel();
-                let worse = matches!(failed, Outcome::Undo(..));
+                let worse = matches!(failed, TaskOutcome::RollBack(..));
                 if worse || failure.is_none() {
                     failure = Some(failed);
                 }
@@ -282,20 +285,20 @@ impl Committer {
         failure.map_or(Ok(()), Err)
     }
 
-    async fn bind_one(
+    async fn bind_pod(
         &self,
         unit: &Key,
         (pod, judged): (&PlannedPod, Option<&JudgedSpec>),
         node: &str,
-        by: BoundBy<'_>,
+        by: BindingAnnotations<'_>,
         stop: &CancellationToken,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), TaskOutcome> {
         let key = Key::new(&unit.namespace, &pod.name);
-        let refused = |why: String| was_refused(pod, &why);
+        let refused = |why: String| pod_refused(pod, &why);
         // Users may change a pod until it is bound, but policies judged the earlier spec.
         let mut version = match judged {
             None => None,
-            Some(judged) => Some(self.version_as_judged(&key, pod, judged)?),
+            Some(judged) => Some(self.cached_judged_version(&key, pod, judged)?),
         };
         let mut tries: u32 = 0;
         loop {
@@ -305,11 +308,11 @@ impl Committer {
             let incarnation = (pod.uid.as_str(), version.as_deref());
             let bound = self
                 .commands
-                .bind(&key.namespace, &key.name, incarnation, node, by)
+                .bind_pod(&key.namespace, &key.name, incarnation, node, by)
                 .await;
             let last = match bound {
                 Ok(()) => {
-                    self.seen_bound(unit, &key, pod, node, by);
+                    self.record_bound_pod(unit, &key, pod, node, by);
                     return Ok(());
                 }
                 // The pod may be bound by an earlier try whose answer was lost, bound by another
@@ -320,24 +323,24 @@ impl Committer {
                     | WriteError::AlreadyExists(_)
                     | WriteError::Unanswered(_)
                     | WriteError::Transient(_)),
-                ) => match self.standing(&key, pod, node, by.plan).await? {
-                    Bound::AsPlanned => {
-                        self.seen_bound(unit, &key, pod, node, by);
+                ) => match self.read_binding_state(&key, pod, node, by.plan).await? {
+                    BindingState::AsPlanned => {
+                        self.record_bound_pod(unit, &key, pod, node, by);
                         return Ok(());
                     }
-                    Bound::NotYet => error.to_string(),
-                    Bound::Never => return Err(refused(error.to_string())),
+                    BindingState::Unbound => error.to_string(),
+                    BindingState::Impossible => return Err(refused(error.to_string())),
                 },
                 Err(WriteError::NotFound(message)) => return Err(refused(message)),
                 Err(WriteError::Refused { message, .. }) => return Err(refused(message)),
-                Err(error @ (WriteError::NotLeading(_) | WriteError::NotWanted)) => {
+                Err(error @ (WriteError::NotLeading(_) | WriteError::Withdrawn)) => {
                     return Err(error.into());
                 }
                 Err(error) => error.to_string(),
             };
             tries = tries.saturating_add(1);
-            if tries >= TRIES {
-                return Err(Outcome::Again(last));
+            if tries >= MAX_TRIES {
+                return Err(TaskOutcome::Retry(last));
             }
             let pause = Duration::from_millis(50 << tries.min(6));
             tokio::select! {
@@ -345,7 +348,10 @@ impl Committer {
                 () = tokio::time::sleep(pause) => {}
             }
             if let Some(judged) = judged {
-                version = self.read_as_judged(&key, pod, judged).await?.or(version);
+                version = self
+                    .read_judged_version(&key, pod, judged)
+                    .await?
+                    .or(version);
             }
         }
     }
@@ -354,22 +360,22 @@ impl Committer {
     ///
     /// # Errors
     /// If the pod is gone, or its spec is not the one that policies judged.
-    fn version_as_judged(
+    fn cached_judged_version(
         &self,
         key: &Key,
         pod: &PlannedPod,
         judged: &JudgedSpec,
-    ) -> Result<String, Outcome> {
+    ) -> Result<String, TaskOutcome> {
         let version = self
             .context
             .cache
             .external_pods
-            .version_with(key, &pod.uid, judged);
+            .version_if_unchanged(key, &pod.uid, judged);
         version.ok_or_else(|| {
             let there = self.context.cache.external_pods.get(key);
             match there.is_some_and(|there| there.uid == pod.uid) {
-                true => has_changed(pod),
-                false => was_refused(pod, "it is gone"),
+                true => pod_changed(pod),
+                false => pod_refused(pod, "it is gone"),
             }
         })
     }
@@ -377,22 +383,22 @@ impl Committer {
     /// The `resourceVersion` of the pod as the API server has it now. None: the read failed.
     ///
     /// # Errors
-    /// As for [`Self::version_as_judged`].
-    async fn read_as_judged(
+    /// As for [`Self::cached_judged_version`].
+    async fn read_judged_version(
         &self,
         key: &Key,
         pod: &PlannedPod,
         judged: &JudgedSpec,
-    ) -> Result<Option<String>, Outcome> {
+    ) -> Result<Option<String>, TaskOutcome> {
         let there: Result<Option<SlimPod>, _> = self.commands.get(&key.namespace, &key.name).await;
         match there {
             Ok(Some(there)) if there.metadata.uid.as_ref() == Some(&pod.uid) => {
-                match JudgedSpec::of(&there.spec).is_like(judged) {
+                match JudgedSpec::from_spec(&there.spec).is_like(judged) {
                     true => Ok(there.metadata.resource_version),
-                    false => Err(has_changed(pod)),
+                    false => Err(pod_changed(pod)),
                 }
             }
-            Ok(_) => Err(was_refused(pod, "it is gone")),
+            Ok(_) => Err(pod_refused(pod, "it is gone")),
             Err(error) => {
                 warn!(pod = %key, %error, "the pod was not read");
                 Ok(None)
@@ -401,13 +407,13 @@ impl Committer {
     }
 
     /// Reads from the API server whether the pod is bound. Repeats the read until it succeeds.
-    async fn standing(
+    async fn read_binding_state(
         &self,
         key: &Key,
         pod: &PlannedPod,
         node: &str,
         plan: &str,
-    ) -> Result<Bound, Outcome> {
+    ) -> Result<BindingState, TaskOutcome> {
         let mut pause = FIRST_PAUSE;
         let there: Option<SlimPod> = loop {
             // A replica that has lost the lease must not decide on what it reads.
@@ -421,7 +427,7 @@ impl Committer {
         };
         let Some(there) = there.filter(|there| there.metadata.uid.as_ref() == Some(&pod.uid))
         else {
-            return Ok(Bound::Never);
+            return Ok(BindingState::Impossible);
         };
         let annotations = there.metadata.annotations.as_ref();
         let by = annotations.and_then(|a| a.get(trellis_api::names::PLAN));
@@ -431,10 +437,14 @@ impl Committer {
             .as_ref()
             .is_some_and(|raw| raw.get().contains("\"schedulingGates\""));
         Ok(match there.spec.node_name.as_deref() {
-            Some(there) if there == node && by.is_some_and(|by| by == plan) => Bound::AsPlanned,
-            Some(_) => Bound::Never,
-            None if there.metadata.deletion_timestamp.is_some() || gated => Bound::Never,
-            None => Bound::NotYet,
+            Some(there) if there == node && by.is_some_and(|by| by == plan) => {
+                BindingState::AsPlanned
+            }
+            Some(_) => BindingState::Impossible,
+            None if there.metadata.deletion_timestamp.is_some() || gated => {
+                BindingState::Impossible
+            }
+            None => BindingState::Unbound,
         })
     }
 
@@ -442,16 +452,16 @@ impl Committer {
     ///
     /// The engine learns of the binding at once: if the gang is rolled back before the watch shows
     /// the pod, the node must not count as free.
-    pub(crate) fn seen_bound(
+    pub(crate) fn record_bound_pod(
         &self,
         unit: &Key,
         key: &Key,
         pod: &PlannedPod,
         node: &str,
-        by: BoundBy<'_>,
+        by: BindingAnnotations<'_>,
     ) {
         let tell = |bound: &ExternalPod| {
-            self.context.tell(Feed::Pod {
+            self.context.send_event(SchedulerEvent::Pod {
                 pod: key.clone(),
                 uid: pod.uid.as_str().into(),
                 node: node.into(),
@@ -462,8 +472,9 @@ impl Committer {
         self.context
             .cache
             .external_pods
-            .bound(key, &pod.uid, node, by, tell);
-        self.context.tell(Feed::Look(unit.clone()));
+            .record_binding(key, &pod.uid, node, by, tell);
+        self.context
+            .send_event(SchedulerEvent::Recheck(unit.clone()));
     }
 
     /// Takes back from the claims of an external gang the volumes that a plan gave them.
@@ -472,27 +483,27 @@ impl Committer {
         unit: &Key,
         claims: &BTreeSet<String>,
         plan: &str,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), TaskOutcome> {
         self.unbind_claims(&unit.namespace, claims, plan).await
     }
 }
 
 /// A pod of the plan cannot be bound, so the plan is undone.
-fn was_refused(pod: &PlannedPod, why: &str) -> Outcome {
+fn pod_refused(pod: &PlannedPod, why: &str) -> TaskOutcome {
     let message = format!("pod {:?} was not bound: {why}", pod.name);
-    Outcome::Undo(Reason::PodRefused, message)
+    TaskOutcome::RollBack(Reason::PodRefused, message)
 }
 
-fn has_changed(pod: &PlannedPod) -> Outcome {
-    was_refused(pod, "its spec has changed since policies judged it")
+fn pod_changed(pod: &PlannedPod) -> TaskOutcome {
+    pod_refused(pod, "its spec has changed since policies judged it")
 }
 
 /// State of a pod after a failed binding.
-enum Bound {
+enum BindingState {
     /// Bound by this plan.
     AsPlanned,
     /// Not bound, but it may still be.
-    NotYet,
+    Unbound,
     /// Another scheduler has bound it, or it is gone, terminating or gated.
-    Never,
+    Impossible,
 }

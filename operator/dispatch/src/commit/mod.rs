@@ -3,21 +3,21 @@
 //! have to leave first, a nomination is written to the journal (`nominate`) once their disruption
 //! budgets allow it (`budgets`). Everything else in the operator decides; this module writes.
 
-mod bind;
-mod budgets;
 mod children;
-mod create;
-mod delete;
-mod elsewhere;
-mod evict;
+mod claim_binding;
+mod claim_release;
+mod disruption_budgets;
 mod external;
-mod fill;
-mod fresh;
-mod nominate;
-mod open;
-mod tell;
-mod unbind;
-mod write;
+mod faulty_node;
+mod journal_write;
+mod missing_pods;
+mod nomination;
+mod plan_opening;
+mod pod_conditions;
+mod pod_creation;
+mod pod_deletion;
+mod pod_eviction;
+mod policy_freshness;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,49 +28,49 @@ use tokio_util::sync::CancellationToken;
 use trellis_api::Reason;
 use trellis_api::pod_group::NominatedVictim;
 use trellis_cache::Cache;
-use trellis_gang::admitted::Admitted;
-use trellis_gang::flavors::Place;
+use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
-use trellis_gang::namespace_quota::Ask;
+use trellis_gang::namespace_quota::QuotaDemand;
 use trellis_gang::open_plans::{OpenPlan, OpenPlans};
-use trellis_gang::{Run, namespace_quota};
+use trellis_gang::{AuthorizedAttempt, namespace_quota};
 
 use super::preflight::Preflight;
 use crate::commands::{Commands, WriteError};
 use crate::context::Context;
-use bind::Promises;
-pub use budgets::Kept;
+use claim_binding::ClaimPromises;
+pub use disruption_budgets::ProtectedVictim;
 pub use external::{ExternalNomination, ExternalPlan};
-pub use fresh::JudgedBy;
-pub use nominate::Nomination;
+pub use nomination::Nomination;
+pub use policy_freshness::PolicyVersions;
 
 /// Result of a task.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum TaskOutcome {
     /// Done: read the journal again.
     Done,
     /// Admission changes the pods' requests, by group: find another place.
-    Replan(BTreeMap<String, Admitted>),
+    Replan(BTreeMap<String, AdmittedPod>),
     /// The gang cannot start, and nothing is promised yet.
     PutOff(Reason, String),
     /// The gang cannot start while a ResourceQuota of its namespace has no room for its request.
     /// Nothing is promised yet.
-    OverQuota(Ask, String),
+    OverQuota(QuotaDemand, String),
     /// A PodDisruptionBudget forbids the eviction of a victim. No victim has been asked to leave.
-    Kept(Kept),
+    VictimProtected(ProtectedVictim),
     /// Roll the plan back.
-    Undo(Reason, String),
+    RollBack(Reason, String),
     /// The inner outcome, which these nodes caused: avoid them.
     Avoid(Vec<String>, Box<Self>),
     /// The victims of a single external pod, which may now be asked to leave.
     Nominated(Vec<NominatedVictim>),
     /// Try again in a while.
-    Again(String),
+    Retry(String),
 }
 
-impl Outcome {
+impl TaskOutcome {
     /// Adds the node that may have caused the refusal of a pod.
-    fn because_of(self, node: Option<String>) -> Self {
+    fn with_faulty_node(self, node: Option<String>) -> Self {
         match node {
             Some(node) => Self::Avoid(vec![node], Box::new(self)),
             None => self,
@@ -78,11 +78,11 @@ impl Outcome {
     }
 }
 
-impl From<WriteError> for Outcome {
+impl From<WriteError> for TaskOutcome {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::NotWanted => Self::Done,
-            error => Self::Again(error.to_string()),
+            WriteError::Withdrawn => Self::Done,
+            error => Self::Retry(error.to_string()),
         }
     }
 }
@@ -94,7 +94,7 @@ pub struct Committer {
     commands: Commands,
     preflight: Arc<Preflight>,
     open_plans: Arc<OpenPlans>,
-    promises: Arc<Promises>,
+    claim_promises: Arc<ClaimPromises>,
 }
 
 impl Committer {
@@ -106,15 +106,15 @@ impl Committer {
             commands,
             preflight: Arc::default(),
             open_plans: Arc::default(),
-            promises: Arc::default(),
+            claim_promises: Arc::default(),
         }
     }
 
     /// The same committer, for writes that wait for other gangs, and that are dropped if `stop` is
-    /// cancelled before their turn ([`Commands::after_others`]).
-    fn after_others(&self, stop: &CancellationToken) -> Self {
+    /// cancelled before their turn ([`Commands::with_low_priority`]).
+    fn with_low_priority(&self, stop: &CancellationToken) -> Self {
         Self {
-            commands: self.commands.after_others().unless(stop),
+            commands: self.commands.with_low_priority().with_cancellation(stop),
             ..self.clone()
         }
     }
@@ -148,14 +148,17 @@ impl Committer {
     pub async fn commit(
         &self,
         job: Key,
-        run: Arc<Run>,
-        place: Place,
-        planned: BTreeMap<String, Admitted>,
+        run: Arc<AuthorizedAttempt>,
+        place: GangPlacement,
+        planned: BTreeMap<String, AdmittedPod>,
         stop: CancellationToken,
-    ) -> Outcome {
-        let _promise = self.promises.of(&job);
-        match self.open(&job, &run, &place, planned, &stop).await {
-            Ok((plan, counted)) => self.create(&job, &run, &plan, &counted, &stop).await,
+    ) -> TaskOutcome {
+        let _promise = self.claim_promises.guard_for(&job);
+        match self.open_plan(&job, &run, &place, planned, &stop).await {
+            Ok((plan, counted)) => {
+                self.carry_out_plan(&job, &run, &plan, &counted, &stop)
+                    .await
+            }
             Err(outcome) => outcome,
         }
     }
@@ -163,19 +166,30 @@ impl Committer {
     /// Describes the first ResourceQuota of the job's namespace that has no room for the gang's
     /// request.
     #[must_use]
-    pub fn over_quota(&self, job: &Key, ask: &Ask) -> Option<String> {
-        let others = self.open_plans.others(job, |o, plan| self.rest(o, plan));
-        self.exceeded(job, ask, &others)
+    pub fn exceeded_quota(&self, job: &Key, ask: &QuotaDemand) -> Option<String> {
+        let others = self
+            .open_plans
+            .other_demands(job, |o, plan| self.remaining_request(o, plan));
+        self.exceeded_quota_with(job, ask, &others)
     }
 
-    fn exceeded(&self, job: &Key, ask: &Ask, others: &[Ask]) -> Option<String> {
+    fn exceeded_quota_with(
+        &self,
+        job: &Key,
+        ask: &QuotaDemand,
+        others: &[QuotaDemand],
+    ) -> Option<String> {
         let all = self.context.cache.resource_quotas.all();
         let here = |q: &&ResourceQuota| q.metadata.namespace.as_deref() == Some(&*job.namespace);
-        namespace_quota::exceeded(all.iter().map(AsRef::as_ref).filter(here), ask, others)
+        namespace_quota::find_exceeded_quota(
+            all.iter().map(AsRef::as_ref).filter(here),
+            ask,
+            others,
+        )
     }
 
-    fn rest(&self, job: &Key, plan: &OpenPlan) -> Ask {
-        plan.rest(&self.context.cache.pods.of(job))
+    fn remaining_request(&self, job: &Key, plan: &OpenPlan) -> QuotaDemand {
+        plan.remaining_demand(&self.context.cache.pods.pods_of_job(job))
     }
 }
 
@@ -192,6 +206,6 @@ pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
 
 /// True if a child exists: it is owned by the job and not terminating.
 #[must_use]
-pub fn is_there<K: Resource>(child: Option<&K>, uid: &str) -> bool {
+pub fn is_live_child<K: Resource>(child: Option<&K>, uid: &str) -> bool {
     child.is_some_and(|c| is_owned(c, uid) && c.meta().deletion_timestamp.is_none())
 }

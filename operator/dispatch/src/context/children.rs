@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use trellis_api::{PodGroup, names};
-use trellis_cache::watch::{Change, Sink, Undecodable};
+use trellis_cache::watch::{ChangeUrgency, Sink, Undecodable};
 use trellis_gang::external;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, SlimConfigMap, SlimNetworkPolicy, SlimPod};
 
 use super::WatchSink;
-use crate::Feed;
+use crate::SchedulerEvent;
 
 /// How long changes of starting pods are collected before their job is reconciled.
 const GATHER: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ impl Sink<SlimNetworkPolicy> for WatchSink {
         self.context
             .cache
             .network_policies
-            .observed(key.clone(), object);
+            .insert_observed(key.clone(), object);
         self.context.touch(key);
     }
 
@@ -31,23 +31,29 @@ impl Sink<SlimNetworkPolicy> for WatchSink {
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.context.cache.network_policies.deleted(key, uid);
+        self.context
+            .cache
+            .network_policies
+            .delete_observed(key, uid);
         self.context.touch(key.clone());
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.context.cache.network_policies.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context
+            .cache
+            .network_policies
+            .unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
 impl WatchSink {
     /// Reconciles the job to which a ConfigMap of this name may belong.
     fn touch_job_of(&self, config_map: &Key) {
-        if let Some(job) = names::job_of_hosts(&config_map.name) {
+        if let Some(job) = names::job_for_hosts_config_map(&config_map.name) {
             self.context.touch(Key::new(&config_map.namespace, job));
         }
     }
@@ -55,7 +61,10 @@ impl WatchSink {
 
 impl Sink<SlimConfigMap> for WatchSink {
     fn apply(&self, key: Key, object: SlimConfigMap) {
-        self.context.cache.config_maps.observed(key.clone(), object);
+        self.context
+            .cache
+            .config_maps
+            .insert_observed(key.clone(), object);
         self.touch_job_of(&key);
     }
 
@@ -65,16 +74,19 @@ impl Sink<SlimConfigMap> for WatchSink {
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.context.cache.config_maps.deleted(key, uid);
+        self.context.cache.config_maps.delete_observed(key, uid);
         self.touch_job_of(key);
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.context.cache.config_maps.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context
+            .cache
+            .config_maps
+            .unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
@@ -83,18 +95,23 @@ impl WatchSink {
     /// yet.
     fn group_changed(&self, group: &Key, is_users: bool) {
         self.context.touch(group.clone());
-        if is_users || self.context.cache.external_pods.name_group(group) {
-            self.context.tell(Feed::Look(external::of_group(group)));
+        if is_users || self.context.cache.external_pods.has_group(group) {
+            self.context
+                .send_event(SchedulerEvent::Recheck(external::pod_group_gang_key(group)));
         }
     }
 
-    fn is_users(&self, group: &Key) -> bool {
+    fn is_users_group(&self, group: &Key) -> bool {
         let group = self.context.cache.pod_groups.get(group);
-        group.is_some_and(|group| external::is_users(&group))
+        group.is_some_and(|group| external::is_user_created(&group))
     }
 
     /// An external pod has changed: the scheduler looks at its gang and at the pod itself.
-    fn external_changed<'a>(&self, key: &Key, states: impl IntoIterator<Item = &'a ExternalPod>) {
+    fn external_pod_changed<'a>(
+        &self,
+        key: &Key,
+        states: impl IntoIterator<Item = &'a ExternalPod>,
+    ) {
         let mut is_one = false;
         let mut groups = BTreeSet::new();
         for pod in states {
@@ -103,40 +120,50 @@ impl WatchSink {
         }
         for group in groups {
             let group = Key::new(&key.namespace, group);
-            self.context.tell(Feed::Look(external::of_group(&group)));
+            self.context
+                .send_event(SchedulerEvent::Recheck(external::pod_group_gang_key(
+                    &group,
+                )));
         }
         if is_one {
-            self.context.tell(Feed::Look(external::of_pod(key)));
+            self.context
+                .send_event(SchedulerEvent::Recheck(external::pod_gang_key(key)));
         }
     }
 }
 
 impl Sink<PodGroup> for WatchSink {
     fn apply(&self, key: Key, object: PodGroup) {
-        let is_users = external::is_users(&object);
-        self.context.cache.pod_groups.observed(key.clone(), object);
+        let is_users = external::is_user_created(&object);
+        self.context
+            .cache
+            .pod_groups
+            .insert_observed(key.clone(), object);
         self.group_changed(&key, is_users);
     }
 
     /// The scheduler does nothing for its job until the PodGroup decodes again.
     fn undecodable(&self, key: &Key, _: Undecodable) {
-        let is_users = self.is_users(key);
+        let is_users = self.is_users_group(key);
         self.context.cache.pod_groups.remove(key);
         self.group_changed(key, is_users);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        let is_users = self.is_users(key);
-        self.context.cache.pod_groups.deleted(key, uid);
+        let is_users = self.is_users_group(key);
+        self.context.cache.pod_groups.delete_observed(key, uid);
         self.group_changed(key, is_users);
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.context.cache.pod_groups.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context
+            .cache
+            .pod_groups
+            .unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
@@ -146,18 +173,19 @@ impl Sink<SlimPod> for WatchSink {
             return;
         };
         for repulsion in self.context.cache.repulsions.apply(&key, &object) {
-            self.context.tell(Feed::Repulsion(repulsion));
+            self.context
+                .send_event(SchedulerEvent::Repulsion(repulsion));
         }
-        let feed = Feed::pod(key.clone(), &object);
+        let feed = SchedulerEvent::for_pod(key.clone(), &object);
         let mut over = None;
         match feed {
-            Feed::Pod { .. } => self.context.tell(feed),
+            SchedulerEvent::Pod { .. } => self.context.send_event(feed),
             // The watch is behind the answer to the binding: the pod holds its node.
             _ if self
                 .context
                 .cache
                 .external_pods
-                .is_bound_since(&key, &object) => {}
+                .has_unobserved_binding(&key, &object) => {}
             _ => over = Some(feed),
         }
         // Update what the node reserves for its DaemonSet pods: less once the pod itself counts,
@@ -165,7 +193,8 @@ impl Sink<SlimPod> for WatchSink {
         if let Some(node) = self.context.cache.daemon_pods.apply(&key, &object) {
             self.context.reserve_changed(node);
         }
-        let believes = |pod: &ExternalPod, is_new| self.context.cache.believes(&key, pod, is_new);
+        let believes =
+            |pod: &ExternalPod, is_new| self.context.cache.trusts_annotations(&key, pod, is_new);
         let external = self
             .context
             .cache
@@ -173,23 +202,24 @@ impl Sink<SlimPod> for WatchSink {
             .apply(&key, &object, believes);
         // Sent after the cache is updated, because the scheduler reads the pod from there.
         if let Some(over) = over {
-            self.context.tell(over);
+            self.context.send_event(over);
         }
         if let Some(states) = external {
-            self.external_changed(&key, states.iter().flatten().map(AsRef::as_ref));
+            self.external_pod_changed(&key, states.iter().flatten().map(AsRef::as_ref));
         }
         for (job, change) in changes {
             match change {
-                Change::Urgent => self.context.touch(job),
+                ChangeUrgency::Urgent => self.context.touch(job),
                 // When a gang of a thousand pods starts, its job is reconciled a few times, not a
                 // thousand.
-                Change::Progress | Change::New => {
-                    if change == Change::New {
-                        self.context.tell(Feed::Look(job.clone()));
+                ChangeUrgency::Progress | ChangeUrgency::New => {
+                    if change == ChangeUrgency::New {
+                        self.context
+                            .send_event(SchedulerEvent::Recheck(job.clone()));
                     }
-                    self.context.work.add_after(job, GATHER);
+                    self.context.work_queue.add_after(job, GATHER);
                 }
-                Change::None => {}
+                ChangeUrgency::None => {}
             }
         }
     }
@@ -202,26 +232,28 @@ impl Sink<SlimPod> for WatchSink {
         let job = self.context.cache.pods.delete(key, uid);
         let external = self.context.cache.external_pods.delete(key, uid);
         for repulsion in self.context.cache.repulsions.delete(key) {
-            self.context.tell(Feed::Repulsion(repulsion));
+            self.context
+                .send_event(SchedulerEvent::Repulsion(repulsion));
         }
         if let Some(node) = self.context.cache.daemon_pods.delete(key) {
             self.context.reserve_changed(node);
         }
         // A newer pod of that name, created by the scheduler, may hold the node.
-        if !self.context.cache.pods.knows(key) {
-            self.context.tell(Feed::PodGone(key.clone()));
+        if !self.context.cache.pods.contains(key) {
+            self.context
+                .send_event(SchedulerEvent::PodGone(key.clone()));
         }
-        self.external_changed(key, external.as_deref());
+        self.external_pod_changed(key, external.as_deref());
         if let Some(job) = job {
             self.context.touch(job);
         }
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.context.cache.pods.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context.cache.pods.unlisted_pods(listed, version)
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }

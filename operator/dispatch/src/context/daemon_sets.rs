@@ -8,14 +8,14 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimDaemonSet, SlimNode};
 
 use super::{Context, WatchSink};
-use crate::Feed;
+use crate::SchedulerEvent;
 
 impl Context {
     /// Updates an own node after DaemonSet pods on it have come or gone.
     pub(super) fn reserve_changed(&self, node: Arc<str>) {
         let known = self.cache.nodes.get(&Key::new("", &node));
         if known.is_some_and(|node| is_labelled_own(&node)) {
-            self.tell(Feed::Node(node));
+            self.send_event(SchedulerEvent::Node(node));
         }
     }
 
@@ -23,7 +23,7 @@ impl Context {
     fn reserves_changed(&self) {
         for node in self.cache.nodes.all() {
             if is_labelled_own(&node) {
-                self.tell(Feed::Node(Key::of(&node.metadata).name));
+                self.send_event(SchedulerEvent::Node(Key::from_meta(&node.metadata).name));
             }
         }
     }
@@ -31,27 +31,27 @@ impl Context {
 
 fn is_labelled_own(node: &SlimNode) -> bool {
     let labels = node.metadata.labels.as_ref();
-    let value = labels.and_then(|l| l.get(names::OWN_NODE));
-    value.is_some_and(|value| value == names::OWN_NODE_VALUE)
+    let value = labels.and_then(|l| l.get(names::DEDICATED_NODE));
+    value.is_some_and(|value| value == names::DEDICATED_NODE_VALUE)
 }
 
 impl Sink<SlimDaemonSet> for WatchSink {
     fn apply(&self, key: Key, object: SlimDaemonSet) {
         let before = self.context.cache.daemon_sets.get(&key);
         // The status of a DaemonSet changes with every pod, so it is not compared.
-        let changed = before.is_none_or(|before| !before.is_like(&object));
-        self.context.cache.daemon_sets.observed(key, object);
+        let changed = before.is_none_or(|before| !before.is_equal_for_nodes(&object));
+        self.context.cache.daemon_sets.insert_observed(key, object);
         if changed {
             self.context.reserves_changed();
         }
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.context.cache.daemon_sets.deleted(key, uid);
+        self.context.cache.daemon_sets.delete_observed(key, uid);
         self.context.reserves_changed();
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }

@@ -5,7 +5,7 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::SlimDeviceClass;
 
 use super::WatchSink;
-use crate::Feed;
+use crate::SchedulerEvent;
 
 impl Sink<SlimDeviceClass> for WatchSink {
     /// A cluster without dynamic resource allocation has none.
@@ -14,22 +14,25 @@ impl Sink<SlimDeviceClass> for WatchSink {
     fn apply(&self, key: Key, object: SlimDeviceClass) {
         let before = self.context.cache.device_classes.get(&key);
         let changed = before.is_none_or(|before| before.spec != object.spec);
-        self.context.cache.device_classes.observed(key, object);
+        self.context
+            .cache
+            .device_classes
+            .insert_observed(key, object);
         if changed {
-            self.context.tell(Feed::DeviceClass);
+            self.context.send_event(SchedulerEvent::DeviceClass);
         }
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.context.cache.device_classes.deleted(key, uid);
-        self.context.tell(Feed::DeviceClass);
+        self.context.cache.device_classes.delete_observed(key, uid);
+        self.context.send_event(SchedulerEvent::DeviceClass);
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 
-    fn unknown(&self) {
-        self.listed();
+    fn kind_unknown(&self) {
+        self.mark_listed();
     }
 }

@@ -13,32 +13,32 @@ use trellis_gang::observed::SlimExternalSecret;
 use super::WatchSink;
 
 /// The job that owns the ExternalSecret.
-fn job_of(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
-    let job = owner::training_job(object.meta());
+fn owning_job(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
+    let job = owner::controlling_job(object.meta());
     job.map(|job| Key::new(&key.namespace, &job.name))
 }
 
 impl WatchSink {
     /// Removes an ExternalSecret from the cache, and updates its job.
-    fn external_secret_gone(&self, key: &Key, gone: impl FnOnce()) {
+    fn remove_external_secret(&self, key: &Key, gone: impl FnOnce()) {
         let all = &self.context.cache.external_secrets;
         let before = all.objects.get(key);
-        let job = before.and_then(|before| job_of(key, &before));
+        let job = before.and_then(|before| owning_job(key, &before));
         gone();
         if let Some(job) = job {
             if all.objects.get(key).is_none() {
-                all.forget(&job, key);
+                all.remove(&job, key);
             }
             self.context.touch(job);
         }
     }
 
-    fn external_secrets_known(&self, known: bool) {
+    fn set_external_secrets_known(&self, known: bool) {
         let before = &self.context.cache.external_secrets.is_known;
         if before.swap(known, Ordering::AcqRel) != known {
             let is_stored = |secret: &JobSecret| secret.store.is_some();
             self.context
-                .look_again_at(|job| job.spec.secrets.iter().any(is_stored));
+                .requeue_jobs(|job| job.spec.secrets.iter().any(is_stored));
         }
     }
 }
@@ -50,16 +50,16 @@ impl Sink<SlimExternalSecret> for WatchSink {
     fn apply(&self, key: Key, object: SlimExternalSecret) {
         let all = &self.context.cache.external_secrets;
         let before = all.objects.get(&key);
-        let owners = [before.as_deref(), Some(&object)].map(|o| job_of(&key, o?));
-        let changed = before.is_none_or(|before| !before.is_like(&object));
-        all.objects.observed(key.clone(), object);
+        let owners = [before.as_deref(), Some(&object)].map(|o| owning_job(&key, o?));
+        let changed = before.is_none_or(|before| !before.is_equal_for_jobs(&object));
+        all.objects.insert_observed(key.clone(), object);
         let [before, now] = owners;
         if let Some(job) = before.filter(|job| Some(job) != now.as_ref()) {
-            all.forget(&job, &key);
+            all.remove(&job, &key);
             self.context.touch(job);
         }
         if let Some(job) = now {
-            all.found(&job, &key);
+            all.insert(&job, &key);
             if changed {
                 self.context.touch(job);
             }
@@ -68,26 +68,26 @@ impl Sink<SlimExternalSecret> for WatchSink {
 
     fn undecodable(&self, key: &Key, _: Undecodable) {
         let all = &self.context.cache.external_secrets.objects;
-        self.external_secret_gone(key, || drop(all.remove(key)));
+        self.remove_external_secret(key, || drop(all.remove(key)));
     }
 
     fn delete(&self, key: &Key, uid: &str) {
         let all = &self.context.cache.external_secrets.objects;
-        self.external_secret_gone(key, || all.deleted(key, uid));
+        self.remove_external_secret(key, || all.delete_observed(key, uid));
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
         let all = &self.context.cache.external_secrets.objects;
-        all.ghosts(listed, version)
+        all.unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.external_secrets_known(true);
-        self.listed();
+        self.set_external_secrets_known(true);
+        self.mark_listed();
     }
 
-    fn unknown(&self) {
-        self.external_secrets_known(false);
-        self.listed();
+    fn kind_unknown(&self) {
+        self.set_external_secrets_known(false);
+        self.mark_listed();
     }
 }

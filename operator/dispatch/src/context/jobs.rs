@@ -11,20 +11,20 @@ impl Sink<TrainingJob> for WatchSink {
         // The job must be in one of the two stores at any moment, because otherwise it counts as
         // gone.
         let before = self.context.cache.jobs.get(&key);
-        let is_as_before = before.is_some_and(|before| is_same(&before, &object));
-        let mut undecodable = self.context.cache.undecodable.write();
-        self.context.cache.jobs.observed(key.clone(), object);
+        let is_as_before = before.is_some_and(|before| has_same_spec_and_status(&before, &object));
+        let mut undecodable = self.context.cache.undecodable_jobs.write();
+        self.context.cache.jobs.insert_observed(key.clone(), object);
         undecodable.remove(&key);
         drop(undecodable);
         match is_as_before {
             // An annotation or a managed field has changed, on which no place depends.
-            true => self.context.work.add(key),
+            true => self.context.work_queue.add(key),
             false => self.context.touch(key),
         }
     }
 
     fn undecodable(&self, key: &Key, object: Undecodable) {
-        let mut undecodable = self.context.cache.undecodable.write();
+        let mut undecodable = self.context.cache.undecodable_jobs.write();
         undecodable.insert(key.clone(), object);
         self.context.cache.jobs.remove(key);
         drop(undecodable);
@@ -32,21 +32,21 @@ impl Sink<TrainingJob> for WatchSink {
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        let mut undecodable = self.context.cache.undecodable.write();
+        let mut undecodable = self.context.cache.undecodable_jobs.write();
         undecodable.remove(key);
-        self.context.cache.jobs.deleted(key, uid);
+        self.context.cache.jobs.delete_observed(key, uid);
         drop(undecodable);
-        self.context.certificates.write().remove(key);
+        self.context.explanations.write().remove(key);
         self.context.touch(key.clone());
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
 /// True if spec and status are unchanged.
-fn is_same(before: &TrainingJob, now: &TrainingJob) -> bool {
+fn has_same_spec_and_status(before: &TrainingJob, now: &TrainingJob) -> bool {
     let (a, b) = (&before.metadata, &now.metadata);
     a.uid == b.uid
         && a.generation == b.generation

@@ -2,6 +2,7 @@
 
 mod children;
 mod daemon_sets;
+mod dependencies;
 mod device_classes;
 mod external_pods;
 mod external_secrets;
@@ -11,7 +12,6 @@ mod policies;
 mod profiles;
 mod stamping;
 mod storage;
-mod surroundings;
 #[cfg(test)]
 mod tests;
 
@@ -25,11 +25,11 @@ use trellis_api::TrainingJob;
 use trellis_cache::watch::Pulse;
 use trellis_cache::{Cache, WATCHES};
 use trellis_gang::key::Key;
-use trellis_gang::observed::Unhealthy;
-use trellis_gang::{Certificate, external};
+use trellis_gang::observed::UnhealthyRules;
+use trellis_gang::{GangExplanation, external};
 
-use crate::turns::Turns;
-use crate::{Counts, Feed, Heard, Tell, WorkQueue};
+use crate::evaluation_turns::EvaluationTurns;
+use crate::{EventReceiver, EventSender, OperatorMetrics, SchedulerEvent, WorkQueue};
 
 /// State that all tasks of the operator share.
 #[derive(Debug)]
@@ -37,73 +37,73 @@ pub struct Context {
     /// Objects of the cluster as the watches have shown them.
     pub cache: Arc<Cache>,
     /// Limits how many policy evaluations run at once.
-    pub turns: Turns,
+    pub evaluation_turns: EvaluationTurns,
     /// Why gangs wait, by job.
-    pub certificates: RwLock<BTreeMap<Key, Certificate>>,
+    pub explanations: RwLock<BTreeMap<Key, GangExplanation>>,
     /// Jobs to reconcile.
-    pub work: WorkQueue,
+    pub work_queue: WorkQueue,
     /// Metrics of what happens.
-    pub counts: Counts,
+    pub metrics: OperatorMetrics,
     /// When the scheduler last began to work on its events.
-    pub scheduler: Pulse,
+    pub scheduler_pulse: Pulse,
     /// Sends events to the scheduler.
-    pub feed: Tell,
+    pub events: EventSender,
 }
 
 impl Context {
     /// A context with an empty cache, and the receiver of the scheduler's events.
     #[must_use]
-    pub fn new() -> (Arc<Self>, Heard) {
-        Self::with(Unhealthy::default())
+    pub fn new() -> (Arc<Self>, EventReceiver) {
+        Self::with_unhealthy_rules(UnhealthyRules::default())
     }
 
     /// The same, with the rules that declare nodes unhealthy.
     #[must_use]
-    pub fn with(unhealthy: Unhealthy) -> (Arc<Self>, Heard) {
-        Self::of(unhealthy, WATCHES)
+    pub fn with_unhealthy_rules(unhealthy: UnhealthyRules) -> (Arc<Self>, EventReceiver) {
+        Self::with_watches(unhealthy, WATCHES)
     }
 
     /// The same, with the number of watched kinds beside policies.
     #[must_use]
-    pub fn of(unhealthy: Unhealthy, watches: usize) -> (Arc<Self>, Heard) {
-        let (feed, heard) = crate::channel();
+    pub fn with_watches(unhealthy: UnhealthyRules, watches: usize) -> (Arc<Self>, EventReceiver) {
+        let (feed, heard) = crate::event_channel();
         let context = Self {
             cache: Arc::new(Cache::new(unhealthy, watches)),
-            turns: Turns::default(),
-            certificates: RwLock::default(),
-            work: WorkQueue::default(),
-            counts: Counts::default(),
-            scheduler: Pulse::default(),
-            feed,
+            evaluation_turns: EvaluationTurns::default(),
+            explanations: RwLock::default(),
+            work_queue: WorkQueue::default(),
+            metrics: OperatorMetrics::default(),
+            scheduler_pulse: Pulse::default(),
+            events: feed,
         };
         (Arc::new(context), heard)
     }
 
     /// Sends an event to the scheduler.
-    pub fn tell(&self, feed: Feed) {
-        self.feed.send(feed);
+    pub fn send_event(&self, feed: SchedulerEvent) {
+        self.events.send(feed);
     }
 
     /// Has the scheduler and the controller look at a job that changed, or whose children changed.
     ///
     /// External pods have no job, so only the scheduler looks at them.
     pub fn touch(&self, job: Key) {
-        self.tell(Feed::Look(job.clone()));
+        self.send_event(SchedulerEvent::Recheck(job.clone()));
         if !external::is_external(&job) {
-            self.work.add(job);
+            self.work_queue.add(job);
         }
     }
 
     /// Has the controller reconcile the jobs for which this holds, because something that they
     /// depend on has changed. Before everything is listed no job has been reconciled, so none has
     /// to be again.
-    fn look_again_at(&self, which: impl Fn(&TrainingJob) -> bool) {
+    fn requeue_jobs(&self, which: impl Fn(&TrainingJob) -> bool) {
         if !self.cache.is_synced() {
             return;
         }
         for job in self.cache.jobs.all() {
             if which(&job) {
-                self.work.add(Key::of(job.meta()));
+                self.work_queue.add(Key::from_meta(job.meta()));
             }
         }
     }
@@ -126,9 +126,9 @@ impl WatchSink {
         })
     }
 
-    fn listed(&self) {
+    fn mark_listed(&self) {
         if !self.listed.swap(true, Ordering::AcqRel) {
-            self.context.cache.one_synced();
+            self.context.cache.mark_kind_synced();
         }
     }
 }

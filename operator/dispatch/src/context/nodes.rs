@@ -7,19 +7,19 @@ use tracing::{info, warn};
 use trellis_api::Reason;
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
-use trellis_gang::observed::{SlimNode, Turned, Zone};
+use trellis_gang::observed::{EvictionZone, SlimNode, ZoneChange};
 
 use super::{Context, WatchSink};
-use crate::Feed;
+use crate::SchedulerEvent;
 
 impl Context {
     /// Has the jobs on a node reconciled whenever its health changes, by a watch event or because a
     /// timeout passed. Runs until the process ends.
-    pub async fn tell_of_lost_nodes(self: Arc<Self>) {
+    pub async fn follow_node_health(self: Arc<Self>) {
         // Until then the cache does not know which jobs are on a node.
-        self.cache.synced().await;
+        self.cache.wait_synced().await;
         loop {
-            let next = self.tell_news_of_nodes(Instant::now());
+            let next = self.requeue_jobs_of_changed_nodes(Instant::now());
             let passed = async {
                 match next {
                     Some(at) => tokio::time::sleep_until(at).await,
@@ -34,19 +34,21 @@ impl Context {
     }
 
     /// Returns the time of the next change.
-    fn tell_news_of_nodes(&self, now: Instant) -> Option<Instant> {
+    fn requeue_jobs_of_changed_nodes(&self, now: Instant) -> Option<Instant> {
         let (jobs, next) = {
             let mut health = self.cache.health.write();
-            let news = health.news(now);
-            let is_news =
-                |node: &str| news.nodes.contains(node) || (news.strangers && !health.knows(node));
-            let quiet = news.nodes.is_empty() && !news.strangers;
+            let news = health.take_changes(now);
+            let is_news = |node: &str| {
+                news.nodes.contains(node)
+                    || (news.unknown_nodes_abandoned && !health.contains(node))
+            };
+            let quiet = news.nodes.is_empty() && !news.unknown_nodes_abandoned;
             let jobs = if quiet {
                 Vec::new()
             } else {
-                self.cache.pods.jobs_on(is_news)
+                self.cache.pods.jobs_on_nodes(is_news)
             };
-            (jobs, health.next_news(now))
+            (jobs, health.next_change(now))
         };
         for job in jobs {
             self.touch(job);
@@ -59,12 +61,12 @@ impl WatchSink {
     /// Logs for the cluster's operators that gangs have to stay on unhealthy nodes, and has their
     /// jobs reconciled once they may leave. Nothing is done during the first list, because the
     /// number of nodes is not known yet.
-    fn zones_have_turned(&self, turned: Vec<Turned>) {
+    fn zones_changed(&self, turned: Vec<ZoneChange>) {
         for turned in turned
             .into_iter()
             .filter(|_| self.context.cache.is_synced())
         {
-            let Turned {
+            let ZoneChange {
                 zone,
                 disrupted,
                 unhealthy,
@@ -78,8 +80,13 @@ impl WatchSink {
                 continue;
             }
             info!(%zone, unhealthy, nodes, "gangs leave unhealthy nodes again");
-            let ill = self.context.cache.disruption.lock().unhealthy_of(&zone);
-            for job in self.context.cache.pods.jobs_on(|node| ill.contains(node)) {
+            let ill = self.context.cache.disruption.lock().unhealthy_nodes(&zone);
+            for job in self
+                .context
+                .cache
+                .pods
+                .jobs_on_nodes(|node| ill.contains(node))
+            {
                 self.context.touch(job);
             }
         }
@@ -87,8 +94,9 @@ impl WatchSink {
 
     /// Pods on the node exclude other pods from other topology domains than before.
     fn domains_changed(&self, node: &str) {
-        for repulsion in self.context.cache.repulsions.on(node) {
-            self.context.tell(Feed::Repulsion(repulsion));
+        for repulsion in self.context.cache.repulsions.terms_on_node(node) {
+            self.context
+                .send_event(SchedulerEvent::Repulsion(repulsion));
         }
     }
 }
@@ -100,20 +108,24 @@ impl Sink<SlimNode> for WatchSink {
             health.apply(&key.name, object.is_ready(), Instant::now())
         };
         let before = self.context.cache.nodes.get(&key);
-        let why = |node: &SlimNode| self.context.cache.unhealthy.why(node);
+        let why = |node: &SlimNode| self.context.cache.unhealthy_rules.unhealthy_reason(node);
         let was = before.as_ref().and_then(|before| why(before));
         let is_unhealthy = why(&object).is_some();
         let falls_ill = was.is_none() && is_unhealthy;
-        let zone = Zone::of(&object);
+        let zone = EvictionZone::from_node(&object);
         // The disruption state of the zone must be current before jobs are reconciled.
         let turned = {
             let mut disruption = self.context.cache.disruption.lock();
             disruption.apply(&key.name, zone, is_unhealthy)
         };
         let same = before.is_some_and(|b| b.metadata.labels == object.metadata.labels);
-        self.context.cache.nodes.observed(key.clone(), object);
-        self.zones_have_turned(turned);
-        self.context.tell(Feed::Node(key.name.clone()));
+        self.context
+            .cache
+            .nodes
+            .insert_observed(key.clone(), object);
+        self.zones_changed(turned);
+        self.context
+            .send_event(SchedulerEvent::Node(key.name.clone()));
         if !same {
             self.domains_changed(&key.name);
         }
@@ -121,7 +133,12 @@ impl Sink<SlimNode> for WatchSink {
             self.context.cache.health_changed.notify_one();
         }
         if falls_ill {
-            for job in self.context.cache.pods.jobs_on(|node| *node == *key.name) {
+            for job in self
+                .context
+                .cache
+                .pods
+                .jobs_on_nodes(|node| *node == *key.name)
+            {
                 self.context.touch(job);
             }
         }
@@ -130,14 +147,15 @@ impl Sink<SlimNode> for WatchSink {
     /// The node offers no resources. But nothing says that it is down, so its pods go on.
     fn undecodable(&self, key: &Key, _: Undecodable) {
         let mut health = self.context.cache.health.write();
-        if !health.knows(&key.name) {
+        if !health.contains(&key.name) {
             health.apply(&key.name, true, Instant::now());
         }
         drop(health);
         self.context.cache.nodes.remove(key);
         let turned = self.context.cache.disruption.lock().delete(&key.name);
-        self.zones_have_turned(turned);
-        self.context.tell(Feed::Node(key.name.clone()));
+        self.zones_changed(turned);
+        self.context
+            .send_event(SchedulerEvent::Node(key.name.clone()));
         self.domains_changed(&key.name);
     }
 
@@ -147,15 +165,16 @@ impl Sink<SlimNode> for WatchSink {
             .health
             .write()
             .delete(&key.name, Instant::now());
-        self.context.cache.nodes.deleted(key, uid);
+        self.context.cache.nodes.delete_observed(key, uid);
         let turned = self.context.cache.disruption.lock().delete(&key.name);
-        self.zones_have_turned(turned);
-        self.context.tell(Feed::Node(key.name.clone()));
+        self.zones_changed(turned);
+        self.context
+            .send_event(SchedulerEvent::Node(key.name.clone()));
         self.domains_changed(&key.name);
         self.context.cache.health_changed.notify_one();
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }

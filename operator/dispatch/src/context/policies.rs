@@ -24,17 +24,17 @@ impl Context {
         if !self.cache.is_synced() {
             return;
         }
-        self.look_again_at_external_pods_in(|namespace| {
+        self.requeue_external_pods_in(|namespace| {
             let concerned = concerned.entry(namespace.to_owned());
             *concerned.or_insert_with_key(|namespace| changed(namespace))
         });
         for job in self.cache.jobs.all() {
-            let key = Key::of(job.meta());
+            let key = Key::from_meta(job.meta());
             let concerned = concerned
                 .entry(key.namespace.to_string())
                 .or_insert_with_key(|namespace| changed(namespace));
             if *concerned {
-                self.work.add(key);
+                self.work_queue.add(key);
             }
         }
     }
@@ -42,84 +42,84 @@ impl Context {
 
 impl WatchSink {
     /// The operator writes the status itself, so a change of it is none of the policy.
-    fn policy_seen<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
+    fn apply_policy<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
         let read = |object: &K| (object.meta().uid.clone(), object.meta().generation);
         let before = store.get(&key);
         let mut changed = before.is_none_or(|before| read(&before) != read(&object));
         // The policy must be in one of the two stores at any moment, because otherwise its forbid
         // is gone.
-        let mut unreadable = self.context.cache.policies.unreadable.write();
-        store.observed(key.clone(), object);
+        let mut unreadable = self.context.cache.policies.undecodable.write();
+        store.insert_observed(key.clone(), object);
         changed |= unreadable.remove(&object_key(&key)).is_some();
         // Count the change before readers get the lock: placements wait only for counted changes.
         if changed {
-            self.context.cache.policies.touch(&key);
+            self.context.cache.policies.record_change(&key);
         }
     }
 
-    fn policy_unread<K: Resource<DynamicType = ()>>(
+    fn apply_undecodable_policy<K: Resource<DynamicType = ()>>(
         &self,
         store: &Store<K>,
         key: &Key,
         object: Undecodable,
     ) {
-        let mut unreadable = self.context.cache.policies.unreadable.write();
+        let mut unreadable = self.context.cache.policies.undecodable.write();
         unreadable.insert(object_key(key), object);
         store.remove(key);
-        self.context.cache.policies.touch(key);
+        self.context.cache.policies.record_change(key);
     }
 
-    fn policy_gone<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: &Key, uid: &str) {
-        let mut unreadable = self.context.cache.policies.unreadable.write();
+    fn delete_policy<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: &Key, uid: &str) {
+        let mut unreadable = self.context.cache.policies.undecodable.write();
         let object = object_key(key);
         if unreadable.get(&object).is_some_and(|o| o.uid == uid) {
             unreadable.remove(&object);
         }
-        store.deleted(key, uid);
-        self.context.cache.policies.touch(key);
+        store.delete_observed(key, uid);
+        self.context.cache.policies.record_change(key);
     }
 }
 
 impl Sink<ClusterJobPolicy> for WatchSink {
     fn apply(&self, key: Key, object: ClusterJobPolicy) {
-        self.policy_seen(&self.context.cache.policies.cluster, key, object);
+        self.apply_policy(&self.context.cache.policies.cluster, key, object);
     }
 
     fn undecodable(&self, key: &Key, object: Undecodable) {
-        self.policy_unread(&self.context.cache.policies.cluster, key, object);
+        self.apply_undecodable_policy(&self.context.cache.policies.cluster, key, object);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.policy_gone(&self.context.cache.policies.cluster, key, uid);
+        self.delete_policy(&self.context.cache.policies.cluster, key, uid);
     }
 
     fn synced(&self) {
-        self.context.cache.policies.listed(true);
+        self.context.cache.policies.mark_listed(true);
     }
 }
 
 impl Sink<JobPolicy> for WatchSink {
     fn apply(&self, key: Key, object: JobPolicy) {
-        self.policy_seen(&self.context.cache.policies.namespaced, key, object);
+        self.apply_policy(&self.context.cache.policies.namespaced, key, object);
     }
 
     fn undecodable(&self, key: &Key, object: Undecodable) {
-        self.policy_unread(&self.context.cache.policies.namespaced, key, object);
+        self.apply_undecodable_policy(&self.context.cache.policies.namespaced, key, object);
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.policy_gone(&self.context.cache.policies.namespaced, key, uid);
+        self.delete_policy(&self.context.cache.policies.namespaced, key, uid);
     }
 
     fn synced(&self) {
-        self.context.cache.policies.listed(false);
+        self.context.cache.policies.mark_listed(false);
     }
 }
 
 impl WatchSink {
     fn quotas_changed(&self) {
-        self.context.cache.quotas.changed();
-        self.context.look_again_at(|_| true);
+        self.context.cache.quotas.invalidate();
+        self.context.requeue_jobs(|_| true);
     }
 }
 
@@ -130,8 +130,8 @@ impl Sink<QuotaPolicy> for WatchSink {
         let quotas = &self.context.cache.quotas;
         let before = quotas.objects.get(&key);
         let mut changed = before.is_none_or(|before| read(&before) != read(&object));
-        let mut unreadable = quotas.unreadable.write();
-        quotas.objects.observed(key.clone(), object);
+        let mut unreadable = quotas.undecodable_policies.write();
+        quotas.objects.insert_observed(key.clone(), object);
         changed |= unreadable.remove(&*key.name).is_some();
         drop(unreadable);
         if changed {
@@ -141,7 +141,7 @@ impl Sink<QuotaPolicy> for WatchSink {
 
     fn undecodable(&self, key: &Key, object: Undecodable) {
         let quotas = &self.context.cache.quotas;
-        let mut unreadable = quotas.unreadable.write();
+        let mut unreadable = quotas.undecodable_policies.write();
         unreadable.insert(key.name.to_string(), object);
         quotas.objects.remove(key);
         drop(unreadable);
@@ -150,21 +150,25 @@ impl Sink<QuotaPolicy> for WatchSink {
 
     fn delete(&self, key: &Key, uid: &str) {
         let quotas = &self.context.cache.quotas;
-        let mut unreadable = quotas.unreadable.write();
+        let mut unreadable = quotas.undecodable_policies.write();
         if unreadable.get(&*key.name).is_some_and(|o| o.uid == uid) {
             unreadable.remove(&*key.name);
         }
-        quotas.objects.deleted(key, uid);
+        quotas.objects.delete_observed(key, uid);
         drop(unreadable);
         self.quotas_changed();
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.context.cache.quotas.objects.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context
+            .cache
+            .quotas
+            .objects
+            .unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
@@ -196,7 +200,7 @@ impl Sink<QuotaLedger> for WatchSink {
                 .cache
                 .quotas
                 .ledgers
-                .observed(key.clone(), object);
+                .insert_observed(key.clone(), object);
             undecodable.remove(&*key.name);
         });
     }
@@ -213,15 +217,19 @@ impl Sink<QuotaLedger> for WatchSink {
             if undecodable.get(&*key.name).is_some_and(|o| o.uid == uid) {
                 undecodable.remove(&*key.name);
             }
-            self.context.cache.quotas.ledgers.deleted(key, uid);
+            self.context.cache.quotas.ledgers.delete_observed(key, uid);
         });
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.context.cache.quotas.ledgers.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.context
+            .cache
+            .quotas
+            .ledgers
+            .unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }

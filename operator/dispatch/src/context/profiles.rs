@@ -4,7 +4,7 @@ use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{RuntimeProfile, TrainingJob};
 use trellis_cache::watch::{Sink, Undecodable};
 use trellis_gang::key::Key;
-use trellis_gang::lookup::KnownProfile;
+use trellis_gang::lookup::CachedProfile;
 
 use super::WatchSink;
 
@@ -16,13 +16,13 @@ impl WatchSink {
             let named = job.spec.profile.as_deref();
             named.is_none_or(|named| named == name)
         };
-        self.context.look_again_at(is_concerned);
+        self.context.requeue_jobs(is_concerned);
     }
 }
 
 impl Sink<RuntimeProfile> for WatchSink {
     fn apply(&self, key: Key, object: RuntimeProfile) {
-        if self.context.cache.profiles.take(&key.name, object.into()) {
+        if self.context.cache.profiles.insert(&key.name, object.into()) {
             self.profile_changed(&key.name);
         }
     }
@@ -31,14 +31,14 @@ impl Sink<RuntimeProfile> for WatchSink {
     /// is known it counts as the default, so that jobs without a profile wait.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         let before = self.context.cache.profiles.get(&key.name);
-        let known = KnownProfile {
+        let known = CachedProfile {
             meta: None,
             status: RuntimeProfileStatus::default(),
             uid: object.uid,
             is_default: before.is_none_or(|before| before.is_default),
             profile: Err(format!("it cannot be read: {}", object.error)),
         };
-        if self.context.cache.profiles.take(&key.name, known) {
+        if self.context.cache.profiles.insert(&key.name, known) {
             self.profile_changed(&key.name);
         }
     }
@@ -49,6 +49,6 @@ impl Sink<RuntimeProfile> for WatchSink {
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }

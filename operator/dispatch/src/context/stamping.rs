@@ -3,7 +3,7 @@
 
 use kube::Resource;
 use tracing::{error, info, warn};
-use trellis_cache::policy::Since;
+use trellis_cache::policy::AuthenticSince;
 use trellis_cache::watch::Sink;
 use trellis_gang::key::Key;
 use trellis_gang::observed::SlimAdmission;
@@ -12,7 +12,7 @@ use super::{Context, WatchSink};
 
 impl Context {
     /// Logs whether requesters are known.
-    pub fn tell_of_stamping(&self, since: &Since) {
+    pub fn log_stamping(&self, since: &AuthenticSince) {
         if self.cache.stamping.is_trusted() {
             return;
         }
@@ -23,7 +23,7 @@ impl Context {
     }
 
     /// Logs whether users are kept from Trellis' objects.
-    pub fn report_guards(&self) {
+    pub fn log_guards(&self) {
         match self.cache.guards.problem() {
             None => info!("the admission policies for what is Trellis' own are in force"),
             Some(why) => error!(%why, "an admission policy is not in force"),
@@ -33,15 +33,15 @@ impl Context {
     /// Before everything is listed nothing is logged, and no stamp is trusted.
     fn guards_changed(&self) {
         if self.cache.is_synced() {
-            self.report_guards();
+            self.log_guards();
         }
     }
 
-    fn stamping_changed(&self, since: Option<Since>) {
+    fn stamping_changed(&self, since: Option<AuthenticSince>) {
         // Before everything is listed the state is unknown.
         if let Some(since) = since.filter(|_| self.cache.is_synced()) {
-            self.tell_of_stamping(&since);
-            self.look_again_at(|_| true);
+            self.log_stamping(&since);
+            self.requeue_jobs(|_| true);
         }
     }
 }
@@ -53,28 +53,28 @@ impl<K: Resource<DynamicType = ()> + 'static> Sink<SlimAdmission<K>> for WatchSi
     fn apply(&self, _: Key, object: SlimAdmission<K>) {
         let stamping = &self.context.cache.stamping;
         let kind = K::kind(&());
-        let now = stamping.seen(&kind, &object.metadata, &object.spec);
+        let now = stamping.apply(&kind, &object.metadata, &object.spec);
         self.context.stamping_changed(now);
         let guards = &self.context.cache.guards;
-        if guards.seen(&kind, &object.metadata, &object.spec) {
+        if guards.apply(&kind, &object.metadata, &object.spec) {
             self.context.guards_changed();
         }
     }
 
     fn delete(&self, key: &Key, uid: &str) {
         let kind = K::kind(&());
-        let now = self.context.cache.stamping.gone(&kind, &key.name, uid);
+        let now = self.context.cache.stamping.delete(&kind, &key.name, uid);
         self.context.stamping_changed(now);
-        if self.context.cache.guards.gone(&kind, &key.name, uid) {
+        if self.context.cache.guards.delete(&kind, &key.name, uid) {
             self.context.guards_changed();
         }
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 
-    fn unknown(&self) {
-        self.listed();
+    fn kind_unknown(&self) {
+        self.mark_listed();
     }
 }

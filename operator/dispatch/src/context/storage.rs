@@ -12,17 +12,17 @@ use super::{Context, WatchSink};
 
 impl Context {
     /// Applies the answer to a write of a claim.
-    pub fn claim_answered(&self, key: &Key, claim: SlimClaim) {
-        if self.cache.claims.answered(key.clone(), claim) {
+    pub fn apply_written_claim(&self, key: &Key, claim: SlimClaim) {
+        if self.cache.claims.update_returned(key.clone(), claim) {
             let claim = self.cache.claims.get(key);
             self.claim_changed(key, claim.as_ref().and_then(|claim| claim.pod()));
         }
     }
 
     /// Applies the answer to a write of a volume.
-    pub fn volume_answered(&self, key: &Key, volume: SlimVolume) {
+    pub fn apply_written_volume(&self, key: &Key, volume: SlimVolume) {
         let before = self.cache.volumes.get(key);
-        if self.cache.volumes.answered(key.clone(), volume) {
+        if self.cache.volumes.update_returned(key.clone(), volume) {
             self.volume_changed([before.as_deref(), self.cache.volumes.get(key).as_deref()]);
         }
     }
@@ -31,29 +31,29 @@ impl Context {
     fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.cache.storage_changed.notify_waiters();
         // Another pod than the owner may wait for the name.
-        self.look_again_at_external_pods_with(
+        self.requeue_external_pods_mounting(
             |namespace| namespace == &*key.namespace,
             |claim| claim == key,
         );
         if let Some(pod) = pod {
-            self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+            self.requeue_job_of_pod(&Key::new(&key.namespace, &pod.name));
             return;
         }
-        self.look_again_at(|job| {
+        self.requeue_jobs(|job| {
             job.metadata.namespace.as_deref() == Some(&*key.namespace)
-                && self.cache.claims_of(job).contains(&*key.name)
+                && self.cache.job_claims(job).contains(&*key.name)
         });
     }
 
     /// Reconciles the job of a pod with an ephemeral claim.
-    fn look_again_at_job_of(&self, pod: &Key) {
+    fn requeue_job_of_pod(&self, pod: &Key) {
         if let Some(job) = self
             .cache
             .pods
-            .job_of(pod)
+            .job_of_pod(pod)
             .filter(|_| self.cache.is_synced())
         {
-            self.work.add(job);
+            self.work_queue.add(job);
         }
     }
 
@@ -70,7 +70,7 @@ impl Context {
                 None => {
                     let claims = self.cache.claims.all().into_iter();
                     let wait = claims.filter(|c| c.is_free() && c.class() == volume.class());
-                    told.extend(wait.map(|claim| Key::of(&claim.metadata)));
+                    told.extend(wait.map(|claim| Key::from_meta(&claim.metadata)));
                 }
             }
         }
@@ -80,16 +80,16 @@ impl Context {
         for key in &told {
             let claim = self.cache.claims.get(key);
             if let Some(pod) = claim.as_ref().and_then(|claim| claim.pod()) {
-                self.look_again_at_job_of(&Key::new(&key.namespace, &pod.name));
+                self.requeue_job_of_pod(&Key::new(&key.namespace, &pod.name));
             }
         }
         // Most pods are in other namespaces, so their claims need not be read.
         let is_there = |namespace: &str| told.iter().any(|claim| &*claim.namespace == namespace);
-        self.look_again_at_external_pods_with(is_there, |claim| told.contains(claim));
-        self.look_again_at(|job| {
+        self.requeue_external_pods_mounting(is_there, |claim| told.contains(claim));
+        self.requeue_jobs(|job| {
             let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
             is_there(namespace) && {
-                let mut claims = self.cache.claims_of(job).into_iter();
+                let mut claims = self.cache.job_claims(job).into_iter();
                 claims.any(|claim| told.contains(&Key::new(namespace, &claim)))
             }
         });
@@ -98,19 +98,22 @@ impl Context {
     /// Unbound claims may have other volumes, or none, after a change of a class.
     fn class_changed(&self) {
         self.cache.storage_changed.notify_waiters();
-        self.look_again_at(|job| {
-            !self.cache.claims_of(job).is_empty() || self.cache.has_ephemeral(job)
+        self.requeue_jobs(|job| {
+            !self.cache.job_claims(job).is_empty() || self.cache.has_ephemeral(job)
         });
-        self.look_again_at_external_pods_with(|_| true, |_| true);
+        self.requeue_external_pods_mounting(|_| true, |_| true);
     }
 }
 
 impl Sink<SlimClaim> for WatchSink {
     fn apply(&self, key: Key, object: SlimClaim) {
         let before = self.context.cache.claims.get(&key);
-        let changed = before.is_none_or(|before| !before.is_like(&object));
+        let changed = before.is_none_or(|before| !before.is_equal_for_pods(&object));
         let pod = object.pod().cloned();
-        self.context.cache.claims.observed(key.clone(), object);
+        self.context
+            .cache
+            .claims
+            .insert_observed(key.clone(), object);
         if changed {
             self.context.claim_changed(&key, pod.as_ref());
         }
@@ -118,13 +121,13 @@ impl Sink<SlimClaim> for WatchSink {
 
     fn delete(&self, key: &Key, uid: &str) {
         let before = self.context.cache.claims.get(key);
-        self.context.cache.claims.deleted(key, uid);
+        self.context.cache.claims.delete_observed(key, uid);
         let pod = before.as_ref().and_then(|claim| claim.pod());
         self.context.claim_changed(key, pod);
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
@@ -133,8 +136,11 @@ impl Sink<SlimVolume> for WatchSink {
         let before = self.context.cache.volumes.get(&key);
         let changed = before
             .as_ref()
-            .is_none_or(|before| !before.is_like(&object));
-        self.context.cache.volumes.observed(key.clone(), object);
+            .is_none_or(|before| !before.is_equal_for_claims(&object));
+        self.context
+            .cache
+            .volumes
+            .insert_observed(key.clone(), object);
         if changed {
             let after = self.context.cache.volumes.get(&key);
             self.context
@@ -144,31 +150,34 @@ impl Sink<SlimVolume> for WatchSink {
 
     fn delete(&self, key: &Key, uid: &str) {
         let before = self.context.cache.volumes.get(key);
-        self.context.cache.volumes.deleted(key, uid);
+        self.context.cache.volumes.delete_observed(key, uid);
         self.context.volume_changed([before.as_deref(), None]);
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }
 
 impl Sink<SlimStorageClass> for WatchSink {
     fn apply(&self, key: Key, object: SlimStorageClass) {
         let before = self.context.cache.storage_classes.get(&key);
-        let changed = before.is_none_or(|before| !before.is_like(&object));
-        self.context.cache.storage_classes.observed(key, object);
+        let changed = before.is_none_or(|before| !before.is_equal_for_binding(&object));
+        self.context
+            .cache
+            .storage_classes
+            .insert_observed(key, object);
         if changed {
             self.context.class_changed();
         }
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.context.cache.storage_classes.deleted(key, uid);
+        self.context.cache.storage_classes.delete_observed(key, uid);
         self.context.class_changed();
     }
 
     fn synced(&self) {
-        self.listed();
+        self.mark_listed();
     }
 }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_time_counts_and_is_taken_once() {
+    fn earliest_alarm_counts_and_is_taken_once() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));

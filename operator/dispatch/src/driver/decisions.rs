@@ -3,13 +3,13 @@
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_gang::flavors::Place;
+use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
-use trellis_gang::{Certificate, allocation, engine, external, journal, quota, volumes};
-use trellis_scheduler::{Certificate as Refusal, Decision, GangId, Placement, WaitReason};
+use trellis_gang::{GangExplanation, device_allocation, engine, external, journal, quota, volumes};
+use trellis_scheduler::{Decision, GangId, Placement, WaitExplanation as Refusal, WaitReason};
 
-use super::{Driver, Gang, Inside};
-use crate::{Feed, span};
+use super::{Driver, EngineState, TrackedGang};
+use crate::{SchedulerEvent, span};
 
 impl Driver {
     /// Lets the engine decide, and starts what it decided.
@@ -17,24 +17,24 @@ impl Driver {
         let devices_changed = std::mem::take(&mut self.devices_changed);
         let began = Instant::now();
         let cycle = span!("decide").entered();
-        let decisions = self.engine.cycle(engine::time(Timestamp::now()));
+        let decisions = self.engine.cycle(engine::to_engine_time(Timestamp::now()));
         drop(cycle);
         let context = self.committer.context().clone();
-        context.counts.cycled(began.elapsed());
+        context.metrics.observe_cycle(began.elapsed());
         for decision in decisions {
-            context.counts.decided(decision.word());
+            context.metrics.count_decision(decision.as_str());
             match decision {
                 Decision::Place {
                     gang: id,
                     placement,
                     ..
                 } => {
-                    let place = self.place_of(&id, placement);
-                    match engine::whose(&id) {
+                    let place = self.build_place(&id, placement);
+                    match engine::parse_gang_id(&id) {
                         (unit, None) if external::is_external(&unit) => {
                             self.place_external_pods(&unit, place)
                         }
-                        (job, None) => self.place(&job, place),
+                        (job, None) => self.place_gang(&job, place),
                         (job, Some(member)) => self.place_surplus(&job, &member, place),
                     }
                 }
@@ -42,26 +42,26 @@ impl Driver {
                     gang: id,
                     certificate,
                 } => {
-                    let (job, member) = engine::whose(&id);
+                    let (job, member) = engine::parse_gang_id(&id);
                     if member.is_some() {
-                        let told = self.told(&id, &certificate);
-                        self.surplus_waits(&job, told);
+                        let told = self.explain_refusal(&id, &certificate);
+                        self.explain_waiting_surplus(&job, told);
                         continue;
                     }
-                    self.waits(&job);
-                    if self.must_take_suspects(&job, &certificate) {
+                    self.lose_nomination(&job);
+                    if self.allow_suspects(&job, &certificate) {
                         continue;
                     }
-                    let told = self.told(&id, &certificate);
-                    self.say(&job, told);
+                    let told = self.explain_refusal(&id, &certificate);
+                    self.record_explanation(&job, told);
                 }
                 Decision::Preempt {
                     gang: id,
                     placement,
                     victims,
                 } => {
-                    let place = self.place_of(&id, placement);
-                    let job = engine::job_of(&id);
+                    let place = self.build_place(&id, placement);
+                    let job = engine::job_key(&id);
                     match external::is_external(&job) {
                         true => self.preempt_for_external_pods(&job, &place, &victims),
                         false => self.preempt(&job, place, &victims),
@@ -69,77 +69,83 @@ impl Driver {
                 }
                 Decision::Drain { victim } => self.drain(&victim),
                 Decision::Reserve { gang: id, .. } => {
-                    if let Some(certificate) = self.engine.certificate(&id) {
-                        let told = self.told(&id, certificate);
-                        self.say(&engine::job_of(&id), told);
+                    if let Some(certificate) = self.engine.explanation(&id) {
+                        let told = self.explain_refusal(&id, certificate);
+                        self.record_explanation(&engine::job_key(&id), told);
                     }
                 }
             }
         }
-        self.take_suspects_where_needed();
+        self.retry_with_suspects();
         if devices_changed {
-            self.tell_of_devices();
+            self.renew_device_explanations();
         }
     }
 
     /// Converts the engine's refusal into the API's explanation.
-    pub(super) fn told(&self, id: &GangId, certificate: &Refusal) -> Certificate {
+    pub(super) fn explain_refusal(&self, id: &GangId, certificate: &Refusal) -> GangExplanation {
         let context = self.committer.context();
         let classes = context.cache.device_classes.all();
         let nodes = || context.cache.nodes.all();
-        let (reason, mut message) = allocation::words(certificate, &classes, nodes);
-        let run = self.gangs.get(&engine::job_of(id)).and_then(Gang::run);
-        let claim = run.and_then(|run| volumes::one_node(&run.volumes, reason));
+        let (reason, mut message) =
+            device_allocation::explain_with_device_classes(certificate, &classes, nodes);
+        let run = self
+            .gangs
+            .get(&engine::job_key(id))
+            .and_then(TrackedGang::run);
+        let claim = run.and_then(|run| volumes::explain_one_node(&run.volumes, reason));
         message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
-        Certificate {
+        GangExplanation {
             reason,
             message,
             refused: certificate.detail.is_refusal(),
-            is_renewed: false,
+            only_numbers_changed: false,
         }
     }
 
     /// Retries gangs that wait only because their suspects are avoided. The engine reports a
     /// refusal once, so a gang that was enqueued anew gets no second decision, and its last refusal
     /// is read instead.
-    fn take_suspects_where_needed(&mut self) {
-        for job in std::mem::take(&mut self.keep_away) {
-            if let Some(certificate) = self.engine.certificate(&engine::id(&job)).cloned() {
-                self.must_take_suspects(&job, &certificate);
+    fn retry_with_suspects(&mut self) {
+        for job in std::mem::take(&mut self.avoiding_suspects) {
+            if let Some(certificate) = self.engine.explanation(&engine::gang_id(&job)).cloned() {
+                self.allow_suspects(&job, &certificate);
             }
         }
     }
 
     /// Avoiding nodes on which ranks have failed is no reason to wait. True if the gang is tried
     /// again with its suspects.
-    fn must_take_suspects(&mut self, job: &Key, certificate: &Refusal) -> bool {
+    fn allow_suspects(&mut self, job: &Key, certificate: &Refusal) -> bool {
         let Some(state) = self.gangs.get_mut(job) else {
             return false;
         };
-        let has_suspects = state.run().is_some_and(|run| !run.suspects.is_empty());
+        let has_suspects = state.run().is_some_and(|run| !run.suspect_nodes.is_empty());
         let waits_for_them = certificate.reason == WaitReason::NodesAvoided && has_suspects;
-        if !waits_for_them || state.takes_suspects {
+        if !waits_for_them || state.are_suspects_allowed {
             return false;
         }
-        state.takes_suspects = true;
-        self.committer.context().tell(Feed::Look(job.clone()));
+        state.are_suspects_allowed = true;
+        self.committer
+            .context()
+            .send_event(SchedulerEvent::Recheck(job.clone()));
         true
     }
 
     /// A place, with what its flavors add.
-    pub(super) fn place_of(&self, id: &GangId, placement: Placement) -> Place {
+    pub(super) fn build_place(&self, id: &GangId, placement: Placement) -> GangPlacement {
         let flavors = self.engine.flavors(id).unwrap_or_default();
-        let groups = self.flavors.planned(&flavors);
-        let job = engine::job_of(id);
+        let groups = self.flavors.plan_groups(&flavors);
+        let job = engine::job_key(id);
         let limits = self.gangs.get(&job);
         let limits = limits.and_then(|state| state.limits.as_deref());
-        let limits = limits.or_else(|| self.limits_of_external_pods(&job));
-        Place {
+        let limits = limits.or_else(|| self.external_limits(&job));
+        GangPlacement {
             placement,
             groups,
-            limits: limits.map(quota::planned).unwrap_or_default(),
+            limits: limits.map(quota::to_planned_limits).unwrap_or_default(),
             requester: limits.and_then(|limits| limits.requester.clone()),
-            quotas: limits.map_or(0, |limits| limits.version),
+            quota_version: limits.map_or(0, |limits| limits.version),
         }
     }
 
@@ -150,27 +156,31 @@ impl Driver {
     }
 
     /// A nominated gang cannot have its place any more.
-    fn waits(&mut self, job: &Key) {
+    fn lose_nomination(&mut self, job: &Key) {
         if external::is_external(job) {
-            return self.external_pods_wait(job);
+            return self.lose_external_nomination(job);
         }
-        let nominated = Inside::Nominated;
-        if let Some(state) = self.gangs.get_mut(job).filter(|s| s.inside == nominated) {
-            state.inside = Inside::Waiting;
+        let nominated = EngineState::Nominated;
+        if let Some(state) = self
+            .gangs
+            .get_mut(job)
+            .filter(|s| s.engine_state == nominated)
+        {
+            state.engine_state = EngineState::Waiting;
             match &state.task {
                 Some(task) => task.stop.cancel(),
-                None => self.write(job, journal::voided),
+                None => self.write_journal(job, journal::void_nomination),
             }
-            self.spare(job);
+            self.release_victims(job);
         }
     }
 
-    pub(super) fn place(&mut self, job: &Key, place: Place) {
-        self.spare(job);
+    pub(super) fn place_gang(&mut self, job: &Key, place: GangPlacement) {
+        self.release_victims(job);
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        state.inside = Inside::Placed;
+        state.engine_state = EngineState::Placed;
         let run = state.run().cloned();
         let busy = state.task.is_some();
         if busy && run.is_some() && self.is_nominated(job) {
@@ -189,28 +199,28 @@ impl Driver {
             self.withdraw(job);
             return;
         };
-        let planned = state.planned(&run);
+        let planned = state.admitted_pods(&run);
         self.over_quota.remove(job);
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(job, Some(run.clone()), |stop| async move {
+        self.start_task(job, Some(run.clone()), |stop| async move {
             committer.commit(key, run, place, planned, stop).await
         });
     }
 
     /// Records why a gang waits. The controller writes it to status if the reason is new.
-    pub(super) fn say(&mut self, job: &Key, certificate: Certificate) {
+    pub(super) fn record_explanation(&mut self, job: &Key, certificate: GangExplanation) {
         if external::is_external(job) {
-            return self.say_to_external_pods(job, certificate);
+            return self.explain_to_external_pods(job, certificate);
         }
         let context = self.committer.context();
-        let mut certificates = context.certificates.write();
+        let mut certificates = context.explanations.write();
         let before = certificates.get(job);
-        let is_news = before.is_none_or(|before| !before.has_reason_of(&certificate));
+        let is_news = before.is_none_or(|before| !before.has_same_reason(&certificate));
         certificates.insert(job.clone(), certificate);
         drop(certificates);
         if is_news {
-            context.work.add(job.clone());
+            context.work_queue.add(job.clone());
         }
     }
 }

@@ -11,28 +11,30 @@ use tracing::error;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
 use trellis_gang::key::Key;
-use trellis_gang::quota::{JobLimits, LimitsReport, base_units, limit_of, name};
+use trellis_gang::quota::{JobLimits, LimitsReport, base_units, from_planned_limit, limit_name};
 use trellis_gang::{engine, external, quota};
-use trellis_policies::quota::{Draw as Drawing, Held, Holding, LimitId, What, recount};
-use trellis_scheduler::{Draw, FlavorName, LimitName, ResourceName};
+use trellis_policies::quota::{
+    AllocatedAmount, CountedJob, LimitId, LimitedQuantity, QuotaDraw as Drawing, count_usage,
+};
+use trellis_scheduler::{FlavorName, LimitDraw, LimitName, ResourceName};
 
-use super::{Driver, Gang, Inside};
-use crate::Feed;
+use super::{Driver, EngineState, TrackedGang};
+use crate::SchedulerEvent;
 
 /// How long a limit's account must be wrong before it is reported.
-const WRONG_FOR: Duration = Duration::from_secs(10);
+const REPORT_WRONG_AFTER: Duration = Duration::from_secs(10);
 
-impl Gang {
+impl TrackedGang {
     /// The limits that the gang draws on, as the engine's type.
-    pub(super) fn draws(&self) -> Vec<Draw> {
+    pub(super) fn draws(&self) -> Vec<LimitDraw> {
         let limits = self.limits.as_deref();
-        limits.map(JobLimits::draws).unwrap_or_default()
+        limits.map(JobLimits::to_draws).unwrap_or_default()
     }
 }
 
 impl Driver {
     /// Stores the limits of a job that has been judged.
-    pub(super) fn take_limits(
+    pub(super) fn set_limits(
         &mut self,
         job: &Key,
         limits: Arc<JobLimits>,
@@ -43,30 +45,31 @@ impl Driver {
             return;
         }
         state.limits = Some(limits.clone());
-        let inside = state.inside;
-        self.note_hours(&limits);
+        let inside = state.engine_state;
+        self.track_gpu_hours(&limits);
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        if inside == Inside::No {
+        if inside == EngineState::Absent {
             // The gang may have been left out because its policy had changed: try again.
             touched.insert(job.clone());
             return;
         }
-        self.engine.apply_draws(&engine::id(job), state.draws());
+        self.engine
+            .apply_draws(&engine::gang_id(job), state.draws());
         let draws = state.surplus_draws();
         for member in state.surplus.members() {
-            let id = engine::surplus_id(job, member);
+            let id = engine::surplus_gang_id(job, member);
             self.engine.apply_draws(&id, draws.clone());
         }
     }
 
     /// From now on counts the GPU-hours of the limits that are drawn on.
-    pub(super) fn note_hours(&mut self, limits: &JobLimits) {
+    pub(super) fn track_gpu_hours(&mut self, limits: &JobLimits) {
         for draw in &limits.draws {
-            if draw.limit.what == What::GpuHours {
+            if draw.limit.quantity == LimitedQuantity::GpuHours {
                 let limit = draw.limit.clone();
-                self.hour_limits.insert(name(&limit), limit);
+                self.hour_limits.insert(limit_name(&limit), limit);
             }
         }
     }
@@ -79,11 +82,11 @@ impl Driver {
     }
 
     /// The limits that a place is charged to, from its journal.
-    pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<Draw> {
+    pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<LimitDraw> {
         let mut draws = Vec::with_capacity(plan.limits.len());
         for planned in &plan.limits {
-            let (limit, draw) = limit_of(planned);
-            if limit.what == What::GpuHours {
+            let (limit, draw) = from_planned_limit(planned);
+            if limit.quantity == LimitedQuantity::GpuHours {
                 self.hour_limits.insert(draw.limit.clone(), limit);
             }
             draws.push(draw);
@@ -101,29 +104,33 @@ impl Driver {
             let policies = objects.iter().map(|object| &**object);
             let now = Timestamp::now().as_second();
             self.hours
-                .resume(policies, |policy| quotas.account_of(policy), now);
+                .read_ledgers(policies, |policy| quotas.read_ledger(policy), now);
             // The controller judges jobs anew; external pods are judged when they are looked at.
             let units = self.external_pods.units();
-            units.for_each(|unit| self.committer.context().tell(Feed::Look(unit.clone())));
+            units.for_each(|unit| {
+                self.committer
+                    .context()
+                    .send_event(SchedulerEvent::Recheck(unit.clone()))
+            });
         }
     }
 
     /// Counts the GPU-hours burnt until now, and closes or opens limits.
     pub(super) fn count_hours(&mut self) {
         self.resume_hours();
-        if self.hour_limits.is_empty() && self.hours.burnt().next().is_none() {
+        if self.hour_limits.is_empty() && self.hours.used_hours().next().is_none() {
             return;
         }
         let (_, policies) = self.committer.cache().quotas.active();
-        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let held = self.hour_limits.iter().map(|(name, limit)| {
             let gpus = used.get(name).copied().unwrap_or_default();
             (limit.clone(), i64::try_from(gpus).unwrap_or(i64::MAX))
         });
         let held: Vec<_> = held.collect();
         let now = Timestamp::now().as_second();
-        for (limit, gate) in self.hours.count(&policies, held, now) {
-            let limit = name(&limit);
+        for (limit, gate) in self.hours.count_until(&policies, held, now) {
+            let limit = limit_name(&limit);
             match gate {
                 Some(closure) => self.engine.close_limit(limit, closure),
                 None => self.engine.open_limit(&limit),
@@ -134,7 +141,7 @@ impl Driver {
     /// Time until a limit of GPU-hours is used up, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
         let (_, policies) = self.committer.cache().quotas.active();
-        let at = self.hours.next(&policies)?;
+        let at = self.hours.next_change(&policies)?;
         let seconds = at.saturating_sub(Timestamp::now().as_second()).max(1);
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
     }
@@ -143,7 +150,7 @@ impl Driver {
     pub(super) fn report_limits(&mut self) -> LimitsReport {
         // A report made before the ledgers are read would overwrite them with nothing.
         self.resume_hours();
-        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+        let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let mut report = LimitsReport::default();
         let of_jobs = self
             .gangs
@@ -157,42 +164,42 @@ impl Driver {
             .chain(of_external_pods)
             .flat_map(|limits| &limits.draws)
         {
-            let line = report.lines.entry(draw.limit.clone());
+            let line = report.usage.entry(draw.limit.clone());
             line.or_insert_with(|| {
-                let used = used.get(&name(&draw.limit)).copied();
+                let used = used.get(&limit_name(&draw.limit)).copied();
                 (used.unwrap_or_default(), draw.max)
             });
         }
         let drawn = |limit: &LimitName| used.contains_key(limit);
         self.hour_limits
-            .retain(|name, limit| report.lines.contains_key(limit) || drawn(name));
-        for (limit, until, parts) in self.hours.burnt() {
-            report.burnt.insert(limit.clone(), (until, parts));
+            .retain(|name, limit| report.usage.contains_key(limit) || drawn(name));
+        for (limit, until, parts) in self.hours.used_hours() {
+            report.used_gpu_hours.insert(limit.clone(), (until, parts));
         }
         report.unreadable_ledgers = self.hours.unreadable().clone();
-        report.wrong = self.wrong_for_long();
-        self.wrong_told = report.wrong.len();
+        report.inconsistent_limits = self.find_wrong_limits();
+        self.reported_wrong_limits = report.inconsistent_limits.len();
         report
     }
 
     /// Number of limits that were wrong for long in the last report. Zero without policies, because
     /// then no report is made.
-    pub(super) fn limits_wrong_for_long(&self) -> usize {
+    pub(super) fn wrong_limit_count(&self) -> usize {
         match self.committer.cache().quotas.objects.is_empty() {
             true => 0,
-            false => self.wrong_told,
+            false => self.reported_wrong_limits,
         }
     }
 
     /// Limits whose account in the engine has differed from a recount for long.
-    fn wrong_for_long(&mut self) -> BTreeSet<LimitId> {
-        let used: BTreeMap<&LimitName, i128> = self.engine.limits().collect();
+    fn find_wrong_limits(&mut self) -> BTreeSet<LimitId> {
+        let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let wrong: BTreeSet<LimitId> = self
             .recount()
             .into_iter()
             .filter(|(limit, counted)| {
-                let used = used.get(&name(limit)).copied().unwrap_or_default();
-                counted.map(|amount| i128::from(base_units(&limit.what, amount))) != Some(used)
+                let used = used.get(&limit_name(limit)).copied().unwrap_or_default();
+                counted.map(|amount| i128::from(base_units(&limit.quantity, amount))) != Some(used)
             })
             .map(|(limit, _)| limit)
             .collect();
@@ -201,7 +208,7 @@ impl Driver {
         let mut told = BTreeSet::new();
         for limit in wrong {
             let since = *self.wrong_limits.entry(limit.clone()).or_insert(now);
-            if now.saturating_duration_since(since) >= WRONG_FOR {
+            if now.saturating_duration_since(since) >= REPORT_WRONG_AFTER {
                 error!(%limit, "what is held of it is not what is counted anew: report it, and start the operator again");
                 told.insert(limit);
             }
@@ -217,7 +224,7 @@ impl Driver {
             .as_ref()
             .and_then(|group| group.status.as_ref()?.plan.as_ref());
         let planned = plan.into_iter().flat_map(|plan| &plan.limits);
-        planned.map(quota::counted).collect()
+        planned.map(quota::to_counted_drawing).collect()
     }
 
     /// Recounts the usage of each limit from the gangs' places and what the engine charges for
@@ -230,9 +237,9 @@ impl Driver {
                 _ => Amount::from_units(units),
             })
         };
-        let told = |held: Vec<(FlavorName, ResourceName, i128)>| -> Vec<Held> {
+        let told = |held: Vec<(FlavorName, ResourceName, i128)>| -> Vec<AllocatedAmount> {
             let held = held.into_iter();
-            held.map(|(flavor, resource, units)| Held {
+            held.map(|(flavor, resource, units)| AllocatedAmount {
                 flavor: flavor.as_str().to_owned(),
                 amount: amount(resource.as_str(), units),
                 resource: resource.as_str().to_owned(),
@@ -244,23 +251,29 @@ impl Driver {
                 Some(limits) => limits.draws.clone(),
                 None => self.planned_drawings(job),
             };
-            let is_inside = state.inside != Inside::No;
+            let is_inside = state.engine_state != EngineState::Absent;
             // A gang that leaves holds no quota. A gang that restarts waits, and holds what is kept
             // for it.
-            let held = is_inside.then(|| self.engine.charge(&engine::id(job)));
+            let held = is_inside.then(|| self.engine.queue_charge(&engine::gang_id(job)));
             let held = held.flatten().map(|held| (draws(), Some(held)));
-            let waits = (state.inside == Inside::Waiting).then(|| (draws(), None));
+            let waits = (state.engine_state == EngineState::Waiting).then(|| (draws(), None));
             [held, waits].into_iter().flatten()
         });
         let jobs = jobs.map(|(draws, held)| (draws, held.map(&told)));
         // Surplus pods do not count as jobs.
         let surplus = self.gangs.iter().flat_map(|(job, state)| {
             let limits = state.limits.iter().flat_map(|limits| &limits.draws);
-            let is_amount =
-                |draw: &&Drawing| !matches!(draw.limit.what, What::RunningJobs | What::QueuedJobs);
+            let is_amount = |draw: &&Drawing| {
+                !matches!(
+                    draw.limit.quantity,
+                    LimitedQuantity::RunningJobs | LimitedQuantity::QueuedJobs
+                )
+            };
             let draws: Vec<Drawing> = limits.filter(is_amount).cloned().collect();
             state.surplus.placed().filter_map(move |member| {
-                let held = self.engine.charge(&engine::surplus_id(job, member))?;
+                let held = self
+                    .engine
+                    .queue_charge(&engine::surplus_gang_id(job, member))?;
                 Some((draws.clone(), Some(held)))
             })
         });
@@ -270,26 +283,26 @@ impl Driver {
             .draws()
             .filter_map(|(unit, inside, limits)| {
                 let held = match inside {
-                    Inside::No => return None,
-                    Inside::Waiting => None,
-                    Inside::Nominated | Inside::Placed | Inside::Kept => {
-                        Some(self.engine.charge(&engine::id(unit))?)
+                    EngineState::Absent => return None,
+                    EngineState::Waiting => None,
+                    EngineState::Nominated | EngineState::Placed | EngineState::Restarting => {
+                        Some(self.engine.queue_charge(&engine::gang_id(unit))?)
                     }
                 };
                 let draws = match limits {
                     Some(limits) => limits.draws.clone(),
-                    None => self.planned_drawings(&external::pod_group(unit)),
+                    None => self.planned_drawings(&external::journal_pod_group(unit)),
                 };
                 Some((draws, held))
             });
         let external_pods = external_pods.map(|(draws, held)| (draws, held.map(&told)));
         let jobs: Vec<_> = jobs.chain(surplus).chain(external_pods).collect();
-        let mut counted = recount(jobs.iter().map(|(draws, held)| Holding {
+        let mut counted = count_usage(jobs.iter().map(|(draws, held)| CountedJob {
             draws,
-            held: held.as_deref(),
+            amounts: held.as_deref(),
         }));
         // GPU-hours are burnt, and not held.
-        counted.retain(|limit, _| limit.what != What::GpuHours);
+        counted.retain(|limit, _| limit.quantity != LimitedQuantity::GpuHours);
         counted
     }
 }

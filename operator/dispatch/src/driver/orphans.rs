@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::info;
 use trellis_cache::{Cache, CachedJob};
 use trellis_gang::deletions::Deletions;
-use trellis_gang::keeper::Doomed;
+use trellis_gang::gang_step::PodDeletion;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
 
@@ -24,45 +24,49 @@ use super::steps::waits_for_lost_nodes;
 
 /// Pods of one job that is gone.
 #[derive(Debug, Default)]
-pub(super) struct Orphans {
+pub(super) struct OrphanedPods {
     /// Uid of the job whose pods on lost nodes are deleted by force.
-    forced: Option<String>,
-    asked: Deletions,
+    force_deleted_job: Option<String>,
+    deletions: Deletions,
 }
 
 #[cfg(test)]
-impl Orphans {
+impl OrphanedPods {
     /// Uids of the pods whose deletion was requested.
-    pub(super) fn asked_for(&self) -> impl Iterator<Item = String> {
-        self.asked.uids().cloned()
+    pub(super) fn requested_uids(&self) -> impl Iterator<Item = String> {
+        self.deletions.uids().cloned()
     }
 }
 
 /// The job that has the name now.
-struct Job {
+struct CurrentJob {
     uid: String,
-    is_going: bool,
+    is_terminating: bool,
 }
 
 impl Driver {
     /// Handles the deletion of a job: its pods on lost nodes may be deleted by force, unless it
     /// forbids that.
-    pub(super) fn leaves_orphans(&mut self, job: &Key) {
-        let run = self.gangs.get(job).and_then(super::Gang::run);
-        let job_of = |run: &trellis_gang::Run| run.job.compiled().job().spec().clone();
+    pub(super) fn record_orphans(&mut self, job: &Key) {
+        let run = self.gangs.get(job).and_then(super::TrackedGang::run);
+        let job_of =
+            |run: &trellis_gang::AuthorizedAttempt| run.job.compiled().job().spec().clone();
         let waits = run.is_none_or(|run| waits_for_lost_nodes(&job_of(run)));
         if let Some(run) = run.filter(|_| !waits) {
             let orphans = self.orphans.entry(job.clone()).or_default();
-            orphans.forced = Some(run.uid.clone());
+            orphans.force_deleted_job = Some(run.uid.clone());
         }
     }
 
     /// Deletes pods of a job that is gone, if the garbage collector does not.
-    pub(super) fn reap(&mut self, job: &Key) {
+    pub(super) fn delete_orphans(&mut self, job: &Key) {
         let context = self.committer.context().clone();
-        let pods = context.cache.pods.of(job);
-        let now_named = named(&context.cache, job);
-        let forced = self.orphans.get(job).and_then(|all| all.forced.clone());
+        let pods = context.cache.pods.pods_of_job(job);
+        let now_named = current_job(&context.cache, job);
+        let forced = self
+            .orphans
+            .get(job)
+            .and_then(|all| all.force_deleted_job.clone());
         let concerns = |pod: &PodView| {
             forced.as_ref() == Some(&pod.job_uid) || is_abandoned(pod, now_named.as_ref())
         };
@@ -73,66 +77,66 @@ impl Driver {
         let given_up = |pod: &PodView| {
             pod.node
                 .as_ref()
-                .is_some_and(|n| context.cache.is_given_up(n))
+                .is_some_and(|n| context.cache.is_abandoned(n))
         };
         let orphans = self.orphans.entry(job.clone()).or_default();
         let now = Instant::now();
-        orphans.asked.retain_those_of(&pods);
-        let doomed = due(
+        orphans.deletions.retain_pods(&pods);
+        let doomed = due_deletions(
             &pods,
             |pod| {
                 let is_stuck = pod.deleting && given_up(pod);
                 match forced.as_ref() == Some(&pod.job_uid) && is_stuck {
                     true => Some(true),
                     false => {
-                        let can_stop = !pod.deleting || pod.stops_too_late;
+                        let can_stop = !pod.deleting || pod.has_overlong_grace;
                         (can_stop && is_abandoned(pod, now_named.as_ref())).then_some(false)
                     }
                 }
             },
-            &mut orphans.asked,
+            &mut orphans.deletions,
             now,
         );
-        if let Some(at) = orphans.asked.next(now) {
+        if let Some(at) = orphans.deletions.next_retry(now) {
             self.alarms.set(job, at);
         }
         if !doomed.is_empty() {
             info!(%job, pods = doomed.len(), "pods whose job is gone are deleted");
             let (committer, job) = (self.committer.clone(), job.clone());
             // It is not the task of a gang: only the next alarm looks at its result.
-            tokio::spawn(async move { committer.delete(&job, doomed).await });
+            tokio::spawn(async move { committer.delete_pods(&job, doomed).await });
         }
     }
 }
 
-fn named(cache: &Cache, job: &Key) -> Option<Job> {
+fn current_job(cache: &Cache, job: &Key) -> Option<CurrentJob> {
     Some(match cache.job(job)? {
-        CachedJob::Job(job) => Job {
+        CachedJob::Job(job) => CurrentJob {
             uid: job.metadata.uid.clone().unwrap_or_default(),
-            is_going: job.metadata.deletion_timestamp.is_some(),
+            is_terminating: job.metadata.deletion_timestamp.is_some(),
         },
-        CachedJob::Undecodable(job) => Job {
+        CachedJob::Undecodable(job) => CurrentJob {
             uid: job.uid,
-            is_going: false,
+            is_terminating: false,
         },
     })
 }
 
 /// True if a pod holds resources for a job that is gone, and the garbage collector does not delete
 /// it.
-fn is_abandoned(pod: &PodView, named: Option<&Job>) -> bool {
+fn is_abandoned(pod: &PodView, named: Option<&CurrentJob>) -> bool {
     let of_now = named.filter(|job| job.uid == pod.job_uid);
-    let is_left = of_now.map_or(!pod.is_owned, |job| job.is_going);
+    let is_left = of_now.map_or(!pod.is_owned, |job| job.is_terminating);
     is_left && !pod.phase.is_over()
 }
 
 /// Pods to delete now. `force`: None keeps a pod, Some says whether to delete it by force.
-fn due(
+fn due_deletions(
     pods: &BTreeMap<String, PodView>,
     force: impl Fn(&PodView) -> Option<bool>,
     asked: &mut Deletions,
     now: Instant,
-) -> Vec<Doomed> {
+) -> Vec<PodDeletion> {
     let orphans = pods.iter().filter_map(|(name, pod)| {
         let force = force(pod)?;
         Some((name, pod, force))
@@ -140,11 +144,11 @@ fn due(
     let due = orphans.filter(|(_, pod, force)| {
         let is_due = asked.is_due(&pod.uid, *force, now);
         if is_due {
-            asked.ask(&pod.uid, *force, now);
+            asked.record_request(&pod.uid, *force, now);
         }
         is_due
     });
-    due.map(|(name, pod, force)| Doomed {
+    due.map(|(name, pod, force)| PodDeletion {
         name: name.clone(),
         uid: pod.uid.clone(),
         force,

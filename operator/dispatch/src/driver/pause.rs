@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-const FIRST: Duration = Duration::from_millis(500);
-const LONGEST: Duration = Duration::from_secs(8);
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// It grows with each failure, until a task succeeds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pause {
+pub(super) struct RetryPause {
     last: Option<Duration>,
     until: Option<Instant>,
 }
 
-impl Pause {
+impl RetryPause {
     /// Starts a pause after a failure. Returns the time of the next try.
     pub(super) fn begin(&mut self, now: Instant) -> Instant {
-        let pause = self
-            .last
-            .map_or(FIRST, |last| last.saturating_mul(2).min(LONGEST));
+        let pause = self.last.map_or(FIRST_PAUSE, |last| {
+            last.saturating_mul(2).min(LONGEST_PAUSE)
+        });
         let until = now.checked_add(pause).unwrap_or(now);
         *self = Self {
             last: Some(pause),
@@ -39,7 +39,7 @@ impl Pause {
     }
 
     /// The time of the next try, if it is in the future.
-    pub(super) fn ends(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next_try(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }
 }
@@ -49,18 +49,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows_until_it_is_ended() {
+    fn pause_grows_until_a_success_ends_it() {
         let now = Instant::now();
-        let mut pause = Pause::default();
-        assert_eq!(pause.ends(now), None);
+        let mut pause = RetryPause::default();
+        assert_eq!(pause.next_try(now), None);
         let waits: Vec<_> = (0..6)
             .map(|_| pause.begin(now).duration_since(now).as_millis())
             .collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000]);
-        assert_eq!(pause.ends(now), Some(now + LONGEST));
-        assert_eq!(pause.ends(now + LONGEST), None);
+        assert_eq!(pause.next_try(now), Some(now + LONGEST_PAUSE));
+        assert_eq!(pause.next_try(now + LONGEST_PAUSE), None);
         pause.end();
-        assert_eq!(pause.ends(now), None);
-        assert_eq!(pause.begin(now).duration_since(now), FIRST);
+        assert_eq!(pause.next_try(now), None);
+        assert_eq!(pause.begin(now).duration_since(now), FIRST_PAUSE);
     }
 }

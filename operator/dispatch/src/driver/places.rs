@@ -5,74 +5,74 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
-use trellis_api::job::{TrainingJobStatus, indexes};
+use trellis_api::job::{TrainingJobStatus, parse_ranges};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason, names};
 use trellis_cache::policy::Guard;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodPhase;
-use trellis_gang::{Wish, engine, external, journal};
+use trellis_gang::{DesiredGang, engine, external, journal};
 use trellis_scheduler::{Gang, NodeName, Placement};
 
-use super::{Driver, Inside};
+use super::{Driver, EngineState};
 
 /// How long a gang that restarts keeps its nodes.
-const KEPT_FOR: SignedDuration = SignedDuration::from_secs(120);
+const RESTART_KEEP_TIME: SignedDuration = SignedDuration::from_secs(120);
 
 impl Driver {
     /// Enqueues the gang in the engine.
     pub(super) fn enqueue(&mut self, job: &Key, journal: &PodGroupStatus) {
-        let Some(gang) = self.wanted(job, journal) else {
+        let Some(gang) = self.build_engine_gang(job, journal) else {
             return;
         };
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let before = std::mem::replace(&mut state.inside, Inside::Waiting);
-        state.by_journal = false;
-        if matches!(before, Inside::Placed | Inside::Nominated) {
+        let before = std::mem::replace(&mut state.engine_state, EngineState::Waiting);
+        state.is_from_journal = false;
+        if matches!(before, EngineState::Placed | EngineState::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
-            self.spare(job);
+            self.release_victims(job);
         }
         self.engine.apply_gang(gang);
     }
 
     /// Updates the request of a nominated gang: the engine judges that request when its victims
     /// have left.
-    pub(super) fn renew(&mut self, job: &Key, journal: &PodGroupStatus) {
-        if let Some(gang) = self.wanted(job, journal) {
+    pub(super) fn update_nominated_request(&mut self, job: &Key, journal: &PodGroupStatus) {
+        if let Some(gang) = self.build_engine_gang(job, journal) {
             self.engine.apply_gang(gang);
         }
     }
 
     /// The gang as the engine is to know it.
-    fn wanted(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
+    fn build_engine_gang(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
         let retry = self.retry_time(job, journal);
-        let kept_out = self.kept_out(job);
+        let kept_out = self.excluded_domains(job);
         let state = self.gangs.get_mut(job)?;
         let run = state.run().cloned()?;
         let now = Instant::now();
         if let Some(end) = state.avoided.next_end(now) {
             self.alarms.set(job, end);
         }
-        let avoided = state.avoided.now(now).cloned();
-        if !state.takes_suspects && !run.suspects.is_empty() {
-            self.keep_away.insert(job.clone());
+        let avoided = state.avoided.current(now).cloned();
+        if !state.are_suspects_allowed && !run.suspect_nodes.is_empty() {
+            self.avoiding_suspects.insert(job.clone());
         }
-        let ticket = engine::Ticket {
+        let ticket = engine::AttemptState {
             submitted: run.submitted,
             not_before: run.not_before.max(retry),
-            excluded: run
-                .kept_away_from(!state.takes_suspects)
+            excluded_nodes: run
+                .avoided_nodes(!state.are_suspects_allowed)
                 .chain(avoided)
                 .collect(),
             preempted: run.preempted,
             never_preempts: run.never_preempts,
             volumes: run.volumes.clone(),
-            kept_out,
+            closed_domains: kept_out,
         };
-        let mut gang = engine::gang(run.job.compiled(), &ticket, &state.actual);
+        let mut gang = engine::gang_from_job(run.job.compiled(), &ticket, &state.admitted);
         gang.draws = state.draws();
         Some(self.with_prediction(job, gang))
     }
@@ -86,29 +86,33 @@ impl Driver {
             && self
                 .over_quota
                 .get(job)
-                .is_some_and(|ask| self.committer.over_quota(job, ask).is_none());
+                .is_some_and(|ask| self.committer.exceeded_quota(job, ask).is_none());
         retry.filter(|_| !has_room)
     }
 
     /// Takes the gang out of its place. A gang that restarts keeps those of its nodes that are
     /// healthy, for a limited time.
-    pub(super) fn step_back(&mut self, job: &Key, journal: &PodGroupStatus) {
+    pub(super) fn vacate_place(&mut self, job: &Key, journal: &PodGroupStatus) {
         let plan = journal.plan.as_ref();
         let is_undone = journal.phase == Some(PodGroupPhase::Unwinding)
             && journal.reason == Some(Reason::Restarting);
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        let next = match &state.wish {
-            Some(Wish::Run(run)) => Some(run.attempt),
+        let next = match &state.desired {
+            Some(DesiredGang::Run(run)) => Some(run.attempt),
             // Policies are judging the next attempt: the controller wishes for it in a moment.
-            Some(Wish::Stop { reason, .. }) if *reason == Reason::Restarting => Some(i64::MAX),
+            Some(DesiredGang::Stop { reason, .. }) if *reason == Reason::Restarting => {
+                Some(i64::MAX)
+            }
             _ => None,
         };
-        let (Some(next), Inside::Placed | Inside::Kept) = (next, state.inside) else {
+        let (Some(next), EngineState::Placed | EngineState::Restarting) =
+            (next, state.engine_state)
+        else {
             return self.withdraw(job);
         };
-        if state.inside == Inside::Kept {
+        if state.engine_state == EngineState::Restarting {
             return self.withdraw_surplus(job);
         }
         let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < next) else {
@@ -125,13 +129,14 @@ impl Driver {
         if status.is_none_or(is_over) {
             return self.withdraw(job);
         }
-        let excluded = state.run().map(|run| run.excluded.clone());
+        let excluded = state.run().map(|run| run.excluded_nodes.clone());
         let excluded = excluded.unwrap_or_default();
         let context = self.committer.context();
         let is_well = |node: &str| {
             // A node on which its ranks failed stays usable if no other node will do.
             let kept_away = excluded.iter().any(|n| n == node);
-            let is_ill = context.cache.is_lost(node) || context.cache.why_unhealthy(node).is_some();
+            let is_ill =
+                context.cache.is_lost(node) || context.cache.unhealthy_reason(node).is_some();
             !kept_away && !is_ill && context.cache.is_open(node)
         };
         let nodes: BTreeSet<&str> = plan.assignments.iter().map(|a| a.node.as_str()).collect();
@@ -140,16 +145,16 @@ impl Driver {
             .filter(|node| !is_well(node))
             .map(NodeName::new)
             .collect();
-        let until = Timestamp::now().saturating_add(KEPT_FOR);
-        let until = engine::time(until.unwrap_or(Timestamp::MAX));
-        if !self.engine.keep_gang(&engine::id(job), &left, until) {
+        let until = Timestamp::now().saturating_add(RESTART_KEEP_TIME);
+        let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
+        if !self.engine.keep_place(&engine::gang_id(job), &left, until) {
             return self.withdraw(job);
         }
         if let Some(state) = self.gangs.get_mut(job) {
-            state.inside = Inside::Kept;
+            state.engine_state = EngineState::Restarting;
         }
         self.withdraw_surplus(job);
-        self.spare(job);
+        self.release_victims(job);
     }
 
     /// Removes the gang from the engine, except for the quota of pods that still stop.
@@ -158,54 +163,54 @@ impl Driver {
             return self.withdraw_external_pods(job);
         }
         if let Some(state) = self.gangs.get_mut(job)
-            && state.inside != Inside::No
+            && state.engine_state != EngineState::Absent
         {
-            state.inside = Inside::No;
-            self.engine.retire_gang(&engine::id(job));
+            state.engine_state = EngineState::Absent;
+            self.engine.retire_gang(&engine::gang_id(job));
         }
         self.withdraw_surplus(job);
-        self.spare(job);
+        self.release_victims(job);
     }
 
     /// Restores in the engine the place that the journal names, whatever the controller wants: the
     /// gang holds it.
-    pub(super) fn adopt(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
+    pub(super) fn restore_place(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
         };
-        let place = engine::placement(plan);
-        let known = self.engine.placement(&engine::id(job));
-        let is_known =
-            state.inside == Inside::Placed && known.is_some_and(|known| is_same(&known, &place));
+        let place = engine::placement_from_plan(plan);
+        let known = self.engine.placement(&engine::gang_id(job));
+        let is_known = state.engine_state == EngineState::Placed
+            && known.is_some_and(|known| is_same_placement(&known, &place));
         let run = state.run().cloned();
         // The journal does not say how long the gang waited or runs; its job does.
-        if is_known && !(state.by_journal && run.is_some()) {
+        if is_known && !(state.is_from_journal && run.is_some()) {
             return;
         }
-        state.inside = Inside::Placed;
-        state.by_journal = run.is_none();
+        state.engine_state = EngineState::Placed;
+        state.is_from_journal = run.is_none();
         let limits = state.limits.clone();
         let mut gang = match run {
             Some(run) => {
-                let ticket = engine::Ticket {
+                let ticket = engine::AttemptState {
                     submitted: run.submitted,
-                    ..engine::Ticket::default()
+                    ..engine::AttemptState::default()
                 };
-                let gang = engine::gang(run.job.compiled(), &ticket, &state.actual);
+                let gang = engine::gang_from_job(run.job.compiled(), &ticket, &state.admitted);
                 self.with_prediction(job, gang)
             }
-            None => self.of_pod_group(job, group),
+            None => self.gang_from_pod_group(job, group),
         };
         gang.draws = match limits {
-            Some(limits) => limits.draws(),
+            Some(limits) => limits.to_draws(),
             None => self.planned_draws(plan),
         };
-        let since = journal::made_at(plan).unwrap_or_else(Timestamp::now);
-        let flavors = engine::flavors(plan);
+        let since = journal::plan_start(plan).unwrap_or_else(Timestamp::now);
+        let flavors = engine::flavors_from_plan(plan);
         self.engine
-            .restore_gang_in(gang, place, &flavors, engine::time(since));
+            .restore_gang_with_flavors(gang, place, &flavors, engine::to_engine_time(since));
         // A pod that has succeeded holds nothing, even if the plan names it.
-        let pods = self.committer.cache().pods.of(job);
+        let pods = self.committer.cache().pods.pods_of_job(job);
         for (name, pod) in pods.iter() {
             if pod.phase == PodPhase::Succeeded {
                 let pod = Key::new(&job.namespace, name);
@@ -216,8 +221,8 @@ impl Driver {
 
     /// A gang as its PodGroup describes it. If users can write PodGroups, the gang stays
     /// preemptible whatever its PodGroup says.
-    fn of_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
-        let mut gang = engine::of_pod_group(job, group);
+    fn gang_from_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
+        let mut gang = engine::gang_from_pod_group(job, group);
         if !self.committer.cache().guards.is_in_force(Guard::PodGroups) {
             gang.preemptible = true;
             gang.min_runtime = Duration::ZERO;
@@ -226,7 +231,7 @@ impl Driver {
     }
 
     /// Releases the resources of pods that have ended for good according to the job's status.
-    pub(super) fn give_up_finished(&mut self, job: &Key, plan: &Plan) {
+    pub(super) fn release_finished_pods(&mut self, job: &Key, plan: &Plan) {
         let Some(written) = self.committer.cache().jobs.get(job) else {
             return;
         };
@@ -235,8 +240,8 @@ impl Driver {
         let finished = finished.filter(|finished| finished.attempt == plan.attempt);
         for group in finished.iter().flat_map(|finished| &finished.groups) {
             let ended = [&group.completed_indexes, &group.failed_indexes];
-            for index in ended.into_iter().flat_map(|ranges| indexes(ranges)) {
-                let name = names::pod(&job.name, &group.name, index);
+            for index in ended.into_iter().flat_map(|ranges| parse_ranges(ranges)) {
+                let name = names::pod_name(&job.name, &group.name, index);
                 let pod = engine::pod_key(&Key::new(&job.namespace, &name));
                 self.engine.drop_assumed(&pod);
             }
@@ -247,31 +252,31 @@ impl Driver {
 impl Driver {
     /// Restores a nomination from the journal in the engine, with those victims that still have a
     /// place.
-    pub(super) fn adopt_nomination(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
+    pub(super) fn restore_nomination(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
         let journal = group.status.clone().unwrap_or_default();
         let mut victims = Vec::new();
         for victim in &journal.victims {
             // A victim that has been asked to leave stops already. A surplus pod counts as any
             // other pod until its job has been looked at.
-            if self.note(job, group, victim, false) && victim.pod.is_none() {
+            if self.record_victim(job, group, victim, false) && victim.pod.is_none() {
                 let who = Key::new(&victim.namespace, &victim.name);
-                victims.push(engine::id(&who));
+                victims.push(engine::gang_id(&who));
             }
         }
-        self.gangs.entry(job.clone()).or_default().inside = Inside::Nominated;
-        let mut gang = self.of_pod_group(job, group);
+        self.gangs.entry(job.clone()).or_default().engine_state = EngineState::Nominated;
+        let mut gang = self.gang_from_pod_group(job, group);
         gang.draws = self.planned_draws(plan);
-        self.engine.restore_nomination_in(
+        self.engine.restore_nomination_with_flavors(
             gang,
-            engine::placement(plan),
-            &engine::flavors(plan),
+            engine::placement_from_plan(plan),
+            &engine::flavors_from_plan(plan),
             &victims,
         );
     }
 }
 
 /// True if both put the same pods on the same nodes.
-fn is_same(one: &Placement, other: &Placement) -> bool {
+fn is_same_placement(one: &Placement, other: &Placement) -> bool {
     one.groups().len() == other.groups().len()
         && one
             .groups()
@@ -286,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_the_same_by_its_groups_and_their_runs() {
+    fn placements_are_equal_when_their_groups_and_runs_are() {
         let place = |groups: &[(&str, &str, u32)]| -> Placement {
             let group = |(group, node, pods): &(&str, &str, u32)| {
                 (GroupName::new(*group), vec![(NodeName::new(*node), *pods)])
@@ -294,8 +299,14 @@ mod tests {
             groups.iter().map(group).collect()
         };
         let one = place(&[("a", "x", 1), ("b", "y", 2)]);
-        assert!(is_same(&one, &place(&[("b", "y", 2), ("a", "x", 1)])));
-        assert!(!is_same(&one, &place(&[("b", "y", 2), ("a", "z", 1)])));
-        assert!(!is_same(&one, &place(&[("a", "x", 1)])));
+        assert!(is_same_placement(
+            &one,
+            &place(&[("b", "y", 2), ("a", "x", 1)])
+        ));
+        assert!(!is_same_placement(
+            &one,
+            &place(&[("b", "y", 2), ("a", "z", 1)])
+        ));
+        assert!(!is_same_placement(&one, &place(&[("a", "x", 1)])));
     }
 }

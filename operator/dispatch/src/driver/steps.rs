@@ -11,17 +11,17 @@ use tracing::{Instrument as _, debug};
 use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::journal::Author;
-use trellis_gang::keeper::{Doomed, Step, Vacancy};
+use trellis_gang::gang_step::{GangStep, MissingPod, PodDeletion};
+use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
-use trellis_gang::{Certificate, Run, engine, external, journal, keeper};
+use trellis_gang::{AuthorizedAttempt, GangExplanation, engine, external, gang_step, journal};
 
-use super::task::Task;
-use super::victims::Leaving;
-use super::{Driver, Inside};
-use crate::commit::Outcome;
-use crate::{Feed, is_owned, span};
+use super::task::GangTask;
+use super::victims::LeavingGang;
+use super::{Driver, EngineState};
+use crate::commit::TaskOutcome;
+use crate::{SchedulerEvent, is_owned, span};
 
 impl Driver {
     /// Uid of the current job of that name.
@@ -40,181 +40,198 @@ impl Driver {
         let context = self.committer.context().clone();
         let uid = self.job_uid(job);
         let Some(state) = self.gangs.get_mut(job) else {
-            return self.reap(job);
+            return self.delete_orphans(job);
         };
         if let Some(task) = &state.task {
             let another = uid.is_some_and(|uid| uid != task.uid);
-            let leaves = self.leaving.get(job).is_some_and(|l| l.told().is_some());
+            let leaves = self
+                .leaving
+                .get(job)
+                .is_some_and(|l| l.leave_request().is_some());
             let is_commit = task.run.is_some();
-            if another || !task.is_wanted(state.wish.as_ref()) || (leaves && is_commit) {
+            if another || !task.is_wanted(state.desired.as_ref()) || (leaves && is_commit) {
                 task.stop.cancel();
             }
             return;
         }
         let now = Instant::now();
-        if let Some(end) = state.pause.ends(now) {
+        if let Some(end) = state.pause.next_try(now) {
             // Set again, because the alarm that led here may have been the last one.
             self.alarms.set(job, end);
             return;
         }
         let (Some(uid), Some(group), Some(wish)) =
-            (uid, context.cache.pod_groups.get(job), &state.wish)
+            (uid, context.cache.pod_groups.get(job), &state.desired)
         else {
             return;
         };
         // The wish is for an earlier job of that name. The next one is on its way.
-        let stale = wish.run().is_some_and(|run| run.uid != uid);
+        let stale = wish.attempt().is_some_and(|run| run.uid != uid);
         if stale || !is_owned(group.as_ref(), &uid) {
             return;
         }
         self.unadopted.remove(job);
         let journal = group.status.clone().unwrap_or_default();
-        if self.leaving.get(job).is_some_and(|l| !l.concerns(&journal)) {
+        if self
+            .leaving
+            .get(job)
+            .is_some_and(|l| !l.applies_to(&journal))
+        {
             self.leaving.remove(job);
         }
-        let told = self.leaving.get(job).and_then(Leaving::told);
+        let told = self.leaving.get(job).and_then(LeavingGang::leave_request);
         let written = context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
-        let pods = context.cache.pods.of(job);
+        let pods = context.cache.pods.pods_of_job(job);
         let waits = written
             .as_ref()
             .is_some_and(|job| waits_for_lost_nodes(&job.spec));
-        let lost = lost_nodes(&pods, |node| !waits && context.cache.is_given_up(node));
-        state.deletions.retain_those_of(&pods);
-        let dismissed = self.dismissed(job, &pods);
+        let lost = lost_nodes(&pods, |node| !waits && context.cache.is_abandoned(node));
+        state.deletions.retain_pods(&pods);
+        let dismissed = self.surplus_to_remove(job, &pods);
         let Some(state) = self.gangs.get(job) else {
             return;
         };
-        let Some(wish) = &state.wish else { return };
-        let seen = keeper::Gang {
+        let Some(wish) = &state.desired else { return };
+        let seen = gang_step::ObservedGang {
             uid: &uid,
             attempt: status.and_then(|s| s.attempt).unwrap_or(1),
-            stage: status.map_or(1, TrainingJobStatus::first_attempt),
-            keeps_done: written
+            stage_first_attempt: status.map_or(1, TrainingJobStatus::first_attempt),
+            keeps_finished_pods: written
                 .as_ref()
-                .is_none_or(|job| job.spec.keeps_done_pods()),
+                .is_none_or(|job| job.spec.keeps_finished_pods()),
             was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
-            wish,
-            told,
+            desired: wish,
+            preemption_message: told,
             journal: &journal,
             pods: &pods,
-            lost: &lost,
+            lost_nodes: &lost,
             grace: group.spec.grace_period_seconds(),
-            dismissed: &dismissed,
+            surplus_removals: &dismissed,
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
         };
-        let step = seen.next();
-        if let Some(at) = seen.next_vacancy() {
-            self.alarms.set(job, from_now(now, at));
+        let step = seen.next_step();
+        if let Some(at) = seen.next_creation_time() {
+            self.alarms.set(job, to_instant(now, at));
         }
-        if let Some(at) = state.deletions.next(now) {
+        if let Some(at) = state.deletions.next_retry(now) {
             self.alarms.set(job, at);
         }
         debug!(%job, ?step, "next");
         if journal.phase == Some(PodGroupPhase::Unwinding) {
-            self.step_back(job, &journal);
+            self.vacate_place(job, &journal);
         }
         match step {
-            Step::AwaitPods => {
-                self.step_back(job, &journal);
-                self.reap(job);
-                self.say(
+            GangStep::AwaitPods => {
+                self.vacate_place(job, &journal);
+                self.delete_orphans(job);
+                self.record_explanation(
                     job,
-                    Certificate::waits(Reason::PodsTerminating, still_there(&pods)),
+                    GangExplanation::waiting(
+                        Reason::PodsTerminating,
+                        describe_remaining_pods(&pods),
+                    ),
                 );
             }
-            Step::Enqueue => self.enqueue(job, &journal),
-            Step::Withdraw => {
-                self.step_back(job, &journal);
-                context.certificates.write().remove(job);
+            GangStep::Enqueue => self.enqueue(job, &journal),
+            GangStep::Withdraw => {
+                self.vacate_place(job, &journal);
+                context.explanations.write().remove(job);
             }
-            Step::Follow => self.follow(job, &group, &journal),
-            Step::Void => self.void(job),
-            Step::Commit => self.go_on(job, &group, &journal),
-            Step::Hold => self.hold(job, &group, &journal, Vec::new()),
-            Step::Fill(vacancies) => self.hold(job, &group, &journal, vacancies),
-            Step::Undo { reason, message } => {
+            GangStep::Follow => self.continue_nomination(job, &group, &journal),
+            GangStep::Void => self.void_nomination(job),
+            GangStep::Commit => self.resume_plan(job, &group, &journal),
+            GangStep::Hold => self.maintain_placed_gang(job, &group, &journal, Vec::new()),
+            GangStep::CreateMissing(vacancies) => {
+                self.maintain_placed_gang(job, &group, &journal, vacancies)
+            }
+            GangStep::RollBack { reason, message } => {
                 let failed =
                     journal.phase == Some(PodGroupPhase::Committing) && is_expired(&journal);
                 let state = self.gangs.get_mut(job);
-                let hindrance = state.and_then(|state| state.hindrance.take());
+                let hindrance = state.and_then(|state| state.last_failure.take());
                 let hindrance = hindrance.filter(|_| failed);
                 let message = match hindrance {
                     Some(hindrance) => format!("{message}; the last try: {hindrance}"),
                     None => message,
                 };
-                self.undo(job, reason, message, failed);
+                self.roll_back(job, reason, message, failed);
             }
-            Step::Delete(pods) => self.delete(job, pods, now),
-            Step::Evict(pods) => self.evict(job, pods, now),
+            GangStep::Delete(pods) => self.delete_pods(job, pods, now),
+            GangStep::Evict(pods) => self.evict_pods(job, pods, now),
             // The status shows it to the controller, which then sends another wish.
-            Step::AwaitStatus => {}
-            Step::Clear => {
-                self.step_back(job, &journal);
+            GangStep::AwaitStatus => {}
+            GangStep::Clear => {
+                self.vacate_place(job, &journal);
                 // The gang waited for its pods to end.
-                context.certificates.write().remove(job);
-                self.clear(job, &journal);
+                context.explanations.write().remove(job);
+                self.finish_rollback(job, &journal);
             }
-            Step::Finish => {
+            GangStep::Finish => {
                 self.withdraw(job);
-                self.write(job, journal::finished);
+                self.write_journal(job, journal::finish);
             }
         }
     }
 
     /// The gang is placed, and these of its pods are missing.
-    fn hold(
+    fn maintain_placed_gang(
         &mut self,
         job: &Key,
         group: &PodGroup,
         journal: &PodGroupStatus,
-        mut vacancies: Vec<Vacancy>,
+        mut vacancies: Vec<MissingPod>,
     ) {
         if let Some(plan) = &journal.plan {
-            self.adopt(job, group, plan);
-            self.give_up_finished(job, plan);
+            self.restore_place(job, group, plan);
+            self.release_finished_pods(job, plan);
         }
-        self.stay_unless_asked(job);
+        self.keep_unless_leaving(job);
         self.note_checkpoint(job);
-        let surplus = self.tend_surplus(job, journal);
+        let surplus = self.update_surplus(job, journal);
         // The gang's own pods come first, in a task of their own, so that a surplus pod cannot make
         // them fail.
         if vacancies.is_empty() {
             vacancies = surplus;
         }
-        match self.lack(job).cloned() {
-            Some(lack) => self.say(job, lack),
+        match self.surplus_explanation(job).cloned() {
+            Some(lack) => self.record_explanation(job, lack),
             None => {
-                self.committer.context().certificates.write().remove(job);
+                self.committer.context().explanations.write().remove(job);
             }
         }
         if !vacancies.is_empty() {
-            self.fill(job, journal, vacancies);
+            self.create_missing_pods(job, journal, vacancies);
         }
     }
 
     /// Creates pods of a placed gang.
-    fn fill(&mut self, job: &Key, journal: &PodGroupStatus, vacancies: Vec<Vacancy>) {
+    fn create_missing_pods(
+        &mut self,
+        job: &Key,
+        journal: &PodGroupStatus,
+        vacancies: Vec<MissingPod>,
+    ) {
         let Some(state) = self.gangs.get(job) else {
             return;
         };
         let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
             return;
         };
-        let counted = state.actual.clone();
+        let counted = state.admitted.clone();
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(job, Some(run.clone()), |stop| async move {
+        self.start_task(job, Some(run.clone()), |stop| async move {
             committer
-                .fill(&key, &run, &plan, &vacancies, &counted, &stop)
+                .create_missing_pods(&key, &run, &plan, &vacancies, &counted, &stop)
                 .await
         });
     }
 
     /// Carries out the plan of the journal, if this leader may.
-    fn go_on(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+    fn resume_plan(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         let Some(state) = self.gangs.get(job) else {
             return;
         };
@@ -224,143 +241,142 @@ impl Driver {
         // A plan of an earlier leader: what it counted for the pods is unknown.
         let is_ours = self.inherited.get(job) != Some(&plan.hash);
         let counted = if is_ours {
-            state.planned(&run)
+            state.admitted_pods(&run)
         } else {
-            state.actual.clone()
+            state.admitted.clone()
         };
-        self.adopt(job, group, &plan);
-        self.stay_unless_asked(job);
+        self.restore_place(job, group, &plan);
+        self.keep_unless_leaving(job);
         let Ok(ours) = self.committer.commands().epoch() else {
             return;
         };
         let inherited = self.inherited.get(job).map(String::as_str);
-        match journal::author(journal, ours, inherited) {
-            Author::Ours => {
+        match journal::plan_author(journal, ours, inherited) {
+            PlanAuthor::ThisLeader => {
                 let committer = self.committer.clone();
                 let key = job.clone();
-                self.start(job, Some(run.clone()), |stop| async move {
+                self.start_task(job, Some(run.clone()), |stop| async move {
                     committer.resume(key, &run, &plan, &counted, stop).await
                 });
             }
-            Author::Predecessor => self.write(job, journal::taken_over),
-            Author::Stale => {
+            PlanAuthor::Predecessor => self.write_journal(job, journal::take_over),
+            PlanAuthor::Stale => {
                 let message = "the plan was written by a process that no longer leads";
-                self.undo(job, Reason::Restarting, message.to_owned(), false);
+                self.roll_back(job, Reason::Restarting, message.to_owned(), false);
             }
         }
     }
 
     /// Carries a nomination on, if this leader may.
-    fn follow(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+    fn continue_nomination(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         let Ok(ours) = self.committer.commands().epoch() else {
             return;
         };
         let inherited = self.inherited.get(job).map(String::as_str);
-        match journal::author(journal, ours, inherited) {
-            Author::Ours => {}
-            Author::Predecessor => return self.write(job, journal::taken_over),
-            Author::Stale => return self.void(job),
+        match journal::plan_author(journal, ours, inherited) {
+            PlanAuthor::ThisLeader => {}
+            PlanAuthor::Predecessor => return self.write_journal(job, journal::take_over),
+            PlanAuthor::Stale => return self.void_nomination(job),
         }
-        let inside = self.gangs.get(job).map(|state| state.inside);
+        let inside = self.gangs.get(job).map(|state| state.engine_state);
         match inside.unwrap_or_default() {
-            Inside::Nominated => {
-                let certificates = &self.committer.context().certificates;
+            EngineState::Nominated => {
+                let certificates = &self.committer.context().explanations;
                 certificates.write().remove(job);
-                self.renew(job, journal);
-                self.tell_victims(job, group, journal);
+                self.update_nominated_request(job, journal);
+                self.ask_victims_to_leave(job, group, journal);
             }
             // The victims have left, but the last try to create the gang's pods failed.
-            Inside::Placed => {
-                let id = engine::id(job);
+            EngineState::Placed => {
+                let id = engine::gang_id(job);
                 if let Some(placement) = self.engine.placement(&id) {
-                    let place = self.place_of(&id, placement);
-                    self.place(job, place);
+                    let place = self.build_place(&id, placement);
+                    self.place_gang(job, place);
                 }
             }
             // The engine has no such place any more.
-            Inside::No | Inside::Waiting | Inside::Kept => self.void(job),
+            EngineState::Absent | EngineState::Waiting | EngineState::Restarting => {
+                self.void_nomination(job)
+            }
         }
     }
 
     /// A gang in its place that is not asked to leave does not leave.
-    pub(super) fn stay_unless_asked(&mut self, job: &Key) {
+    pub(super) fn keep_unless_leaving(&mut self, job: &Key) {
         if !self.leaving.contains_key(job) {
-            self.stay(job, SignedDuration::ZERO);
+            self.keep_in_place(job, SignedDuration::ZERO);
         }
     }
 
     /// Tells the engine until when the gang's work is checkpointed, and so not lost by a
     /// preemption.
     fn note_checkpoint(&mut self, job: &Key) {
-        let run = self.gangs.get(job).and_then(super::Gang::run);
+        let run = self.gangs.get(job).and_then(super::TrackedGang::run);
         if let Some(at) = run.and_then(|run| run.checkpoint) {
-            self.engine.checkpointed(&engine::id(job), engine::time(at));
+            self.engine
+                .record_checkpoint(&engine::gang_id(job), engine::to_engine_time(at));
         }
     }
 
-    fn evict(&mut self, job: &Key, pods: Vec<Doomed>, now: Instant) {
-        self.ask(job, &pods, now);
+    fn evict_pods(&mut self, job: &Key, pods: Vec<PodDeletion>, now: Instant) {
+        self.record_deletions(job, &pods, now);
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(
-            job,
-            None,
-            |_| async move { committer.evict(&key, pods).await },
-        );
+        self.start_task(job, None, |_| async move {
+            committer.evict_pods(&key, pods).await
+        });
     }
 
-    fn ask(&mut self, job: &Key, pods: &[Doomed], now: Instant) {
+    fn record_deletions(&mut self, job: &Key, pods: &[PodDeletion], now: Instant) {
         if let Some(state) = self.gangs.get_mut(job) {
             for pod in pods {
-                state.deletions.ask(&pod.uid, pod.force, now);
+                state.deletions.record_request(&pod.uid, pod.force, now);
             }
         }
     }
 
-    fn delete(&mut self, job: &Key, pods: Vec<Doomed>, now: Instant) {
-        self.ask(job, &pods, now);
+    fn delete_pods(&mut self, job: &Key, pods: Vec<PodDeletion>, now: Instant) {
+        self.record_deletions(job, &pods, now);
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(
-            job,
-            None,
-            |_| async move { committer.delete(&key, pods).await },
-        );
+        self.start_task(job, None, |_| async move {
+            committer.delete_pods(&key, pods).await
+        });
     }
 
     /// Writes the journal in a task.
-    pub(super) fn write<F>(&mut self, job: &Key, change: F)
+    pub(super) fn write_journal<F>(&mut self, job: &Key, change: F)
     where
         F: FnOnce(&PodGroupStatus) -> Option<PodGroupStatus> + Send + 'static,
     {
         let Some(uid) = self.job_uid(job) else { return };
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(job, None, |_| async move {
-            match committer.journal(&key, &uid, change).await {
-                Ok(()) => Outcome::Done,
+        self.start_task(job, None, |_| async move {
+            match committer.write_journal(&key, &uid, change).await {
+                Ok(()) => TaskOutcome::Done,
                 Err(outcome) => outcome,
             }
         });
     }
 
     /// Starts the one task of a gang. The caller has checked that none is under way.
-    pub(super) fn start<F>(
+    pub(super) fn start_task<F>(
         &mut self,
         job: &Key,
-        run: Option<Arc<Run>>,
+        run: Option<Arc<AuthorizedAttempt>>,
         task: impl FnOnce(CancellationToken) -> F,
     ) where
-        F: Future<Output = Outcome> + Send + 'static,
+        F: Future<Output = TaskOutcome> + Send + 'static,
     {
         let stop = CancellationToken::new();
         if external::is_external(job) {
-            self.external_starts(job, stop.clone());
+            self.set_external_task(job, stop.clone());
         } else {
             let (Some(uid), Some(state)) = (self.job_uid(job), self.gangs.get_mut(job)) else {
                 return;
             };
-            state.task = Some(Task {
+            state.task = Some(GangTask {
                 uid,
                 run,
                 stop: stop.clone(),
@@ -373,14 +389,14 @@ impl Driver {
             // A task that panics has ended too: its gang must not stand still for ever.
             let outcome = task
                 .await
-                .unwrap_or_else(|error| Outcome::Again(error.to_string()));
-            context.tell(Feed::Ended(job, outcome));
+                .unwrap_or_else(|error| TaskOutcome::Retry(error.to_string()));
+            context.send_event(SchedulerEvent::TaskEnded(job, outcome));
         });
     }
 }
 
 /// Converts a future time to the monotonic clock.
-pub(super) fn from_now(clock: Instant, at: Timestamp) -> Instant {
+pub(super) fn to_instant(clock: Instant, at: Timestamp) -> Instant {
     let wait = at.duration_since(Timestamp::now());
     let wait = Duration::try_from(wait).unwrap_or_default();
     clock.checked_add(wait).unwrap_or(clock)
@@ -414,7 +430,7 @@ fn lost_nodes(
 }
 
 /// Describes the pods that are left of an earlier attempt, or of an earlier job of the name.
-fn still_there(pods: &BTreeMap<String, PodView>) -> String {
+fn describe_remaining_pods(pods: &BTreeMap<String, PodView>) -> String {
     let first = pods.keys().next().map_or("", String::as_str);
     match pods.len() {
         0 | 1 => format!("pod {first:?} of an earlier attempt is still there"),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 use trellis_api::pod_group::{Assignment, Plan};
-use trellis_gang::engine::Member;
+use trellis_gang::engine::SurplusPodId;
 use trellis_gang::key::Key;
-use trellis_gang::{Run, engine};
+use trellis_gang::{AuthorizedAttempt, engine};
 use trellis_scheduler::{Gang, NodeName};
 
 use super::Driver;
@@ -16,21 +16,27 @@ impl Driver {
     pub(super) fn surplus_gang(
         &mut self,
         job: &Key,
-        run: &Run,
+        run: &AuthorizedAttempt,
         plan: &Plan,
-        member: &Member,
+        member: &SurplusPodId,
     ) -> Option<Gang> {
-        let kept_out = self.kept_out(job);
+        let kept_out = self.excluded_domains(job);
         let state = self.gangs.get(job)?;
-        let avoided = state.avoided.now(Instant::now()).cloned();
-        let ticket = engine::Ticket {
+        let avoided = state.avoided.current(Instant::now()).cloned();
+        let ticket = engine::AttemptState {
             submitted: run.submitted,
-            excluded: run.kept_away_from(true).chain(avoided).collect(),
+            excluded_nodes: run.avoided_nodes(true).chain(avoided).collect(),
             volumes: run.volumes.clone(),
-            kept_out,
-            ..engine::Ticket::default()
+            closed_domains: kept_out,
+            ..engine::AttemptState::default()
         };
-        let mut gang = engine::surplus(run.job.compiled(), &ticket, &state.actual, plan, member)?;
+        let mut gang = engine::gang_from_surplus_pod(
+            run.job.compiled(),
+            &ticket,
+            &state.admitted,
+            plan,
+            member,
+        )?;
         gang.draws = state.surplus_draws();
         Some(gang)
     }
@@ -39,7 +45,7 @@ impl Driver {
     /// None: no node of the gang is in such a domain, so the pod waits.
     pub(super) fn domain_labels(
         &self,
-        run: &Run,
+        run: &AuthorizedAttempt,
         plan: &Plan,
         group: &str,
     ) -> Option<BTreeMap<String, String>> {

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use trellis_gang::{Run, Wish};
+use trellis_gang::{AuthorizedAttempt, DesiredGang};
 
 /// The writes in flight for one gang. A gang has one task at a time, for one incarnation of its
 /// job. The result does not apply to another incarnation.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct GangTask {
     /// Uid of the job.
     pub(super) uid: String,
     /// The run that the task starts. None: the task has to finish in any case.
-    pub(super) run: Option<Arc<Run>>,
+    pub(super) run: Option<Arc<AuthorizedAttempt>>,
     /// Cancels the task.
     pub(super) stop: CancellationToken,
 }
 
-impl Task {
+impl GangTask {
     /// True if the task's work is still wanted: the same attempt of the same job, compiled to the
     /// same result.
-    pub(super) fn is_wanted(&self, wish: Option<&Wish>) -> bool {
+    pub(super) fn is_wanted(&self, wish: Option<&DesiredGang>) -> bool {
         let Some(started) = &self.run else {
             return true;
         };
-        wish.and_then(Wish::run).is_some_and(|run| {
+        wish.and_then(DesiredGang::attempt).is_some_and(|run| {
             run.attempt == started.attempt
                 && run.uid == self.uid
                 && run.job.compiled().hash() == started.job.compiled().hash()
@@ -35,27 +35,27 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use trellis_gang::fixtures::{run, run_with};
+    use trellis_gang::fixtures::{desired_run, desired_run_with};
 
     use super::*;
 
     #[test]
-    fn a_task_is_wanted_for_its_own_attempt_of_its_own_job() {
-        let task = |uid: &str, of: Option<&Wish>| Task {
+    fn task_is_wanted_only_for_its_own_attempt_and_job() {
+        let task = |uid: &str, of: Option<&DesiredGang>| GangTask {
             uid: uid.to_owned(),
-            run: of.and_then(Wish::run).cloned(),
+            run: of.and_then(DesiredGang::attempt).cloned(),
             stop: CancellationToken::new(),
         };
-        let (first, second) = (run(1), run(2));
+        let (first, second) = (desired_run(1), desired_run(2));
         let mine = task("mine", Some(&first));
         assert!(mine.is_wanted(Some(&first)));
         // Built anew, into the same.
-        assert!(mine.is_wanted(Some(&run(1))));
+        assert!(mine.is_wanted(Some(&desired_run(1))));
         assert!(!mine.is_wanted(Some(&second)));
-        let changed = run_with(1, json!({"preemptibility": "ProtectedWithinQuota"}));
+        let changed = desired_run_with(1, json!({"preemptibility": "ProtectedWithinQuota"}));
         assert!(!mine.is_wanted(Some(&changed)));
         assert!(!task("another", Some(&first)).is_wanted(Some(&first)));
-        assert!(!mine.is_wanted(Some(&Wish::Wait)));
+        assert!(!mine.is_wanted(Some(&DesiredGang::Wait)));
         assert!(!mine.is_wanted(None));
         // A task without a run has to finish in any case.
         assert!(task("another", None).is_wanted(None));

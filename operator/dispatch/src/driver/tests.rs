@@ -1,12 +1,12 @@
 use kube::Client;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;
-use trellis_gang::fixtures::run;
+use trellis_gang::fixtures::desired_run;
 use trellis_gang::observed::{SlimNode, SlimPod};
 use trellis_gang::open_plans::OpenPlan;
 
 use super::*;
-use crate::Feed;
+use crate::SchedulerEvent;
 use crate::commands::Commands;
 use crate::context::{Context, WatchSink};
 use crate::leader::Leadership;
@@ -16,7 +16,7 @@ pub(super) fn driver() -> Driver {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
     let (context, heard) = Context::new();
-    let commands = Commands::new(client, Leadership::of_a_test());
+    let commands = Commands::new(client, Leadership::for_test());
     Driver::new(Committer::new(context, commands), heard)
 }
 
@@ -33,94 +33,99 @@ fn committing(job: &Key) -> PodGroup {
 
 /// While a commit pauses, what it has still to create is promised to it. Its job is deleted then.
 #[tokio::test]
-async fn a_job_that_goes_while_its_commit_pauses_leaves_its_part_of_a_quota_to_others() {
+async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
     let mut driver = driver();
     let (gone, waits) = (Key::new("team-a", "llm"), Key::new("team-a", "waits"));
     let context = driver.committer.context().clone();
     context
         .cache
         .pod_groups
-        .observed(gone.clone(), committing(&gone));
+        .insert_observed(gone.clone(), committing(&gone));
     let plan = OpenPlan {
-        groups: vec![("worker".to_owned(), 3, Admitted::default())],
+        groups: vec![("worker".to_owned(), 3, AdmittedPod::default())],
         ..OpenPlan::default()
     };
-    driver.committer.open_plans().resume(&gone, plan);
-    driver.over_quota.insert(waits.clone(), Ask::default());
+    driver.committer.open_plans().insert(&gone, plan);
+    driver
+        .over_quota
+        .insert(waits.clone(), QuotaDemand::default());
     let other = waits.clone();
     let promised = |driver: &Driver| -> i64 {
         let plans = driver.committer.open_plans();
-        let others = plans.others(&other, |_, plan| plan.whole());
-        others.iter().map(Ask::count).sum()
+        let others = plans.other_demands(&other, |_, plan| plan.total_demand());
+        others.iter().map(QuotaDemand::count).sum()
     };
 
     let mut touched = BTreeSet::new();
-    driver.hear(Feed::Wish(gone.clone(), Some(run(1))), &mut touched);
+    driver.handle_event(
+        SchedulerEvent::DesiredGang(gone.clone(), Some(desired_run(1))),
+        &mut touched,
+    );
     touched.clear();
     assert_eq!(promised(&driver), 3);
-    driver.hear(Feed::Wish(gone, None), &mut touched);
+    driver.handle_event(SchedulerEvent::DesiredGang(gone, None), &mut touched);
     assert_eq!(promised(&driver), 0);
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), [waits]);
 }
 
 /// The right to watch nodes is lost, and comes back.
 #[tokio::test(start_paused = true)]
-async fn while_a_watch_stays_broken_nothing_is_decided_and_who_waits_says_so() {
+async fn driver_decides_nothing_while_a_watch_is_broken() {
     let mut driver = driver();
     let (before, later) = (Key::new("team-a", "before"), Key::new("team-a", "later"));
     let context = driver.committer.context().clone();
     let (nodes, _pods) = (context.cache.pulse("nodes"), context.cache.pulse("pods"));
     let none = BTreeSet::new();
     let waits = |driver: &mut Driver, job: &Key| {
-        driver.gangs.entry(job.clone()).or_default().inside = Inside::Waiting;
+        driver.gangs.entry(job.clone()).or_default().engine_state = EngineState::Waiting;
     };
-    let told = |job: &Key| context.certificates.read().get(job).cloned();
+    let told = |job: &Key| context.explanations.read().get(job).cloned();
     waits(&mut driver, &before);
     let minute = Duration::from_secs(60);
     for _ in 0..3 {
-        assert!(!driver.is_blind(&none));
-        assert_eq!(driver.pause(), IDLE);
+        assert!(!driver.is_watch_broken(&none));
+        assert_eq!(driver.next_pause(), MAX_IDLE);
         tokio::time::advance(minute).await;
         context.cache.pulse("pods").beat();
     }
-    assert!(driver.is_blind(&none));
+    assert!(driver.is_watch_broken(&none));
     let said = told(&before).unwrap();
     assert_eq!(said.reason, trellis_api::Reason::CacheNotReady);
     assert!(said.message.contains("the watch of nodes"), "{said:?}");
     // It is looked at soon, whatever the engine has to do.
-    assert_eq!(driver.pause(), blind::LOOK);
+    assert_eq!(driver.next_pause(), broken_watch::CHECK_INTERVAL);
     waits(&mut driver, &later);
     assert_eq!(told(&later), None);
-    assert!(driver.is_blind(&BTreeSet::from([later.clone()])));
+    assert!(driver.is_watch_broken(&BTreeSet::from([later.clone()])));
     assert_eq!(told(&later), Some(said));
     nodes.beat();
-    assert!(!driver.is_blind(&none));
+    assert!(!driver.is_watch_broken(&none));
     assert_eq!((told(&before), told(&later)), (None, None));
 }
 
 /// Allowed a moment ago; the policies have changed before its place is written down.
 #[tokio::test]
-async fn what_other_policies_allowed_is_not_placed() {
+async fn job_allowed_by_outdated_policies_is_not_placed() {
     use trellis_gang::fixtures::policies;
-    use trellis_gang::flavors::Place;
-    use trellis_policies::cedar::Loader;
+    use trellis_gang::flavors::GangPlacement;
+    use trellis_policies::cedar::PolicyLoader;
 
-    use crate::commit::Outcome;
+    use crate::commit::TaskOutcome;
 
     let driver = driver();
     let context = driver.committer.context().clone();
     let job = Key::new("team-a", "llm");
-    let wish = run(1);
-    let run = wish.run().unwrap().clone();
+    let wish = desired_run(1);
+    let run = wish.attempt().unwrap().clone();
     let said = async || {
         let stop = tokio_util::sync::CancellationToken::new();
-        let (place, planned) = (Place::default(), BTreeMap::new());
+        let (place, planned) = (GangPlacement::default(), BTreeMap::new());
         let committer = driver.committer.clone();
         match committer
             .commit(job.clone(), run.clone(), place, planned, stop)
             .await
         {
-            Outcome::Again(message) | Outcome::PutOff(_, message) => message,
+            TaskOutcome::Retry(message) | TaskOutcome::PutOff(_, message) => message,
             other => panic!("{other:?}"),
         }
     };
@@ -128,16 +133,16 @@ async fn what_other_policies_allowed_is_not_placed() {
     assert_eq!(said().await, changed, "none are read");
     context.cache.policies.replace(policies());
     assert_ne!(said().await, changed, "they allow it");
-    let none = Loader::new().unwrap().load(None, Vec::new()).0;
+    let none = PolicyLoader::new().unwrap().load(None, Vec::new()).0;
     context.cache.policies.replace(none.into());
     assert_eq!(said().await, changed);
-    assert_eq!(context.work.next().await, job, "it is decided anew");
+    assert_eq!(context.work_queue.next().await, job, "it is decided anew");
 }
 
 /// A rank failed on the only node there is. While the engine is asked again, the back-off ends:
 /// the same attempt is wished for in other words.
 #[tokio::test]
-async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
+async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
     let mut driver = driver();
     let job = Key::new("team-a", "llm");
     let context = driver.committer.context().clone();
@@ -168,38 +173,43 @@ async fn a_gang_takes_the_node_it_suspects_whenever_it_is_wished_for_anew() {
     }));
     watched.apply(job.clone(), group);
     let wish = |not_before: Option<Timestamp>| {
-        let Wish::Run(run) = run(1) else { panic!() };
+        let DesiredGang::Run(run) = desired_run(1) else {
+            panic!()
+        };
         let mut run = Arc::into_inner(run).unwrap();
-        run.suspects = vec!["n0".to_owned()];
+        run.suspect_nodes = vec!["n0".to_owned()];
         run.not_before = not_before;
-        Feed::Wish(job.clone(), Some(Wish::Run(run.into())))
+        SchedulerEvent::DesiredGang(job.clone(), Some(DesiredGang::Run(run.into())))
     };
-    let hear = |driver: &mut Driver, news: Vec<Feed>| {
+    let hear = |driver: &mut Driver, news: Vec<SchedulerEvent>| {
         let mut touched = BTreeSet::new();
         for feed in news {
-            driver.hear(feed, &mut touched);
+            driver.handle_event(feed, &mut touched);
         }
         for job in touched {
             driver.advance(&job);
         }
         driver.decide();
     };
-    let mut news = driver.heard.take();
+    let mut news = driver.events.take_all();
     let limits = JobLimits {
         version: context.cache.quotas.version(),
         ..JobLimits::default()
     };
-    news.push(Feed::Limits(job.clone(), limits.into()));
+    news.push(SchedulerEvent::Limits(job.clone(), limits.into()));
     news.push(wish(Some(Timestamp::UNIX_EPOCH)));
     hear(&mut driver, news);
     // The look and the next wish arrive together.
-    let mut news = driver.heard.take();
-    assert!(news.iter().any(|feed| matches!(feed, Feed::Look(_))));
+    let mut news = driver.events.take_all();
+    assert!(
+        news.iter()
+            .any(|feed| matches!(feed, SchedulerEvent::Recheck(_)))
+    );
     news.push(wish(None));
     hear(&mut driver, news);
-    let news = driver.heard.take();
+    let news = driver.events.take_all();
     hear(&mut driver, news);
-    assert_eq!(driver.gangs[&job].inside, Inside::Placed);
+    assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
 }
 
 /// A pod of the job "team-a/llm" with that uid, which may have lost its owner.
@@ -227,11 +237,11 @@ async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     for uid in ["before", "now"] {
         for is_owned in [true, false] {
             let pod = pod_of(uid, is_owned, "Running");
-            watched.apply(Key::of(&pod.metadata), pod);
+            watched.apply(Key::from_meta(&pod.metadata), pod);
         }
     }
     let over = pod_of("before", false, "Succeeded");
-    watched.apply(Key::of(&over.metadata), over);
+    watched.apply(Key::from_meta(&over.metadata), over);
     let mut stopped = |meta: serde_json::Value| -> Vec<String> {
         if !meta.is_null() {
             let job_of_now: TrainingJob = decoded(serde_json::json!({
@@ -241,9 +251,9 @@ async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
             watched.apply(job.clone(), job_of_now);
         }
         driver.orphans.clear();
-        driver.reap(&job);
+        driver.delete_orphans(&job);
         let asked = driver.orphans.get(&job).into_iter();
-        asked.flat_map(|orphans| orphans.asked_for()).collect()
+        asked.flat_map(|orphans| orphans.requested_uids()).collect()
     };
     let mut meta = serde_json::json!({"name": "llm", "namespace": "team-a", "uid": "now",
         "resourceVersion": "1"});
@@ -255,7 +265,7 @@ async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     let left = ["now-false-Running", "now-true-Running"].map(str::to_owned);
     let [left, owned] = left;
     assert_eq!(stopped(meta), [old.clone(), left.clone(), owned]);
-    context.cache.jobs.deleted(&job, "now");
+    context.cache.jobs.delete_observed(&job, "now");
     assert_eq!(stopped(serde_json::Value::Null), [old, left]);
 }
 

@@ -10,51 +10,51 @@ use std::collections::BTreeSet;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use trellis_api::pod_group::{
-    Because, MOST_VICTIMS, NominatedVictim, PodGroupPhase, PodGroupStatus,
+    MAX_VICTIMS, NominatedVictim, PodGroupPhase, PodGroupStatus, VictimReason,
 };
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::flavors::Place;
+use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
 use trellis_gang::{engine, external, journal};
 use trellis_scheduler::Victim;
 
-use super::{Driver, Inside};
+use super::{Driver, EngineState};
 use crate::commit::Nomination;
 
 /// How long a gang is no victim after its disruption budget, or the state of the caches, forbade
 /// it.
-pub(super) const SPARED: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const PROTECTED_FOR: SignedDuration = SignedDuration::from_secs(60);
 /// Jobs that a message names at most.
-const NAMED: usize = 5;
+const MAX_NAMED_JOBS: usize = 5;
 
 /// A gang that the engine counts as leaving.
 #[derive(Clone, Debug)]
-pub(super) struct Leaving {
+pub(super) struct LeavingGang {
     /// The preemptor. None: the gang's queue is drained.
-    by: Option<Key>,
+    preemptor: Option<Key>,
     /// Hash of the plan whose place the gang has to leave.
     plan: String,
     /// The gang may be asked to leave, because the nomination is in the journal.
-    told: bool,
+    is_journaled: bool,
     /// When the gang was chosen as a victim.
     pub(super) since: Instant,
     message: String,
 }
 
-impl Leaving {
+impl LeavingGang {
     /// Why the gang has to leave, if it may be asked to.
-    pub(super) fn told(&self) -> Option<&str> {
-        self.told.then_some(self.message.as_str())
+    pub(super) fn leave_request(&self) -> Option<&str> {
+        self.is_journaled.then_some(self.message.as_str())
     }
 
     /// True if the journal holds the place that the gang has to leave.
-    pub(super) fn concerns(&self, journal: &PodGroupStatus) -> bool {
-        holds(journal) && journal.plan.as_ref().is_some_and(|p| p.hash == self.plan)
+    pub(super) fn applies_to(&self, journal: &PodGroupStatus) -> bool {
+        holds_place(journal) && journal.plan.as_ref().is_some_and(|p| p.hash == self.plan)
     }
 }
 
 /// True if the gang holds the plan's place, even if some of its pods do not exist yet.
-pub(super) fn holds(journal: &PodGroupStatus) -> bool {
+pub(super) fn holds_place(journal: &PodGroupStatus) -> bool {
     matches!(
         journal.phase,
         Some(PodGroupPhase::Committing | PodGroupPhase::Placed)
@@ -63,19 +63,19 @@ pub(super) fn holds(journal: &PodGroupStatus) -> bool {
 
 impl Driver {
     /// Nominates the gang for a place that these victims have to leave.
-    pub(super) fn preempt(&mut self, job: &Key, place: Place, victims: &[Victim]) {
-        self.spare(job);
+    pub(super) fn preempt(&mut self, job: &Key, place: GangPlacement, victims: &[Victim]) {
+        self.release_victims(job);
         let context = self.committer.context().clone();
         let (Some(state), Some(group)) =
             (self.gangs.get_mut(job), context.cache.pod_groups.get(job))
         else {
             self.withdraw(job);
             for victim in victims {
-                self.stay(&who(victim), SignedDuration::ZERO);
+                self.keep_in_place(&victim_key(victim), SignedDuration::ZERO);
             }
             return;
         };
-        state.inside = Inside::Nominated;
+        state.engine_state = EngineState::Nominated;
         let named = self.name_victims(job, &group, victims);
         let Some(named) = named.filter(|named| !named.is_empty()) else {
             self.withdraw(job);
@@ -88,11 +88,11 @@ impl Driver {
             self.withdraw(job);
             return;
         }
-        if let Some(message) = too_many(&named) {
+        if let Some(message) = too_many_victims_message(&named) {
             self.put_off(job, Reason::InsufficientCapacity, message);
             return;
         }
-        let message = self.told_to_follow(&place, &named);
+        let message = self.nomination_message(&place, &named);
         self.nominate(
             job,
             Nomination {
@@ -114,17 +114,17 @@ impl Driver {
         let mut named = Vec::new();
         let mut unreadable = BTreeSet::new();
         for victim in victims {
-            let (of, member) = engine::whose(&victim.gang);
-            let who = who(victim);
-            let Some(because) = engine::because(victim.because) else {
+            let (of, member) = engine::parse_gang_id(&victim.gang);
+            let who = victim_key(victim);
+            let Some(because) = engine::to_preemption_reason(victim.reason) else {
                 continue;
             };
             let Some(uid) = self.job_uid(&of) else {
                 unreadable.insert(who);
                 continue;
             };
-            let Some(plan) = self.held_plan(&of) else {
-                self.drop_unwritten(&of);
+            let Some(plan) = self.place_hash(&of) else {
+                self.cancel_unwritten_plan(&of);
                 continue;
             };
             let nominated = NominatedVictim {
@@ -135,11 +135,11 @@ impl Driver {
                 pod: member.map(|member| member.pod_name(&of.name)),
                 because,
             };
-            self.note(job, group, &nominated, false);
+            self.record_victim(job, group, &nominated, false);
             named.push(nominated);
         }
         for who in &unreadable {
-            self.stay(who, SPARED);
+            self.keep_in_place(who, PROTECTED_FOR);
         }
         unreadable.is_empty().then_some(named)
     }
@@ -150,10 +150,10 @@ impl Driver {
             self.withdraw(job);
             return;
         };
-        let planned = state.planned(&run);
+        let planned = state.admitted_pods(&run);
         let committer = self.committer.clone();
         let key = job.clone();
-        self.start(job, Some(run.clone()), |stop| async move {
+        self.start_task(job, Some(run.clone()), |stop| async move {
             committer
                 .nominate(key, run, nomination, planned, stop)
                 .await
@@ -162,16 +162,16 @@ impl Driver {
 
     /// Makes a gang leave whose queue is drained.
     pub(super) fn drain(&mut self, victim: &Victim) {
-        let (of, who) = (engine::job_of(&victim.gang), who(victim));
-        let Some(plan) = self.held_plan(&of) else {
-            self.drop_unwritten(&of);
+        let (of, who) = (engine::job_key(&victim.gang), victim_key(victim));
+        let Some(plan) = self.place_hash(&of) else {
+            self.cancel_unwritten_plan(&of);
             return;
         };
         let queue = self.queue_of(&of);
-        let leaving = Leaving {
-            by: None,
+        let leaving = LeavingGang {
+            preemptor: None,
             plan,
-            told: true,
+            is_journaled: true,
             since: Instant::now(),
             message: format!("queue {queue:?} is being drained"),
         };
@@ -182,23 +182,28 @@ impl Driver {
     /// Name of the queue in which a gang counts.
     fn queue_of(&self, of: &Key) -> String {
         if external::is_external(of) {
-            return self.queue_of_external_pods(of);
+            return self.external_queue(of);
         }
         let group = self.committer.cache().pod_groups.get(of);
         group.map(|g| g.spec.queue_name.clone()).unwrap_or_default()
     }
 
     /// Asks the victims of a journaled nomination to leave, unless they have been asked.
-    pub(super) fn tell_victims(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+    pub(super) fn ask_victims_to_leave(
+        &mut self,
+        job: &Key,
+        group: &PodGroup,
+        journal: &PodGroupStatus,
+    ) {
         for victim in &journal.victims {
-            if self.note(job, group, victim, true) {
+            if self.record_victim(job, group, victim, true) {
                 self.advance(&Key::new(&victim.namespace, &victim.name));
             }
         }
     }
 
     /// Notes a victim, if it still holds the place that it has to leave.
-    pub(super) fn note(
+    pub(super) fn record_victim(
         &mut self,
         by: &Key,
         group: &PodGroup,
@@ -207,57 +212,57 @@ impl Driver {
     ) -> bool {
         let of = Key::new(&victim.namespace, &victim.name);
         let another = self.job_uid(&of).is_some_and(|uid| uid != victim.uid);
-        if another || self.held_plan(&of).as_ref() != Some(&victim.plan) {
+        if another || self.place_hash(&of).as_ref() != Some(&victim.plan) {
             return false;
         }
-        let Some(who) = engine::leaver(victim) else {
+        let Some(who) = engine::victim_key(victim) else {
             return false;
         };
         let before = self.leaving.get(&who);
         let since = before.map_or_else(Instant::now, |before| before.since);
-        let leaving = Leaving {
-            by: Some(by.clone()),
+        let leaving = LeavingGang {
+            preemptor: Some(by.clone()),
             plan: victim.plan.clone(),
-            told,
+            is_journaled: told,
             since,
-            message: told_to_leave(by, group, victim.because),
+            message: leave_message(by, group, victim.because),
         };
         self.leaving.insert(who, leaving);
         true
     }
 
     /// Frees the victims of this preemptor: those that have not begun to leave stay.
-    pub(super) fn spare(&mut self, job: &Key) {
-        let theirs = |leaving: &Leaving| leaving.by.as_ref() == Some(job);
+    pub(super) fn release_victims(&mut self, job: &Key) {
+        let theirs = |leaving: &LeavingGang| leaving.preemptor.as_ref() == Some(job);
         let spared: Vec<Key> = self
             .leaving
             .extract_if(.., |_, leaving| theirs(leaving))
             .map(|(who, _)| who)
             .collect();
         for who in spared {
-            self.stay(&who, SignedDuration::ZERO);
+            self.keep_in_place(&who, SignedDuration::ZERO);
         }
     }
 
     /// Tells the engine that a victim stays, and is no victim again for so long.
-    pub(super) fn stay(&mut self, job: &Key, safe: SignedDuration) {
+    pub(super) fn keep_in_place(&mut self, job: &Key, safe: SignedDuration) {
         let until = Timestamp::now().saturating_add(safe);
-        let until = engine::time(until.unwrap_or(Timestamp::MAX));
-        self.engine.stay(&engine::id(job), until);
+        let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
+        self.engine.cancel_departure(&engine::gang_id(job), until);
     }
 
     /// A disruption budget keeps a victim: the preemptor waits, and tries other victims first.
-    pub(super) fn kept(&mut self, job: &Key, victim: &Key, message: String) {
-        self.stay(victim, SPARED);
+    pub(super) fn handle_protected_victim(&mut self, job: &Key, victim: &Key, message: String) {
+        self.keep_in_place(victim, PROTECTED_FOR);
         self.put_off(job, Reason::ProtectedByBudget, message);
     }
 
     /// Cancels the task of a victim whose plan is not written: it has nothing to leave yet, and
     /// waits again. If the plan is written after all, the victim stays, and the preemptor finds no
     /// room.
-    fn drop_unwritten(&mut self, job: &Key) {
+    fn cancel_unwritten_plan(&mut self, job: &Key) {
         if external::is_external(job) {
-            return self.stop_unwritten(job);
+            return self.cancel_external_commit(job);
         }
         if let Some(task) = self.gangs.get(job).and_then(|state| state.task.as_ref()) {
             task.stop.cancel();
@@ -265,21 +270,28 @@ impl Driver {
     }
 
     /// Hash of the plan whose place the gang holds.
-    fn held_plan(&self, job: &Key) -> Option<String> {
+    fn place_hash(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
-            return self.external_pods_plan(job);
+            return self.external_place_id(job);
         }
         let group = self.committer.cache().pod_groups.get(job)?;
-        let journal = group.status.as_ref().filter(|journal| holds(journal))?;
+        let journal = group
+            .status
+            .as_ref()
+            .filter(|journal| holds_place(journal))?;
         journal.plan.as_ref().map(|plan| plan.hash.clone())
     }
 
-    pub(super) fn told_to_follow(&self, place: &Place, victims: &[NominatedVictim]) -> String {
+    pub(super) fn nomination_message(
+        &self,
+        place: &GangPlacement,
+        victims: &[NominatedVictim],
+    ) -> String {
         let nodes: BTreeSet<_> = place.placement.iter().map(|(_, _, node)| node).collect();
-        let mut all: Vec<String> = victims.iter().map(named).collect();
+        let mut all: Vec<String> = victims.iter().map(victim_name).collect();
         all.dedup();
-        let more = all.len().saturating_sub(NAMED);
-        let mut names: Vec<String> = all.iter().take(NAMED).cloned().collect();
+        let more = all.len().saturating_sub(MAX_NAMED_JOBS);
+        let mut names: Vec<String> = all.iter().take(MAX_NAMED_JOBS).cloned().collect();
         if more > 0 {
             names.push(format!("{more} more"));
         }
@@ -305,46 +317,46 @@ impl Driver {
     }
 
     /// Gives up a nominated place.
-    pub(super) fn void(&mut self, job: &Key) {
+    pub(super) fn void_nomination(&mut self, job: &Key) {
         self.withdraw(job);
-        self.write(job, journal::voided);
+        self.write_journal(job, journal::void_nomination);
     }
 }
 
 /// The gang, or the surplus pod, that has to leave.
-fn who(victim: &Victim) -> Key {
-    match engine::whose(&victim.gang) {
+fn victim_key(victim: &Victim) -> Key {
+    match engine::parse_gang_id(&victim.gang) {
         (job, None) => job,
-        (job, Some(member)) => engine::surplus_key(&job, &member),
+        (job, Some(member)) => engine::surplus_pod_key(&job, &member),
     }
 }
 
 /// Why so many victims are refused: one object must name them all.
-pub(super) fn too_many(named: &[NominatedVictim]) -> Option<String> {
-    (named.len() > MOST_VICTIMS).then(|| {
+pub(super) fn too_many_victims_message(named: &[NominatedVictim]) -> Option<String> {
+    (named.len() > MAX_VICTIMS).then(|| {
         format!(
-            "{} jobs would have to make room, and {MOST_VICTIMS} is the most for one",
+            "{} jobs would have to make room, and {MAX_VICTIMS} is the most for one",
             named.len()
         )
     })
 }
 
 /// The job, or the surplus pod.
-fn named(victim: &NominatedVictim) -> String {
+fn victim_name(victim: &NominatedVictim) -> String {
     match &victim.pod {
         None => format!("\"{}/{}\"", victim.namespace, victim.name),
         Some(pod) => format!("pod \"{}/{pod}\"", victim.namespace),
     }
 }
 
-fn told_to_leave(by: &Key, group: &PodGroup, because: Because) -> String {
+fn leave_message(by: &Key, group: &PodGroup, because: VictimReason) -> String {
     let why = match because {
-        Because::LaterInQueue => "both are in that queue, which puts the other first",
-        Because::Borrows => {
+        VictimReason::LaterInQueue => "both are in that queue, which puts the other first",
+        VictimReason::Borrows => {
             "its own queue holds more than its quota, and that queue asks for its own"
         }
-        Because::LowerPriority => "both queues borrow, and its priority is lower",
-        Because::Surplus => "its job can do without it",
+        VictimReason::LowerPriority => "both queues borrow, and its priority is lower",
+        VictimReason::Surplus => "its job can do without it",
     };
     format!(
         "makes room for job \"{by}\" of queue {:?} with priority {}: {why}",
@@ -372,11 +384,11 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_leaves_the_place_that_was_meant_and_no_later_one() {
-        let leaving = Leaving {
-            by: None,
+    fn gang_leaves_only_the_place_it_was_chosen_for() {
+        let leaving = LeavingGang {
+            preemptor: None,
             plan: "first".to_owned(),
-            told: false,
+            is_journaled: false,
             since: Instant::now(),
             message: String::new(),
         };
@@ -389,28 +401,28 @@ mod tests {
             (PodGroupPhase::Nominated, "first", false),
         ] {
             assert_eq!(
-                leaving.concerns(&journal(phase, plan)),
+                leaving.applies_to(&journal(phase, plan)),
                 expected,
                 "{phase:?} {plan}"
             );
         }
-        assert!(leaving.told().is_none());
-        let told = Leaving {
-            told: true,
+        assert!(leaving.leave_request().is_none());
+        let told = LeavingGang {
+            is_journaled: true,
             ..leaving
         };
-        assert_eq!(told.told(), Some(""));
+        assert_eq!(told.leave_request(), Some(""));
     }
 
     #[test]
-    fn a_victim_is_told_by_whom_and_why() {
+    fn victim_message_names_the_preemptor_and_the_reason() {
         let spec = PodGroupSpec {
             queue_name: "vision".to_owned(),
             priority: Some(100),
             ..PodGroupSpec::default()
         };
         let group = PodGroup::new("high", spec);
-        let said = told_to_leave(&Key::new("ns", "high"), &group, Because::LaterInQueue);
+        let said = leave_message(&Key::new("ns", "high"), &group, VictimReason::LaterInQueue);
         assert_eq!(
             said,
             "makes room for job \"ns/high\" of queue \"vision\" with priority 100: both are in that queue, which puts the other first"

@@ -18,14 +18,14 @@ pub const LEASE_NAME: &str = "trellis-operator";
 /// candidate waits for so long after the lease has run out.
 const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
 /// How long the lease may be refused until that counts as an error of the installation.
-const REFUSED_FOR_GOOD: Duration = Duration::from_secs(60);
+const REFUSAL_ERROR_AFTER: Duration = Duration::from_secs(60);
 
 /// Result of one look at the lease.
-enum Attempt {
+enum LeaseCheck {
     /// The lease is ours.
-    Taken(Box<(Leadership, Lease)>),
+    Acquired(Box<(Leadership, Lease)>),
     /// Look again after this time.
-    LookAgainIn(Duration),
+    CheckAgainIn(Duration),
 }
 
 /// The version of a lease, and since when this process has seen no other.
@@ -33,12 +33,12 @@ enum Attempt {
 /// A candidate reads no clock of another machine: the lease is over when it has not changed for
 /// its duration by the clock of the candidate.
 #[derive(Default)]
-struct Unchanged(Option<(String, Instant)>);
+struct LeaseObservation(Option<(String, Instant)>);
 
-impl Unchanged {
+impl LeaseObservation {
     /// How much of `needed` is left at `now`, for a lease that is seen at `version`. Zero when the
     /// lease has not changed for so long.
-    fn left(&mut self, version: &str, now: Instant, needed: Duration) -> Duration {
+    fn remaining(&mut self, version: &str, now: Instant, needed: Duration) -> Duration {
         match &self.0 {
             Some((before, since)) if before == version => {
                 needed.saturating_sub(now.saturating_duration_since(*since))
@@ -53,7 +53,7 @@ impl Unchanged {
 
 /// The time until the next look at a lease that is held for `left`: no later than it may be over.
 /// None: it is over.
-fn next_look(left: Duration, pause: Duration) -> Option<Duration> {
+fn next_check(left: Duration, pause: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left.min(pause))
 }
 
@@ -80,17 +80,17 @@ impl Candidate {
     /// # Errors
     /// If the lease may not be read or written, which waiting does not mend.
     pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
-        let mut unchanged = Unchanged::default();
+        let mut unchanged = LeaseObservation::default();
         let mut refused: Option<Instant> = None;
         loop {
             let pause = match self.try_acquire(&mut unchanged).await {
-                Ok(Attempt::Taken(taken)) => return Ok(*taken),
-                Ok(Attempt::LookAgainIn(pause)) => pause,
+                Ok(LeaseCheck::Acquired(taken)) => return Ok(*taken),
+                Ok(LeaseCheck::CheckAgainIn(pause)) => pause,
                 // An API server that has just started knows no roles yet, so only a lasting refusal
                 // is an error.
                 Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => {
                     let since = *refused.get_or_insert_with(Instant::now);
-                    if since.elapsed() > REFUSED_FOR_GOOD {
+                    if since.elapsed() > REFUSAL_ERROR_AFTER {
                         anyhow::bail!(
                             "the lease {LEASE_NAME:?} cannot be taken: {}: its namespace must be there (--namespace), and the roles of the chart",
                             status.message
@@ -100,12 +100,12 @@ impl Candidate {
                         error = status.message,
                         "the lease was not taken: its namespace must be there (--namespace), and the roles of the chart"
                     );
-                    tokio::time::sleep(self.pause()).await;
+                    tokio::time::sleep(self.check_interval()).await;
                     continue;
                 }
                 Err(error) => {
                     debug!(%error, "the lease was not taken");
-                    self.pause()
+                    self.check_interval()
                 }
             };
             refused = None;
@@ -113,7 +113,7 @@ impl Candidate {
         }
     }
 
-    async fn try_acquire(&self, unchanged: &mut Unchanged) -> kube::Result<Attempt> {
+    async fn try_acquire(&self, unchanged: &mut LeaseObservation) -> kube::Result<LeaseCheck> {
         let Some(mut lease) = self.api.get_opt(LEASE_NAME).await? else {
             let asked = Instant::now();
             let lease = Lease {
@@ -123,14 +123,14 @@ impl Candidate {
                 },
                 spec: Some(self.spec(0)),
             };
-            let lease = self.published(lease);
+            let lease = self.with_request_time(lease);
             let lease = match self.api.create(&PostParams::default(), &lease).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => {
-                    return Ok(Attempt::LookAgainIn(self.pause()));
+                    return Ok(LeaseCheck::CheckAgainIn(self.check_interval()));
                 }
                 other => other?,
             };
-            return Ok(self.taken(lease, asked));
+            return Ok(self.start_leadership(lease, asked));
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
@@ -139,14 +139,14 @@ impl Candidate {
             .as_deref()
             .is_some_and(|h| !h.is_empty());
         if held {
-            let left = unchanged.left(&version, Instant::now(), self.over_after(&lease));
-            if let Some(wait) = next_look(left, self.pause()) {
-                return Ok(Attempt::LookAgainIn(wait));
+            let left = unchanged.remaining(&version, Instant::now(), self.takeover_delay(&lease));
+            if let Some(wait) = next_check(left, self.check_interval()) {
+                return Ok(LeaseCheck::CheckAgainIn(wait));
             }
         }
         let transitions = spec.lease_transitions.unwrap_or(0).saturating_add(1);
         lease.spec = Some(self.spec(transitions));
-        let lease = self.published(lease);
+        let lease = self.with_request_time(lease);
         let asked = Instant::now();
         match self
             .api
@@ -154,20 +154,20 @@ impl Candidate {
             .await
         {
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                Ok(Attempt::LookAgainIn(self.pause()))
+                Ok(LeaseCheck::CheckAgainIn(self.check_interval()))
             }
-            other => Ok(self.taken(other?, asked)),
+            other => Ok(self.start_leadership(other?, asked)),
         }
     }
 
     /// The longest time between two looks at the lease.
-    fn pause(&self) -> Duration {
+    fn check_interval(&self) -> Duration {
         self.duration.checked_div(5).unwrap_or(self.duration)
     }
 
     /// How long a lease must stay unchanged until its holder is done: the lease has run out, and
     /// the holder's last requests have been answered or have timed out.
-    fn over_after(&self, lease: &Lease) -> Duration {
+    fn takeover_delay(&self, lease: &Lease) -> Duration {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
         let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
@@ -181,7 +181,7 @@ impl Candidate {
     }
 
     /// Adds to the lease how long its holder waits for answers.
-    fn published(&self, mut lease: Lease) -> Lease {
+    fn with_request_time(&self, mut lease: Lease) -> Lease {
         let time = request_time(self.duration);
         let seconds = time.as_millis().div_ceil(1000).to_string();
         let annotations = lease.metadata.annotations.get_or_insert_default();
@@ -189,12 +189,12 @@ impl Candidate {
         lease
     }
 
-    fn taken(&self, lease: Lease, asked: Instant) -> Attempt {
+    fn start_leadership(&self, lease: Lease, asked: Instant) -> LeaseCheck {
         let epoch = epoch_of(transitions(&lease));
         let leadership = Leadership::new(epoch, asked, self.duration);
         leadership.extend(asked, self.duration);
         info!(epoch = epoch.0, identity = %self.identity, "leading");
-        Attempt::Taken(Box::new((leadership, lease)))
+        LeaseCheck::Acquired(Box::new((leadership, lease)))
     }
 
     fn spec(&self, transitions: i32) -> LeaseSpec {
@@ -210,9 +210,9 @@ impl Candidate {
     }
 
     /// Renews the lease until it is lost. Never tries past its end.
-    pub async fn hold(&self, leadership: &Leadership, mut lease: Lease) {
+    pub async fn renew_until_lost(&self, leadership: &Leadership, mut lease: Lease) {
         let pause = self.duration.checked_div(4).unwrap_or(self.duration);
-        let mut raised = leadership.wanted.subscribe();
+        let mut raised = leadership.wanted_epoch.subscribe();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -232,19 +232,19 @@ impl Candidate {
             let params = PostParams::default();
             let answer = tokio::select! {
                 answer = self.api.replace(LEASE_NAME, &params, &renewed) => answer,
-                () = leadership.lost() => break,
+                () = leadership.wait_until_lost() => break,
             };
             match answer {
                 Ok(renewed) => {
                     lease = renewed;
-                    leadership.transitions(transitions(&lease));
+                    leadership.record_transitions(transitions(&lease));
                     leadership.extend(asked, self.duration);
                 }
                 // A conflict may come from our own write whose answer was lost: read who holds the
                 // lease.
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     match self.api.get(LEASE_NAME).await {
-                        Ok(now) if self.is_held(&now, &[&lease, &renewed]) => lease = now,
+                        Ok(now) if self.is_ours(&now, &[&lease, &renewed]) => lease = now,
                         Ok(_) => {
                             warn!("another process has taken the lease");
                             break;
@@ -271,7 +271,7 @@ impl Candidate {
     }
 
     /// True if the lease is still ours, in an epoch that we wrote.
-    fn is_held(&self, now: &Lease, written: &[&Lease]) -> bool {
+    fn is_ours(&self, now: &Lease, written: &[&Lease]) -> bool {
         let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
         holder == Some(self.identity.as_str())
             && written.iter().any(|w| transitions(w) == transitions(now))
@@ -304,12 +304,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_candidate_looks_again_when_the_lease_may_be_over() {
+    fn candidate_checks_again_when_the_lease_may_have_expired() {
         let over = Duration::from_secs(30);
         let start = Instant::now();
-        let mut unchanged = Unchanged::default();
+        let mut unchanged = LeaseObservation::default();
         let mut left = |version: &str, seconds: u64| {
-            let left = unchanged.left(version, start + Duration::from_secs(seconds), over);
+            let left = unchanged.remaining(version, start + Duration::from_secs(seconds), over);
             left.as_secs()
         };
         assert_eq!((left("1", 0), left("1", 3), left("1", 29)), (30, 27, 1));
@@ -318,13 +318,13 @@ mod tests {
         assert_eq!((left("2", 61), left("2", 90)), (0, 0));
         let next = |left| {
             let pause = Duration::from_secs(6);
-            next_look(Duration::from_secs(left), pause).map(|wait| wait.as_secs())
+            next_check(Duration::from_secs(left), pause).map(|wait| wait.as_secs())
         };
         assert_eq!((next(30), next(1), next(0)), (Some(6), Some(1), None));
     }
 
     #[tokio::test]
-    async fn who_comes_next_waits_for_the_requests_of_the_holder() {
+    async fn successor_waits_for_the_requests_of_the_holder() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
         let candidate = |seconds: u64| {
@@ -333,13 +333,13 @@ mod tests {
         };
         let over = |ours: u64, theirs: u64| {
             let holder = candidate(theirs);
-            let lease = holder.published(Lease {
+            let lease = holder.with_request_time(Lease {
                 spec: Some(holder.spec(0)),
                 ..Lease::default()
             });
             let leadership = Leadership::new(Epoch(1), Instant::now(), holder.duration);
             let keeps_to = leadership.request_time();
-            let waits = candidate(ours).over_after(&lease);
+            let waits = candidate(ours).takeover_delay(&lease);
             assert!(waits >= holder.duration + keeps_to, "{waits:?}");
             waits.as_secs()
         };
@@ -351,9 +351,9 @@ mod tests {
             spec: Some(candidate(2).spec(0)),
             ..Lease::default()
         };
-        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+        assert_eq!(candidate(2).takeover_delay(&silent).as_secs(), 17);
         let absurd = [(REQUEST_SECONDS.to_owned(), "86400".to_owned())];
         silent.metadata.annotations = Some(absurd.into());
-        assert_eq!(candidate(2).over_after(&silent).as_secs(), 17);
+        assert_eq!(candidate(2).takeover_delay(&silent).as_secs(), 17);
     }
 }

@@ -26,7 +26,7 @@ pub struct Leadership {
     /// Epoch of this leader. It never falls.
     epoch: Arc<watch::Sender<Epoch>>,
     /// The epoch that is asked for. The holder of the lease writes it to the Lease.
-    pub(super) wanted: Arc<watch::Sender<Epoch>>,
+    pub(super) wanted_epoch: Arc<watch::Sender<Epoch>>,
     start: Instant,
     /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
     valid_until: Arc<AtomicU64>,
@@ -40,7 +40,7 @@ impl Leadership {
         Self {
             request_time: request_time(lease),
             epoch: Arc::new(watch::Sender::new(epoch)),
-            wanted: Arc::new(watch::Sender::new(epoch)),
+            wanted_epoch: Arc::new(watch::Sender::new(epoch)),
             start,
             valid_until: Arc::new(AtomicU64::new(0)),
         }
@@ -51,22 +51,22 @@ impl Leadership {
     /// # Errors
     /// If the lease is no longer ours, or may no longer be.
     pub fn check(&self) -> Result<Epoch, NotLeading> {
-        match self.left() {
+        match self.remaining() {
             Some(_) => Ok(*self.epoch.borrow()),
             None => Err(NotLeading),
         }
     }
 
     /// How long the lease is ours without a renewal. None: it is not.
-    fn left(&self) -> Option<Duration> {
+    fn remaining(&self) -> Option<Duration> {
         let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
         let left = until.checked_sub(self.start.elapsed())?;
         (!left.is_zero()).then_some(left)
     }
 
     /// Waits until the lease is no longer ours, or may no longer be.
-    pub async fn lost(&self) {
-        while let Some(left) = self.left() {
+    pub async fn wait_until_lost(&self) {
+        while let Some(left) = self.remaining() {
             tokio::time::sleep(left).await;
         }
     }
@@ -81,7 +81,7 @@ impl Leadership {
     /// is done; for ever once the lease is lost.
     pub async fn raise_above(&self, seen: Epoch) {
         let above = Epoch(seen.0.saturating_add(1));
-        self.wanted.send_if_modified(|wanted| {
+        self.wanted_epoch.send_if_modified(|wanted| {
             let higher = above > *wanted;
             *wanted = above.max(*wanted);
             higher
@@ -91,7 +91,7 @@ impl Leadership {
     }
 
     /// Notes the transitions that the Lease has now.
-    pub(super) fn transitions(&self, transitions: i32) {
+    pub(super) fn record_transitions(&self, transitions: i32) {
         let epoch = epoch_of(transitions);
         self.epoch.send_if_modified(|now| {
             let higher = epoch > *now;
@@ -119,12 +119,12 @@ impl Leadership {
 impl Leadership {
     /// The leadership of a test, which holds for an hour without a Lease.
     #[must_use]
-    pub fn of_a_test() -> Self {
-        Self::with_left(Duration::from_secs(3600))
+    pub fn for_test() -> Self {
+        Self::with_remaining(Duration::from_secs(3600))
     }
 
     /// The same, with a lease that is not renewed.
-    pub fn with_left(left: Duration) -> Self {
+    pub fn with_remaining(left: Duration) -> Self {
         let now = Instant::now();
         let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));
         leadership.extend(now, left);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_term_is_raised_once_the_lease_bears_it() {
+    async fn epoch_is_raised_once_the_lease_has_it() {
         let leadership = Leadership::new(Epoch(1), Instant::now(), Duration::from_secs(15));
         assert_eq!(leadership.check(), Err(NotLeading));
         leadership.extend(Instant::now(), Duration::from_secs(600));
@@ -148,15 +148,15 @@ mod tests {
         tokio::pin!(raised);
         let lease = async {
             tokio::task::yield_now().await;
-            assert_eq!(*leadership.wanted.borrow(), Epoch(8));
+            assert_eq!(*leadership.wanted_epoch.borrow(), Epoch(8));
             assert_eq!(leadership.check(), Ok(Epoch(1)), "not before the lease");
-            leadership.transitions(3);
+            leadership.record_transitions(3);
             assert_eq!(leadership.check(), Ok(Epoch(4)));
-            leadership.transitions(7);
+            leadership.record_transitions(7);
         };
         tokio::join!(raised, lease);
         assert_eq!(leadership.check(), Ok(Epoch(8)));
-        leadership.transitions(0);
+        leadership.record_transitions(0);
         assert_eq!(leadership.check(), Ok(Epoch(8)), "it never falls");
     }
 }

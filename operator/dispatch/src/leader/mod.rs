@@ -15,13 +15,13 @@
 //! Service find the leader's pod.
 
 mod candidate;
-mod label;
+mod leader_label;
 mod leadership;
 
 use k8s_openapi::api::coordination::v1::Lease;
 
 pub use candidate::{Candidate, LEASE_NAME};
-pub use label::Label;
+pub use leader_label::LeaderLabel;
 pub use leadership::{Leadership, REQUEST_TIMEOUT};
 
 use trellis_gang::epoch::Epoch;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_is_the_transitions_of_the_lease_and_one() {
+    fn epoch_is_the_lease_transitions_plus_one() {
         assert_eq!(epoch_of(0), Epoch(1));
         assert_eq!(transitions_of(Epoch(1)), Some(0));
         assert_eq!(transitions_of(epoch_of(41)), Some(41));

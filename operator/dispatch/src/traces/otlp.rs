@@ -16,36 +16,36 @@ use tracing_subscriber::registry::LookupSpan;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Layer that sends the spans of Trellis.
-type Spans<S> = Filtered<OpenTelemetryLayer<S, SdkTracer>, Targets, S>;
+type SpanLayer<S> = Filtered<OpenTelemetryLayer<S, SdkTracer>, Targets, S>;
 
 /// Exporter that sends the remaining spans when it is dropped.
 #[derive(Debug)]
 pub struct Traces {
     provider: Option<SdkTracerProvider>,
-    wrong: Option<String>,
+    error: Option<String>,
 }
 
 /// Starts the exporter if an endpoint is set.
-pub fn begin<S>() -> (Option<Spans<S>>, Traces)
+pub fn begin<S>() -> (Option<SpanLayer<S>>, Traces)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let asked = super::endpoint(|name| std::env::var(name).ok());
+    let asked = super::trace_endpoint(|name| std::env::var(name).ok());
     // The exporter itself reads the endpoint and its other variables.
     match asked.map(|_| exporter(None)) {
         None => (
             None,
             Traces {
                 provider: None,
-                wrong: None,
+                error: None,
             },
         ),
-        Some(Ok(exporter)) => to(exporter),
+        Some(Ok(exporter)) => build_layer(exporter),
         Some(Err(wrong)) => (
             None,
             Traces {
                 provider: None,
-                wrong: Some(wrong),
+                error: Some(wrong),
             },
         ),
     }
@@ -60,7 +60,7 @@ fn exporter(endpoint: Option<&str>) -> Result<SpanExporter, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-fn to<S>(exporter: SpanExporter) -> (Option<Spans<S>>, Traces)
+fn build_layer<S>(exporter: SpanExporter) -> (Option<SpanLayer<S>>, Traces)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -73,15 +73,15 @@ where
     let ours = Targets::new().with_target("trellis::traces", LevelFilter::DEBUG);
     let traces = Traces {
         provider: Some(provider),
-        wrong: None,
+        error: None,
     };
     (Some(spans.with_filter(ours)), traces)
 }
 
 impl Traces {
     /// Logs whether spans are sent.
-    pub fn tell(&self) {
-        match (&self.provider, &self.wrong) {
+    pub fn log_state(&self) {
+        match (&self.provider, &self.error) {
             (Some(_), _) => info!("spans are sent by OTLP"),
             (None, Some(wrong)) => {
                 warn!(why = %wrong, "nothing is traced: OTEL_EXPORTER_OTLP_ENDPOINT is of no use")
@@ -117,10 +117,10 @@ mod tests {
     use crate::span;
 
     /// Spans that a collector has received: name, and service.
-    type Sent = Arc<Mutex<Vec<(String, String)>>>;
+    type ReceivedSpans = Arc<Mutex<Vec<(String, String)>>>;
 
-    async fn collector() -> (String, Sent) {
-        let sent = Sent::default();
+    async fn collector() -> (String, ReceivedSpans) {
+        let sent = ReceivedSpans::default();
         let into = sent.clone();
         let take = async move |body: Bytes| {
             let request = ExportTraceServiceRequest::decode(body).unwrap();
@@ -144,10 +144,10 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn spans_of_ours_and_no_others_reach_a_collector() {
+    async fn collector_receives_only_spans_of_trellis() {
         let (endpoint, sent) = collector().await;
         let work = tokio::task::spawn_blocking(move || {
-            let (layer, traces) = to(exporter(Some(&endpoint)).unwrap());
+            let (layer, traces) = build_layer(exporter(Some(&endpoint)).unwrap());
             let subscriber = tracing_subscriber::registry().with(layer);
             tracing::subscriber::with_default(subscriber, || {
                 let _look = span!("reconcile", job = "team-a/llm").entered();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_is_none_is_told() {
+    fn invalid_collector_address_is_an_error() {
         assert!(exporter(Some("no address")).is_err());
     }
 }

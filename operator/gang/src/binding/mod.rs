@@ -2,14 +2,16 @@
 //! which volumes they are bound to once their pods have nodes (`choose`). The rules are those of
 //! kube-scheduler's VolumeBinding, applied to a whole gang. Pure.
 
-mod choose;
-mod matching;
 mod mounts;
-mod reach;
+mod reachable_nodes;
 mod storage;
+mod volume_choice;
+mod volume_matching;
 
-pub use choose::{Step, Stock, Stuck, choose, no_volume};
-pub use matching::is_given;
-pub use mounts::{Mount, Mounts, mounts};
-pub use reach::{provisioned, reach};
+pub use mounts::{ClaimMount, ClaimMounts, collect_mounts};
+pub use reachable_nodes::{provisioning_terms, unbound_claim_requirement};
 pub use storage::Storage;
+pub use volume_choice::{
+    BindingCandidates, BindingFailure, BindingStep, choose_volumes, no_volume_message,
+};
+pub use volume_matching::is_reserved_for;

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_compiler::{CompiledGroup, CompiledJob};
 
-use crate::admitted::Admitted;
+use crate::admitted_pod::AdmittedPod;
 
 /// Mounts by the name of the claim.
-pub type Mounts = BTreeMap<String, Mount>;
+pub type ClaimMounts = BTreeMap<String, ClaimMount>;
 
 /// Nodes of the pods that mount one claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mount {
+pub struct ClaimMount {
     /// Their nodes.
     pub nodes: BTreeSet<String>,
     /// Number of those pods.
@@ -20,17 +20,17 @@ pub struct Mount {
 
 /// Claims of the pods that are planned for these nodes: group, node and number of pods. `counted`
 /// holds the pods after admission, by group, where they are known.
-pub fn mounts<'a>(
+pub fn collect_mounts<'a>(
     job: &CompiledJob,
-    counted: &BTreeMap<String, Admitted>,
+    counted: &BTreeMap<String, AdmittedPod>,
     pods: impl IntoIterator<Item = (&'a str, &'a str, u64)>,
-) -> Mounts {
+) -> ClaimMounts {
     let claims: BTreeMap<&str, BTreeSet<String>> = job
         .groups()
         .iter()
-        .map(|group| (group.name(), claims(group, counted)))
+        .map(|group| (group.name(), group_claims(group, counted)))
         .collect();
-    let mut mounts = Mounts::new();
+    let mut mounts = ClaimMounts::new();
     for (group, node, count) in pods {
         for claim in claims.get(group).into_iter().flatten() {
             let mount = mounts.entry(claim.clone()).or_default();
@@ -41,9 +41,12 @@ pub fn mounts<'a>(
     mounts
 }
 
-fn claims(group: &CompiledGroup, counted: &BTreeMap<String, Admitted>) -> BTreeSet<String> {
+fn group_claims(
+    group: &CompiledGroup,
+    counted: &BTreeMap<String, AdmittedPod>,
+) -> BTreeSet<String> {
     match counted.get(group.name()) {
         Some(admitted) => admitted.claims.clone(),
-        None => Admitted::unchanged(group).claims,
+        None => AdmittedPod::from_group(group).claims,
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use kube::api::ObjectMeta;
 use trellis_scheduler::{Node, NodeName, Resources};
 
-use super::choose::Stock;
-use super::mounts::Mounts;
+use super::mounts::ClaimMounts;
+use super::volume_choice::BindingCandidates;
 use crate::observed::{SlimClaim, SlimClaimSpec, SlimStorageClass, SlimVolume};
 
 /// The claims of a namespace, and the volumes to which they may be bound.
@@ -27,7 +27,7 @@ pub trait Storage {
     fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>>;
 
     /// A claim with this spec that does not exist yet, with the class that it will get.
-    fn asked(&self, name: &str, asked: &SlimClaimSpec) -> SlimClaim {
+    fn new_claim(&self, name: &str, asked: &SlimClaimSpec) -> SlimClaim {
         let class = asked.storage_class_name.clone();
         let default = || self.default_class()?.metadata.name.clone();
         SlimClaim {
@@ -44,10 +44,10 @@ pub trait Storage {
     }
 }
 
-impl Stock {
+impl BindingCandidates {
     /// Reads the state of these claims.
     #[must_use]
-    pub fn of(storage: &impl Storage, mounts: &Mounts) -> Self {
+    pub fn from_storage(storage: &impl Storage, mounts: &ClaimMounts) -> Self {
         let claims = mounts.keys();
         let claims = claims.filter_map(|name| Some((name.clone(), storage.claim(name)?)));
         let mut stock = Self {
@@ -68,14 +68,14 @@ impl Stock {
         stock.nodes = nodes.collect();
         // All volumes are read only if one is to be chosen.
         stock.volumes = match stock.claims.values().all(|claim| claim.is_bound()) {
-            true => bound(storage, &stock.claims),
+            true => bound_volumes(storage, &stock.claims),
             false => storage.volumes(),
         };
         stock
     }
 }
 
-fn bound(
+fn bound_volumes(
     storage: &impl Storage,
     claims: &BTreeMap<String, Arc<SlimClaim>>,
 ) -> Vec<Arc<SlimVolume>> {

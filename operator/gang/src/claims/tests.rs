@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::Shelf;
+use crate::fixtures::FakeStorage;
 
 fn job(claims: &[&[&str]]) -> TrainingJobSpec {
     let group = |claims: &&[&str]| {
@@ -18,7 +18,7 @@ fn job(claims: &[&[&str]]) -> TrainingJobSpec {
 }
 
 /// The volume "v" of 10Gi is free, and there is a class of each kind.
-fn shelf() -> Shelf {
+fn storage() -> FakeStorage {
     let late = "WaitForFirstConsumer";
     let class = |name: &str, mode: &str, provisioner: &str| json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});
     let volume = json!({
@@ -29,15 +29,18 @@ fn shelf() -> Shelf {
                 {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
             ]}}},
     });
-    Shelf::default()
+    FakeStorage::default()
         .with_volume(volume)
         .with_class(class("late", late, "kubernetes.io/no-provisioner"))
         .with_class(class("made", late, "disks.example"))
         .with_class(class("soon", "Immediate", "disks.example"))
 }
 
-fn found(job: &TrainingJobSpec, claim: Value) -> Result<Volumes, Missing> {
-    find(job, 1, None, &shelf().with_claim(claim), false)
+fn find_with_claim(
+    job: &TrainingJobSpec,
+    claim: Value,
+) -> Result<VolumeRequirements, MissingObject> {
+    find_volumes(job, 1, None, &storage().with_claim(claim), false)
 }
 
 fn claim(phase: &str, volume: &str) -> Value {
@@ -45,24 +48,34 @@ fn claim(phase: &str, volume: &str) -> Value {
 }
 
 #[test]
-fn a_bound_claim_says_where_its_volume_is() {
+fn bound_claim_requires_the_nodes_of_its_volume() {
     let bound = claim("Bound", "v");
-    let volumes = found(&job(&[&[], &["data", "data"]]), bound.clone()).unwrap();
+    let volumes = find_with_claim(&job(&[&[], &["data", "data"]]), bound.clone()).unwrap();
     assert_eq!(volumes.claims.len(), 1);
-    assert_eq!(volumes.claims["data"].reach.len(), 1);
-    assert!(found(&job(&[&[]]), bound).unwrap().claims.is_empty());
+    assert_eq!(volumes.claims["data"].node_terms.len(), 1);
+    assert!(
+        find_with_claim(&job(&[&[]]), bound)
+            .unwrap()
+            .claims
+            .is_empty()
+    );
 }
 
 #[test]
-fn a_claim_that_is_bound_with_its_first_pod_says_where_it_can_be() {
+fn late_binding_claim_requires_nodes_of_its_candidate_volumes() {
     let asked = |class: &str, size: &str| {
         json!({"metadata": {"name": "data"}, "status": {"phase": "Pending"}, "spec": {
             "storageClassName": class, "accessModes": [],
             "resources": {"requests": {"storage": size}}}})
     };
     let job = job(&[&["data"]]);
-    let found = |class: &str, size: &str| found(&job, asked(class, size));
-    assert_eq!(found("late", "10Gi").unwrap().claims["data"].reach.len(), 1);
+    let found = |class: &str, size: &str| find_with_claim(&job, asked(class, size));
+    assert_eq!(
+        found("late", "10Gi").unwrap().claims["data"]
+            .node_terms
+            .len(),
+        1
+    );
     let missing = found("late", "11Gi").unwrap_err();
     assert_eq!(missing.reason, Reason::ClaimNotBound);
     let words = "StorageClass \"late\" is free that has 11Gi";
@@ -70,13 +83,13 @@ fn a_claim_that_is_bound_with_its_first_pod_says_where_it_can_be() {
     // A volume that is large enough is provisioned.
     assert!(
         found("made", "11Gi").unwrap().claims["data"]
-            .reach
+            .node_terms
             .is_empty()
     );
 }
 
 #[test]
-fn claims_of_templates_are_looked_for_too() {
+fn pod_template_claims_must_exist() {
     let template = |name: &str, claim: &str| {
         json!({"spec": {"volumes": [
             {"name": "a", "emptyDir": {}},
@@ -88,19 +101,19 @@ fn claims_of_templates_are_looked_for_too() {
     let profile = |volume: &str| {
         serde_json::from_value(json!({"podTemplate": template(volume, "d")})).unwrap()
     };
-    let missing = found(&job, claim("Bound", "v")).unwrap_err();
+    let missing = find_with_claim(&job, claim("Bound", "v")).unwrap_err();
     assert_eq!(missing.reason, Reason::ClaimNotFound);
     let field = "podTemplate.spec.volumes[1].persistentVolumeClaim.claimName";
     let path = format!("spec.taskGroups[0].{field}: PersistentVolumeClaim \"c\"");
     assert!(missing.message.starts_with(&path), "{}", missing.message);
-    let names = |volume| names(&job, None, Some(&profile(volume)));
+    let names = |volume| claim_names(&job, None, Some(&profile(volume)));
     assert_eq!(names("other"), ["c".to_owned(), "d".to_owned()].into());
     // The group's own volume replaces it.
     assert_eq!(names("b"), ["c".to_owned()].into());
 }
 
 #[test]
-fn what_is_not_there_or_not_bound_is_told_by_its_field() {
+fn message_for_a_missing_or_unbound_claim_names_its_field() {
     let of_class = |class: &str| {
         json!({
             "metadata": {"name": "data"}, "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
@@ -145,7 +158,7 @@ fn what_is_not_there_or_not_bound_is_told_by_its_field() {
         (both, of_class("soon"), "ClaimNotBound", "is not bound yet"),
         (both, of_class("none"), "ClaimNotBound", "is not bound yet"),
     ] {
-        let missing = found(&job(claims), object.clone()).unwrap_err();
+        let missing = find_with_claim(&job(claims), object.clone()).unwrap_err();
         assert_eq!(missing.reason.as_str(), reason, "{object}");
         assert!(missing.message.contains(words), "{}", missing.message);
     }
@@ -166,16 +179,16 @@ fn with_template(template: Value) -> TrainingJobSpec {
 }
 
 #[test]
-fn claims_of_each_pods_own_go_where_a_volume_can_be_made() {
+fn ephemeral_claims_require_nodes_where_their_class_provisions() {
     let own = ("w".to_owned(), "scratch".to_owned());
-    let found = |shelf: &Shelf, asked: Value, is_placed: bool| {
+    let found = |shelf: &FakeStorage, asked: Value, is_placed: bool| {
         let job = with_template(ephemeral("scratch", asked));
-        find(&job, 1, None, shelf, is_placed).map(|volumes| volumes.ephemeral[&own].clone())
+        find_volumes(&job, 1, None, shelf, is_placed).map(|volumes| volumes.ephemeral[&own].clone())
     };
     let of = |class: &str| json!({"storageClassName": class});
     for class in ["made", "soon"] {
-        let anywhere = found(&shelf(), of(class), false).unwrap();
-        assert!(anywhere.reach.is_empty(), "{class}");
+        let anywhere = found(&storage(), of(class), false).unwrap();
+        assert!(anywhere.node_terms.is_empty(), "{class}");
     }
     let field = "spec.taskGroups[0].podTemplate.spec.volumes[0].ephemeral.volumeClaimTemplate";
     for (asked, words) in [
@@ -184,12 +197,15 @@ fn claims_of_each_pods_own_go_where_a_volume_can_be_made() {
         (of(""), "is of no StorageClass"),
         (json!({}), "none is the cluster's default"),
     ] {
-        let missing = found(&shelf(), asked.clone(), false).unwrap_err();
+        let missing = found(&storage(), asked.clone(), false).unwrap_err();
         assert_eq!(missing.reason, Reason::ClaimNotBound);
         assert!(missing.message.starts_with(field), "{}", missing.message);
         assert!(missing.message.contains(words), "{}", missing.message);
         // A placed gang is not delayed by a class that provisions no more volumes.
-        assert_eq!(found(&shelf(), asked, true).unwrap(), Mounted::nowhere());
+        assert_eq!(
+            found(&storage(), asked, true).unwrap(),
+            VolumeRequirement::unreachable()
+        );
     }
     // The default class is the youngest of several, as in the admission plugin.
     let default = |name: &str, created: &str, topologies: Value| {
@@ -199,20 +215,20 @@ fn claims_of_each_pods_own_go_where_a_volume_can_be_made() {
             "allowedTopologies": topologies})
     };
     let zone = json!([{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}]);
-    let shelf = shelf()
+    let shelf = storage()
         .with_class(default("old", "2025-01-01T00:00:00Z", json!(null)))
         .with_class(default("young", "2026-01-01T00:00:00Z", zone));
-    assert_eq!(found(&shelf, json!({}), false).unwrap().reach.len(), 1);
+    assert_eq!(found(&shelf, json!({}), false).unwrap().node_terms.len(), 1);
 }
 
 #[test]
-fn an_ephemeral_volume_of_the_group_comes_in_the_place_of_the_profiles() {
+fn ephemeral_volume_of_the_group_replaces_the_profile_volume() {
     let profile = json!({"podTemplate": ephemeral("scratch", json!({"storageClassName": "none"}))});
     let profile = serde_json::from_value(profile).unwrap();
     let own = with_template(ephemeral("scratch", json!({"storageClassName": "made"})));
-    let found = find(&own, 1, Some(&profile), &shelf(), false).unwrap();
+    let found = find_volumes(&own, 1, Some(&profile), &storage(), false).unwrap();
     assert_eq!(found.ephemeral.len(), 1);
-    let missing = find(&job(&[&[]]), 1, Some(&profile), &shelf(), false).unwrap_err();
+    let missing = find_volumes(&job(&[&[]]), 1, Some(&profile), &storage(), false).unwrap_err();
     assert!(
         missing
             .message
@@ -220,7 +236,7 @@ fn an_ephemeral_volume_of_the_group_comes_in_the_place_of_the_profiles() {
         "{}",
         missing.message
     );
-    let nowhere = nowhere(&own, Some(&profile));
+    let nowhere = unreachable_volumes(&own, Some(&profile));
     let mut all = nowhere.ephemeral.values();
-    assert!(all.all(|mounted| *mounted == Mounted::nowhere()));
+    assert!(all.all(|mounted| *mounted == VolumeRequirement::unreachable()));
 }

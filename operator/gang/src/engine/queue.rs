@@ -10,17 +10,17 @@ use trellis_api::queue::{
 use trellis_api::topology::{self, TopologySpec};
 use trellis_api::{Quantity, ResourceFlavorSpec};
 use trellis_scheduler::{
-    BorrowWithin, Decayed, Flavor, FlavorName, FlavorQuotas, Preemption, Queue, QueueMemory,
-    QueueName, Quota, Reclaim, ResourceGroup, ResourceName, Stop, Taint, TaintEffect, Topology,
-    TopologyLevel, TopologyName, Weight, WithinQueue,
+    BorrowWithinPolicy, DecayedAmount, Flavor, FlavorName, FlavorQuotas, PreemptionPolicy, Queue,
+    QueueMemory, QueueName, QueueStop, Quota, ReclaimPolicy, ResourceGroup, ResourceName, Taint,
+    TaintEffect, Topology, TopologyLevel, TopologyName, Weight, WithinQueuePolicy,
 };
 
-use super::{base_units, seconds, time};
+use super::{base_units, to_duration, to_engine_time};
 use crate::constraints;
 
 /// The engine's form of a queue.
 #[must_use]
-pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
+pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
     Queue {
         parent: spec.parent_name.as_deref().map(QueueName::new),
         weight: Weight::from_thousandths(spec.weight_thousandths()),
@@ -28,55 +28,59 @@ pub fn queue(name: &str, spec: &QueueSpec) -> Queue {
             QueueingStrategy::BestEffortFifo => trellis_scheduler::QueueOrder::Priority,
             QueueingStrategy::StrictFifo => trellis_scheduler::QueueOrder::StrictFifo,
         },
-        resource_groups: spec.resource_groups.iter().map(resource_group).collect(),
-        preemption: spec.preemption.as_ref().map(preemption).unwrap_or_default(),
+        resource_groups: spec.resource_groups.iter().map(to_resource_group).collect(),
+        preemption: spec
+            .preemption
+            .as_ref()
+            .map(to_preemption)
+            .unwrap_or_default(),
         backfill: spec.backfill_policy.unwrap_or_default() == BackfillPolicy::WithoutDelay,
-        default_runtime: spec.default_runtime_seconds.map(seconds),
-        max_min_runtime: spec.max_min_runtime_seconds.map(seconds),
+        default_runtime: spec.default_runtime_seconds.map(to_duration),
+        max_min_runtime: spec.max_min_runtime_seconds.map(to_duration),
         stop: match spec.stop_policy.unwrap_or_default() {
-            StopPolicy::None => Stop::None,
-            StopPolicy::Hold => Stop::Hold,
-            StopPolicy::HoldAndDrain => Stop::HoldAndDrain,
+            StopPolicy::None => QueueStop::None,
+            StopPolicy::Hold => QueueStop::Hold,
+            StopPolicy::HoldAndDrain => QueueStop::HoldAndDrain,
         },
         ..Queue::new(QueueName::new(name))
     }
 }
 
-fn preemption(of: &QueuePreemption) -> Preemption {
+fn to_preemption(of: &QueuePreemption) -> PreemptionPolicy {
     let within = of.borrow_within_cohort.clone().unwrap_or_default();
-    Preemption {
+    PreemptionPolicy {
         within_queue: match of.within_cluster_queue.unwrap_or_default() {
-            queue::WithinClusterQueue::Never => WithinQueue::Never,
-            queue::WithinClusterQueue::LowerPriority => WithinQueue::LowerPriority,
+            queue::WithinClusterQueue::Never => WithinQueuePolicy::Never,
+            queue::WithinClusterQueue::LowerPriority => WithinQueuePolicy::LowerPriority,
             queue::WithinClusterQueue::LowerOrNewerEqualPriority => {
-                WithinQueue::LowerOrNewerEqualPriority
+                WithinQueuePolicy::LowerOrNewerEqualPriority
             }
         },
         reclaim: match of.reclaim_within_cohort.unwrap_or_default() {
-            queue::ReclaimWithinCohort::Never => Reclaim::Never,
-            queue::ReclaimWithinCohort::LowerPriority => Reclaim::LowerPriority,
-            queue::ReclaimWithinCohort::Any => Reclaim::Any,
+            queue::ReclaimWithinCohort::Never => ReclaimPolicy::Never,
+            queue::ReclaimWithinCohort::LowerPriority => ReclaimPolicy::LowerPriority,
+            queue::ReclaimWithinCohort::Any => ReclaimPolicy::Any,
         },
         borrow_within: match within.policy.unwrap_or_default() {
-            BorrowWithinCohortPolicy::Never => BorrowWithin::Never,
-            BorrowWithinCohortPolicy::LowerPriority => BorrowWithin::LowerPriority {
+            BorrowWithinCohortPolicy::Never => BorrowWithinPolicy::Never,
+            BorrowWithinCohortPolicy::LowerPriority => BorrowWithinPolicy::LowerPriority {
                 max_priority: within.max_priority_threshold,
             },
         },
     }
 }
 
-fn resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
+fn to_resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup {
     let flavors = group.flavors.iter().map(|flavor| FlavorQuotas {
         flavor: FlavorName::new(flavor.name.as_str()),
-        quotas: flavor.resources.iter().map(quota).collect(),
+        quotas: flavor.resources.iter().map(to_quota).collect(),
     });
     ResourceGroup {
         flavors: flavors.collect(),
     }
 }
 
-fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
+fn to_quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
     let name = quota.name.as_str();
     // An amount that does not parse counts as zero: the error stops only its own queue.
     let of_amount = |amount: Amount| base_units(name, amount).max(0);
@@ -91,32 +95,32 @@ fn quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
 
 /// Decayed usage from a queue's status. None if none has been stored.
 #[must_use]
-pub fn memory(status: &QueueStatus) -> Option<QueueMemory> {
+pub fn restore_decayed_usage(status: &QueueStatus) -> Option<QueueMemory> {
     let at = status.internal.decayed_time.as_ref()?;
     let usage = status.internal.decayed_usage.iter().filter_map(|line| {
         let name = line.resource.as_str();
-        let (amount, parts) = (line.amount.amount().ok()?, Decayed::PER_UNIT);
-        let thousandths = i128::from(amount.millis_up()?);
+        let (amount, parts) = (line.amount.amount().ok()?, DecayedAmount::PER_UNIT);
+        let thousandths = i128::from(amount.ceil_millis()?);
         let units = if name == "cpu" { 1 } else { 1000 };
         let parts = thousandths.checked_mul(parts)?.checked_div(units)?;
-        Some((ResourceName::new(name), Decayed::from_parts(parts)))
+        Some((ResourceName::new(name), DecayedAmount::from_parts(parts)))
     });
     Some(QueueMemory {
-        at: time(at.0),
+        at: to_engine_time(at.0),
         usage: usage.collect(),
     })
 }
 
 /// Decayed usage as a quantity, with thousandths for devices.
 #[must_use]
-pub fn decayed(resource: &str, decayed: Decayed) -> Quantity {
+pub fn decayed_quantity(resource: &str, decayed: DecayedAmount) -> Quantity {
     let per = if is_counted_in_thousandths(resource) {
         1000
     } else {
         1
     };
     let parts = decayed.as_parts().saturating_mul(per);
-    let rounded = parts.checked_div(Decayed::PER_UNIT).unwrap_or(0);
+    let rounded = parts.checked_div(DecayedAmount::PER_UNIT).unwrap_or(0);
     let rounded = i64::try_from(rounded).unwrap_or(i64::MAX);
     let amount = match (resource, per) {
         ("cpu", _) | (_, 1000) => Amount::from_millis(rounded),
@@ -133,7 +137,7 @@ fn is_counted_in_thousandths(resource: &str) -> bool {
 
 /// The engine's form of a flavor.
 #[must_use]
-pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
+pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
     Flavor {
         name: FlavorName::new(name),
         node_labels: spec.node_labels.clone(),
@@ -153,21 +157,21 @@ pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
         tolerations: spec
             .tolerations
             .iter()
-            .filter_map(|t| constraints::toleration(&trellis_compiler::toleration(t)))
+            .filter_map(|t| constraints::convert_toleration(&trellis_compiler::toleration(t)))
             .collect(),
     }
 }
 
 /// The engine's form of a topology.
 #[must_use]
-pub fn topology(name: &str, spec: &TopologySpec) -> Topology {
+pub fn to_engine_topology(name: &str, spec: &TopologySpec) -> Topology {
     Topology {
         name: TopologyName::new(name),
-        levels: spec.levels.iter().map(level).collect(),
+        levels: spec.levels.iter().map(to_topology_level).collect(),
     }
 }
 
-fn level(level: &topology::TopologyLevel) -> TopologyLevel {
+fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     TopologyLevel {
         name: level.name().to_owned(),
         node_label: level.node_label.clone(),
@@ -176,7 +180,7 @@ fn level(level: &topology::TopologyLevel) -> TopologyLevel {
 
 /// A quantity of a resource, converted from base units.
 #[must_use]
-pub fn quantity(resource: &str, base_units: i128) -> Quantity {
+pub fn to_quantity(resource: &str, base_units: i128) -> Quantity {
     let units = i64::try_from(base_units).unwrap_or(i64::MAX);
     let amount = if resource == "cpu" {
         Amount::from_millis(units)

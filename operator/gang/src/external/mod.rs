@@ -6,18 +6,19 @@
 //! `single` that of a pod alone. `form` converts waiting gangs into the engine's form, `standing`
 //! placed gangs, and `plan` writes them into the journal.
 
-pub mod asks;
-pub mod form;
-pub mod next;
-pub mod own_claims;
+pub mod engine_gang;
+pub mod ephemeral_claims;
+pub mod external_demand;
+pub mod external_request;
+mod gang_key;
+pub mod placed_gang;
 pub mod plan;
-pub mod single;
-pub mod standing;
+pub mod pod_group_step;
+pub mod single_pod;
 #[cfg(test)]
 mod tests;
-pub mod total;
-mod unit;
 
-pub use unit::{
-    Unit, gang_name, is_external, is_users, of_group, of_name, of_pod, pod_group, unit,
+pub use gang_key::{
+    ExternalGangRef, gang_key_from_name, gang_name, is_external, is_user_created,
+    journal_pod_group, parse_gang_key, pod_gang_key, pod_group_gang_key,
 };

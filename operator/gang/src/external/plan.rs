@@ -7,29 +7,29 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 use trellis_api::Reason;
 use trellis_api::pod_group::{
-    Assignment, MOST_UNDONE_PLANS, Plan, PlannedPod, PodGroupPhase, PodGroupStatus,
+    Assignment, MAX_UNDONE_PLANS, Plan, PlannedPod, PodGroupPhase, PodGroupStatus,
 };
 use trellis_scheduler::PodKey;
 
-use super::asks::{AlikePods, ExternalRequest};
-use super::form;
-use crate::flavors::Place;
-use crate::journal::PLAN_TIME;
+use super::engine_gang;
+use super::external_request::{AlikePods, ExternalRequest};
+use crate::flavors::GangPlacement;
+use crate::journal::PLAN_TIMEOUT;
 use crate::key::Key;
-use crate::observed::Flavors;
+use crate::observed::FlavorsByResource;
 
 /// The plan of a place for these pods.
 #[must_use]
-pub fn plan(
+pub fn build_plan(
     unit_uid: &str,
     generation: i64,
     asks: &ExternalRequest,
-    place: &Place,
+    place: &GangPlacement,
     now: Timestamp,
 ) -> Plan {
     let mut assignments = Vec::new();
     for (number, alike) in asks.groups.iter().enumerate() {
-        let name = form::group_name(number);
+        let name = engine_gang::group_name(number);
         let placed = place.placement.groups().iter();
         let runs = placed
             .filter(|g| g.group.as_str() == name)
@@ -61,8 +61,8 @@ pub fn plan(
         queue: Some(asks.queue.clone()),
         priority: Some(asks.priority),
         resources_per_gpu: None,
-        policy_set: Some(asks.allowed.set().to_owned()),
-        deadline: now.saturating_add(PLAN_TIME).ok().map(Time),
+        policy_set: Some(asks.authorization.set_hash().to_owned()),
+        deadline: now.saturating_add(PLAN_TIMEOUT).ok().map(Time),
         groups: place.groups.clone(),
         limits: place.limits.clone(),
         active_seconds: asks.active_seconds,
@@ -75,7 +75,7 @@ pub fn plan(
 /// stays valid even if pods of one group differ by now. None if the plan has other pods, or if pods
 /// of one group request different resources.
 #[must_use]
-pub fn in_groups_of(plan: &Plan, asks: ExternalRequest) -> Option<ExternalRequest> {
+pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalRequest> {
     let mut found: BTreeMap<&str, &AlikePods> = BTreeMap::new();
     for alike in &asks.groups {
         let names = alike.pods.iter().map(|pod| pod.name.as_str());
@@ -108,21 +108,21 @@ pub fn in_groups_of(plan: &Plan, asks: ExternalRequest) -> Option<ExternalReques
 
 /// The flavors that the plan gives to a group, by resource.
 #[must_use]
-pub fn flavors_of<'a>(plan: &'a Plan, group: &str) -> Option<&'a Flavors> {
+pub fn group_flavors<'a>(plan: &'a Plan, group: &str) -> Option<&'a FlavorsByResource> {
     let found = plan.groups.iter().find(|given| given.name == group);
     found.map(|given| &given.flavors)
 }
 
 /// The engine's names of the pods of a plan, for that place of the gang.
 #[must_use]
-pub fn names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
+pub fn engine_pod_names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
     let mut next: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = BTreeMap::new();
     for run in &plan.assignments {
         let index = next.entry(run.group.as_str()).or_default();
         for pod in &run.pods {
             let key = Key::new(&unit.namespace, &pod.name);
-            names.insert(key, form::pod_key(unit, place, &run.group, *index));
+            names.insert(key, engine_gang::pod_key(unit, place, &run.group, *index));
             *index = index.saturating_add(1);
         }
     }
@@ -131,7 +131,11 @@ pub fn names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
 
 /// The status of a gang that is not placed, with the reason.
 #[must_use]
-pub fn waits(before: &PodGroupStatus, reason: Reason, message: &str) -> Option<PodGroupStatus> {
+pub fn set_wait_reason(
+    before: &PodGroupStatus,
+    reason: Reason,
+    message: &str,
+) -> Option<PodGroupStatus> {
     let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
     is_pending.then(|| PodGroupStatus {
         phase: Some(PodGroupPhase::Pending),
@@ -144,7 +148,7 @@ pub fn waits(before: &PodGroupStatus, reason: Reason, message: &str) -> Option<P
 /// The status of a gang whose pods are bound and that has no journal. Its plan names the queue in
 /// which it counts.
 #[must_use]
-pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
+pub fn adopt(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
     is_pending.then(|| PodGroupStatus {
         phase: Some(PodGroupPhase::Placed),
@@ -156,20 +160,20 @@ pub fn adopted(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
 }
 
 /// The rolled back plans whose bindings may still take effect, the latest last.
-fn undone_plans(before: &PodGroupStatus) -> Vec<String> {
+fn rolled_back_plans(before: &PodGroupStatus) -> Vec<String> {
     let mut undone = before.undone_plans.clone();
     if before.phase == Some(PodGroupPhase::Unwinding)
         && let Some(plan) = &before.plan
     {
         undone.push(plan.hash.clone());
     }
-    let too_many = undone.len().saturating_sub(MOST_UNDONE_PLANS);
+    let too_many = undone.len().saturating_sub(MAX_UNDONE_PLANS);
     undone.split_off(too_many)
 }
 
 /// The status once a placed gang has no pods left.
 #[must_use]
-pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
+pub fn clear_place(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     let held = matches!(
         before.phase,
         Some(PodGroupPhase::Placed | PodGroupPhase::Unwinding)
@@ -178,7 +182,7 @@ pub fn emptied(before: &PodGroupStatus) -> Option<PodGroupStatus> {
         phase: Some(PodGroupPhase::Pending),
         plan: None,
         evict_until: None,
-        undone_plans: undone_plans(before),
+        undone_plans: rolled_back_plans(before),
         ..before.clone()
     })
 }

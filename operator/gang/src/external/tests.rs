@@ -7,26 +7,28 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 
-use super::next::{Gang, Step, ends, is_of_place, ready};
+use super::pod_group_step::{
+    ExternalGangStep, ObservedPodGroup, is_in_place, is_stopping, ready_pods,
+};
 use super::*;
 use crate::deletions::Deletions;
-use crate::journal::Author;
+use crate::journal::PlanAuthor;
 use crate::key::Key;
 use crate::observed::{ExternalPod, ExternalPods, SlimPod};
 
-mod grace;
-mod late;
+mod grace_period;
+mod late_bindings;
 mod names;
 mod single;
 
 const NOW: i64 = 1_800_000_000;
 
 /// Waiting pods, the first of which are bound to node `n` by plan `p`.
-struct Scene {
+struct PodGroupScene {
     pods: ExternalPods,
     journal: PodGroupStatus,
-    author: Option<Author>,
-    told: Option<&'static str>,
+    author: Option<PlanAuthor>,
+    preemption_message: Option<&'static str>,
 }
 
 fn pod(name: &str, more: Value) -> ExternalPod {
@@ -40,20 +42,20 @@ fn pod(name: &str, more: Value) -> ExternalPod {
         pod.pointer_mut(parent).unwrap()[field] = value.clone();
     }
     let pod: SlimPod = serde_json::from_value(pod).unwrap();
-    ExternalPod::of(&pod).unwrap()
+    ExternalPod::from_pod(&pod).unwrap()
 }
 
-fn on(node: &str) -> Value {
-    by(node, "p", "q")
+fn bound_on(node: &str) -> Value {
+    bound_by_plan(node, "p", "q")
 }
 
 /// A pod that Trellis has bound.
-fn by(node: &str, plan: &str, queue: &str) -> Value {
+fn bound_by_plan(node: &str, plan: &str, queue: &str) -> Value {
     let annotations = json!({"trellis.dev/plan": plan, "trellis.dev/placed-in": queue});
     json!({"/spec/nodeName": node, "/metadata/annotations": annotations})
 }
 
-impl Scene {
+impl PodGroupScene {
     fn new(pods: &[(&str, Value)]) -> Self {
         let pods = pods
             .iter()
@@ -61,8 +63,8 @@ impl Scene {
         Self {
             pods: pods.collect(),
             journal: PodGroupStatus::default(),
-            author: Some(Author::Ours),
-            told: None,
+            author: Some(PlanAuthor::ThisLeader),
+            preemption_message: None,
         }
     }
 
@@ -90,78 +92,83 @@ impl Scene {
         self
     }
 
-    fn next(&self) -> Step {
-        self.next_of(2)
+    fn next_step(&self) -> ExternalGangStep {
+        self.next_step_with_min_member(2)
     }
 
-    fn next_of(&self, min_member: i64) -> Step {
-        Gang {
+    fn next_step_with_min_member(&self, min_member: i64) -> ExternalGangStep {
+        ObservedPodGroup {
             min_member,
-            goes: false,
-            ends: ends(&self.journal, &self.pods, |node| node == "lost"),
+            is_deleting: false,
+            is_stopping: is_stopping(&self.journal, &self.pods, |node| node == "lost"),
             journal: &self.journal,
             author: self.author,
             pods: &self.pods,
-            told: self.told,
+            preemption_message: self.preemption_message,
             deletions: &Deletions::default(),
             now: Timestamp::from_second(NOW).unwrap(),
             clock: Instant::now(),
         }
-        .next()
+        .next_step()
     }
 }
 
-fn waits_for(step: &Step) -> (Reason, &str) {
+fn wait_reason(step: &ExternalGangStep) -> (Reason, &str) {
     match step {
-        Step::Wait { reason, message } => (*reason, message),
+        ExternalGangStep::Wait { reason, message } => (*reason, message),
         step => panic!("{step:?}"),
     }
 }
 
-fn names(step: Step) -> Vec<String> {
+fn removed_pod_names(step: ExternalGangStep) -> Vec<String> {
     match step {
-        Step::Delete(pods) | Step::Evict(pods) => pods.into_iter().map(|p| p.name).collect(),
+        ExternalGangStep::Delete(pods) | ExternalGangStep::Evict(pods) => {
+            pods.into_iter().map(|p| p.name).collect()
+        }
         step => panic!("{step:?}"),
     }
 }
 
 #[test]
-fn nothing_is_asked_for_before_all_are_there_and_without_gates() {
+fn gang_is_queued_once_min_member_pods_are_ready() {
     let gated = json!({"/spec/schedulingGates": [{"name": "x"}]});
-    let step = Scene::new(&[("a", json!({})), ("b", gated.clone())]).next();
-    let (reason, message) = waits_for(&step);
+    let step = PodGroupScene::new(&[("a", json!({})), ("b", gated.clone())]).next_step();
+    let (reason, message) = wait_reason(&step);
     assert_eq!(reason, Reason::MembersMissing);
     assert_eq!(
         message,
         "1 of the 2 pods are there that the PodGroup asks for (spec.minMember); 1 more has scheduling gates"
     );
-    let whole = Scene::new(&[("a", json!({})), ("b", json!({})), ("c", gated)]);
+    let whole = PodGroupScene::new(&[("a", json!({})), ("b", json!({})), ("c", gated)]);
     assert_eq!(
-        whole.next(),
-        Step::Enqueue(vec!["a".to_owned(), "b".to_owned()])
+        whole.next_step(),
+        ExternalGangStep::Enqueue(vec!["a".to_owned(), "b".to_owned()])
     );
-    assert_eq!(waits_for(&whole.next_of(0)).0, Reason::InvalidSpec);
-    let step = Scene::new(&[]).next();
-    let (reason, message) = waits_for(&step);
+    assert_eq!(
+        wait_reason(&whole.next_step_with_min_member(0)).0,
+        Reason::InvalidSpec
+    );
+    let step = PodGroupScene::new(&[]).next_step();
+    let (reason, message) = wait_reason(&step);
     assert_eq!(reason, Reason::MembersMissing);
     assert!(message.starts_with("0 of the 2 pods"), "{message}");
     // The gang was placed, and its work may be done.
-    let mut had_place = Scene::new(&[]);
+    let mut had_place = PodGroupScene::new(&[]);
     had_place.journal.epoch = Some(1);
-    assert_eq!(had_place.next(), Step::Withdraw);
+    assert_eq!(had_place.next_step(), ExternalGangStep::Withdraw);
     // The gang waits again, and its pods are gone again.
     had_place.journal.reason = Some(Reason::InsufficientCapacity);
-    let step = had_place.next();
-    assert_eq!(waits_for(&step).0, Reason::MembersMissing);
+    let step = had_place.next_step();
+    assert_eq!(wait_reason(&step).0, Reason::MembersMissing);
 }
 
 #[test]
-fn a_gang_is_made_of_its_first_pods_by_number_then_by_age() {
+fn ready_pods_are_ordered_by_index_then_by_age() {
     let at = |index: Value, second: &str| {
         json!({"/metadata/labels": {"batch.kubernetes.io/job-completion-index": index},
             "/metadata/creationTimestamp": format!("2026-01-01T00:00:{second}Z")})
     };
-    let scene = Scene::new(&[
+    let scene = PodGroupScene::new(&[
         ("a", at(json!("10"), "00")),
         ("b", at(json!("9"), "01")),
         (
@@ -173,62 +180,72 @@ fn a_gang_is_made_of_its_first_pods_by_number_then_by_age() {
             json!({"/metadata/creationTimestamp": "2026-01-01T00:00:02Z"}),
         ),
     ]);
-    assert_eq!(ready(&scene.pods), ["b", "a", "d", "c"]);
+    assert_eq!(ready_pods(&scene.pods), ["b", "a", "d", "c"]);
 }
 
 #[test]
-fn pods_that_are_bound_without_a_journal_are_not_torn() {
-    let whole = Scene::new(&[("a", on("n")), ("b", on("m"))]);
-    assert_eq!(whole.next(), Step::Adopt);
-    let part = Scene::new(&[("a", on("n")), ("b", json!({})), ("c", json!({}))]);
-    assert_eq!(part.next(), Step::Enqueue(vec!["b".to_owned()]));
+fn bound_pods_without_a_journal_are_adopted() {
+    let whole = PodGroupScene::new(&[("a", bound_on("n")), ("b", bound_on("m"))]);
+    assert_eq!(whole.next_step(), ExternalGangStep::Adopt);
+    let part = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", json!({}))]);
+    assert_eq!(
+        part.next_step(),
+        ExternalGangStep::Enqueue(vec!["b".to_owned()])
+    );
 }
 
 #[test]
-fn an_open_plan_is_carried_out_by_who_leads_or_undone() {
-    let open = |pods: &[(&str, Value)]| Scene::new(pods).in_phase(PodGroupPhase::Committing, 60);
-    let both = [("a", on("n")), ("b", json!({}))];
-    assert_eq!(open(&both).next(), Step::Bind);
+fn open_plan_is_bound_by_its_leader_or_rolled_back() {
+    let open =
+        |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Committing, 60);
+    let both = [("a", bound_on("n")), ("b", json!({}))];
+    assert_eq!(open(&both).next_step(), ExternalGangStep::Bind);
     let of = |author| {
-        Scene {
+        PodGroupScene {
             author,
             ..open(&both)
         }
-        .next()
+        .next_step()
     };
-    assert_eq!(of(Some(Author::Predecessor)), Step::TakeOver);
+    assert_eq!(
+        of(Some(PlanAuthor::Predecessor)),
+        ExternalGangStep::TakeOver
+    );
     assert!(matches!(
-        of(Some(Author::Stale)),
-        Step::Undo { failed: false, .. }
+        of(Some(PlanAuthor::Stale)),
+        ExternalGangStep::RollBack { failed: false, .. }
     ));
-    assert!(matches!(of(None), Step::Undo { .. }));
-    let undone = |scene: Scene| match scene.next() {
-        Step::Undo {
+    assert!(matches!(of(None), ExternalGangStep::RollBack { .. }));
+    let undone = |scene: PodGroupScene| match scene.next_step() {
+        ExternalGangStep::RollBack {
             message,
             failed: true,
             ..
         } => message,
         step => panic!("{step:?}"),
     };
-    assert!(undone(open(&[("a", on("n"))])).contains("\"b\" is gone"));
-    assert!(undone(open(&[("a", on("n")), ("b", on("m"))])).contains("bound to \"m\" by somebody"));
+    assert!(undone(open(&[("a", bound_on("n"))])).contains("\"b\" is gone"));
+    assert!(
+        undone(open(&[("a", bound_on("n")), ("b", bound_on("m"))]))
+            .contains("bound to \"m\" by somebody")
+    );
     let going = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
-    assert!(undone(open(&[("a", on("n")), ("b", going)])).contains("\"b\" is gone"));
+    assert!(undone(open(&[("a", bound_on("n")), ("b", going)])).contains("\"b\" is gone"));
     let another = json!({"/metadata/uid": "z"});
-    assert!(undone(open(&[("a", on("n")), ("b", another)])).contains("\"b\" is gone"));
-    let late = Scene::new(&both).in_phase(PodGroupPhase::Committing, -1);
+    assert!(undone(open(&[("a", bound_on("n")), ("b", another)])).contains("\"b\" is gone"));
+    let late = PodGroupScene::new(&both).in_phase(PodGroupPhase::Committing, -1);
     assert!(undone(late).contains("deadline"));
     // Only the write that closes the plan is late.
-    let whole = [("a", on("n")), ("b", on("n"))];
-    let late = Scene::new(&whole).in_phase(PodGroupPhase::Committing, -1);
-    assert_eq!(late.next(), Step::Bind);
-    let told = Scene {
-        told: Some("makes room"),
+    let whole = [("a", bound_on("n")), ("b", bound_on("n"))];
+    let late = PodGroupScene::new(&whole).in_phase(PodGroupPhase::Committing, -1);
+    assert_eq!(late.next_step(), ExternalGangStep::Bind);
+    let told = PodGroupScene {
+        preemption_message: Some("makes room"),
         ..open(&both)
     };
     assert!(matches!(
-        told.next(),
-        Step::Undo {
+        told.next_step(),
+        ExternalGangStep::RollBack {
             reason: Reason::Preempted,
             failed: false,
             ..
@@ -237,43 +254,46 @@ fn an_open_plan_is_carried_out_by_who_leads_or_undone() {
 }
 
 #[test]
-fn of_a_torn_gang_those_go_that_its_plan_has_bound() {
-    let later = by("n", "another", "q");
-    let mut scene = Scene::new(&[("a", on("n")), ("b", json!({})), ("c", later)])
+fn failed_plan_removes_only_the_pods_that_it_bound() {
+    let later = bound_by_plan("n", "another", "q");
+    let mut scene = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", later)])
         .in_phase(PodGroupPhase::Unwinding, 60);
     scene.journal.reason = Some(Reason::PodRefused);
-    assert_eq!(names(scene.next()), ["a"]);
+    assert_eq!(removed_pod_names(scene.next_step()), ["a"]);
     let going = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "p"},
         "/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
     scene.pods.insert("a".to_owned(), Arc::new(pod("a", going)));
-    assert_eq!(scene.next(), Step::AwaitPods);
+    assert_eq!(scene.next_step(), ExternalGangStep::AwaitPods);
     scene.pods.remove("a");
-    assert_eq!(scene.next(), Step::Clear);
+    assert_eq!(scene.next_step(), ExternalGangStep::Clear);
 }
 
 #[test]
-fn who_makes_room_goes_whole_and_is_deleted_once_budgets_had_their_time() {
+fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
     let run = |mut pod: Value| {
         pod["/status/phase"] = json!("Running");
         pod
     };
-    let later = run(by("n", "another", "q"));
+    let later = run(bound_by_plan("n", "another", "q"));
     // A pod of another scheduler or user, and a pod that counts in another queue.
     let theirs = run(json!({"/spec/nodeName": "n"}));
-    let elsewhere = run(by("n", "another", "r"));
+    let elsewhere = run(bound_by_plan("n", "another", "r"));
     let pods = [
-        ("a", run(on("n"))),
+        ("a", run(bound_on("n"))),
         ("c", later),
         ("d", json!({})),
         ("e", theirs),
         ("f", elsewhere),
     ];
-    let mut scene = Scene::new(&pods).in_phase(PodGroupPhase::Placed, 60);
-    assert_eq!(scene.next(), Step::Hold(vec!["d".to_owned()]));
-    scene.told = Some("makes room");
+    let mut scene = PodGroupScene::new(&pods).in_phase(PodGroupPhase::Placed, 60);
+    assert_eq!(
+        scene.next_step(),
+        ExternalGangStep::Hold(vec!["d".to_owned()])
+    );
+    scene.preemption_message = Some("makes room");
     assert!(matches!(
-        scene.next(),
-        Step::Undo {
+        scene.next_step(),
+        ExternalGangStep::RollBack {
             reason: Reason::Preempted,
             ..
         }
@@ -288,62 +308,76 @@ fn who_makes_room_goes_whole_and_is_deleted_once_budgets_had_their_time() {
         ))
     };
     scene.journal.evict_until = until(5);
-    assert!(matches!(scene.next(), Step::Evict(_)));
-    assert_eq!(names(scene.next()), ["a", "c"]);
+    assert!(matches!(scene.next_step(), ExternalGangStep::Evict(_)));
+    assert_eq!(removed_pod_names(scene.next_step()), ["a", "c"]);
     scene.journal.evict_until = until(0);
-    assert!(matches!(scene.next(), Step::Delete(_)));
+    assert!(matches!(scene.next_step(), ExternalGangStep::Delete(_)));
 }
 
 #[test]
-fn a_gang_without_pods_has_no_place() {
+fn gang_without_running_pods_loses_its_place() {
     let over = json!({"/spec/nodeName": "n", "/status/phase": "Succeeded"});
-    let scene = Scene::new(&[("a", over)]).in_phase(PodGroupPhase::Placed, 60);
-    assert_eq!(scene.next(), Step::Clear);
+    let scene = PodGroupScene::new(&[("a", over)]).in_phase(PodGroupPhase::Placed, 60);
+    assert_eq!(scene.next_step(), ExternalGangStep::Clear);
 }
 
 #[test]
-fn a_nomination_is_for_the_pods_that_it_names() {
-    let named = |pods: &[(&str, Value)]| Scene::new(pods).in_phase(PodGroupPhase::Nominated, 60);
+fn nomination_is_void_when_its_pods_change() {
+    let named =
+        |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Nominated, 60);
     let both = [("a", json!({})), ("b", json!({}))];
-    assert_eq!(named(&both).next(), Step::Follow);
-    assert_eq!(named(&both[..1]).next(), Step::Void);
+    assert_eq!(named(&both).next_step(), ExternalGangStep::Follow);
+    assert_eq!(named(&both[..1]).next_step(), ExternalGangStep::Void);
     assert_eq!(
-        named(&[("a", json!({})), ("b", on("n"))]).next(),
-        Step::Void
+        named(&[("a", json!({})), ("b", bound_on("n"))]).next_step(),
+        ExternalGangStep::Void
     );
 }
 
 #[test]
-fn what_holds_a_place_counts_where_it_was_bound_and_nothing_else_counts() {
-    let in_phase = |phase| Scene::new(&[]).in_phase(phase, 60).journal;
+fn pod_is_in_the_place_only_when_bound_in_its_queue() {
+    let in_phase = |phase| PodGroupScene::new(&[]).in_phase(phase, 60).journal;
     let placed = in_phase(PodGroupPhase::Placed);
     let of = |more: Value| pod("a", more);
-    assert!(is_of_place(&placed, &of(by("n", "another", "q"))));
+    assert!(is_in_place(
+        &placed,
+        &of(bound_by_plan("n", "another", "q"))
+    ));
     assert!(
-        !is_of_place(&placed, &of(by("n", "p", "r"))),
+        !is_in_place(&placed, &of(bound_by_plan("n", "p", "r"))),
         "its queue is another's"
     );
     let theirs = of(json!({"/spec/nodeName": "n", "/metadata/labels": {"trellis.dev/queue": "q"}}));
-    assert_eq!(theirs.counts_in(), None, "nobody has asked whether it may");
-    assert!(!is_of_place(&placed, &theirs));
+    assert_eq!(
+        theirs.charged_queue(),
+        None,
+        "nobody has asked whether it may"
+    );
+    assert!(!is_in_place(&placed, &theirs));
     let committing = in_phase(PodGroupPhase::Committing);
-    assert!(is_of_place(&committing, &of(on("n"))));
-    assert!(!is_of_place(&committing, &of(by("n", "another", "q"))));
+    assert!(is_in_place(&committing, &of(bound_on("n"))));
+    assert!(!is_in_place(
+        &committing,
+        &of(bound_by_plan("n", "another", "q"))
+    ));
     let pending = in_phase(PodGroupPhase::Pending);
-    assert!(!is_of_place(&pending, &of(on("n"))));
+    assert!(!is_in_place(&pending, &of(bound_on("n"))));
     // A pod does not count before it has its node.
     let waits = of(json!({"/metadata/annotations": {"trellis.dev/placed-in": "q"}}));
-    assert_eq!(waits.counts_in(), None);
+    assert_eq!(waits.charged_queue(), None);
 }
 
 #[test]
-fn a_gang_is_of_a_size_that_its_plan_can_name() {
-    let scene = Scene::new(&[("a", json!({}))]);
+fn min_member_outside_1_to_4096_is_invalid() {
+    let scene = PodGroupScene::new(&[("a", json!({}))]);
     for wrong in [-1, 0, 4097, i64::MAX] {
-        assert_eq!(waits_for(&scene.next_of(wrong)).0, Reason::InvalidSpec);
+        assert_eq!(
+            wait_reason(&scene.next_step_with_min_member(wrong)).0,
+            Reason::InvalidSpec
+        );
     }
     assert_eq!(
-        waits_for(&scene.next_of(4096)).0,
+        wait_reason(&scene.next_step_with_min_member(4096)).0,
         Reason::MembersMissing,
         "that is the most"
     );
@@ -351,23 +385,42 @@ fn a_gang_is_of_a_size_that_its_plan_can_name() {
 
 /// Pods that are created while the pods of the last place stop are not part of that place.
 #[test]
-fn a_gang_of_which_all_stop_is_awaited_before_the_next() {
+fn next_gang_waits_until_the_stopping_gang_is_gone() {
     let stops = |pod: Value| {
         let mut pod = pod;
         pod["/metadata/deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
         pod
     };
-    let placed = |pods: &[(&str, Value)]| Scene::new(pods).in_phase(PodGroupPhase::Placed, 60);
+    let placed =
+        |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Placed, 60);
     let next = ("c", json!({}));
-    let one = placed(&[("a", stops(on("n"))), ("b", on("n")), next.clone()]);
-    assert_eq!(one.next(), Step::Hold(vec!["c".to_owned()]));
-    let all = placed(&[("a", stops(on("n"))), ("b", stops(on("n"))), next.clone()]);
-    assert_eq!(all.next(), Step::AwaitPods);
+    let one = placed(&[
+        ("a", stops(bound_on("n"))),
+        ("b", bound_on("n")),
+        next.clone(),
+    ]);
+    assert_eq!(
+        one.next_step(),
+        ExternalGangStep::Hold(vec!["c".to_owned()])
+    );
+    let all = placed(&[
+        ("a", stops(bound_on("n"))),
+        ("b", stops(bound_on("n"))),
+        next.clone(),
+    ]);
+    assert_eq!(all.next_step(), ExternalGangStep::AwaitPods);
     // A pod that another scheduler has bound is not part of the place.
     let other = json!({"/spec/nodeName": "n"});
-    let all = placed(&[("a", stops(on("n"))), ("b", other), next.clone()]);
-    assert_eq!(all.next(), Step::AwaitPods);
+    let all = placed(&[("a", stops(bound_on("n"))), ("b", other), next.clone()]);
+    assert_eq!(all.next_step(), ExternalGangStep::AwaitPods);
     // No kubelet stops pods on a lost node: they may stay for days.
-    let all = placed(&[("a", stops(on("lost"))), ("b", stops(on("lost"))), next]);
-    assert_eq!(all.next(), Step::Hold(vec!["c".to_owned()]));
+    let all = placed(&[
+        ("a", stops(bound_on("lost"))),
+        ("b", stops(bound_on("lost"))),
+        next,
+    ]);
+    assert_eq!(
+        all.next_step(),
+        ExternalGangStep::Hold(vec!["c".to_owned()])
+    );
 }

@@ -19,7 +19,7 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
 }
 
 /// The phases that a transition starts from, as first letters of their names.
-fn from(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> String {
+fn start_phases(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> String {
     PHASES
         .into_iter()
         .filter(|phase| transition(&journal(*phase)).is_some())
@@ -28,94 +28,100 @@ fn from(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> Strin
 }
 
 #[test]
-fn a_transition_starts_from_its_own_phases_alone() {
+fn transition_starts_only_from_its_own_phases() {
     let now = Timestamp::UNIX_EPOCH;
     let because = |failed| {
         move |before: &PodGroupStatus| {
-            undone(before, Reason::PodRefused, String::new(), failed, now)
+            roll_back(before, Reason::PodRefused, String::new(), failed, now)
         }
     };
     // Pending and Nominated.
-    assert_eq!(from(|b| opened(b, plan_of("new"))), "PN");
-    let nominate = |b: &PodGroupStatus| nominated(b, plan_of("new"), vec![], String::new());
-    assert_eq!(from(nominate), "PN");
-    assert_eq!(from(voided), "N");
+    assert_eq!(start_phases(|b| open_plan(b, plan_of("new"))), "PN");
+    let nominate = |b: &PodGroupStatus| nominate(b, plan_of("new"), vec![], String::new());
+    assert_eq!(start_phases(nominate), "PN");
+    assert_eq!(start_phases(void_nomination), "N");
     assert_eq!(
-        from(|b| put_off(b, Reason::PodRefused, String::new(), now)),
+        start_phases(|b| postpone(b, Reason::PodRefused, String::new(), now)),
         "PN"
     );
-    assert_eq!(from(taken_over), "CN");
+    assert_eq!(start_phases(take_over), "CN");
     // Committing and Placed.
-    assert_eq!(from(because(true)), "CP");
-    assert_eq!(from(because(false)), "CP");
+    assert_eq!(start_phases(because(true)), "CP");
+    assert_eq!(start_phases(because(false)), "CP");
     assert!(because(true)(&journal(PodGroupPhase::Pending)).is_none());
-    assert_eq!(from(cleared), "U");
+    assert_eq!(start_phases(clear_plan), "U");
     assert_eq!(
-        finished(&journal(PodGroupPhase::Placed)).unwrap().phase,
+        finish(&journal(PodGroupPhase::Placed)).unwrap().phase,
         Some(PodGroupPhase::Finished)
     );
-    assert!(finished(&journal(PodGroupPhase::Pending)).is_none());
+    assert!(finish(&journal(PodGroupPhase::Pending)).is_none());
 }
 
 #[test]
-fn a_plan_is_closed_by_its_own_hash_alone() {
-    assert_eq!(from(|b| closed(b, "plan")), "C");
-    assert_eq!(from(|b| closed(b, "another")), "");
+fn plan_is_closed_only_with_its_own_hash() {
+    assert_eq!(start_phases(|b| close_plan(b, "plan")), "C");
+    assert_eq!(start_phases(|b| close_plan(b, "another")), "");
     let no_plan = PodGroupStatus {
         plan: None,
         ..journal(PodGroupPhase::Committing)
     };
-    assert!(closed(&no_plan, "plan").is_none());
+    assert!(close_plan(&no_plan, "plan").is_none());
 }
 
 #[test]
-fn a_gang_that_is_refused_loses_its_turn_for_longer_each_time() {
+fn retry_pause_of_a_refused_gang_doubles_up_to_the_limit() {
     let now = Timestamp::UNIX_EPOCH;
     let mut status = PodGroupStatus::default();
     let mut waits = Vec::new();
     for _ in 0..9 {
-        status = opened(&status, plan_of("plan")).unwrap();
-        status = undone(&status, Reason::PodRefused, String::new(), true, now).unwrap();
+        status = open_plan(&status, plan_of("plan")).unwrap();
+        status = roll_back(&status, Reason::PodRefused, String::new(), true, now).unwrap();
         waits.push(status.retry_time.as_ref().unwrap().0.as_second());
-        status = cleared(&status).unwrap();
+        status = clear_plan(&status).unwrap();
     }
     assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-    let open = opened(&status, plan_of("plan")).unwrap();
+    let open = open_plan(&status, plan_of("plan")).unwrap();
     assert_eq!(open.failures, Some(9));
-    assert_eq!(closed(&open, "plan").unwrap().failures, None);
+    assert_eq!(close_plan(&open, "plan").unwrap().failures, None);
 }
 
 #[test]
-fn a_plan_says_when_its_gang_got_its_place() {
-    let wish = crate::fixtures::run(1);
+fn plan_start_is_the_time_of_the_placement() {
+    let wish = crate::fixtures::desired_run(1);
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let plan = plan(wish.run().unwrap(), &Place::default(), now);
-    assert_eq!(made_at(&plan), Some(now));
-    assert_eq!(made_at(&plan_of("of nobody")), None);
+    let plan = build_plan(wish.attempt().unwrap(), &GangPlacement::default(), now);
+    assert_eq!(plan_start(&plan), Some(now));
+    assert_eq!(plan_start(&plan_of("of nobody")), None);
 }
 
 #[test]
-fn a_patch_removes_what_is_gone() {
+fn patch_sets_removed_fields_to_null() {
     let before = journal(PodGroupPhase::Unwinding);
-    let patch = patch::between(&before, &cleared(&before).unwrap());
+    let patch = patch::diff(&before, &clear_plan(&before).unwrap());
     assert_eq!(patch["plan"], serde_json::Value::Null);
     assert_eq!(patch["phase"], "Pending");
 }
 
 #[test]
-fn a_plan_of_another_epoch_is_the_predecessors_only_if_it_was_there_before() {
+fn plan_of_another_epoch_is_stale_unless_this_leader_inherited_it() {
     let open = journal(PodGroupPhase::Committing);
-    assert_eq!(author(&open, Epoch(3), None), Author::Ours);
+    assert_eq!(plan_author(&open, Epoch(3), None), PlanAuthor::ThisLeader);
     // The result is the same every time: a take-over that failed is tried again.
     for _ in 0..2 {
-        assert_eq!(author(&open, Epoch(4), Some("plan")), Author::Predecessor);
+        assert_eq!(
+            plan_author(&open, Epoch(4), Some("plan")),
+            PlanAuthor::Predecessor
+        );
     }
-    assert_eq!(author(&open, Epoch(4), Some("another")), Author::Stale);
-    assert_eq!(author(&open, Epoch(4), None), Author::Stale);
+    assert_eq!(
+        plan_author(&open, Epoch(4), Some("another")),
+        PlanAuthor::Stale
+    );
+    assert_eq!(plan_author(&open, Epoch(4), None), PlanAuthor::Stale);
 }
 
 #[test]
-fn a_nomination_becomes_a_plan_of_the_same_name_and_ends_with_it() {
+fn nomination_keeps_its_hash_and_ends_when_its_plan_opens() {
     let at = |second| Timestamp::from_second(second).unwrap();
     let place = |hash: &str, node: &str, second: i64| Plan {
         deadline: Some(Time(at(second + 120))),
@@ -133,10 +139,10 @@ fn a_nomination_becomes_a_plan_of_the_same_name_and_ends_with_it() {
         uid: "uid".to_owned(),
         pod: None,
         plan: "theirs".to_owned(),
-        because: trellis_api::pod_group::Because::Borrows,
+        because: trellis_api::pod_group::VictimReason::Borrows,
     };
     let first = place("first", "a", 0);
-    let journal = nominated(
+    let journal = nominate(
         &PodGroupStatus::default(),
         first.clone(),
         vec![victim],
@@ -146,34 +152,37 @@ fn a_nomination_becomes_a_plan_of_the_same_name_and_ends_with_it() {
     assert_eq!(journal.reason, Some(Reason::Preempting));
     // The same place at a later time keeps its hash and gets a new time; another place gets another
     // hash.
-    let same = renewed(place("second", "a", 500), &first);
+    let same = reuse_plan_hash(place("second", "a", 500), &first);
     assert_eq!(
-        (same.hash.as_str(), made_at(&same)),
+        (same.hash.as_str(), plan_start(&same)),
         ("first", Some(at(500)))
     );
-    assert_eq!(renewed(place("second", "b", 500), &first).hash, "second");
-    for after in [opened(&journal, same), voided(&journal)] {
+    assert_eq!(
+        reuse_plan_hash(place("second", "b", 500), &first).hash,
+        "second"
+    );
+    for after in [open_plan(&journal, same), void_nomination(&journal)] {
         let after = after.unwrap();
         assert!(after.victims.is_empty() && after.reason.is_none());
     }
-    let off = put_off(&journal, Reason::PodRefused, String::new(), at(0)).unwrap();
+    let off = postpone(&journal, Reason::PodRefused, String::new(), at(0)).unwrap();
     assert!(off.victims.is_empty() && off.plan.is_none());
 }
 
 #[test]
-fn only_who_makes_room_is_evicted() {
+fn only_a_preempted_gang_is_evicted() {
     let undo = |reason| {
         let before = journal(PodGroupPhase::Placed);
-        undone(&before, reason, String::new(), false, Timestamp::UNIX_EPOCH).unwrap()
+        roll_back(&before, reason, String::new(), false, Timestamp::UNIX_EPOCH).unwrap()
     };
     let preempted = undo(Reason::Preempted);
-    assert!(makes_room(&preempted));
+    assert!(is_preempted(&preempted));
     assert_eq!(
         preempted.evict_until,
         Some(Time(Timestamp::from_second(120).unwrap()))
     );
-    let gone = cleared(&preempted).unwrap();
-    assert!(!makes_room(&gone) && gone.evict_until.is_none());
+    let gone = clear_plan(&preempted).unwrap();
+    assert!(!is_preempted(&gone) && gone.evict_until.is_none());
     let suspended = undo(Reason::Suspended);
-    assert!(!makes_room(&suspended) && suspended.evict_until.is_none());
+    assert!(!is_preempted(&suspended) && suspended.evict_until.is_none());
 }

@@ -4,42 +4,42 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::CheckpointStatus;
 
-use super::{Evaluation, after};
-use crate::observed::Checkpoint;
+use super::{Evaluation, add_seconds};
+use crate::observed::PodCheckpoint;
 
 /// Clock difference in seconds that is tolerated without a message.
-const SKEW: i64 = 60;
+const MAX_CLOCK_SKEW: i64 = 60;
 
 impl Evaluation<'_> {
     /// Copies the reported checkpoints into the status. A checkpoint stays there, whatever happens
     /// to its pod.
-    pub(super) fn note_checkpoint(&mut self) {
-        let said = self.checkpoint();
+    pub(super) fn record_checkpoint(&mut self) {
+        let said = self.latest_checkpoint();
         self.status.checkpoint = (said != CheckpointStatus::default()).then_some(said);
     }
 
     /// When the last checkpoint was complete.
     pub(super) fn last_checkpoint(&self) -> Option<Timestamp> {
-        self.checkpoint().last_time.map(|time| time.0)
+        self.latest_checkpoint().last_time.map(|time| time.0)
     }
 
     /// The latest checkpoint that any pod reports, because all pods write to the same one. A time
     /// in the future, from a clock that is fast, counts as the moment at which it was first seen.
-    fn checkpoint(&self) -> CheckpointStatus {
-        let before = self.o.status.checkpoint.clone().unwrap_or_default();
+    fn latest_checkpoint(&self) -> CheckpointStatus {
+        let before = self.observed.status.checkpoint.clone().unwrap_or_default();
         let known = before.last_time.map(|time| time.0);
         let ahead = before.ahead_time.map(|time| time.0);
         let (mut latest, mut problem) = (None, None);
-        for (name, said) in self.said() {
-            if let Checkpoint::At(at) = said {
+        for (name, said) in self.reports() {
+            if let PodCheckpoint::At(at) = said {
                 latest = latest.max(Some(*at));
             }
-            problem = problem.or_else(|| self.wrong(name, said));
+            problem = problem.or_else(|| self.report_error(name, said));
         }
         let (last, ahead) = match latest {
             // Its time was replaced by the time of observation before.
             Some(at) if ahead == Some(at) => (known, ahead),
-            Some(at) if at > self.o.now => (known.max(Some(self.o.now)), Some(at)),
+            Some(at) if at > self.observed.now => (known.max(Some(self.observed.now)), Some(at)),
             at => (known.max(at), None),
         };
         CheckpointStatus {
@@ -51,20 +51,20 @@ impl Evaluation<'_> {
 
     /// Reports of the job's pods, by name. They include pods that are being stopped, which save
     /// before they end.
-    fn said(&self) -> impl Iterator<Item = (&str, &Checkpoint)> {
+    fn reports(&self) -> impl Iterator<Item = (&str, &PodCheckpoint)> {
         self.own_pods()
             .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))
     }
 
     /// The error in a pod's report.
-    fn wrong(&self, name: &str, said: &Checkpoint) -> Option<String> {
-        let to_come = after(self.o.now, SKEW);
+    fn report_error(&self, name: &str, said: &PodCheckpoint) -> Option<String> {
+        let to_come = add_seconds(self.observed.now, MAX_CLOCK_SKEW);
         match said {
-            Checkpoint::At(at) if *at > to_come => Some(format!(
+            PodCheckpoint::At(at) if *at > to_come => Some(format!(
                 "pod {name:?} says that its checkpoint was complete at {at}, which is to come"
             )),
-            Checkpoint::At(_) => None,
-            Checkpoint::Unreadable(why) => Some(format!("pod {name:?}: {why}")),
+            PodCheckpoint::At(_) => None,
+            PodCheckpoint::Unreadable(why) => Some(format!("pod {name:?}: {why}")),
         }
     }
 }

@@ -4,37 +4,37 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 
-use super::{Evaluation, Expired, Next, after};
-use crate::{Certificate, made_at};
+use super::{Evaluation, EvaluationResult, ExpiredObjects, add_seconds};
+use crate::{GangExplanation, plan_start};
 
 /// Time after which a gang that is still being committed shows in the status. When many gangs are
 /// committed at once, the writes that close their journals wait for the pods of other gangs
-/// ([`crate::dispatch::commands::Commands::after_others`]). This is no news for the user.
+/// (`trellis_dispatch::commands`). This is no news for the user.
 const COMMIT_SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(20);
 
 impl Evaluation<'_> {
-    pub(super) fn committing(mut self) -> Next {
-        let wish = self.wish_to_run();
-        let plan = self.o.journal.plan.as_ref();
-        let started = plan.and_then(made_at).unwrap_or(Timestamp::MIN);
+    pub(super) fn evaluate_committing(mut self) -> EvaluationResult {
+        let wish = self.desired_run();
+        let plan = self.observed.journal.plan.as_ref();
+        let started = plan.and_then(plan_start).unwrap_or(Timestamp::MIN);
         let shown = started
             .saturating_add(COMMIT_SHOWN_AFTER)
             .unwrap_or(Timestamp::MAX);
-        if shown > self.o.now {
-            return Next {
+        if shown > self.observed.now {
+            return EvaluationResult {
                 status: None,
-                wish,
-                again: Some(shown),
-                expired: Expired::Nothing,
+                desired: wish,
+                next_check: Some(shown),
+                expired: ExpiredObjects::Nothing,
             };
         }
-        self.look_again(after(self.o.now, 5));
-        let tried = self.o.certificate;
+        self.schedule_check(add_seconds(self.observed.now, 5));
+        let tried = self.observed.explanation;
         let tried = tried.filter(|certificate| certificate.reason == Reason::BackingOff);
         let mut message = "the pods are being created".to_owned();
-        if let Some(Certificate { message: why, .. }) = tried {
+        if let Some(GangExplanation { message: why, .. }) = tried {
             message.push_str(&format!("; the last try: {why}"));
         }
-        self.say(JobPhase::Starting, Reason::Committing, message, wish)
+        self.report(JobPhase::Starting, Reason::Committing, message, wish)
     }
 }

@@ -4,36 +4,36 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::Reason;
 use trellis_api::job::{JobPhase, PodCleanup};
 
-use super::{Evaluation, Expired, Next, after};
-use crate::Wish;
+use super::{Evaluation, EvaluationResult, ExpiredObjects, add_seconds};
+use crate::DesiredGang;
 
 /// `cleanup.childrenTTLSeconds` if neither that nor `ttlSecondsAfterFinished` is set.
 const DEFAULT_TTL: i64 = 86_400;
 
 impl Evaluation<'_> {
-    pub(super) fn end(&mut self) {
-        self.status.completion_time = Some(Time(self.o.now));
+    pub(super) fn record_end(&mut self) {
+        self.status.completion_time = Some(Time(self.observed.now));
         self.status.retry_time = None;
         self.status.internal.failed_starts = None;
         self.status.excluded_nodes.clear();
     }
 
-    pub(super) fn all_complete(mut self, message: String) -> Next {
-        self.end();
-        let wish = Wish::Finish {
+    pub(super) fn complete_job(mut self, message: String) -> EvaluationResult {
+        self.record_end();
+        let wish = DesiredGang::Finish {
             keep: true,
             hurry: true,
         };
-        self.say(JobPhase::Complete, Reason::Complete, message, wish)
+        self.report(JobPhase::Complete, Reason::Complete, message, wish)
     }
 
-    pub(super) fn fail(mut self, reason: Reason, message: String) -> Next {
-        self.end();
-        let wish = Wish::Finish {
+    pub(super) fn fail_job(mut self, reason: Reason, message: String) -> EvaluationResult {
+        self.record_end();
+        let wish = DesiredGang::Finish {
             keep: true,
             hurry: self.was_hurried(self.attempt()),
         };
-        self.say(JobPhase::Failed, reason, message, wish)
+        self.report(JobPhase::Failed, reason, message, wish)
     }
 
     /// True if that attempt ended by a failure after which its pods could not save.
@@ -41,40 +41,40 @@ impl Evaluation<'_> {
         self.status.internal.hurried_attempt == Some(attempt)
     }
 
-    pub(super) fn terminal(self) -> Next {
-        let cleanup = self.o.spec.cleanup.clone().unwrap_or_default();
+    pub(super) fn evaluate_ended(self) -> EvaluationResult {
+        let cleanup = self.observed.spec.cleanup.clone().unwrap_or_default();
         let ended = self
-            .o
+            .observed
             .status
             .completion_time
             .as_ref()
-            .map_or(self.o.now, |t| t.0);
-        let of_job = self.o.spec.ttl_seconds_after_finished;
+            .map_or(self.observed.now, |t| t.0);
+        let of_job = self.observed.spec.ttl_seconds_after_finished;
         // Children are deleted at the latest with their job.
         let of_children = cleanup.children_ttl_seconds.into_iter().chain(of_job).min();
-        let of_job = of_job.map(|ttl| after(ended, ttl));
-        let of_children = after(ended, of_children.unwrap_or(DEFAULT_TTL));
-        let is_over = |expiry: k8s_openapi::jiff::Timestamp| expiry <= self.o.now;
+        let of_job = of_job.map(|ttl| add_seconds(ended, ttl));
+        let of_children = add_seconds(ended, of_children.unwrap_or(DEFAULT_TTL));
+        let is_over = |expiry: k8s_openapi::jiff::Timestamp| expiry <= self.observed.now;
         let expired = match of_job.is_some_and(is_over) {
-            true => Expired::Job,
-            false if is_over(of_children) => Expired::Children,
-            false => Expired::Nothing,
+            true => ExpiredObjects::Job,
+            false if is_over(of_children) => ExpiredObjects::Children,
+            false => ExpiredObjects::Nothing,
         };
         let times = of_job.into_iter().chain([of_children]);
         let again = times.filter(|expiry| !is_over(*expiry)).min();
-        let complete = self.o.status.phase == Some(JobPhase::Complete);
+        let complete = self.observed.status.phase == Some(JobPhase::Complete);
         let keeps = if complete {
-            self.o.spec.keeps_done_pods()
+            self.observed.spec.keeps_finished_pods()
         } else {
             cleanup.pods_on_failure.unwrap_or_default() == PodCleanup::Keep
         };
-        Next {
+        EvaluationResult {
             status: None,
-            wish: Wish::Finish {
-                keep: expired == Expired::Nothing && keeps,
+            desired: DesiredGang::Finish {
+                keep: expired == ExpiredObjects::Nothing && keeps,
                 hurry: complete || self.was_hurried(self.attempt()),
             },
-            again,
+            next_check: again,
             expired,
         }
     }

@@ -5,76 +5,76 @@
 //! then the pods of the old attempt are deleted. However many ranks fail together, and whenever the
 //! operator fails, the attempt in the status decides.
 
-mod ailing;
-mod awaited;
+mod attempt_pods;
+mod awaited_index;
+mod bad_nodes;
 mod checkpoint;
 mod committing;
 mod ended;
-mod evicted;
-mod excluded;
-mod failed;
-mod finished;
+mod excluded_nodes;
+mod failed_attempt;
+mod finished_index;
 mod placed;
-mod recovered;
-mod roster;
-mod staged;
+mod policy_eviction;
+mod recovery;
+mod stage;
 mod starting;
-mod staying;
 mod suspended;
 #[cfg(test)]
 mod tests;
 mod types;
+mod unhealthy_node;
 mod waiting;
 
-pub(crate) use ailing::AilingNodes;
-pub(crate) use awaited::Awaited;
-pub use excluded::avoid_for;
-pub use failed::backoff;
-pub(crate) use finished::Finished;
-pub(crate) use roster::Named;
-pub use types::{Expired, Next, Observed, Standing};
+pub(crate) use attempt_pods::NamedPod;
+pub(crate) use awaited_index::AwaitedIndex;
+pub(crate) use bad_nodes::BadNodes;
+pub use excluded_nodes::exclusion_time;
+pub use failed_attempt::restart_backoff;
+pub(crate) use finished_index::FinishedIndex;
+pub use types::{EvaluationResult, ExpiredObjects, JobReadiness, ObservedJob};
 
 use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use trellis_api::condition::Verdict;
+use trellis_api::condition::JobSummary;
 use trellis_api::job::{JobPhase, PodCounts, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupPhase;
-use trellis_api::{Reason, fact};
+use trellis_api::{Reason, shorten_message};
 
 use crate::observed::PodView;
-use crate::{Attempt, Wish, has_all, makes_room};
-use roster::Roster;
+use crate::{DesiredAttempt, DesiredGang, is_plan_complete, is_preempted};
+use attempt_pods::AttemptPods;
 
 /// Computes the status to write and the wish.
 #[must_use]
-pub fn next(o: Observed<'_>) -> Next {
-    Evaluation::new(o).run()
+pub fn evaluate(o: ObservedJob<'_>) -> EvaluationResult {
+    Evaluation::new(o).evaluate()
 }
 
 /// One evaluation: the observed job and the status in the making.
 struct Evaluation<'a> {
-    o: Observed<'a>,
+    observed: ObservedJob<'a>,
     status: TrainingJobStatus,
-    again: Option<Timestamp>,
+    next_check: Option<Timestamp>,
     /// Set if the gang stays on an unhealthy node for now: the reason, if it lasts, and the
     /// message.
-    staying: Option<(Option<Reason>, String)>,
-    /// Pods that are created while the others exist, as in the new status. [`Self::set_awaited`]
-    /// updates the roster and the finished pods with it.
-    awaited: Awaited,
+    unhealthy_node: Option<(Option<Reason>, String)>,
+    /// Pods that are created while the others exist, as in the new status.
+    /// [`Self::replace_awaited`] updates the roster and the finished pods with it.
+    awaited: AwaitedIndex,
     /// The pods of the current attempt.
-    roster: Roster<'a>,
+    attempt_pods: AttemptPods<'a>,
     /// Pods of the attempt that have ended and need not run again, seen now or before.
-    finished: Finished<'a>,
+    finished: FinishedIndex<'a>,
     /// The spec of the current stage, or of the next one if this evaluation ends the stage.
     spec: Cow<'a, TrainingJobSpec>,
     /// The job's pods by name, of all attempts.
-    own: Vec<Named<'a>>,
+    job_pods: Vec<NamedPod<'a>>,
 }
 
-fn after(at: Timestamp, seconds: i64) -> Timestamp {
+fn add_seconds(at: Timestamp, seconds: i64) -> Timestamp {
     at.saturating_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX)
 }
@@ -84,98 +84,104 @@ fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
 }
 
 impl<'a> Evaluation<'a> {
-    fn new(o: Observed<'a>) -> Self {
+    fn new(o: ObservedJob<'a>) -> Self {
         let mut status = o.status.clone();
         status.observed_generation = o.generation;
         status.attempt = Some(status.attempt.unwrap_or(1));
         status.restarts = Some(status.restarts.unwrap_or(0));
         status.disruptions = Some(status.disruptions.unwrap_or(0));
-        status.stage = staged::stage(&o);
+        status.stage = stage::current_stage(&o);
         status.queued_time = Some(status.queued_time.unwrap_or(Time(o.created)));
         status.gpus = Some(i64::from(o.spec.gpu_count()));
         if let Some(queue) = o.queue {
             status.queue = Some(queue.to_owned());
         }
-        let mut own: Vec<Named<'a>> = Vec::with_capacity(o.pods.len());
+        let mut own: Vec<NamedPod<'a>> = Vec::with_capacity(o.pods.len());
         let named = o.pods.iter().map(|(name, pod)| (name.as_str(), pod));
         own.extend(named.filter(|(_, pod)| pod.job_uid == o.uid));
         let mut evaluation = Self {
-            o,
+            observed: o,
             status,
-            again: None,
-            staying: None,
-            awaited: Awaited::default(),
-            roster: Roster::default(),
-            finished: Finished::default(),
+            next_check: None,
+            unhealthy_node: None,
+            awaited: AwaitedIndex::default(),
+            attempt_pods: AttemptPods::default(),
+            finished: FinishedIndex::default(),
             spec: Cow::Borrowed(o.spec),
-            own,
+            job_pods: own,
         };
         let awaited = evaluation.awaited_pods();
-        evaluation.set_awaited(awaited);
+        evaluation.replace_awaited(awaited);
         evaluation
     }
 
-    fn run(mut self) -> Next {
-        if self.o.status.has_ended() {
-            return self.terminal();
+    fn evaluate(mut self) -> EvaluationResult {
+        if self.observed.status.has_ended() {
+            return self.evaluate_ended();
         }
-        if let Some(at) = self.next_tried() {
-            self.look_again(at);
+        if let Some(at) = self.next_exclusion_end() {
+            self.schedule_check(at);
         }
-        let phase = self.o.journal.phase.unwrap_or_default();
+        let phase = self.observed.journal.phase.unwrap_or_default();
         let admitted = matches!(phase, PodGroupPhase::Committing | PodGroupPhase::Placed);
         if admitted && self.status.admitted_time.is_none() && !self.spec_changed_in_commit() {
-            self.status.admitted_time = Some(Time(self.o.now));
+            self.status.admitted_time = Some(Time(self.observed.now));
         }
-        if self.o.spec.is_suspended() {
-            return self.suspended();
+        if self.observed.spec.is_suspended() {
+            return self.evaluate_suspended();
         }
-        if self.o.status.phase == Some(JobPhase::Suspended) {
-            return self.resumed();
+        if self.observed.status.phase == Some(JobPhase::Suspended) {
+            return self.resume();
         }
         let current = self
-            .o
+            .observed
             .journal
             .plan
             .as_ref()
             .is_some_and(|p| p.attempt == self.attempt());
         if self.status.scheduled_time.is_some() && !current {
-            if self.o.has_journal {
-                return self.lost_its_journal();
+            if self.observed.has_journal {
+                return self.end_attempt_without_journal();
             }
-            if matches!(self.o.standing, Standing::Runnable { .. }) {
-                return self.awaits_its_journal();
+            if matches!(self.observed.readiness, JobReadiness::Runnable { .. }) {
+                return self.await_journal();
             }
         }
         match phase {
-            PodGroupPhase::Placed if current && !self.spec_changed_in_commit() => self.placed(),
+            PodGroupPhase::Placed if current && !self.spec_changed_in_commit() => {
+                self.evaluate_placed()
+            }
             PodGroupPhase::Committing if current && !self.spec_changed_in_commit() => {
-                if self.has_run() {
-                    self.placed()
+                if self.has_finished_before_close() {
+                    self.evaluate_placed()
                 } else {
-                    self.committing()
+                    self.evaluate_committing()
                 }
             }
             // The spec changed while the plan was carried out: the plan is not valid any more.
-            PodGroupPhase::Placed if current => self.say(
+            PodGroupPhase::Placed if current => self.report(
                 JobPhase::Restarting,
                 Reason::Restarting,
                 "the spec has changed since the gang was planned",
-                Wish::Stop {
+                DesiredGang::Stop {
                     reason: Reason::Restarting,
                     hurry: true,
                 },
             ),
-            PodGroupPhase::Unwinding if current && makes_room(self.o.journal) => self.made_room(),
-            _ => self.waiting(),
+            PodGroupPhase::Unwinding if current && is_preempted(self.observed.journal) => {
+                self.end_preempted_attempt()
+            }
+            _ => self.evaluate_waiting(),
         }
     }
 
     /// True if all pods of the plan existed and have ended before the plan was closed.
-    fn has_run(&self) -> bool {
+    fn has_finished_before_close(&self) -> bool {
         let over = |pod: &PodView| pod.phase.is_over();
-        let plan = self.o.journal.plan.as_ref();
-        plan.is_some_and(|plan| has_all(plan, self.o.uid, self.o.pods, &[], over))
+        let plan = self.observed.journal.plan.as_ref();
+        plan.is_some_and(|plan| {
+            is_plan_complete(plan, self.observed.uid, self.observed.pods, &[], over)
+        })
     }
 
     fn attempt(&self) -> i64 {
@@ -185,36 +191,41 @@ impl<'a> Evaluation<'a> {
     /// True if the spec has changed while the first plan is carried out, which rolls the plan back.
     /// Before a job is placed for the first time, every field may change.
     fn spec_changed_in_commit(&self) -> bool {
-        let planned = self.o.journal.plan.as_ref().map(|p| p.compiled.as_str());
-        match (self.o.standing, planned) {
-            (Standing::Runnable { compiled }, Some(planned)) => {
-                self.o.status.admitted_time.is_none() && compiled != planned
+        let planned = self
+            .observed
+            .journal
+            .plan
+            .as_ref()
+            .map(|p| p.compiled.as_str());
+        match (self.observed.readiness, planned) {
+            (JobReadiness::Runnable { compiled }, Some(planned)) => {
+                self.observed.status.admitted_time.is_none() && compiled != planned
             }
             _ => false,
         }
     }
 
     /// Moves the job to another attempt, which has no pods yet.
-    fn begin(&mut self, attempt: i64) {
+    fn begin_attempt(&mut self, attempt: i64) {
         self.status.attempt = Some(attempt);
         let awaited = self.awaited_pods();
-        self.set_awaited(awaited);
+        self.replace_awaited(awaited);
     }
 
-    fn look_again(&mut self, at: Timestamp) {
-        self.again = Some(self.again.map_or(at, |a| a.min(at)));
+    fn schedule_check(&mut self, at: Timestamp) {
+        self.next_check = Some(self.next_check.map_or(at, |a| a.min(at)));
     }
 
-    fn say(
+    fn report(
         mut self,
         phase: JobPhase,
         reason: Reason,
         message: impl Into<String>,
-        wish: Wish<Attempt>,
-    ) -> Next {
+        wish: DesiredGang<DesiredAttempt>,
+    ) -> EvaluationResult {
         let message = message.into();
         let quota_reserved = matches!(
-            self.o.journal.phase,
+            self.observed.journal.phase,
             Some(
                 PodGroupPhase::Nominated
                     | PodGroupPhase::Committing
@@ -229,38 +240,38 @@ impl<'a> Evaluation<'a> {
         if phase.is_terminal() {
             self.status.internal.awaited_pods = None;
         }
-        self.note_checkpoint();
-        let verdict = Verdict {
+        self.record_checkpoint();
+        let verdict = JobSummary {
             phase,
             reason,
             message: message.clone(),
             quota_reserved,
-            scheduled: match self.o.journal.phase {
+            scheduled: match self.observed.journal.phase {
                 Some(PodGroupPhase::Placed) => true,
-                Some(PodGroupPhase::Committing) => self.has_run(),
+                Some(PodGroupPhase::Committing) => self.has_finished_before_close(),
                 _ => false,
             },
         };
         self.status.conditions = verdict.conditions(
-            self.o.generation,
-            &Time(self.o.now),
-            &self.o.status.conditions,
+            self.observed.generation,
+            &Time(self.observed.now),
+            &self.observed.status.conditions,
         );
         self.status.phase = Some(phase);
         self.status.reason = Some(reason);
-        self.status.message = Some(fact(&message));
-        Next {
+        self.status.message = Some(shorten_message(&message));
+        EvaluationResult {
             status: Some(self.status),
-            wish,
-            again: self.again,
-            expired: Expired::Nothing,
+            desired: wish,
+            next_check: self.next_check,
+            expired: ExpiredObjects::Nothing,
         }
     }
 
     /// Stops the run time clock: adds the run time of the attempt to the total.
     fn stop_clock(&mut self) {
         if let Some(since) = self.status.running_time.take() {
-            let ran = seconds_between(since.0, self.o.now);
+            let ran = seconds_between(since.0, self.observed.now);
             self.status.active_seconds =
                 Some(self.status.active_seconds.unwrap_or(0).saturating_add(ran));
         }
@@ -271,36 +282,36 @@ impl<'a> Evaluation<'a> {
     fn count_pods(&mut self, ended: bool) {
         let total = i64::from(self.spec.pod_count());
         let count = |pods: usize| i64::try_from(pods).unwrap_or(i64::MAX);
-        let tally = self.roster.tally();
+        let tally = self.attempt_pods.phase_counts();
         let (running, nodes) = match ended {
             true => (0, 0),
-            false => (tally.running, self.roster.nodes.len()),
+            false => (tally.running, self.attempt_pods.nodes.len()),
         };
         let counts = PodCounts {
             total,
             running: count(running),
-            succeeded: count(self.finished.completed()),
+            succeeded: count(self.finished.completed_count()),
             failed: count(tally.failed),
         };
         let ready = counts.running.saturating_add(counts.succeeded);
         self.status.ready = Some(format!("{ready}/{total}"));
         self.status.pods = Some(counts);
         self.status.nodes = Some(count(nodes));
-        self.status.internal.finished_pods = self.finished.status(self.attempt());
+        self.status.internal.finished_pods = self.finished.to_status(self.attempt());
     }
 
-    fn wish_to_run(&self) -> Wish<Attempt> {
+    fn desired_run(&self) -> DesiredGang<DesiredAttempt> {
         let retry = self.status.retry_time.as_ref().map(|t| t.0);
-        Wish::Run(Attempt {
+        DesiredGang::Run(DesiredAttempt {
             number: self.attempt(),
             submitted: self
                 .status
                 .queued_time
                 .as_ref()
-                .map_or(self.o.created, |t| t.0),
-            not_before: retry.filter(|t| *t > self.o.now),
-            excluded: self.kept_away_from(|reason| reason == Reason::KubeletRefused),
-            suspects: self.kept_away_from(|reason| reason != Reason::KubeletRefused),
+                .map_or(self.observed.created, |t| t.0),
+            not_before: retry.filter(|t| *t > self.observed.now),
+            excluded_nodes: self.excluded_nodes(|reason| reason == Reason::KubeletRefused),
+            suspect_nodes: self.excluded_nodes(|reason| reason != Reason::KubeletRefused),
             hurry: self.was_hurried(self.attempt().saturating_sub(1)),
             checkpoint: self.last_checkpoint(),
             awaited: self.awaited_pods(),

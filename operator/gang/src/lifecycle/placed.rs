@@ -9,109 +9,117 @@ use trellis_api::job::{
     JobPhase, RestartAction, RestartRule, RestartScope, SuccessPolicy, TaskGroup,
 };
 
-use super::excluded::forget_refusals;
-use super::finished::Finished;
-use super::recovered::Recovery;
-use super::{AilingNodes, Evaluation, Named, Next, Standing, after};
+use super::excluded_nodes::forget_refusals;
+use super::finished_index::FinishedIndex;
+use super::recovery::Recovery;
+use super::{BadNodes, Evaluation, EvaluationResult, JobReadiness, NamedPod, add_seconds};
 use crate::failure::{Diagnosis, Fault};
 use crate::observed::PodView;
-use crate::{Attempt, Wish, failure};
+use crate::{DesiredAttempt, DesiredGang, failure};
 
 /// Number of nodes that a message names.
-const NAMED: usize = 8;
+const MAX_NAMED_NODES: usize = 8;
 
 /// Result of judging an attempt.
-struct Found {
+struct AttemptFindings {
     diagnosis: Diagnosis,
     /// Pods that are started again while the others run on.
     recoveries: Vec<Recovery>,
     /// When to check again for surplus pods that do not start.
-    again: Option<Timestamp>,
+    next_check: Option<Timestamp>,
 }
 
 impl Evaluation<'_> {
-    pub(super) fn placed(mut self) -> Next {
+    pub(super) fn evaluate_placed(mut self) -> EvaluationResult {
         if self.status.scheduled_time.is_none() {
-            self.status.scheduled_time = Some(Time(self.o.now));
+            self.status.scheduled_time = Some(Time(self.observed.now));
         }
         self.status.retry_time = None;
-        self.note_arrivals();
-        if let Some(message) = self.succeeded() {
-            return self.complete(message);
+        self.remove_arrived();
+        if let Some(message) = self.success_message() {
+            return self.complete_stage(message);
         }
-        let Found {
-            diagnosis: Diagnosis { fault, stays },
+        let AttemptFindings {
+            diagnosis:
+                Diagnosis {
+                    fault,
+                    unhealthy_node: stays,
+                },
             recoveries,
-            again,
-        } = self.found();
+            next_check: again,
+        } = self.judge_attempt();
         if let Some(again) = again {
-            self.look_again(again);
+            self.schedule_check(again);
         }
         if let Some(fault) = fault {
-            return self.failed(fault);
+            return self.end_failed_attempt(fault);
         }
-        if let Some(why) = self.o.evicted {
-            return self.evicted(why);
+        if let Some(why) = self.observed.eviction_reason {
+            return self.evict_by_policy(why);
         }
         if !recoveries.is_empty() {
-            self = match self.recover(&recoveries) {
+            self = match self.start_recoveries(&recoveries) {
                 Ok(recovered) => recovered,
                 Err(end) => return *end,
             };
             // These may have been the last pods that the job waited for.
-            if let Some(message) = self.succeeded() {
-                return self.complete(message);
+            if let Some(message) = self.success_message() {
+                return self.complete_stage(message);
             }
         }
-        let up = self.up();
-        let total = usize::try_from(self.o.spec.gang_size()).unwrap_or(usize::MAX);
-        let wish = self.wish_to_run();
+        let up = self.count_up_pods();
+        let total = usize::try_from(self.observed.spec.gang_size()).unwrap_or(usize::MAX);
+        let wish = self.desired_run();
         if let Some((node, leave)) = stays {
-            self.stays(&node, leave);
+            self.record_unhealthy_node(&node, leave);
         }
-        let was_running = self.o.status.phase == Some(JobPhase::Running);
+        let was_running = self.observed.status.phase == Some(JobPhase::Running);
         if up >= total || was_running {
-            return self.running(wish);
+            return self.evaluate_running(wish);
         }
-        self.starting(up, total, wish)
+        self.evaluate_starting(up, total, wish)
     }
 
-    fn running(mut self, wish: Wish<Attempt>) -> Next {
-        let since = self.status.running_time.get_or_insert(Time(self.o.now)).0;
+    fn evaluate_running(mut self, wish: DesiredGang<DesiredAttempt>) -> EvaluationResult {
+        let since = self
+            .status
+            .running_time
+            .get_or_insert(Time(self.observed.now))
+            .0;
         self.status.internal.failed_starts = None;
         if !self.awaited.has_pods() {
             forget_refusals(&mut self.status);
         }
-        if let Some(end) = self.recovery_ends() {
-            self.look_again(end);
+        if let Some(end) = self.recovery_deadline() {
+            self.schedule_check(end);
         }
         if let Some(limit) = self.active_seconds() {
             let before = self.status.active_seconds.unwrap_or(0);
-            let deadline = after(since, limit.saturating_sub(before));
-            if deadline <= self.o.now {
+            let deadline = add_seconds(since, limit.saturating_sub(before));
+            if deadline <= self.observed.now {
                 let message = format!("ran longer than deadlines.activeSeconds = {limit} s");
-                return self.fail(Reason::ActiveDeadlineExceeded, message);
+                return self.fail_job(Reason::ActiveDeadlineExceeded, message);
             }
-            self.look_again(deadline);
+            self.schedule_check(deadline);
         }
-        let (reason, message) = self.how_it_runs();
-        let (reason, message) = self.staying(reason, message);
-        self.say(JobPhase::Running, reason, message, wish)
+        let (reason, message) = self.running_message();
+        let (reason, message) = self.add_unhealthy_node(reason, message);
+        self.report(JobPhase::Running, reason, message, wish)
     }
 
     /// True if pods of the gang are awaited, or failed pods are still being deleted. Awaited
     /// surplus pods do not count, because they may never come.
     fn is_recovering(&self) -> bool {
         let of_now = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
-        let mut old = self.own.iter().filter(of_now);
-        let groups = &self.o.spec.task_groups;
+        let mut old = self.job_pods.iter().filter(of_now);
+        let groups = &self.observed.spec.task_groups;
         let mut of_gang = groups.iter().map(|g| (g.name.as_str(), g.gang_size()));
         of_gang.any(|(name, size)| self.awaited.has_pods_of(name, size))
-            || old.any(|(_, pod)| self.awaited.is_old(pod))
+            || old.any(|(_, pod)| self.awaited.is_replaced(pod))
     }
 
     /// Reason and message of a job that runs, with all its pods or without some.
-    fn how_it_runs(&self) -> (Reason, String) {
+    fn running_message(&self) -> (Reason, String) {
         let last = self.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
         if let Some(last) = last.filter(|_| self.is_recovering()) {
@@ -124,18 +132,21 @@ impl Evaluation<'_> {
             );
             return (Reason::Recovering, message);
         }
-        let tally = self.roster.tally();
+        let tally = self.attempt_pods.phase_counts();
         let up = tally.running.saturating_add(tally.succeeded);
-        let total = self.o.spec.pod_count();
+        let total = self.observed.spec.pod_count();
         let is_all = usize::try_from(total).is_ok_and(|total| up >= total);
-        let message = match self.o.certificate {
-            _ if is_all => format!("all pods run{}", self.on_nodes()),
+        let message = match self.observed.explanation {
+            _ if is_all => format!("all pods run{}", self.nodes_message()),
             Some(lack) => format!(
                 "the gang runs{}, {up} of {total} pods; {}",
-                self.on_nodes(),
+                self.nodes_message(),
                 lack.message
             ),
-            None => format!("the gang runs{}, {up} of {total} pods", self.on_nodes()),
+            None => format!(
+                "the gang runs{}, {up} of {total} pods",
+                self.nodes_message()
+            ),
         };
         (Reason::Running, message)
     }
@@ -143,14 +154,14 @@ impl Evaluation<'_> {
     /// Nodes of the job, as `, on 2 nodes: a (4), b (4)`. The gang's nodes come from its plan, so
     /// that the text stays the same as long as the gang has its place; surplus pods add their own
     /// nodes.
-    pub(super) fn on_nodes(&self) -> String {
-        let plan = self.o.journal.plan.as_ref();
+    pub(super) fn nodes_message(&self) -> String {
+        let plan = self.observed.journal.plan.as_ref();
         let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
         for run in plan.into_iter().flat_map(|plan| &plan.assignments) {
             let pods = nodes.entry(&run.node).or_default();
             *pods = pods.saturating_add(run.count);
         }
-        let surplus = self.roster.surplus.pods.iter();
+        let surplus = self.attempt_pods.surplus.pods.iter();
         let surplus = surplus.filter(|(_, pod)| !pod.phase.is_over());
         for node in surplus.filter_map(|(_, pod)| pod.node.as_deref()) {
             let pods = nodes.entry(node).or_default();
@@ -158,10 +169,14 @@ impl Evaluation<'_> {
         }
         let named: Vec<String> = nodes
             .iter()
-            .take(NAMED)
+            .take(MAX_NAMED_NODES)
             .map(|(node, pods)| format!("{node} ({pods})"))
             .collect();
-        let more = if nodes.len() > NAMED { ", ..." } else { "" };
+        let more = if nodes.len() > MAX_NAMED_NODES {
+            ", ..."
+        } else {
+            ""
+        };
         match nodes.len() {
             0 => String::new(),
             1 => format!(", on node {}", named.join(", ")),
@@ -172,10 +187,10 @@ impl Evaluation<'_> {
     /// Longest run time of the job. A placed job that may not run any more keeps the deadline of
     /// its plan, so that its user cannot extend it while it runs.
     fn active_seconds(&self) -> Option<i64> {
-        let deadlines = self.o.spec.deadlines.as_ref();
+        let deadlines = self.observed.spec.deadlines.as_ref();
         let now = deadlines.and_then(|d| d.active_seconds);
-        let is_held = matches!(self.o.standing, Standing::Held(_));
-        let plan = self.o.journal.plan.as_ref().filter(|_| is_held);
+        let is_held = matches!(self.observed.readiness, JobReadiness::OnHold(_));
+        let plan = self.observed.journal.plan.as_ref().filter(|_| is_held);
         match (now, plan.and_then(|plan| plan.active_seconds)) {
             (Some(now), Some(then)) => Some(now.min(then)),
             (now, then) => now.or(then),
@@ -183,24 +198,30 @@ impl Evaluation<'_> {
     }
 
     /// The message of success, if the job has succeeded.
-    pub(super) fn succeeded(&self) -> Option<String> {
+    pub(super) fn success_message(&self) -> Option<String> {
         let finished = &self.finished;
-        match self.o.spec.success_policy() {
+        match self.observed.spec.success_policy() {
             SuccessPolicy::All => {
-                let groups = || self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
+                let groups = || {
+                    self.observed
+                        .spec
+                        .task_groups
+                        .iter()
+                        .filter(|g| g.is_in_gang())
+                };
                 let counted = |name: &str| groups().any(|group| group.name == name);
                 // Every surplus pod of a counted group must end first.
-                let mut surplus = self.roster.surplus.pods.iter();
+                let mut surplus = self.attempt_pods.surplus.pods.iter();
                 if surplus.any(|(_, pod)| !pod.phase.is_over() && counted(&pod.group)) {
                     return None;
                 }
-                let total = usize::try_from(self.o.spec.gang_size()).ok()?;
+                let total = usize::try_from(self.observed.spec.gang_size()).ok()?;
                 let of_gang = || groups().map(|g| (g.name.as_str(), g.gang_size()));
-                let succeeded = finished.completed_of(of_gang());
+                let succeeded = finished.count_completed(of_gang());
                 match total.checked_sub(succeeded)? {
                     0 if total == 1 => Some("its pod has succeeded".to_owned()),
                     0 => Some(format!("all {total} pods have succeeded")),
-                    left if succeeded > 0 && left == finished.ignored_of(of_gang()) => {
+                    left if succeeded > 0 && left == finished.count_ignored(of_gang()) => {
                         Some(format!(
                             "{succeeded} of {total} pods have succeeded, and the failures of the \
                          others are ignored"
@@ -210,10 +231,15 @@ impl Evaluation<'_> {
                 }
             }
             SuccessPolicy::Any => finished
-                .any_completed(|name| self.o.spec.group(name).is_some_and(TaskGroup::is_in_gang))
+                .find_completed(|name| {
+                    self.observed
+                        .spec
+                        .group(name)
+                        .is_some_and(TaskGroup::is_in_gang)
+                })
                 .map(|(group, index)| format!("pod {index} of group {group:?} has succeeded")),
             SuccessPolicy::Leader => {
-                let leader = self.o.spec.leader_group()?;
+                let leader = self.observed.spec.leader_group()?;
                 finished
                     .has_completed(leader, 0)
                     .then(|| format!("rank 0, pod 0 of group {leader:?}, has succeeded"))
@@ -222,28 +248,32 @@ impl Evaluation<'_> {
     }
 
     /// The group of rank 0, if its success is the job's success.
-    fn leader(&self) -> Option<&str> {
-        let leads = self.o.spec.success_policy() == SuccessPolicy::Leader;
-        self.o.spec.leader_group().filter(|_| leads)
+    fn leader_group(&self) -> Option<&str> {
+        let leads = self.observed.spec.success_policy() == SuccessPolicy::Leader;
+        self.observed.spec.leader_group().filter(|_| leads)
     }
 
-    pub(super) fn rules(&self) -> &[RestartRule] {
-        let restart = self.o.spec.restart.as_ref();
+    pub(super) fn restart_rules(&self) -> &[RestartRule] {
+        let restart = self.observed.spec.restart.as_ref();
         restart.map_or(&[], |restart| &restart.rules)
     }
 
     /// Judges the current attempt.
-    fn found(&self) -> Found {
-        let nodes = AilingNodes::among(self.roster.nodes.iter().copied(), &self.o);
-        let of = |pods| self.attempt_of(pods, &nodes, &self.finished);
-        let (gang, surplus) = (&self.roster.gang.pods, &self.roster.surplus.pods);
+    fn judge_attempt(&self) -> AttemptFindings {
+        let nodes = BadNodes::from_nodes(self.attempt_pods.nodes.iter().copied(), &self.observed);
+        let of = |pods| self.observe_attempt(pods, &nodes, &self.finished);
+        let (gang, surplus) = (
+            &self.attempt_pods.gang.pods,
+            &self.attempt_pods.surplus.pods,
+        );
         let mut recoveries: Vec<Recovery> = Vec::new();
-        let alone = failure::Attempt {
+        let alone = failure::ObservedAttempt {
             plan: None,
             ..of(surplus)
         };
-        let stuck = surplus.iter().filter_map(|pod| self.stuck(*pod));
-        let (late, later): (Vec<_>, Vec<_>) = stuck.partition(|(_, until)| *until <= self.o.now);
+        let stuck = surplus.iter().filter_map(|pod| self.start_obstacle(*pod));
+        let (late, later): (Vec<_>, Vec<_>) =
+            stuck.partition(|(_, until)| *until <= self.observed.now);
         let again = later.into_iter().map(|(_, until)| until).min();
         // A deleted surplus pod is no failure: the job can run without it.
         let is_taken = |fault: &Fault| {
@@ -255,7 +285,7 @@ impl Evaluation<'_> {
         let of_surplus = alone.faults().filter(|fault| !is_taken(fault)).chain(late);
         let mut ends_all = None;
         for fault in of_surplus {
-            match self.recovery(&fault) {
+            match self.find_recovery(&fault) {
                 Some(recovery) => recoveries.push(recovery),
                 None => {
                     ends_all.get_or_insert(fault);
@@ -263,41 +293,45 @@ impl Evaluation<'_> {
             }
         }
         // In the usual case no pod may recover alone, and one diagnosis is enough.
-        if self.may_recover() {
+        if self.can_recover() {
             let attempt = of(gang);
-            recoveries.extend(attempt.faults().filter_map(|fault| self.recovery(&fault)));
+            recoveries.extend(
+                attempt
+                    .faults()
+                    .filter_map(|fault| self.find_recovery(&fault)),
+            );
         }
         let awaited = recoveries.iter().map(Recovery::fault);
-        let awaited = self.awaited.and(awaited);
+        let awaited = self.awaited.with_faults(awaited);
         let others = gang.iter().copied();
         let others = others.filter(|(_, pod)| !awaited.contains(&pod.group, pod.index));
         let others: Vec<_> = others.collect();
-        let attempt = failure::Attempt {
+        let attempt = failure::ObservedAttempt {
             awaited: &awaited,
             ..of(&others)
         };
         let mut diagnosis = attempt.diagnose();
-        let fault = diagnosis.fault.take().or_else(|| self.on_closed_node());
-        diagnosis.fault = fault.or_else(|| self.came_too_late()).or(ends_all);
-        Found {
+        let fault = diagnosis.fault.take().or_else(|| self.closed_node_fault());
+        diagnosis.fault = fault.or_else(|| self.late_recovery_fault()).or(ends_all);
+        AttemptFindings {
             diagnosis,
             recoveries,
-            again,
+            next_check: again,
         }
     }
 
     /// Number of gang pods that run or have finished.
-    fn up(&self) -> usize {
-        let groups = || self.o.spec.task_groups.iter();
+    fn count_up_pods(&self) -> usize {
+        let groups = || self.observed.spec.task_groups.iter();
         let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));
-        let ended = self.finished.completed_of(sizes());
-        let ended = ended.saturating_add(self.finished.ignored_of(sizes()));
-        self.roster.gang.tally.running.saturating_add(ended)
+        let ended = self.finished.count_completed(sizes());
+        let ended = ended.saturating_add(self.finished.count_ignored(sizes()));
+        self.attempt_pods.gang.counts.running.saturating_add(ended)
     }
 
     /// True if failures of some pods may leave the others running.
-    fn may_recover(&self) -> bool {
-        let scope = self.o.spec.restart.as_ref().and_then(|r| r.scope);
+    fn can_recover(&self) -> bool {
+        let scope = self.observed.spec.restart.as_ref().and_then(|r| r.scope);
         let alone = |action: RestartAction| {
             matches!(
                 action,
@@ -305,38 +339,49 @@ impl Evaluation<'_> {
             )
         };
         matches!(scope, Some(RestartScope::Group | RestartScope::Pod))
-            || (scope.is_none() && self.o.spec.task_groups.iter().any(TaskGroup::is_elastic))
-            || self.rules().iter().any(|rule| alone(rule.action))
+            || (scope.is_none()
+                && self
+                    .observed
+                    .spec
+                    .task_groups
+                    .iter()
+                    .any(TaskGroup::is_elastic))
+            || self.restart_rules().iter().any(|rule| alone(rule.action))
     }
 
     /// The current attempt, restricted to these pods, with the state of its nodes and its finished
     /// pods.
-    pub(super) fn attempt_of<'m>(
+    pub(super) fn observe_attempt<'m>(
         &'m self,
-        pods: &'m [Named<'m>],
-        nodes: &'m AilingNodes<'m>,
-        finished: &'m Finished<'m>,
-    ) -> failure::Attempt<'m> {
+        pods: &'m [NamedPod<'m>],
+        nodes: &'m BadNodes<'m>,
+        finished: &'m FinishedIndex<'m>,
+    ) -> failure::ObservedAttempt<'m> {
         // Pods outside the gang do not count towards its success.
         let in_gang = |pod: &PodView| {
-            let group = self.o.spec.group(&pod.group);
+            let group = self.observed.spec.group(&pod.group);
             group.is_none_or(TaskGroup::is_in_gang)
         };
-        let mut gang = self.roster.pods().filter(|pod| in_gang(pod));
+        let mut gang = self.attempt_pods.pods().filter(|pod| in_gang(pod));
         let goes_on = gang.any(|pod| !pod.phase.is_over());
         let has_completed = || {
-            let groups = self.o.spec.task_groups.iter().filter(|g| g.is_in_gang());
+            let groups = self
+                .observed
+                .spec
+                .task_groups
+                .iter()
+                .filter(|g| g.is_in_gang());
             let sizes = groups.map(|g| (g.name.as_str(), g.replicas()));
-            finished.completed_of(sizes) > 0
+            finished.count_completed(sizes) > 0
         };
-        failure::Attempt {
+        failure::ObservedAttempt {
             pods,
-            plan: self.o.journal.plan.as_ref(),
+            plan: self.observed.journal.plan.as_ref(),
             nodes,
-            leave: self.o.leave,
-            rules: self.rules(),
-            leader: self.leader(),
-            goes_on: goes_on || has_completed(),
+            eviction_decision: self.observed.eviction_decision,
+            rules: self.restart_rules(),
+            leader_group: self.leader_group(),
+            can_ignore_failures: goes_on || has_completed(),
             finished,
             awaited: &self.awaited,
         }

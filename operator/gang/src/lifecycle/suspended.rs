@@ -5,16 +5,16 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_api::pod_group::PodGroupPhase;
 
-use super::{Evaluation, Next};
-use crate::Wish;
+use super::{Evaluation, EvaluationResult};
+use crate::DesiredGang;
 
 impl Evaluation<'_> {
-    pub(super) fn suspended(mut self) -> Next {
+    pub(super) fn evaluate_suspended(mut self) -> EvaluationResult {
         // The next attempt is placed anew and has its full startup time, whether the suspension is
         // revoked or not.
         self.status.scheduled_time = None;
         let held = !matches!(
-            self.o.journal.phase,
+            self.observed.journal.phase,
             None | Some(PodGroupPhase::Pending | PodGroupPhase::Finished)
         );
         let pods = self.own_pods().count();
@@ -23,37 +23,37 @@ impl Evaluation<'_> {
                 1 => "suspending: 1 pod is still there".to_owned(),
                 many => format!("suspending: {many} pods are still there"),
             };
-            return self.say(
+            return self.report(
                 JobPhase::Restarting,
                 Reason::PodsTerminating,
                 message,
-                Wish::stop(Reason::Suspended),
+                DesiredGang::stop(Reason::Suspended),
             );
         }
-        self.say(
+        self.report(
             JobPhase::Suspended,
             Reason::Suspended,
             "spec.suspend is true",
-            Wish::stop(Reason::Suspended),
+            DesiredGang::stop(Reason::Suspended),
         )
     }
 
     /// Resumes the job with a new attempt, queued last within its priority. The status records the
     /// attempt before anything else happens: while the status says Suspended the spec may change,
     /// and an attempt that is not recorded might count twice.
-    pub(super) fn resumed(mut self) -> Next {
-        if self.o.status.admitted_time.is_some() {
-            self.begin(self.attempt().saturating_add(1));
+    pub(super) fn resume(mut self) -> EvaluationResult {
+        if self.observed.status.admitted_time.is_some() {
+            self.begin_attempt(self.attempt().saturating_add(1));
         }
-        self.status.queued_time = Some(Time(self.o.now));
+        self.status.queued_time = Some(Time(self.observed.now));
         self.status.retry_time = None;
         self.status.scheduled_time = None;
-        self.look_again(self.o.now);
-        self.say(
+        self.schedule_check(self.observed.now);
+        self.report(
             JobPhase::Queued,
             Reason::Queued,
             "spec.suspend is false again",
-            Wish::Wait,
+            DesiredGang::Wait,
         )
     }
 }

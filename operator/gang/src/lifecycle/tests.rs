@@ -4,13 +4,13 @@
 
 mod checkpoint;
 mod ended;
-mod evicted;
 mod faults;
 mod finished;
 mod placed;
+mod policy_eviction;
 mod preempted;
 mod properties;
-mod recovered;
+mod recovery;
 mod stages;
 mod surplus;
 mod suspended;
@@ -26,9 +26,9 @@ use trellis_api::Reason;
 use trellis_api::job::{AwaitedPods, JobPhase, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Assignment, Plan, PodGroupPhase, PodGroupStatus};
 
-use super::{Expired, Next, Observed, Standing, next};
-use crate::observed::{Leave, PodPhase, PodView};
-use crate::{Attempt, Certificate, Held, PLAN_TIME, Wish};
+use super::{EvaluationResult, ExpiredObjects, JobReadiness, ObservedJob, evaluate};
+use crate::observed::{EvictionDecision, PodPhase, PodView};
+use crate::{DesiredAttempt, DesiredGang, GangExplanation, JobHold, PLAN_TIMEOUT};
 
 const UID: &str = "job-uid";
 
@@ -50,13 +50,13 @@ fn exit(code: i32) -> PodPhase {
 }
 
 /// The wish to run an attempt of a job that waits since then and has had no failure.
-fn runs(number: i64, submitted: i64) -> Wish<Attempt> {
-    Wish::Run(Attempt {
+fn desired_run(number: i64, submitted: i64) -> DesiredGang<DesiredAttempt> {
+    DesiredGang::Run(DesiredAttempt {
         number,
         submitted: at(submitted),
         not_before: None,
-        excluded: Vec::new(),
-        suspects: Vec::new(),
+        excluded_nodes: Vec::new(),
+        suspect_nodes: Vec::new(),
         hurry: false,
         checkpoint: None,
         awaited: AwaitedPods {
@@ -67,28 +67,28 @@ fn runs(number: i64, submitted: i64) -> Wish<Attempt> {
 }
 
 /// The wish to end a job whose pods have nothing to save.
-fn finishes(keep: bool) -> Wish<Attempt> {
-    Wish::Finish { keep, hurry: true }
+fn desired_finish(keep: bool) -> DesiredGang<DesiredAttempt> {
+    DesiredGang::Finish { keep, hurry: true }
 }
 
 /// A job of two workers, created at second 0, and the cluster around it.
-struct Case {
+struct JobCase {
     second: i64,
     spec: TrainingJobSpec,
     status: TrainingJobStatus,
-    standing: Standing,
+    readiness: JobReadiness,
     journal: PodGroupStatus,
     has_journal: bool,
     pods: BTreeMap<String, PodView>,
-    lost: BTreeSet<String>,
-    unhealthy: BTreeSet<String>,
-    closed: BTreeSet<String>,
-    leave: Leave,
-    certificate: Option<Certificate>,
-    evicted: Option<String>,
+    lost_nodes: BTreeSet<String>,
+    unhealthy_nodes: BTreeSet<String>,
+    closed_nodes: BTreeSet<String>,
+    eviction_decision: EvictionDecision,
+    explanation: Option<GangExplanation>,
+    eviction_reason: Option<String>,
 }
 
-impl Case {
+impl JobCase {
     /// Adds the fields of `more` to the spec, beside the task group.
     fn new(more: Value) -> Self {
         let mut spec = json!({"taskGroups": [{
@@ -102,63 +102,63 @@ impl Case {
             second: 0,
             spec: serde_json::from_value(spec).unwrap(),
             status: TrainingJobStatus::default(),
-            standing: Standing::Runnable {
+            readiness: JobReadiness::Runnable {
                 compiled: "first".to_owned(),
             },
             journal: PodGroupStatus::default(),
             has_journal: true,
             pods: BTreeMap::new(),
-            lost: BTreeSet::new(),
-            unhealthy: BTreeSet::new(),
-            closed: BTreeSet::new(),
-            leave: Leave::Now,
-            certificate: None,
-            evicted: None,
+            lost_nodes: BTreeSet::new(),
+            unhealthy_nodes: BTreeSet::new(),
+            closed_nodes: BTreeSet::new(),
+            eviction_decision: EvictionDecision::Now,
+            explanation: None,
+            eviction_reason: None,
         }
     }
 
     /// The spec of the current stage.
-    fn of_stage(&self) -> Cow<'_, TrainingJobSpec> {
+    fn stage_spec(&self) -> Cow<'_, TrainingJobSpec> {
         let stage = self.status.stage.as_ref().map_or(1, |s| s.number);
-        self.spec.of_stage(u32::try_from(stage).unwrap())
+        self.spec.for_stage(u32::try_from(stage).unwrap())
     }
 
     /// The first group of the current stage.
     fn group(&self) -> String {
-        self.of_stage().task_groups[0].name.clone()
+        self.stage_spec().task_groups[0].name.clone()
     }
 
-    fn look(&self) -> Next {
-        let spec = self.of_stage();
-        next(Observed {
+    fn evaluate(&self) -> EvaluationResult {
+        let spec = self.stage_spec();
+        evaluate(ObservedJob {
             now: at(self.second),
             created: at(0),
             generation: Some(1),
             uid: UID,
             spec: &spec,
-            whole: &self.spec,
+            whole_spec: &self.spec,
             status: &self.status,
-            standing: &self.standing,
+            readiness: &self.readiness,
             queue: Some("default"),
             journal: &self.journal,
             has_journal: self.has_journal,
             pods: &self.pods,
-            lost: &|node| self.lost.contains(node),
-            unhealthy: &|node| {
-                self.unhealthy
+            is_lost: &|node| self.lost_nodes.contains(node),
+            unhealthy_reason: &|node| {
+                self.unhealthy_nodes
                     .contains(node)
                     .then(|| "GpuMemWatch".to_owned())
             },
-            open: &|node| !self.closed.contains(node),
-            leave: &|_| self.leave,
-            certificate: self.certificate.as_ref(),
-            evicted: self.evicted.as_deref(),
+            is_open: &|node| !self.closed_nodes.contains(node),
+            eviction_decision: &|_| self.eviction_decision,
+            explanation: self.explanation.as_ref(),
+            eviction_reason: self.eviction_reason.as_deref(),
         })
     }
 
     /// Evaluates the job, and stores the new status.
-    fn step(&mut self) -> Next {
-        let next = self.look();
+    fn evaluate_and_store(&mut self) -> EvaluationResult {
+        let next = self.evaluate();
         if let Some(status) = &next.status {
             self.status = status.clone();
         }
@@ -167,15 +167,15 @@ impl Case {
 
     /// One step that must report this phase and reason.
     #[track_caller]
-    fn says(&mut self, phase: JobPhase, reason: Reason) -> Next {
-        let next = self.step();
+    fn expect_status(&mut self, phase: JobPhase, reason: Reason) -> EvaluationResult {
+        let next = self.evaluate_and_store();
         let said = next.status.as_ref().map(|s| (s.phase, s.reason));
         assert_eq!(said, Some((Some(phase), Some(reason))));
         next
     }
 
     /// The row of the table of conditions: T, F or - for each, in the table's order.
-    fn row(&self) -> String {
+    fn condition_row(&self) -> String {
         let word = |status: &str| match status {
             "True" => 'T',
             "False" => 'F',
@@ -201,16 +201,16 @@ impl Case {
             count: 1,
             pods: Vec::new(),
         };
-        let deadline = at(self.second).saturating_add(PLAN_TIME).unwrap();
+        let deadline = at(self.second).saturating_add(PLAN_TIMEOUT).unwrap();
         self.journal = PodGroupStatus {
             phase: Some(PodGroupPhase::Committing),
             plan: Some(Plan {
                 hash: format!("plan-{attempt}"),
                 attempt,
                 generation: 1,
-                compiled: match &self.standing {
-                    Standing::Runnable { compiled } => compiled.clone(),
-                    Standing::Held(_) => "first".to_owned(),
+                compiled: match &self.readiness {
+                    JobReadiness::Runnable { compiled } => compiled.clone(),
+                    JobReadiness::OnHold(_) => "first".to_owned(),
                 },
                 deadline: Some(Time(deadline)),
                 groups: Vec::new(),
@@ -232,7 +232,7 @@ impl Case {
                     uid: format!("pod-{attempt}-{index}"),
                     job_uid: UID.to_owned(),
                     is_owned: true,
-                    judged: Default::default(),
+                    judged_spec: Default::default(),
                     group: group.clone(),
                     index,
                     attempt,
@@ -243,11 +243,11 @@ impl Case {
                     created: None,
                     node: Some(format!("node-{index}")),
                     phase: phase.clone(),
-                    stuck: None,
+                    start_obstacle: None,
                     deleting: false,
-                    stops_too_late: false,
-                    deleted: None,
-                    disrupted: false,
+                    has_overlong_grace: false,
+                    deletion_requested: None,
+                    is_disrupted: false,
                     checkpoint: None,
                 };
                 (format!("llm-{group}-{index}"), pod)
@@ -272,28 +272,28 @@ impl Case {
         self.pods.clear();
     }
 
-    fn certify(&mut self, reason: Reason) {
+    fn set_explanation(&mut self, reason: Reason) {
         let message = "8 GPUs are missing".to_owned();
-        self.certificate = Some(Certificate::waits(reason, message));
+        self.explanation = Some(GangExplanation::waiting(reason, message));
     }
 
     /// Policies forbid the running gang, and evict it.
-    fn evict(&mut self) {
-        self.hold(JobPhase::Refused, Reason::PolicyDenied);
-        self.evicted = Some("stopped by a policy".to_owned());
+    fn evict_by_policy(&mut self) {
+        self.hold_job(JobPhase::Refused, Reason::PolicyDenied);
+        self.eviction_reason = Some("stopped by a policy".to_owned());
     }
 
     /// Policies allow the gang.
-    fn allow(&mut self) {
-        self.standing = Standing::Runnable {
+    fn allow_by_policy(&mut self) {
+        self.readiness = JobReadiness::Runnable {
             compiled: "first".to_owned(),
         };
-        self.evicted = None;
+        self.eviction_reason = None;
     }
 
-    fn hold(&mut self, phase: JobPhase, reason: Reason) {
+    fn hold_job(&mut self, phase: JobPhase, reason: Reason) {
         let message = "because".to_owned();
-        self.standing = Standing::Held(Held {
+        self.readiness = JobReadiness::OnHold(JobHold {
             phase,
             reason,
             message,

@@ -6,30 +6,30 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::{TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 
-use crate::observed::{Leave, PodView};
-use crate::{Attempt, Certificate, Held, Wish};
+use crate::observed::{EvictionDecision, PodView};
+use crate::{DesiredAttempt, DesiredGang, GangExplanation, JobHold};
 
 /// Result of checking the job's spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum JobReadiness {
     /// The spec is valid, compiled and authorized: the job may run.
     Runnable {
         /// Hash of the compiled job.
         compiled: String,
     },
     /// The job is refused, waiting or blocked.
-    Held(Held),
+    OnHold(JobHold),
 }
 
-impl From<Held> for Standing {
-    fn from(held: Held) -> Self {
-        Self::Held(held)
+impl From<JobHold> for JobReadiness {
+    fn from(held: JobHold) -> Self {
+        Self::OnHold(held)
     }
 }
 
 /// The observed state of one job.
 #[derive(Clone, Copy)]
-pub struct Observed<'a> {
+pub struct ObservedJob<'a> {
     /// The wall-clock time.
     pub now: Timestamp,
     /// When the job was created.
@@ -41,13 +41,13 @@ pub struct Observed<'a> {
     /// The spec of the current stage.
     pub spec: &'a TrainingJobSpec,
     /// The spec with the task groups of all stages.
-    pub whole: &'a TrainingJobSpec,
+    pub whole_spec: &'a TrainingJobSpec,
     /// The current status.
     pub status: &'a TrainingJobStatus,
     /// Result of checking the spec.
-    pub standing: &'a Standing,
+    pub readiness: &'a JobReadiness,
     /// Why policies evict the gang. None if they do not.
-    pub evicted: Option<&'a str>,
+    pub eviction_reason: Option<&'a str>,
     /// Queue of the job, once it is known.
     pub queue: Option<&'a str>,
     /// The journal.
@@ -58,34 +58,34 @@ pub struct Observed<'a> {
     /// Pods with the job's name.
     pub pods: &'a BTreeMap<String, PodView>,
     /// True for a lost node.
-    pub lost: &'a dyn Fn(&str) -> bool,
+    pub is_lost: &'a dyn Fn(&str) -> bool,
     /// Why a node is unhealthy. None if it is healthy or unknown.
-    pub unhealthy: &'a dyn Fn(&str) -> Option<String>,
+    pub unhealthy_reason: &'a dyn Fn(&str) -> Option<String>,
     /// True for a node that takes new pods.
-    pub open: &'a dyn Fn(&str) -> bool,
+    pub is_open: &'a dyn Fn(&str) -> bool,
     /// Tells whether the pods on an unhealthy node may be evicted now. Called only for nodes with
     /// running pods.
-    pub leave: &'a dyn Fn(&str) -> Leave,
+    pub eviction_decision: &'a dyn Fn(&str) -> EvictionDecision,
     /// The scheduler's explanation for a waiting gang, if there is one.
-    pub certificate: Option<&'a Certificate>,
+    pub explanation: Option<&'a GangExplanation>,
 }
 
 /// Result of one evaluation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Next {
+pub struct EvaluationResult {
     /// The new status, without `compiled`. None if there is nothing to report yet.
     pub status: Option<TrainingJobStatus>,
     /// The wish for the gang once the status is written.
-    pub wish: Wish<Attempt>,
+    pub desired: DesiredGang<DesiredAttempt>,
     /// Time of the next evaluation if no event comes before.
-    pub again: Option<Timestamp>,
+    pub next_check: Option<Timestamp>,
     /// Objects to remove because a time to live is over.
-    pub expired: Expired,
+    pub expired: ExpiredObjects,
 }
 
 /// Objects of an ended job that are to be removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expired {
+pub enum ExpiredObjects {
     /// Nothing yet.
     #[default]
     Nothing,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use kube::api::ObjectMeta;
 use trellis_api::runtime_profile::RuntimeProfileStatus;
 use trellis_api::{Reason, RuntimeProfile, TrainingJobSpec, ValidatedProfile};
-use trellis_compiler::Profile;
+use trellis_compiler::HashedProfile;
 
-use super::Missing;
+use super::MissingObject;
 
 /// A profile, or why jobs cannot be compiled with it.
 #[derive(Clone, Debug)]
-pub struct KnownProfile {
+pub struct CachedProfile {
     /// The metadata that a status write needs. None if the object does not decode.
     pub meta: Option<ObjectMeta>,
     /// The current status of the object.
@@ -22,10 +22,10 @@ pub struct KnownProfile {
     /// True for the profile of jobs that name none.
     pub is_default: bool,
     /// The profile, or its error.
-    pub profile: Result<Arc<Profile>, String>,
+    pub profile: Result<Arc<HashedProfile>, String>,
 }
 
-impl From<RuntimeProfile> for KnownProfile {
+impl From<RuntimeProfile> for CachedProfile {
     fn from(object: RuntimeProfile) -> Self {
         let meta = &object.metadata;
         Self {
@@ -39,7 +39,7 @@ impl From<RuntimeProfile> for KnownProfile {
             uid: meta.uid.clone().unwrap_or_default(),
             is_default: object.spec.is_default(),
             profile: ValidatedProfile::try_from(object)
-                .map(|valid| Arc::new(Profile::new(valid)))
+                .map(|valid| Arc::new(HashedProfile::new(valid)))
                 .map_err(|violations| violations.to_string()),
         }
     }
@@ -52,18 +52,18 @@ impl From<RuntimeProfile> for KnownProfile {
 /// # Errors
 /// If the job names a profile that does not exist or is invalid, or names none and there are
 /// several defaults.
-pub fn profile(
+pub fn find_profile(
     job: &TrainingJobSpec,
-    named: impl FnOnce(&str) -> Option<KnownProfile>,
-    defaults: impl FnOnce() -> BTreeMap<String, KnownProfile>,
-) -> Result<Option<Arc<Profile>>, Missing> {
-    let misconfigured = |message: String| Missing {
+    named: impl FnOnce(&str) -> Option<CachedProfile>,
+    defaults: impl FnOnce() -> BTreeMap<String, CachedProfile>,
+) -> Result<Option<Arc<HashedProfile>>, MissingObject> {
+    let misconfigured = |message: String| MissingObject {
         reason: Reason::ProfileMisconfigured,
         message,
     };
     let (name, known) = match &job.profile {
         Some(name) => {
-            let missing = || Missing {
+            let missing = || MissingObject {
                 reason: Reason::ProfileNotFound,
                 message: format!(
                     "spec.profile: RuntimeProfile {name:?} does not exist: create it or name another"
@@ -77,7 +77,7 @@ pub fn profile(
                 let names: Vec<_> = defaults.keys().map(String::as_str).collect();
                 return Err(misconfigured(format!(
                     "spec.profile: none is given, and {}; or name one",
-                    several_defaults(&names)
+                    describe_several_defaults(&names)
                 )));
             }
             match defaults.pop_first() {
@@ -95,7 +95,7 @@ pub fn profile(
 
 /// Message for several profiles that are marked as the cluster's default.
 #[must_use]
-pub fn several_defaults(names: &[&str]) -> String {
+pub fn describe_several_defaults(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
     format!(
         "the RuntimeProfiles {} are all the cluster's default: leave globalDefault to one of them",

@@ -11,13 +11,13 @@ use trellis_api::{QueueResources, TrainingQueue};
 ///
 /// The search ends at a queue that does not exist: it may state other amounts than the queues
 /// above it.
-pub fn queue_resources<Q: Borrow<TrainingQueue>>(
+pub fn find_queue_resources<Q: Borrow<TrainingQueue>>(
     queue: &TrainingQueue,
     get: impl Fn(&str) -> Option<Q>,
 ) -> QueueResources {
     let name = |queue: &TrainingQueue| queue.metadata.name.clone().unwrap_or_default();
     let stated = |queue: &TrainingQueue| {
-        QueueResources::of(&name(queue), queue.spec.resources_per_gpu.as_ref())
+        QueueResources::from_queue(&name(queue), queue.spec.resources_per_gpu.as_ref())
     };
     let mut found = stated(queue);
     // Queues may name each other as parents.
@@ -37,7 +37,7 @@ pub fn queue_resources<Q: Borrow<TrainingQueue>>(
 /// to its next attempt.
 pub fn placed_resources(plan: &Plan) -> QueueResources {
     let queue = plan.queue.as_deref().unwrap_or_default();
-    QueueResources::of(queue, plan.resources_per_gpu.as_ref())
+    QueueResources::from_queue(queue, plan.resources_per_gpu.as_ref())
 }
 
 #[cfg(test)]
@@ -55,32 +55,35 @@ mod tests {
     }
 
     /// CPU and memory of the first queue, as `amount@queue`.
-    fn found(queues: &[TrainingQueue]) -> [Option<String>; 2] {
+    fn find_amounts(queues: &[TrainingQueue]) -> [Option<String>; 2] {
         let get = |name: &str| {
             let mut queues = queues.iter();
             queues.find(|q| q.metadata.name.as_deref() == Some(name))
         };
-        let found = queue_resources(&queues[0], get);
+        let found = find_queue_resources(&queues[0], get);
         [found.cpu, found.memory].map(|a| a.map(|a| format!("{}@{}", a.quantity, a.queue)))
     }
 
     #[test]
-    fn each_amount_comes_from_the_nearest_queue_that_states_it() {
+    fn amount_per_gpu_comes_from_the_nearest_queue_with_a_value() {
         let root = queue("root", None, json!({"cpu": 12, "memory": "128Gi"}));
         let middle = queue("middle", Some("root"), Value::Null);
         let team = queue("team", Some("middle"), json!({"cpu": 8}));
         let some = |text: &str| Some(text.to_owned());
         let all = [team.clone(), middle.clone(), root];
-        assert_eq!(found(&all), [some("8@team"), some("128Gi@root")]);
-        assert_eq!(found(&all[1..]), [some("12@root"), some("128Gi@root")]);
+        assert_eq!(find_amounts(&all), [some("8@team"), some("128Gi@root")]);
+        assert_eq!(
+            find_amounts(&all[1..]),
+            [some("12@root"), some("128Gi@root")]
+        );
         // A queue that does not exist ends the search.
-        assert_eq!(found(&[team, middle]), [some("8@team"), None]);
+        assert_eq!(find_amounts(&[team, middle]), [some("8@team"), None]);
     }
 
     #[test]
-    fn queues_that_are_each_others_parents_end() {
+    fn search_ends_when_queues_are_parents_of_each_other() {
         let a = queue("a", Some("b"), json!({}));
         let b = queue("b", Some("a"), json!({"cpu": 1}));
-        assert_eq!(found(&[a, b]), [Some("1@b".to_owned()), None]);
+        assert_eq!(find_amounts(&[a, b]), [Some("1@b".to_owned()), None]);
     }
 }

@@ -13,49 +13,51 @@ fn quota(hard: serde_json::Value, used: serde_json::Value) -> [ResourceQuota; 1]
     [named("q", hard, used)]
 }
 
-fn pods(pods: i64) -> Ask {
-    of_class(None, pods)
+fn pods(pods: i64) -> QuotaDemand {
+    pods_of_class(None, pods)
 }
 
-fn of_class(class: Option<&str>, pods: i64) -> Ask {
+fn pods_of_class(class: Option<&str>, pods: i64) -> QuotaDemand {
     let half_a_core = Resources::new().with("cpu", 500);
-    let counted = Counted {
+    let counted = PodQuotaFields {
         limits: half_a_core.clone(),
         priority_class: class.map(str::to_owned),
-        ..Counted::default()
+        ..PodQuotaFields::default()
     };
-    let mut ask = Ask::default();
+    let mut ask = QuotaDemand::default();
     ask.add(pods, &half_a_core, &counted);
     ask
 }
 
 #[test]
-fn what_others_have_still_to_create_counts() {
+fn pods_promised_to_other_gangs_count_against_the_quota() {
     let four = quota(json!({"pods": "4"}), json!({"pods": "1"}));
-    assert_eq!(exceeded(&four, &pods(3), &[]), None);
-    let message = exceeded(&four, &pods(2), &[pods(1), pods(1)]).unwrap();
+    assert_eq!(find_exceeded_quota(&four, &pods(3), &[]), None);
+    let message = find_exceeded_quota(&four, &pods(2), &[pods(1), pods(1)]).unwrap();
     assert_eq!(
         message,
         "ResourceQuota \"q\" of the namespace allows 4 pods, of which 1 are used and 2 are promised to gangs that are starting; the whole gang needs 2"
     );
     let cores = quota(json!({"requests.cpu": "2"}), json!({"requests.cpu": "1"}));
-    assert_eq!(exceeded(&cores, &pods(1), &[pods(1)]), None);
-    assert!(exceeded(&cores, &pods(1), &[pods(2)]).is_some());
+    assert_eq!(find_exceeded_quota(&cores, &pods(1), &[pods(1)]), None);
+    assert!(find_exceeded_quota(&cores, &pods(1), &[pods(2)]).is_some());
 }
 
 #[test]
-fn claims_that_come_with_the_pods_count() {
-    let claim = |class: &str| OwnClaim {
+fn ephemeral_claims_of_the_gang_count_against_storage_quotas() {
+    let claim = |class: &str| EphemeralClaim {
         class: Some(class.to_owned()),
         bytes: 1 << 30,
     };
-    let counted = Counted {
-        claims: vec![claim("fast"), claim("slow")],
-        ..Counted::default()
+    let counted = PodQuotaFields {
+        ephemeral_claims: vec![claim("fast"), claim("slow")],
+        ..PodQuotaFields::default()
     };
-    let mut ask = Ask::default();
+    let mut ask = QuotaDemand::default();
     ask.add(4, &Resources::new(), &counted);
-    let of = |key: &str, limit: &str| exceeded(&quota(json!({key: limit}), json!({})), &ask, &[]);
+    let of = |key: &str, limit: &str| {
+        find_exceeded_quota(&quota(json!({key: limit}), json!({})), &ask, &[])
+    };
     for (key, enough, little) in [
         ("persistentvolumeclaims", "8", "7"),
         ("count/persistentvolumeclaims", "8", "7"),
@@ -88,73 +90,77 @@ fn claims_that_come_with_the_pods_count() {
 }
 
 #[test]
-fn what_others_create_outside_the_quotas_scope_does_not_count() {
+fn promised_pods_outside_the_quota_scope_do_not_count() {
     let mut scoped = quota(json!({"pods": "2"}), json!({}));
     let selector = json!({"matchExpressions": [
         {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]});
     scoped[0].spec.as_mut().unwrap().scope_selector = serde_json::from_value(selector).unwrap();
-    let high = |count| of_class(Some("high"), count);
-    assert_eq!(exceeded(&scoped, &pods(3), &[]), None);
-    assert_eq!(exceeded(&scoped, &high(2), &[pods(9)]), None);
-    assert!(exceeded(&scoped, &high(2), &[high(1)]).is_some());
+    let high = |count| pods_of_class(Some("high"), count);
+    assert_eq!(find_exceeded_quota(&scoped, &pods(3), &[]), None);
+    assert_eq!(find_exceeded_quota(&scoped, &high(2), &[pods(9)]), None);
+    assert!(find_exceeded_quota(&scoped, &high(2), &[high(1)]).is_some());
     let mut used = scoped[0].clone();
     used.status = serde_json::from_value(json!({"used": {"pods": "2"}})).unwrap();
-    assert_eq!(given_back(&used, &[pods(9)]), used);
-    assert!(exceeded([&given_back(&used, &[high(1)])], &high(2), &[]).is_some());
+    assert_eq!(release_usage(&used, &[pods(9)]), used);
+    assert!(find_exceeded_quota([&release_usage(&used, &[high(1)])], &high(2), &[]).is_some());
     assert_eq!(
-        exceeded([&given_back(&used, &[high(2)])], &high(2), &[]),
+        find_exceeded_quota([&release_usage(&used, &[high(2)])], &high(2), &[]),
         None
     );
 }
 
 #[test]
-fn the_same_quota_is_named_whoever_is_listed_first() {
+fn exceeded_quota_with_the_first_name_is_reported_in_any_order() {
     let small = |name| named(name, json!({"pods": "1"}), json!({}));
     let (a, b) = (small("a"), small("b"));
-    let one = exceeded([&a, &b], &pods(2), &[]).unwrap();
+    let one = find_exceeded_quota([&a, &b], &pods(2), &[]).unwrap();
     assert!(one.starts_with("ResourceQuota \"a\""), "{one}");
-    assert_eq!(exceeded([&b, &a], &pods(2), &[]).unwrap(), one);
+    assert_eq!(find_exceeded_quota([&b, &a], &pods(2), &[]).unwrap(), one);
 }
 
 #[test]
-fn what_is_given_back_is_free_again_and_no_more_than_that() {
+fn released_usage_is_free_again_and_never_below_zero() {
     let used = json!({"pods": "3", "requests.cpu": "1500m", "services": "2"});
     let full = named("q", json!({"pods": "3"}), used);
-    let free = given_back(&full, &[pods(1), pods(1)]);
+    let free = release_usage(&full, &[pods(1), pods(1)]);
     let used = free.status.unwrap().used.unwrap();
     let of = |key: &str| used[key].0.as_str();
     assert_eq!(
         (of("pods"), of("requests.cpu"), of("services")),
         ("1", "0.5", "2")
     );
-    let none = given_back(&full, &[pods(9)]).status.unwrap().used.unwrap();
+    let none = release_usage(&full, &[pods(9)])
+        .status
+        .unwrap()
+        .used
+        .unwrap();
     assert_eq!(none["pods"].0, "0");
 }
 
 #[test]
-fn of_a_gang_only_the_groups_in_the_quotas_scope_count() {
+fn only_groups_in_the_quota_scope_count() {
     let mut scoped = quota(json!({"pods": "2"}), json!({}));
     scoped[0].spec.as_mut().unwrap().scopes = Some(vec!["PriorityClass".to_owned()]);
-    let mut gang = of_class(Some("high"), 2);
+    let mut gang = pods_of_class(Some("high"), 2);
     gang.pods.extend(pods(5).pods);
-    assert_eq!(exceeded(&scoped, &gang, &[]), None);
-    gang.pods.extend(of_class(Some("low"), 1).pods);
-    assert!(exceeded(&scoped, &gang, &[]).is_some());
+    assert_eq!(find_exceeded_quota(&scoped, &gang, &[]), None);
+    gang.pods.extend(pods_of_class(Some("low"), 1).pods);
+    assert!(find_exceeded_quota(&scoped, &gang, &[]).is_some());
     assert_eq!(gang.count(), 8);
 }
 
 #[test]
-fn limits_are_the_pods_own_and_each_key_counts_what_it_says() {
+fn quota_key_counts_its_own_resource_and_pod_limits() {
     let request = Resources::new()
         .with("cpu", 500)
         .with("memory", 10)
         .with("nvidia.com/gpu", 8)
         .with("hugepages-2Mi", 4);
-    let counted = Counted {
+    let counted = PodQuotaFields {
         limits: Resources::new().with("cpu", 2000).with("memory", 20),
-        ..Counted::default()
+        ..PodQuotaFields::default()
     };
-    let mut ask = Ask::default();
+    let mut ask = QuotaDemand::default();
     ask.add(2, &request, &counted);
     for (key, most) in [
         ("pods", "2"),
@@ -168,7 +174,8 @@ fn limits_are_the_pods_own_and_each_key_counts_what_it_says() {
         ("hugepages-2Mi", "8"),
         ("requests.hugepages-2Mi", "8"),
     ] {
-        let room = |hard: &str| exceeded(&quota(json!({key: hard}), json!({})), &ask, &[]);
+        let room =
+            |hard: &str| find_exceeded_quota(&quota(json!({key: hard}), json!({})), &ask, &[]);
         assert_eq!(room(most), None, "{key}");
         let less = format!("{}m", most.parse::<i64>().unwrap() * 1000 - 1);
         assert!(room(&less).is_some(), "{key}");
@@ -180,7 +187,7 @@ fn limits_are_the_pods_own_and_each_key_counts_what_it_says() {
         "limits.storage",
     ] {
         assert_eq!(
-            exceeded(&quota(json!({key: "0"}), json!({})), &ask, &[]),
+            find_exceeded_quota(&quota(json!({key: "0"}), json!({})), &ask, &[]),
             None
         );
     }

@@ -70,7 +70,7 @@ pub struct SlimNodeAffinity {
 impl SlimDaemonSet {
     /// True if both mean the same for nodes.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_equal_for_nodes(&self, other: &Self) -> bool {
         let read = |d: &Self| {
             let meta = &d.metadata;
             let goes = meta.deletion_timestamp.is_some();
@@ -82,7 +82,7 @@ impl SlimDaemonSet {
 
 /// Nodes on which each DaemonSet, by its uid, has a pod.
 #[derive(Debug, Default)]
-pub struct DaemonPods {
+pub struct DaemonPodIndex {
     inner: RwLock<Inner>,
 }
 
@@ -94,11 +94,11 @@ struct Inner {
     nodes: HashMap<Arc<str>, HashMap<Arc<str>, HashSet<Key>>>,
 }
 
-impl DaemonPods {
+impl DaemonPodIndex {
     /// Stores a pod as the watch shows it. Returns the node that this affects: the DaemonSet now
     /// has its first pod there, or its last pod has left.
     pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Arc<str>> {
-        let now = place(pod);
+        let now = daemon_set_and_node(pod);
         let mut inner = self.inner.write();
         let before = inner.pods.get(key);
         if before == now.as_ref() {
@@ -115,7 +115,7 @@ impl DaemonPods {
 
     /// True if the DaemonSet of that uid has a pod on the node.
     #[must_use]
-    pub fn is_on(&self, daemon_set: &str, node: &str) -> bool {
+    pub fn has_pod_on(&self, daemon_set: &str, node: &str) -> bool {
         let inner = self.inner.read();
         let there = inner.nodes.get(node);
         there.is_some_and(|sets| sets.contains_key(daemon_set))
@@ -153,7 +153,7 @@ impl Inner {
 
 /// The DaemonSet of a pod, and its node. None if the pod holds nothing: it has no node yet, has
 /// ended, or belongs to no DaemonSet.
-fn place(pod: &SlimPod) -> Option<(Arc<str>, Arc<str>)> {
+fn daemon_set_and_node(pod: &SlimPod) -> Option<(Arc<str>, Arc<str>)> {
     if matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return None;
     }
@@ -181,31 +181,31 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_pod_on_a_node_are_news() {
-        let index = DaemonPods::default();
+    fn only_first_and_last_daemon_pod_of_a_node_are_reported() {
+        let index = DaemonPodIndex::default();
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         let on = |node| pod("set", Some(node), "Running");
         assert_eq!(index.apply(&a, &pod("set", None, "Pending")), None);
-        assert!(!index.is_on("set", "n"));
+        assert!(!index.has_pod_on("set", "n"));
         assert_eq!(index.apply(&a, &on("n")).as_deref(), Some("n"));
-        assert!(index.is_on("set", "n") && !index.is_on("other", "n"));
+        assert!(index.has_pod_on("set", "n") && !index.has_pod_on("other", "n"));
         assert_eq!(index.apply(&a, &on("n")), None, "nothing new");
         assert_eq!(index.apply(&b, &on("n")), None, "a second one");
         assert_eq!(index.delete(&a), None);
-        assert!(index.is_on("set", "n"));
+        assert!(index.has_pod_on("set", "n"));
         // The pod has ended: the DaemonSet will create another.
         let ended = pod("set", Some("n"), "Failed");
         assert_eq!(index.apply(&b, &ended).as_deref(), Some("n"));
-        assert!(!index.is_on("set", "n"));
+        assert!(!index.has_pod_on("set", "n"));
         assert_eq!(index.delete(&b), None);
     }
 
     #[test]
-    fn pods_of_others_are_none() {
-        let index = DaemonPods::default();
+    fn pods_without_a_daemon_set_are_ignored() {
+        let index = DaemonPodIndex::default();
         let mut pod = pod("set", Some("n"), "Running");
         pod.metadata.owner_references = None;
         assert_eq!(index.apply(&Key::new("ns", "a"), &pod), None);
-        assert!(!index.is_on("set", "n"));
+        assert!(!index.has_pod_on("set", "n"));
     }
 }

@@ -9,7 +9,7 @@ use super::slim::bare;
 
 /// Prefix of the resource that requests a device of a class by the class's name (KEP-5004, implicit
 /// extended resource).
-const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
+const IMPLICIT_RESOURCE_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 /// A DeviceClass: the resource under which it offers its devices.
 #[derive(Resource, Deserialize, Clone, Debug, Default)]
@@ -35,7 +35,7 @@ impl SlimDeviceClass {
     /// True if a pod that asks for the resource may get a device of this class.
     #[must_use]
     pub fn offers(&self, resource: &str) -> bool {
-        let implicit = resource.strip_prefix(IMPLICIT);
+        let implicit = resource.strip_prefix(IMPLICIT_RESOURCE_PREFIX);
         self.spec.extended_resource_name.as_deref() == Some(resource)
             || (implicit.is_some() && implicit == self.metadata.name.as_deref())
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_offers_its_resource_and_its_own_name() {
+    fn device_class_offers_its_resource_and_its_implicit_name() {
         let class: SlimDeviceClass = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "h100"},
             "spec": {"extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": "true"}}]},

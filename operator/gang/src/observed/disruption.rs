@@ -14,26 +14,26 @@ use super::slim::SlimNode;
 use super::storage::ZONE_LABELS;
 
 /// Number of nodes of a zone that may be unhealthy whatever their share (`ComputeZoneState`).
-const FEW: usize = 2;
+const TOLERATED_UNHEALTHY_NODES: usize = 2;
 
 /// Interval at which gangs on unhealthy nodes of a disrupted zone are checked again if no event
 /// comes.
-const LOOK: Duration = Duration::from_secs(60);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Nodes over which the share of unhealthy nodes is computed: the nodes of a zone with GPUs, or
 /// those without. A health agent for GPUs watches only the former, and the other nodes would hide
 /// how many it has declared unhealthy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Zone {
+pub struct EvictionZone {
     region: Option<String>,
     name: Option<String>,
     has_gpus: bool,
 }
 
-impl Zone {
+impl EvictionZone {
     /// The zone of a node.
     #[must_use]
-    pub fn of(node: &SlimNode) -> Self {
+    pub fn from_node(node: &SlimNode) -> Self {
         let labels = node.metadata.labels.as_ref();
         let value = |key: &str| labels.and_then(|labels| labels.get(key).cloned());
         let [old_region, old_name, region, name] = ZONE_LABELS;
@@ -51,7 +51,7 @@ impl Zone {
 
 /// Decision about the pods of an unhealthy node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum EvictionDecision {
     /// Evict the pods, and place their gangs elsewhere.
     Now,
     /// Other nodes come first: check again after that time.
@@ -62,7 +62,7 @@ pub enum Leave {
 
 /// Pace at which nodes are evicted, and the share of unhealthy nodes that stops it.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct EvictionPace {
     /// Share of a zone's nodes, from 0 to 1.
     pub threshold: f64,
     /// Time between two nodes of a zone.
@@ -71,9 +71,9 @@ pub struct Pace {
 
 /// A zone whose state has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turned {
+pub struct ZoneChange {
     /// The zone.
-    pub zone: Zone,
+    pub zone: EvictionZone,
     /// True if too many of its nodes are unhealthy now, false if that has ended.
     pub disrupted: bool,
     /// Number of its unhealthy nodes.
@@ -83,58 +83,59 @@ pub struct Turned {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct ZoneCounts {
     nodes: usize,
     unhealthy: usize,
     /// When the next of its nodes may be evicted.
-    next: Option<Instant>,
+    next_eviction: Option<Instant>,
 }
 
 /// Health and zone of all nodes.
 #[derive(Debug)]
-pub struct Disruption {
-    pace: Pace,
-    nodes: BTreeMap<String, (Zone, bool)>,
-    zones: BTreeMap<Zone, Tally>,
+pub struct ZoneDisruption {
+    pace: EvictionPace,
+    nodes: BTreeMap<String, (EvictionZone, bool)>,
+    zones: BTreeMap<EvictionZone, ZoneCounts>,
     /// Unhealthy nodes that are being evicted: all gangs on them may be stopped, even if an earlier
     /// write failed.
-    left: BTreeSet<String>,
+    evicted_nodes: BTreeSet<String>,
 }
 
-impl Disruption {
+impl ZoneDisruption {
     /// Without any node.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: EvictionPace) -> Self {
         Self {
             pace,
             nodes: BTreeMap::new(),
             zones: BTreeMap::new(),
-            left: BTreeSet::new(),
+            evicted_nodes: BTreeSet::new(),
         }
     }
 
     /// Records a node. Returns the zones whose state changes.
-    pub fn apply(&mut self, node: &str, zone: Zone, unhealthy: bool) -> Vec<Turned> {
+    pub fn apply(&mut self, node: &str, zone: EvictionZone, unhealthy: bool) -> Vec<ZoneChange> {
         if self.nodes.get(node) == Some(&(zone.clone(), unhealthy)) {
             return Vec::new();
         }
-        self.change(node, Some((zone, unhealthy)))
+        self.replace_node(node, Some((zone, unhealthy)))
     }
 
     /// Removes a node. Returns the zones whose state changes.
-    pub fn delete(&mut self, node: &str) -> Vec<Turned> {
-        self.change(node, None)
+    pub fn delete(&mut self, node: &str) -> Vec<ZoneChange> {
+        self.replace_node(node, None)
     }
 
-    fn change(&mut self, node: &str, now: Option<(Zone, bool)>) -> Vec<Turned> {
+    fn replace_node(&mut self, node: &str, now: Option<(EvictionZone, bool)>) -> Vec<ZoneChange> {
         if !now.as_ref().is_some_and(|(_, unhealthy)| *unhealthy) {
-            self.left.remove(node);
+            self.evicted_nodes.remove(node);
         }
         let before = match &now {
             Some(now) => self.nodes.insert(node.to_owned(), now.clone()),
             None => self.nodes.remove(node),
         };
-        let touched: BTreeSet<Zone> = before.iter().chain(&now).map(|(z, _)| z.clone()).collect();
+        let touched: BTreeSet<EvictionZone> =
+            before.iter().chain(&now).map(|(z, _)| z.clone()).collect();
         let was = touched
             .into_iter()
             .map(|zone| (self.is_disrupted(&zone), zone));
@@ -152,7 +153,7 @@ impl Disruption {
         let turned = was.into_iter().filter_map(|(was, zone)| {
             let disrupted = self.is_disrupted(&zone);
             let tally = self.zones.get(&zone).copied().unwrap_or_default();
-            (was != disrupted).then_some(Turned {
+            (was != disrupted).then_some(ZoneChange {
                 zone,
                 disrupted,
                 unhealthy: tally.unhealthy,
@@ -166,7 +167,7 @@ impl Disruption {
 
     /// The unhealthy nodes of a zone.
     #[must_use]
-    pub fn unhealthy_of(&self, zone: &Zone) -> BTreeSet<String> {
+    pub fn unhealthy_nodes(&self, zone: &EvictionZone) -> BTreeSet<String> {
         let unhealthy = self
             .nodes
             .iter()
@@ -176,49 +177,50 @@ impl Disruption {
 
     /// The rule of `ComputeZoneState`, applied to unhealthy nodes instead of nodes that are not
     /// ready. One difference: a zone of one or two nodes is never disrupted.
-    fn is_disrupted(&self, zone: &Zone) -> bool {
+    fn is_disrupted(&self, zone: &EvictionZone) -> bool {
         let tally = self.zones.get(zone).copied().unwrap_or_default();
         // A count that overflows is larger than any cluster.
         let count = |nodes: usize| f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
-        tally.unhealthy > FEW && count(tally.unhealthy) / count(tally.nodes) >= self.pace.threshold
+        tally.unhealthy > TOLERATED_UNHEALTHY_NODES
+            && count(tally.unhealthy) / count(tally.nodes) >= self.pace.threshold
     }
 
     /// Decides whether the pods of an unhealthy node may be evicted now.
     #[must_use]
-    pub fn may_leave(&self, node: &str, now: Instant) -> Leave {
-        if self.left.contains(node) {
-            return Leave::Now;
+    pub fn eviction_decision(&self, node: &str, now: Instant) -> EvictionDecision {
+        if self.evicted_nodes.contains(node) {
+            return EvictionDecision::Now;
         }
         // The node is not known to be unhealthy, or is gone by now.
         let Some((zone, true)) = self.nodes.get(node) else {
-            return Leave::After(self.pace.interval);
+            return EvictionDecision::After(self.pace.interval);
         };
         if self.is_disrupted(zone) {
-            return Leave::PartialDisruption(LOOK);
+            return EvictionDecision::PartialDisruption(RECHECK_INTERVAL);
         }
-        let next = self.zones.get(zone).and_then(|tally| tally.next);
+        let next = self.zones.get(zone).and_then(|tally| tally.next_eviction);
         match next.filter(|next| *next > now) {
-            Some(next) => Leave::After(next.saturating_duration_since(now)),
-            None => Leave::Now,
+            Some(next) => EvictionDecision::After(next.saturating_duration_since(now)),
+            None => EvictionDecision::Now,
         }
     }
 
     /// Records that pods of an unhealthy node are evicted. The first time, this starts the pause
     /// before the next node of the zone.
-    pub fn left(&mut self, node: &str, now: Instant) {
+    pub fn record_eviction(&mut self, node: &str, now: Instant) {
         let Some((zone, true)) = self.nodes.get(node) else {
             return;
         };
-        if self.left.insert(node.to_owned())
+        if self.evicted_nodes.insert(node.to_owned())
             && let Some(tally) = self.zones.get_mut(zone)
         {
-            tally.next = now.checked_add(self.pace.interval);
+            tally.next_eviction = now.checked_add(self.pace.interval);
         }
     }
 }
 
 /// The zone as it appears in logs.
-impl fmt::Display for Zone {
+impl fmt::Display for EvictionZone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let with = if self.has_gpus { "with" } else { "without" };
         write!(f, "nodes {with} GPUs")?;

@@ -9,53 +9,53 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::names;
 use trellis_scheduler::Resources;
 
-use super::judged::JudgedSpec;
-use super::pod_view::{PodPhase, PodView, phase};
+use super::judged_spec::JudgedSpec;
+use super::pod_view::{PodPhase, PodView, pod_phase};
 use super::slim::SlimPod;
-use crate::request;
+use crate::resource_request;
 
 /// Labels with the index of a pod of an Indexed Job or of a StatefulSet.
-const INDEXES: [&str; 2] = [
+const INDEX_LABELS: [&str; 2] = [
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 ];
 
 /// Longest grace period of an external pod in seconds, as for jobs: other gangs may wait for its
 /// resources.
-const LONGEST_GRACE: i64 = 3_600;
+const MAX_GRACE: i64 = 3_600;
 
 /// Grace period of a pod in seconds. The API server treats a negative value as one second.
-fn grace(own: Option<i64>) -> u32 {
+fn limit_grace(own: Option<i64>) -> u32 {
     let seconds = match own.unwrap_or(30) {
         i64::MIN..0 => 1,
-        seconds => seconds.min(LONGEST_GRACE),
+        seconds => seconds.min(MAX_GRACE),
     };
     u32::try_from(seconds).unwrap_or(0)
 }
 
 /// True if the pod was deleted with a longer grace period than Trellis allows: it is shortened.
-pub fn stops_too_late(meta: &ObjectMeta) -> bool {
+pub fn has_overlong_grace(meta: &ObjectMeta) -> bool {
     let given = meta.deletion_grace_period_seconds;
-    meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > LONGEST_GRACE)
+    meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > MAX_GRACE)
 }
 
 /// Pods of one group, by name.
 pub type ExternalPods = BTreeMap<String, Arc<ExternalPod>>;
 
 /// Names of ResourceFlavors, by resource.
-pub type Flavors = BTreeMap<String, String>;
+pub type FlavorsByResource = BTreeMap<String, String>;
 
 /// The annotations that Trellis sets with a binding. Users cannot write them.
 #[derive(Clone, Copy, Debug)]
-pub struct BoundBy<'a> {
+pub struct BindingAnnotations<'a> {
     /// Hash of the plan.
     pub plan: &'a str,
     /// The queue in which the pod counts.
     pub queue: &'a str,
     /// The PodGroup of the gang that the pod is part of.
-    pub with: Option<&'a str>,
+    pub placed_with: Option<&'a str>,
     /// The flavors of the pod's resources.
-    pub flavors: &'a Flavors,
+    pub flavors: &'a FlavorsByResource,
 }
 
 /// A pod that another controller made, reduced to the fields that Trellis reads.
@@ -77,21 +77,21 @@ pub struct ExternalPod {
     pub queue: Option<String>,
     /// True if the annotations are trusted: users could not write them, or a plan or this process
     /// confirms them.
-    pub is_believed: bool,
+    pub is_trusted: bool,
     /// The PodGroup of the gang that the pod was bound with.
-    pub with: Option<String>,
+    pub placed_with: Option<String>,
     /// The flavors that the binding gave it, by resource.
-    pub flavors: Flavors,
+    pub flavors: FlavorsByResource,
     /// Phase of the pod.
     pub phase: PodPhase,
     /// True once the pod is being deleted.
     pub deleting: bool,
     /// True if the pod is being deleted with more than the longest grace period.
-    pub stops_too_late: bool,
+    pub has_overlong_grace: bool,
     /// Resources that the pod holds, or requests.
     pub request: Resources,
     /// The part of the spec that policies judge.
-    pub judged: JudgedSpec,
+    pub judged_spec: JudgedSpec,
     /// Priority of the pod.
     pub priority: i32,
     /// ServiceAccount of the pod.
@@ -101,7 +101,7 @@ pub struct ExternalPod {
     /// Longest run time in seconds.
     pub active_seconds: Option<i64>,
     /// Reason and message of the condition PodScheduled, while it is False.
-    pub told: Option<(String, String)>,
+    pub unscheduled_condition: Option<(String, String)>,
     /// The whole spec, while the pod has no node. An error if it does not decode.
     pub spec: Option<Result<Arc<PodSpec>, String>>,
 }
@@ -109,9 +109,9 @@ pub struct ExternalPod {
 impl ExternalPod {
     /// Reads a pod. None if it belongs to a TrainingJob or to another scheduler.
     #[must_use]
-    pub fn of(pod: &SlimPod) -> Option<Self> {
+    pub fn from_pod(pod: &SlimPod) -> Option<Self> {
         let is_ours = pod.spec.scheduler_name.as_deref() == Some(names::SCHEDULER);
-        if !is_ours || PodView::of(pod).is_some() {
+        if !is_ours || PodView::from_pod(pod).is_some() {
             return None;
         }
         let meta = &pod.metadata;
@@ -126,26 +126,26 @@ impl ExternalPod {
         Some(Self {
             uid: meta.uid.clone().unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
-            index: INDEXES
+            index: INDEX_LABELS
                 .iter()
                 .find_map(|key| labels.get(*key)?.parse().ok()),
             labels,
             node: pod.spec.node_name.clone(),
             plan: annotation(names::PLAN).cloned(),
             queue: annotation(names::PLACED_IN).cloned(),
-            is_believed: true,
-            with: annotation(names::PLACED_WITH).cloned(),
-            flavors: flavors(annotation(names::FLAVORS)),
-            phase: phase(pod),
+            is_trusted: true,
+            placed_with: annotation(names::PLACED_WITH).cloned(),
+            flavors: parse_flavors(annotation(names::FLAVORS)),
+            phase: pod_phase(pod),
             deleting: meta.deletion_timestamp.is_some(),
-            stops_too_late: stops_too_late(meta),
-            request: request::of_pod(pod),
-            judged: JudgedSpec::of(&pod.spec),
+            has_overlong_grace: has_overlong_grace(meta),
+            request: resource_request::pod_request(pod),
+            judged_spec: JudgedSpec::from_spec(&pod.spec),
             priority: pod.spec.priority.unwrap_or(0),
             service_account: pod.spec.service_account_name.clone(),
-            grace: grace(pod.spec.termination_grace_period_seconds),
+            grace: limit_grace(pod.spec.termination_grace_period_seconds),
             active_seconds: pod.spec.active_deadline_seconds,
-            told: told.map(|c| {
+            unscheduled_condition: told.map(|c| {
                 let words = |word: &Option<String>| word.clone().unwrap_or_default();
                 (words(&c.reason), words(&c.message))
             }),
@@ -161,7 +161,7 @@ impl ExternalPod {
     }
 
     /// Names of the pod's scheduling gates.
-    pub fn gates(&self) -> impl Iterator<Item = &str> {
+    pub fn scheduling_gates(&self) -> impl Iterator<Item = &str> {
         let spec = self.spec.as_ref().and_then(|spec| spec.as_ref().ok());
         let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
         gates.into_iter().flatten().map(|gate| gate.name.as_str())
@@ -176,22 +176,22 @@ impl ExternalPod {
     /// The queue in which a bound pod counts. A pod that a user or another scheduler has bound
     /// counts in no queue, whatever its annotations name, because no quota or policy was checked.
     #[must_use]
-    pub fn counts_in(&self) -> Option<&str> {
-        let is_ours = self.is_believed && self.is_bound();
+    pub fn charged_queue(&self) -> Option<&str> {
+        let is_ours = self.is_trusted && self.is_bound();
         self.queue.as_deref().filter(|_| is_ours)
     }
 
     /// The same, but only for a pod that was bound as part of the gang that it names.
     #[must_use]
-    pub fn counts_with_its_gang(&self) -> Option<&str> {
-        self.counts_in()
-            .filter(|_| self.with.as_deref() == self.group())
+    pub fn gang_charged_queue(&self) -> Option<&str> {
+        self.charged_queue()
+            .filter(|_| self.placed_with.as_deref() == self.group())
     }
 
     /// True if both have the same queue annotations.
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    pub fn has_same_annotations(&self, other: &Self) -> bool {
         let said = |pod: &Self| {
-            let place = (pod.plan.clone(), pod.queue.clone(), pod.with.clone());
+            let place = (pod.plan.clone(), pod.queue.clone(), pod.placed_with.clone());
             (pod.uid.clone(), place, pod.flavors.clone())
         };
         said(self) == said(other)
@@ -200,19 +200,19 @@ impl ExternalPod {
     /// True if a delete by Trellis would end the pod sooner.
     #[must_use]
     pub fn can_be_deleted(&self) -> bool {
-        !self.deleting || self.stops_too_late
+        !self.deleting || self.has_overlong_grace
     }
 
     /// True if the pod waits for a node.
     #[must_use]
-    pub fn waits(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.node.is_none() && !self.phase.is_over() && !self.deleting
     }
 }
 
 /// Flavors from the annotation. None if it does not parse: then the pod is charged to the first
 /// flavor of its queue that matches its node.
-fn flavors(annotation: Option<&String>) -> Flavors {
+fn parse_flavors(annotation: Option<&String>) -> FlavorsByResource {
     let read = annotation.and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use super::slim::slim;
 
 /// Reasons with which the condition Ready may be True although there is no Secret
 /// (`ConditionReasonSecretDeleted`, `ConditionReasonSecretMissing`).
-const WITHOUT_SECRET: [&str; 2] = ["SecretDeleted", "SecretMissing"];
+const REASONS_WITHOUT_SECRET: [&str; 2] = ["SecretDeleted", "SecretMissing"];
 
 /// An ExternalSecret. Its spec is compared as a whole.
 #[derive(Resource, Serialize, Deserialize, Clone, Debug)]
@@ -58,7 +58,7 @@ impl SlimExternalSecret {
         let Some(ready) = conditions.find(|c| c.type_ == "Ready") else {
             return Some("External Secrets Operator has not said anything about it yet".to_owned());
         };
-        let has_secret = !WITHOUT_SECRET.contains(&ready.reason.as_str());
+        let has_secret = !REASONS_WITHOUT_SECRET.contains(&ready.reason.as_str());
         if ready.status != "True" || !has_secret {
             return Some(format!("{}: {}", ready.reason, ready.message));
         }
@@ -72,7 +72,7 @@ impl SlimExternalSecret {
     /// True if no field that Trellis reads has changed: External Secrets Operator refreshes the
     /// object every hour.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_equal_for_jobs(&self, other: &Self) -> bool {
         let read = |object: &Self| {
             let meta = &object.metadata;
             (
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_ready_when_its_condition_says_so_of_the_spec_of_now() {
+    fn external_secret_is_ready_when_its_current_spec_is_synced() {
         for (status, words) in [
             (json!({}), Some("has not said anything")),
             (
@@ -138,13 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn that_its_values_were_read_again_is_no_news() {
+    fn refresh_of_an_external_secret_is_no_change() {
         let before = object(ready("True", "SecretSynced", json!("2-a")));
         let mut later = before.clone();
         later.metadata.resource_version = Some("7".to_owned());
-        assert!(before.is_like(&later));
-        assert!(!before.is_like(&object(ready("False", "SecretSyncedError", json!("2-a")))));
+        assert!(before.is_equal_for_jobs(&later));
+        assert!(!before.is_equal_for_jobs(&object(ready(
+            "False",
+            "SecretSyncedError",
+            json!("2-a")
+        ))));
         later.metadata.labels = Some(Default::default());
-        assert!(!before.is_like(&later));
+        assert!(!before.is_equal_for_jobs(&later));
     }
 }

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{names, owner};
 
-use super::external_pod::stops_too_late;
-use super::judged::JudgedSpec;
+use super::external_pod::has_overlong_grace;
+use super::judged_spec::JudgedSpec;
 use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
 use crate::key::Key;
 
@@ -22,7 +22,7 @@ pub struct PodView {
     /// it.
     pub is_owned: bool,
     /// The part of the spec that policies judge.
-    pub judged: JudgedSpec,
+    pub judged_spec: JudgedSpec,
     /// Task group.
     pub group: String,
     /// Index in the group.
@@ -44,22 +44,22 @@ pub struct PodView {
     /// True if the readiness probes succeed, or the pod runs without probes.
     pub ready: bool,
     /// The obstacle to the start of its containers, as the kubelet reports it.
-    pub stuck: Option<Arc<Stuck>>,
+    pub start_obstacle: Option<Arc<StartObstacle>>,
     /// True from the start of the deletion until the pod is gone.
     pub deleting: bool,
     /// When the deletion was requested. [`Timestamp::MIN`] if the time is not known any more.
-    pub deleted: Option<Timestamp>,
+    pub deletion_requested: Option<Timestamp>,
     /// True if the pod is being deleted with more than the longest grace period.
-    pub stops_too_late: bool,
+    pub has_overlong_grace: bool,
     /// True if the pod is being disrupted (condition DisruptionTarget).
-    pub disrupted: bool,
+    pub is_disrupted: bool,
     /// The last checkpoint that the pod reports.
-    pub checkpoint: Option<Arc<Checkpoint>>,
+    pub checkpoint: Option<Arc<PodCheckpoint>>,
 }
 
 /// The last checkpoint that a pod reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Checkpoint {
+pub enum PodCheckpoint {
     /// When the checkpoint was complete.
     At(Timestamp),
     /// Why the reported time does not parse.
@@ -95,9 +95,9 @@ pub enum PodPhase {
 
 /// An obstacle to the start of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct StartObstacle {
     /// Kind of the obstacle.
-    pub obstacle: Obstacle,
+    pub kind: StartObstacleKind,
     /// Name of the container, or of the claim.
     pub container: String,
     /// The kubelet's message.
@@ -109,7 +109,7 @@ pub struct Stuck {
 
 /// A kind of obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum StartObstacleKind {
     /// The image cannot be pulled, which may pass.
     Image,
     /// The image has an invalid name, or is missing and must not be pulled.
@@ -128,7 +128,7 @@ pub enum Obstacle {
 }
 
 /// Longest text that is kept from a message of a kubelet or a container, in characters.
-const LONGEST_WORDS: usize = 512;
+const MAX_MESSAGE_CHARS: usize = 512;
 
 impl PodPhase {
     /// True once the pod holds no resources any more.
@@ -143,11 +143,11 @@ impl PodView {
     /// write owner references but not those labels. A pod without the labels belongs to the
     /// TrainingJob that controls it, unless Trellis has bound it for another controller.
     #[must_use]
-    pub fn of(pod: &SlimPod) -> Option<(Key, Self)> {
+    pub fn from_pod(pod: &SlimPod) -> Option<(Key, Self)> {
         let meta = &pod.metadata;
         let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key));
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key));
-        let owner = owner::training_job(meta);
+        let owner = owner::controlling_job(meta);
         let (job, job_uid) = match (label(names::JOB), label(names::JOB_UID)) {
             (Some(job), Some(uid)) => (job, uid),
             _ if annotation(names::PLACED_IN).is_some() => return None,
@@ -161,7 +161,7 @@ impl PodView {
             uid: meta.uid.clone().unwrap_or_default(),
             job_uid: job_uid.clone(),
             is_owned: owner.is_some_and(|owner| owner.uid == *job_uid),
-            judged: JudgedSpec::of(&pod.spec),
+            judged_spec: JudgedSpec::from_spec(&pod.spec),
             group: label(names::GROUP).cloned().unwrap_or_default(),
             index: label(names::INDEX)
                 .and_then(|i| i.parse().ok())
@@ -176,14 +176,14 @@ impl PodView {
             epoch: annotation(names::EPOCH).and_then(|epoch| epoch.parse().ok()),
             node: pod.spec.node_name.clone(),
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
-            phase: phase(pod),
-            stuck: stuck(pod).map(Arc::new),
+            phase: pod_phase(pod),
+            start_obstacle: find_start_obstacle(pod).map(Arc::new),
             deleting: meta.deletion_timestamp.is_some(),
-            deleted: deleted(meta),
-            stops_too_late: stops_too_late(meta),
-            disrupted: is_true("DisruptionTarget"),
+            deletion_requested: deletion_request_time(meta),
+            has_overlong_grace: has_overlong_grace(meta),
+            is_disrupted: is_true("DisruptionTarget"),
             ready: is_true("Ready"),
-            checkpoint: checkpoint(pod).map(Arc::new),
+            checkpoint: read_checkpoint(pod).map(Arc::new),
         };
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         Some((Key::new(namespace, job), view))
@@ -192,7 +192,7 @@ impl PodView {
 
 /// When the deletion was requested: the deletion timestamp minus the grace period. The kubelet
 /// finally deletes with grace period 0, which loses the time of the request.
-fn deleted(meta: &ObjectMeta) -> Option<Timestamp> {
+fn deletion_request_time(meta: &ObjectMeta) -> Option<Timestamp> {
     let by = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
     if grace <= 0 {
@@ -205,15 +205,15 @@ fn deleted(meta: &ObjectMeta) -> Option<Timestamp> {
 }
 
 /// The pod itself names the annotation, so that its job is not needed to read it.
-fn checkpoint(pod: &SlimPod) -> Option<Checkpoint> {
+fn read_checkpoint(pod: &SlimPod) -> Option<PodCheckpoint> {
     let annotations = pod.metadata.annotations.as_ref()?;
     let key = annotations.get(names::CHECKPOINT_ANNOTATION)?;
     let said = annotations.get(key)?;
     Some(match said.trim().parse() {
-        Ok(at) => Checkpoint::At(at),
-        Err(_) => Checkpoint::Unreadable(format!(
+        Ok(at) => PodCheckpoint::At(at),
+        Err(_) => PodCheckpoint::Unreadable(format!(
             "annotation {key:?} is {:?}, which is no time of RFC 3339, such as 2026-11-30T12:00:00Z",
-            shortened(said)
+            shorten(said)
         )),
     })
 }
@@ -223,7 +223,7 @@ fn is_sidecar(container: &SlimContainer) -> bool {
 }
 
 /// The phase of a pod: that of its status, or what its containers say.
-pub fn phase(pod: &SlimPod) -> PodPhase {
+pub fn pod_phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
     // A sidecar is stopped after the main containers have ended, and its exit code tells nothing
     // about them (KEP-753).
@@ -275,12 +275,12 @@ fn last_line(ended: &SlimTerminated) -> Option<String> {
     let lines = ended.message.as_deref()?.lines().rev();
     let says = |line: &&str| line.contains(char::is_alphanumeric);
     let line = lines.map(str::trim).find(says)?;
-    Some(shortened(line))
+    Some(shorten(line))
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let mut chars = text.chars();
-    let kept: String = chars.by_ref().take(LONGEST_WORDS).collect();
+    let kept: String = chars.by_ref().take(MAX_MESSAGE_CHARS).collect();
     if chars.next().is_some() {
         format!("{kept}...")
     } else {
@@ -290,7 +290,7 @@ fn shortened(text: &str) -> String {
 
 /// The first container that cannot start. The reasons are those of `pkg/kubelet/images` and
 /// `pkg/kubelet/kuberuntime`.
-fn stuck(pod: &SlimPod) -> Option<Stuck> {
+fn find_start_obstacle(pod: &SlimPod) -> Option<StartObstacle> {
     let status = &pod.status;
     if status.phase.as_deref() != Some("Pending") {
         return None;
@@ -302,26 +302,28 @@ fn stuck(pod: &SlimPod) -> Option<Stuck> {
         all.iter().find_map(|container| {
             let waiting = container.state.waiting.as_ref()?;
             let message = waiting.message.as_deref().unwrap_or_default();
-            Some(Stuck {
-                obstacle: obstacle(waiting.reason.as_deref()?, message)?,
+            Some(StartObstacle {
+                kind: parse_obstacle(waiting.reason.as_deref()?, message)?,
                 container: container.name.clone(),
-                message: shortened(message),
+                message: shorten(message),
                 since: since(&container.name),
             })
         })
     };
     let inits = of(&status.init_container_statuses, &|name| {
-        turn(pod, Some(name))
+        earliest_start(pod, Some(name))
     });
     inits.or_else(|| {
-        let since = initialized.map(|t| t.0).or_else(|| turn(pod, None));
+        let since = initialized
+            .map(|t| t.0)
+            .or_else(|| earliest_start(pod, None));
         of(&status.container_statuses, &|_| since)
     })
 }
 
 /// When the init containers before this one had ended, which run one after the other; with None,
 /// when all of them had. Before that, when the kubelet accepted the pod.
-fn turn(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
+fn earliest_start(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
     let before = pod.spec.init_containers.iter();
     let before = before.take_while(|init| container != Some(init.name.as_str()));
     let done = before.filter_map(|init| {
@@ -340,21 +342,25 @@ fn turn(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
 }
 
 /// Texts with which kubelets report a missing Secret, ConfigMap or key.
-const MISSING: [&str; 2] = ["not found", "couldn't find key"];
+const MISSING_OBJECT_TEXTS: [&str; 2] = ["not found", "couldn't find key"];
 
-fn obstacle(word: &str, message: &str) -> Option<Obstacle> {
+fn parse_obstacle(word: &str, message: &str) -> Option<StartObstacleKind> {
     Some(match word {
         "ErrImagePull"
         | "ImagePullBackOff"
         | "RegistryUnavailable"
         | "ImageInspectError"
-        | "SignatureValidationFailed" => Obstacle::Image,
-        "InvalidImageName" | "ErrImageNeverPull" => Obstacle::NoImage,
-        "CreateContainerConfigError" if message.contains("runAsNonRoot") => Obstacle::Root,
-        "CreateContainerConfigError" if MISSING.iter().any(|words| message.contains(words)) => {
-            Obstacle::Config
+        | "SignatureValidationFailed" => StartObstacleKind::Image,
+        "InvalidImageName" | "ErrImageNeverPull" => StartObstacleKind::NoImage,
+        "CreateContainerConfigError" if message.contains("runAsNonRoot") => StartObstacleKind::Root,
+        "CreateContainerConfigError"
+            if MISSING_OBJECT_TEXTS
+                .iter()
+                .any(|words| message.contains(words)) =>
+        {
+            StartObstacleKind::Config
         }
-        "CreateContainerConfigError" => Obstacle::Setup,
+        "CreateContainerConfigError" => StartObstacleKind::Setup,
         _ => return None,
     })
 }

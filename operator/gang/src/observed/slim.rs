@@ -183,7 +183,7 @@ pub struct SlimPodStatus {
     /// Resources that the kubelet has allocated to the whole pod (KEP-5419). None if not reported.
     pub allocated_resources: Option<BTreeMap<String, Quantity>>,
     /// Resources that the whole pod runs with (KEP-5419). None if not reported.
-    pub resources: Option<SlimActual>,
+    pub resources: Option<SlimActualResources>,
 }
 
 /// A condition of a pod or node.
@@ -210,19 +210,19 @@ pub struct SlimContainerStatus {
     /// Name of the container: statuses are not in the order of the containers.
     pub name: String,
     /// Running, waiting or terminated.
-    pub state: SlimState,
+    pub state: SlimContainerState,
     /// Number of restarts.
     pub restart_count: i32,
     /// Resources that the kubelet has allocated (KEP-1287). None if not reported.
     pub allocated_resources: Option<BTreeMap<String, Quantity>>,
     /// Resources that the container runs with (KEP-1287). None if not reported.
-    pub resources: Option<SlimActual>,
+    pub resources: Option<SlimActualResources>,
 }
 
 /// Resources that a container runs with.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SlimActual {
+pub struct SlimActualResources {
     /// Requests by resource. None if not reported.
     pub requests: Option<BTreeMap<String, Quantity>>,
 }
@@ -230,7 +230,7 @@ pub struct SlimActual {
 /// The state of a container: one of the three fields is set.
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SlimState {
+pub struct SlimContainerState {
     /// The container does not run yet.
     pub waiting: Option<SlimWaiting>,
     /// The container runs.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::disruption::Pace;
+use super::disruption::EvictionPace;
 use super::slim::SlimNode;
 
 /// Conditions of NVSentinel's monitors; True means bad.
@@ -40,7 +40,7 @@ const RATE: f64 = 0.1;
 /// Signs of unhealthy nodes, which get no new pods, whatever their tolerations, and whose pods are
 /// evicted.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Unhealthy {
+pub struct UnhealthyRules {
     /// Node conditions that mark a node as unhealthy while they are True: it gets no new pods, and
     /// its gangs are evicted and placed elsewhere.
     #[arg(long = "unhealthy-conditions", value_name = "TYPE,...", value_delimiter = ',',
@@ -99,7 +99,7 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|w| (*w).to_owned()).collect()
 }
 
-impl Default for Unhealthy {
+impl Default for UnhealthyRules {
     fn default() -> Self {
         Self {
             conditions: owned(&CONDITIONS),
@@ -111,12 +111,12 @@ impl Default for Unhealthy {
     }
 }
 
-impl Unhealthy {
+impl UnhealthyRules {
     /// Pace at which gangs on unhealthy nodes are evicted.
     #[must_use]
-    pub fn pace(&self) -> Pace {
+    pub fn pace(&self) -> EvictionPace {
         let seconds = self.eviction_rate.recip();
-        Pace {
+        EvictionPace {
             threshold: self.zone_threshold,
             interval: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
         }
@@ -125,7 +125,7 @@ impl Unhealthy {
     /// Why the node is unhealthy: the first sign that it has, in the order of the lists. None if it
     /// has none.
     #[must_use]
-    pub fn why(&self, node: &SlimNode) -> Option<String> {
+    pub fn unhealthy_reason(&self, node: &SlimNode) -> Option<String> {
         let is_true = |type_: &&String| {
             let mut all = node.status.conditions.iter();
             all.any(|c| c.type_ == **type_ && c.status == "True")
@@ -156,7 +156,7 @@ mod tests {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        unhealthy: Unhealthy,
+        unhealthy: UnhealthyRules,
     }
 
     fn node(condition: (&str, &str), state: &str, taint: &str) -> SlimNode {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_labels_and_taints_of_the_list_say_why() {
+    fn unhealthy_reason_names_the_condition_label_or_taint() {
         let out = "node.kubernetes.io/out-of-service";
         for (condition, state, taint, why) in [
             (("GpuMemWatch", "False"), "", "", None),
@@ -217,7 +217,7 @@ mod tests {
         ] {
             let node = node(condition, state, taint);
             assert_eq!(
-                Unhealthy::default().why(&node).as_deref(),
+                UnhealthyRules::default().unhealthy_reason(&node).as_deref(),
                 why,
                 "{condition:?} {state} {taint}"
             );
@@ -225,11 +225,11 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_are_options_and_the_defaults_are_those_of_the_library() {
+    fn unhealthy_rules_are_options_with_the_library_defaults() {
         let defaults = Program::parse_from(["trellis"]).unhealthy;
         assert_eq!(
             format!("{defaults:?}"),
-            format!("{:?}", Unhealthy::default())
+            format!("{:?}", UnhealthyRules::default())
         );
         let own = [
             "trellis",
@@ -241,21 +241,23 @@ mod tests {
         ];
         let own = Program::parse_from(own).unhealthy;
         assert_eq!(
-            own.why(&node(("GpuMemWatch", "True"), "draining", "")),
+            own.unhealthy_reason(&node(("GpuMemWatch", "True"), "draining", "")),
             None
         );
         assert_eq!(
-            own.why(&node(("B", "True"), "", "")).as_deref(),
+            own.unhealthy_reason(&node(("B", "True"), "", ""))
+                .as_deref(),
             Some("bad GPU condition B")
         );
         assert_eq!(
-            own.why(&node(("x", "True"), "", "t")).as_deref(),
+            own.unhealthy_reason(&node(("x", "True"), "", "t"))
+                .as_deref(),
             Some("taint \"t\"")
         );
     }
 
     #[test]
-    fn nodes_are_left_as_the_options_say() {
+    fn eviction_pace_follows_the_options() {
         let parse = |options: &[&str]| {
             let all = ["program"].iter().chain(options);
             Program::try_parse_from(all).map(|program| program.unhealthy.pace())
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_has_a_key_and_a_value() {
+    fn unhealthy_label_needs_a_key_and_a_value() {
         let parse = |labels: &str| {
             let flag = format!("--unhealthy-labels={labels}");
             Program::try_parse_from(["program", &flag])

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::pod_group::PlannedLimit;
 use trellis_api::quantity::Amount;
 use trellis_api::quota_policy::QuotaEnforcement;
-use trellis_policies::quota::{Burnt, Draw as Drawing, Holder, LimitId, What};
-use trellis_scheduler::{Draw, Drawn, FlavorName, LimitName, ResourceName};
+use trellis_policies::quota::{
+    GpuTimeUsage, LimitHolder, LimitId, LimitedQuantity, QuotaDraw as Drawing,
+};
+use trellis_scheduler::{FlavorName, LimitDraw, LimitName, LimitUnit, ResourceName};
 
 /// The limits that a job counts against, from one version of the QuotaPolicies.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,22 +25,22 @@ pub struct JobLimits {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitsReport {
     /// Usage of each limit that jobs count against, in base units of the engine, and the maximum.
-    pub lines: BTreeMap<LimitId, (i128, Amount)>,
+    pub usage: BTreeMap<LimitId, (i128, Amount)>,
     /// Used GPU-hours by part of the window, and the time until which they count, in seconds since
     /// 1970.
-    pub burnt: BTreeMap<LimitId, (i64, Vec<Burnt>)>,
+    pub used_gpu_hours: BTreeMap<LimitId, (i64, Vec<GpuTimeUsage>)>,
     /// Policies whose QuotaLedger cannot be read, with the error: all their GPU-hours count as
     /// used.
     pub unreadable_ledgers: BTreeMap<String, String>,
     /// Limits whose recorded usage differs from a fresh count.
-    pub wrong: BTreeSet<LimitId>,
+    pub inconsistent_limits: BTreeSet<LimitId>,
 }
 
 impl LimitsReport {
     /// Used GPU-seconds of a limit.
     #[must_use]
-    pub fn burnt_seconds(&self, limit: &LimitId) -> i128 {
-        let parts = self.burnt.get(limit).into_iter();
+    pub fn used_gpu_seconds(&self, limit: &LimitId) -> i128 {
+        let parts = self.used_gpu_hours.get(limit).into_iter();
         let parts = parts.flat_map(|(_, parts)| parts);
         parts.fold(0, |sum, part| sum.saturating_add(part.gpu_seconds))
     }
@@ -47,61 +49,62 @@ impl LimitsReport {
 impl JobLimits {
     /// The limits in the engine's form.
     #[must_use]
-    pub fn draws(&self) -> Vec<Draw> {
-        self.draws.iter().map(draw).collect()
+    pub fn to_draws(&self) -> Vec<LimitDraw> {
+        self.draws.iter().map(to_draw).collect()
     }
 
     /// The limits for pods that join a gang: they do not count as jobs.
     #[must_use]
-    pub fn joining(&self) -> Self {
+    pub fn for_joining_pods(&self) -> Self {
         let mut limits = self.clone();
-        let counts_jobs = |of: Drawn| matches!(of, Drawn::Gangs | Drawn::Waiting);
-        limits.draws.retain(|drawn| !counts_jobs(draw(drawn).of));
+        let counts_jobs = |of: LimitUnit| matches!(of, LimitUnit::Gangs | LimitUnit::Waiting);
+        limits.draws.retain(|drawn| !counts_jobs(to_draw(drawn).of));
         limits
     }
 }
 
 /// The engine's name of a limit.
 #[must_use]
-pub fn name(limit: &LimitId) -> LimitName {
+pub fn limit_name(limit: &LimitId) -> LimitName {
     LimitName::new(limit.to_string())
 }
 
 /// An amount in the engine's base units, rounded down.
 #[must_use]
-pub fn base_units(what: &What, amount: Amount) -> i64 {
+pub fn base_units(what: &LimitedQuantity, amount: Amount) -> i64 {
     match what {
-        What::Resource { resource, .. } if resource == "cpu" => amount.millis_down(),
-        _ => amount.units_down(),
+        LimitedQuantity::Resource { resource, .. } if resource == "cpu" => amount.floor_millis(),
+        _ => amount.floor_units(),
     }
 }
 
-fn draw(drawing: &Drawing) -> Draw {
+fn to_draw(drawing: &Drawing) -> LimitDraw {
     let limit = &drawing.limit;
-    let max = match &limit.what {
+    let max = match &limit.quantity {
         // The engine only knows whether this limit is open or closed.
-        What::GpuHours => i64::MAX,
+        LimitedQuantity::GpuHours => i64::MAX,
         what => base_units(what, drawing.max),
     };
     let holds = drawing.enforcement != QuotaEnforcement::Warn;
-    Draw {
-        limit: name(limit),
-        of: drawn(&limit.what),
+    LimitDraw {
+        limit: limit_name(limit),
+        of: to_drawn(&limit.quantity),
         max: holds.then_some(max),
         // A limit on waiting jobs always refuses: there is nothing that the job could wait for
         // instead.
-        refuses: drawing.enforcement == QuotaEnforcement::Deny || limit.what == What::QueuedJobs,
+        refuses: drawing.enforcement == QuotaEnforcement::Deny
+            || limit.quantity == LimitedQuantity::QueuedJobs,
     }
 }
 
-fn drawn(what: &What) -> Drawn {
+fn to_drawn(what: &LimitedQuantity) -> LimitUnit {
     match what {
-        What::RunningJobs => Drawn::Gangs,
-        What::QueuedJobs => Drawn::Waiting,
-        What::GpuHours => Drawn::Devices,
-        What::Resource {
+        LimitedQuantity::RunningJobs => LimitUnit::Gangs,
+        LimitedQuantity::QueuedJobs => LimitUnit::Waiting,
+        LimitedQuantity::GpuHours => LimitUnit::Devices,
+        LimitedQuantity::Resource {
             flavor, resource, ..
-        } => Drawn::Resource {
+        } => LimitUnit::Resource {
             resource: ResourceName::new(resource.as_str()),
             flavor: flavor.as_deref().map(FlavorName::new),
         },
@@ -110,12 +113,12 @@ fn drawn(what: &What) -> Drawn {
 
 /// The limits that a place is charged to, as the journal records them.
 #[must_use]
-pub fn planned(limits: &JobLimits) -> Vec<PlannedLimit> {
+pub fn to_planned_limits(limits: &JobLimits) -> Vec<PlannedLimit> {
     let held = limits.draws.iter().map(|drawing| &drawing.limit);
-    let held = held.filter(|limit| limit.what != What::QueuedJobs);
+    let held = held.filter(|limit| limit.quantity != LimitedQuantity::QueuedJobs);
     held.map(|limit| {
-        let (flavor, queue, what) = match &limit.what {
-            What::Resource {
+        let (flavor, queue, what) = match &limit.quantity {
+            LimitedQuantity::Resource {
                 flavor,
                 resource,
                 queue,
@@ -136,11 +139,11 @@ pub fn planned(limits: &JobLimits) -> Vec<PlannedLimit> {
 /// The limit that a journal names, and its usage in the engine: it is counted, but never delays a
 /// gang.
 #[must_use]
-pub fn limit_of(planned: &PlannedLimit) -> (LimitId, Draw) {
+pub fn from_planned_limit(planned: &PlannedLimit) -> (LimitId, LimitDraw) {
     let what = match planned.limit.as_str() {
-        "runningJobs" => What::RunningJobs,
-        "gpuHours" => What::GpuHours,
-        resource => What::Resource {
+        "runningJobs" => LimitedQuantity::RunningJobs,
+        "gpuHours" => LimitedQuantity::GpuHours,
+        resource => LimitedQuantity::Resource {
             flavor: planned.flavor.clone(),
             resource: resource.to_owned(),
             queue: planned.queue.clone(),
@@ -148,12 +151,12 @@ pub fn limit_of(planned: &PlannedLimit) -> (LimitId, Draw) {
     };
     let limit = LimitId {
         policy: planned.policy.clone(),
-        holder: Holder::named(planned.requester.as_deref()),
-        what,
+        holder: LimitHolder::from_status(planned.requester.as_deref()),
+        quantity: what,
     };
-    let draw = Draw {
-        limit: name(&limit),
-        of: drawn(&limit.what),
+    let draw = LimitDraw {
+        limit: limit_name(&limit),
+        of: to_drawn(&limit.quantity),
         max: None,
         refuses: false,
     };
@@ -162,9 +165,9 @@ pub fn limit_of(planned: &PlannedLimit) -> (LimitId, Draw) {
 
 /// The same limit in the form of the quota policies.
 #[must_use]
-pub fn counted(planned: &PlannedLimit) -> Drawing {
+pub fn to_counted_drawing(planned: &PlannedLimit) -> Drawing {
     Drawing {
-        limit: limit_of(planned).0,
+        limit: from_planned_limit(planned).0,
         max: Amount::ZERO,
         enforcement: QuotaEnforcement::Warn,
     }
@@ -174,20 +177,20 @@ pub fn counted(planned: &PlannedLimit) -> Drawing {
 mod tests {
     use super::*;
 
-    fn limit(holder: Holder, what: What) -> Drawing {
+    fn limit(holder: LimitHolder, what: LimitedQuantity) -> Drawing {
         Drawing {
             limit: LimitId {
                 policy: "p".to_owned(),
                 holder,
-                what,
+                quantity: what,
             },
             max: Amount::from_millis(1_500),
             enforcement: QuotaEnforcement::Queue,
         }
     }
 
-    fn resource(name: &str, flavor: Option<&str>, queue: Option<&str>) -> What {
-        What::Resource {
+    fn resource(name: &str, flavor: Option<&str>, queue: Option<&str>) -> LimitedQuantity {
+        LimitedQuantity::Resource {
             flavor: flavor.map(str::to_owned),
             resource: name.to_owned(),
             queue: queue.map(str::to_owned),
@@ -195,28 +198,31 @@ mod tests {
     }
 
     #[test]
-    fn what_a_journal_names_is_the_limit_that_was_drawn_on() {
+    fn planned_limit_converts_back_to_the_same_draw() {
         let limits = JobLimits {
             version: 1,
             requester: None,
             draws: vec![
-                limit(Holder::Subject, What::RunningJobs),
-                limit(Holder::Unknown, What::GpuHours),
-                limit(Holder::Subject, What::QueuedJobs),
+                limit(LimitHolder::Subject, LimitedQuantity::RunningJobs),
+                limit(LimitHolder::Unknown, LimitedQuantity::GpuHours),
+                limit(LimitHolder::Subject, LimitedQuantity::QueuedJobs),
                 limit(
-                    Holder::Requester("alice".to_owned()),
+                    LimitHolder::Requester("alice".to_owned()),
                     resource("cpu", None, None),
                 ),
                 limit(
-                    Holder::Subject,
+                    LimitHolder::Subject,
                     resource("nvidia.com/gpu", Some("a100"), Some("q")),
                 ),
             ],
         };
-        let drawn = limits.draws();
-        let of_journal: Vec<_> = planned(&limits).iter().map(|p| limit_of(p).1).collect();
-        let holds = |draw: &&Draw| draw.of != Drawn::Waiting;
-        let counted = drawn.iter().filter(holds).map(|draw| Draw {
+        let drawn = limits.to_draws();
+        let of_journal: Vec<_> = to_planned_limits(&limits)
+            .iter()
+            .map(|p| from_planned_limit(p).1)
+            .collect();
+        let holds = |draw: &&LimitDraw| draw.of != LimitUnit::Waiting;
+        let counted = drawn.iter().filter(holds).map(|draw| LimitDraw {
             max: None,
             ..draw.clone()
         });
@@ -231,17 +237,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_warned_of_is_counted_and_refused_what_is_denied() {
+    fn warned_limit_only_counts_and_denied_limit_refuses() {
         let with = |enforcement| {
             let limits = JobLimits {
                 version: 1,
                 requester: None,
                 draws: vec![Drawing {
                     enforcement,
-                    ..limit(Holder::Subject, What::RunningJobs)
+                    ..limit(LimitHolder::Subject, LimitedQuantity::RunningJobs)
                 }],
             };
-            let draw = limits.draws().remove(0);
+            let draw = limits.to_draws().remove(0);
             (draw.max, draw.refuses)
         };
         assert_eq!(with(QuotaEnforcement::Warn), (None, false));

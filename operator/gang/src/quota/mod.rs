@@ -1,14 +1,17 @@
 //! Applies QuotaPolicies to jobs, and counts used GPU-hours. The engine keeps the current usage of
 //! the limits.
 
-mod account;
-mod hours;
-mod judge;
+mod exceeded_limit;
+mod gpu_hours;
+mod ledger;
 mod limits;
-mod room;
+mod policy_check;
 
-pub use account::{Account, account_of, is_of, read as read_ledger};
-pub use hours::{HOUR, Hours};
-pub use judge::{Asked, held, judge};
-pub use limits::{JobLimits, LimitsReport, base_units, counted, limit_of, name, planned};
-pub use room::no_room;
+pub use exceeded_limit::find_exceeded_limit;
+pub use gpu_hours::{GpuHourUsage, HOUR_SECONDS};
+pub use ledger::{LedgerUsage, is_ledger_owned_by, read_ledger, read_own_ledger};
+pub use limits::{
+    JobLimits, LimitsReport, base_units, from_planned_limit, limit_name, to_counted_drawing,
+    to_planned_limits,
+};
+pub use policy_check::{JobDemand, apply_policies, placed_job_limits};

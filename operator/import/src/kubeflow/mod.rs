@@ -3,33 +3,33 @@
 //! Source of the fields: kubeflow/training-operator, `pkg/apis/kubeflow.org/v1`. Source of the rule
 //! which pods complete the job: `pkg/controller.v1/pytorch/pytorchjob_controller.go`.
 
-mod elastic;
-mod restart;
+mod elastic_policy;
+mod restart_policy;
 
 use serde_json::{Value, json};
 use trellis_api::job::{Framework, PodCleanup, Role, SuccessPolicy};
 
-use crate::context::Context;
-use crate::draft::Draft;
+use crate::context::ImportContext;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::kueue;
 use crate::metadata;
-use crate::object::Object;
-use crate::pod::words::Provided;
-use crate::pod::{self, Hints, Said};
+use crate::pod::command_scan::ProvidedVariables;
+use crate::pod::{self, PodHints, ValueWithPath};
 
 /// Replica types in the order of their ranks, the names of their groups, and roles.
-const TYPES: [(&str, &str, Option<Role>); 2] = [
+const REPLICA_TYPES: [(&str, &str, Option<Role>); 2] = [
     ("Master", "master", Some(Role::Coordinator)),
     ("Worker", "worker", None),
 ];
 
 /// Converts a PyTorchJob.
-pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
     let log = root.log();
-    let mut draft = Draft::new(Default::default(), Framework::PyTorch);
-    let is_queued = kueue::labels(root, context, &mut draft);
-    let Some(metadata) = metadata::read(root, true) else {
+    let mut draft = JobDraft::new(Default::default(), Framework::PyTorch);
+    let is_queued = kueue::read_labels(root, context, &mut draft);
+    let Some(metadata) = metadata::read_metadata(root, true) else {
         return Vec::new();
     };
     draft.metadata = metadata;
@@ -38,22 +38,22 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         .as_ref()
         .and_then(|spec| spec.object("pytorchReplicaSpecs"))
     else {
-        log.wrong(
+        log.add_problem(
             "spec.pytorchReplicaSpecs",
             "is required: add Master, Worker or both",
         );
         return Vec::new();
     };
-    let hints = Hints {
+    let hints = PodHints {
         options: &context.options,
         framework: Framework::PyTorch,
         main: "pytorch",
         own_ports: &["pytorchjob-port"],
-        index: &[],
-        provided: Provided::default(),
+        index_variables: &[],
+        provided_variables: ProvidedVariables::default(),
     };
     let mut policies = Vec::new();
-    for (kind, name, role) in TYPES {
+    for (kind, name, role) in REPLICA_TYPES {
         let Some(of_type) = replicas.object(kind) else {
             continue;
         };
@@ -61,7 +61,7 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
             of_type.note("has no pods, and is no task group here", "leave it out");
             continue;
         }
-        let Some(mut pods) = pod::read(&of_type, "template", &hints) else {
+        let Some(mut pods) = pod::read_template(&of_type, "template", &hints) else {
             continue;
         };
         // The restart policy of the replica spec replaces the template's.
@@ -69,37 +69,39 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         pods.group.name = name.to_owned();
         pods.group.role = role;
         pods.group.replicas = of_type.integer("replicas").filter(|count| *count != 1);
-        policies.push(restart::Policy::read(&of_type, name));
+        policies.push(restart_policy::ReplicaRestartPolicy::from_fields(
+            &of_type, name,
+        ));
         draft.pods.push(pods);
     }
-    if draft.pods.is_empty() && !log.is_wrong() {
-        log.wrong(
+    if draft.pods.is_empty() && !log.has_problems() {
+        log.add_problem(
             "spec.pytorchReplicaSpecs",
             "has no pods: add Master, Worker or both",
         );
     }
     let Some(spec) = spec else { return Vec::new() };
-    let has_master = draft.pods.iter().any(|pods| pods.group.role().leads());
-    elastic::read(&spec, &mut draft);
+    let has_master = draft.pods.iter().any(|pods| pods.group.role().has_rank_0());
+    elastic_policy::read_elastic_policy(&spec, &mut draft);
     if let Some(policy) = spec.object("runPolicy") {
-        run_policy(&policy, is_queued, &mut draft);
+        read_run_policy(&policy, is_queued, &mut draft);
     }
-    restart::settle(&policies, &mut draft);
-    processes(&spec, &draft);
+    restart_policy::apply_policies(&policies, &mut draft);
+    note_processes(&spec, &draft);
     if has_master {
-        draft.success(SuccessPolicy::Leader);
-    } else if spec.at("elasticPolicy").is_some() {
-        draft.success(SuccessPolicy::Any);
+        draft.set_success(SuccessPolicy::Leader);
+    } else if spec.get("elasticPolicy").is_some() {
+        draft.set_success(SuccessPolicy::Any);
     }
     draft.finish(log)
 }
 
-fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
+fn read_run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut JobDraft) {
     let clean = policy.one_of("cleanPodPolicy", &["All", "Running", "None"]);
     match clean.as_deref() {
         Some("All") => {
-            draft.cleanup().pods_on_success = Some(PodCleanup::Delete);
-            draft.cleanup().pods_on_failure = Some(PodCleanup::Delete);
+            draft.cleanup_mut().pods_on_success = Some(PodCleanup::Delete);
+            draft.cleanup_mut().pods_on_failure = Some(PodCleanup::Delete);
         }
         Some("None") => policy.note_at(
             "cleanPodPolicy",
@@ -108,30 +110,30 @@ fn run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut Draft) {
         ),
         _ => {}
     }
-    draft.ttl(policy.integer("ttlSecondsAfterFinished"));
+    draft.set_ttl(policy.integer("ttlSecondsAfterFinished"));
     if let Some(value) = policy.integer("activeDeadlineSeconds") {
-        let path = policy.inside("activeDeadlineSeconds");
-        draft.may_run(Said { value, path }, policy.log());
+        let path = policy.field_path("activeDeadlineSeconds");
+        draft.set_active_deadline(ValueWithPath { value, path }, policy.log());
     }
     if let Some(limit) = policy.integer("backoffLimit") {
-        restart::limit(draft, policy, "backoffLimit", limit);
+        restart_policy::set_restart_limit(draft, policy, "backoffLimit", limit);
     }
     // Kueue suspends jobs that it has not admitted: a suspended job is pending, not stopped.
     if policy.boolean("suspend") == Some(true) && !is_queued {
         draft.spec.suspend = Some(true);
     }
-    policy.quiet_if("managedBy", &json!("kubeflow.org/training-operator"));
+    policy.ignore_if("managedBy", &json!("kubeflow.org/training-operator"));
     policy.note_at(
         "managedBy",
         "leaves the job to somebody else",
         "leave it out",
     );
     if let Some(scheduling) = policy.object("schedulingPolicy") {
-        scheduling_policy(&scheduling, draft);
+        read_scheduling_policy(&scheduling, draft);
     }
 }
 
-fn scheduling_policy(policy: &Fields<'_>, draft: &mut Draft) {
+fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
     let queue = policy.text("queue");
     match &draft.spec.queue_name {
         None => draft.spec.queue_name = queue,
@@ -157,7 +159,7 @@ fn scheduling_policy(policy: &Fields<'_>, draft: &mut Draft) {
         .iter()
         .map(|p| i64::from(p.group.gang_size()))
         .sum();
-    policy.quiet_if("minAvailable", &json!(gang));
+    policy.ignore_if("minAvailable", &json!(gang));
     policy.note_at(
         "minAvailable",
         &format!("is not the gang, which is {gang} pods here"),
@@ -176,12 +178,12 @@ fn scheduling_policy(policy: &Fields<'_>, draft: &mut Draft) {
 }
 
 /// Notes on the number of processes in a pod.
-fn processes(spec: &Fields<'_>, draft: &Draft) {
+fn note_processes(spec: &Fields<'_>, draft: &JobDraft) {
     let elastic = spec.object("elasticPolicy");
     let old = elastic
         .as_ref()
-        .and_then(|elastic| elastic.at("nProcPerNode"));
-    let given = spec.at("nprocPerNode").into_iter().chain(old);
+        .and_then(|elastic| elastic.get("nProcPerNode"));
+    let given = spec.get("nprocPerNode").into_iter().chain(old);
     let gpus = draft
         .pods
         .iter()
@@ -198,7 +200,7 @@ fn processes(spec: &Fields<'_>, draft: &Draft) {
             (None, word) => matches!(word, Some("auto" | "gpu")),
         };
         if same {
-            given.take();
+            given.mark_read();
         } else {
             given.note(
                 "is not the number of GPUs of a pod, which Trellis tells torchrun to start so many processes by",

@@ -3,23 +3,23 @@
 use trellis_api::resource_flavor::{NodeTaint, ResourceFlavor, ResourceFlavorSpec};
 use trellis_api::topology::{Topology, TopologyLevel, TopologySpec};
 
-use crate::context::Context;
+use crate::context::ImportContext;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::object::Object;
 use crate::pod::placement;
 
 /// Converts a ResourceFlavor.
-pub(crate) fn flavor(root: &Fields<'_>, _: &Context) -> Vec<Object> {
-    let Some(metadata) = metadata::read(root, false) else {
+pub(crate) fn convert_flavor(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
+    let Some(metadata) = metadata::read_metadata(root, false) else {
         return Vec::new();
     };
     let mut spec = ResourceFlavorSpec::default();
     if let Some(fields) = root.object("spec") {
         spec.node_labels = fields.map("nodeLabels");
-        spec.tolerations = placement::tolerations(&fields);
+        spec.tolerations = placement::read_tolerations(&fields);
         let taints = fields.objects("nodeTaints").into_iter();
-        spec.node_taints = taints.filter_map(|taint| node_taint(&taint)).collect();
+        spec.node_taints = taints.filter_map(|taint| read_node_taint(&taint)).collect();
         fields.note_at(
             "topologyName",
             "binds the flavor to a topology, and a Topology holds for all nodes here",
@@ -33,20 +33,22 @@ pub(crate) fn flavor(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     }
     let mut flavor = ResourceFlavor::new("", spec);
     flavor.metadata = metadata;
-    vec![Object::ResourceFlavor(flavor)]
+    vec![ImportedObject::ResourceFlavor(flavor)]
 }
 
-fn node_taint(taint: &Fields<'_>) -> Option<NodeTaint> {
-    taint.quiet(&["timeAdded"]);
+fn read_node_taint(taint: &Fields<'_>) -> Option<NodeTaint> {
+    taint.ignore(&["timeAdded"]);
     let key = taint.text("key");
     if key.is_none() {
         let log = taint.log();
-        log.wrong(&taint.inside("key"), "is required: add it");
+        log.add_problem(&taint.field_path("key"), "is required: add it");
     }
-    let effect = placement::effect(taint, "effect");
+    let effect = placement::read_effect(taint, "effect");
     if effect.is_none() {
         let message = "is required: write NoSchedule, PreferNoSchedule or NoExecute";
-        taint.log().wrong(&taint.inside("effect"), message);
+        taint
+            .log()
+            .add_problem(&taint.field_path("effect"), message);
     }
     Some(NodeTaint {
         key: key?,
@@ -56,8 +58,8 @@ fn node_taint(taint: &Fields<'_>) -> Option<NodeTaint> {
 }
 
 /// Converts a Topology.
-pub(crate) fn topology(root: &Fields<'_>, _: &Context) -> Vec<Object> {
-    let Some(metadata) = metadata::read(root, false) else {
+pub(crate) fn convert_topology(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
+    let Some(metadata) = metadata::read_metadata(root, false) else {
         return Vec::new();
     };
     let levels = root.object("spec").map(|spec| spec.objects("levels"));
@@ -76,5 +78,5 @@ pub(crate) fn topology(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         },
     );
     topology.metadata = metadata;
-    vec![Object::Topology(topology)]
+    vec![ImportedObject::Topology(topology)]
 }

@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 use trellis_api::job::{Framework, RestartScope, SuccessPolicy};
 
-use super::failure;
-use crate::context::Context;
-use crate::draft::Draft;
+use super::failure_policy;
+use crate::context::ImportContext;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::object::Object;
-use crate::pod::words::Provided;
-use crate::pod::{self, Hints, Said};
+use crate::pod::command_scan::ProvidedVariables;
+use crate::pod::{self, PodHints, ValueWithPath};
 
-const LEAST: &str = "kueue.x-k8s.io/job-min-parallelism";
+const MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 /// Default of a Job's `backoffLimit`.
-const BACKOFF_LIMIT: i64 = 6;
+const DEFAULT_BACKOFF_LIMIT: i64 = 6;
 
 /// Converts a Job with Kueue's label.
-pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
     let log = root.log();
-    let mut draft = Draft::new(Default::default(), Framework::None);
-    if !super::labels(root, context, &mut draft) {
-        log.wrong(
+    let mut draft = JobDraft::new(Default::default(), Framework::None);
+    if !super::read_labels(root, context, &mut draft) {
+        log.add_problem(
             "metadata.labels",
             "must have the label kueue.x-k8s.io/queue-name: a Job without it is not turned, since most Jobs are no training jobs; add it, with the name of the queue that the TrainingJob is to wait in",
         );
@@ -32,61 +32,61 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         .and_then(|m| m.object("annotations"));
     let least = annotations
         .as_ref()
-        .and_then(|annotations| annotations.at(LEAST));
+        .and_then(|annotations| annotations.get(MIN_PARALLELISM));
     if let Some(annotations) = &annotations {
-        annotations.quiet(&["kueue.x-k8s.io/job-completions-equal-parallelism"]);
+        annotations.ignore(&["kueue.x-k8s.io/job-completions-equal-parallelism"]);
     }
     let least = least.and_then(|least| {
         let count = least.as_text()?.parse::<i64>().ok();
         if count.is_none() {
-            log.wrong(least.path(), "must be a number of pods: write digits alone");
+            log.add_problem(least.path(), "must be a number of pods: write digits alone");
         }
         count
     });
-    let Some(metadata) = metadata::read(root, true) else {
+    let Some(metadata) = metadata::read_metadata(root, true) else {
         return Vec::new();
     };
     draft.metadata = metadata;
     let Some(spec) = root.object("spec") else {
-        log.wrong("spec", "is required: add the spec of the Job");
+        log.add_problem("spec", "is required: add the spec of the Job");
         return Vec::new();
     };
     let mode = spec.one_of("completionMode", &["NonIndexed", "Indexed"]);
     let indexed = mode.as_deref() == Some("Indexed");
-    let hints = Hints {
+    let hints = PodHints {
         options: &context.options,
         framework: Framework::None,
         main: "",
         own_ports: &[],
-        index: if indexed {
+        index_variables: if indexed {
             &["JOB_COMPLETION_INDEX"]
         } else {
             &[]
         },
-        provided: Provided::default(),
+        provided_variables: ProvidedVariables::default(),
     };
-    let Some(mut pods) = pod::read(&spec, "template", &hints) else {
+    let Some(mut pods) = pod::read_template(&spec, "template", &hints) else {
         return Vec::new();
     };
     pods.group.name = "worker".to_owned();
-    pods.group.replicas = replicas(&spec, indexed).filter(|count| *count != 1);
+    pods.group.replicas = read_replicas(&spec, indexed).filter(|count| *count != 1);
     pods.group.min_replicas = least;
     // Only the failed pod restarts, by the kubelet or by the Job, and the failure counts.
     pods.restart_policy = None;
     draft.pods.push(pods);
-    failures(&spec, &mut draft);
-    success(&spec, &mut draft);
+    read_failures(&spec, &mut draft);
+    read_success(&spec, &mut draft);
     if let Some(value) = spec.integer("activeDeadlineSeconds") {
-        let path = spec.inside("activeDeadlineSeconds");
-        draft.may_run(Said { value, path }, log);
+        let path = spec.field_path("activeDeadlineSeconds");
+        draft.set_active_deadline(ValueWithPath { value, path }, log);
     }
-    draft.ttl(spec.integer("ttlSecondsAfterFinished"));
+    draft.set_ttl(spec.integer("ttlSecondsAfterFinished"));
     // Kueue suspends jobs that it has not admitted: a suspended job is pending, not stopped.
-    spec.quiet(&["suspend"]);
+    spec.ignore(&["suspend"]);
     // Trellis recreates a pod under its name once the previous one is gone.
     spec.one_of("podReplacementPolicy", &["TerminatingOrFailed", "Failed"]);
     if spec.value().get("manualSelector") != Some(&json!(true)) {
-        spec.quiet(&["selector", "manualSelector"]);
+        spec.ignore(&["selector", "manualSelector"]);
     }
     spec.note_at(
         "managedBy",
@@ -97,13 +97,13 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
 }
 
 /// Number of pods that run at once.
-fn replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
+fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     let parallelism = spec.integer("parallelism").unwrap_or(1);
-    let Some(completions) = spec.at("completions") else {
+    let Some(completions) = spec.get("completions") else {
         if parallelism > 1 {
             let why = "share one queue of work: the job is done there when one has succeeded and all have ended";
             let value = json!(parallelism);
-            let path = spec.inside("parallelism");
+            let path = spec.field_path("parallelism");
             let instead = "all of them are to succeed here; spec.success.policy Any needs one";
             spec.log().note(&path, Some(&value), why, instead);
         }
@@ -129,9 +129,9 @@ fn replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
 }
 
 /// Effects of failures: a pod restarts alone, as often as the Job allows.
-fn failures(spec: &Fields<'_>, draft: &mut Draft) {
+fn read_failures(spec: &Fields<'_>, draft: &mut JobDraft) {
     let limit = spec.integer("backoffLimit");
-    let per_index = spec.at("backoffLimitPerIndex").is_some();
+    let per_index = spec.get("backoffLimitPerIndex").is_some();
     spec.note_at(
         "backoffLimitPerIndex",
         "counts failures by index, and here they are counted for the job",
@@ -142,16 +142,16 @@ fn failures(spec: &Fields<'_>, draft: &mut Draft) {
         "lets some indexes fail, and here a job is complete when all pods are",
         "action Ignore in spec.restart.rules lets pods fail with some exit codes",
     );
-    let restart = draft.restart();
+    let restart = draft.restart_mut();
     restart.scope = Some(RestartScope::Pod);
-    restart.limit = limit.or_else(|| (!per_index).then_some(BACKOFF_LIMIT));
+    restart.limit = limit.or_else(|| (!per_index).then_some(DEFAULT_BACKOFF_LIMIT));
     if let Some(policy) = spec.object("podFailurePolicy") {
-        restart.rules = failure::rules(&policy);
+        restart.rules = failure_policy::read_rules(&policy);
     }
 }
 
 /// Pods whose success completes the job.
-fn success(spec: &Fields<'_>, draft: &mut Draft) {
+fn read_success(spec: &Fields<'_>, draft: &mut JobDraft) {
     let Some(policy) = spec.object("successPolicy") else {
         return;
     };
@@ -162,12 +162,12 @@ fn success(spec: &Fields<'_>, draft: &mut Draft) {
             if says(rule, json!({"succeededIndexes": "0"}))
                 || says(rule, json!({"succeededIndexes": "0", "succeededCount": 1})) =>
         {
-            rule.take();
-            draft.success(SuccessPolicy::Leader);
+            rule.mark_read();
+            draft.set_success(SuccessPolicy::Leader);
         }
         [rule] if says(rule, json!({"succeededCount": 1})) => {
-            rule.take();
-            draft.success(SuccessPolicy::Any);
+            rule.mark_read();
+            draft.set_success(SuccessPolicy::Any);
         }
         rules => {
             for rule in rules {

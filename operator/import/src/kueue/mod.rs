@@ -3,24 +3,24 @@
 //! Sources of the fields: kubernetes-sigs/kueue, `apis/kueue/v1beta1` and `v1beta2`; for Jobs,
 //! Kubernetes' own batch/v1.
 
-pub(crate) mod failure;
+pub(crate) mod failure_policy;
 mod flavor;
 mod job;
-mod priority;
+mod priority_class;
 mod queue;
 mod quota;
 
 use trellis_api::job::TrainingJobSpec;
 
-use crate::context::Context;
-use crate::draft::Draft;
+use crate::context::ImportContext;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
-use crate::pod::Said;
+use crate::pod::ValueWithPath;
 
-pub(crate) use flavor::{flavor, topology};
-pub(crate) use job::job;
-pub(crate) use priority::workload_priority_class;
-pub(crate) use queue::{cluster_queue, cohort, local_queue};
+pub(crate) use flavor::{convert_flavor, convert_topology};
+pub(crate) use job::convert_job;
+pub(crate) use priority_class::convert_priority_class;
+pub(crate) use queue::{convert_cluster_queue, convert_cohort, convert_local_queue};
 
 const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
 const PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
@@ -28,24 +28,28 @@ const MAX_SECONDS: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
 /// Reads the labels of a job that Kueue uses: queue, priority and maximum runtime. Must run before
 /// the metadata is read. Returns true if the job is in a Kueue queue.
-pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) -> bool {
+pub(crate) fn read_labels(
+    root: &Fields<'_>,
+    context: &ImportContext,
+    draft: &mut JobDraft,
+) -> bool {
     let Some(metadata) = root.object("metadata") else {
         return false;
     };
     let Some(labels) = metadata.object("labels") else {
-        return of_annotation(&metadata, context, &mut draft.spec);
+        return read_queue_annotation(&metadata, context, &mut draft.spec);
     };
     if let Some(seconds) = labels.text(MAX_SECONDS) {
-        let path = labels.inside(MAX_SECONDS);
+        let path = labels.field_path(MAX_SECONDS);
         match seconds.parse() {
-            Ok(value) => draft.may_run(Said { value, path }, root.log()),
+            Ok(value) => draft.set_active_deadline(ValueWithPath { value, path }, root.log()),
             Err(_) => {
                 let message = "must be a number of seconds: write digits alone";
-                root.log().wrong(&path, message);
+                root.log().add_problem(&path, message);
             }
         }
     }
-    if let Some(class) = labels.at(PRIORITY_CLASS) {
+    if let Some(class) = labels.get(PRIORITY_CLASS) {
         let name = class.as_text();
         if !name
             .as_ref()
@@ -58,22 +62,26 @@ pub(crate) fn labels(root: &Fields<'_>, context: &Context, draft: &mut Draft) ->
         }
         draft.spec.priority_class_name = name;
     }
-    match labels.at(QUEUE_NAME) {
+    match labels.get(QUEUE_NAME) {
         Some(label) => {
-            queue(&label, &metadata, context, &mut draft.spec);
+            set_queue(&label, &metadata, context, &mut draft.spec);
             true
         }
-        None => of_annotation(&metadata, context, &mut draft.spec),
+        None => read_queue_annotation(&metadata, context, &mut draft.spec),
     }
 }
 
 /// Reads the queue name from the annotation that preceded the label.
-fn of_annotation(metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJobSpec) -> bool {
+fn read_queue_annotation(
+    metadata: &Fields<'_>,
+    context: &ImportContext,
+    spec: &mut TrainingJobSpec,
+) -> bool {
     let annotations = metadata.object("annotations");
-    let Some(name) = annotations.and_then(|annotations| annotations.at(QUEUE_NAME)) else {
+    let Some(name) = annotations.and_then(|annotations| annotations.get(QUEUE_NAME)) else {
         return false;
     };
-    queue(&name, metadata, context, spec);
+    set_queue(&name, metadata, context, spec);
     true
 }
 
@@ -86,7 +94,12 @@ pub(crate) fn is_queued(object: &serde_json::Value) -> bool {
 }
 
 /// The queue that a LocalQueue leads to.
-fn queue(name: &Fields<'_>, metadata: &Fields<'_>, context: &Context, spec: &mut TrainingJobSpec) {
+fn set_queue(
+    name: &Fields<'_>,
+    metadata: &Fields<'_>,
+    context: &ImportContext,
+    spec: &mut TrainingJobSpec,
+) {
     let Some(local) = name.as_text() else { return };
     let namespace = metadata.value().get("namespace").and_then(|n| n.as_str());
     let namespace = namespace.unwrap_or("default");

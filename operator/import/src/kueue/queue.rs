@@ -10,20 +10,23 @@ use trellis_api::queue::{
 };
 
 use super::quota;
-use crate::context::Context;
+use crate::context::ImportContext;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::object::Object;
 
 /// Converts a ClusterQueue.
-pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object> {
-    let Some(metadata) = metadata::read(root, false) else {
+pub(crate) fn convert_cluster_queue(
+    root: &Fields<'_>,
+    context: &ImportContext,
+) -> Vec<ImportedObject> {
+    let Some(metadata) = metadata::read_metadata(root, false) else {
         return Vec::new();
     };
     let name = metadata.name.clone().unwrap_or_default();
     if context.is_cohort(&name) {
         let message = "is the name of a cohort too, which Kueue keeps apart, and both are queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
-        root.log().wrong("metadata.name", message);
+        root.log().add_problem("metadata.name", message);
     }
     let mut spec = QueueSpec::default();
     if let Some(fields) = root.object("spec") {
@@ -31,38 +34,38 @@ pub(crate) fn cluster_queue(root: &Fields<'_>, context: &Context) -> Vec<Object>
         for key in ["cohort", "cohortName"] {
             spec.parent_name = spec.parent_name.or_else(|| fields.text(key));
         }
-        spec.resource_groups = quota::groups(&fields);
-        spec.weight = quota::weight(&fields);
-        spec.namespace_selector = selector(&fields);
-        let strategy = word::<QueueingStrategy>(&fields, "queueingStrategy");
+        spec.resource_groups = quota::read_groups(&fields);
+        spec.weight = quota::read_weight(&fields);
+        spec.namespace_selector = read_selector(&fields);
+        let strategy = read_word::<QueueingStrategy>(&fields, "queueingStrategy");
         spec.queueing_strategy = strategy.filter(|s| *s != QueueingStrategy::BestEffortFifo);
-        spec.preemption = preemption(&fields);
-        let stop = word::<StopPolicy>(&fields, "stopPolicy");
+        spec.preemption = read_preemption(&fields);
+        let stop = read_word::<StopPolicy>(&fields, "stopPolicy");
         spec.stop_policy = stop.filter(|stop| *stop != StopPolicy::None);
-        defaults(&fields);
-        others(&fields);
+        ignore_defaults(&fields);
+        note_unsupported(&fields);
     }
-    local_queues(root, context, &name, &mut spec);
+    read_local_queues(root, context, &name, &mut spec);
     let mut queue = TrainingQueue::new("", spec);
     queue.metadata = metadata;
-    vec![Object::Queue(queue)]
+    vec![ImportedObject::Queue(queue)]
 }
 
 /// The namespace selector, if Kubernetes' type holds all of its fields.
-fn selector(fields: &Fields<'_>) -> Option<LabelSelector> {
-    let written = fields.at("namespaceSelector")?;
+fn read_selector(fields: &Fields<'_>) -> Option<LabelSelector> {
+    let written = fields.get("namespaceSelector")?;
     let read: Option<LabelSelector> = serde_json::from_value(written.value().clone()).ok();
     let same = |read: &LabelSelector| {
         serde_json::to_value(read).is_ok_and(|again| again == *written.value())
     };
     match read {
         Some(read) if same(&read) => {
-            written.take();
+            written.mark_read();
             Some(read)
         }
         _ => {
             let log = fields.log();
-            log.wrong(
+            log.add_problem(
                 written.path(),
                 "must be a label selector: write matchLabels and matchExpressions, or {} for all namespaces",
             );
@@ -72,21 +75,21 @@ fn selector(fields: &Fields<'_>) -> Option<LabelSelector> {
 }
 
 /// A word that both have. Another is an error.
-fn word<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Option<T> {
+fn read_word<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Option<T> {
     let text = fields.text(key)?;
     let word = serde_json::from_value(json!(text)).ok();
     if word.is_none() {
         let message = format!("is {text:?}, which is no word that is known here: correct it");
-        fields.log().wrong(&fields.inside(key), message);
+        fields.log().add_problem(&fields.field_path(key), message);
     }
     word
 }
 
-fn preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
+fn read_preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
     let preemption = fields.object("preemption")?;
     let borrow = preemption.object("borrowWithinCohort").and_then(|borrow| {
-        let policy = word::<BorrowWithinCohortPolicy>(&borrow, "policy");
-        let most = borrow.small("maxPriorityThreshold");
+        let policy = read_word::<BorrowWithinCohortPolicy>(&borrow, "policy");
+        let most = borrow.small_integer("maxPriorityThreshold");
         let found = BorrowWithinCohort {
             policy,
             max_priority_threshold: most,
@@ -95,32 +98,32 @@ fn preemption(fields: &Fields<'_>) -> Option<QueuePreemption> {
         Some(found).filter(|f| f.policy == Some(BorrowWithinCohortPolicy::LowerPriority))
     });
     let found = QueuePreemption {
-        within_cluster_queue: word(&preemption, "withinClusterQueue"),
-        reclaim_within_cohort: word(&preemption, "reclaimWithinCohort"),
+        within_cluster_queue: read_word(&preemption, "withinClusterQueue"),
+        reclaim_within_cohort: read_word(&preemption, "reclaimWithinCohort"),
         borrow_within_cohort: borrow,
     };
     Some(found).filter(|found| *found != QueuePreemption::default())
 }
 
 /// Defaults that the API server writes, and values without effect.
-fn defaults(fields: &Fields<'_>) {
+fn ignore_defaults(fields: &Fields<'_>) {
     for value in [
         json!({}),
         json!({"whenCanBorrow": "Borrow", "whenCanPreempt": "TryNextFlavor"}),
         json!({"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"}),
     ] {
-        fields.quiet_if("flavorFungibility", &value);
+        fields.ignore_if("flavorFungibility", &value);
     }
-    fields.quiet_if(
+    fields.ignore_if(
         "admissionScope",
         &json!({"admissionMode": "NoAdmissionFairSharing"}),
     );
     for key in ["admissionChecks", "excludeResourcePrefixes"] {
-        fields.quiet_if(key, &json!([]));
+        fields.ignore_if(key, &json!([]));
     }
 }
 
-fn others(fields: &Fields<'_>) {
+fn note_unsupported(fields: &Fields<'_>) {
     fields.note_at(
         "flavorFungibility",
         "cannot be said: the first flavor that has quota and nodes is taken, and only where none has is anybody preempted",
@@ -151,10 +154,10 @@ fn others(fields: &Fields<'_>) {
 }
 
 /// Namespaces with a LocalQueue of the name `default` go here when they name none.
-fn local_queues(root: &Fields<'_>, context: &Context, name: &str, spec: &mut QueueSpec) {
+fn read_local_queues(root: &Fields<'_>, context: &ImportContext, name: &str, spec: &mut QueueSpec) {
     let defaults = context.namespaces(name, Some("default"));
     if !defaults.is_empty() {
-        spec.default_for = Some(of_namespaces(defaults));
+        spec.default_for = Some(namespace_selector(defaults));
     }
     let all = context.namespaces(name, None);
     let is_open = spec.namespace_selector == Some(LabelSelector::default());
@@ -163,7 +166,7 @@ fn local_queues(root: &Fields<'_>, context: &Context, name: &str, spec: &mut Que
             "lets in every namespace, and there it was those with a LocalQueue: {}",
             all.join(", ")
         );
-        let narrow = serde_json::to_string(&of_namespaces(all)).unwrap_or_default();
+        let narrow = serde_json::to_string(&namespace_selector(all)).unwrap_or_default();
         let instead = format!("to keep to those, write namespaceSelector: {narrow}");
         let value = json!({});
         root.log()
@@ -171,7 +174,7 @@ fn local_queues(root: &Fields<'_>, context: &Context, name: &str, spec: &mut Que
     }
 }
 
-fn of_namespaces(names: Vec<String>) -> LabelSelector {
+fn namespace_selector(names: Vec<String>) -> LabelSelector {
     LabelSelector {
         match_expressions: Some(vec![LabelSelectorRequirement {
             key: NAMESPACE_NAME.to_owned(),
@@ -183,8 +186,8 @@ fn of_namespaces(names: Vec<String>) -> LabelSelector {
 }
 
 /// Converts a Cohort into a parent queue.
-pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
-    let Some(metadata) = metadata::read(root, false) else {
+pub(crate) fn convert_cohort(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
+    let Some(metadata) = metadata::read_metadata(root, false) else {
         return Vec::new();
     };
     let mut spec = QueueSpec::default();
@@ -193,17 +196,17 @@ pub(crate) fn cohort(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         for key in ["parent", "parentName"] {
             spec.parent_name = spec.parent_name.or_else(|| fields.text(key));
         }
-        spec.resource_groups = quota::groups(&fields);
-        spec.weight = quota::weight(&fields);
+        spec.resource_groups = quota::read_groups(&fields);
+        spec.weight = quota::read_weight(&fields);
     }
     let mut queue = TrainingQueue::new("", spec);
     queue.metadata = metadata;
-    vec![Object::Queue(queue)]
+    vec![ImportedObject::Queue(queue)]
 }
 
 /// Reads a LocalQueue. Trellis has none: jobs name the queue itself.
-pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
-    let Some(name) = metadata::name(root) else {
+pub(crate) fn convert_local_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
+    let Some(name) = metadata::object_name(root) else {
         return Vec::new();
     };
     let metadata = root.object("metadata");
@@ -213,10 +216,10 @@ pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
     let namespace = namespace.unwrap_or_else(|| "default".to_owned());
     let Some(spec) = root.object("spec") else {
         root.log()
-            .wrong("spec", "is required: add spec.clusterQueue");
+            .add_problem("spec", "is required: add spec.clusterQueue");
         return Vec::new();
     };
-    match spec.at("clusterQueue") {
+    match spec.get("clusterQueue") {
         Some(queue) => {
             let named = queue.as_text().unwrap_or_default();
             let of_default = if name == "default" {
@@ -231,10 +234,10 @@ pub(crate) fn local_queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
         }
         None => {
             let message = "is required: name the ClusterQueue";
-            root.log().wrong("spec.clusterQueue", message);
+            root.log().add_problem("spec.clusterQueue", message);
         }
     }
-    spec.quiet_if("stopPolicy", &Value::from("None"));
+    spec.ignore_if("stopPolicy", &Value::from("None"));
     spec.note_at(
         "stopPolicy",
         "stops the jobs of one namespace, and here a TrainingQueue is stopped as a whole",

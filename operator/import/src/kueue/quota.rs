@@ -7,24 +7,24 @@ use trellis_api::queue::{FlavorQuotas, ResourceGroup, ResourceQuota};
 use crate::fields::Fields;
 
 /// The resource groups, which Trellis has too.
-pub(super) fn groups(spec: &Fields<'_>) -> Vec<ResourceGroup> {
+pub(super) fn read_groups(spec: &Fields<'_>) -> Vec<ResourceGroup> {
     let groups = spec.objects("resourceGroups").into_iter();
     groups
         .map(|group| ResourceGroup {
             covered_resources: group.texts("coveredResources"),
-            flavors: group.objects("flavors").iter().map(flavor).collect(),
+            flavors: group.objects("flavors").iter().map(read_flavor).collect(),
         })
         .collect()
 }
 
-fn flavor(flavor: &Fields<'_>) -> FlavorQuotas {
+fn read_flavor(flavor: &Fields<'_>) -> FlavorQuotas {
     FlavorQuotas {
         name: flavor.text("name").unwrap_or_default(),
-        resources: flavor.objects("resources").iter().map(quota).collect(),
+        resources: flavor.objects("resources").iter().map(read_quota).collect(),
     }
 }
 
-fn quota(resource: &Fields<'_>) -> ResourceQuota {
+fn read_quota(resource: &Fields<'_>) -> ResourceQuota {
     ResourceQuota {
         name: resource.text("name").unwrap_or_default(),
         nominal_quota: resource.quantity("nominalQuota"),
@@ -34,11 +34,11 @@ fn quota(resource: &Fields<'_>) -> ResourceQuota {
 }
 
 /// The weight, where it is another than 1.
-pub(super) fn weight(owner: &Fields<'_>) -> Option<Quantity> {
+pub(super) fn read_weight(owner: &Fields<'_>) -> Option<Quantity> {
     let sharing = owner.object("fairSharing")?;
     let weight = sharing.quantity("weight")?;
     let amount = weight.amount().ok()?;
-    if amount.millis_up() != Some(amount.millis_down()) {
+    if amount.ceil_millis() != Some(amount.floor_millis()) {
         sharing.note_at(
             "weight",
             "is rounded up to thousandths here",

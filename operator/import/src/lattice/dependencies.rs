@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use trellis_api::job::{JobSecret, SecretStore, SecretStoreKind, TrafficRule};
 
-use crate::draft::Draft;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
 
 /// Reads the resources that a workload declares.
-pub(super) fn read(workload: &Fields<'_>, draft: &mut Draft) {
+pub(super) fn read_dependencies(workload: &Fields<'_>, draft: &mut JobDraft) {
     for (name, resource) in workload.object_entries("resources") {
         match resource.text("type").as_deref() {
-            Some("secret") => secret(&name, &resource, draft),
-            Some("service") => service(&name, &resource, draft),
+            Some("secret") => read_secret(&name, &resource, draft),
+            Some("service") => read_service(&name, &resource, draft),
             Some("volume") => resource.note(
                 "is a volume that Lattice makes, and Trellis makes none",
                 "create a PersistentVolumeClaim of that name",
@@ -28,8 +28,8 @@ pub(super) fn read(workload: &Fields<'_>, draft: &mut Draft) {
 }
 
 /// A secret that is kept in a store: External Secrets fetches it, there and here.
-fn secret(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
-    resource.quiet(&["direction"]);
+fn read_secret(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
+    resource.ignore(&["direction"]);
     let params = resource.object("params");
     let (id, store) = (
         resource.text("id"),
@@ -59,7 +59,7 @@ fn secret(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
         return;
     }
     resource.log().note(
-        &resource.inside("params.provider"),
+        &resource.field_path("params.provider"),
         Some(&json!(store)),
         "is a SecretProvider of Lattice, and here a ClusterSecretStore of External Secrets of that name",
         "correct spec.secrets[].store if it is called otherwise (docs/secrets.md)",
@@ -76,7 +76,7 @@ fn secret(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
 }
 
 /// A service that the pods call: the network is closed but for it.
-fn service(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
+fn read_service(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
     let direction = resource.text("direction");
     let id = resource.text("id").unwrap_or_else(|| name.to_owned());
     let mut rule = TrafficRule::default();
@@ -98,7 +98,9 @@ fn service(name: &str, resource: &Fields<'_>, draft: &mut Draft) {
         None | Some("outbound") => (true, false),
         Some(_) => {
             let message = "must be inbound, outbound or both: write one of them";
-            resource.log().wrong(&resource.inside("direction"), message);
+            resource
+                .log()
+                .add_problem(&resource.field_path("direction"), message);
             return;
         }
     };

@@ -3,42 +3,42 @@
 //! Sources of the fields: the CRD `lattice.dev/v1alpha1`, and the workloads that all of Lattice's
 //! kinds share.
 
-mod container;
 mod dependencies;
+mod task;
 mod volumes;
 
 use serde_json::json;
 use trellis_api::job::{Framework, Role};
 
-use crate::context::Context;
-use crate::draft::Draft;
+use crate::context::ImportContext;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::object::Object;
-use crate::pod::{Hints, Said, words::Provided};
-use crate::volcano::policies::Policies;
+use crate::pod::{PodHints, ValueWithPath, command_scan::ProvidedVariables};
+use crate::volcano::lifecycle_policies::LifecyclePolicies;
 
 /// Converts a LatticeJob.
-pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
+pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
     let log = root.log();
-    let Some(metadata) = metadata::read(root, true) else {
+    let Some(metadata) = metadata::read_metadata(root, true) else {
         return Vec::new();
     };
     let Some(spec) = root.object("spec") else {
-        log.wrong("spec", "is required: add the job's tasks");
+        log.add_problem("spec", "is required: add the job's tasks");
         return Vec::new();
     };
     let names = spec
         .object("tasks")
         .map(|tasks| tasks.keys())
         .unwrap_or_default();
-    if names.is_empty() && !log.is_wrong() {
+    if names.is_empty() && !log.has_problems() {
         let message = "is required: add a task; LatticeJobs with containers beside it are of an earlier form, and each is one task";
-        log.wrong("spec.tasks", message);
+        log.add_problem("spec.tasks", message);
     }
     let training = spec.object("training");
-    let framework = training.as_ref().map_or(Framework::None, framework);
-    let mut draft = Draft::new(metadata, framework);
+    let framework = training.as_ref().map_or(Framework::None, read_framework);
+    let mut draft = JobDraft::new(metadata, framework);
     let coordinator = training.as_ref().map(|training| {
         let named = training.text("coordinatorTask");
         named.unwrap_or_else(|| "master".to_owned())
@@ -48,18 +48,21 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
             "names task {name:?}, which is not there: name one of {}",
             names.join(", ")
         );
-        log.wrong("spec.training.coordinatorTask", message);
+        log.add_problem("spec.training.coordinatorTask", message);
     }
-    of_spec(&spec, &mut draft);
-    let nccl = training.as_ref().map(container::nccl).unwrap_or_default();
-    let mut policies = Policies::read(&spec, None);
-    let hints = Hints {
+    read_spec(&spec, &mut draft);
+    let nccl = training
+        .as_ref()
+        .map(task::nccl_variables)
+        .unwrap_or_default();
+    let mut policies = LifecyclePolicies::read(&spec, None);
+    let hints = PodHints {
         options: &context.options,
         framework,
         main: "main",
         own_ports: &[],
-        index: &[],
-        provided: Provided::default(),
+        index_variables: &[],
+        provided_variables: ProvidedVariables::default(),
     };
     let defaults = spec.object("defaults");
     let tasks = spec.object("tasks");
@@ -67,11 +70,11 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
         let Some(task) = tasks.as_ref().and_then(|tasks| tasks.object(name)) else {
             let message =
                 "must be a mapping, not nothing: write {} for a task of the defaults alone";
-            log.wrong(&format!("spec.tasks.{name}"), message);
+            log.add_problem(&format!("spec.tasks.{name}"), message);
             continue;
         };
-        let task = task.or(defaults.clone());
-        let Some(mut pods) = container::task(&task, &hints, &mut draft) else {
+        let task = task.with_fallback(defaults.clone());
+        let Some(mut pods) = task::read_task(&task, &hints, &mut draft) else {
             continue;
         };
         pods.group.name.clone_from(name);
@@ -83,16 +86,16 @@ pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
                 pods.group.env.push(variable.clone());
             }
         }
-        pods.restart_policy = restart_policy(&task);
-        policies.add(Policies::read(&task, Some(&pods.group)), log);
+        pods.restart_policy = read_restart_policy(&task);
+        policies.add(LifecyclePolicies::read(&task, Some(&pods.group)), log);
         draft.pods.push(pods);
     }
-    gang(&spec, &draft);
-    policies.settle(&mut draft, log);
+    note_gang(&spec, &draft);
+    policies.apply_to_draft(&mut draft, log);
     draft.finish(log)
 }
 
-fn framework(training: &Fields<'_>) -> Framework {
+fn read_framework(training: &Fields<'_>) -> Framework {
     match training.text("framework").as_deref() {
         // PyTorch is the default.
         None | Some("PyTorch") => Framework::PyTorch,
@@ -109,8 +112,8 @@ fn framework(training: &Fields<'_>) -> Framework {
     }
 }
 
-fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
-    spec.quiet_if("schedulerName", &json!("volcano"));
+fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
+    spec.ignore_if("schedulerName", &json!("volcano"));
     spec.note_at(
         "schedulerName",
         "is another scheduler, and Trellis places its pods itself",
@@ -119,7 +122,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     draft.spec.queue_name = spec.text("queue");
     draft.spec.priority_class_name = spec.text("priorityClassName");
     if let Some(limit) = spec.integer("maxRetry") {
-        draft.restart().limit = Some(limit);
+        draft.restart_mut().limit = Some(limit);
     }
     spec.note_at(
         "schedule",
@@ -134,7 +137,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     ] {
         spec.note_at(key, "goes with schedule", "leave it out");
     }
-    spec.quiet_if("suspend", &json!(false));
+    spec.ignore_if("suspend", &json!(false));
     spec.note_at(
         "suspend",
         "keeps the schedule from making jobs, and is not about one that is there",
@@ -152,27 +155,27 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     );
 }
 
-fn restart_policy(task: &Fields<'_>) -> Option<Said<String>> {
+fn read_restart_policy(task: &Fields<'_>) -> Option<ValueWithPath<String>> {
     let words = ["Always", "OnFailure", "Never"];
     let value = task.one_of("restartPolicy", &words);
-    let path = task.inside("restartPolicy");
-    task.quiet_if("restartPolicy", &json!("Never"));
+    let path = task.field_path("restartPolicy");
+    task.ignore_if("restartPolicy", &json!("Never"));
     task.note_at(
         "restartPolicy",
         "lets the kubelet start a container again by itself, and pods here are never started again so",
         "spec.restart says what a failure starts again",
     );
-    value.map(|value| Said { value, path })
+    value.map(|value| ValueWithPath { value, path })
 }
 
-fn gang(spec: &Fields<'_>, draft: &Draft) {
+fn note_gang(spec: &Fields<'_>, draft: &JobDraft) {
     let all: i64 = draft
         .pods
         .iter()
         .map(|p| i64::from(p.group.replicas()))
         .sum();
-    if !spec.log().is_wrong() {
-        spec.quiet_if("minAvailable", &json!(all));
+    if !spec.log().has_problems() {
+        spec.ignore_if("minAvailable", &json!(all));
         spec.note_at(
             "minAvailable",
             &format!(

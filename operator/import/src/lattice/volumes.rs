@@ -3,27 +3,29 @@
 use trellis_api::job::{EmptyDir, Mount, TaskGroup};
 
 use crate::fields::Fields;
-use crate::pod::volumes::{note_default_size, trimmed};
+use crate::pod::volumes::{note_default_size, trim_slashes};
 
 const SHM: &str = "/dev/shm";
 
 /// Reads the volumes of the main container: by the path where they are mounted, or by a name
 /// with the path in them.
-pub(super) fn read(container: &Fields<'_>, group: &mut TaskGroup) {
+pub(super) fn read_volumes(container: &Fields<'_>, group: &mut TaskGroup) {
     for (key, volume) in container.object_entries("volumes") {
         let Some(path) = volume.text("mountPath").or_else(|| {
             // If the key is the path, the field is absent.
             key.starts_with('/').then(|| key.clone())
         }) else {
             let message = "is required: say where it is mounted";
-            volume.log().wrong(&volume.inside("mountPath"), message);
+            volume
+                .log()
+                .add_problem(&volume.field_path("mountPath"), message);
             continue;
         };
-        one(&volume, trimmed(&path), group);
+        read_volume(&volume, trim_slashes(&path), group);
     }
 }
 
-fn one(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
+fn read_volume(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
     let mut mount = Mount {
         path: path.to_owned(),
         read_only: volume.boolean("readOnly").filter(|only| *only),

@@ -4,21 +4,21 @@ use serde_json::{Value, json};
 use trellis_api::job::{ContainerPort, Framework, PullPolicy, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
 
-use super::kept::Kept;
-use super::resources::{self, Amounts};
-use super::volumes::Volumes;
-use super::{Hints, SHARED_MEMORY, env, words};
+use super::resources::{self, ContainerAmounts};
+use super::traced_value::TracedValue;
+use super::volumes::PodVolumes;
+use super::{PodHints, SHARED_MEMORY, command_scan, env};
 use crate::fields::Fields;
 
 /// Fields of a container that say nothing where they have these values, which the API server
 /// writes.
-const DEFAULTS: [(&str, &str); 2] = [
+const IGNORED_DEFAULTS: [(&str, &str); 2] = [
     ("terminationMessagePath", "/dev/termination-log"),
     ("terminationMessagePolicy", "File"),
 ];
 
 /// The port that a framework opens by itself (docs/pods.md).
-fn own_port(framework: Framework) -> Option<i64> {
+fn framework_port(framework: Framework) -> Option<i64> {
     match framework {
         Framework::PyTorch | Framework::DeepSpeed => Some(29500),
         Framework::JAX => Some(6666),
@@ -28,62 +28,65 @@ fn own_port(framework: Framework) -> Option<i64> {
 }
 
 /// Reads the main container into a group. Returns the fields that have no short form.
-pub(super) fn main(
+pub(super) fn read_main_container(
     container: &Fields<'_>,
-    amounts: Amounts,
-    volumes: Volumes,
-    hints: &Hints<'_>,
+    amounts: ContainerAmounts,
+    volumes: PodVolumes,
+    hints: &PodHints<'_>,
     group: &mut TaskGroup,
-) -> Kept {
-    let mut kept = Kept::map(container.path());
-    container.quiet(&["name"]);
-    amounts.of_group(group, container);
+) -> TracedValue {
+    let mut kept = TracedValue::empty_map(container.path());
+    container.ignore(&["name"]);
+    amounts.add_to_group(group, container);
     match container.text("image") {
         Some(image) => {
-            group.image_pull_policy = pull_policy(container, &image);
+            group.image_pull_policy = read_pull_policy(container, &image);
             group.image = image;
         }
         None => {
             let log = container.log();
-            log.wrong(&container.inside("image"), "is required: add it");
+            log.add_problem(&container.field_path("image"), "is required: add it");
         }
     }
     group.command = container.texts("command");
     group.args = container.texts("args");
     group.working_dir = container.text("workingDir");
-    let (variables, other) = env::read(container, hints.framework);
+    let (variables, other) = env::read_variables(container, hints.framework);
     group.env = variables;
     if let Some(other) = other {
-        kept.put("env", other);
+        kept.insert("env", other);
     }
-    let (from, other) = env::from(container);
+    let (from, other) = env::read_sources(container);
     group.env_from = from;
     if let Some(other) = other {
-        kept.put("envFrom", other);
+        kept.insert("envFrom", other);
     }
-    let other = ports(container, hints, group);
+    let other = read_ports(container, hints, group);
     if !other.is_empty() {
-        let path = container.inside("ports");
-        kept.put("ports", Kept::list(&path, other));
+        let path = container.field_path("ports");
+        kept.insert("ports", TracedValue::list(&path, other));
     }
     group.mounts = volumes.mounts;
     group.shared_memory = volumes.shared_memory;
-    if !volumes.kept_mounts.is_empty() {
-        let path = container.inside("volumeMounts");
-        kept.put("volumeMounts", Kept::list(&path, volumes.kept_mounts));
+    if !volumes.unchanged_mounts.is_empty() {
+        let path = container.field_path("volumeMounts");
+        kept.insert(
+            "volumeMounts",
+            TracedValue::list(&path, volumes.unchanged_mounts),
+        );
     }
-    let needed = words::look(container, group, hints);
+    let needed = command_scan::scan_command(container, group, hints);
     let mut variables: Vec<_> = hints.variables().chain(needed).collect();
     variables.retain(|variable| !group.env.iter().any(|own| own.name == variable.name));
     // The container's own variables may refer to these, so these come first.
     variables.append(&mut group.env);
     group.env = variables;
-    rest(container, &mut kept);
+    copy_rest(container, &mut kept);
     kept
 }
 
 /// All other fields, as they are.
-fn rest(container: &Fields<'_>, kept: &mut Kept) {
+fn copy_rest(container: &Fields<'_>, kept: &mut TracedValue) {
     const SHORT: [&str; 11] = [
         "name",
         "image",
@@ -97,23 +100,23 @@ fn rest(container: &Fields<'_>, kept: &mut Kept) {
         "ports",
         "volumeMounts",
     ];
-    for (key, default) in DEFAULTS {
-        container.quiet_if(key, &json!(default));
+    for (key, default) in IGNORED_DEFAULTS {
+        container.ignore_if(key, &json!(default));
     }
-    container.quiet_if("securityContext", &json!({}));
+    container.ignore_if("securityContext", &json!({}));
     for key in container.keys() {
-        let Some(field) = container.at(&key) else {
+        let Some(field) = container.get(&key) else {
             continue;
         };
-        if !SHORT.contains(&key.as_str()) && !container.log().is_taken(field.path()) {
-            kept.put(&key, Kept::of(&field));
+        if !SHORT.contains(&key.as_str()) && !container.log().is_read(field.path()) {
+            kept.insert(&key, TracedValue::from_fields(&field));
         }
     }
 }
 
 /// The image pull policy. Kubernetes' default of Always for floating tags is set explicitly,
 /// because Trellis' default is IfNotPresent.
-fn pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
+fn read_pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
     let Some(policy) = container.text("imagePullPolicy") else {
         let name = image.rsplit('/').next().unwrap_or(image);
         let floats = !name.contains('@') && (!name.contains(':') || name.ends_with(":latest"));
@@ -126,21 +129,25 @@ fn pull_policy(container: &Fields<'_>, image: &str) -> Option<PullPolicy> {
         _ => {
             let message = "must be Always, IfNotPresent or Never: write one of them";
             let log = container.log();
-            log.wrong(&container.inside("imagePullPolicy"), message);
+            log.add_problem(&container.field_path("imagePullPolicy"), message);
             None
         }
     }
 }
 
 /// The ports that have no short form.
-fn ports(container: &Fields<'_>, hints: &Hints<'_>, group: &mut TaskGroup) -> Vec<Kept> {
+fn read_ports(
+    container: &Fields<'_>,
+    hints: &PodHints<'_>,
+    group: &mut TaskGroup,
+) -> Vec<TracedValue> {
     let mut kept = Vec::new();
     for port in container.objects("ports") {
         let number = port.value().get("containerPort").and_then(Value::as_i64);
         let name = port.value().get("name").and_then(Value::as_str);
         let tcp = json!("TCP");
         let protocol = port.value().get("protocol").unwrap_or(&tcp);
-        let is_own = number.is_some() && number == own_port(hints.framework);
+        let is_own = number.is_some() && number == framework_port(hints.framework);
         if is_own || name.is_some_and(|name| hints.own_ports.contains(&name)) {
             port.note(
                 "is where processes meet, and the framework opens a port for that",
@@ -149,10 +156,10 @@ fn ports(container: &Fields<'_>, hints: &Hints<'_>, group: &mut TaskGroup) -> Ve
             continue;
         }
         let (Some(number), true) = (number, *protocol == tcp) else {
-            kept.push(Kept::of(&port));
+            kept.push(TracedValue::from_fields(&port));
             continue;
         };
-        port.quiet(&["containerPort", "name", "protocol"]);
+        port.ignore(&["containerPort", "name", "protocol"]);
         port.note_at(
             "hostPort",
             "is a port of the node, which is not counted here",
@@ -168,17 +175,17 @@ fn ports(container: &Fields<'_>, hints: &Hints<'_>, group: &mut TaskGroup) -> Ve
 }
 
 /// A container beside the main one: an init container, a sidecar, or another.
-pub(super) fn beside(
+pub(super) fn read_other_container(
     container: &Fields<'_>,
-    volumes: &Volumes,
-    hints: &Hints<'_>,
+    volumes: &PodVolumes,
+    hints: &PodHints<'_>,
     group: &TaskGroup,
-) -> Kept {
-    let mut kept = Kept::map(container.path());
-    let limits = resources::beside(container, hints.options);
-    let needed = words::look(container, group, hints);
+) -> TracedValue {
+    let mut kept = TracedValue::empty_map(container.path());
+    let limits = resources::read_limits(container, hints.options);
+    let needed = command_scan::scan_command(container, group, hints);
     for key in container.keys() {
-        let Some(field) = container.at(&key) else {
+        let Some(field) = container.get(&key) else {
             continue;
         };
         match key.as_str() {
@@ -188,42 +195,45 @@ pub(super) fn beside(
                     "is the name of the task group's own container",
                     "it is called main-beside here",
                 );
-                kept.put("name", Kept::leaf(field.path(), "main-beside"));
+                kept.insert("name", TracedValue::leaf(field.path(), "main-beside"));
             }
-            "volumeMounts" => kept.put(&key, mounts(container, volumes)),
-            _ => kept.put(&key, Kept::of(&field)),
+            "volumeMounts" => kept.insert(&key, read_mounts(container, volumes)),
+            _ => kept.insert(&key, TracedValue::from_fields(&field)),
         }
     }
     if let Some(limits) = limits {
-        kept.put(
+        kept.insert(
             "resources",
-            Kept::leaf(&container.inside("resources"), limits),
+            TracedValue::leaf(&container.field_path("resources"), limits),
         );
     }
     let variables: Vec<_> = hints.variables().chain(needed).collect();
     if !variables.is_empty() {
-        let path = container.inside("env");
+        let path = container.field_path("env");
         let own = kept
             .get("env")
-            .map(Kept::items)
+            .map(TracedValue::items)
             .unwrap_or_default()
             .to_vec();
-        let added = variables.iter().map(|v| Kept::leaf(&path, json!(v)));
+        let added = variables.iter().map(|v| TracedValue::leaf(&path, json!(v)));
         let all: Vec<_> = added.chain(own).collect();
-        kept.put("env", Kept::list(&path, all));
+        kept.insert("env", TracedValue::list(&path, all));
     }
     kept
 }
 
 /// Mounts of a container beside the main one. A volume that became `sharedMemory` gets a new name.
-fn mounts(container: &Fields<'_>, volumes: &Volumes) -> Kept {
+fn read_mounts(container: &Fields<'_>, volumes: &PodVolumes) -> TracedValue {
     let mounts = container.objects("volumeMounts").into_iter().map(|mount| {
-        let mut kept = Kept::of(&mount);
+        let mut kept = TracedValue::from_fields(&mount);
         let name = mount.value().get("name").and_then(Value::as_str);
-        if name.is_some_and(|name| volumes.shm.contains(name)) {
-            kept.put("name", Kept::leaf(&mount.inside("name"), SHARED_MEMORY));
+        if name.is_some_and(|name| volumes.shm_names.contains(name)) {
+            kept.insert(
+                "name",
+                TracedValue::leaf(&mount.field_path("name"), SHARED_MEMORY),
+            );
         }
         kept
     });
-    Kept::list(&container.inside("volumeMounts"), mounts.collect())
+    TracedValue::list(&container.field_path("volumeMounts"), mounts.collect())
 }

@@ -3,11 +3,11 @@
 use trellis_api::job::{EnvFromSource, EnvVar, EnvVarSource, Framework};
 use trellis_api::rules;
 
-use super::kept::Kept;
+use super::traced_value::TracedValue;
 use crate::fields::Fields;
 
 /// Labels and annotations that other systems set on pods, and Trellis' equivalent variable.
-const SAME: [(&str, &str); 15] = [
+const EQUIVALENTS: [(&str, &str); 15] = [
     (
         "annotations['batch.kubernetes.io/job-completion-index']",
         "TRELLIS_INDEX",
@@ -38,22 +38,25 @@ const SAME: [(&str, &str); 15] = [
 ];
 
 /// The variables of the main container: those with a short form, and the rest unchanged.
-pub(super) fn read(container: &Fields<'_>, framework: Framework) -> (Vec<EnvVar>, Option<Kept>) {
+pub(super) fn read_variables(
+    container: &Fields<'_>,
+    framework: Framework,
+) -> (Vec<EnvVar>, Option<TracedValue>) {
     let mut short: Vec<EnvVar> = Vec::new();
     let mut kept = Vec::new();
     for variable in container.objects("env") {
         let Some(name) = variable.text("name") else {
-            let path = variable.inside("name");
-            variable.log().wrong(&path, "is required: add it");
+            let path = variable.field_path("name");
+            variable.log().add_problem(&path, "is required: add it");
             continue;
         };
         if rules::is_reserved_env(&name, framework) {
             let why = match framework {
-                _ if rules::is_own_env(&name) => "is what Trellis sets".to_owned(),
+                _ if rules::is_trellis_env(&name) => "is what Trellis sets".to_owned(),
                 framework => format!("is what Trellis sets for framework {framework:?}"),
             };
             variable.note(why, "leave it out: docs/frameworks says what it is set to");
-        } else if let Some(of) = one(&name, &variable) {
+        } else if let Some(of) = read_variable(&name, &variable) {
             if let Some(before) = short.iter().position(|v| v.name == name) {
                 let why = "stands twice, and the last one counts";
                 variable.note(why, "remove the one before");
@@ -61,22 +64,22 @@ pub(super) fn read(container: &Fields<'_>, framework: Framework) -> (Vec<EnvVar>
             }
             short.push(of);
         } else {
-            kept.push(Kept::of(&variable));
+            kept.push(TracedValue::from_fields(&variable));
         }
     }
-    let path = container.inside("env");
-    let kept = Some(Kept::list(&path, kept)).filter(|kept| !kept.is_empty());
+    let path = container.field_path("env");
+    let kept = Some(TracedValue::list(&path, kept)).filter(|kept| !kept.is_empty());
     (short, kept)
 }
 
 /// A variable in its short form, if it has one.
-fn one(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
+fn read_variable(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
     let of = EnvVar {
         name: name.to_owned(),
         ..EnvVar::default()
     };
     let Some(from) = variable.object("valueFrom") else {
-        let value = variable.at("value").map_or_else(
+        let value = variable.get("value").map_or_else(
             // A variable without a value is there, and empty.
             || Some(String::new()),
             |value| value.as_text(),
@@ -87,12 +90,14 @@ fn one(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
     if from.keys().len() != 1 {
         return None;
     }
-    from.take();
+    from.mark_read();
     let field = source.field_ref.as_mut().and_then(|field| {
         field.api_version = None;
         field.field_path.strip_prefix("metadata.")
     });
-    let same = SAME.iter().find(|(theirs, _)| Some(*theirs) == field);
+    let same = EQUIVALENTS
+        .iter()
+        .find(|(theirs, _)| Some(*theirs) == field);
     Some(match same {
         Some((_, ours)) => EnvVar {
             value: Some(format!("$({ours})")),
@@ -106,26 +111,26 @@ fn one(name: &str, variable: &Fields<'_>) -> Option<EnvVar> {
 }
 
 /// Variables from all keys of ConfigMaps and Secrets, in short form where there is one.
-pub(super) fn from(container: &Fields<'_>) -> (Vec<EnvFromSource>, Option<Kept>) {
+pub(super) fn read_sources(container: &Fields<'_>) -> (Vec<EnvFromSource>, Option<TracedValue>) {
     let mut short = Vec::new();
     let mut kept = Vec::new();
     for from in container.objects("envFrom") {
         let source: Option<EnvFromSource> = serde_json::from_value(from.value().clone()).ok();
         match source {
             Some(source) if source.config_map_ref.is_some() != source.secret_ref.is_some() => {
-                from.take();
+                from.mark_read();
                 short.push(source);
             }
-            _ => kept.push(Kept::of(&from)),
+            _ => kept.push(TracedValue::from_fields(&from)),
         }
     }
-    let path = container.inside("envFrom");
-    let kept = Some(Kept::list(&path, kept)).filter(|kept| !kept.is_empty());
+    let path = container.field_path("envFrom");
+    let kept = Some(TracedValue::list(&path, kept)).filter(|kept| !kept.is_empty());
     (short, kept)
 }
 
 /// Variables that a container reads by `$NAME`, `${NAME}` or `$(NAME)`.
-pub(crate) fn reads(text: &str, name: &str) -> bool {
+pub(crate) fn reads_variable(text: &str, name: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('$') {
         rest = rest.get(at.saturating_add(1)..).unwrap_or_default();
@@ -141,7 +146,7 @@ pub(crate) fn reads(text: &str, name: &str) -> bool {
 }
 
 /// A variable of that value.
-pub(crate) fn variable(name: &str, value: impl Into<String>) -> EnvVar {
+pub(crate) fn new_variable(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
         value: Some(value.into()),

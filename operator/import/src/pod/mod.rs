@@ -1,14 +1,14 @@
 //! Converts a pod template of Kubernetes into a task group. Fields with a short form go there,
 //! fields that Trellis accepts in a pod template go into `podTemplate`, and the rest is noted.
 
+pub(crate) mod command_scan;
 mod container;
 pub(crate) mod env;
-pub(crate) mod kept;
 pub(crate) mod placement;
+pub(crate) mod pod_template;
 pub(crate) mod resources;
-pub(crate) mod template;
+pub(crate) mod traced_value;
 pub(crate) mod volumes;
-pub(crate) mod words;
 
 use std::collections::BTreeMap;
 
@@ -16,79 +16,83 @@ use serde_json::json;
 use trellis_api::job::{EnvVar, Framework, LocalReference, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
 
-use crate::Options;
+use crate::ConversionOptions;
 use crate::fields::Fields;
 use crate::metadata;
-use kept::Kept;
-use words::Provided;
+use command_scan::ProvidedVariables;
+use traced_value::TracedValue;
 
 /// Name of the volume behind /dev/shm (api/src/pod_template/allowed.rs).
 const SHARED_MEMORY: &str = "shared-memory";
 
 /// Support that a pod gets from the system that it was written for.
 #[derive(Clone)]
-pub(crate) struct Hints<'h> {
-    pub(crate) options: &'h Options,
+pub(crate) struct PodHints<'h> {
+    pub(crate) options: &'h ConversionOptions,
     pub(crate) framework: Framework,
     /// Name of the container that the system treats as the main one. If none has it, the first is.
     pub(crate) main: &'h str,
     /// Names of ports that the system looks for.
     pub(crate) own_ports: &'h [&'h str],
     /// Variables with the pod's index, which the system sets in every container.
-    pub(crate) index: &'h [&'h str],
+    pub(crate) index_variables: &'h [&'h str],
     /// Variables that are set if a command reads them.
-    pub(crate) provided: Provided,
+    pub(crate) provided_variables: ProvidedVariables,
 }
 
-impl Hints<'_> {
+impl PodHints<'_> {
     fn variables(&self) -> impl Iterator<Item = EnvVar> + '_ {
-        let index = self.index.iter();
-        index.map(|name| env::variable(name, "$(TRELLIS_INDEX)"))
+        let index = self.index_variables.iter();
+        index.map(|name| env::new_variable(name, "$(TRELLIS_INDEX)"))
     }
 }
 
 /// A pod's value that belongs to the whole job in Trellis, with its path.
 #[derive(Clone, Debug)]
-pub(crate) struct Said<T> {
+pub(crate) struct ValueWithPath<T> {
     pub(crate) value: T,
     pub(crate) path: String,
 }
 
 /// Result of reading a pod template.
 #[derive(Default)]
-pub(crate) struct Pods {
+pub(crate) struct GroupDraft {
     /// Path of the main container.
     pub(crate) main: String,
     /// The group, without name and replicas.
     pub(crate) group: TaskGroup,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
-    pub(crate) service_account: Option<Said<String>>,
-    pub(crate) priority_class: Option<Said<String>>,
-    pub(crate) run_as_user: Option<Said<i64>>,
-    pub(crate) fs_group: Option<Said<i64>>,
-    pub(crate) grace: Option<Said<i64>>,
-    pub(crate) restart_policy: Option<Said<String>>,
+    pub(crate) service_account: Option<ValueWithPath<String>>,
+    pub(crate) priority_class: Option<ValueWithPath<String>>,
+    pub(crate) run_as_user: Option<ValueWithPath<i64>>,
+    pub(crate) fs_group: Option<ValueWithPath<i64>>,
+    pub(crate) grace: Option<ValueWithPath<i64>>,
+    pub(crate) restart_policy: Option<ValueWithPath<String>>,
 }
 
 /// Reads the template in a field. None: there is no template, which is a problem.
-pub(crate) fn read(owner: &Fields<'_>, key: &str, hints: &Hints<'_>) -> Option<Pods> {
+pub(crate) fn read_template(
+    owner: &Fields<'_>,
+    key: &str,
+    hints: &PodHints<'_>,
+) -> Option<GroupDraft> {
     let missing = |path: &str, what: &str| {
         let log = owner.log();
-        log.wrong(path, format!("is required: add {what}"));
+        log.add_problem(path, format!("is required: add {what}"));
     };
-    let path = owner.inside(key);
+    let path = owner.field_path(key);
     let Some(template) = owner.object(key) else {
         missing(&path, "a pod template");
         return None;
     };
     let Some(spec) = template.object("spec") else {
-        missing(&template.inside("spec"), "the spec of the pods");
+        missing(&template.field_path("spec"), "the spec of the pods");
         return None;
     };
     let containers = spec.objects("containers");
-    let Some(at) = main_of(&containers, hints.main) else {
-        missing(&spec.inside("containers"), "a container");
+    let Some(at) = find_main(&containers, hints.main) else {
+        missing(&spec.field_path("containers"), "a container");
         return None;
     };
     let main = containers.get(at)?;
@@ -97,27 +101,29 @@ pub(crate) fn read(owner: &Fields<'_>, key: &str, hints: &Hints<'_>) -> Option<P
     let others: Vec<Fields<'_>> = others.map(|(_, container)| container.clone()).collect();
     let beside: Vec<Fields<'_>> = others.iter().chain(&init).cloned().collect();
 
-    let mut pods = Pods {
+    let mut pods = GroupDraft {
         main: main.path().to_owned(),
-        ..Pods::default()
+        ..GroupDraft::default()
     };
-    let mut kept_spec = Kept::map(spec.path());
-    let amounts = resources::of_main(main, hints.options);
+    let mut kept_spec = TracedValue::empty_map(spec.path());
+    let amounts = resources::read_main_amounts(main, hints.options);
     let memory = amounts.memory().cloned();
-    let mut volumes = volumes::read(&spec, main, &beside, memory.as_ref());
-    let kept_volumes = std::mem::take(&mut volumes.kept);
-    let by_name = volumes::Volumes {
-        shm: volumes.shm.clone(),
-        ..volumes::Volumes::default()
+    let mut volumes = volumes::read_volumes(&spec, main, &beside, memory.as_ref());
+    let kept_volumes = std::mem::take(&mut volumes.unchanged);
+    let by_name = volumes::PodVolumes {
+        shm_names: volumes.shm_names.clone(),
+        ..volumes::PodVolumes::default()
     };
-    let kept_main = container::main(main, amounts, volumes, hints, &mut pods.group);
-    let of = |containers: &[Fields<'_>], group: &TaskGroup| -> Vec<Kept> {
+    let kept_main = container::read_main_container(main, amounts, volumes, hints, &mut pods.group);
+    let of = |containers: &[Fields<'_>], group: &TaskGroup| -> Vec<TracedValue> {
         let containers = containers.iter();
         containers
-            .map(|c| container::beside(c, &by_name, hints, group))
+            .map(|c| container::read_other_container(c, &by_name, hints, group))
             .collect()
     };
-    let mut kept_containers: Vec<Kept> = template::main_container(kept_main).into_iter().collect();
+    let mut kept_containers: Vec<TracedValue> = pod_template::main_container_template(kept_main)
+        .into_iter()
+        .collect();
     kept_containers.extend(of(&others, &pods.group));
     for (key, list) in [
         ("containers", kept_containers),
@@ -125,20 +131,20 @@ pub(crate) fn read(owner: &Fields<'_>, key: &str, hints: &Hints<'_>) -> Option<P
         ("volumes", kept_volumes),
     ] {
         if !list.is_empty() {
-            kept_spec.put(key, Kept::list(&spec.inside(key), list));
+            kept_spec.insert(key, TracedValue::list(&spec.field_path(key), list));
         }
     }
-    of_metadata(&template, &mut pods);
-    placement::read(&spec, &mut pods.group, &mut kept_spec);
-    of_spec(&spec, hints, &mut pods, &mut kept_spec);
-    let mut kept = Kept::map(template.path());
-    kept.put("spec", kept_spec);
-    pods.group.pod_template = template::checked(kept, hints.framework, owner.log());
+    read_metadata(&template, &mut pods);
+    placement::read_placement(&spec, &mut pods.group, &mut kept_spec);
+    read_spec(&spec, hints, &mut pods, &mut kept_spec);
+    let mut kept = TracedValue::empty_map(template.path());
+    kept.insert("spec", kept_spec);
+    pods.group.pod_template = pod_template::build_template(kept, hints.framework, owner.log());
     Some(pods)
 }
 
 /// Which of the containers is the one that counts.
-fn main_of(containers: &[Fields<'_>], wanted: &str) -> Option<usize> {
+fn find_main(containers: &[Fields<'_>], wanted: &str) -> Option<usize> {
     let named = |name: &str| {
         let is_it = |c: &Fields<'_>| c.value().get("name").is_some_and(|n| n == name);
         containers.iter().position(is_it)
@@ -147,23 +153,28 @@ fn main_of(containers: &[Fields<'_>], wanted: &str) -> Option<usize> {
     named(wanted).or_else(|| named(MAIN_CONTAINER)).or(first)
 }
 
-fn of_metadata(template: &Fields<'_>, pods: &mut Pods) {
+fn read_metadata(template: &Fields<'_>, pods: &mut GroupDraft) {
     let Some(metadata) = template.object("metadata") else {
         return;
     };
     // Pods are named by their job.
-    metadata.quiet(&["name", "namespace", "generateName", "creationTimestamp"]);
-    pods.group.topology = placement::topology(&metadata);
-    pods.labels = metadata::of_pods(&metadata, "labels");
-    pods.annotations = metadata::of_pods(&metadata, "annotations");
+    metadata.ignore(&["name", "namespace", "generateName", "creationTimestamp"]);
+    pods.group.topology = placement::read_topology(&metadata);
+    pods.labels = metadata::read_pod_keys(&metadata, "labels");
+    pods.annotations = metadata::read_pod_keys(&metadata, "annotations");
 }
 
 /// Reads a pod's spec: fields that belong to the job, fields without effect, and the rest.
-fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kept) {
+fn read_spec(
+    spec: &Fields<'_>,
+    hints: &PodHints<'_>,
+    pods: &mut GroupDraft,
+    kept: &mut TracedValue,
+) {
     let said = |key: &str| {
         let value = spec.text(key)?;
-        let path = spec.inside(key);
-        Some(Said { value, path })
+        let path = spec.field_path(key);
+        Some(ValueWithPath { value, path })
     };
     let account = said("serviceAccountName");
     // The deprecated alias of the field, which the API server writes too.
@@ -181,14 +192,14 @@ fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kep
     }
     pods.service_account = account.or(old);
     for scheduler in ["default-scheduler", "volcano"] {
-        spec.quiet_if("schedulerName", &json!(scheduler));
+        spec.ignore_if("schedulerName", &json!(scheduler));
     }
     pods.priority_class = said("priorityClassName");
     pods.restart_policy = said("restartPolicy");
     spec.one_of("restartPolicy", &["Always", "OnFailure", "Never"]);
     if let Some(seconds) = spec.integer("terminationGracePeriodSeconds") {
-        let path = spec.inside("terminationGracePeriodSeconds");
-        pods.grace = Some(Said {
+        let path = spec.field_path("terminationGracePeriodSeconds");
+        pods.grace = Some(ValueWithPath {
             value: seconds,
             path,
         });
@@ -198,18 +209,18 @@ fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kep
             pods.group.image_pull_secrets.push(LocalReference { name });
         }
     }
-    spec.quiet_if("dnsPolicy", &json!("ClusterFirst"));
-    spec.quiet_if("hostNetwork", &json!(false));
-    spec.quiet_if("enableServiceLinks", &json!(true));
+    spec.ignore_if("dnsPolicy", &json!("ClusterFirst"));
+    spec.ignore_if("hostNetwork", &json!(false));
+    spec.ignore_if("enableServiceLinks", &json!(true));
     let has_ports = !pods.group.ports.is_empty() || hints.framework != Framework::None;
-    if has_ports && let Some(host) = spec.at("hostNetwork") {
+    if has_ports && let Some(host) = spec.get("hostNetwork") {
         host.note(
             "would make every port of the pod one of its node, which is not counted here",
             "RDMA needs none: ask for its device in resources.limits",
         );
         spec.note_at("dnsPolicy", "goes with hostNetwork", "leave it out");
     }
-    of_security(spec, pods, kept);
+    read_security(spec, pods, kept);
     const READ: [&str; 8] = [
         "affinity",
         "containers",
@@ -221,32 +232,34 @@ fn of_spec(spec: &Fields<'_>, hints: &Hints<'_>, pods: &mut Pods, kept: &mut Kep
         "securityContext",
     ];
     for key in spec.keys() {
-        let Some(field) = spec.at(&key) else { continue };
-        if !READ.contains(&key.as_str()) && !spec.log().is_taken(field.path()) {
-            kept.put(&key, Kept::of(&field));
+        let Some(field) = spec.get(&key) else {
+            continue;
+        };
+        if !READ.contains(&key.as_str()) && !spec.log().is_read(field.path()) {
+            kept.insert(&key, TracedValue::from_fields(&field));
         }
     }
 }
 
 /// User and group are the whole job's; all else of a security context has no short form.
-fn of_security(spec: &Fields<'_>, pods: &mut Pods, kept: &mut Kept) {
+fn read_security(spec: &Fields<'_>, pods: &mut GroupDraft, kept: &mut TracedValue) {
     let Some(context) = spec.object("securityContext") else {
         return;
     };
     let said = |key: &str| {
         let value = context.integer(key)?;
-        let path = context.inside(key);
-        Some(Said { value, path })
+        let path = context.field_path(key);
+        Some(ValueWithPath { value, path })
     };
     pods.run_as_user = said("runAsUser");
     pods.fs_group = said("fsGroup");
-    let mut rest = Kept::map(context.path());
+    let mut rest = TracedValue::empty_map(context.path());
     for key in context.keys() {
-        if let Some(field) = context.at(&key).filter(|f| !f.log().is_taken(f.path())) {
-            rest.put(&key, Kept::of(&field));
+        if let Some(field) = context.get(&key).filter(|f| !f.log().is_read(f.path())) {
+            rest.insert(&key, TracedValue::from_fields(&field));
         }
     }
     if !rest.is_empty() {
-        kept.put("securityContext", rest);
+        kept.insert("securityContext", rest);
     }
 }

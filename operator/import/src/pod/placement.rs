@@ -5,50 +5,50 @@ use serde_json::Value;
 use trellis_api::job::{Affinity, TaskGroup, Toleration, TolerationEffect, TolerationOperator};
 use trellis_api::topology::TopologyRequest;
 
-use super::kept::Kept;
+use super::traced_value::TracedValue;
 use crate::fields::Fields;
 
 /// Reads node selector, tolerations and affinity.
-pub(super) fn read(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mut Kept) {
+pub(super) fn read_placement(spec: &Fields<'_>, group: &mut TaskGroup, kept: &mut TracedValue) {
     group.node_selector = spec.map("nodeSelector");
-    group.tolerations = tolerations(spec);
+    group.tolerations = read_tolerations(spec);
     let Some(affinity) = spec.object("affinity") else {
         return;
     };
-    let mut rest = Kept::map(affinity.path());
+    let mut rest = TracedValue::empty_map(affinity.path());
     for key in affinity.keys() {
-        let Some(field) = affinity.at(&key) else {
+        let Some(field) = affinity.get(&key) else {
             continue;
         };
-        match (key.as_str(), same(field.value())) {
+        match (key.as_str(), to_node_affinity(field.value())) {
             ("nodeAffinity", Some(of_nodes)) => {
-                field.take();
+                field.mark_read();
                 group.affinity = Some(Affinity {
                     node_affinity: Some(of_nodes),
                 });
             }
-            _ => rest.put(&key, Kept::of(&field)),
+            _ => rest.insert(&key, TracedValue::from_fields(&field)),
         }
     }
     if !rest.is_empty() {
-        kept.put("affinity", rest);
+        kept.insert("affinity", rest);
     }
 }
 
 /// Kubernetes' type, if it holds all fields of the value.
-fn same(value: &Value) -> Option<NodeAffinity> {
+fn to_node_affinity(value: &Value) -> Option<NodeAffinity> {
     let read: NodeAffinity = serde_json::from_value(value.clone()).ok()?;
     let written = serde_json::to_value(&read).ok()?;
     (written == *value).then_some(read)
 }
 
 /// Tolerations, as pods and flavors have them.
-pub(crate) fn tolerations(owner: &Fields<'_>) -> Vec<Toleration> {
+pub(crate) fn read_tolerations(owner: &Fields<'_>) -> Vec<Toleration> {
     let tolerations = owner.objects("tolerations").into_iter();
-    tolerations.filter_map(|t| toleration(&t)).collect()
+    tolerations.filter_map(|t| read_toleration(&t)).collect()
 }
 
-fn toleration(of: &Fields<'_>) -> Option<Toleration> {
+fn read_toleration(of: &Fields<'_>) -> Option<Toleration> {
     let operator = match of.text("operator").as_deref() {
         None => None,
         Some("Exists") => Some(TolerationOperator::Exists),
@@ -66,29 +66,29 @@ fn toleration(of: &Fields<'_>) -> Option<Toleration> {
         key: of.text("key"),
         operator,
         value: of.text("value"),
-        effect: effect(of, "effect"),
+        effect: read_effect(of, "effect"),
         toleration_seconds: of.integer("tolerationSeconds"),
     })
 }
 
 /// The effect of a taint.
-pub(crate) fn effect(of: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
+pub(crate) fn read_effect(of: &Fields<'_>, key: &str) -> Option<TolerationEffect> {
     match of.text(key)?.as_str() {
         "NoSchedule" => Some(TolerationEffect::NoSchedule),
         "PreferNoSchedule" => Some(TolerationEffect::PreferNoSchedule),
         "NoExecute" => Some(TolerationEffect::NoExecute),
         _ => {
             let message = "must be NoSchedule, PreferNoSchedule or NoExecute: write one of them";
-            of.log().wrong(&of.inside(key), message);
+            of.log().add_problem(&of.field_path(key), message);
             None
         }
     }
 }
 
 /// Topology request in Kueue's annotations of pods.
-pub(super) fn topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
+pub(super) fn read_topology(metadata: &Fields<'_>) -> Option<TopologyRequest> {
     let annotations = metadata.object("annotations")?;
-    annotations.quiet(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
+    annotations.ignore(&["kueue.x-k8s.io/podset-unconstrained-topology"]);
     let request = TopologyRequest {
         required: annotations.text("kueue.x-k8s.io/podset-required-topology"),
         preferred: annotations.text("kueue.x-k8s.io/podset-preferred-topology"),

@@ -7,14 +7,14 @@ use trellis_api::job::TaskGroup;
 use trellis_api::quantity::Amount;
 use trellis_api::{Quantity, rules};
 
-use crate::Options;
+use crate::ConversionOptions;
 use crate::fields::Fields;
 
 /// Resource that `gpus` counts if `gpuResource` is unset.
 const DEFAULT_GPU: &str = "nvidia.com/gpu";
 
 /// Ends of the names of resources that are a part of a GPU (HAMi, Volcano's device sharing).
-const PARTS_OF_GPU: [&str; 9] = [
+const GPU_PART_SUFFIXES: [&str; 9] = [
     "/gpumem",
     "/gpumem-percentage",
     "/gpucores",
@@ -27,7 +27,7 @@ const PARTS_OF_GPU: [&str; 9] = [
 ];
 
 /// Resources that one container asks for.
-pub(crate) struct Amounts {
+pub(crate) struct ContainerAmounts {
     cpu: Option<Quantity>,
     memory: Option<Quantity>,
     disk: Option<Quantity>,
@@ -36,31 +36,35 @@ pub(crate) struct Amounts {
 
 /// The result for a container that names no CPU or memory, where no option does.
 #[derive(Clone, Copy)]
-enum Unnamed {
+enum MissingAmounts {
     /// It gets so much for each of its GPUs as its RuntimeProfile or queue states.
-    PerGpu,
+    FromProfile,
     /// The document cannot be imported.
-    Wrong,
+    Problem,
 }
 
 /// The amounts of the main container. Where it has GPUs, CPU and memory may be left to
 /// `resourcesPerGPU`.
-pub(crate) fn of_main(container: &Fields<'_>, options: &Options) -> Amounts {
-    let amounts = read(container);
+pub(crate) fn read_main_amounts(
+    container: &Fields<'_>,
+    options: &ConversionOptions,
+) -> ContainerAmounts {
+    let amounts = read_amounts(container);
     let unnamed = match amounts.has_gpus() {
-        true => Unnamed::PerGpu,
-        false => Unnamed::Wrong,
+        true => MissingAmounts::FromProfile,
+        false => MissingAmounts::Problem,
     };
-    amounts.or_options(options, container, unnamed)
+    amounts.fill_from_options(options, container, unnamed)
 }
 
 /// The resources of a container beside the main one. None: some are missing, which is a problem.
-pub(crate) fn beside(container: &Fields<'_>, options: &Options) -> Option<Value> {
-    let amounts = read(container).or_options(options, container, Unnamed::Wrong);
-    amounts.limits(container)
+pub(crate) fn read_limits(container: &Fields<'_>, options: &ConversionOptions) -> Option<Value> {
+    let amounts =
+        read_amounts(container).fill_from_options(options, container, MissingAmounts::Problem);
+    amounts.into_limits(container)
 }
 
-fn read(container: &Fields<'_>) -> Amounts {
+fn read_amounts(container: &Fields<'_>) -> ContainerAmounts {
     let resources = container.object("resources");
     let of = |field: &str| -> BTreeMap<String, Fields<'_>> {
         let resources = resources.as_ref();
@@ -72,14 +76,14 @@ fn read(container: &Fields<'_>) -> Amounts {
     let mut found: BTreeMap<String, (Quantity, String)> = BTreeMap::new();
     for name in names {
         let (limit, request) = (limits.get(name), requests.get(name));
-        if let Some(amount) = one(name, limit, request) {
+        if let Some(amount) = read_amount(name, limit, request) {
             let path = limit.or(request).map(|at| at.path().to_owned());
             found.insert(name.clone(), (amount, path.unwrap_or_default()));
         }
     }
     let mut take = |name: &str| found.remove(name).map(|(amount, _)| amount);
     let (cpu, memory, disk) = (take("cpu"), take("memory"), take("ephemeral-storage"));
-    Amounts {
+    ContainerAmounts {
         cpu,
         memory,
         disk,
@@ -87,9 +91,13 @@ fn read(container: &Fields<'_>) -> Amounts {
     }
 }
 
-fn one(name: &str, limit: Option<&Fields<'_>>, request: Option<&Fields<'_>>) -> Option<Quantity> {
+fn read_amount(
+    name: &str,
+    limit: Option<&Fields<'_>>,
+    request: Option<&Fields<'_>>,
+) -> Option<Quantity> {
     let unknown = !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.contains('/');
-    let part = PARTS_OF_GPU.iter().any(|end| name.ends_with(end));
+    let part = GPU_PART_SUFFIXES.iter().any(|end| name.ends_with(end));
     if unknown || part {
         for given in [limit, request].into_iter().flatten() {
             if part {
@@ -132,26 +140,26 @@ fn one(name: &str, limit: Option<&Fields<'_>>, request: Option<&Fields<'_>>) -> 
     }
 }
 
-fn or_option(
+fn fill_from_option(
     amount: Option<Quantity>,
     name: &str,
     option: Option<&Quantity>,
     container: &Fields<'_>,
-    unnamed: Unnamed,
+    unnamed: MissingAmounts,
 ) -> Option<Quantity> {
-    let path = container.inside("resources");
+    let path = container.field_path("resources");
     let log = container.log();
     match (amount, option, unnamed) {
         (Some(amount), ..) => Some(amount),
         (None, Some(option), _) => {
-            log.open(&path);
+            log.mark_opened(&path);
             let why = format!("names no {name}, and every container does here");
             let told = format!("{option} is taken, by --{name}: write what it needs");
             log.note(&format!("{path}.limits.{name}"), None, why, told);
             Some(option.clone())
         }
-        (None, None, Unnamed::PerGpu) => {
-            log.open(&path);
+        (None, None, MissingAmounts::FromProfile) => {
+            log.mark_opened(&path);
             let why = format!(
                 "names no {name}: the job waits until resourcesPerGPU of its RuntimeProfile or queue states it"
             );
@@ -161,17 +169,17 @@ fn or_option(
             log.note(&format!("{path}.limits.{name}"), None, why, instead);
             None
         }
-        (None, None, Unnamed::Wrong) => {
+        (None, None, MissingAmounts::Problem) => {
             let message = format!(
                 "is required, since every container is judged, placed and charged by it here: add it, or say with --{name} what is taken where there is none"
             );
-            log.wrong(&format!("{path}.limits.{name}"), message);
+            log.add_problem(&format!("{path}.limits.{name}"), message);
             None
         }
     }
 }
 
-impl Amounts {
+impl ContainerAmounts {
     /// Memory, in bytes. None: it names none.
     pub(crate) fn memory(&self) -> Option<&Quantity> {
         self.memory.as_ref()
@@ -185,21 +193,26 @@ impl Amounts {
     }
 
     /// Fills unset amounts from the options.
-    fn or_options(self, options: &Options, container: &Fields<'_>, unnamed: Unnamed) -> Self {
+    fn fill_from_options(
+        self,
+        options: &ConversionOptions,
+        container: &Fields<'_>,
+        unnamed: MissingAmounts,
+    ) -> Self {
         let (cpu, memory) = (options.cpu.as_ref(), options.memory.as_ref());
         Self {
-            cpu: or_option(self.cpu, "cpu", cpu, container, unnamed),
-            memory: or_option(self.memory, "memory", memory, container, unnamed),
+            cpu: fill_from_option(self.cpu, "cpu", cpu, container, unnamed),
+            memory: fill_from_option(self.memory, "memory", memory, container, unnamed),
             ..self
         }
     }
 
     /// Puts them into a task group.
-    pub(crate) fn of_group(self, group: &mut TaskGroup, container: &Fields<'_>) {
+    pub(crate) fn add_to_group(self, group: &mut TaskGroup, container: &Fields<'_>) {
         let log = container.log();
         let mut devices = BTreeMap::new();
         for (name, (amount, path)) in self.devices {
-            let is_nothing = amount.amount().is_ok_and(|a| a.units_up() == Some(0));
+            let is_nothing = amount.amount().is_ok_and(|a| a.ceil_units() == Some(0));
             if is_nothing {
                 continue;
             }
@@ -219,9 +232,9 @@ impl Amounts {
                 continue;
             }
             let whole = amount.amount().ok().filter(|amount| amount.is_whole());
-            match whole.and_then(|amount| amount.units_up()) {
+            match whole.and_then(|amount| amount.ceil_units()) {
                 Some(count) => group.gpus = Some(count),
-                None => log.wrong(&path, "must be a whole number of devices: write one"),
+                None => log.add_problem(&path, "must be a whole number of devices: write one"),
             }
             if name != DEFAULT_GPU {
                 group.gpu_resource = Some(name);
@@ -239,7 +252,7 @@ impl Amounts {
     }
 
     /// The amounts as limits of a container beside the main one.
-    fn limits(self, container: &Fields<'_>) -> Option<Value> {
+    fn into_limits(self, container: &Fields<'_>) -> Option<Value> {
         let mut limits = Map::new();
         limits.insert("cpu".to_owned(), json!(self.cpu?));
         limits.insert("memory".to_owned(), json!(self.memory?));

@@ -6,28 +6,28 @@ use serde_json::{Map, Value};
 use trellis_api::Quantity;
 use trellis_api::job::{EmptyDir, Mount};
 
-use super::kept::Kept;
+use super::traced_value::TracedValue;
 use crate::fields::Fields;
 
 const SHM: &str = "/dev/shm";
 
 /// Volumes of a pod, by how they are imported.
 #[derive(Default)]
-pub(super) struct Volumes {
+pub(super) struct PodVolumes {
     /// Those that have a short form, by where the main container mounts them.
     pub(super) mounts: Vec<Mount>,
     /// The size of /dev/shm, where it is a volume.
     pub(super) shared_memory: Option<Quantity>,
     /// Volumes without a short form, unchanged.
-    pub(super) kept: Vec<Kept>,
+    pub(super) unchanged: Vec<TracedValue>,
     /// Mounts of the main container of those.
-    pub(super) kept_mounts: Vec<Kept>,
+    pub(super) unchanged_mounts: Vec<TracedValue>,
     /// Names of the volumes that are `sharedMemory` now.
-    pub(super) shm: BTreeSet<String>,
+    pub(super) shm_names: BTreeSet<String>,
 }
 
 /// Source of a volume that has a short form.
-enum Source {
+enum ShortVolumeSource {
     Claim { name: String, read_only: bool },
     ConfigMap(String),
     Secret(String),
@@ -35,57 +35,67 @@ enum Source {
 }
 
 /// Reads the volumes of a pod.
-pub(super) fn read(
+pub(super) fn read_volumes(
     spec: &Fields<'_>,
     main: &Fields<'_>,
     beside: &[Fields<'_>],
     memory: Option<&Quantity>,
-) -> Volumes {
-    let mut found = Volumes::default();
+) -> PodVolumes {
+    let mut found = PodVolumes::default();
     let mounts = main.objects("volumeMounts");
     let mut known = BTreeSet::new();
     for volume in spec.objects("volumes") {
-        let name = word(volume.value(), "name").unwrap_or_default().to_owned();
-        let own: Vec<_> = mounts.iter().filter(|m| is_of(m.value(), &name)).collect();
-        let shared = beside.iter().any(|container| mounts_it(container, &name));
+        let name = text_at(volume.value(), "name")
+            .unwrap_or_default()
+            .to_owned();
+        let own: Vec<_> = mounts
+            .iter()
+            .filter(|m| is_mount_of(m.value(), &name))
+            .collect();
+        let shared = beside
+            .iter()
+            .any(|container| mounts_volume(container, &name));
         known.insert(name.clone());
-        if let Some(size) = memory_disk(&volume, &own) {
-            found.shm.insert(name);
+        if let Some(size) = shm_limit(&volume, &own) {
+            found.shm_names.insert(name);
             // tmpfs without a limit is as large as the memory of the pod.
             let size = size.map(Quantity::new).or_else(|| memory.cloned());
             if size.is_none() {
                 note_default_size(&volume);
             }
             found.shared_memory = size;
-            take(&volume, &own);
+            mark_read(&volume, &own);
             continue;
         }
-        match source(volume.value()).filter(|source| !shared && is_short(source, &own)) {
+        match short_source(volume.value())
+            .filter(|source| !shared && has_short_mounts(source, &own))
+        {
             Some(source) => {
                 found
                     .mounts
-                    .extend(own.iter().map(|m| mount(&source, m.value())));
-                take(&volume, &own);
+                    .extend(own.iter().map(|m| to_mount(&source, m.value())));
+                mark_read(&volume, &own);
             }
             None => {
-                found.kept.push(Kept::of(&volume));
+                found.unchanged.push(TracedValue::from_fields(&volume));
                 found
-                    .kept_mounts
-                    .extend(own.iter().map(|mount| Kept::of(mount)));
+                    .unchanged_mounts
+                    .extend(own.iter().map(|mount| TracedValue::from_fields(mount)));
             }
         }
     }
     // Mounts of missing volumes are kept, and the template's validation reports them.
     for other in &mounts {
-        let name = word(other.value(), "name").unwrap_or_default();
+        let name = text_at(other.value(), "name").unwrap_or_default();
         if !known.contains(name) {
-            found.kept_mounts.push(Kept::of(other));
+            found.unchanged_mounts.push(TracedValue::from_fields(other));
         }
     }
     // In the order in which they were mounted.
     let at = |path: &str| {
-        let is_it =
-            |m: &Fields<'_>| word(m.value(), "mountPath").is_some_and(|p| trimmed(p) == path);
+        let is_it = |m: &Fields<'_>| {
+            text_at(m.value(), "mountPath").is_some_and(|p| trim_slashes(p) == path)
+        };
         mounts.iter().position(is_it)
     };
     found.mounts.sort_by_key(|mount| at(&mount.path));
@@ -93,27 +103,27 @@ pub(super) fn read(
 }
 
 /// Marks a volume and its mounts as read.
-fn take(volume: &Fields<'_>, mounts: &[&Fields<'_>]) {
-    volume.take();
-    mounts.iter().for_each(|mount| mount.take());
+fn mark_read(volume: &Fields<'_>, mounts: &[&Fields<'_>]) {
+    volume.mark_read();
+    mounts.iter().for_each(|mount| mount.mark_read());
 }
 
-fn word<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+fn text_at<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
 }
 
-fn is_of(mount: &Value, volume: &str) -> bool {
-    word(mount, "name") == Some(volume)
+fn is_mount_of(mount: &Value, volume: &str) -> bool {
+    text_at(mount, "name") == Some(volume)
 }
 
-fn mounts_it(container: &Fields<'_>, volume: &str) -> bool {
+fn mounts_volume(container: &Fields<'_>, volume: &str) -> bool {
     let mounts = container.value().get("volumeMounts");
     let mounts = mounts.and_then(Value::as_array);
-    mounts.is_some_and(|mounts| mounts.iter().any(|mount| is_of(mount, volume)))
+    mounts.is_some_and(|mounts| mounts.iter().any(|mount| is_mount_of(mount, volume)))
 }
 
 /// A mapping that has no other keys than these.
-fn only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, Value>> {
+fn map_with_only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, Value>> {
     let map = value.as_object()?;
     let known = |(key, value): (&String, &Value)| value.is_null() || keys.contains(&key.as_str());
     map.iter().all(known).then_some(map)
@@ -127,19 +137,19 @@ pub(crate) fn note_default_size(volume: &Fields<'_>) {
 }
 
 /// `Some(limit)` of a volume of memory that is /dev/shm and nothing else.
-fn memory_disk(volume: &Fields<'_>, mounts: &[&Fields<'_>]) -> Option<Option<String>> {
-    let volume = only(volume.value(), &["name", "emptyDir"])?;
+fn shm_limit(volume: &Fields<'_>, mounts: &[&Fields<'_>]) -> Option<Option<String>> {
+    let volume = map_with_only(volume.value(), &["name", "emptyDir"])?;
     let disk = volume.get("emptyDir")?;
-    only(disk, &["medium", "sizeLimit"])?;
+    map_with_only(disk, &["medium", "sizeLimit"])?;
     let [mount] = mounts else { return None };
     let mount = mount.value();
-    only(mount, &["name", "mountPath"])?;
-    let path = word(mount, "mountPath")?;
-    let is_it = word(disk, "medium") == Some("Memory") && trimmed(path) == SHM;
-    is_it.then(|| text(disk.get("sizeLimit")))
+    map_with_only(mount, &["name", "mountPath"])?;
+    let path = text_at(mount, "mountPath")?;
+    let is_it = text_at(disk, "medium") == Some("Memory") && trim_slashes(path) == SHM;
+    is_it.then(|| quantity_text(disk.get("sizeLimit")))
 }
 
-fn text(value: Option<&Value>) -> Option<String> {
+fn quantity_text(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -147,7 +157,7 @@ fn text(value: Option<&Value>) -> Option<String> {
     }
 }
 
-fn source(volume: &Value) -> Option<Source> {
+fn short_source(volume: &Value) -> Option<ShortVolumeSource> {
     let kinds = ["persistentVolumeClaim", "configMap", "secret", "emptyDir"];
     let mut given = kinds
         .iter()
@@ -155,64 +165,70 @@ fn source(volume: &Value) -> Option<Source> {
     let ((kind, of), None) = (given.next()?, given.next()) else {
         return None;
     };
-    only(volume, &["name", kind])?;
+    map_with_only(volume, &["name", kind])?;
     match kind {
         "persistentVolumeClaim" => {
-            only(of, &["claimName", "readOnly"])?;
-            Some(Source::Claim {
-                name: word(of, "claimName")?.to_owned(),
+            map_with_only(of, &["claimName", "readOnly"])?;
+            Some(ShortVolumeSource::Claim {
+                name: text_at(of, "claimName")?.to_owned(),
                 read_only: of.get("readOnly").and_then(Value::as_bool).unwrap_or(false),
             })
         }
         "configMap" => {
-            only(of, &["name"])?;
-            Some(Source::ConfigMap(word(of, "name")?.to_owned()))
+            map_with_only(of, &["name"])?;
+            Some(ShortVolumeSource::ConfigMap(
+                text_at(of, "name")?.to_owned(),
+            ))
         }
         "secret" => {
-            only(of, &["secretName"])?;
-            Some(Source::Secret(word(of, "secretName")?.to_owned()))
+            map_with_only(of, &["secretName"])?;
+            Some(ShortVolumeSource::Secret(
+                text_at(of, "secretName")?.to_owned(),
+            ))
         }
         _ => {
-            only(of, &["sizeLimit"])?;
-            Some(Source::EmptyDir(text(of.get("sizeLimit"))))
+            map_with_only(of, &["sizeLimit"])?;
+            Some(ShortVolumeSource::EmptyDir(quantity_text(
+                of.get("sizeLimit"),
+            )))
         }
     }
 }
 
 /// True if the short form expresses every mount exactly.
-fn is_short(source: &Source, mounts: &[&Fields<'_>]) -> bool {
+fn has_short_mounts(source: &ShortVolumeSource, mounts: &[&Fields<'_>]) -> bool {
     // In the short form each mount of an emptyDir is a volume of its own.
-    let once = !matches!(source, Source::EmptyDir(_)) || mounts.len() == 1;
+    let once = !matches!(source, ShortVolumeSource::EmptyDir(_)) || mounts.len() == 1;
     let simple = |mount: &&Fields<'_>| {
         let mount = mount.value();
-        only(mount, &["name", "mountPath", "readOnly", "subPath"]).is_some()
-            && word(mount, "mountPath").is_some_and(|path| trimmed(path) != SHM)
+        map_with_only(mount, &["name", "mountPath", "readOnly", "subPath"]).is_some()
+            && text_at(mount, "mountPath").is_some_and(|path| trim_slashes(path) != SHM)
             && mount.get("readOnly").is_none_or(Value::is_boolean)
             && mount.get("subPath").is_none_or(Value::is_string)
     };
     once && !mounts.is_empty() && mounts.iter().all(simple)
 }
 
-fn mount(source: &Source, mount: &Value) -> Mount {
+fn to_mount(source: &ShortVolumeSource, mount: &Value) -> Mount {
     let read_only = mount.get("readOnly").and_then(Value::as_bool);
     let mut of = Mount {
-        path: trimmed(word(mount, "mountPath").unwrap_or_default()).to_owned(),
+        path: trim_slashes(text_at(mount, "mountPath").unwrap_or_default()).to_owned(),
         read_only: read_only.filter(|only| *only),
-        sub_path: word(mount, "subPath")
+        sub_path: text_at(mount, "subPath")
             .filter(|p| !p.is_empty())
             .map(str::to_owned),
         ..Mount::default()
     };
     match source {
-        Source::Claim { name, read_only } => {
+        ShortVolumeSource::Claim { name, read_only } => {
             of.claim_name = Some(name.clone());
             if *read_only {
                 of.read_only = Some(true);
             }
         }
-        Source::ConfigMap(name) => of.config_map_name = Some(name.clone()),
-        Source::Secret(name) => of.secret_name = Some(name.clone()),
-        Source::EmptyDir(limit) => {
+        ShortVolumeSource::ConfigMap(name) => of.config_map_name = Some(name.clone()),
+        ShortVolumeSource::Secret(name) => of.secret_name = Some(name.clone()),
+        ShortVolumeSource::EmptyDir(limit) => {
             of.empty_dir = Some(EmptyDir {
                 size_limit: limit.clone().map(Quantity::new),
             });
@@ -222,6 +238,6 @@ fn mount(source: &Source, mount: &Value) -> Mount {
 }
 
 /// A path without the slashes at its end.
-pub(crate) fn trimmed(path: &str) -> &str {
+pub(crate) fn trim_slashes(path: &str) -> &str {
     path.trim_end_matches('/')
 }

@@ -3,66 +3,66 @@
 //! Sources of the fields: volcano-sh/apis, `batch/v1alpha1/job.go` and
 //! `scheduling/v1beta1/types.go`; for plugins, `pkg/controllers/job/plugins` of volcano-sh/volcano.
 
+pub(crate) mod lifecycle_policies;
 mod plugins;
-pub(crate) mod policies;
 mod queue;
-pub(crate) mod restart;
+pub(crate) mod restart_rules;
 mod success;
 mod task;
 
 use serde_json::{Value, json};
 use trellis_api::job::{Framework, Mount, SuccessPolicy};
 
-use crate::context::Context;
-use crate::draft::Draft;
+use crate::context::ImportContext;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::object::Object;
-use crate::pod::volumes::trimmed;
-use plugins::Plugins;
-use policies::Policies;
+use crate::pod::volumes::trim_slashes;
+use lifecycle_policies::LifecyclePolicies;
+use plugins::VolcanoPlugins;
 
-pub(crate) use queue::queue;
+pub(crate) use queue::convert_queue;
 
 /// Converts a Job.
-pub(crate) fn job(root: &Fields<'_>, context: &Context) -> Vec<Object> {
-    let Some(metadata) = metadata::read(root, true) else {
+pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<ImportedObject> {
+    let Some(metadata) = metadata::read_metadata(root, true) else {
         return Vec::new();
     };
     let Some(spec) = root.object("spec") else {
         let log = root.log();
-        log.wrong("spec", "is required: add the job's tasks");
+        log.add_problem("spec", "is required: add the job's tasks");
         return Vec::new();
     };
     let tasks = task::with_pods(spec.objects("tasks"));
     if tasks.is_empty() {
         let log = root.log();
-        log.wrong("spec.tasks", "is required: add a task with pods");
+        log.add_problem("spec.tasks", "is required: add a task with pods");
         return Vec::new();
     }
-    let plugins = Plugins::read(&spec, &task::names(&tasks));
-    let mut draft = Draft::new(metadata, plugins.framework);
-    of_spec(&spec, &mut draft);
-    let mounts = volumes(&spec, &tasks);
-    let mut policies = Policies::read(&spec, None);
-    let hosts = task::hosts(&tasks, draft.metadata.name.as_deref().unwrap_or_default());
+    let plugins = VolcanoPlugins::read(&spec, &task::task_names(&tasks));
+    let mut draft = JobDraft::new(metadata, plugins.framework);
+    read_spec(&spec, &mut draft);
+    let mounts = read_volumes(&spec, &tasks);
+    let mut policies = LifecyclePolicies::read(&spec, None);
+    let hosts = task::host_variables(&tasks, draft.metadata.name.as_deref().unwrap_or_default());
     for (at, task) in tasks.iter().enumerate() {
-        let hints = plugins.hints(&context.options, &hosts);
-        let Some(mut pods) = task::read(task, at, &plugins, &hints) else {
+        let hints = plugins.pod_hints(&context.options, &hosts);
+        let Some(mut pods) = task::read_task(task, at, &plugins, &hints) else {
             continue;
         };
         pods.group.mounts.extend(mounts.iter().cloned());
-        policies.add(Policies::read(task, Some(&pods.group)), root.log());
+        policies.add(LifecyclePolicies::read(task, Some(&pods.group)), root.log());
         draft.pods.push(pods);
     }
-    task::gang(&spec, &tasks, &mut draft);
-    task::order(&tasks, &mut draft);
-    policies.settle(&mut draft, root.log());
+    task::read_gang_size(&spec, &tasks, &mut draft);
+    task::read_order(&tasks, &mut draft);
+    policies.apply_to_draft(&mut draft, root.log());
     draft.finish(root.log())
 }
 
-fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
-    spec.quiet_if("schedulerName", &json!("volcano"));
+fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
+    spec.ignore_if("schedulerName", &json!("volcano"));
     spec.note_at(
         "schedulerName",
         "is another scheduler, and Trellis places its pods itself",
@@ -72,13 +72,13 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
     draft.spec.priority_class_name = spec.text("priorityClassName");
     // Go writes 0 for an unset number.
     if let Some(limit) = spec.integer("maxRetry").filter(|limit| *limit != 0) {
-        draft.restart().limit = Some(limit);
+        draft.restart_mut().limit = Some(limit);
     }
-    draft.ttl(spec.integer("ttlSecondsAfterFinished"));
-    match spec.at("minSuccess") {
+    draft.set_ttl(spec.integer("ttlSecondsAfterFinished"));
+    match spec.get("minSuccess") {
         Some(least) if *least.value() == json!(1) => {
-            least.take();
-            draft.success(SuccessPolicy::Any);
+            least.mark_read();
+            draft.set_success(SuccessPolicy::Any);
         }
         Some(least) => least.note(
             "cannot be said: a job is complete when all pods are, one of them, or rank 0",
@@ -99,7 +99,7 @@ fn of_spec(spec: &Fields<'_>, draft: &mut Draft) {
 }
 
 /// The volumes of the whole job, which every container mounts there.
-fn volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
+fn read_volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
     let mut mounts = Vec::new();
     let has_others = |task: &Fields<'_>| {
         let containers = task.value().pointer("/template/spec/containers");
@@ -123,7 +123,9 @@ fn volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
         };
         let Some(path) = volume.text("mountPath") else {
             let message = "is required: say where it is mounted";
-            volume.log().wrong(&volume.inside("mountPath"), message);
+            volume
+                .log()
+                .add_problem(&volume.field_path("mountPath"), message);
             continue;
         };
         if has_others {
@@ -136,7 +138,7 @@ fn volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
         }
         mounts.push(Mount {
             claim_name: Some(claim),
-            path: trimmed(&path).to_owned(),
+            path: trim_slashes(&path).to_owned(),
             ..Mount::default()
         });
     }

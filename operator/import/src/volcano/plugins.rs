@@ -2,13 +2,13 @@
 
 use trellis_api::job::{Framework, Role};
 
-use crate::Options;
+use crate::ConversionOptions;
 use crate::fields::Fields;
-use crate::pod::Hints;
-use crate::pod::words::Provided;
+use crate::pod::PodHints;
+use crate::pod::command_scan::ProvidedVariables;
 
 /// Settings from a job's plugins.
-pub(super) struct Plugins {
+pub(super) struct VolcanoPlugins {
     pub(super) framework: Framework,
     /// Task by role.
     roles: Vec<(String, Role)>,
@@ -19,8 +19,8 @@ pub(super) struct Plugins {
 }
 
 /// Plugins that are a framework: the options that name tasks, their defaults, and roles.
-type Named = (&'static str, &'static str, Role);
-const FRAMEWORKS: [(&str, Framework, &[Named]); 3] = [
+type TaskOption = (&'static str, &'static str, Role);
+const FRAMEWORKS: [(&str, Framework, &[TaskOption]); 3] = [
     (
         "pytorch",
         Framework::PyTorch,
@@ -49,7 +49,7 @@ const FRAMEWORKS: [(&str, Framework, &[Named]); 3] = [
     ),
 ];
 
-impl Plugins {
+impl VolcanoPlugins {
     /// Reads them. `names` are those of the job's tasks.
     pub(super) fn read(spec: &Fields<'_>, names: &[String]) -> Self {
         let mut found = Self {
@@ -62,7 +62,7 @@ impl Plugins {
             return found;
         };
         for name in plugins.keys() {
-            let Some(plugin) = plugins.at(&name) else {
+            let Some(plugin) = plugins.get(&name) else {
                 continue;
             };
             let is_list = plugin.value().is_array();
@@ -75,14 +75,14 @@ impl Plugins {
             match (name.as_str(), framework) {
                 (_, Some((_, framework, tasks))) if found.framework == Framework::None => {
                     found.framework = *framework;
-                    found.of_framework(tasks, &arguments, names);
+                    found.read_framework(tasks, &arguments, names);
                 }
                 ("env", _) => {
                     found.has_index = true;
-                    take(&arguments);
+                    mark_arguments_read(&arguments);
                 }
-                ("svc", _) => of_svc(&arguments),
-                ("ssh", _) => of_ssh(&plugin, &plugins, &arguments),
+                ("svc", _) => read_svc(&arguments),
+                ("ssh", _) => read_ssh(&plugin, &plugins, &arguments),
                 _ => plugin.note(
                     "is a plugin that nothing here does the work of",
                     "set what it injects in env, or choose spec.framework",
@@ -92,7 +92,12 @@ impl Plugins {
         found
     }
 
-    fn of_framework(&mut self, tasks: &[Named], arguments: &[Fields<'_>], tasks_named: &[String]) {
+    fn read_framework(
+        &mut self,
+        tasks: &[TaskOption],
+        arguments: &[Fields<'_>],
+        tasks_named: &[String],
+    ) {
         let mut named: Vec<(&str, String, Role)> = tasks
             .iter()
             .map(|(option, default, role)| (*option, (*default).to_owned(), *role))
@@ -135,38 +140,42 @@ impl Plugins {
     }
 
     /// Support that the pods get from Volcano.
-    pub(super) fn hints<'h>(&self, options: &'h Options, hosts: &[(String, String)]) -> Hints<'h> {
+    pub(super) fn pod_hints<'h>(
+        &self,
+        options: &'h ConversionOptions,
+        hosts: &[(String, String)],
+    ) -> PodHints<'h> {
         let mut provided: Vec<_> = hosts.to_vec();
         if let Some(workers) = &self.mpi_workers {
             let name = super::task::hosts_variable(workers);
             let of = hosts.iter().find(|(known, _)| *known == name);
             provided.extend(of.map(|(_, value)| ("MPI_HOST".to_owned(), value.clone())));
         }
-        Hints {
+        PodHints {
             options,
             framework: self.framework,
             main: "",
             own_ports: &[],
-            index: if self.has_index {
+            index_variables: if self.has_index {
                 &["VC_TASK_INDEX", "VK_TASK_INDEX"]
             } else {
                 &[]
             },
-            provided: Provided(provided),
+            provided_variables: ProvidedVariables(provided),
         }
     }
 }
 
-fn take(arguments: &[Fields<'_>]) {
-    arguments.iter().for_each(Fields::take);
+fn mark_arguments_read(arguments: &[Fields<'_>]) {
+    arguments.iter().for_each(Fields::mark_read);
 }
 
 /// In Trellis every pod has an address, ready or not, and only pods of the job may connect to it.
-fn of_svc(arguments: &[Fields<'_>]) {
+fn read_svc(arguments: &[Fields<'_>]) {
     for argument in arguments {
         let text = argument.as_text().unwrap_or_default();
         match text.trim_start_matches('-').split('=').next() {
-            Some("publish-not-ready-addresses") => argument.take(),
+            Some("publish-not-ready-addresses") => argument.mark_read(),
             Some("disable-network-policy") => argument.note(
                 "is about the network, which is closed here but for the job's own pods and DNS",
                 "open what the pods need in spec.network",
@@ -176,8 +185,8 @@ fn of_svc(arguments: &[Fields<'_>]) {
     }
 }
 
-fn of_ssh(plugin: &Fields<'_>, plugins: &Fields<'_>, arguments: &[Fields<'_>]) {
-    if plugins.at("mpi").is_none() {
+fn read_ssh(plugin: &Fields<'_>, plugins: &Fields<'_>, arguments: &[Fields<'_>]) {
+    if plugins.get("mpi").is_none() {
         plugin.note(
             "makes keys for ssh between the pods, which framework MPI does here",
             "set spec.framework to MPI, and roles Launcher and Worker (docs/frameworks/mpi.md)",

@@ -11,45 +11,45 @@ use trellis_api::queue::{
     StopPolicy, TrainingQueue,
 };
 
-use crate::context::Context;
-use crate::draft::less;
+use crate::context::ImportContext;
+use crate::draft::subtract;
 use crate::fields::Fields;
+use crate::imported_object::ImportedObject;
 use crate::metadata;
-use crate::object::Object;
 
 /// Volcano's root queue, the parent of queues that name none.
-const ROOT: &str = "root";
+const ROOT_QUEUE: &str = "root";
 
 /// Converts a Queue.
-pub(crate) fn queue(root: &Fields<'_>, _: &Context) -> Vec<Object> {
-    let Some(metadata) = metadata::read(root, false) else {
+pub(crate) fn convert_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<ImportedObject> {
+    let Some(metadata) = metadata::read_metadata(root, false) else {
         return Vec::new();
     };
     let name = metadata.name.clone().unwrap_or_default();
     let mut spec = QueueSpec::default();
-    if name != ROOT {
+    if name != ROOT_QUEUE {
         // Every namespace may use a queue of Volcano.
         spec.namespace_selector = Some(LabelSelector::default());
         spec.default_for = (name == "default").then(LabelSelector::default);
     }
     if let Some(fields) = root.object("spec") {
-        of_spec(&fields, &name, &mut spec);
+        read_spec(&fields, &name, &mut spec);
     }
-    state(root, &mut spec);
+    read_state(root, &mut spec);
     let mut queue = TrainingQueue::new("", spec);
     queue.metadata = metadata;
-    vec![Object::Queue(queue)]
+    vec![ImportedObject::Queue(queue)]
 }
 
-fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
+fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
     let parent = fields.text("parent").filter(|parent| !parent.is_empty());
-    spec.resource_groups = quotas(fields);
+    spec.resource_groups = read_quotas(fields);
     // Queues lend to each other below a common parent alone, and in Volcano all of them do.
-    let lends = !spec.resource_groups.is_empty() && name != ROOT;
-    spec.parent_name = parent.or_else(|| lends.then(|| ROOT.to_owned()));
+    let lends = !spec.resource_groups.is_empty() && name != ROOT_QUEUE;
+    spec.parent_name = parent.or_else(|| lends.then(|| ROOT_QUEUE.to_owned()));
     if let Some(weight) = fields.integer("weight") {
         spec.weight = (weight != 1).then(|| Quantity::from_units(weight));
-        fields.quiet_if("weight", &json!(1));
+        fields.ignore_if("weight", &json!(1));
         if weight != 1 {
             fields.note_at(
                 "weight",
@@ -65,11 +65,11 @@ fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
             let message = "must be fifo or traverse: write one of them";
             fields
                 .log()
-                .wrong(&fields.inside("dequeueStrategy"), message);
+                .add_problem(&fields.field_path("dequeueStrategy"), message);
             None
         }
     };
-    fields.quiet_if("reclaimable", &json!(true));
+    fields.ignore_if("reclaimable", &json!(true));
     fields.note_at(
         "reclaimable",
         "protects what the queue has borrowed, and here what is borrowed can be asked back by whoever may reclaim",
@@ -94,7 +94,7 @@ fn of_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
 }
 
 /// One group of one flavor: `default`, which is every node.
-fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
+fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
     let amounts = |owner: &Fields<'_>, key: &str| -> BTreeMap<String, (Quantity, String)> {
         let entries = owner.entries(key).into_iter();
         entries
@@ -138,8 +138,8 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         };
         ResourceQuota {
             name: name.clone(),
-            borrowing_limit: amount(&most).and_then(|most| less(&most, &nominal)),
-            lending_limit: amount(&least).and_then(|least| less(&nominal, &least)),
+            borrowing_limit: amount(&most).and_then(|most| subtract(&most, &nominal)),
+            lending_limit: amount(&least).and_then(|least| subtract(&nominal, &least)),
             nominal_quota: Some(nominal),
         }
     };
@@ -170,9 +170,9 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         "names {}, and a queue offers no resource here that it does not name",
         all.join(", ")
     );
-    log.open(&fields.inside(path));
+    log.mark_opened(&fields.field_path(path));
     log.note(
-        &fields.inside(path),
+        &fields.field_path(path),
         None,
         why,
         "add what else its jobs ask for; preemption.reclaimWithinCohort: Any asks back at once what others have borrowed",
@@ -187,7 +187,7 @@ fn quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
 }
 
 /// Reads the state of a queue: Volcano closes a queue in its status.
-fn state(root: &Fields<'_>, spec: &mut QueueSpec) {
+fn read_state(root: &Fields<'_>, spec: &mut QueueSpec) {
     let state = root
         .value()
         .get("status")

@@ -2,11 +2,11 @@
 
 use trellis_api::job::{Framework, Role, SuccessPolicy};
 
-use crate::draft::Draft;
-use crate::log::Log;
+use crate::draft::JobDraft;
+use crate::field_log::FieldLog;
 
 /// The end of a task is the job's.
-pub(super) fn complete(path: &str, task: Option<&str>, draft: &mut Draft, log: &Log) {
+pub(super) fn set_success(path: &str, task: Option<&str>, draft: &mut JobDraft, log: &FieldLog) {
     // The end of the only task is the end of all pods.
     if draft.pods.len() == 1 {
         return;
@@ -14,12 +14,12 @@ pub(super) fn complete(path: &str, task: Option<&str>, draft: &mut Draft, log: &
     let success = draft.spec.success.as_ref();
     if success.and_then(|success| success.policy) == Some(SuccessPolicy::Any) {
         let why = "completes the job with the end of a task, and minSuccess with that of any pod";
-        log.note(path, None, why, CHOOSE);
+        log.note(path, None, why, CHOOSE_POLICY);
         return;
     }
     let Some(task) = task else {
         let why = "completes the job with whichever task is done first, which cannot be said";
-        log.note(path, None, why, CHOOSE);
+        log.note(path, None, why, CHOOSE_POLICY);
         return;
     };
     let at = draft.pods.iter().position(|pods| pods.group.name == task);
@@ -28,15 +28,15 @@ pub(super) fn complete(path: &str, task: Option<&str>, draft: &mut Draft, log: &
     };
     if group.replicas() != 1 {
         let why = "completes the job with the end of a task of several pods, which cannot be said";
-        log.note(path, None, why, CHOOSE);
+        log.note(path, None, why, CHOOSE_POLICY);
         return;
     }
-    if !super::task::leads(group, &draft.pods) {
-        let has_leader = draft.pods.iter().any(|pods| pods.group.role().leads());
+    if !super::task::has_rank_0(group, &draft.pods) {
+        let has_leader = draft.pods.iter().any(|pods| pods.group.role().has_rank_0());
         let has_role = group.role.is_some() || draft.spec.framework == Some(Framework::MPI);
         if has_leader || has_role || !group.is_in_gang() {
             let why = "completes the job with the end of a pod that does not have rank 0";
-            log.note(path, None, why, CHOOSE);
+            log.note(path, None, why, CHOOSE_POLICY);
             return;
         }
         let why = "completes the job with the end of this task: it has rank 0 here, by the role Coordinator";
@@ -51,7 +51,7 @@ pub(super) fn complete(path: &str, task: Option<&str>, draft: &mut Draft, log: &
     if let Some(pods) = pods.find(|pods| pods.group.name == task && pods.group.role.is_none()) {
         pods.group.role = Some(Role::Coordinator);
     }
-    draft.success(SuccessPolicy::Leader);
+    draft.set_success(SuccessPolicy::Leader);
 }
 
-const CHOOSE: &str = "choose All, Any or Leader in spec.success.policy";
+const CHOOSE_POLICY: &str = "choose All, Any or Leader in spec.success.policy";

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 use trellis_api::job::{Dependency, Membership, Role, TaskGroup};
 
-use super::plugins::Plugins;
-use crate::draft::Draft;
+use super::plugins::VolcanoPlugins;
+use crate::draft::JobDraft;
 use crate::fields::Fields;
-use crate::pod::{self, Hints, Pods};
+use crate::pod::{self, GroupDraft, PodHints};
 
 /// Task groups that a job has at most (docs/api.md).
-const GROUPS: usize = 16;
+const MAX_GROUPS: usize = 16;
 /// Longest value of a variable, in characters (`env[].value`, docs/api.md).
-const LONGEST: usize = 32_768;
+const MAX_VARIABLE_LENGTH: usize = 32_768;
 
 /// The name of a task. One without is given one by Volcano's webhook: `default` and its place.
-fn name(task: &Fields<'_>, at: usize) -> String {
+fn task_name(task: &Fields<'_>, at: usize) -> String {
     let name = task.value().get("name").and_then(Value::as_str);
     let name = name.filter(|name| !name.is_empty());
     name.map_or_else(|| format!("default{at}"), str::to_owned)
@@ -24,7 +24,7 @@ fn name(task: &Fields<'_>, at: usize) -> String {
 pub(super) fn with_pods<'a>(tasks: Vec<Fields<'a>>) -> Vec<Fields<'a>> {
     let mut tasks = tasks;
     tasks.retain(|task| {
-        let has_pods = replicas(task) != 0;
+        let has_pods = read_replicas(task) != 0;
         if !has_pods {
             task.note("has no pods, and is no task group here", "leave it out");
         }
@@ -34,13 +34,13 @@ pub(super) fn with_pods<'a>(tasks: Vec<Fields<'a>>) -> Vec<Fields<'a>> {
 }
 
 /// The names of all tasks.
-pub(super) fn names(tasks: &[Fields<'_>]) -> Vec<String> {
+pub(super) fn task_names(tasks: &[Fields<'_>]) -> Vec<String> {
     let tasks = tasks.iter().enumerate();
-    tasks.map(|(at, task)| name(task, at)).collect()
+    tasks.map(|(at, task)| task_name(task, at)).collect()
 }
 
 /// Number of pods of a task, by default one.
-fn replicas(task: &Fields<'_>) -> i64 {
+fn read_replicas(task: &Fields<'_>) -> i64 {
     let replicas = task.value().get("replicas").and_then(Value::as_i64);
     replicas.unwrap_or(1)
 }
@@ -51,17 +51,17 @@ pub(super) fn hosts_variable(task: &str) -> String {
 }
 
 /// Host variables of the svc plugin. The pods have the same names in Trellis.
-pub(super) fn hosts(tasks: &[Fields<'_>], job: &str) -> Vec<(String, String)> {
+pub(super) fn host_variables(tasks: &[Fields<'_>], job: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     // A job has at most this many groups.
-    for (at, task) in tasks.iter().enumerate().take(GROUPS) {
-        let (name, count) = (name(task, at), replicas(task));
+    for (at, task) in tasks.iter().enumerate().take(MAX_GROUPS) {
+        let (name, count) = (task_name(task, at), read_replicas(task));
         let host = |index| format!("{job}-{name}-{index}.{job}");
         let hosts: Vec<String> = (0..count.clamp(0, 4096)).map(host).collect();
         let variable = hosts_variable(&name);
         found.push((variable.replace("_HOSTS", "_NUM"), count.to_string()));
         let hosts = hosts.join(",");
-        if hosts.len() <= LONGEST {
+        if hosts.len() <= MAX_VARIABLE_LENGTH {
             found.push((variable, hosts));
         }
     }
@@ -69,16 +69,16 @@ pub(super) fn hosts(tasks: &[Fields<'_>], job: &str) -> Vec<(String, String)> {
 }
 
 /// Reads a task.
-pub(super) fn read(
+pub(super) fn read_task(
     task: &Fields<'_>,
     at: usize,
-    plugins: &Plugins,
-    hints: &Hints<'_>,
-) -> Option<Pods> {
-    task.quiet(&["name"]);
-    let mut pods = pod::read(task, "template", hints)?;
+    plugins: &VolcanoPlugins,
+    hints: &PodHints<'_>,
+) -> Option<GroupDraft> {
+    task.ignore(&["name"]);
+    let mut pods = pod::read_template(task, "template", hints)?;
     let group = &mut pods.group;
-    group.name = name(task, at);
+    group.name = task_name(task, at);
     group.replicas = task.integer("replicas").filter(|count| *count != 1);
     group.role = plugins.role(&group.name);
     if let Some(policy) = &pods.restart_policy
@@ -108,13 +108,13 @@ pub(super) fn read(
             }
         }
     }
-    task.quiet_if("topologyPolicy", &json!("none"));
+    task.ignore_if("topologyPolicy", &json!("none"));
     task.note_at(
         "topologyPolicy",
         "is about NUMA nodes, which Trellis does not look at",
         "set the topology manager policy of the kubelets",
     );
-    task.quiet_if("maxRetry", &json!(3));
+    task.ignore_if("maxRetry", &json!(3));
     task.note_at(
         "maxRetry",
         "counts the failures of one task, and here they are counted for the job",
@@ -129,15 +129,15 @@ pub(super) fn read(
 }
 
 /// Sets the size of the gang.
-pub(super) fn gang(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut Draft) {
+pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut JobDraft) {
     let elastic = super::can_be_elastic(draft.spec.framework);
     let mut least = 0_i64;
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
         let replicas = i64::from(pods.group.replicas());
         let count = task.integer("minAvailable").unwrap_or(replicas);
         least = least.saturating_add(count);
-        if let Some(min) = task.at("minAvailable").filter(|_| count != replicas) {
-            of_task(&min, count, elastic, &mut pods.group);
+        if let Some(min) = task.get("minAvailable").filter(|_| count != replicas) {
+            set_min_available(&min, count, elastic, &mut pods.group);
         }
     }
     let all = draft.pods.iter().map(|p| i64::from(p.group.replicas()));
@@ -162,7 +162,7 @@ pub(super) fn gang(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mut Draft) {
     }
 }
 
-fn of_task(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
+fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
     let framework_needs_all = "is less than replicas, and this framework starts with a fixed number of pods: all are the gang";
     if !elastic {
         min.note(
@@ -186,7 +186,7 @@ fn of_task(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
 }
 
 /// Dependencies of tasks, and the order that follows.
-pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
+pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
     for (task, pods) in tasks.iter().zip(&mut draft.pods) {
         let Some(on) = task.object("dependsOn") else {
             continue;
@@ -207,13 +207,13 @@ pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
         pods.group.depends_on = names.into_iter().map(of).collect();
     }
     let before: Vec<String> = draft.pods.iter().map(|p| p.group.name.clone()).collect();
-    sort(&mut draft.pods);
+    sort_by_dependencies(&mut draft.pods);
     let after: Vec<String> = draft.pods.iter().map(|p| p.group.name.clone()).collect();
     if before != after
         && let Some(task) = tasks.first()
     {
         let log = task.log();
-        log.open("spec.tasks");
+        log.mark_opened("spec.tasks");
         let why = format!(
             "puts the task groups in another order, {}, since who is waited for stands first here",
             after.join(", ")
@@ -222,7 +222,7 @@ pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
             "ranks go by that order: give a group the role Coordinator if it is to have rank 0";
         let at = tasks
             .iter()
-            .map(|task| task.inside("dependsOn"))
+            .map(|task| task.field_path("dependsOn"))
             .find(|p| log.is_opened(p));
         let path = at.unwrap_or_else(|| "spec.tasks".to_owned());
         log.note(&path, None, why, instead);
@@ -230,7 +230,7 @@ pub(super) fn order(tasks: &[Fields<'_>], draft: &mut Draft) {
 }
 
 /// Puts groups behind those that they depend on. A cycle keeps its order; validation reports it.
-fn sort(pods: &mut Vec<Pods>) {
+fn sort_by_dependencies(pods: &mut Vec<GroupDraft>) {
     let mut waiting = std::mem::take(pods);
     while !waiting.is_empty() {
         let names: Vec<String> = waiting.iter().map(|p| p.group.name.clone()).collect();
@@ -245,9 +245,9 @@ fn sort(pods: &mut Vec<Pods>) {
 }
 
 /// True if rank 0 is of the group.
-pub(super) fn leads(group: &TaskGroup, all: &[Pods]) -> bool {
-    let has_leader = all.iter().any(|pods| pods.group.role().leads());
+pub(super) fn has_rank_0(group: &TaskGroup, all: &[GroupDraft]) -> bool {
+    let has_leader = all.iter().any(|pods| pods.group.role().has_rank_0());
     let first = all.iter().find(|pods| pods.group.is_in_world());
-    group.role().leads()
+    group.role().has_rank_0()
         || (!has_leader && first.is_some_and(|first| first.group.name == group.name))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{notes, object, of};
+use super::{import_notes, import_object, import_text};
 
 const POD: &str = "template: {spec: {containers: [{name: pytorch, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
 
@@ -31,7 +31,7 @@ fn flavor(taint: &str) -> String {
 }
 
 #[test]
-fn unknown_words_are_errors() {
+fn unknown_enum_values_are_errors() {
     let policy = |word: &str| POD.replace("spec: {", &format!("spec: {{restartPolicy: {word}, "));
     for (text, wanted) in [
         (
@@ -67,7 +67,7 @@ fn unknown_words_are_errors() {
             "spec.nodeTaints[0].effect: must be NoSchedule, PreferNoSchedule or NoExecute: write one of them",
         ),
     ] {
-        let imported = of(&text);
+        let imported = import_text(&text);
         let problems = imported[0].problems.iter();
         let said: Vec<_> = problems
             .map(|p| format!("{}: {}", p.field, p.message))
@@ -78,15 +78,15 @@ fn unknown_words_are_errors() {
 }
 
 #[test]
-fn words_that_are_known_are_taken() {
+fn known_enum_values_are_accepted() {
     for word in ["All", "Running", "None", "\"\""] {
         let text = pytorch("", &format!("runPolicy: {{cleanPodPolicy: {word}}}"), "");
-        assert_eq!(of(&text)[0].problems, [], "{word}");
+        assert_eq!(import_text(&text)[0].problems, [], "{word}");
     }
 }
 
 #[test]
-fn of_two_deadlines_the_shorter_counts_and_the_other_is_told() {
+fn shorter_of_two_deadlines_counts_and_the_other_is_noted() {
     let label = |seconds: u32| format!("kueue.x-k8s.io/max-exec-time-seconds: '{seconds}'");
     let field = |seconds: u32| format!("activeDeadlineSeconds: {seconds}");
     for (of_label, of_field, kept, told) in [
@@ -107,9 +107,9 @@ fn of_two_deadlines_the_shorter_counts_and_the_other_is_told() {
                 "",
             ),
         ] {
-            let made = object(&text);
+            let made = import_object(&text);
             assert_eq!(made["spec"]["deadlines"]["activeSeconds"], kept, "{text}");
-            let notes = notes(&text);
+            let notes = import_notes(&text);
             let is_it = |note: &&String| note.contains("is longer than");
             let found: Vec<_> = notes.iter().filter(is_it).collect();
             match told {
@@ -124,42 +124,42 @@ fn of_two_deadlines_the_shorter_counts_and_the_other_is_told() {
 }
 
 #[test]
-fn limits_of_elastic_jobs_that_make_no_sense_are_told() {
+fn invalid_elastic_limits_are_noted() {
     for (policy, wanted) in [
         ("minReplicas: 1, maxReplicas: 2", "maxReplicas: 2 is less"),
         ("minReplicas: 9, maxReplicas: 8", "minReplicas: 9 is more"),
     ] {
         let text = pytorch("", &format!("elasticPolicy: {{{policy}}}"), "");
-        let notes = notes(&text);
+        let notes = import_notes(&text);
         assert!(notes.iter().any(|n| n.contains(wanted)), "{notes:?}");
     }
 }
 
 #[test]
-fn a_weight_is_the_same_here() {
+fn queue_weight_is_carried_over() {
     let text = |weight: &str| {
         format!(
             "apiVersion: kueue.x-k8s.io/v1beta2\nkind: Cohort\nmetadata: {{name: a}}\nspec: {{fairSharing: {{weight: {weight}}}}}\n"
         )
     };
-    assert_eq!(notes(&text("2500m")), Vec::<String>::new());
-    assert_eq!(object(&text("2500m"))["spec"]["weight"], "2500m");
-    assert!(notes(&text("300u"))[0].contains("rounded up to thousandths"));
+    assert_eq!(import_notes(&text("2500m")), Vec::<String>::new());
+    assert_eq!(import_object(&text("2500m"))["spec"]["weight"], "2500m");
+    assert!(import_notes(&text("300u"))[0].contains("rounded up to thousandths"));
     // An absent weight is 1 in both.
-    assert_eq!(object(&text("1"))["spec"]["weight"], json!(null));
+    assert_eq!(import_object(&text("1"))["spec"]["weight"], json!(null));
 }
 
 #[test]
-fn two_names_of_one_account_are_told_where_they_differ() {
+fn differing_service_account_fields_are_noted() {
     let text = |old: &str| {
         let pods = format!("spec: {{serviceAccountName: a, serviceAccount: {old}, ");
         kueue("", "").replace(POD, &POD.replace("spec: {", &pods))
     };
     let told = |old: &str| {
-        let notes = notes(&text(old));
+        let notes = import_notes(&text(old));
         notes.iter().any(|note| note.contains("serviceAccount: "))
     };
     assert!(!told("a"));
     assert!(told("b"));
-    assert_eq!(object(&text("b"))["spec"]["serviceAccountName"], "a");
+    assert_eq!(import_object(&text("b"))["spec"]["serviceAccountName"], "a");
 }

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use trellis_api::document;
 use trellis_api::{ResourceFlavor, Topology, TrainingJob, TrainingQueue};
-use trellis_import::{json, yaml};
+use trellis_import::{render_json, render_yaml};
 
-use super::{folder, inputs, object, of};
+use super::{folder, import_object, import_text, inputs};
 
 #[test]
-fn inputs_as_yaml() {
+fn inputs_convert_to_the_expected_yaml() {
     for (name, text) in inputs() {
-        let imported = of(&text);
-        let mut said = yaml(&imported);
+        let imported = import_text(&text);
+        let mut said = render_yaml(&imported);
         for one in imported.iter().filter(|one| one.objects.is_empty()) {
             let _ = writeln!(said, "--- nothing of {}", one.from);
             for note in &one.notes {
@@ -30,20 +30,20 @@ fn inputs_as_yaml() {
 }
 
 #[test]
-fn as_json() {
+fn inputs_convert_to_the_expected_json() {
     let text = inputs()
         .into_iter()
         .find(|(name, _)| name == "volcano-queues")
         .unwrap()
         .1;
     insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
-        insta::assert_snapshot!("json", serde_json::to_string_pretty(&json(&of(&text))).unwrap());
+        insta::assert_snapshot!("json", serde_json::to_string_pretty(&render_json(&import_text(&text))).unwrap());
     });
 }
 
 /// The page shows the result of its example, except for the comments.
 #[test]
-fn the_example_of_the_page() {
+fn example_in_the_docs_matches_its_result() {
     let page = folder().join("../../../../../docs/import.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks = page.split("```yaml\n").skip(1);
@@ -54,20 +54,20 @@ fn the_example_of_the_page() {
         panic!("{blocks:?}")
     };
     let shown: serde_json::Value = document::split(after).unwrap()[0].decode().unwrap();
-    assert_eq!(object(before), shown);
+    assert_eq!(import_object(before), shown);
 }
 
 /// `trellis plan` and the API server accept the printed objects.
 #[test]
-fn what_is_printed_is_valid() {
+fn converted_objects_are_valid() {
     let mut count = 0;
     for (name, text) in inputs() {
-        for document in document::split(&yaml(&of(&text))).unwrap() {
+        for document in document::split(&render_yaml(&import_text(&text))).unwrap() {
             let wrong = match document.kind.as_str() {
-                "TrainingJob" => document.valid::<TrainingJob>().err(),
-                "TrainingQueue" => document.valid::<TrainingQueue>().err(),
-                "ResourceFlavor" => document.valid::<ResourceFlavor>().err(),
-                "Topology" => document.valid::<Topology>().err(),
+                "TrainingJob" => document.decode_valid::<TrainingJob>().err(),
+                "TrainingQueue" => document.decode_valid::<TrainingQueue>().err(),
+                "ResourceFlavor" => document.decode_valid::<ResourceFlavor>().err(),
+                "Topology" => document.decode_valid::<Topology>().err(),
                 "PriorityClass" => document.decode::<PriorityClass>().err(),
                 other => panic!("{other}"),
             };

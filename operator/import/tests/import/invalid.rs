@@ -2,13 +2,13 @@
 
 use trellis_api::Quantity;
 use trellis_api::document;
-use trellis_import::{Options, import};
+use trellis_import::{ConversionOptions, import};
 
-use super::{documents, of};
+use super::{documents, import_text};
 
 /// Problems of the only document of a text.
 fn refused(text: &str) -> Vec<String> {
-    let imported = of(text);
+    let imported = import_text(text);
     let [one] = imported.as_slice() else {
         panic!("{imported:?}")
     };
@@ -26,7 +26,7 @@ fn volcano(spec: &str) -> String {
 }
 
 #[test]
-fn one_error_with_its_path() {
+fn invalid_field_gives_one_error_with_its_path() {
     let container = "{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}";
     let task = format!("{{name: t, template: {{spec: {{containers: [{container}]}}}}}}");
     for (text, wanted) in [
@@ -95,7 +95,7 @@ fn one_error_with_its_path() {
 }
 
 #[test]
-fn kinds_that_are_not_turned_say_what_to_do() {
+fn unsupported_kind_names_the_alternative() {
     for (version, kind, wanted) in [
         (
             "v1",
@@ -137,7 +137,7 @@ fn kinds_that_are_not_turned_say_what_to_do() {
 
 /// Text that is not a Kubernetes object is refused before its kind is looked at.
 #[test]
-fn what_is_no_object() {
+fn text_without_an_object_is_refused() {
     for text in ["- 1\n", "just words\n", "{}\n", "kind: Job\n"] {
         assert!(document::split(text).is_err(), "{text}");
     }
@@ -145,17 +145,17 @@ fn what_is_no_object() {
 }
 
 #[test]
-fn containers_without_an_amount_take_that_of_the_options() {
+fn container_without_amounts_uses_the_options() {
     let text =
         volcano("{tasks: [{name: t, template: {spec: {containers: [{name: c, image: i}]}}}]}");
     let said = refused(&text);
     assert_eq!(said.len(), 2, "{said:?}");
     let path = "spec.tasks[0].template.spec.containers[0].resources.limits.";
     assert!(said.iter().all(|said| said.starts_with(path)), "{said:?}");
-    let options = Options {
+    let options = ConversionOptions {
         cpu: Some(Quantity::new("2")),
         memory: Some(Quantity::new("4Gi")),
-        ..Options::default()
+        ..ConversionOptions::default()
     };
     let imported = import(&documents(&text), &options);
     assert_eq!(imported[0].problems, []);
@@ -178,7 +178,7 @@ fn containers(containers: &str) -> String {
 #[test]
 fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let gpus = "containers: [{name: c, image: 'i:1', resources: {limits: {nvidia.com/gpu: 8}}}]";
-    let imported = import(&documents(&containers(gpus)), &Options::default());
+    let imported = import(&documents(&containers(gpus)), &ConversionOptions::default());
     assert_eq!(imported[0].problems, []);
     let notes: Vec<String> = imported[0].notes.iter().map(|note| note.text()).collect();
     let [cpu, memory] = notes.as_slice() else {
@@ -193,9 +193,9 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let group = &object["spec"]["taskGroups"][0];
     assert_eq!((&group["gpus"], group.get("resources")), (&8.into(), None));
     // An option still sets the amount for all containers.
-    let options = Options {
+    let options = ConversionOptions {
         cpu: Some(Quantity::new("2")),
-        ..Options::default()
+        ..ConversionOptions::default()
     };
     let imported = import(&documents(&containers(gpus)), &options);
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
@@ -210,13 +210,13 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
 }
 
 #[test]
-fn shared_memory_of_the_size_of_an_unknown_memory_is_told() {
+fn shared_memory_without_a_size_is_noted_for_unknown_memory() {
     let text = containers(
         "volumes: [{name: shm, emptyDir: {medium: Memory}}], \
          containers: [{name: c, image: 'i:1', volumeMounts: [{name: shm, mountPath: /dev/shm}], \
          resources: {limits: {nvidia.com/gpu: 8, cpu: 8}}}]",
     );
-    let imported = import(&documents(&text), &Options::default());
+    let imported = import(&documents(&text), &ConversionOptions::default());
     assert_eq!(imported[0].problems, []);
     let mut notes = imported[0].notes.iter();
     let told = notes
@@ -227,7 +227,7 @@ fn shared_memory_of_the_size_of_an_unknown_memory_is_told() {
 
 /// Objects that Trellis' own rules refuse are never returned.
 #[test]
-fn what_would_be_refused_is_told() {
+fn invalid_result_is_reported_and_not_returned() {
     let text = volcano(
         "{tasks: [{name: a-name-of-more-than-24-letters, template: {spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}}]}",
     );

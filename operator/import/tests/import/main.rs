@@ -8,10 +8,10 @@
     reason = "helpers of tests may panic"
 )]
 
+mod completeness;
 mod enums;
 mod golden;
 mod invalid;
-mod nothing_lost;
 mod policies;
 mod priority;
 mod queues;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use trellis_api::document::{self, Document};
-use trellis_import::{Imported, Options, import};
+use trellis_import::{ConversionOptions, ImportedDocument, import};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/input")
@@ -47,13 +47,13 @@ fn documents(text: &str) -> Vec<Document> {
 }
 
 /// Imports a text, without options.
-fn of(text: &str) -> Vec<Imported> {
-    import(&documents(text), &Options::default())
+fn import_text(text: &str) -> Vec<ImportedDocument> {
+    import(&documents(text), &ConversionOptions::default())
 }
 
 /// The one document of a text, and the one object that it becomes, as JSON.
-fn object(text: &str) -> Value {
-    let imported = of(text);
+fn import_object(text: &str) -> Value {
+    let imported = import_text(text);
     let [one] = imported.as_slice() else {
         panic!("{imported:?}")
     };
@@ -65,8 +65,8 @@ fn object(text: &str) -> Value {
 }
 
 /// The notes, with their paths.
-fn notes(text: &str) -> Vec<String> {
-    let imported = of(text);
+fn import_notes(text: &str) -> Vec<String> {
+    let imported = import_text(text);
     let all = imported.iter().flat_map(|one| &one.notes);
     all.map(|note| format!("{}: {}", note.path, note.text()))
         .collect()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{notes, object, of};
+use super::{import_notes, import_object, import_text};
 
 /// A Job with these policies, and tasks of a name, fields and the restart policy of their pods.
 fn job(policies: &str, tasks: &[(&str, &str, &str)]) -> String {
@@ -22,22 +22,22 @@ fn job(policies: &str, tasks: &[(&str, &str, &str)]) -> String {
 const NEVER: &str = "restartPolicy: Never,";
 const OWN: [&str; 2] = ["PodFailed", "OutOfMemory"];
 
-fn restart(text: &str) -> Value {
-    object(text)["spec"]["restart"].clone()
+fn restart_of_text(text: &str) -> Value {
+    import_object(text)["spec"]["restart"].clone()
 }
 
 /// The restart settings from policies of a job with one task, and the notes.
-fn of_job(policies: &str) -> (Value, Vec<String>) {
+fn restart_of_job(policies: &str) -> (Value, Vec<String>) {
     let text = job(policies, &[("t", "", NEVER)]);
-    (restart(&text), notes(&text))
+    (restart_of_text(&text), import_notes(&text))
 }
 
 #[test]
-fn the_first_policy_that_matches_counts() {
+fn first_matching_policy_counts() {
     let code = "{exitCode: 3, action: TerminateJob}";
     let failed = "{event: PodFailed, action: RestartJob}";
     let rule = json!({"onExitCodes": [3], "action": "Fail"});
-    let (made, told) = of_job(&format!("{code}, {failed}"));
+    let (made, told) = restart_of_job(&format!("{code}, {failed}"));
     assert_eq!(made, json!({"scope": "Gang", "rules": [rule]}));
     assert_eq!(told, Vec::<String>::new());
     // Behind it no failed pod is left for the exit code.
@@ -45,7 +45,7 @@ fn the_first_policy_that_matches_counts() {
         failed,
         "{events: [PodEvicted, PodFailed], action: RestartJob}",
     ] {
-        let (made, told) = of_job(&format!("{first}, {code}"));
+        let (made, told) = restart_of_job(&format!("{first}, {code}"));
         assert_eq!(made, json!({"scope": "Gang"}), "{first}");
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
@@ -66,17 +66,17 @@ fn the_first_policy_that_matches_counts() {
     let pod = json!({"groups": ["t"], "action": "RestartPod"});
     let taken = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "RestartPod"});
     assert_eq!(
-        restart(&text),
+        restart_of_text(&text),
         json!({"scope": "Gang", "rules": [taken, pod, rule]})
     );
-    let told = notes(&text);
+    let told = import_notes(&text);
     let late = "spec.tasks[0].policies[1]: ";
     assert!(told.iter().any(|note| note.starts_with(late)), "{told:?}");
 }
 
 #[test]
-fn what_is_said_twice_is_told() {
-    let (made, told) = of_job(
+fn repeated_policy_is_noted() {
+    let (made, told) = restart_of_job(
         "{event: PodFailed, action: RestartJob}, {events: [PodFailed, PodEvicted], action: RestartTask}",
     );
     assert_eq!(
@@ -88,16 +88,17 @@ fn what_is_said_twice_is_told() {
         told[0].contains("comes to nothing of PodFailed:"),
         "{told:?}"
     );
-    let (_, told) =
-        of_job("{event: PodFailed, action: AbortJob}, {event: PodFailed, action: AbortJob}");
+    let (_, told) = restart_of_job(
+        "{event: PodFailed, action: AbortJob}, {event: PodFailed, action: AbortJob}",
+    );
     assert!(told.iter().any(|n| n.starts_with("spec.policies[1]: ")));
 }
 
 /// Volcano starts no failed pod again by itself.
 #[test]
-fn without_a_policy_a_failure_ends_the_job() {
+fn failure_without_a_policy_ends_the_job() {
     let fail = json!({"onReasons": OWN, "action": "Fail"});
-    let (made, told) = of_job("");
+    let (made, told) = restart_of_job("");
     assert_eq!(made, json!({"rules": [fail]}));
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
@@ -105,17 +106,17 @@ fn without_a_policy_a_failure_ends_the_job() {
         "{told:?}"
     );
     // Other exit codes than those that are named.
-    let (made, told) = of_job("{exitCode: 75, action: RestartJob}");
+    let (made, told) = restart_of_job("{exitCode: 75, action: RestartJob}");
     let code = json!({"onExitCodes": [75], "action": "Restart"});
     assert_eq!(made, json!({"rules": [code, fail]}));
     assert_eq!(told.len(), 1, "{told:?}");
     // Evictions are another thing.
-    let (made, _) = of_job("{event: PodEvicted, action: RestartJob}");
+    let (made, _) = restart_of_job("{event: PodEvicted, action: RestartJob}");
     assert_eq!(made, json!({"rules": [fail]}));
 }
 
 #[test]
-fn of_several_tasks_those_without_a_policy_end_it() {
+fn failed_task_without_a_policy_ends_the_job() {
     let text = job(
         "",
         &[
@@ -130,7 +131,7 @@ fn of_several_tasks_those_without_a_policy_end_it() {
         ],
     );
     assert_eq!(
-        restart(&text),
+        restart_of_text(&text),
         json!({"rules": [
             {"groups": ["t"], "action": "RestartGroup"},
             {"onReasons": OWN, "groups": ["u"], "action": "Fail"},
@@ -140,11 +141,11 @@ fn of_several_tasks_those_without_a_policy_end_it() {
 
 /// The kubelet restarts these containers, so the pod does not fail.
 #[test]
-fn what_the_kubelet_starts_again_is_started_again() {
+fn kubelet_restarts_need_no_restart_rule() {
     for restarts in ["", "restartPolicy: OnFailure,", "restartPolicy: Always,"] {
         let text = job("", &[("t", "", restarts)]);
-        assert_eq!(restart(&text), Value::Null, "{restarts}");
-        let told = notes(&text);
+        assert_eq!(restart_of_text(&text), Value::Null, "{restarts}");
+        let told = import_notes(&text);
         assert!(
             told[0].starts_with("spec.policies: say nothing of a failed pod of t,"),
             "{told:?}"
@@ -154,20 +155,22 @@ fn what_the_kubelet_starts_again_is_started_again() {
 
 /// A job that ends when a pod fails does not end when the cluster evicts a pod.
 #[test]
-fn a_failure_that_is_final_is_apart_from_evictions() {
+fn eviction_does_not_end_a_job_that_ends_on_failure() {
     let fail = json!({"onReasons": OWN, "action": "Fail"});
-    let (made, told) = of_job("{event: PodFailed, action: TerminateJob}");
+    let (made, told) = restart_of_job("{event: PodFailed, action: TerminateJob}");
     assert_eq!(made, json!({"rules": [fail]}));
     assert_eq!(told, Vec::<String>::new());
-    let (made, told) =
-        of_job("{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: TerminateJob}");
+    let (made, told) = restart_of_job(
+        "{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: TerminateJob}",
+    );
     assert_eq!(made, json!({"scope": "Gang", "rules": [fail]}));
     assert_eq!(told, Vec::<String>::new());
-    let (made, _) = of_job("{events: [PodEvicted, PodFailed], action: TerminateJob}");
+    let (made, _) = restart_of_job("{events: [PodEvicted, PodFailed], action: TerminateJob}");
     assert_eq!(made, json!({"scope": "Never"}));
     // A gang that is restarted by evictions alone.
-    let (made, told) =
-        of_job("{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: RestartTask}");
+    let (made, told) = restart_of_job(
+        "{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: RestartTask}",
+    );
     let group = json!({"onReasons": OWN, "action": "RestartGroup"});
     assert_eq!(made, json!({"scope": "Gang", "rules": [group]}));
     assert_eq!(told, Vec::<String>::new());
@@ -175,15 +178,15 @@ fn a_failure_that_is_final_is_apart_from_evictions() {
 
 /// The action Restart follows the scope, so a job that needs gang restarts has the scope Gang.
 #[test]
-fn the_gang_as_an_exception() {
+fn restart_action_sets_the_gang_scope() {
     let code = json!({"onExitCodes": [5], "action": "Restart"});
     let (made, _) =
-        of_job("{exitCode: 5, action: RestartJob}, {event: PodFailed, action: RestartPod}");
+        restart_of_job("{exitCode: 5, action: RestartJob}, {event: PodFailed, action: RestartPod}");
     assert_eq!(
         made,
         json!({"scope": "Gang", "rules": [code, {"action": "RestartPod"}]})
     );
-    let (made, _) = of_job(
+    let (made, _) = restart_of_job(
         "{exitCode: 5, action: RestartJob}, {events: [PodFailed, PodEvicted], action: AbortJob}",
     );
     let taken = ["PodDisrupted", "NodeLost", "Preempted"];
@@ -205,20 +208,20 @@ fn the_gang_as_an_exception() {
     );
     let taken = json!({"onReasons": ["PodDisrupted"], "groups": ["t"], "action": "Restart"});
     assert_eq!(
-        restart(&text),
+        restart_of_text(&text),
         json!({"scope": "Gang", "rules": [taken, {"action": "RestartGroup"}]})
     );
-    assert_eq!(notes(&text), Vec::<String>::new());
+    assert_eq!(import_notes(&text), Vec::<String>::new());
     // An elastic group restarts pods where no scope is written.
     let text = job(
         "{exitCode: 5, action: RestartJob}",
         &[("t", "replicas: 4, minAvailable: 2,", NEVER)],
     );
-    assert_eq!(restart(&text)["scope"], "Gang");
+    assert_eq!(restart_of_text(&text)["scope"], "Gang");
 }
 
 #[test]
-fn evictions_of_a_task_go_before_those_of_the_job() {
+fn task_evictions_come_before_job_evictions() {
     let text = job(
         "{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: RestartTask}",
         &[(
@@ -231,27 +234,27 @@ fn evictions_of_a_task_go_before_those_of_the_job() {
     let mut own = taken("RestartPod");
     own["groups"] = json!(["t"]);
     assert_eq!(
-        restart(&text),
+        restart_of_text(&text),
         json!({"scope": "Gang", "rules": [own, taken("RestartGroup")]})
     );
     let text = text.replace("RestartPod", "RestartJob");
     own["action"] = json!("Restart");
     assert_eq!(
-        restart(&text),
+        restart_of_text(&text),
         json!({"scope": "Gang", "rules": [own, taken("RestartGroup")]})
     );
 }
 
 #[test]
-fn every_event_is_told() {
-    let (made, told) = of_job("{event: '*', action: RestartJob}");
+fn every_event_is_noted() {
+    let (made, told) = restart_of_job("{event: '*', action: RestartJob}");
     assert_eq!(made, json!({"scope": "Gang"}));
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("is of every event"), "{told:?}");
 }
 
 #[test]
-fn of_several_times_to_start_the_shortest_counts() {
+fn shortest_startup_timeout_counts() {
     let pending =
         |time: &str| format!("{{event: PodPending, action: RestartJob, timeout: {time}}}");
     let of_task = |time: &str| format!("policies: [{}],", pending(time));
@@ -263,8 +266,11 @@ fn of_several_times_to_start_the_shortest_counts() {
             ("v", &of_task("5m"), NEVER),
         ],
     );
-    assert_eq!(object(&text)["spec"]["deadlines"]["startupSeconds"], 300);
-    let told = notes(&text);
+    assert_eq!(
+        import_object(&text)["spec"]["deadlines"]["startupSeconds"],
+        300
+    );
+    let told = import_notes(&text);
     let times: Vec<_> = told.iter().filter(|n| n.contains("timeout: ")).collect();
     assert_eq!(times.len(), 2, "{told:?}");
     // With another event it puts that off.
@@ -272,29 +278,33 @@ fn of_several_times_to_start_the_shortest_counts() {
         "{events: [PodPending, PodFailed], action: RestartJob, timeout: 10m}",
         &[("t", "", NEVER)],
     );
-    assert!(notes(&text).iter().any(|n| n.contains("timeout: \"10m\"")));
+    assert!(
+        import_notes(&text)
+            .iter()
+            .any(|n| n.contains("timeout: \"10m\""))
+    );
 }
 
 #[test]
-fn no_number_of_retries_is_the_default() {
+fn zero_retries_use_the_default() {
     let text = job(
         "{event: PodFailed, action: RestartJob}",
         &[("t", "", NEVER)],
     )
     .replace("spec:\n  policies", "spec:\n  maxRetry: 0\n  policies");
-    assert_eq!(restart(&text), json!({"scope": "Gang"}));
-    assert_eq!(of(&text)[0].problems, []);
+    assert_eq!(restart_of_text(&text), json!({"scope": "Gang"}));
+    assert_eq!(import_text(&text)[0].problems, []);
 }
 
 #[test]
-fn of_two_ways_to_end_well_one_is_told() {
+fn second_success_policy_is_noted() {
     let ends = "policies: [{event: TaskCompleted, action: CompleteJob}],";
     let failed = "{event: PodFailed, action: RestartJob}";
     let text = job(failed, &[("t", ends, NEVER), ("u", "", NEVER)]);
-    assert_eq!(object(&text)["spec"]["success"]["policy"], "Leader");
+    assert_eq!(import_object(&text)["spec"]["success"]["policy"], "Leader");
     let text = text.replace("spec:\n  policies", "spec:\n  minSuccess: 1\n  policies");
-    assert_eq!(object(&text)["spec"]["success"]["policy"], "Any");
-    let told = notes(&text);
+    assert_eq!(import_object(&text)["spec"]["success"]["policy"], "Any");
+    let told = import_notes(&text);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
         told[0].starts_with("spec.tasks[0].policies[0]: "),
@@ -304,7 +314,7 @@ fn of_two_ways_to_end_well_one_is_told() {
 
 /// An eviction is no failure of the pod: Kueue requeues the job.
 #[test]
-fn pods_of_kubeflow_that_are_never_restarted_end_the_job() {
+fn kubeflow_pods_without_restarts_end_the_job() {
     let text = |master: &str, worker: &str| {
         let of = |policy: &str| {
             format!(
@@ -318,26 +328,31 @@ fn pods_of_kubeflow_that_are_never_restarted_end_the_job() {
         )
     };
     assert_eq!(
-        restart(&text("Never", "Never")),
+        restart_of_text(&text("Never", "Never")),
         json!({"rules": [{"onReasons": OWN, "action": "Fail"}]})
     );
     assert_eq!(
-        restart(&text("Never", "OnFailure")),
+        restart_of_text(&text("Never", "OnFailure")),
         json!({"rules": [{"onReasons": OWN, "groups": ["master"], "action": "Fail"}]})
     );
 }
 
 #[test]
-fn policies_of_lattice_are_those_of_volcano() {
+fn lattice_policies_convert_as_in_volcano() {
     let text = |policy: &str| {
         format!(
             "apiVersion: lattice.dev/v1alpha1\nkind: LatticeJob\nmetadata: {{name: a}}\nspec: {{tasks: {{t: {{{policy} workload: {{containers: {{main: {{image: 'i:1', resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}}}}}}}}}}}\n"
         )
     };
     assert_eq!(
-        restart(&text("restartPolicy: Never,")),
+        restart_of_text(&text("restartPolicy: Never,")),
         json!({"rules": [{"onReasons": OWN, "action": "Fail"}]})
     );
-    assert_eq!(restart(&text("")), Value::Null);
-    assert_eq!(of(&text("restartPolicy: Maybe,"))[0].problems.len(), 1);
+    assert_eq!(restart_of_text(&text("")), Value::Null);
+    assert_eq!(
+        import_text(&text("restartPolicy: Maybe,"))[0]
+            .problems
+            .len(),
+        1
+    );
 }

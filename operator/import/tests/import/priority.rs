@@ -1,9 +1,9 @@
 //! WorkloadPriorityClasses, and the order of the output.
 
 use trellis_api::document;
-use trellis_import::yaml;
+use trellis_import::render_yaml;
 
-use super::{notes, object, of};
+use super::{import_notes, import_object, import_text};
 
 const CLASS: &str = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: WorkloadPriorityClass\nmetadata: {name: urgent}\nvalue: 1000\ndescription: first\n";
 const QUEUE: &str =
@@ -23,24 +23,24 @@ spec:
 
 #[test]
 fn workload_priority_class_becomes_a_priority_class() {
-    let class = object(CLASS);
+    let class = import_object(CLASS);
     assert_eq!(class["kind"], "PriorityClass");
     assert_eq!(class["apiVersion"], "scheduling.k8s.io/v1");
     assert_eq!(
         (&class["value"], &class["description"]),
         (&1000.into(), &"first".into())
     );
-    assert_eq!(notes(CLASS).len(), 1);
+    assert_eq!(import_notes(CLASS).len(), 1);
 }
 
 #[test]
-fn workload_priority_class_that_no_priority_class_can_be_is_refused() {
+fn workload_priority_class_above_the_maximum_is_refused() {
     for (from, to, wanted) in [
         ("value: 1000\n", "", "is required: add it"),
         ("value: 1000", "value: 2000000000", "lower it"),
         ("value: 1000", "value: high", "must be"),
     ] {
-        let imported = of(&CLASS.replace(from, to));
+        let imported = import_text(&CLASS.replace(from, to));
         let [problem] = imported[0].problems.as_slice() else {
             panic!("{imported:?}")
         };
@@ -50,9 +50,9 @@ fn workload_priority_class_that_no_priority_class_can_be_is_refused() {
 }
 
 #[test]
-fn what_a_job_names_is_printed_before_it() {
+fn referenced_objects_are_printed_before_the_job() {
     let kinds = |text: &str| {
-        let printed = document::split(&yaml(&of(text))).unwrap();
+        let printed = document::split(&render_yaml(&import_text(text))).unwrap();
         printed.into_iter().map(|d| d.kind).collect::<Vec<_>>()
     };
     let text = format!("{JOB}---\n{QUEUE}---\n{CLASS}");
@@ -63,8 +63,8 @@ fn what_a_job_names_is_printed_before_it() {
 }
 
 #[test]
-fn priority_class_that_is_made_need_not_be_made_by_hand() {
-    let by_hand = |text: &str| notes(text).iter().any(|n| n.contains("make one"));
+fn imported_priority_class_needs_no_note() {
+    let by_hand = |text: &str| import_notes(text).iter().any(|n| n.contains("make one"));
     assert!(by_hand(JOB));
     assert!(!by_hand(&format!("{JOB}---\n{CLASS}")));
 }

@@ -1,9 +1,9 @@
 //! Queues, and those that they are below.
 
 use serde_json::Value;
-use trellis_import::{Imported, Options, import};
+use trellis_import::{ConversionOptions, ImportedDocument, import};
 
-use super::{documents, of};
+use super::{documents, import_text};
 
 fn kueue(kind: &str, name: &str, spec: &str) -> String {
     format!(
@@ -18,7 +18,7 @@ fn volcano(name: &str, spec: &str) -> String {
 }
 
 /// Name and parent of each Queue that is printed.
-fn printed(imported: &[Imported]) -> Vec<(String, Value)> {
+fn queue_parents(imported: &[ImportedDocument]) -> Vec<(String, Value)> {
     let objects = imported.iter().flat_map(|one| &one.objects);
     objects
         .map(|object| {
@@ -34,25 +34,25 @@ fn queue(name: &str, parent: impl Into<Value>) -> (String, Value) {
 }
 
 /// Paths and texts of the notes of one document.
-fn told(one: &Imported) -> Vec<String> {
+fn note_texts(one: &ImportedDocument) -> Vec<String> {
     let notes = one.notes.iter();
     notes.map(|n| format!("{}: {}", n.path, n.text())).collect()
 }
 
 #[test]
-fn a_cohort_is_made_by_the_first_queue_that_is_printed() {
+fn undefined_cohort_is_created_with_the_first_queue() {
     let text = kueue("ClusterQueue", "a", "{cohort: c, queueingStrategy: Foo}")
         + &kueue("ClusterQueue", "b", "{cohort: c}")
         + &kueue("ClusterQueue", "d", "{cohort: c}");
-    let imported = of(&text);
+    let imported = import_text(&text);
     let none = Value::Null;
     assert_eq!(
-        printed(&imported),
+        queue_parents(&imported),
         [queue("c", none), queue("b", "c"), queue("d", "c")]
     );
     assert_eq!(imported[0].problems.len(), 1);
     assert_eq!(imported[0].objects, []);
-    let told = told(&imported[1]);
+    let told = note_texts(&imported[1]);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
         told[0].starts_with("spec.cohort: \"c\" is no Cohort of the documents: it is made"),
@@ -62,40 +62,40 @@ fn a_cohort_is_made_by_the_first_queue_that_is_printed() {
 }
 
 #[test]
-fn a_parent_that_could_not_be_turned_is_told() {
+fn parent_that_fails_to_convert_is_noted() {
     for text in [
         kueue("Cohort", "c", "{fairSharing: {weight: heavy}}")
             + &kueue("ClusterQueue", "b", "{cohort: c}"),
         volcano("c", "{dequeueStrategy: lifo}") + &volcano("b", "{parent: c}"),
     ] {
-        let imported = of(&text);
+        let imported = import_text(&text);
         assert_eq!(imported[0].problems.len(), 1, "{text}");
-        assert_eq!(printed(&imported), [queue("b", "c")]);
-        let told = told(&imported[1]);
+        assert_eq!(queue_parents(&imported), [queue("b", "c")]);
+        let told = note_texts(&imported[1]);
         assert!(told[0].contains("\"c\" could not be turned"), "{told:?}");
     }
 }
 
 #[test]
-fn the_root_of_volcano_is_made_once() {
+fn volcano_root_queue_is_created_once() {
     let capability = "{capability: {cpu: 1}}";
     let refused = "{capability: {cpu: 1}, dequeueStrategy: lifo}";
     let text = volcano("a", refused) + &volcano("b", capability) + &volcano("c", capability);
-    let imported = of(&text);
+    let imported = import_text(&text);
     assert_eq!(
-        printed(&imported),
+        queue_parents(&imported),
         [
             queue("root", Value::Null),
             queue("b", "root"),
             queue("c", "root")
         ]
     );
-    assert!(told(&imported[1])[0].contains("\"root\" is not among the documents"));
+    assert!(note_texts(&imported[1])[0].contains("\"root\" is not among the documents"));
 }
 
 /// Kueue has a ClusterQueue and a cohort of one name; here both are Queues.
 #[test]
-fn a_cluster_queue_with_the_name_of_a_cohort_is_an_error() {
+fn cluster_queue_named_like_a_cohort_is_an_error() {
     let wanted = "is the name of a cohort too, which Kueue keeps apart, and both are queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
     let clash = kueue("ClusterQueue", "research", "{cohort: research}");
     let member = kueue("ClusterQueue", "vision", "{cohort: research}");
@@ -120,8 +120,8 @@ fn a_cluster_queue_with_the_name_of_a_cohort_is_an_error() {
         ),
         (alone + &cohort, 0, vec![queue("research", Value::Null)]),
     ] {
-        let imported = of(&text);
-        assert_eq!(printed(&imported), left, "{text}");
+        let imported = import_text(&text);
+        assert_eq!(queue_parents(&imported), left, "{text}");
         let problems: Vec<_> = imported
             .iter()
             .flat_map(|one| one.problems.iter().map(|p| (one.document, p)))
@@ -135,9 +135,9 @@ fn a_cluster_queue_with_the_name_of_a_cohort_is_an_error() {
 }
 
 #[test]
-fn two_of_one_name() {
+fn duplicate_queue_names_are_an_error() {
     let text = volcano("a", "{}") + &kueue("ClusterQueue", "a", "{}");
-    let imported = of(&text);
+    let imported = import_text(&text);
     assert_eq!(imported[0].objects.len(), 1);
     assert_eq!(imported[1].objects, []);
     assert_eq!(
@@ -147,15 +147,15 @@ fn two_of_one_name() {
 }
 
 #[test]
-fn a_parent_of_another_system_is_told() {
+fn parent_from_another_system_is_noted() {
     let text = kueue("ClusterQueue", "a", "{}") + &volcano("b", "{parent: a}");
-    let told = told(&of(&text)[1]);
+    let told = note_texts(&import_text(&text)[1]);
     assert!(told[0].contains("another system's document"), "{told:?}");
 }
 
 /// `kubectl apply` removes fields that it applied before and that are missing now.
 #[test]
-fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
+fn changes_of_an_existing_queue_are_noted() {
     let existing = "apiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: vision}\nspec: {parentName: research, defaultFor: {}, weight: 2}\n";
     let text = kueue(
         "ClusterQueue",
@@ -165,13 +165,13 @@ fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
     let with = |existing: &str| {
         let existing = documents(existing);
         let existing = existing.iter().map(|document| document.decode().unwrap());
-        let options = Options {
+        let options = ConversionOptions {
             existing: existing.collect(),
-            ..Options::default()
+            ..ConversionOptions::default()
         };
         import(&documents(&text), &options)
     };
-    let told = told(&with(existing)[0]);
+    let told = note_texts(&with(existing)[0]);
     for wanted in [
         "spec.parentName: \"research\" stands in the queue \"vision\" of the cluster, and applying this makes it \"root\"",
         "spec.defaultFor: {} stands in the queue \"vision\" of the cluster, and applying this drops it",
@@ -185,12 +185,12 @@ fn what_applying_drops_changes_or_adds_of_an_existing_queue_is_told() {
     assert!(!told.iter().any(|n| n.contains("weight")), "{told:?}");
     // A parent queue that the cluster has is not created again.
     let root = existing.replace("vision", "root");
-    assert_eq!(printed(&with(&root)), [queue("vision", "root")]);
+    assert_eq!(queue_parents(&with(&root)), [queue("vision", "root")]);
 }
 
 /// The webhook of Volcano refuses it, and files need not have met it.
 #[test]
-fn amounts_that_contradict_each_other_are_told() {
+fn contradictory_amounts_are_noted() {
     for (spec, wanted) in [
         (
             "{deserved: {cpu: 4}, capability: {cpu: 2}}",
@@ -201,14 +201,14 @@ fn amounts_that_contradict_each_other_are_told() {
             "spec.guarantee.resource.cpu: \"8\" is more than the queue's quota",
         ),
     ] {
-        let told = told(&of(&volcano("a", spec))[0]);
+        let told = note_texts(&import_text(&volcano("a", spec))[0]);
         assert!(told.iter().any(|n| n.starts_with(wanted)), "{told:?}");
     }
 }
 
 /// The flavor `default` need not exist: it is every node.
 #[test]
-fn a_flavor_that_is_not_there_is_told_once() {
+fn missing_flavor_is_noted_once() {
     let flavor =
         |name: &str| format!("{{name: {name}, resources: [{{name: cpu, nominalQuota: 4}}]}}");
     let with = |name: &str, flavors: &[&str]| {
@@ -221,8 +221,8 @@ fn a_flavor_that_is_not_there_is_told_once() {
     let text = with("a", &["default", "spot", "h100"])
         + &with("b", &["spot"])
         + &kueue("ResourceFlavor", "h100", "{}");
-    let imported = of(&text);
-    let of_a = told(&imported[0]);
+    let imported = import_text(&text);
+    let of_a = note_texts(&imported[0]);
     assert_eq!(of_a.len(), 1, "{of_a:?}");
     assert!(
         of_a[0].starts_with(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{notes, object, of};
+use super::{import_notes, import_object, import_text};
 
 const CONTAINER: &str = "name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}";
 
@@ -41,31 +41,31 @@ fn group(object: &Value, at: usize) -> &Value {
 
 /// It is created again and again there, each time with another name.
 #[test]
-fn a_name_is_made_of_what_it_begins_with() {
+fn generate_name_becomes_a_name() {
     let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")])
         .replace("{name: a}", "{generateName: sweep-}");
-    assert_eq!(object(&text)["metadata"]["name"], "sweep");
+    assert_eq!(import_object(&text)["metadata"]["name"], "sweep");
     assert_eq!(
-        notes(&text),
+        import_notes(&text),
         [
             "metadata.generateName: \"sweep-\" gives each a name of its own there, and what is made has one: sweep; change metadata.name for each that is created"
         ]
     );
-    assert_eq!(of(&text)[0].from, "Job (batch.volcano.sh) sweep-");
+    assert_eq!(import_text(&text)[0].from, "Job (batch.volcano.sh) sweep-");
 }
 
 #[test]
-fn one_task_with_fewer_pods_than_it_asks_for_is_elastic() {
+fn single_task_with_fewer_min_pods_is_elastic() {
     let text = volcano("  minAvailable: 2\n", &[("t", "replicas: 4,")]);
-    assert_eq!(group(&object(&text), 0)["minReplicas"], 2);
-    assert_eq!(notes(&text), Vec::<String>::new());
+    assert_eq!(group(&import_object(&text), 0)["minReplicas"], 2);
+    assert_eq!(import_notes(&text), Vec::<String>::new());
     // With MPI all pods are in the gang.
     let text = volcano(
         "  minAvailable: 2\n  plugins: {mpi: [\"--master=t\", \"--worker=w\"]}\n",
         &[("t", ""), ("w", "replicas: 4,")],
     );
-    assert_eq!(group(&object(&text), 1)["minReplicas"], Value::Null);
-    let notes = notes(&text);
+    assert_eq!(group(&import_object(&text), 1)["minReplicas"], Value::Null);
+    let notes = import_notes(&text);
     assert!(
         notes.len() == 1 && notes[0].starts_with("spec.minAvailable: 2 "),
         "{notes:?}"
@@ -73,18 +73,18 @@ fn one_task_with_fewer_pods_than_it_asks_for_is_elastic() {
 }
 
 #[test]
-fn of_two_least_numbers_of_pods_the_larger_counts() {
+fn larger_of_two_minimums_counts() {
     for (of_job, of_task) in [(2, 3), (3, 2)] {
         let text = volcano(
             &format!("  minAvailable: {of_job}\n"),
             &[("t", &format!("replicas: 4, minAvailable: {of_task},"))],
         );
-        assert_eq!(group(&object(&text), 0)["minReplicas"], 3);
+        assert_eq!(group(&import_object(&text), 0)["minReplicas"], 3);
     }
 }
 
 #[test]
-fn volumes_of_a_job_are_mounted_by_one_container() {
+fn job_volume_is_mounted_by_the_main_container_alone() {
     let text = |beside: &str| {
         volcano(
             "  volumes: [{mountPath: /d, volumeClaimName: c}]\n",
@@ -92,9 +92,9 @@ fn volumes_of_a_job_are_mounted_by_one_container() {
         )
         .replace("containers: [", &format!("containers: [{beside}"))
     };
-    assert_eq!(notes(&text("")), Vec::<String>::new());
+    assert_eq!(import_notes(&text("")), Vec::<String>::new());
     let beside = format!("{{{}}}, ", CONTAINER.replace("name: c", "name: d"));
-    let told = notes(&text(&beside));
+    let told = import_notes(&text(&beside));
     assert!(
         told.iter()
             .any(|n| n.starts_with("spec.volumes[0]: is mounted by all")),
@@ -103,7 +103,7 @@ fn volumes_of_a_job_are_mounted_by_one_container() {
 }
 
 #[test]
-fn a_word_of_one_group_for_all_is_told() {
+fn job_value_from_one_group_is_noted() {
     let text = |pods: &str| {
         let task = |name: &str, pods: &str| {
             format!(
@@ -123,54 +123,54 @@ fn a_word_of_one_group_for_all_is_told() {
             "10 is less than another",
         ),
     ] {
-        let told = notes(&text(pods));
+        let told = import_notes(&text(pods));
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains(wanted), "{told:?}");
     }
-    let long = object(&text("terminationGracePeriodSeconds: 60,"));
+    let long = import_object(&text("terminationGracePeriodSeconds: 60,"));
     assert_eq!(long["spec"]["checkpoint"]["gracePeriodSeconds"], 60);
     assert_eq!(
-        notes(&text("terminationGracePeriodSeconds: 30,")),
+        import_notes(&text("terminationGracePeriodSeconds: 30,")),
         Vec::<String>::new()
     );
 }
 
 #[test]
-fn a_task_that_need_not_be_there_is_beside_the_gang() {
+fn optional_task_is_outside_the_gang() {
     let text = volcano("", &[("t", ""), ("board", "minAvailable: 0,")]);
-    let object = object(&text);
+    let object = import_object(&text);
     assert_eq!(group(&object, 0)["membership"], Value::Null);
     assert_eq!(group(&object, 1)["membership"], "BestEffort");
 }
 
 #[test]
-fn a_task_without_pods_is_left_out() {
+fn task_without_pods_is_left_out() {
     let text = volcano("", &[("none", "replicas: 0,"), ("t", "")]);
-    assert_eq!(group(&object(&text), 0)["name"], "t");
-    assert!(notes(&text)[0].starts_with("spec.tasks[0]: "));
+    assert_eq!(group(&import_object(&text), 0)["name"], "t");
+    assert!(import_notes(&text)[0].starts_with("spec.tasks[0]: "));
     let text = volcano("", &[("none", "replicas: 0,")]);
-    assert_eq!(of(&text)[0].problems.len(), 1);
+    assert_eq!(import_text(&text)[0].problems.len(), 1);
 }
 
 /// The variable would be longer than the API server takes it.
 #[test]
-fn hosts_of_many_pods_are_told() {
+fn overlong_host_list_is_noted() {
     let job = |replicas: usize| {
         format!(
             "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: a}}\nspec:\n{FAILED}  plugins: {{svc: []}}\n  tasks: [{{name: t, replicas: {replicas}, template: {{spec: {{containers: [{{name: c, image: 'i:1', command: [run, $VC_T_HOSTS], resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}}}}}]\n"
         )
     };
     assert_eq!(
-        group(&object(&job(2)), 0)["env"],
+        group(&import_object(&job(2)), 0)["env"],
         json!([{"name": "VC_T_HOSTS", "value": "a-t-0.a,a-t-1.a"}])
     );
-    assert_eq!(notes(&job(2)), Vec::<String>::new());
-    assert_eq!(group(&object(&job(4096)), 0)["env"], Value::Null);
-    assert!(notes(&job(4096))[0].contains("VC_T_HOSTS"));
+    assert_eq!(import_notes(&job(2)), Vec::<String>::new());
+    assert_eq!(group(&import_object(&job(4096)), 0)["env"], Value::Null);
+    assert!(import_notes(&job(4096))[0].contains("VC_T_HOSTS"));
 }
 
 #[test]
-fn policies_of_tasks_go_before_those_of_the_job() {
+fn task_policies_come_before_job_policies() {
     let text = volcano(
         "  policies:\n  - {exitCode: 9, action: AbortJob}\n  - {event: PodFailed, action: RestartTask}\n",
         &[
@@ -185,7 +185,7 @@ fn policies_of_tasks_go_before_those_of_the_job() {
         ],
     );
     assert_eq!(
-        object(&text)["spec"]["restart"],
+        import_object(&text)["spec"]["restart"],
         json!({"scope": "Gang", "rules": [
             {"onReasons": ["PodDisrupted", "NodeLost", "Preempted"], "groups": ["u"], "action": "Fail"},
             {"onExitCodes": [9], "groups": ["t"], "action": "Restart"},
@@ -197,22 +197,22 @@ fn policies_of_tasks_go_before_those_of_the_job() {
 }
 
 #[test]
-fn the_end_of_a_task_is_the_jobs_if_it_has_rank_0() {
+fn task_with_rank_0_completes_the_job() {
     let ends = "policies: [{event: TaskCompleted, action: CompleteJob}],";
     // The task gets rank 0, which is noted.
     let text = volcano("", &[("worker", "replicas: 2,"), ("driver", ends)]);
-    let made = object(&text);
+    let made = import_object(&text);
     assert_eq!(group(&made, 1)["role"], "Coordinator");
     assert_eq!(made["spec"]["success"]["policy"], "Leader");
-    assert_eq!(notes(&text).len(), 1);
+    assert_eq!(import_notes(&text).len(), 1);
     // The success policy cannot express that several pods must end.
     let text = volcano("", &[("t", ""), ("u", &format!("replicas: 2, {ends}"))]);
-    assert_eq!(object(&text)["spec"]["success"], Value::Null);
-    assert!(notes(&text)[0].contains("a task of several pods"));
+    assert_eq!(import_object(&text)["spec"]["success"], Value::Null);
+    assert!(import_notes(&text)[0].contains("a task of several pods"));
 }
 
 #[test]
-fn who_is_waited_for_stands_first() {
+fn dependencies_come_before_dependent_groups() {
     let text = volcano(
         "",
         &[
@@ -221,13 +221,13 @@ fn who_is_waited_for_stands_first() {
             ("a", ""),
         ],
     );
-    let object = object(&text);
+    let object = import_object(&text);
     let names: Vec<_> = (0..3)
         .map(|at| group(&object, at)["name"].clone())
         .collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(group(&object, 2)["dependsOn"], json!([{"group": "b"}]));
-    assert!(notes(&text)[0].contains("in another order, a, b, c"));
+    assert!(import_notes(&text)[0].contains("in another order, a, b, c"));
     // Cyclic dependencies give no order.
     let text = volcano(
         "",
@@ -236,11 +236,15 @@ fn who_is_waited_for_stands_first() {
             ("b", "dependsOn: {name: [a]},"),
         ],
     );
-    assert!(of(&text)[0].problems[0].message.contains("stands after it"));
+    assert!(
+        import_text(&text)[0].problems[0]
+            .message
+            .contains("stands after it")
+    );
 }
 
 #[test]
-fn what_a_template_cannot_have_is_told_where_it_stood() {
+fn unsupported_template_field_is_noted_with_its_path() {
     let text = kueue(
         "",
         "      nodeName: gpu-1
@@ -258,7 +262,7 @@ fn what_a_template_cannot_have_is_told_where_it_stood() {
       - {name: claim-0, nfs: {server: a, path: /}}
 ",
     );
-    let template = group(&object(&text), 0)["podTemplate"]["spec"].clone();
+    let template = group(&import_object(&text), 0)["podTemplate"]["spec"].clone();
     assert_eq!(
         template,
         json!({"shareProcessNamespace": true, "containers": [
@@ -268,7 +272,7 @@ fn what_a_template_cannot_have_is_told_where_it_stood() {
                 "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}},
         ]})
     );
-    let paths: Vec<String> = of(&text)[0]
+    let paths: Vec<String> = import_text(&text)[0]
         .notes
         .iter()
         .map(|note| note.path.clone())
@@ -289,7 +293,7 @@ fn what_a_template_cannot_have_is_told_where_it_stood() {
 }
 
 #[test]
-fn a_volume_that_others_mount_too_stays_a_volume() {
+fn volume_mounted_by_other_containers_stays_a_volume() {
     let pods = |mounts: &str| {
         kueue(
             "",
@@ -310,14 +314,14 @@ fn a_volume_that_others_mount_too_stays_a_volume() {
             ),
         )
     };
-    let alone = object(&pods(""));
+    let alone = import_object(&pods(""));
     assert_eq!(
         group(&alone, 0)["mounts"],
         json!([{"claimName": "data", "path": "/data"}])
     );
     // tmpfs without a limit is as large as the pod's memory.
     assert_eq!(group(&alone, 0)["sharedMemory"], "8Gi");
-    let shared = object(&pods(
+    let shared = import_object(&pods(
         "{name: data, mountPath: /d}, {name: shm, mountPath: /dev/shm}",
     ));
     assert_eq!(group(&shared, 0)["mounts"], Value::Null);
@@ -334,27 +338,27 @@ fn a_volume_that_others_mount_too_stays_a_volume() {
 }
 
 #[test]
-fn more_indexes_than_run_at_once_are_told() {
+fn more_completions_than_parallelism_are_noted() {
     let pods = format!("      containers: [{{{CONTAINER}}}]\n");
     let text = kueue(
         "  completions: 8\n  parallelism: 2\n  completionMode: Indexed\n",
         &pods,
     );
-    assert_eq!(group(&object(&text), 0)["replicas"], 8);
-    let notes = notes(&text);
+    assert_eq!(group(&import_object(&text), 0)["replicas"], 8);
+    let notes = import_notes(&text);
     let told = |note: &String| note.starts_with("spec.completions: 8 is more than parallelism");
     assert!(notes.iter().any(told), "{notes:?}");
 }
 
 #[test]
-fn more_exit_codes_than_a_rule_holds_are_several() {
+fn exit_codes_above_the_limit_are_split_into_rules() {
     let pods = format!("      containers: [{{{CONTAINER}}}]\n");
     let codes: Vec<String> = (1..=40).map(|code| code.to_string()).collect();
     let rule = format!(
         "  podFailurePolicy: {{rules: [{{action: FailJob, onExitCodes: {{operator: In, values: [{}]}}}}]}}\n",
         codes.join(", ")
     );
-    let object = object(&kueue(&rule, &pods));
+    let object = import_object(&kueue(&rule, &pods));
     let rules = object["spec"]["restart"]["rules"].as_array().unwrap();
     let counts: Vec<_> = rules
         .iter()
@@ -364,7 +368,7 @@ fn more_exit_codes_than_a_rule_holds_are_several() {
 }
 
 #[test]
-fn groups_that_disagree_keep_what_is_theirs() {
+fn differing_groups_keep_their_own_values() {
     let pods = |account: &str, user: u32, label: &str| {
         format!(
             "template: {{metadata: {{labels: {{part: {label}}}}}, spec: {{serviceAccountName: {account}, \
@@ -377,13 +381,13 @@ fn groups_that_disagree_keep_what_is_theirs() {
         pods("one", 1, "a"),
         pods("two", 2, "b")
     );
-    let object = object(&text);
+    let object = import_object(&text);
     assert_eq!(object["spec"]["serviceAccountName"], "one");
     assert_eq!(object["spec"]["securityContext"], Value::Null);
     let template = &group(&object, 1)["podTemplate"];
     assert_eq!(template["spec"]["securityContext"]["runAsUser"], 2);
     assert_eq!(template["metadata"]["labels"], json!({"part": "b"}));
-    let notes = notes(&text);
+    let notes = import_notes(&text);
     assert!(
         notes.len() == 1
             && notes[0].starts_with("spec.tasks[1].template.spec.serviceAccountName: \"two\""),
@@ -392,7 +396,7 @@ fn groups_that_disagree_keep_what_is_theirs() {
 }
 
 #[test]
-fn variables_of_volcano_are_told_where_nothing_sets_them() {
+fn unset_volcano_variables_are_noted() {
     let task = "template: {spec: {containers: [{name: c, image: 'i:1', command: [run, '$VC_TASK_INDEX', '/etc/volcano/t.host'], \
                 resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
     let job = |plugins: &str| {
@@ -401,7 +405,7 @@ fn variables_of_volcano_are_told_where_nothing_sets_them() {
         )
     };
     let told = |text: &str| -> Vec<String> {
-        let notes = of(text)[0].notes.clone();
+        let notes = import_text(text)[0].notes.clone();
         notes.into_iter().map(|note| note.value).collect()
     };
     assert_eq!(

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use trellis_scheduler::{
-    Constraints, Engine, Expression, Gang, GangId, GroupName, Node, NodeName, NodeSelectorTerm,
-    Operator, PodKey, Queue, QueueName, Resources, TaskGroup, Time, Topology, TopologyLevel,
-    TopologyName,
+    Constraints, Engine, Gang, GangId, GroupName, Node, NodeName, NodeSelectorOperator,
+    NodeSelectorRequirement, NodeSelectorTerm, PodKey, Queue, QueueName, Resources, TaskGroup,
+    Time, Topology, TopologyLevel, TopologyName,
 };
 
 /// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack.
@@ -17,12 +17,12 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// A cluster of this many nodes, 16 racks in a block.
-    pub(crate) fn of(nodes: usize) -> Self {
+    pub(crate) fn with_nodes(nodes: usize) -> Self {
         Self { nodes, block: 128 }
     }
 
     /// Makes blocks of this many nodes.
-    pub(crate) fn in_blocks_of(self, block: usize) -> Self {
+    pub(crate) fn with_block_size(self, block: usize) -> Self {
         Self { block, ..self }
     }
 
@@ -49,8 +49,8 @@ impl Fleet {
         engine.apply_topology(Topology {
             name: TopologyName::new("hall"),
             levels: vec![
-                TopologyLevel::of_label("block"),
-                TopologyLevel::of_label("rack"),
+                TopologyLevel::from_label("block"),
+                TopologyLevel::from_label("rack"),
             ],
         });
         engine.apply_queue(Queue::new(QueueName::new("default")));
@@ -67,9 +67,9 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
     let mut constraints = Constraints::default();
     if let Some(rack) = not_in {
         constraints.required = vec![NodeSelectorTerm {
-            match_expressions: vec![Expression {
+            match_expressions: vec![NodeSelectorRequirement {
                 key: "rack".to_owned(),
-                operator: Operator::NotIn,
+                operator: NodeSelectorOperator::NotIn,
                 values: vec![rack.to_owned()],
             }],
             match_fields: vec![],

@@ -24,7 +24,7 @@ use trellis_scheduler::{
 
 use cluster::{Fleet, gang, now, pod};
 use row::Row;
-use timing::{resident_bytes, runs};
+use timing::{resident_bytes, time_runs};
 
 #[derive(Parser)]
 struct Arguments {
@@ -49,15 +49,15 @@ fn main() {
     let print = |row: Row| row.print(json);
     // Memory first: memory that earlier parts give back to the allocator would hide it.
     let parts: [(&str, &dyn Fn()); 9] = [
-        ("rebuild", &|| rebuild(&print)),
-        ("place", &|| place(&print)),
-        ("large", &|| large(&print)),
-        ("topology", &|| close(&print)),
-        ("refuse", &|| refuse(&print)),
-        ("idle", &|| idle(&print)),
-        ("event", &|| event(&print)),
-        ("reclaim", &|| reclaim::reclaim(&print)),
-        ("backfill", &|| backfill::rows(&print)),
+        ("rebuild", &|| print_rebuild(&print)),
+        ("place", &|| print_place(&print)),
+        ("large", &|| print_large(&print)),
+        ("topology", &|| print_topology(&print)),
+        ("refuse", &|| print_refuse(&print)),
+        ("idle", &|| print_idle(&print)),
+        ("event", &|| print_event(&print)),
+        ("reclaim", &|| reclaim::print_reclaim(&print)),
+        ("backfill", &|| backfill::print_rows(&print)),
     ];
     for (name, part) in parts {
         if only.is_empty() || only.iter().any(|o| o == name) {
@@ -67,12 +67,12 @@ fn main() {
 }
 
 /// A gang of 3, with constraints that were seen before and new ones.
-fn place(print: &impl Fn(Row)) {
-    let mut engine = Fleet::of(5_000).engine();
+fn print_place(print: &impl Fn(Row)) {
+    let mut engine = Fleet::with_nodes(5_000).engine();
     let id = |i: usize| format!("team/small-{i}");
-    let cached = runs(2_000, |i| {
+    let cached = time_runs(2_000, |i| {
         engine.apply_gang(gang(&id(i), 3, 1, None));
-        let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+        let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
         assert!(
             matches!(decisions.as_slice(), [Decision::Place { .. }]),
             "placed"
@@ -91,10 +91,10 @@ fn place(print: &impl Fn(Row)) {
         "place 3 x 1 GPU, 5,000 nodes, constraints known, p99",
         cached.p99,
     ));
-    let fresh = runs(300, |i| {
+    let fresh = time_runs(300, |i| {
         // A selector that was not used before: every node is looked at.
         engine.apply_gang(gang(&id(i), 3, 1, Some(&format!("zone-{i}"))));
-        let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+        let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
         assert!(
             matches!(decisions.as_slice(), [Decision::Place { .. }]),
             "placed"
@@ -113,13 +113,13 @@ fn place(print: &impl Fn(Row)) {
 }
 
 /// Large gangs of whole nodes.
-fn large(print: &impl Fn(Row)) {
+fn print_large(print: &impl Fn(Row)) {
     for nodes in [10_000, 100_000] {
-        let mut engine = Fleet::of(nodes).engine();
-        let took = runs(200, |i| {
+        let mut engine = Fleet::with_nodes(nodes).engine();
+        let took = time_runs(200, |i| {
             let id = format!("team/large-{i}");
             engine.apply_gang(gang(&id, 64, 8, None));
-            let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+            let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
             assert!(
                 matches!(decisions.as_slice(), [Decision::Place { .. }]),
                 "placed"
@@ -135,7 +135,7 @@ fn large(print: &impl Fn(Row)) {
 }
 
 /// Large gangs of whole nodes with topology requests, on blocks of 1,024 nodes.
-fn close(print: &impl Fn(Row)) {
+fn print_topology(print: &impl Fn(Row)) {
     let one_group = |id: &str, topology: TopologyRequest| {
         let mut gang = gang(id, 512, 8, None);
         gang.topology = Some(topology);
@@ -162,11 +162,11 @@ fn close(print: &impl Fn(Row)) {
         gang
     };
     let measure = |case: &str, make: &dyn Fn(&str) -> Gang, places: bool| {
-        let mut engine = Fleet::of(10_000).in_blocks_of(1_024).engine();
-        let took = runs(200, |i| {
+        let mut engine = Fleet::with_nodes(10_000).with_block_size(1_024).engine();
+        let took = time_runs(200, |i| {
             let id = format!("team/close-{i}");
             engine.apply_gang(make(&id));
-            let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+            let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
             let placed = matches!(decisions.as_slice(), [Decision::Place { .. }]);
             assert_eq!(placed, places, "{case}");
             engine.delete_gang(&GangId::new(id));
@@ -203,12 +203,12 @@ fn close(print: &impl Fn(Row)) {
 }
 
 /// Gangs that can never run: each has a shape that was not refused before.
-fn refuse(print: &impl Fn(Row)) {
-    let mut engine = Fleet::of(10_000).engine();
-    let took = runs(300, |i| {
+fn print_refuse(print: &impl Fn(Row)) {
+    let mut engine = Fleet::with_nodes(10_000).engine();
+    let took = time_runs(300, |i| {
         let id = format!("team/impossible-{i}");
         engine.apply_gang(gang(&id, 20_000 + u32::try_from(i).unwrap_or(0), 8, None));
-        let (took, decisions) = timing::one(|| engine.cycle(now(i)));
+        let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
         assert!(
             matches!(decisions.as_slice(), [Decision::Wait { .. }]),
             "refused"
@@ -222,10 +222,10 @@ fn refuse(print: &impl Fn(Row)) {
     );
     // The gang would fit if others ended, so free capacity has to be counted.
     let mut engine = full_with_pending(10_000, 0);
-    let took = runs(300, |i| {
+    let took = time_runs(300, |i| {
         let count = 1_000 + u32::try_from(i).unwrap_or(0);
         let gang = gang(&format!("team/too-much-{i}"), count, 8, None);
-        let (took, outlook) = timing::one(|| engine.trial(&gang, now(i + 2)));
+        let (took, outlook) = timing::time_run(|| engine.try_gang(&gang, now(i + 2)));
         assert!(outlook.is_err(), "refused");
         took
     });
@@ -236,7 +236,7 @@ fn refuse(print: &impl Fn(Row)) {
 }
 
 fn full_with_pending(nodes: usize, pending: usize) -> Engine {
-    let fleet = Fleet::of(nodes);
+    let fleet = Fleet::with_nodes(nodes);
     let mut engine = fleet.engine();
     for i in 0..nodes {
         let id = format!("team/running-{i}");
@@ -247,24 +247,24 @@ fn full_with_pending(nodes: usize, pending: usize) -> Engine {
         engine.apply_gang(gang(&format!("team/pending-{i}"), 8, 8, None));
     }
     engine.cycle(now(1));
-    assert_eq!(engine.waiting_gangs(), pending, "all wait");
+    assert_eq!(engine.pending_gang_count(), pending, "all wait");
     engine
 }
 
 /// Nothing to do, and 10,000 pending gangs.
-fn idle(print: &impl Fn(Row)) {
+fn print_idle(print: &impl Fn(Row)) {
     let mut engine = full_with_pending(1_000, 10_000);
-    let took = runs(1_000, |i| timing::one(|| engine.cycle(now(i + 2))).0);
+    let took = time_runs(1_000, |i| timing::time_run(|| engine.cycle(now(i + 2))).0);
     print(Row::new("idle cycle, 10,000 gangs wait", took.median));
 }
 
 /// An external pod appears and goes.
-fn event(print: &impl Fn(Row)) {
-    let fleet = Fleet::of(10_000);
+fn print_event(print: &impl Fn(Row)) {
+    let fleet = Fleet::with_nodes(10_000);
     let mut engine = fleet.engine();
-    let took = runs(10_000, |i| {
+    let took = time_runs(10_000, |i| {
         let (key, node, request) = pod(i, 10_000);
-        timing::one(|| engine.apply_pod(key, node, request)).0
+        timing::time_run(|| engine.apply_pod(key, node, request)).0
     });
     print(Row::new(
         "one watch event (a pod), 10,000 nodes",
@@ -275,9 +275,9 @@ fn event(print: &impl Fn(Row)) {
         took.p99,
     ));
     let mut engine = full_with_pending(1_000, 10_000);
-    let took = runs(1_000, |i| {
+    let took = time_runs(1_000, |i| {
         let (key, node, request) = pod(i, 1_000);
-        timing::one(|| {
+        timing::time_run(|| {
             engine.apply_pod(key, node, request);
             engine.cycle(now(i + 2))
         })
@@ -290,13 +290,13 @@ fn event(print: &impl Fn(Row)) {
 }
 
 /// A restart: 18,750 full nodes of 8 pods.
-fn rebuild(print: &impl Fn(Row)) {
+fn print_rebuild(print: &impl Fn(Row)) {
     const NODES: usize = 18_750;
     const PODS: usize = 150_000;
-    let fleet = Fleet::of(NODES);
+    let fleet = Fleet::with_nodes(NODES);
     let mut pods: Vec<_> = (0..PODS).map(|i| pod(i, NODES)).collect();
     let before = resident_bytes();
-    let (took, engine) = timing::one(|| {
+    let (took, engine) = timing::time_run(|| {
         let mut engine = fleet.engine();
         // The vector is not freed before memory is measured.
         for (key, node, request) in pods.drain(..) {
@@ -307,7 +307,7 @@ fn rebuild(print: &impl Fn(Row)) {
     });
     let grown = resident_bytes().saturating_sub(before);
     drop(pods);
-    assert_eq!(engine.pods(), PODS);
+    assert_eq!(engine.pod_count(), PODS);
     print(
         Row::new("rebuild from 150,000 pods on 18,750 nodes", took)
             .peer("Volcano 497 s to first bind"),

@@ -2,12 +2,12 @@
 //! nodes.
 
 use trellis_scheduler::{
-    Engine, Gang, Preemption, Queue, QueueName, Quota, Reclaim, ResourceName, Time,
+    Engine, Gang, PreemptionPolicy, Queue, QueueName, Quota, ReclaimPolicy, ResourceName, Time,
 };
 
 use crate::cluster::{Fleet, gang};
 use crate::row::Row;
-use crate::timing::{one, resident_bytes, runs};
+use crate::timing::{resident_bytes, time_run, time_runs};
 
 const NODES: usize = 500;
 
@@ -23,16 +23,16 @@ fn queue(name: &str, gpus: i64) -> Queue {
     ];
     Queue {
         parent: Some(QueueName::new("all")),
-        preemption: Preemption {
-            reclaim: Reclaim::Any,
-            ..Preemption::default()
+        preemption: PreemptionPolicy {
+            reclaim: ReclaimPolicy::Any,
+            ..PreemptionPolicy::default()
         },
         ..Queue::new(QueueName::new(name)).with_quotas(quotas)
     }
 }
 
-fn full() -> Engine {
-    let mut engine = Fleet::of(NODES).engine();
+fn full_engine() -> Engine {
+    let mut engine = Fleet::with_nodes(NODES).engine();
     engine.apply_queue(Queue::new(QueueName::new("all")));
     engine.apply_queue(queue("owner", 2_000));
     engine.apply_queue(queue("borrower", 2_000));
@@ -44,20 +44,24 @@ fn full() -> Engine {
         });
         engine.cycle(Time::from_millis(i64::try_from(i).unwrap_or(0)));
     }
-    assert_eq!(engine.placed_gangs(), 8 * NODES, "all of it is borrowed");
+    assert_eq!(
+        engine.placed_gang_count(),
+        8 * NODES,
+        "all of it is borrowed"
+    );
     engine
 }
 
-pub(crate) fn reclaim(print: &impl Fn(Row)) {
-    let mut engine = full();
+pub(crate) fn print_reclaim(print: &impl Fn(Row)) {
+    let mut engine = full_engine();
     let owner = Gang {
         queue: QueueName::new("owner"),
         ..gang("team/owner", 250, 8, None)
     };
     let now = Time::from_millis(1_000_000);
     let before = resident_bytes();
-    let took = runs(60, |_| {
-        let (took, outlook) = one(|| engine.trial(&owner, now));
+    let took = time_runs(60, |_| {
+        let (took, outlook) = time_run(|| engine.try_gang(&owner, now));
         assert_eq!(outlook.map(|o| o.victims.len()), Ok(2_000));
         took
     });

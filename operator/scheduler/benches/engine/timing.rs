@@ -3,27 +3,27 @@
 use std::time::{Duration, Instant};
 
 /// Statistics of many runs.
-pub(crate) struct Spread {
+pub(crate) struct RunStatistics {
     pub(crate) median: Duration,
     pub(crate) p99: Duration,
 }
 
 /// The duration of a run, and its result.
-pub(crate) fn one<T>(run: impl FnOnce() -> T) -> (Duration, T) {
+pub(crate) fn time_run<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let result = std::hint::black_box(run());
     (start.elapsed(), result)
 }
 
 /// Times many runs, each of which returns its duration.
-pub(crate) fn runs(count: usize, mut run: impl FnMut(usize) -> Duration) -> Spread {
+pub(crate) fn time_runs(count: usize, mut run: impl FnMut(usize) -> Duration) -> RunStatistics {
     let mut took: Vec<Duration> = (0..count).map(&mut run).collect();
     took.sort_unstable();
     let at = |percent: usize| {
         let index = took.len().saturating_sub(1) * percent / 100;
         took.get(index).copied().unwrap_or_default()
     };
-    Spread {
+    RunStatistics {
         median: at(50),
         p99: at(99),
     }

@@ -6,18 +6,18 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use crate::ids::{NodeName, QueueName};
-use crate::queueing::{OrderKey, Phase};
-use crate::state::{GangIdx, Shape, SignatureIdx};
+use crate::queueing::{OrderKey, WaitKind};
+use crate::state::{GangIdx, GangShape, SignatureIdx};
 
 /// The nodes that a gang may use, by what decides about them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pool {
+pub(crate) struct NodePool {
     signatures: Vec<SignatureIdx>,
     excluded: Vec<NodeName>,
 }
 
-impl Pool {
-    pub(crate) fn of(shape: &Shape) -> Self {
+impl NodePool {
+    pub(crate) fn from_shape(shape: &GangShape) -> Self {
         let mut signatures: Vec<_> = shape.groups.iter().map(|g| g.signature).collect();
         signatures.sort_unstable();
         signatures.dedup();
@@ -30,52 +30,52 @@ impl Pool {
 
 /// A gang that waits for room, with one of its flavor assignments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct HeadCandidate {
     pub(crate) gang: GangIdx,
-    pub(crate) way: usize,
+    pub(crate) assignment: usize,
 }
 
 /// A resource that a gang waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Entry {
-    Capacity(Pool),
+enum BlockingResource {
+    Capacity(NodePool),
     Quota,
 }
 
 /// The resources that a gang waits for, and with which flavor assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blocked {
+pub(crate) struct BlockedGang {
     queue: QueueName,
     key: OrderKey,
-    entries: SmallVec<[(Entry, usize); 1]>,
+    entries: SmallVec<[(BlockingResource, usize); 1]>,
     /// With another flavor assignment the gang lacks only what is reserved for other gangs. It is
     /// therefore tried again whenever reservations change. Reserving nothing for it meanwhile would
     /// itself be such a change, and so on for ever.
-    pub(crate) is_kept_out: bool,
+    pub(crate) waits_for_reservation: bool,
 }
 
-impl Blocked {
+impl BlockedGang {
     /// A gang that does not wait for anything yet.
     pub(crate) fn new(queue: &QueueName, key: OrderKey) -> Self {
         Self {
             queue: queue.clone(),
             key,
             entries: SmallVec::new(),
-            is_kept_out: false,
+            waits_for_reservation: false,
         }
     }
 
     /// Adds what the gang waits for with this flavor assignment, which has this shape. If several
     /// assignments wait for the same, the first one counts.
-    pub(crate) fn add(&mut self, phase: Phase, way: usize, shape: &Shape) {
+    pub(crate) fn add(&mut self, phase: WaitKind, way: usize, shape: &GangShape) {
         let entry = match phase {
-            Phase::Capacity => Entry::Capacity(Pool::of(shape)),
-            Phase::Quota => Entry::Quota,
-            Phase::Reserved => {
-                self.is_kept_out = true;
+            WaitKind::Capacity => BlockingResource::Capacity(NodePool::from_shape(shape)),
+            WaitKind::Quota => BlockingResource::Quota,
+            WaitKind::Reserved => {
+                self.waits_for_reservation = true;
                 return;
             }
-            Phase::Other => return,
+            WaitKind::Other => return,
         };
         if !self.entries.iter().any(|(e, _)| *e == entry) {
             self.entries.push((entry, way));
@@ -86,32 +86,38 @@ impl Blocked {
 /// Blocked gangs by queue, in order.
 #[derive(Debug, Default)]
 pub(crate) struct BlockedGangs {
-    capacity: BTreeMap<QueueName, BTreeMap<Pool, BTreeMap<OrderKey, Candidate>>>,
-    quota: BTreeMap<QueueName, BTreeMap<OrderKey, Candidate>>,
-    gangs: BTreeMap<GangIdx, Blocked>,
+    capacity: BTreeMap<QueueName, BTreeMap<NodePool, BTreeMap<OrderKey, HeadCandidate>>>,
+    quota: BTreeMap<QueueName, BTreeMap<OrderKey, HeadCandidate>>,
+    gangs: BTreeMap<GangIdx, BlockedGang>,
 }
 
 impl BlockedGangs {
     /// The entry of a blocked gang.
-    pub(crate) fn get(&self, gang: GangIdx) -> Option<&Blocked> {
+    pub(crate) fn get(&self, gang: GangIdx) -> Option<&BlockedGang> {
         self.gangs.get(&gang)
     }
 
     /// Adds a gang that is not there yet.
-    pub(crate) fn insert(&mut self, gang: GangIdx, blocked: Blocked) {
+    pub(crate) fn insert(&mut self, gang: GangIdx, blocked: BlockedGang) {
         if blocked.entries.is_empty() {
             return;
         }
         for (entry, way) in &blocked.entries {
             let queue = blocked.queue.clone();
             let line = match entry {
-                Entry::Capacity(pool) => {
+                BlockingResource::Capacity(pool) => {
                     let pools = self.capacity.entry(queue).or_default();
                     pools.entry(pool.clone()).or_default()
                 }
-                Entry::Quota => self.quota.entry(queue).or_default(),
+                BlockingResource::Quota => self.quota.entry(queue).or_default(),
             };
-            line.insert(blocked.key.clone(), Candidate { gang, way: *way });
+            line.insert(
+                blocked.key.clone(),
+                HeadCandidate {
+                    gang,
+                    assignment: *way,
+                },
+            );
         }
         self.gangs.insert(gang, blocked);
     }
@@ -119,7 +125,7 @@ impl BlockedGangs {
     /// Removes a gang that is no longer pending or is due again. Returns true if it was the first
     /// of its queue that waits for room in a pool: the first gangs decide whose turn it is.
     pub(crate) fn remove(&mut self, gang: GangIdx) -> bool {
-        let Some(Blocked {
+        let Some(BlockedGang {
             queue,
             key,
             entries,
@@ -131,12 +137,12 @@ impl BlockedGangs {
         let mut was_first = false;
         for (entry, _) in entries {
             match entry {
-                Entry::Capacity(pool) => {
-                    let first = self.next(&queue, &pool, None);
+                BlockingResource::Capacity(pool) => {
+                    let first = self.next_in_pool(&queue, &pool, None);
                     was_first |= first.is_some_and(|(first, _)| *first == key);
-                    self.leave_pool(&queue, &pool, &key);
+                    self.remove_from_pool(&queue, &pool, &key);
                 }
-                Entry::Quota => {
+                BlockingResource::Quota => {
                     if let Some(line) = self.quota.get_mut(&queue) {
                         line.remove(&key);
                         if line.is_empty() {
@@ -149,7 +155,7 @@ impl BlockedGangs {
         was_first
     }
 
-    fn leave_pool(&mut self, queue: &QueueName, pool: &Pool, key: &OrderKey) {
+    fn remove_from_pool(&mut self, queue: &QueueName, pool: &NodePool, key: &OrderKey) {
         let Some(pools) = self.capacity.get_mut(queue) else {
             return;
         };
@@ -178,17 +184,17 @@ impl BlockedGangs {
     pub(crate) fn pools(
         &self,
         queue: &QueueName,
-    ) -> impl Iterator<Item = (&Pool, &BTreeMap<OrderKey, Candidate>)> {
+    ) -> impl Iterator<Item = (&NodePool, &BTreeMap<OrderKey, HeadCandidate>)> {
         self.capacity.get(queue).into_iter().flatten()
     }
 
     /// The first gang that waits for room in a pool, or the next one after `after`.
-    pub(crate) fn next(
+    pub(crate) fn next_in_pool(
         &self,
         queue: &QueueName,
-        pool: &Pool,
+        pool: &NodePool,
         after: Option<&OrderKey>,
-    ) -> Option<(&OrderKey, Candidate)> {
+    ) -> Option<(&OrderKey, HeadCandidate)> {
         let line = self.capacity.get(queue)?.get(pool)?;
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let (key, candidate) = line.range((from, Bound::Unbounded)).next()?;
@@ -196,12 +202,15 @@ impl BlockedGangs {
     }
 
     /// The queues in which a gang waits for quota.
-    pub(crate) fn queues_for_quota(&self) -> impl Iterator<Item = &QueueName> {
+    pub(crate) fn quota_queues(&self) -> impl Iterator<Item = &QueueName> {
         self.quota.keys()
     }
 
     /// The first gang of a queue that waits for quota.
-    pub(crate) fn first_for_quota(&self, queue: &QueueName) -> Option<(&OrderKey, Candidate)> {
+    pub(crate) fn first_waiting_for_quota(
+        &self,
+        queue: &QueueName,
+    ) -> Option<(&OrderKey, HeadCandidate)> {
         let (key, candidate) = self.quota.get(queue)?.first_key_value()?;
         Some((key, *candidate))
     }

@@ -4,51 +4,52 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::{End, PATIENCE, Plan, Reservation, TRUST};
+use super::{ExpectedEnd, PREDICTION_TRUST, Reservation, StartPlan, UNKNOWN_START_PATIENCE};
 use crate::gang::Gang;
 use crate::ids::GangId;
-use crate::placement::{Placement, excluded};
+use crate::placement::{Placement, excluded_nodes};
 use crate::queueing::OrderKey;
 use crate::quota::Demand;
-use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Shape};
+use crate::state::{Catalog, GangIdx, GangShape, NodeIdx, Nodes};
 use crate::time::Time;
 
 /// A gang that gangs behind it must not delay.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
-    pub(crate) at: GangIdx,
+    pub(crate) gang_idx: GangIdx,
     pub(crate) gang: Arc<Gang>,
     pub(crate) key: OrderKey,
     /// The demand that it would be charged.
     pub(crate) demand: Demand,
     /// The nodes that it may use.
-    pub(crate) pool: FixedBitSet,
-    pub(crate) plan: Plan,
+    pub(crate) usable_nodes: FixedBitSet,
+    pub(crate) plan: StartPlan,
     /// The placement of the plan, by node name.
     pub(crate) placement: Placement,
 }
 
 /// The properties of a gang that would start now, as far as backfill uses them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stay {
-    pub(crate) end: Option<End>,
+pub(crate) struct BackfillCandidate {
+    pub(crate) end: Option<ExpectedEnd>,
     pub(crate) preemptible: bool,
     /// Its queue allows backfill.
     pub(crate) backfill: bool,
 }
 
-impl Stay {
+impl BackfillCandidate {
     /// True if it ends by `start`, for a head that was submitted at `submitted`. A predicted end
-    /// counts only until the head has waited for [`TRUST`].
+    /// counts only until the head has waited for [`PREDICTION_TRUST`].
     pub(crate) fn ends_by(&self, start: Time, submitted: Time, now: Time) -> bool {
-        self.end
-            .is_some_and(|end| end.at <= start && (end.certain || now < submitted.plus(TRUST)))
+        self.end.is_some_and(|end| {
+            end.at <= start && (end.certain || now < submitted.plus(PREDICTION_TRUST))
+        })
     }
 }
 
 /// The restriction that a head puts on a gang behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Restraint {
+pub(crate) enum Restriction {
     /// Leave free what the head's placement will lack.
     Keep,
     /// Stay off the nodes of the head's placement.
@@ -71,26 +72,32 @@ impl Head {
     }
 
     /// True if it restricts other gangs in the same way as `other`.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn restricts_same(&self, other: &Self) -> bool {
         let plans = (&self.plan, &other.plan);
-        self.at == other.at
+        self.gang_idx == other.gang_idx
             && self.key == other.key
             && plans.0.start == plans.1.start
             && plans.0.groups == plans.1.groups
-            && self.pool == other.pool
-            && plans.0.keep == plans.1.keep
+            && self.usable_nodes == other.usable_nodes
+            && plans.0.reserved_room == plans.1.reserved_room
     }
 
     /// The restriction on a gang behind it. None: that gang may start anywhere.
-    pub(crate) fn restrains(&self, stay: &Stay, now: Time) -> Option<Restraint> {
+    pub(crate) fn restriction_for(
+        &self,
+        stay: &BackfillCandidate,
+        now: Time,
+    ) -> Option<Restriction> {
         if !stay.backfill {
-            return Some(Restraint::Stop);
+            return Some(Restriction::Stop);
         }
-        let keep = (!self.plan.keep.is_empty()).then_some(Restraint::Keep);
+        let keep = (!self.plan.reserved_room.is_empty()).then_some(Restriction::Keep);
         match self.plan.start {
             Some(start) if stay.ends_by(start, self.gang.submitted, now) => None,
             Some(_) => keep,
-            None if self.gang.submitted.plus(PATIENCE) <= now => Some(Restraint::Avoid),
+            None if self.gang.submitted.plus(UNKNOWN_START_PATIENCE) <= now => {
+                Some(Restriction::Avoid)
+            }
             None if stay.preemptible => None,
             None => keep,
         }
@@ -102,28 +109,33 @@ impl Head {
     }
 
     /// True if a gang of this shape may use a node that the head may use.
-    pub(crate) fn meets(&self, shape: &Shape, catalog: &Catalog, nodes: &Nodes) -> bool {
-        let excluded = excluded(shape, nodes);
+    pub(crate) fn shares_nodes_with(
+        &self,
+        shape: &GangShape,
+        catalog: &Catalog,
+        nodes: &Nodes,
+    ) -> bool {
+        let excluded = excluded_nodes(shape, nodes);
         shape.groups.iter().any(|group| {
             let signature = catalog.signature(group.signature);
             signature.is_some_and(|s| {
                 s.nodes()
-                    .any(|n| self.pool.contains(n.at()) && !excluded.contains(&n))
+                    .any(|n| self.usable_nodes.contains(n.at()) && !excluded.contains(&n))
             })
         })
     }
 }
 
 /// The nodes that a gang of this shape may use.
-pub(crate) fn pool(shape: &Shape, catalog: &Catalog, nodes: &Nodes) -> FixedBitSet {
-    let mut pool = FixedBitSet::with_capacity(nodes.len());
+pub(crate) fn usable_nodes(shape: &GangShape, catalog: &Catalog, nodes: &Nodes) -> FixedBitSet {
+    let mut pool = FixedBitSet::with_capacity(nodes.index_bound());
     for group in &shape.groups {
         let allowed = catalog.signature(group.signature);
         for node in allowed.into_iter().flat_map(|s| s.nodes()) {
             pool.insert(node.at());
         }
     }
-    for node in excluded(shape, nodes) {
+    for node in excluded_nodes(shape, nodes) {
         pool.set(node.at(), false);
     }
     pool

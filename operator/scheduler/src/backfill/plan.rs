@@ -5,43 +5,45 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::placement::{Hold, Packing, Rooms, Runs, UndoLog, Wish, place_without};
+use crate::placement::{
+    FitCounter, NodeCharge, PackingState, PlacementRequest, PodRuns, UndoLog, place_without,
+};
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 
 /// Number of ends after which the planner checks if the gang can fit at all: usually fewer suffice,
 /// and the check looks at every node.
-const LONG: usize = 64;
+const ENDS_BEFORE_FEASIBILITY_CHECK: usize = 64;
 
 /// A start and a placement.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct StartPlan {
     /// The start. None: unknown.
     pub(crate) start: Option<Time>,
     /// The first end that the plan relies on.
     pub(crate) first_end: Option<Time>,
     /// In the order of the gang's task groups.
-    pub(crate) groups: Vec<Runs>,
+    pub(crate) groups: Vec<PodRuns>,
     /// Room that must stay free until the start, beyond what becomes free.
-    pub(crate) keep: Vec<Hold>,
+    pub(crate) reserved_room: Vec<NodeCharge>,
 }
 
 /// A gang or pod that is assumed to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaver {
+pub(crate) struct Departure {
     /// When it ends. None: unknown.
     pub(crate) end: Option<Time>,
-    pub(crate) holds: SmallVec<[Hold; 2]>,
+    pub(crate) charges: SmallVec<[NodeCharge; 2]>,
 }
 
 /// Merges two lists by end. Leavers without a known end come last, those of `first` before those of
 /// `second`.
-pub(crate) fn in_order(
-    first: impl Iterator<Item = Leaver>,
-    second: impl Iterator<Item = Leaver>,
-) -> impl Iterator<Item = Leaver> {
+pub(crate) fn merge_by_end(
+    first: impl Iterator<Item = Departure>,
+    second: impl Iterator<Item = Departure>,
+) -> impl Iterator<Item = Departure> {
     let (mut first, mut second) = (first.peekable(), second.peekable());
-    let rank = |leaver: &Leaver| (leaver.end.is_none(), leaver.end);
+    let rank = |leaver: &Departure| (leaver.end.is_none(), leaver.end);
     std::iter::from_fn(move || match (first.peek(), second.peek()) {
         (Some(a), Some(b)) if rank(a) <= rank(b) => first.next(),
         (_, Some(_)) => second.next(),
@@ -52,7 +54,7 @@ pub(crate) fn in_order(
 /// The live state, on which the planner tries placements and undoes them.
 pub(crate) struct Planner<'a> {
     pub(crate) nodes: &'a mut Nodes,
-    pub(crate) packing: &'a mut Packing,
+    pub(crate) packing: &'a mut PackingState,
     pub(crate) catalog: &'a Catalog,
 }
 
@@ -66,30 +68,30 @@ impl Planner<'_> {
     /// in steps that double, then bisects, because more room is never worse.
     pub(crate) fn plan(
         &mut self,
-        wish: &Wish<'_>,
-        ends: impl Iterator<Item = Leaver>,
-        others: &[Leaver],
-    ) -> Option<Plan> {
-        let mut rooms = Rooms::new(self.nodes, self.catalog, wish);
-        let mut gone: Vec<Leaver> = Vec::new();
+        wish: &PlacementRequest<'_>,
+        ends: impl Iterator<Item = Departure>,
+        others: &[Departure],
+    ) -> Option<StartPlan> {
+        let mut rooms = FitCounter::new(self.nodes, self.catalog, wish);
+        let mut gone: Vec<Departure> = Vec::new();
         let (mut failed, mut step) = (0_usize, 1_usize);
         for mut leaver in ends {
-            leaver.holds.retain(|hold| rooms.concerns(hold.node));
-            if leaver.holds.is_empty() {
+            leaver.charges.retain(|hold| rooms.may_use(hold.node));
+            if leaver.charges.is_empty() {
                 continue;
             }
-            for hold in &leaver.holds {
-                rooms.free(self.nodes, hold);
+            for hold in &leaver.charges {
+                rooms.release_charge(self.nodes, hold);
             }
             gone.push(leaver);
-            if gone.len() == LONG && !self.is_possible(&rooms, others) {
+            if gone.len() == ENDS_BEFORE_FEASIBILITY_CHECK && !self.is_possible(&rooms, others) {
                 return None;
             }
-            if !rooms.enough() {
+            if !rooms.has_enough() {
                 failed = gone.len();
             } else if gone.len() >= failed.saturating_add(step) {
-                if let Some(groups) = self.try_without(wish, &gone) {
-                    return Some(self.earliest(wish, &gone, failed, groups));
+                if let Some(groups) = self.place_without(wish, &gone) {
+                    return Some(self.find_earliest(wish, &gone, failed, groups));
                 }
                 failed = gone.len();
                 step = step.saturating_mul(2);
@@ -98,76 +100,85 @@ impl Planner<'_> {
         if failed >= gone.len() {
             return None;
         }
-        let groups = self.try_without(wish, &gone)?;
-        Some(self.earliest(wish, &gone, failed, groups))
+        let groups = self.place_without(wish, &gone)?;
+        Some(self.find_earliest(wish, &gone, failed, groups))
     }
 
     /// True if every group alone would fit if all gangs and `others` left.
-    fn is_possible(&mut self, rooms: &Rooms, others: &[Leaver]) -> bool {
+    fn is_possible(&mut self, rooms: &FitCounter, others: &[Departure]) -> bool {
         let mut left = UndoLog::default();
-        for hold in others.iter().flat_map(|leaver| &leaver.holds) {
-            left.lift(self.nodes, hold);
+        for hold in others.iter().flat_map(|leaver| &leaver.charges) {
+            left.uncharge(self.nodes, hold);
         }
-        let is_possible = rooms.is_possible(self.nodes);
+        let is_possible = rooms.fits_without_gangs(self.nodes);
         left.roll_back(self.nodes);
         is_possible
     }
 
     /// The plan with the fewest ends: more than `failed` and at most all of them, for which
     /// `groups` is the placement.
-    fn earliest(
+    fn find_earliest(
         &mut self,
-        wish: &Wish<'_>,
-        gone: &[Leaver],
+        wish: &PlacementRequest<'_>,
+        gone: &[Departure],
         mut failed: usize,
-        mut groups: Vec<Runs>,
-    ) -> Plan {
+        mut groups: Vec<PodRuns>,
+    ) -> StartPlan {
         let mut enough = gone.len();
         while failed.saturating_add(1) < enough {
             let middle = failed.midpoint(enough);
             let few = gone.get(..middle).unwrap_or(gone);
-            match self.try_without(wish, few) {
+            match self.place_without(wish, few) {
                 Some(found) => (enough, groups) = (middle, found),
                 None => failed = middle,
             }
         }
         let gone = gone.get(..enough).unwrap_or(gone);
-        Plan {
+        StartPlan {
             start: gone.last().and_then(|leaver| leaver.end),
             first_end: gone.iter().find_map(|leaver| leaver.end),
-            keep: self.keep(wish, &groups, gone),
+            reserved_room: self.compute_reserved_room(wish, &groups, gone),
             groups,
         }
     }
 
     /// A placement once these have ended.
-    fn try_without(&mut self, wish: &Wish<'_>, gone: &[Leaver]) -> Option<Vec<Runs>> {
-        let leaving = gone.iter().flat_map(|leaver| &leaver.holds);
+    fn place_without(
+        &mut self,
+        wish: &PlacementRequest<'_>,
+        gone: &[Departure],
+    ) -> Option<Vec<PodRuns>> {
+        let leaving = gone.iter().flat_map(|leaver| &leaver.charges);
         place_without(self.nodes, self.packing, self.catalog, wish, leaving)
     }
 
     /// True if shared devices decide how many pods fit on a node.
-    fn shares(&self, demand: &[(ResourceIdx, i64)], node: NodeIdx) -> bool {
-        let open = |resource| self.nodes.open_devices(node).any(|(d, _)| d == resource);
+    fn has_shared_devices(&self, demand: &[(ResourceIdx, i64)], node: NodeIdx) -> bool {
+        let open = |resource| self.nodes.shared_devices(node).any(|(d, _)| d == resource);
         let mut resources = demand.iter().map(|(resource, _)| *resource);
         resources.any(|r| self.nodes.shared_device(r).is_some() || open(r))
     }
 
     /// Needs of the placement on each node beyond what the ending gangs leave there. On nodes with
     /// shared devices it is unknown which device becomes free, so everything there is kept.
-    fn keep(&self, wish: &Wish<'_>, groups: &[Runs], gone: &[Leaver]) -> Vec<Hold> {
+    fn compute_reserved_room(
+        &self,
+        wish: &PlacementRequest<'_>,
+        groups: &[PodRuns],
+        gone: &[Departure],
+    ) -> Vec<NodeCharge> {
         let mut lacks: BTreeMap<NodeIdx, BTreeMap<ResourceIdx, i64>> = BTreeMap::new();
         let mut keep = Vec::new();
         for (group, runs) in wish.shape.groups.iter().zip(groups) {
             for (node, pods) in runs {
-                if self.shares(&group.demand, *node) {
+                if self.has_shared_devices(&group.demand, *node) {
                     let every_pod = self.catalog.pods();
                     let all = self.nodes.allocatable(every_pod, *node);
-                    keep.push(Hold {
+                    keep.push(NodeCharge {
                         node: *node,
                         demand: Arc::new(vec![(every_pod, all)]),
                         pods: 1,
-                        held: true,
+                        in_placed_gang: true,
                     });
                     continue;
                 }
@@ -179,7 +190,7 @@ impl Planner<'_> {
                 }
             }
         }
-        for hold in gone.iter().flat_map(|leaver| &leaver.holds) {
+        for hold in gone.iter().flat_map(|leaver| &leaver.charges) {
             let Some(lacks) = lacks.get_mut(&hold.node) else {
                 continue;
             };
@@ -192,11 +203,11 @@ impl Planner<'_> {
         }
         let lacks = lacks.into_iter().filter_map(|(node, lacks)| {
             let demand: Vec<_> = lacks.into_iter().filter(|(_, lack)| *lack > 0).collect();
-            (!demand.is_empty()).then(|| Hold {
+            (!demand.is_empty()).then(|| NodeCharge {
                 node,
                 demand: Arc::new(demand),
                 pods: 1,
-                held: true,
+                in_placed_gang: true,
             })
         });
         keep.extend(lacks);

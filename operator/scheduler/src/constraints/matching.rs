@@ -1,21 +1,24 @@
 //! Checks if a node meets constraints: the rules of `k8s.io/component-helpers/scheduling/corev1`
 //! (nodeaffinity and helpers).
 
-use super::{Constraints, Expression, NodeSelectorTerm, Operator, Toleration, TolerationOperator};
+use super::{
+    Constraints, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Toleration,
+    TolerationOperator,
+};
 use crate::ids::NodeName;
 use crate::node::{Node, Taint, TaintEffect};
-use crate::state::Labelled;
+use crate::state::LabelSource;
 
 impl Constraints {
     /// True if the node's labels, name and taints allow the pods. Readiness, cordons, health and
     /// free capacity are not checked.
     #[must_use]
     pub fn are_met_by(&self, node: &Node) -> bool {
-        self.selects(&node.labels)
-            && self.requires(&node.name, &node.labels)
-            && self.repelled_by(&node.taints).is_none()
-            && self.reaches_volumes(&node.name, &node.labels)
-            && !self.is_kept_out(&node.labels)
+        self.node_selector_matches(&node.labels)
+            && self.required_affinity_matches(&node.name, &node.labels)
+            && self.repelling_taint(&node.taints).is_none()
+            && self.can_reach_volumes(&node.name, &node.labels)
+            && !self.is_excluded_by_anti_affinity(&node.labels)
     }
 
     /// True if the pods tolerate the taint.
@@ -24,7 +27,7 @@ impl Constraints {
     }
 
     /// The first taint that keeps the pods off the node.
-    pub(crate) fn repelled_by<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
+    pub(crate) fn repelling_taint<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         taints
             .iter()
             .filter(|t| t.effect != TaintEffect::PreferNoSchedule)
@@ -32,7 +35,7 @@ impl Constraints {
     }
 
     /// How many taints with the effect `PreferNoSchedule` the pods do not tolerate.
-    pub(crate) fn discouraged_by(&self, taints: &[Taint]) -> usize {
+    pub(crate) fn count_discouraging_taints(&self, taints: &[Taint]) -> usize {
         taints
             .iter()
             .filter(|t| t.effect == TaintEffect::PreferNoSchedule)
@@ -41,14 +44,14 @@ impl Constraints {
     }
 
     /// True where the node has all labels of the node selector.
-    pub(crate) fn selects(&self, labels: &impl Labelled) -> bool {
+    pub(crate) fn node_selector_matches(&self, labels: &impl LabelSource) -> bool {
         self.node_selector
             .iter()
             .all(|(key, value)| labels.label(key) == Some(value))
     }
 
     /// The first label of the node selector, by its key, that the node does not have.
-    pub(crate) fn lacks_label(&self, labels: &impl Labelled) -> Option<(&str, &str)> {
+    pub(crate) fn missing_label(&self, labels: &impl LabelSource) -> Option<(&str, &str)> {
         let mut wanted = self.node_selector.iter();
         wanted
             .find(|(key, value)| labels.label(key) != Some(value))
@@ -56,33 +59,37 @@ impl Constraints {
     }
 
     /// True if the result may depend on the node's own name.
-    pub(crate) fn name_nodes(&self) -> bool {
+    pub(crate) fn depends_on_node_name(&self) -> bool {
         let required = self.required.iter().chain(self.volumes.iter().flatten());
         let mut terms = required.chain(self.preferred.iter().map(|p| &p.term));
         terms.any(|term| !term.match_fields.is_empty())
     }
 
     /// True where required node affinity allows the node.
-    pub(crate) fn requires(&self, name: &NodeName, labels: &impl Labelled) -> bool {
+    pub(crate) fn required_affinity_matches(
+        &self,
+        name: &NodeName,
+        labels: &impl LabelSource,
+    ) -> bool {
         self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))
     }
 
     /// True where all volumes that the pods mount can be reached.
-    pub(crate) fn reaches_volumes(&self, name: &NodeName, labels: &impl Labelled) -> bool {
+    pub(crate) fn can_reach_volumes(&self, name: &NodeName, labels: &impl LabelSource) -> bool {
         self.volumes
             .iter()
             .all(|terms| terms.iter().any(|t| t.matches(name, labels)))
     }
 
     /// True where anti-affinity of other pods keeps the pods out.
-    pub(crate) fn is_kept_out(&self, labels: &impl Labelled) -> bool {
+    pub(crate) fn is_excluded_by_anti_affinity(&self, labels: &impl LabelSource) -> bool {
         self.kept_out
             .iter()
             .any(|domain| labels.label(&domain.label) == Some(&domain.value))
     }
 
     /// The sum of the weights of the preferences that the node meets.
-    pub(crate) fn preference(&self, name: &NodeName, labels: &impl Labelled) -> i64 {
+    pub(crate) fn preference_weight(&self, name: &NodeName, labels: &impl LabelSource) -> i64 {
         self.preferred
             .iter()
             .filter(|p| p.term.matches(name, labels))
@@ -109,7 +116,7 @@ impl Toleration {
 }
 
 impl NodeSelectorTerm {
-    fn matches(&self, name: &NodeName, labels: &impl Labelled) -> bool {
+    fn matches(&self, name: &NodeName, labels: &impl LabelSource) -> bool {
         if self.match_expressions.is_empty() && self.match_fields.is_empty() {
             return false;
         }
@@ -123,23 +130,27 @@ impl NodeSelectorTerm {
     }
 }
 
-impl Expression {
+impl NodeSelectorRequirement {
     pub(crate) fn matches(&self, actual: Option<&str>) -> bool {
         match self.operator {
-            Operator::In => actual.is_some_and(|a| self.lists(a)),
-            Operator::NotIn => actual.is_none_or(|a| !self.lists(a)),
-            Operator::Exists => actual.is_some(),
-            Operator::DoesNotExist => actual.is_none(),
-            Operator::Gt => self.compares(actual, |actual, bound| actual > bound),
-            Operator::Lt => self.compares(actual, |actual, bound| actual < bound),
+            NodeSelectorOperator::In => actual.is_some_and(|a| self.has_value(a)),
+            NodeSelectorOperator::NotIn => actual.is_none_or(|a| !self.has_value(a)),
+            NodeSelectorOperator::Exists => actual.is_some(),
+            NodeSelectorOperator::DoesNotExist => actual.is_none(),
+            NodeSelectorOperator::Gt => {
+                self.compare_integers(actual, |actual, bound| actual > bound)
+            }
+            NodeSelectorOperator::Lt => {
+                self.compare_integers(actual, |actual, bound| actual < bound)
+            }
         }
     }
 
-    fn lists(&self, actual: &str) -> bool {
+    fn has_value(&self, actual: &str) -> bool {
         self.values.iter().any(|v| v == actual)
     }
 
-    fn compares(&self, actual: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
+    fn compare_integers(&self, actual: Option<&str>, holds: impl Fn(i64, i64) -> bool) -> bool {
         let [bound] = self.values.as_slice() else {
             return false;
         };
@@ -188,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn domain_narrows_what_a_selector_asks_for_and_never_replaces_it() {
+    fn narrowing_labels_are_added_to_the_node_selector() {
         let node = |rack: &str| Node {
             labels: labels(&[("rack", rack), ("zone", "a")]),
             ..Node::new(NodeName::new(rack), Resources::default())
@@ -208,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_are_those_of_kubernetes() {
+    fn tolerations_match_as_in_kubernetes() {
         use TaintEffect::{NoExecute, NoSchedule};
         use TolerationOperator::{Equal, Exists};
         let gpu = taint("nvidia.com/gpu", "present", NoSchedule);
@@ -237,14 +248,17 @@ mod tests {
         let none = Constraints::default();
         let soft = taint("spot", "", TaintEffect::PreferNoSchedule);
         let hard = taint("broken", "", TaintEffect::NoExecute);
-        assert_eq!(none.repelled_by(std::slice::from_ref(&soft)), None);
-        assert_eq!(none.discouraged_by(&[soft.clone(), hard.clone()]), 1);
-        assert_eq!(none.repelled_by(&[soft, hard.clone()]), Some(&hard));
+        assert_eq!(none.repelling_taint(std::slice::from_ref(&soft)), None);
+        assert_eq!(
+            none.count_discouraging_taints(&[soft.clone(), hard.clone()]),
+            1
+        );
+        assert_eq!(none.repelling_taint(&[soft, hard.clone()]), Some(&hard));
     }
 
     #[test]
-    fn expressions_are_those_of_kubernetes() {
-        use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+    fn expressions_match_as_in_kubernetes() {
+        use NodeSelectorOperator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
         for (operator, values, actual, matches) in [
             (In, vec!["a", "b"], Some("b"), true),
             (In, vec!["a"], None, false),
@@ -263,7 +277,7 @@ mod tests {
             (Lt, vec!["-1"], Some("-2"), true),
             (Lt, vec!["x"], Some("1"), false),
         ] {
-            let expression = Expression {
+            let expression = NodeSelectorRequirement {
                 key: "k".into(),
                 operator,
                 values: values.into_iter().map(Into::into).collect(),
@@ -280,12 +294,13 @@ mod tests {
     fn terms_are_ored_expressions_anded_and_an_empty_term_matches_nothing() {
         let name = NodeName::new("n1");
         let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
-        let is = |key: &str, value: &str| Expression {
+        let is = |key: &str, value: &str| NodeSelectorRequirement {
             key: key.into(),
-            operator: Operator::In,
+            operator: NodeSelectorOperator::In,
             values: vec![value.into()],
         };
-        let term = |expressions: Vec<Expression>, fields: Vec<Expression>| NodeSelectorTerm {
+        let term = |expressions: Vec<NodeSelectorRequirement>,
+                    fields: Vec<NodeSelectorRequirement>| NodeSelectorTerm {
             match_expressions: expressions,
             match_fields: fields,
         };
@@ -294,7 +309,7 @@ mod tests {
                 required,
                 ..Constraints::default()
             }
-            .requires(&name, &labels)
+            .required_affinity_matches(&name, &labels)
         };
         assert!(allows(vec![]));
         assert!(!allows(vec![term(vec![], vec![])]));
@@ -317,11 +332,11 @@ mod tests {
     }
 
     #[test]
-    fn every_volume_must_be_reached_by_one_of_its_terms() {
+    fn node_must_match_a_term_of_every_volume() {
         let zone = |value: &str| NodeSelectorTerm {
-            match_expressions: vec![Expression {
+            match_expressions: vec![NodeSelectorRequirement {
                 key: "zone".into(),
-                operator: Operator::In,
+                operator: NodeSelectorOperator::In,
                 values: vec![value.into()],
             }],
             match_fields: vec![],
@@ -333,7 +348,7 @@ mod tests {
                 volumes,
                 ..Constraints::default()
             }
-            .reaches_volumes(&name, &labels)
+            .can_reach_volumes(&name, &labels)
         };
         assert!(reaches(vec![]));
         assert!(reaches(vec![vec![zone("a")]]));
@@ -344,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_out_of_a_domain_is_kept_off_its_nodes_and_no_others() {
+    fn anti_affinity_excludes_only_the_nodes_of_its_domain() {
         let out = |label: &str, value: &str| LabelDomain {
             label: label.into(),
             value: value.into(),
@@ -355,7 +370,7 @@ mod tests {
         };
         let kept_out = |labels: &[(&str, &str)]| {
             let labels = labels.iter().map(|(k, v)| ((*k).into(), (*v).into()));
-            constraints.is_kept_out(&labels.collect::<BTreeMap<String, String>>())
+            constraints.is_excluded_by_anti_affinity(&labels.collect::<BTreeMap<String, String>>())
         };
         assert!(kept_out(&[("zone", "a")]));
         assert!(kept_out(&[("zone", "b"), ("rack", "r1")]));
@@ -365,12 +380,12 @@ mod tests {
 
     #[test]
     fn weights_of_met_preferences_add_up() {
-        let zone = |value: &str, weight| super::super::Preference {
+        let zone = |value: &str, weight| super::super::PreferredSchedulingTerm {
             weight,
             term: NodeSelectorTerm {
-                match_expressions: vec![Expression {
+                match_expressions: vec![NodeSelectorRequirement {
                     key: "zone".into(),
-                    operator: Operator::In,
+                    operator: NodeSelectorOperator::In,
                     values: vec![value.into()],
                 }],
                 match_fields: vec![],
@@ -381,6 +396,9 @@ mod tests {
             preferred: vec![zone("a", 10), zone("b", 100), zone("a", 5)],
             ..Constraints::default()
         };
-        assert_eq!(constraints.preference(&NodeName::new("n"), &labels), 15);
+        assert_eq!(
+            constraints.preference_weight(&NodeName::new("n"), &labels),
+            15
+        );
     }
 }

@@ -16,7 +16,7 @@ pub struct Constraints {
     /// Required node affinity: one of the terms must match. No terms: no requirement.
     pub required: Vec<NodeSelectorTerm>,
     /// Preferred node affinity: the weights of the terms that match are added up.
-    pub preferred: Vec<Preference>,
+    pub preferred: Vec<PreferredSchedulingTerm>,
     /// Taints that the pods tolerate.
     pub tolerations: Vec<Toleration>,
     /// Required node affinity of each volume that the pods mount: one of the terms of each volume
@@ -54,15 +54,15 @@ pub struct LabelDomain {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
     /// On labels of the node.
-    pub match_expressions: Vec<Expression>,
+    pub match_expressions: Vec<NodeSelectorRequirement>,
     /// On fields of the node. The only field is `metadata.name`; an expression on any other field
     /// matches nothing.
-    pub match_fields: Vec<Expression>,
+    pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
 /// A preferred term of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Preference {
+pub struct PreferredSchedulingTerm {
     /// Weight, 1 to 100.
     pub weight: i32,
     /// The term.
@@ -71,18 +71,18 @@ pub struct Preference {
 
 /// A condition on one label or field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Expression {
+pub struct NodeSelectorRequirement {
     /// The label or field.
     pub key: String,
     /// How the label or field is compared.
-    pub operator: Operator,
+    pub operator: NodeSelectorOperator,
     /// Values to compare with; for Gt and Lt one integer.
     pub values: Vec<String>,
 }
 
 /// How a label or field is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Operator {
+pub enum NodeSelectorOperator {
     /// The key exists and has one of the values.
     In,
     /// The key does not exist, or has none of the values.

@@ -2,42 +2,42 @@
 
 use std::sync::Arc;
 
-use super::preempt::Plan;
-use super::ways::{Way, Ways};
-use super::{Engine, Stage};
-use crate::explain::{self, Certificate, Detail, Distance, WaitReason};
+use super::flavor_assignment::{AssignmentResult, FlavorAssignment};
+use super::preempt::PreemptionPlan;
+use super::{Engine, GangStage};
+use crate::explain::{self, StartDistance, WaitDetail, WaitExplanation, WaitReason};
 use crate::gang::Gang;
-use crate::placement::{self, NoPlace, Runs, UndoLog, Wish};
+use crate::placement::{self, NoPlace, PlacementRequest, PodRuns, UndoLog};
 use crate::queue::QueueOrder;
-use crate::queueing::{Blocked, OrderKey, Signal, Wake};
-use crate::state::{GangIdx, NodeIdx, Shape};
+use crate::queueing::{Blockage, OrderKey, Signal, WakeCondition};
+use crate::state::{GangIdx, GangShape, NodeIdx};
 use crate::time::Time;
 
 /// How a gang may start, or why it is blocked.
-pub(super) type Admission = Result<Start, Box<Blocked>>;
+pub(super) type AdmissionResult = Result<GangStart, Box<Blockage>>;
 
 /// How a gang may start.
 #[derive(Debug)]
-pub(super) enum Start {
+pub(super) enum GangStart {
     /// The gang starts now, with this flavor assignment and placement. The placement is charged in
     /// the log.
-    Now(Box<Way>, Vec<Runs>),
+    Immediate(Box<FlavorAssignment>, Vec<PodRuns>),
     /// The gang starts after its victims have left. Nothing is charged.
-    After(Box<Plan>),
+    AfterVictims(Box<PreemptionPlan>),
 }
 
-impl Start {
-    pub(super) fn way(&self) -> &Way {
+impl GangStart {
+    pub(super) fn assignment(&self) -> &FlavorAssignment {
         match self {
-            Self::Now(way, _) => way,
-            Self::After(plan) => &plan.way,
+            Self::Immediate(way, _) => way,
+            Self::AfterVictims(plan) => &plan.assignment,
         }
     }
 }
 
 /// The history of a gang that matters for its admission.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Before {
+pub(super) struct AdmissionHistory {
     /// The earliest time at which it may start.
     pub(super) not_before: Option<Time>,
     /// It was preempted by another gang.
@@ -52,11 +52,11 @@ impl Engine {
         at: GangIdx,
         now: Time,
         log: &mut UndoLog,
-    ) -> Option<Admission> {
-        let ways = self.ways(at)?;
+    ) -> Option<AdmissionResult> {
+        let ways = self.assignments(at)?;
         let state = self.state(at)?;
         let gang = Arc::clone(&state.gang);
-        let before = Before {
+        let before = AdmissionHistory {
             not_before: gang.not_before.max(state.not_before),
             preempted: state.preempted || gang.preempted || self.cycle_placements.is_withdrawn(at),
         };
@@ -72,37 +72,37 @@ impl Engine {
     pub(super) fn admit(
         &mut self,
         gang: &Gang,
-        ways: &Ways,
-        before: Before,
+        ways: &AssignmentResult,
+        before: AdmissionHistory,
         now: Time,
         log: &mut UndoLog,
-    ) -> Admission {
-        self.lines.admit(gang)?;
-        self.queues.open(&gang.queue)?;
+    ) -> AdmissionResult {
+        self.pending_limits.admit(gang)?;
+        self.queues.check_open(&gang.queue)?;
         if let Some(until) = before.not_before.filter(|until| *until > now) {
-            let mut wake = Wake::default();
-            wake.on(Signal::Queues, 1).at(until);
-            return Err(Blocked::new(Detail::BackingOff { until }, wake));
+            let mut wake = WakeCondition::default();
+            wake.on_rise(Signal::Queues, 1).at_latest(until);
+            return Err(Blockage::new(WaitDetail::BackingOff { until }, wake));
         }
-        self.is_at_head(gang, now)?;
+        self.check_head_of_queue(gang, now)?;
         explain::topology_is_there(self.nodes.domains(), gang)?;
         let ways = match ways {
             Ok(ways) => ways,
-            Err(why) => return Err(self.no_way(gang, why)),
+            Err(why) => return Err(self.no_assignment(gang, why)),
         };
-        let mut closed: Option<Box<Blocked>> = None;
-        let mut held: Vec<&Way> = Vec::new();
-        let kept = self.kept_way(gang, ways);
+        let mut closed: Option<Box<Blockage>> = None;
+        let mut held: Vec<&FlavorAssignment> = Vec::new();
+        let kept = self.restart_assignment(gang, ways);
         let others = (0..ways.len()).filter(|number| Some(*number) != kept);
         for number in kept.into_iter().chain(others) {
             let Some(way) = ways.get(number) else {
                 continue;
             };
-            match self.try_way(gang, way, now, log) {
-                Ok(groups) => return Ok(Start::Now(Box::new(way.clone()), groups)),
+            match self.try_assignment(gang, way, now, log) {
+                Ok(groups) => return Ok(GangStart::Immediate(Box::new(way.clone()), groups)),
                 Err(mut blocked) => {
-                    blocked.way = number;
-                    if blocked.certificate.reason.ends_when_others_do() {
+                    blocked.assignment = number;
+                    if blocked.explanation.reason.is_caused_by_usage() {
                         held.push(way);
                     }
                     match &mut closed {
@@ -110,43 +110,44 @@ impl Engine {
                             if blocked.distance() < nearest.distance() {
                                 std::mem::swap(nearest, &mut blocked);
                             }
-                            nearest.join(&blocked);
+                            nearest.merge(&blocked);
                         }
                         None => closed = Some(blocked),
                     }
                 }
             }
         }
-        let mut closed = closed.unwrap_or_else(|| self.no_node_of_a_flavor(gang));
+        let mut closed = closed.unwrap_or_else(|| self.no_flavor_nodes(gang));
         if ways.thinned.is_some() {
-            closed.wake.on(Signal::Nodes, 1);
+            closed.wake.on_rise(Signal::Nodes, 1);
         }
-        if ways.cut {
-            self.leave_open(gang, &mut closed);
+        if ways.truncated {
+            self.mark_uncertain(gang, &mut closed);
         }
-        match self.make_room_in_any((gang, before.preempted), &held, now, &mut closed.wake) {
-            Some(plan) => Ok(Start::After(Box::new(plan))),
+        match self.plan_preemption_in_any((gang, before.preempted), &held, now, &mut closed.wake) {
+            Some(plan) => Ok(GangStart::AfterVictims(Box::new(plan))),
             None => Err(closed),
         }
     }
 
     /// Returns the plan of the first flavor assignment in which only surplus leaves and gangs of
     /// queues that owe what they hold; otherwise the first plan found. Changes nothing.
-    fn make_room_in_any(
+    fn plan_preemption_in_any(
         &mut self,
         (gang, preempted): (&Gang, bool),
-        ways: &[&Way],
+        ways: &[&FlavorAssignment],
         now: Time,
-        wake: &mut Wake,
-    ) -> Option<Plan> {
-        let mut first: Option<Plan> = None;
+        wake: &mut WakeCondition,
+    ) -> Option<PreemptionPlan> {
+        let mut first: Option<PreemptionPlan> = None;
         for way in ways {
-            for ground in self.eviction_grounds(gang, way, now, wake) {
-                let Some(plan) = self.make_room((gang, preempted), (way, &ground), wake) else {
+            for ground in self.eviction_scopes(gang, way, now, wake) {
+                let Some(plan) = self.plan_preemption((gang, preempted), (way, &ground), wake)
+                else {
                     continue;
                 };
                 // A trial does not carry out its plan, so the first one is enough.
-                if self.backfill.ignored || plan.takes_only_what_is_owed() {
+                if self.backfill.ignores_reservations || plan.takes_only_owed_quota() {
                     return Some(plan);
                 }
                 first.get_or_insert(plan);
@@ -156,44 +157,45 @@ impl Engine {
     }
 
     /// Marks the explanation as uncertain, because not every flavor assignment has been tried.
-    fn leave_open(&self, gang: &Gang, closed: &mut Blocked) {
-        let mut detail = (*closed.certificate.detail).clone();
+    fn mark_uncertain(&self, gang: &Gang, closed: &mut Blockage) {
+        let mut detail = (*closed.explanation.detail).clone();
         match &mut detail {
-            Detail::TopologyFragmented { certain, .. } | Detail::GroupsCollide { certain, .. } => {
+            WaitDetail::TopologyFragmented { certain, .. }
+            | WaitDetail::GroupsCollide { certain, .. } => {
                 *certain = false;
             }
             // Each group could start alone, with some choice of its own.
-            _ if closed.distance() == Distance::Never => {
-                detail = Detail::GroupsCollide {
+            _ if closed.distance() == StartDistance::Never => {
+                detail = WaitDetail::GroupsCollide {
                     pods: gang.pod_count(),
-                    nodes: self.nodes.present(),
+                    nodes: self.nodes.node_count(),
                     certain: false,
                 };
             }
             _ => return,
         }
-        let change = closed.certificate.change.take();
-        closed.certificate = Certificate {
+        let change = closed.explanation.change.take();
+        closed.explanation = WaitExplanation {
             change,
             ..detail.into()
         };
     }
 
-    fn try_way(
+    fn try_assignment(
         &mut self,
         gang: &Gang,
-        way: &Way,
+        way: &FlavorAssignment,
         now: Time,
         log: &mut UndoLog,
-    ) -> Result<Vec<Runs>, Box<Blocked>> {
+    ) -> Result<Vec<PodRuns>, Box<Blockage>> {
         // Limits are checked before quota: a gang that they refuse reserves neither room nor quota.
-        self.may_draw(gang, &way.demand)?;
+        self.check_limits(gang, &way.demand)?;
         let found = match self.queues.admit(&gang.queue, &way.demand, &self.catalog) {
             Err(blocked) => Err(blocked),
             Ok(()) => {
-                let found = self.find_place_beside(gang, way, now, log);
+                let found = self.find_backfill_place(gang, way, now, log);
                 found.map_err(|mut blocked| {
-                    self.name_flavors(gang, way, &mut blocked);
+                    self.add_flavor_names(gang, way, &mut blocked);
                     self.queues
                         .watch(&gang.queue, &way.demand, &mut blocked.wake);
                     blocked
@@ -201,18 +203,18 @@ impl Engine {
             }
         };
         found.map_err(|mut blocked| {
-            self.watch_draws(gang, &way.demand, &mut blocked.wake);
+            self.watch_limits(gang, &way.demand, &mut blocked.wake);
             blocked
         })
     }
 
     /// Checks that the gang is at the head of a strict queue: the first gang that is not backing
     /// off. Surplus is at the head if no gang is before it.
-    fn is_at_head(&self, gang: &Gang, now: Time) -> Result<(), Box<Blocked>> {
+    fn check_head_of_queue(&self, gang: &Gang, now: Time) -> Result<(), Box<Blockage>> {
         if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
             return Ok(());
         }
-        let line = self.waiting.line(&gang.queue);
+        let line = self.pending.gangs_in_order(&gang.queue);
         let gangs = line.filter_map(|at| self.state(at));
         let head = gangs.take_while(|s| !s.gang.surplus).find(|state| {
             let not_before = state.gang.not_before.max(state.not_before);
@@ -220,15 +222,15 @@ impl Engine {
         });
         // A gang that is only tried waits behind all gangs that its order puts before it.
         match head {
-            Some(head) if OrderKey::of(&head.gang) < OrderKey::of(gang) => {
-                let mut wake = Wake::default();
-                wake.on(Signal::Queues, 1)
-                    .on(Signal::Head(gang.queue.clone()), 1);
-                let detail = Detail::BehindHead {
+            Some(head) if OrderKey::for_gang(&head.gang) < OrderKey::for_gang(gang) => {
+                let mut wake = WakeCondition::default();
+                wake.on_rise(Signal::Queues, 1)
+                    .on_rise(Signal::Head(gang.queue.clone()), 1);
+                let detail = WaitDetail::BehindHead {
                     queue: gang.queue.clone(),
                     head: head.gang.id.clone(),
                 };
-                Err(Blocked::new(detail, wake))
+                Err(Blockage::new(detail, wake))
             }
             _ => Ok(()),
         }
@@ -237,49 +239,50 @@ impl Engine {
     pub(super) fn find_place(
         &mut self,
         gang: &Gang,
-        shape: &Arc<Shape>,
+        shape: &Arc<GangShape>,
         log: &mut UndoLog,
-    ) -> Result<Vec<Runs>, Box<Blocked>> {
-        if let Some(refusal) = self.refusals.get(gang, shape) {
+    ) -> Result<Vec<PodRuns>, Box<Blockage>> {
+        if let Some(refusal) = self.blockages.get(gang, shape) {
             return Err(refusal);
         }
         self.try_place(gang, shape, log)
             .map_err(|NoPlace { certain }| {
                 self.catalog.count_kinds(shape, &self.nodes);
-                let excluded = placement::excluded(shape, &self.nodes);
-                let refusal = explain::explain(&self.question(gang, shape, &excluded, certain));
-                self.refusals.insert(gang, shape, refusal.clone());
+                let excluded = placement::excluded_nodes(shape, &self.nodes);
+                let refusal =
+                    explain::explain(&self.explanation_context(gang, shape, &excluded, certain));
+                self.blockages.insert(gang, shape, refusal.clone());
                 refusal
             })
     }
 
-    fn question<'a>(
+    fn explanation_context<'a>(
         &'a self,
         gang: &'a Gang,
-        shape: &'a Shape,
+        shape: &'a GangShape,
         excluded: &'a [NodeIdx],
         certain: bool,
-    ) -> explain::Question<'a> {
-        explain::Question {
+    ) -> explain::ExplanationContext<'a> {
+        explain::ExplanationContext {
             nodes: &self.nodes,
             catalog: &self.catalog,
             gang,
             shape,
             excluded,
             certain,
-            promised: self.promised(),
+            nominated_usage: self.nominated_usage(),
         }
     }
 
     /// The placements of gangs whose victims have not left yet.
-    fn promised(&self) -> explain::Promised {
-        let mut promised = explain::Promised::new();
+    fn nominated_usage(&self) -> explain::NominatedUsage {
+        let mut promised = explain::NominatedUsage::new();
         let nominated = self.nominated.iter().filter_map(|at| self.state(*at));
         for state in nominated {
-            let Stage::Placed(placed) = &state.stage else {
+            let GangStage::Placed(placed) = &state.stage else {
                 continue;
             };
-            for part in placed.parts(&self.pods) {
+            for part in placed.node_usages(&self.pods) {
                 let demand = self.catalog.demand(part.demand);
                 for (resource, amount) in demand.iter() {
                     let all = i128::from(*amount).saturating_mul(i128::from(part.pods));
@@ -293,48 +296,62 @@ impl Engine {
 
     /// Completes the explanation of a blocked gang: what would make room, if it waits for room, and
     /// which queues hold the quota, if it waits for quota.
-    pub(super) fn say_what_helps(&mut self, gang: &Gang, ways: &Ways, blocked: &mut Blocked) {
-        let certificate = &mut blocked.certificate;
+    pub(super) fn complete_explanation(
+        &mut self,
+        gang: &Gang,
+        ways: &AssignmentResult,
+        blocked: &mut Blockage,
+    ) {
+        let certificate = &mut blocked.explanation;
         if certificate.reason == WaitReason::QuotaExceeded {
-            let way = ways.as_ref().ok().and_then(|ways| ways.get(blocked.way));
+            let way = ways
+                .as_ref()
+                .ok()
+                .and_then(|ways| ways.get(blocked.assignment));
             let told = way.and_then(|way| {
                 let detail = &certificate.detail;
                 self.queues
-                    .say_who_holds(&gang.queue, &way.demand, detail, &self.catalog)
+                    .add_holders(&gang.queue, &way.demand, detail, &self.catalog)
             });
             if let Some(told) = told {
                 certificate.detail = Arc::new(told);
             }
             return;
         }
-        if certificate.change.is_some() || !certificate.reason.is_for_room() {
+        if certificate.change.is_some() || !certificate.reason.is_room_shortage() {
             return;
         }
-        let Some(way) = ways.as_ref().ok().and_then(|ways| ways.get(blocked.way)) else {
+        let Some(way) = ways
+            .as_ref()
+            .ok()
+            .and_then(|ways| ways.get(blocked.assignment))
+        else {
             return;
         };
         let shape = &way.shape;
-        if let Some(known) = self.refusals.what_helps(shape) {
+        if let Some(known) = self.blockages.change(shape) {
             certificate.change = known;
             return;
         }
-        let excluded = placement::excluded(shape, &self.nodes);
-        let change = explain::what_helps(&self.question(gang, shape, &excluded, true));
+        let excluded = placement::excluded_nodes(shape, &self.nodes);
+        let change =
+            explain::smallest_change(&self.explanation_context(gang, shape, &excluded, true));
         certificate.change = change.map(Arc::new);
-        self.refusals.helps(shape, certificate.change.clone());
+        self.blockages
+            .insert_change(shape, certificate.change.clone());
     }
 
     /// Finds a place, whatever was refused before.
     pub(super) fn try_place(
         &mut self,
         gang: &Gang,
-        shape: &Arc<Shape>,
+        shape: &Arc<GangShape>,
         log: &mut UndoLog,
-    ) -> Result<Vec<Runs>, NoPlace> {
+    ) -> Result<Vec<PodRuns>, NoPlace> {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(shape, &self.nodes);
-        let excluded = placement::excluded(shape, &self.nodes);
-        let wish = Wish {
+        let excluded = placement::excluded_nodes(shape, &self.nodes);
+        let wish = PlacementRequest {
             shape,
             strategy: gang.strategy,
             excluded: &excluded,

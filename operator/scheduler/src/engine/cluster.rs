@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::queue::{Flavor, Queue};
 use crate::queueing::Signal;
 use crate::resources::Resources;
-use crate::state::{DemandIdx, GangIdx, NodeIdx, Pod};
+use crate::state::{DemandIdx, GangIdx, KnownPod, NodeIdx};
 use crate::topology::Topology;
 
 impl Engine {
@@ -42,13 +42,13 @@ impl Engine {
     }
 
     fn topologies_changed(&mut self) {
-        self.refusals.clear();
+        self.blockages.clear();
         self.parking.raise(&Signal::Topologies, 1);
     }
 
     fn nodes_changed(&mut self) {
-        self.refusals.clear();
-        self.backfill.disturb();
+        self.blockages.clear();
+        self.backfill.mark_stale();
         self.capacity_changed = true;
         self.parking.raise(&Signal::Nodes, 1);
     }
@@ -70,61 +70,61 @@ impl Engine {
         let held = match seen {
             Some(seen) => {
                 self.pods.remove(&pod);
-                self.take_pod(at, demand, seen.held);
-                self.give_pod(seen);
-                if seen.held {
-                    self.look_for(&pod, Some((at, demand)));
+                self.charge_pod(at, demand, seen.in_placed_gang);
+                self.release_pod(seen);
+                if seen.in_placed_gang {
+                    self.record_pod(&pod, Some((at, demand)));
                 }
-                seen.held
+                seen.in_placed_gang
             }
-            None if self.late_pod_takes_over(&pod, at, demand) => false,
-            None => self.confirm(&pod, at, demand),
+            None if self.confirm_late_pod(&pod, at, demand) => false,
+            None => self.confirm_pod(&pod, at, demand),
         };
         self.pods.insert(
             pod,
-            Pod {
+            KnownPod {
                 node: at,
                 demand,
-                held,
+                in_placed_gang: held,
             },
         );
     }
 
     /// Charges a pod that was not seen before. It replaces the assumed pod if it belongs to a
     /// placed gang. Returns true if it does.
-    fn confirm(&mut self, pod: &PodKey, at: NodeIdx, demand: DemandIdx) -> bool {
-        let owner = self.owner(pod);
+    fn confirm_pod(&mut self, pod: &PodKey, at: NodeIdx, demand: DemandIdx) -> bool {
+        let owner = self.pod_owner(pod);
         let held = owner.is_some();
-        match owner.and_then(|owner| self.settle(owner)) {
+        match owner.and_then(|owner| self.confirm_assumed(owner)) {
             // The pod is as planned: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
                 if let Some(owner) = owner {
-                    self.set_there(owner, Some((at, demand)));
+                    self.set_pod_in_place(owner, Some((at, demand)));
                 }
-                self.take_pod(at, demand, held);
+                self.charge_pod(at, demand, held);
                 let planned = self.catalog.demand(planned);
-                self.give(planned_at, &planned, 1, true);
+                self.release_node(planned_at, &planned, 1, true);
             }
             None => {
                 if let Some(owner) = owner {
-                    self.set_there(owner, Some((at, demand)));
+                    self.set_pod_in_place(owner, Some((at, demand)));
                 }
-                self.take_pod(at, demand, held);
+                self.charge_pod(at, demand, held);
             }
         }
         held
     }
 
     /// Records if a pod of a placed gang holds what was planned for it.
-    fn look_for(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
-        if let Some(owner) = self.owner(pod) {
-            self.set_there(owner, seen);
+    fn record_pod(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
+        if let Some(owner) = self.pod_owner(pod) {
+            self.set_pod_in_place(owner, seen);
         }
     }
 
     /// Records this for the pod with this group and index.
-    pub(super) fn set_there(
+    pub(super) fn set_pod_in_place(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
         seen: Option<(NodeIdx, DemandIdx)>,
@@ -135,12 +135,12 @@ impl Engine {
         let demand = placed.shape.groups.get(group).map(|g| g.demand_idx);
         if let Some(group) = placed.groups.get_mut(group) {
             let planned = group.node(index).zip(demand);
-            group.set_there(index, planned.is_some() && planned == seen);
+            group.set_in_place(index, planned.is_some() && planned == seen);
         }
     }
 
     /// Ends the assumption of a planned pod. Returns its planned node and demand if it was assumed.
-    pub(super) fn settle(
+    pub(super) fn confirm_assumed(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
     ) -> Option<(NodeIdx, DemandIdx)> {
@@ -148,19 +148,19 @@ impl Engine {
         let demand = placed.shape.groups.get(group)?.demand_idx;
         let group = placed.groups.get_mut(group)?;
         let node = group.node(index)?;
-        group.settle(index).then_some((node, demand))
+        group.confirm(index).then_some((node, demand))
     }
 
-    fn take_pod(&mut self, at: NodeIdx, demand: DemandIdx, held: bool) {
+    fn charge_pod(&mut self, at: NodeIdx, demand: DemandIdx, held: bool) {
         let demand = self.catalog.demand(demand);
-        self.take(at, &demand, 1, held);
+        self.charge_node(at, &demand, 1, held);
     }
 
-    fn give_pod(&mut self, pod: Pod) {
+    fn release_pod(&mut self, pod: KnownPod) {
         let demand = self.catalog.demand(pod.demand);
-        self.give(pod.node, &demand, 1, pod.held);
+        self.release_node(pod.node, &demand, 1, pod.in_placed_gang);
         self.catalog.release_demand(pod.demand);
-        self.nodes.unhold(pod.node);
+        self.nodes.release_hold(pod.node);
     }
 
     /// Removes a pod that is gone or has failed. The room of a placed gang's pod stays reserved as
@@ -170,27 +170,27 @@ impl Engine {
         let Some(seen) = self.pods.remove(pod) else {
             return;
         };
-        self.pod_stays(pod);
-        if self.hold_takes_over(pod, seen) {
+        self.remove_stopping_pod(pod);
+        if self.hold_room_of_gone_pod(pod, seen) {
             return;
         }
-        if seen.held {
-            self.assume(pod);
+        if seen.in_placed_gang {
+            self.assume_pod(pod);
         }
-        self.give_pod(seen);
+        self.release_pod(seen);
     }
 
     /// Assumes the pod of a placed gang again, on its planned node.
-    fn assume(&mut self, pod: &PodKey) {
-        let Some((gang, number, index)) = self.owner(pod) else {
+    fn assume_pod(&mut self, pod: &PodKey) {
+        let Some((gang, number, index)) = self.pod_owner(pod) else {
             return;
         };
         let Some(placed) = self.placed_mut(gang) else {
             return;
         };
-        if placed.standing.is_leaving() {
+        if placed.state.is_leaving() {
             // The pods of a leaving gang do not come back.
-            self.set_there((gang, number, index), None);
+            self.set_pod_in_place((gang, number, index), None);
             return;
         }
         let demand = placed.shape.groups.get(number).map(|g| g.demand_idx);
@@ -199,21 +199,21 @@ impl Engine {
             return;
         };
         if let Some(node) = group.assume(index) {
-            self.take_pod(node, demand, true);
+            self.charge_pod(node, demand, true);
         }
     }
 
     /// Removes a pod that is gone or has ended and holds nothing any more.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
-            self.pod_stays(pod);
-            if self.hold_takes_over(pod, seen) {
+            self.remove_stopping_pod(pod);
+            if self.hold_room_of_gone_pod(pod, seen) {
                 return;
             }
-            if seen.held {
-                self.look_for(pod, None);
+            if seen.in_placed_gang {
+                self.record_pod(pod, None);
             }
-            self.give_pod(seen);
+            self.release_pod(seen);
         }
     }
 
@@ -221,17 +221,17 @@ impl Engine {
     /// engine saw it. Useful after [`Engine::restore_gang`]. Does nothing if the pod has been seen
     /// or is not planned.
     pub fn drop_assumed(&mut self, pod: &PodKey) {
-        if let Some(owner) = self.owner(pod) {
-            self.forgo(owner);
+        if let Some(owner) = self.pod_owner(pod) {
+            self.free_assumed(owner);
         }
     }
 
     /// Frees the room of a planned pod, if it is still assumed.
-    pub(super) fn forgo(&mut self, owner: (GangIdx, usize, u32)) {
-        if let Some((at, demand)) = self.settle(owner) {
-            self.set_there(owner, None);
+    pub(super) fn free_assumed(&mut self, owner: (GangIdx, usize, u32)) {
+        if let Some((at, demand)) = self.confirm_assumed(owner) {
+            self.set_pod_in_place(owner, None);
             let demand = self.catalog.demand(demand);
-            self.give(at, &demand, 1, true);
+            self.release_node(at, &demand, 1, true);
         }
     }
 
@@ -264,8 +264,8 @@ impl Engine {
     }
 
     fn queues_changed(&mut self) {
-        self.config = self.config.saturating_add(1);
-        self.backfill.disturb();
+        self.config_version = self.config_version.saturating_add(1);
+        self.backfill.mark_stale();
         self.parking.raise(&Signal::Queues, 1);
     }
 }

@@ -3,23 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::admission::Start;
-use super::keeping::Lifted;
-use super::preempt::Leaver;
-use super::ways::Way;
-use super::withdrawing::CyclePlacements;
-use super::{Engine, Stage, placed};
-use crate::decision::{Decision, Score};
+use super::admission::GangStart;
+use super::flavor_assignment::FlavorAssignment;
+use super::preempt::PlannedVictim;
+use super::restart_places::LiftedPlace;
+use super::withdrawal::CyclePlacements;
+use super::{Engine, GangStage, placed};
+use crate::decision::{Decision, PlacementScore};
 use crate::gang::Gang;
 use crate::ids::QueueName;
-use crate::placement::{Runs, UndoLog};
-use crate::queueing::{Class, OrderKey, Signal};
-use crate::quota::{Demand, Next, Order};
-use crate::state::{GangIdx, NodeIdx, ResourceIdx, Shape};
+use crate::placement::{PodRuns, UndoLog};
+use crate::queueing::{GangClass, OrderKey, Signal};
+use crate::quota::{Demand, NextGang, TurnOrder};
+use crate::state::{GangIdx, GangShape, NodeIdx, ResourceIdx};
 use crate::time::Time;
 
 /// The gangs that a cycle has tried, in order.
-pub(super) type LookedAt = BTreeSet<(OrderKey, GangIdx)>;
+pub(super) type TriedGangs = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
     /// Decides about every gang for which something has changed, until no more gangs can start.
@@ -40,59 +40,63 @@ impl Engine {
         // Time does not go back.
         let now = self.now;
         self.measure_capacity();
-        self.settle_keeps();
+        self.expire_restart_places();
         self.check_reservations();
-        self.parking.ring(now);
-        decisions.extend(self.drain());
+        self.parking.fire_alarms(now);
+        decisions.extend(self.evict_drained());
         decisions.extend(self.settle_nominations());
         loop {
             // A gang that is woken by what starts here can only wait for another reason.
-            self.wake();
+            self.wake_gangs();
             // Gangs that have lost their reservation may have kept other gangs from starting. These
             // take their turns together with the rest; otherwise a gang that starts now might have
             // to leave for them.
-            let settled = !self.backfill.stale && !self.backfill.outdated;
+            let settled = !self.backfill.stale && !self.backfill.gang_has_started;
             if !settled && self.renew_heads() {
                 continue;
             }
-            let due = self.waiting.due_queues(Class::Gangs);
+            let due = self.pending.due_queues(GangClass::Gangs);
             if !due.is_empty() {
-                let due = (Class::Gangs, due);
+                let due = (GangClass::Gangs, due);
                 self.take_turns(due, now, &mut decisions, &mut looked_at);
                 continue;
             }
             // Only now is it known what is left for surplus.
-            let due = self.waiting.due_queues(Class::Surplus);
+            let due = self.pending.due_queues(GangClass::Surplus);
             if due.is_empty() {
                 break;
             }
-            let due = (Class::Surplus, due);
+            let due = (GangClass::Surplus, due);
             self.take_turns(due, now, &mut decisions, &mut looked_at);
         }
         self.cycle_placements = CyclePlacements::default();
-        decisions.extend(self.tell_reservations());
-        decisions.extend(looked_at.into_iter().filter_map(|(_, at)| self.news(at)));
+        decisions.extend(self.report_reservations());
+        decisions.extend(
+            looked_at
+                .into_iter()
+                .filter_map(|(_, at)| self.wait_decision(at)),
+        );
         decisions
     }
 
     /// Tries all due gangs of these queues, each queue in its turn.
     fn take_turns(
         &mut self,
-        (class, due): (Class, Vec<QueueName>),
+        (class, due): (GangClass, Vec<QueueName>),
         now: Time,
         decisions: &mut Vec<Decision>,
-        looked_at: &mut LookedAt,
+        looked_at: &mut TriedGangs,
     ) {
-        let mut order = Order::default();
+        let mut order = TurnOrder::default();
         let alone = due.len() == 1;
         if !alone {
             self.skip_blocked((class, &due), now, looked_at);
         }
         for name in due {
-            if alone || !self.rank(&mut order, (class, &name), now, looked_at) {
+            if alone || !self.rank_queue(&mut order, (class, &name), now, looked_at) {
                 // The queue has no rival, or none of its gangs can start.
-                while let Some(at) = self.waiting.pop_due(class, &name) {
-                    let decision = self.decide(at, now, looked_at);
+                while let Some(at) = self.pending.pop_due(class, &name) {
+                    let decision = self.decide_gang(at, now, looked_at);
                     self.drop_withdrawn(decisions);
                     decisions.extend(decision);
                 }
@@ -103,22 +107,22 @@ impl Engine {
                 return;
             };
             let decision = self
-                .waiting
+                .pending
                 .pop_due(class, &name)
-                .and_then(|at| self.decide(at, now, looked_at));
+                .and_then(|at| self.decide_gang(at, now, looked_at));
             if decision.is_some() {
-                order.moved(self.queues.tree(), queue);
+                order.update_shares(self.queues.tree(), queue);
             }
             for other in self.drop_withdrawn(decisions) {
                 if let Some(queue) = self.queues.leaf(&other) {
-                    order.moved(self.queues.tree(), queue);
-                    if !self.rank(&mut order, (class, &other), now, looked_at) {
+                    order.update_shares(self.queues.tree(), queue);
+                    if !self.rank_queue(&mut order, (class, &other), now, looked_at) {
                         order.remove(self.queues.tree(), queue);
                     }
                 }
             }
             decisions.extend(decision);
-            if !self.rank(&mut order, (class, &name), now, looked_at) {
+            if !self.rank_queue(&mut order, (class, &name), now, looked_at) {
                 order.remove(self.queues.tree(), queue);
             }
         }
@@ -127,37 +131,39 @@ impl Engine {
     /// Ranks a queue by the first of its gangs that would start now. A gang that cannot start must
     /// not decide whose turn it is, or the order would depend on which gangs happen to be due.
     /// Returns false if no gang of the queue would start.
-    fn rank(
+    fn rank_queue(
         &mut self,
-        order: &mut Order,
-        (class, name): (Class, &QueueName),
+        order: &mut TurnOrder,
+        (class, name): (GangClass, &QueueName),
         now: Time,
-        looked_at: &mut LookedAt,
+        looked_at: &mut TriedGangs,
     ) -> bool {
         let Some(queue) = self.queues.leaf(name) else {
             return false;
         };
-        while let Some(next) = self.waiting.next_due(class, name) {
-            let lifted = self.lift(next);
+        while let Some(next) = self.pending.next_due(class, name) {
+            let lifted = self.lift_place(next);
             let mut log = UndoLog::default();
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
             if let (Some(Ok(start)), Some(state)) = (&answer, self.state(next)) {
-                let next = Next {
-                    given_back: self.given_back(name, start),
-                    ..self.queues.next(&state.gang, &start.way().demand)
+                let next = NextGang {
+                    released: self.released_quota(name, start),
+                    ..self
+                        .queues
+                        .next_gang(&state.gang, &start.assignment().demand)
                 };
                 self.queues.rank(order, queue, next);
             }
-            self.put_back(lifted);
+            self.put_back_place(lifted);
             match answer {
                 Some(Ok(_)) => return true,
                 Some(Err(blocked)) => {
-                    self.waiting.pop_due(class, name);
-                    self.block(next, blocked, looked_at);
+                    self.pending.pop_due(class, name);
+                    self.block_gang(next, blocked, looked_at);
                 }
                 None => {
-                    self.waiting.pop_due(class, name);
+                    self.pending.pop_due(class, name);
                 }
             }
         }
@@ -165,13 +171,13 @@ impl Engine {
     }
 
     /// The quota that victims of the queue itself give back for a start, without surplus.
-    fn given_back(&self, queue: &QueueName, start: &Start) -> Demand {
-        let Start::After(plan) = start else {
+    fn released_quota(&self, queue: &QueueName, start: &GangStart) -> Demand {
+        let GangStart::AfterVictims(plan) = start else {
             return Demand::default();
         };
-        let held = |leaver: &Leaver| {
+        let held = |leaver: &PlannedVictim| {
             let gang = &self.state(leaver.gang)?.gang;
-            let held = self.queues.held(queue, leaver.gang);
+            let held = self.queues.gang_charge(queue, leaver.gang);
             held.filter(|_| !gang.surplus)
         };
         let own = plan.victims.iter().filter_map(held);
@@ -187,22 +193,27 @@ impl Engine {
         }
     }
 
-    fn decide(&mut self, at: GangIdx, now: Time, looked_at: &mut LookedAt) -> Option<Decision> {
-        let lifted = self.lift(at);
+    fn decide_gang(
+        &mut self,
+        at: GangIdx,
+        now: Time,
+        looked_at: &mut TriedGangs,
+    ) -> Option<Decision> {
+        let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
         match self.try_to_admit(at, now, &mut log) {
-            Some(Ok(Start::Now(way, groups))) => self.start_now(at, lifted, &way, groups),
-            Some(Ok(Start::After(plan))) => {
-                self.put_back(lifted);
-                self.carry_out(at, *plan, now)
+            Some(Ok(GangStart::Immediate(way, groups))) => self.start_now(at, lifted, &way, groups),
+            Some(Ok(GangStart::AfterVictims(plan))) => {
+                self.put_back_place(lifted);
+                self.carry_out_plan(at, *plan, now)
             }
             Some(Err(blocked)) => {
-                self.put_back(lifted);
-                self.block(at, blocked, looked_at);
+                self.put_back_place(lifted);
+                self.block_gang(at, blocked, looked_at);
                 None
             }
             None => {
-                self.put_back(lifted);
+                self.put_back_place(lifted);
                 None
             }
         }
@@ -213,24 +224,30 @@ impl Engine {
     pub(super) fn start_now(
         &mut self,
         at: GangIdx,
-        lifted: Option<Box<Lifted>>,
-        way: &Way,
-        groups: Vec<Runs>,
+        lifted: Option<Box<LiftedPlace>>,
+        way: &FlavorAssignment,
+        groups: Vec<PodRuns>,
     ) -> Option<Decision> {
         self.note_placement(at, lifted.is_some());
-        self.spend(lifted);
+        self.spend_place(lifted);
         let gang = Arc::clone(&self.state(at)?.gang);
         Some(self.commit(at, &gang, way, groups))
     }
 
     /// Commits the placement that has been found.
-    fn commit(&mut self, at: GangIdx, gang: &Arc<Gang>, way: &Way, groups: Vec<Runs>) -> Decision {
-        self.refusals.clear();
+    fn commit(
+        &mut self,
+        at: GangIdx,
+        gang: &Arc<Gang>,
+        way: &FlavorAssignment,
+        groups: Vec<PodRuns>,
+    ) -> Decision {
+        self.blockages.clear();
         self.raise(way.shape.total.iter().copied(), Signal::Taken);
         let score = self.score(&way.shape, &groups);
         let placement = placed::placement(&self.nodes, gang, groups.iter());
-        self.has_started(at, gang, way);
-        self.settle_place(at, way, groups, self.now);
+        self.record_start(at, gang, way);
+        self.record_place(at, way, groups, self.now);
         Decision::Place {
             gang: gang.id.clone(),
             placement,
@@ -239,15 +256,15 @@ impl Engine {
     }
 
     /// The decision to wait, if the reason differs from the last reported one.
-    fn news(&mut self, at: GangIdx) -> Option<Decision> {
+    fn wait_decision(&mut self, at: GangIdx) -> Option<Decision> {
         let state = self.state_mut(at)?;
-        let Stage::Waiting(Some(certificate)) = &state.stage else {
+        let GangStage::Pending(Some(certificate)) = &state.stage else {
             return None;
         };
-        if state.told == Some(certificate.reason) {
+        if state.reported_reason == Some(certificate.reason) {
             return None;
         }
-        state.told = Some(certificate.reason);
+        state.reported_reason = Some(certificate.reason);
         Some(Decision::Wait {
             gang: state.gang.id.clone(),
             certificate: certificate.clone(),
@@ -255,7 +272,7 @@ impl Engine {
     }
 
     /// The score of a placement that is already charged.
-    pub(super) fn score(&self, shape: &Shape, groups: &[Runs]) -> Score {
+    pub(super) fn score(&self, shape: &GangShape, groups: &[PodRuns]) -> PlacementScore {
         let used: BTreeSet<NodeIdx> = groups.iter().flatten().map(|(node, _)| *node).collect();
         let mut devices: Vec<ResourceIdx> = shape.groups.iter().filter_map(|g| g.device).collect();
         if devices.is_empty() {
@@ -271,7 +288,7 @@ impl Engine {
             }
         }
         let nodes = u32::try_from(used.len()).unwrap_or(u32::MAX);
-        Score {
+        PlacementScore {
             devices_left,
             nodes,
         }

@@ -6,57 +6,59 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use super::departures;
+use super::flavor_assignment::FlavorAssignment;
 use super::placed;
-use super::ways::Way;
-use super::{Engine, Stage};
-use crate::backfill::{Candidate, Head, Leaver, Planner, Pool, in_order, pool};
-use crate::gang::{Gang, Strategy};
+use super::{Engine, GangStage};
+use crate::backfill::{
+    Departure, Head, HeadCandidate, NodePool, Planner, merge_by_end, usable_nodes,
+};
+use crate::gang::{Gang, PlacementStrategy};
 use crate::ids::QueueName;
-use crate::placement::{Wish, excluded};
+use crate::placement::{PlacementRequest, excluded_nodes};
 use crate::queueing::{OrderKey, Signal};
-use crate::quota::Order;
-use crate::state::{GangIdx, Shape};
+use crate::quota::TurnOrder;
+use crate::state::{GangIdx, GangShape};
 use crate::time::Time;
 
 /// Gangs without a possible start that are tried before the search for heads stops, because each of
 /// them costs a look at all running gangs. Equal gangs count once.
-const HOPELESS: usize = 32;
+const MAX_HOPELESS: usize = 32;
 /// Gangs that are skipped at most because an equal gang has no possible start.
-const PASSED: usize = 1024;
+const MAX_SKIPPED: usize = 1024;
 /// Heads at most.
-const HEADS: usize = 64;
+const MAX_HEADS: usize = 64;
 
 /// A gang that may become head of a pool, if no gang before it does.
-struct Front {
+struct HeadContender {
     key: OrderKey,
-    candidate: Candidate,
-    pool: Pool,
+    candidate: HeadCandidate,
+    pool: NodePool,
 }
 
 /// The first gang of each pool by queue, and the gangs without a possible start, for which the next
 /// gang of the pool stands in. The last entry of a list is the first in order.
 #[derive(Default)]
-struct Fronts {
-    by_queue: BTreeMap<QueueName, Vec<Front>>,
-    hopeless: HashSet<(Arc<Shape>, Strategy)>,
-    passed: usize,
+struct HeadContenders {
+    by_queue: BTreeMap<QueueName, Vec<HeadContender>>,
+    hopeless: HashSet<(Arc<GangShape>, PlacementStrategy)>,
+    skipped: usize,
 }
 
-impl Fronts {
-    fn insert(&mut self, queue: &QueueName, front: Front) {
+impl HeadContenders {
+    fn insert(&mut self, queue: &QueueName, front: HeadContender) {
         let line = self.by_queue.entry(queue.clone()).or_default();
         // The best flavor assignment of a gang is its first.
-        let rank = |f: &Front| (f.key.clone(), f.candidate.way);
+        let rank = |f: &HeadContender| (f.key.clone(), f.candidate.assignment);
         let here = rank(&front);
         let at = line.partition_point(|f| rank(f) > here);
         line.insert(at, front);
     }
 
-    fn first(&self, queue: &QueueName) -> Option<&Front> {
+    fn first(&self, queue: &QueueName) -> Option<&HeadContender> {
         self.by_queue.get(queue)?.last()
     }
 
-    fn pop(&mut self, queue: &QueueName) -> Option<Front> {
+    fn pop(&mut self, queue: &QueueName) -> Option<HeadContender> {
         self.by_queue.get_mut(queue)?.pop()
     }
 }
@@ -64,21 +66,21 @@ impl Fronts {
 impl Engine {
     /// True if a gang that waits for room may come before this one. With many queues the answer is
     /// true without a search.
-    pub(super) fn somebody_goes_before(&mut self, gang: &Gang, way: &Way) -> bool {
+    pub(super) fn has_gang_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> bool {
         let queues: Vec<QueueName> = self.backfill.blocked.queues().take(16).cloned().collect();
         if queues.len() == 16 {
             return true;
         }
         queues.into_iter().any(|queue| {
             let pools = self.backfill.blocked.pools(&queue);
-            let firsts: Vec<Candidate> = pools
+            let firsts: Vec<HeadCandidate> = pools
                 .filter_map(|(_, line)| line.values().next().copied())
                 .collect();
             firsts.into_iter().any(|first| {
-                let Some((first, demand)) = self.candidate(first) else {
+                let Some((first, demand)) = self.candidate_demand(first) else {
                     return false;
                 };
-                self.goes_before(&first, &demand, gang, &way.demand)
+                self.is_before(&first, &demand, gang, &way.demand)
             })
         })
     }
@@ -86,9 +88,9 @@ impl Engine {
     /// Computes heads and reservations again. Returns true if they have changed.
     pub(super) fn renew_heads(&mut self) -> bool {
         self.backfill.stale = false;
-        self.backfill.outdated = false;
-        self.backfill.packing = self.packing.version();
-        self.backfill.quota_end = None;
+        self.backfill.gang_has_started = false;
+        self.backfill.packing_version = self.packing.version();
+        self.backfill.first_quota_end = None;
         if self.backfill.blocked.is_empty() && self.backfill.heads.is_empty() {
             return false;
         }
@@ -96,9 +98,9 @@ impl Engine {
         let before = std::mem::take(&mut self.backfill.heads);
         self.find_heads();
         let heads = &self.backfill.heads;
-        let same =
-            before.len() == heads.len() && before.iter().zip(heads).all(|(a, b)| a.is_like(b));
-        self.refusals.clear_restrained();
+        let same = before.len() == heads.len()
+            && before.iter().zip(heads).all(|(a, b)| a.restricts_same(b));
+        self.blockages.clear_restrained();
         if !same {
             self.parking.raise(&Signal::Reservations, 1);
         }
@@ -107,31 +109,31 @@ impl Engine {
 
     /// Queues take turns with the first gang of each pool that waits for room and may ever get it.
     fn find_heads(&mut self) {
-        let mut order = Order::default();
-        let mut fronts = Fronts::default();
+        let mut order = TurnOrder::default();
+        let mut fronts = HeadContenders::default();
         let queues: Vec<QueueName> = self.backfill.blocked.queues().cloned().collect();
         let quota_ends = queues
             .iter()
             .filter_map(|queue| self.quota_head(queue)?.first_end);
-        self.backfill.quota_end = quota_ends.min();
+        self.backfill.first_quota_end = quota_ends.min();
         for queue in &queues {
             let pools = self.backfill.blocked.pools(queue);
-            let pools: Vec<Pool> = pools.map(|(pool, _)| pool.clone()).collect();
+            let pools: Vec<NodePool> = pools.map(|(pool, _)| pool.clone()).collect();
             for pool in pools {
-                self.bring_forward(&mut fronts, queue, pool, None);
+                self.advance_contender(&mut fronts, queue, pool, None);
             }
             self.rank_head(&mut order, queue, &fronts);
         }
-        let mut taken = FixedBitSet::with_capacity(self.nodes.len());
-        let others = self.pods_that_leave();
+        let mut taken = FixedBitSet::with_capacity(self.nodes.index_bound());
+        let others = self.departing_pods();
         while let Some(queue) = order.first(self.queues.tree()) {
             let Some(name) = self.queues.tree().name(queue).cloned() else {
                 return;
             };
             if let Some(front) = fronts.pop(&name) {
-                self.try_front(front, &name, &mut fronts, (&mut taken, &others));
+                self.try_contender(front, &name, &mut fronts, (&mut taken, &others));
             }
-            if fronts.hopeless.len() >= HOPELESS || self.backfill.heads.len() >= HEADS {
+            if fronts.hopeless.len() >= MAX_HOPELESS || self.backfill.heads.len() >= MAX_HEADS {
                 return;
             }
             order.remove(self.queues.tree(), queue);
@@ -140,32 +142,32 @@ impl Engine {
     }
 
     /// Makes the first gang in a pool its head, or brings the next one forward.
-    fn try_front(
+    fn try_contender(
         &mut self,
-        front: Front,
+        front: HeadContender,
         queue: &QueueName,
-        fronts: &mut Fronts,
-        (taken, others): (&mut FixedBitSet, &[Leaver]),
+        fronts: &mut HeadContenders,
+        (taken, others): (&mut FixedBitSet, &[Departure]),
     ) {
-        let Front {
+        let HeadContender {
             key,
             candidate,
             pool,
         } = front;
         // A gang that room is reserved for with one flavor assignment needs none with another.
         let mut heads = self.backfill.heads.iter();
-        if heads.any(|head| head.at == candidate.gang) {
-            self.bring_forward(fronts, queue, pool, Some(&key));
+        if heads.any(|head| head.gang_idx == candidate.gang) {
+            self.advance_contender(fronts, queue, pool, Some(&key));
             return;
         }
-        match self.head(key.clone(), candidate, (taken, others)) {
+        match self.make_head(key.clone(), candidate, (taken, others)) {
             Some(Ok(head)) => {
-                taken.union_with(&head.pool);
+                taken.union_with(&head.usable_nodes);
                 self.backfill.heads.push(head);
             }
-            Some(Err(Hopeless(shape, strategy))) => {
+            Some(Err(ImpossibleStart(shape, strategy))) => {
                 fronts.hopeless.insert((shape, strategy));
-                self.bring_forward(fronts, queue, pool, Some(&key));
+                self.advance_contender(fronts, queue, pool, Some(&key));
             }
             // All gangs of the pool may use these nodes, so none of them becomes head.
             None => {}
@@ -174,23 +176,26 @@ impl Engine {
 
     /// Brings forward the next gang of a pool that has quota and is not known to have no possible
     /// start.
-    fn bring_forward(
+    fn advance_contender(
         &mut self,
-        fronts: &mut Fronts,
+        fronts: &mut HeadContenders,
         queue: &QueueName,
-        pool: Pool,
+        pool: NodePool,
         after: Option<&OrderKey>,
     ) {
         let mut after = after.cloned();
-        while fronts.passed < PASSED {
-            let next = self.backfill.blocked.next(queue, &pool, after.as_ref());
+        while fronts.skipped < MAX_SKIPPED {
+            let next = self
+                .backfill
+                .blocked
+                .next_in_pool(queue, &pool, after.as_ref());
             let Some((key, candidate)) = next.map(|(key, c)| (key.clone(), c)) else {
                 return;
             };
-            let kind = self.kind_of(candidate);
+            let kind = self.start_key(candidate);
             let has_no_hope = kind.is_none_or(|kind| fronts.hopeless.contains(&kind));
-            if !has_no_hope && self.there_is_quota(queue, &key, candidate) {
-                let front = Front {
+            if !has_no_hope && self.has_quota(queue, &key, candidate) {
+                let front = HeadContender {
                     key,
                     candidate,
                     pool,
@@ -198,92 +203,104 @@ impl Engine {
                 fronts.insert(queue, front);
                 return;
             }
-            fronts.passed = fronts.passed.saturating_add(usize::from(has_no_hope));
+            fronts.skipped = fronts.skipped.saturating_add(usize::from(has_no_hope));
             after = Some(key);
         }
     }
 
     /// The properties that decide if a candidate has a possible start.
-    fn kind_of(&self, candidate: Candidate) -> Option<(Arc<Shape>, Strategy)> {
+    fn start_key(&self, candidate: HeadCandidate) -> Option<(Arc<GangShape>, PlacementStrategy)> {
         let state = self.state(candidate.gang)?;
-        let ways = state.ways.as_ref()?.ways.as_ref().ok()?;
-        let way = ways.get(candidate.way)?;
+        let ways = state.assignments.as_ref()?.assignments.as_ref().ok()?;
+        let way = ways.get(candidate.assignment)?;
         Some((Arc::clone(&way.shape), state.gang.strategy))
     }
 
     /// True if a candidate has quota, besides what is reserved in its queue. A short runtime is no
     /// exception here, because the choice of heads must not depend on the time.
-    fn there_is_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: Candidate) -> bool {
+    fn has_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: HeadCandidate) -> bool {
         let ways = self
             .gangs
             .get(candidate.gang.at())
-            .and_then(|state| state.ways.as_ref());
-        let Some(Ok(ways)) = ways.map(|known| &known.ways) else {
+            .and_then(|state| state.assignments.as_ref());
+        let Some(Ok(ways)) = ways.map(|known| &known.assignments) else {
             return false;
         };
         let leaf = self.queues.leaf(queue);
-        let Some((leaf, way)) = leaf.zip(ways.get(candidate.way)) else {
+        let Some((leaf, way)) = leaf.zip(ways.get(candidate.assignment)) else {
             return false;
         };
-        let head = self.backfill.quota.get(queue);
+        let head = self.backfill.quota_heads.get(queue);
         let before = head.filter(|head| head.key < *key);
-        let kept = self.keeps.get(candidate.gang);
-        let kept = kept.and_then(|k| self.queues.set_aside(&k.gang.queue, candidate.gang));
+        let kept = self.restart_places.get(candidate.gang);
+        let kept = kept.and_then(|k| self.queues.lift_charge(&k.gang.queue, candidate.gang));
         let is_there = self.queues.tree().fits(leaf, &way.demand)
-            && before.is_none_or(|head| head.leaves_enough(&mut self.queues, (leaf, &way.demand)));
+            && before
+                .is_none_or(|head| head.still_gets_quota(&mut self.queues, (leaf, &way.demand)));
         if let Some(kept) = kept {
-            self.queues.put_back(kept);
+            self.queues.put_back_charge(kept);
         }
         is_there
     }
 
-    fn rank_head(&mut self, order: &mut Order, name: &QueueName, fronts: &Fronts) {
+    fn rank_head(&mut self, order: &mut TurnOrder, name: &QueueName, fronts: &HeadContenders) {
         let first = fronts.first(name).map(|front| front.candidate);
-        let demand = first.and_then(|candidate| self.candidate(candidate));
+        let demand = first.and_then(|candidate| self.candidate_demand(candidate));
         if let Some(((gang, demand), queue)) = demand.zip(self.queues.leaf(name)) {
-            let next = self.queues.next(&gang, &demand);
+            let next = self.queues.next_gang(&gang, &demand);
             self.queues.rank(order, queue, next);
         }
     }
 
     /// Makes the candidate a head. None: another head has nodes that it may use.
-    fn head(
+    fn make_head(
         &mut self,
         key: OrderKey,
-        Candidate { gang: at, way }: Candidate,
-        (taken, others): (&FixedBitSet, &[Leaver]),
-    ) -> Option<Result<Head, Hopeless>> {
-        let Ok(ways) = self.ways(at)? else {
+        HeadCandidate {
+            gang: at,
+            assignment: way,
+        }: HeadCandidate,
+        (taken, others): (&FixedBitSet, &[Departure]),
+    ) -> Option<Result<Head, ImpossibleStart>> {
+        let Ok(ways) = self.assignments(at)? else {
             return None;
         };
         let way = ways.get(way)?;
         let gang = Arc::clone(&self.state(at)?.gang);
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(&way.shape, &self.nodes);
-        let pool = pool(&way.shape, &self.catalog, &self.nodes);
+        let pool = usable_nodes(&way.shape, &self.catalog, &self.nodes);
         if !pool.is_disjoint(taken) {
             return None;
         }
-        let excluded = excluded(&way.shape, &self.nodes);
-        let wish = Wish {
+        let excluded = excluded_nodes(&way.shape, &self.nodes);
+        let wish = PlacementRequest {
             shape: &way.shape,
             strategy: gang.strategy,
             excluded: &excluded,
         };
-        let yields = self.yields_to(&gang, &way.demand);
-        let first = self.in_yielding_order(&yields);
+        let yields = self.gangs_yielding_to(&gang, &way.demand);
+        let first = self.sort_yielding(&yields);
         let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
         let leaver = |(end, at): (Option<Time>, GangIdx)| {
-            if let Some(keep) = self.keeps.get(at) {
-                let holds = keep.holds(catalog);
-                return Some(Leaver { end, holds });
+            if let Some(keep) = self.restart_places.get(at) {
+                let holds = keep.node_charges(catalog);
+                return Some(Departure {
+                    end,
+                    charges: holds,
+                });
             }
-            let Stage::Placed(placed) = &gangs.get(at.at())?.stage else {
+            let GangStage::Placed(placed) = &gangs.get(at.at())?.stage else {
                 return None;
             };
-            let parts = placed.parts(pods).into_iter();
-            let holds = parts.map(|part| departures::hold(&part, catalog)).collect();
-            Some(Leaver { end, holds })
+            let parts = placed.node_usages(pods).into_iter();
+            let holds = parts
+                .map(|part| departures::node_charge(&part, catalog))
+                .collect();
+            Some(Departure {
+                end,
+                charges: holds,
+            })
         };
         let first = first.into_iter().filter_map(|at| leaver((None, at)));
         let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
@@ -294,21 +311,21 @@ impl Engine {
             .filter(others_of)
             .filter_map(leaver);
         // Among leavers without a known end, terminating pods come first.
-        let ends = first.chain(in_order(others.iter().cloned(), ends));
+        let ends = first.chain(merge_by_end(others.iter().cloned(), ends));
         let mut planner = Planner {
             nodes: &mut self.nodes,
             packing: &mut self.packing,
             catalog: &self.catalog,
         };
         let Some(plan) = planner.plan(&wish, ends, others) else {
-            return Some(Err(Hopeless(Arc::clone(&way.shape), gang.strategy)));
+            return Some(Err(ImpossibleStart(Arc::clone(&way.shape), gang.strategy)));
         };
         let placement = placed::placement(&self.nodes, &gang, plan.groups.iter());
         Some(Ok(Head {
-            at,
+            gang_idx: at,
             key,
             demand: way.demand.clone(),
-            pool,
+            usable_nodes: pool,
             plan,
             placement,
             gang,
@@ -317,4 +334,4 @@ impl Engine {
 }
 
 /// A gang that would not fit even if all gangs ended.
-struct Hopeless(Arc<Shape>, Strategy);
+struct ImpossibleStart(Arc<GangShape>, PlacementStrategy);

@@ -2,33 +2,35 @@
 
 use std::sync::Arc;
 
-use super::placed::Standing;
-use super::{Engine, Stage};
+use super::placed::PlacedState;
+use super::{Engine, GangStage};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, LimitName, ResourceName};
-use crate::limits::{Closure, Draw, Ledger};
-use crate::queueing::{Blocked, Signal, Wake};
+use crate::limits::{LimitClosure, LimitDraw, LimitLedger};
+use crate::queueing::{Blockage, Signal, WakeCondition};
 use crate::quota::Demand;
 use crate::state::GangIdx;
 
 impl Engine {
     /// Usage of each limit that has any, in base units; for limits on pending gangs, their number.
     /// A gang is charged as a whole.
-    pub fn limits(&self) -> impl Iterator<Item = (&LimitName, i128)> {
-        self.limits.used().chain(self.lines.lengths())
+    pub fn limit_usage(&self) -> impl Iterator<Item = (&LimitName, i128)> {
+        self.limits
+            .usage_by_limit()
+            .chain(self.pending_limits.counts())
     }
 
     /// The charge of a gang to its queue, by flavor and resource, in base units, for its place or
     /// the place that is kept for it. None: it holds no quota, because it is pending or leaving.
     #[must_use]
-    pub fn charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
-        let at = *self.ids.get(gang)?;
-        let queue = match (&self.state(at)?.stage, self.keeps.get(at)) {
-            (Stage::Placed(placed), _) => &placed.gang.queue,
+    pub fn queue_charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
+        let at = *self.by_id.get(gang)?;
+        let queue = match (&self.state(at)?.stage, self.restart_places.get(at)) {
+            (GangStage::Placed(placed), _) => &placed.gang.queue,
             (_, Some(keep)) => &keep.gang.queue,
             _ => return None,
         };
-        let held = self.queues.held(queue, at)?;
+        let held = self.queues.gang_charge(queue, at)?;
         let flavors = self.queues.flavors();
         let named = held.iter().map(|(what, amount)| {
             let flavor = flavors.name(what.flavor).cloned().unwrap_or_default();
@@ -39,8 +41,8 @@ impl Engine {
 
     /// Sets the limits that a gang draws on, pending or placed. Does nothing if the gang is not
     /// known.
-    pub fn apply_draws(&mut self, gang: &GangId, draws: Vec<Draw>) {
-        let Some(&at) = self.ids.get(gang) else {
+    pub fn apply_draws(&mut self, gang: &GangId, draws: Vec<LimitDraw>) {
+        let Some(&at) = self.by_id.get(gang) else {
             return;
         };
         if let Some(known) = self.state(at).map(|state| Arc::clone(&state.gang)) {
@@ -54,7 +56,7 @@ impl Engine {
 
     /// Closes a limit: no gang that draws on it starts before [`Self::open_limit`], whatever is
     /// used of it. Placed gangs stay.
-    pub fn close_limit(&mut self, limit: LimitName, closure: Closure) {
+    pub fn close_limit(&mut self, limit: LimitName, closure: LimitClosure) {
         if self.limits.close(limit.clone(), closure) {
             self.parking.raise(&Signal::Gate(limit), 1);
         }
@@ -68,81 +70,84 @@ impl Engine {
     }
 
     /// The closed limits, by name.
-    pub fn closed_limits(&self) -> impl Iterator<Item = (&LimitName, &Closure)> {
+    pub fn closed_limits(&self) -> impl Iterator<Item = (&LimitName, &LimitClosure)> {
         self.limits.closed()
     }
 
     /// Checks that the limits that a gang draws on have room for its charge.
-    pub(super) fn may_draw(&self, gang: &Gang, demand: &Demand) -> Result<(), Box<Blocked>> {
+    pub(super) fn check_limits(&self, gang: &Gang, demand: &Demand) -> Result<(), Box<Blockage>> {
         let named = |at| Some(self.state(at)?.gang.id.clone());
         let names = (&self.catalog, self.queues.flavors());
         self.limits.admit(gang, demand, names, named)
     }
 
     /// Adds the signals to `wake` that could make a limit the reason.
-    pub(super) fn watch_draws(&self, gang: &Gang, demand: &Demand, wake: &mut Wake) {
+    pub(super) fn watch_limits(&self, gang: &Gang, demand: &Demand, wake: &mut WakeCondition) {
         let names = (&self.catalog, self.queues.flavors());
         self.limits.watch(gang, demand, names, wake);
     }
 
     /// Charges a gang, as it was placed, to the limits that it draws on now.
-    pub(super) fn draw(&mut self, at: GangIdx, placed: &Gang, demand: &Demand) {
+    pub(super) fn charge_limits(&mut self, at: GangIdx, placed: &Gang, demand: &Demand) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;
         };
         let names = (&self.catalog, self.queues.flavors());
         let draws = (state.gang.draws.as_slice(), placed);
         let taken = self.limits.charge(at, draws, demand, names);
-        self.tell_all(taken);
+        self.raise_all(taken);
     }
 
     /// Releases that charge, if there is one.
-    pub(super) fn forgo_draws(&mut self, at: GangIdx) {
+    pub(super) fn release_limits(&mut self, at: GangIdx) {
         let mut freed = self.limits.discharge(at);
-        freed.extend(self.limits.has_left(at));
-        self.tell_all(freed);
+        freed.extend(self.limits.finish_leaving(at));
+        self.raise_all(freed);
     }
 
     /// Charges a gang again after its limits have changed: one that is placed or for which a place
     /// is kept.
-    pub(super) fn draw_again(&mut self, at: GangIdx) {
-        let gang = match (self.state(at).map(|s| &s.stage), self.keeps.get(at)) {
-            (Some(Stage::Placed(placed)), _) => Arc::clone(&placed.gang),
+    pub(super) fn recharge_limits(&mut self, at: GangIdx) {
+        let gang = match (
+            self.state(at).map(|s| &s.stage),
+            self.restart_places.get(at),
+        ) {
+            (Some(GangStage::Placed(placed)), _) => Arc::clone(&placed.gang),
             (_, Some(keep)) => Arc::clone(&keep.gang),
             _ => return,
         };
-        let Some(held) = self.queues.charge_of(&gang.queue, at) else {
-            self.draw_until_it_has_left(at, &gang);
+        let Some(held) = self.queues.shared_charge(&gang.queue, at) else {
+            self.recharge_leaving(at, &gang);
             return;
         };
-        self.forgo_draws(at);
-        self.draw(at, &gang, &held);
+        self.release_limits(at);
+        self.charge_limits(at, &gang, &held);
         if self.nominated.contains(&at) {
-            self.limits.follows(at);
+            self.limits.mark_nominated(at);
         }
     }
 
     /// Does the same for a leaving gang.
-    fn draw_until_it_has_left(&mut self, at: GangIdx, placed: &Gang) {
+    fn recharge_leaving(&mut self, at: GangIdx, placed: &Gang) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;
         };
-        let Stage::Placed(place) = &state.stage else {
+        let GangStage::Placed(place) = &state.stage else {
             return;
         };
-        let Standing::Leaving { charged, .. } = &place.standing else {
+        let PlacedState::Leaving { charged, .. } = &place.state else {
             return;
         };
         let names = (&self.catalog, self.queues.flavors());
-        let drawn = Ledger::would_draw((&state.gang.draws, placed), charged, names);
-        let mut told = self.limits.has_left(at);
+        let drawn = LimitLedger::drawn_amounts((&state.gang.draws, placed), charged, names);
+        let mut told = self.limits.finish_leaving(at);
         let taken = drawn.iter().cloned();
         told.extend(taken.map(|(limit, amount)| (Signal::LimitTaken(limit), amount)));
-        self.limits.leaves(at, drawn);
-        self.tell_all(told);
+        self.limits.start_leaving(at, drawn);
+        self.raise_all(told);
     }
 
-    pub(super) fn tell_all(&mut self, changes: Vec<(Signal, i128)>) {
+    pub(super) fn raise_all(&mut self, changes: Vec<(Signal, i128)>) {
         for (signal, amount) in changes {
             self.parking.raise(&signal, amount);
         }

@@ -1,60 +1,61 @@
 //! The engine: the live state, and what changes it.
 
 mod admission;
-mod beside;
-mod by_node;
+mod backfill_placement;
+mod blockage_cache;
+mod choice_pruning;
 mod cluster;
 mod cycle;
 mod departures;
+mod flavor_assignment;
+mod gang_table;
 mod gangs;
 mod heads;
-mod hopeless;
-mod keeping;
 mod limits;
+mod node_report;
 mod placed;
 mod preempt;
+mod queue_usage;
 mod quota_heads;
-mod refusals;
-mod reserving;
-mod roster;
+mod reservations;
+mod restart_places;
 mod snapshot;
 mod stages;
-mod standing;
 mod stopping;
 mod trial;
-mod ways;
-mod withdrawing;
-mod yielding;
+mod withdrawal;
+mod yielding_gangs;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::backfill::Backfill;
-use crate::explain::{Certificate, WaitReason};
+use crate::backfill::BackfillState;
+use crate::explain::{WaitExplanation, WaitReason};
 use crate::gang::Gang;
 use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
-use crate::limits::{Ledger, Lines};
-use crate::placement::{History, Packing, Placement};
+use crate::limits::{LimitLedger, PendingLimits};
+use crate::placement::{PackingState, Placement, TaskHistory};
 use crate::queue::{GroupFlavors, QueueCounts};
-use crate::queueing::{Parking, Queues, Signal, Waiting};
-use crate::quota::Decay;
-use crate::state::{Catalog, GangIdx, NodeIdx, Nodes, Pods, ResourceIdx, Shape};
+use crate::queueing::{Parking, PendingGangs, Queues, Signal};
+use crate::quota::UsageDecay;
+use crate::state::{Catalog, GangIdx, GangShape, KnownPods, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
+use blockage_cache::BlockageCache;
 use departures::Departures;
-use keeping::Keeps;
-use placed::Placed;
-use refusals::Refusals;
-use roster::Roster;
+use flavor_assignment::CachedAssignments;
+use gang_table::GangTable;
+use placed::PlacedGang;
+pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
+use restart_places::RestartPlaces;
 pub use snapshot::{
-    ChargeSnapshot, DrawnSnapshot, GangSnapshot, KeepSnapshot, KeptPodSnapshot, LagSnapshot,
-    PlaceSnapshot, PodSnapshot, Snapshot, StandingSnapshot, StoppingSnapshot,
+    ChargeSnapshot, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
+    PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
+    UsageLagSnapshot,
 };
-pub use standing::{QueueMemory, QueueStanding, StandingLine, Totals};
-use stopping::Stopping;
-use ways::KnownWays;
-use withdrawing::CyclePlacements;
+use stopping::StoppingPods;
+use withdrawal::CyclePlacements;
 
 /// The scheduling engine: a state machine over plain data.
 ///
@@ -68,7 +69,7 @@ use withdrawing::CyclePlacements;
 /// request count. [`Engine::delete_pod`] frees a confirmed pod. Giving up a gang
 /// ([`Engine::release_gang`], [`Engine::delete_gang`]) frees the pods that are still assumed.
 /// Confirmed pods count until they are gone, because a terminating pod holds its devices. A kept
-/// place ([`Engine::keep_gang`]) counts even after that. The quota and limits of a deleted gang
+/// place ([`Engine::keep_place`]) counts even after that. The quota and limits of a deleted gang
 /// ([`Engine::retire_gang`]) stay charged until its last pod is gone.
 ///
 /// A pod that existed before the gang was placed, under the key of one of its pods, does not
@@ -78,38 +79,38 @@ use withdrawing::CyclePlacements;
 pub struct Engine {
     catalog: Catalog,
     nodes: Nodes,
-    pods: Pods,
+    pods: KnownPods,
     queues: Queues,
-    limits: Ledger,
-    lines: Lines,
-    gangs: Roster,
-    ids: BTreeMap<GangId, GangIdx>,
+    limits: LimitLedger,
+    pending_limits: PendingLimits,
+    gangs: GangTable,
+    by_id: BTreeMap<GangId, GangIdx>,
     /// Placed groups by `namespace/pod_prefix`, to find the gang of a pod.
-    families: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
-    waiting: Waiting,
+    pod_prefixes: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
+    pending: PendingGangs,
     parking: Parking,
-    refusals: Refusals,
-    packing: Packing,
-    backfill: Backfill,
-    placed: usize,
+    blockages: BlockageCache,
+    packing: PackingState,
+    backfill: BackfillState,
+    placed_count: usize,
     /// Gangs that are placed once their victims have left.
     nominated: BTreeSet<GangIdx>,
     departures: Departures,
-    stopping: Stopping,
-    keeps: Keeps,
+    stopping: StoppingPods,
+    restart_places: RestartPlaces,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
     /// The latest time that the engine was given.
     now: Time,
     /// The version of queues and flavors. Results from another version are computed again.
-    config: u64,
+    config_version: u64,
     /// Node capacity has changed since shares were last measured.
     capacity_changed: bool,
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self::with_decay(Decay::default())
+        Self::with_decay(UsageDecay::default())
     }
 }
 
@@ -117,25 +118,25 @@ impl Default for Engine {
 #[derive(Debug)]
 struct GangState {
     gang: Arc<Gang>,
-    shape: Arc<Shape>,
+    shape: Arc<GangShape>,
     /// None: not computed yet.
-    ways: Option<KnownWays>,
+    assignments: Option<CachedAssignments>,
     /// The back-off of the last release.
     not_before: Option<Time>,
     /// It was preempted by another gang, or evicted because its queue was drained.
     preempted: bool,
     /// It has lost its place, and is not tried before it is applied again.
-    idle: bool,
+    awaits_apply: bool,
     /// The reason that a cycle last reported.
-    told: Option<WaitReason>,
-    stage: Stage,
+    reported_reason: Option<WaitReason>,
+    stage: GangStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum GangStage {
     /// Pending, with the explanation of the last try.
-    Waiting(Option<Certificate>),
-    Placed(Box<Placed>),
+    Pending(Option<WaitExplanation>),
+    Placed(Box<PlacedGang>),
     /// The gang is deleted, but this many of its pods still stop; they should be gone at `by`.
     Stopping {
         pods: u32,
@@ -152,31 +153,31 @@ impl Engine {
 
     /// An engine with another half-life of usage than 7 days.
     #[must_use]
-    pub fn with_decay(decay: Decay) -> Self {
+    pub fn with_decay(decay: UsageDecay) -> Self {
         let catalog = Catalog::default();
         Self {
             queues: Queues::new(&catalog, decay),
             catalog,
             nodes: Nodes::default(),
-            limits: Ledger::default(),
-            lines: Lines::default(),
-            pods: Pods::default(),
-            gangs: Roster::default(),
-            ids: BTreeMap::new(),
-            families: HashMap::new(),
-            waiting: Waiting::default(),
+            limits: LimitLedger::default(),
+            pending_limits: PendingLimits::default(),
+            pods: KnownPods::default(),
+            gangs: GangTable::default(),
+            by_id: BTreeMap::new(),
+            pod_prefixes: HashMap::new(),
+            pending: PendingGangs::default(),
             parking: Parking::default(),
-            refusals: Refusals::default(),
-            packing: Packing::default(),
-            backfill: Backfill::default(),
-            placed: 0,
+            blockages: BlockageCache::default(),
+            packing: PackingState::default(),
+            backfill: BackfillState::default(),
+            placed_count: 0,
             nominated: BTreeSet::new(),
             departures: Departures::default(),
-            stopping: Stopping::default(),
-            keeps: Keeps::default(),
+            stopping: StoppingPods::default(),
+            restart_places: RestartPlaces::default(),
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
-            config: 0,
+            config_version: 0,
             capacity_changed: false,
         }
     }
@@ -186,10 +187,10 @@ impl Engine {
     /// but its numbers may be older; for current numbers see [`Engine::explain`]. None: the gang is
     /// not pending, or no cycle has tried it yet.
     #[must_use]
-    pub fn certificate(&self, gang: &GangId) -> Option<&Certificate> {
-        match &self.state(*self.ids.get(gang)?)?.stage {
-            Stage::Waiting(certificate) => certificate.as_ref(),
-            Stage::Placed(_) | Stage::Stopping { .. } => None,
+    pub fn explanation(&self, gang: &GangId) -> Option<&WaitExplanation> {
+        match &self.state(*self.by_id.get(gang)?)?.stage {
+            GangStage::Pending(certificate) => certificate.as_ref(),
+            GangStage::Placed(_) | GangStage::Stopping { .. } => None,
         }
     }
 
@@ -197,16 +198,16 @@ impl Engine {
     /// it.
     #[must_use]
     pub fn position(&self, gang: &GangId) -> Option<usize> {
-        self.waiting
-            .position(&self.state(*self.ids.get(gang)?)?.gang)
+        self.pending
+            .position(&self.state(*self.by_id.get(gang)?)?.gang)
     }
 
     /// The placement of a placed gang.
     #[must_use]
     pub fn placement(&self, gang: &GangId) -> Option<Placement> {
-        match &self.state(*self.ids.get(gang)?)?.stage {
-            Stage::Waiting(_) | Stage::Stopping { .. } => None,
-            Stage::Placed(placed) => Some(placed.placement(&self.nodes)),
+        match &self.state(*self.by_id.get(gang)?)?.stage {
+            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
+            GangStage::Placed(placed) => Some(placed.placement(&self.nodes)),
         }
     }
 
@@ -221,10 +222,10 @@ impl Engine {
     /// queue offers what the nodes have is charged to none.
     #[must_use]
     pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
-        let Stage::Placed(placed) = &self.state(*self.ids.get(gang)?)?.stage else {
+        let GangStage::Placed(placed) = &self.state(*self.by_id.get(gang)?)?.stage else {
             return None;
         };
-        Some(placed::given(&placed.gang, &placed.choices))
+        Some(placed::group_flavors(&placed.gang, &placed.choices))
     }
 
     /// Free amount of each resource that a node lists, in base units; negative if the node shrank
@@ -232,8 +233,8 @@ impl Engine {
     #[must_use]
     pub fn free(&self, node: &NodeName) -> Option<BTreeMap<ResourceName, i64>> {
         let at = self.nodes.find(node)?;
-        self.nodes.facts(at)?;
-        let offers = self.nodes.offers(at).iter();
+        self.nodes.properties(at)?;
+        let offers = self.nodes.listed_resources(at).iter();
         Some(
             offers
                 .map(|r| (self.catalog.name(*r), self.nodes.free(*r, at)))
@@ -257,14 +258,18 @@ impl Engine {
     #[must_use]
     pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
         let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
-        for (queue, pending) in self.waiting.by_queue() {
+        for (queue, pending) in self.pending.counts_by_queue() {
             counts.entry(queue.clone()).or_default().pending = pending;
         }
         let holders = self.queues.holders();
         for (queue, admitted) in holders {
             counts.entry(queue.clone()).or_default().admitted = admitted;
         }
-        for (_, keep) in self.keeps.iter().filter(|(_, keep)| !keep.gang.surplus) {
+        for (_, keep) in self
+            .restart_places
+            .iter()
+            .filter(|(_, keep)| !keep.gang.surplus)
+        {
             // A gang with a kept place is charged, but not placed.
             if let Some(counts) = counts.get_mut(&keep.gang.queue) {
                 counts.admitted = counts.admitted.saturating_sub(1);
@@ -275,30 +280,30 @@ impl Engine {
     }
 
     /// The pending gangs, by name.
-    pub fn waiting(&self) -> impl Iterator<Item = &GangId> {
+    pub fn pending_gangs(&self) -> impl Iterator<Item = &GangId> {
         let waits = |at: &GangIdx| {
             let state = self.state(*at);
-            state.is_some_and(|state| matches!(state.stage, Stage::Waiting(_)))
+            state.is_some_and(|state| matches!(state.stage, GangStage::Pending(_)))
         };
-        let all = self.ids.iter();
+        let all = self.by_id.iter();
         all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
     }
 
     /// The number of pending gangs.
     #[must_use]
-    pub fn waiting_gangs(&self) -> usize {
-        self.waiting.count()
+    pub fn pending_gang_count(&self) -> usize {
+        self.pending.count()
     }
 
     /// The number of placed gangs.
     #[must_use]
-    pub fn placed_gangs(&self) -> usize {
-        self.placed
+    pub fn placed_gang_count(&self) -> usize {
+        self.placed_count
     }
 
     /// The number of known pods.
     #[must_use]
-    pub fn pods(&self) -> usize {
+    pub fn pod_count(&self) -> usize {
         self.pods.len()
     }
 
@@ -307,23 +312,27 @@ impl Engine {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.parking.next_alarm();
-        let times = [alarm, self.backfill.expires(), self.keeps.first_end()];
+        let times = [
+            alarm,
+            self.backfill.expires_at(),
+            self.restart_places.first_end(),
+        ];
         times.into_iter().flatten().min()
     }
 
     /// The history from which packing has learned: every gang that was applied, except surplus.
     /// Packing keeps nodes useful for similar gangs.
     #[must_use]
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> TaskHistory {
         self.packing.export(&self.catalog)
     }
 
     /// Replaces what packing has learned by the history of another engine. With the same cluster
     /// and gangs it then makes the same decisions.
-    pub fn restore_history(&mut self, history: &History) {
+    pub fn restore_history(&mut self, history: &TaskHistory) {
         self.packing.restore(&mut self.catalog, history);
-        self.refusals.clear();
-        self.backfill.disturb();
+        self.blockages.clear();
+        self.backfill.mark_stale();
     }
 
     fn state(&self, at: GangIdx) -> Option<&GangState> {
@@ -334,35 +343,41 @@ impl Engine {
         self.gangs.get_mut(at.at())
     }
 
-    fn placed_mut(&mut self, at: GangIdx) -> Option<&mut Placed> {
+    fn placed_mut(&mut self, at: GangIdx) -> Option<&mut PlacedGang> {
         match &mut self.state_mut(at)?.stage {
-            Stage::Placed(placed) => Some(placed),
-            Stage::Waiting(_) | Stage::Stopping { .. } => None,
+            GangStage::Placed(placed) => Some(placed),
+            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
         }
     }
 
     /// Charges pods to a node, and wakes the gangs that wait for that.
-    fn take(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
-        self.nodes.know_shares(&self.catalog);
+    fn charge_node(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
+        self.nodes.enable_shares(&self.catalog);
         self.nodes.charge(node, demand, i64::from(pods), held);
-        self.tell(demand, pods, Signal::Taken);
+        self.raise_for_pods(demand, pods, Signal::Taken);
     }
 
     /// Releases the charge of pods, and wakes the gangs that wait for that.
-    fn give(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
+    fn release_node(
+        &mut self,
+        node: NodeIdx,
+        demand: &[(ResourceIdx, i64)],
+        pods: u32,
+        held: bool,
+    ) {
         let times = i64::from(pods).saturating_neg();
         self.nodes.charge(node, demand, times, held);
-        self.tell(demand, pods, Signal::Freed);
+        self.raise_for_pods(demand, pods, Signal::Freed);
     }
 
-    fn tell(
+    fn raise_for_pods(
         &mut self,
         demand: &[(ResourceIdx, i64)],
         pods: u32,
         signal: impl Fn(ResourceIdx) -> Signal,
     ) {
-        self.refusals.clear();
-        self.backfill.disturb();
+        self.blockages.clear();
+        self.backfill.mark_stale();
         let all = |need: i64| i128::from(need).saturating_mul(i128::from(pods));
         self.raise(demand.iter().map(|(r, need)| (*r, all(*need))), signal);
     }
@@ -375,7 +390,7 @@ impl Engine {
     ) {
         for (resource, amount) in amounts {
             self.parking.raise(&signal(resource), amount);
-            if let Some((along, amount)) = self.nodes.along(resource, amount) {
+            if let Some((along, amount)) = self.nodes.coupled_resource(resource, amount) {
                 self.parking.raise(&signal(along), amount);
             }
         }
@@ -383,14 +398,14 @@ impl Engine {
 
     /// The gang, group and index of a pod of a placed gang. If several gangs claim the name, one in
     /// which the pod is still assumed.
-    fn owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
+    fn pod_owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
         let (family, digits) = pod.as_str().rsplit_once('-')?;
         let canonical = digits == "0" || !digits.starts_with(['0', '+']);
         let number: u32 = digits.parse().ok().filter(|_| canonical)?;
-        let claims = self.families.get(family)?;
+        let claims = self.pod_prefixes.get(family)?;
         // The owner, and if the pod is assumed.
         let claim = |(gang, group): &(GangIdx, usize)| {
-            let Stage::Placed(placed) = &self.state(*gang)?.stage else {
+            let GangStage::Placed(placed) = &self.state(*gang)?.stage else {
                 return None;
             };
             let first = placed.gang.groups.get(*group)?.first;
@@ -409,8 +424,8 @@ impl Engine {
 
     fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&placed::PlacedGroup> {
         match &self.state(gang)?.stage {
-            Stage::Placed(placed) => placed.groups.get(group),
-            Stage::Waiting(_) | Stage::Stopping { .. } => None,
+            GangStage::Placed(placed) => placed.groups.get(group),
+            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
         }
     }
 }

@@ -6,36 +6,36 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use crate::gang::Gang;
-use crate::placement::{Placement, Runs};
-use crate::preemption::price::Stake;
+use crate::placement::{Placement, PodRuns};
+use crate::preemption::lost_work::Stake;
 use crate::queue::GroupFlavors;
-use crate::queueing::Choice;
+use crate::queueing::FlavorChoice;
 use crate::quota::Demand;
-use crate::state::{DemandIdx, NodeIdx, Nodes, Pods, Shape};
+use crate::state::{DemandIdx, GangShape, KnownPods, NodeIdx, Nodes};
 use crate::time::Time;
 
 /// A gang as it was placed, with its placement, and which of its pods are assumed: charged to their
 /// node because they are planned there, not because they have been seen.
 #[derive(Debug)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedGang {
     pub(crate) gang: Arc<Gang>,
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<GangShape>,
     /// The flavors that it is charged to, by task group; empty if its queue offers none.
-    pub(crate) choices: Vec<Choice>,
+    pub(crate) choices: Vec<FlavorChoice>,
     /// When it was placed.
     pub(crate) since: Time,
-    pub(crate) standing: Standing,
+    pub(crate) state: PlacedState,
     /// When it last saved its work, as reported.
     pub(crate) checkpoint: Option<Time>,
     /// It cannot be a victim before this time, whatever its minimum runtime says.
-    pub(crate) protected: Option<Time>,
+    pub(crate) protected_until: Option<Time>,
     /// In the order of the gang's groups.
     pub(crate) groups: Vec<PlacedGroup>,
 }
 
 /// The state of a placed gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum PlacedState {
     /// Its pods exist or are being created.
     #[default]
     Settled,
@@ -46,13 +46,13 @@ pub(crate) enum Standing {
     Leaving { charged: Demand, since: Time },
 }
 
-impl Standing {
+impl PlacedState {
     pub(crate) fn is_leaving(&self) -> bool {
-        self.charged().is_some()
+        self.leaving_charge().is_some()
     }
 
     /// For a leaving gang: what it was charged, and since when it leaves.
-    pub(crate) fn charged(&self) -> Option<(&Demand, Time)> {
+    pub(crate) fn leaving_charge(&self) -> Option<(&Demand, Time)> {
         match self {
             Self::Leaving { charged, since } => Some((charged, *since)),
             Self::Settled | Self::Nominated => None,
@@ -62,7 +62,7 @@ impl Standing {
 
 /// Usage of a node by equal pods of a gang.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct NodeUsage {
     pub(crate) node: NodeIdx,
     pub(crate) demand: DemandIdx,
     pub(crate) pods: u32,
@@ -71,17 +71,17 @@ pub(crate) struct Part {
 /// One task group of a placed gang.
 #[derive(Debug, Default)]
 pub(crate) struct PlacedGroup {
-    runs: Runs,
+    runs: PodRuns,
     /// For each run, the index after its last pod.
     ends: Vec<u32>,
     assumed: FixedBitSet,
     /// Pods that do not hold what was planned for them, where it was planned.
-    gone: FixedBitSet,
+    misplaced: FixedBitSet,
 }
 
 impl PlacedGroup {
     /// A group whose pods are all assumed.
-    pub(crate) fn new(runs: Runs) -> Self {
+    pub(crate) fn new(runs: PodRuns) -> Self {
         let mut end = 0_u32;
         let ends: Vec<u32> = runs
             .iter()
@@ -96,12 +96,12 @@ impl PlacedGroup {
             runs,
             ends,
             assumed,
-            gone: FixedBitSet::new(),
+            misplaced: FixedBitSet::new(),
         }
     }
 
     /// Nodes with the number of pods on each, in the order of the indexes.
-    pub(crate) fn runs(&self) -> &Runs {
+    pub(crate) fn runs(&self) -> &PodRuns {
         &self.runs
     }
 
@@ -124,12 +124,12 @@ impl PlacedGroup {
     pub(crate) fn assume(&mut self, index: u32) -> Option<NodeIdx> {
         let node = self.node(index)?;
         self.assumed.set(index as usize, true);
-        self.set_there(index, true);
+        self.set_in_place(index, true);
         Some(node)
     }
 
     /// Ends the assumption of a pod. Returns true if it was assumed.
-    pub(crate) fn settle(&mut self, index: u32) -> bool {
+    pub(crate) fn confirm(&mut self, index: u32) -> bool {
         let was = self.is_assumed(index);
         if was {
             self.assumed.set(index as usize, false);
@@ -138,33 +138,35 @@ impl PlacedGroup {
     }
 
     /// Indexes of the pods that do not hold what was planned.
-    pub(crate) fn gone(&self) -> impl Iterator<Item = u32> {
-        self.gone.ones().filter_map(|at| u32::try_from(at).ok())
+    pub(crate) fn misplaced(&self) -> impl Iterator<Item = u32> {
+        self.misplaced
+            .ones()
+            .filter_map(|at| u32::try_from(at).ok())
     }
 
     /// Indexes of the pods that are not assumed.
-    pub(crate) fn settled(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn confirmed(&self) -> impl Iterator<Item = u32> {
         (0..self.count()).filter(|index| !self.is_assumed(*index))
     }
 
     /// Records if the pod holds what was planned, where it was planned.
-    pub(crate) fn set_there(&mut self, index: u32, there: bool) {
-        if there != self.gone.contains(index as usize) {
+    pub(crate) fn set_in_place(&mut self, index: u32, there: bool) {
+        if there != self.misplaced.contains(index as usize) {
             return;
         }
-        self.gone.grow(self.count() as usize);
+        self.misplaced.grow(self.count() as usize);
         if index < self.count() {
-            self.gone.set(index as usize, !there);
+            self.misplaced.set(index as usize, !there);
         }
     }
 
     /// Nodes with the number of pods that hold there what was planned.
-    pub(crate) fn there(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
+    pub(crate) fn pods_in_place(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
         let mut from = 0_u32;
         let runs = self.runs.iter().zip(&self.ends);
         let there = runs.map(move |((node, pods), end)| {
-            let last = self.gone.len().min(*end as usize);
-            let gone = self.gone.count_ones(last.min(from as usize)..last);
+            let last = self.misplaced.len().min(*end as usize);
+            let gone = self.misplaced.count_ones(last.min(from as usize)..last);
             from = *end;
             let gone = u32::try_from(gone).unwrap_or(u32::MAX);
             (*node, pods.saturating_sub(gone))
@@ -173,7 +175,7 @@ impl PlacedGroup {
     }
 
     /// Nodes with the number of assumed pods on each.
-    pub(crate) fn assumed(&self) -> Runs {
+    pub(crate) fn assumed_runs(&self) -> PodRuns {
         let mut from = 0_u32;
         self.runs
             .iter()
@@ -192,7 +194,7 @@ impl PlacedGroup {
 pub(crate) fn placement<'r>(
     nodes: &Nodes,
     gang: &Gang,
-    groups: impl Iterator<Item = &'r Runs>,
+    groups: impl Iterator<Item = &'r PodRuns>,
 ) -> Placement {
     gang.groups
         .iter()
@@ -207,7 +209,7 @@ pub(crate) fn placement<'r>(
 }
 
 /// The flavors of each task group.
-pub(crate) fn given(gang: &Gang, choices: &[Choice]) -> Vec<GroupFlavors> {
+pub(crate) fn group_flavors(gang: &Gang, choices: &[FlavorChoice]) -> Vec<GroupFlavors> {
     let groups = gang.groups.iter().enumerate();
     groups
         .map(|(number, group)| GroupFlavors {
@@ -217,7 +219,7 @@ pub(crate) fn given(gang: &Gang, choices: &[Choice]) -> Vec<GroupFlavors> {
         .collect()
 }
 
-impl Placed {
+impl PlacedGang {
     /// The placement of the gang.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))
@@ -239,30 +241,36 @@ impl Placed {
     }
 
     /// True if some pods do not hold what was planned, where it was planned.
-    pub(crate) fn is_scattered(&self) -> bool {
+    pub(crate) fn has_misplaced_pods(&self) -> bool {
         self.groups
             .iter()
-            .any(|group| group.gone().next().is_some())
+            .any(|group| group.misplaced().next().is_some())
     }
 
     /// Usage by its pods, on planned and other nodes.
-    pub(crate) fn parts(&self, pods: &Pods) -> SmallVec<[Part; 1]> {
+    pub(crate) fn node_usages(&self, pods: &KnownPods) -> SmallVec<[NodeUsage; 1]> {
         let mut parts = SmallVec::new();
         for (shape, group) in self.shape.groups.iter().zip(&self.groups) {
-            parts.extend(group.there().map(|(node, pods)| Part {
+            parts.extend(group.pods_in_place().map(|(node, pods)| NodeUsage {
                 node,
                 demand: shape.demand_idx,
                 pods,
             }));
         }
         for (group, planned) in self.gang.groups.iter().zip(&self.groups) {
-            let gone = planned.gone().map(|index| self.gang.pod_key(group, index));
+            let gone = planned
+                .misplaced()
+                .map(|index| self.gang.pod_key(group, index));
             let elsewhere = gone.filter_map(|pod| pods.get(&pod));
-            parts.extend(elsewhere.filter(|seen| seen.held).map(|seen| Part {
-                node: seen.node,
-                demand: seen.demand,
-                pods: 1,
-            }));
+            parts.extend(
+                elsewhere
+                    .filter(|seen| seen.in_placed_gang)
+                    .map(|seen| NodeUsage {
+                        node: seen.node,
+                        demand: seen.demand,
+                        pods: 1,
+                    }),
+            );
         }
         parts
     }

@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use super::cycle::LookedAt;
-use super::placed::Placed;
-use super::{Engine, Stage};
-use crate::limits::Lines;
+use super::cycle::TriedGangs;
+use super::placed::PlacedGang;
+use super::{Engine, GangStage};
+use crate::limits::PendingLimits;
 use crate::placement::asks_for_topology;
-use crate::queueing::{Blocked, OrderKey, Signal};
+use crate::queueing::{Blockage, OrderKey, Signal};
 use crate::state::GangIdx;
 
 impl Engine {
     /// Makes a gang without a place pending and due.
-    pub(super) fn wait(&mut self, at: GangIdx) {
+    pub(super) fn make_pending(&mut self, at: GangIdx) {
         if let Some(state) = self.state_mut(at) {
-            state.idle = false;
+            state.awaits_apply = false;
         }
         if let Some(state) = self.gangs.get(at.at()) {
-            self.waiting.insert(&state.gang, at);
-            for signal in self.lines.join(&state.gang) {
+            self.pending.insert(&state.gang, at);
+            for signal in self.pending_limits.insert(&state.gang) {
                 self.parking.raise(&signal, 1);
             }
             self.parking
@@ -28,66 +28,66 @@ impl Engine {
     }
 
     /// Blocks a gang that has been tried, with this explanation.
-    pub(super) fn block(
+    pub(super) fn block_gang(
         &mut self,
         at: GangIdx,
-        mut blocked: Box<Blocked>,
-        looked_at: &mut LookedAt,
+        mut blocked: Box<Blockage>,
+        looked_at: &mut TriedGangs,
     ) {
-        let told = self.state(at).and_then(|state| state.told);
-        if told != Some(blocked.certificate.reason)
+        let told = self.state(at).and_then(|state| state.reported_reason);
+        if told != Some(blocked.explanation.reason)
             && let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang))
-            && let Some(ways) = self.ways(at)
+            && let Some(ways) = self.assignments(at)
         {
-            let lifted = self.lift(at);
-            self.say_what_helps(&gang, &ways, &mut blocked);
-            self.put_back(lifted);
+            let lifted = self.lift_place(at);
+            self.complete_explanation(&gang, &ways, &mut blocked);
+            self.put_back_place(lifted);
         }
         let Some(state) = self.state_mut(at) else {
             return;
         };
         if asks_for_topology(&state.shape) {
             // The topology level of the gang may come or go, whatever else it waits for.
-            blocked.wake.on(Signal::Topologies, 1);
+            blocked.wake.on_rise(Signal::Topologies, 1);
         }
-        Lines::watch(&state.gang, &mut blocked.wake);
-        state.stage = Stage::Waiting(Some(blocked.certificate.clone()));
-        let key = OrderKey::of(&state.gang);
-        self.note_blocked(at, &blocked);
+        PendingLimits::watch(&state.gang, &mut blocked.wake);
+        state.stage = GangStage::Pending(Some(blocked.explanation.clone()));
+        let key = OrderKey::for_gang(&state.gang);
+        self.insert_blocked(at, &blocked);
         self.parking.park(at, blocked.wake);
         looked_at.insert((key, at));
     }
 
     /// Makes all woken gangs due.
-    pub(super) fn wake(&mut self) {
+    pub(super) fn wake_gangs(&mut self) {
         for at in self.parking.take_woken() {
             let blocked = self.backfill.blocked.get(at);
-            if blocked.is_none_or(|blocked| !blocked.is_kept_out) {
-                self.forget_blocked(at);
+            if blocked.is_none_or(|blocked| !blocked.waits_for_reservation) {
+                self.remove_blocked(at);
             }
             if let Some(state) = self.gangs.get(at.at()) {
-                self.waiting.make_due(&state.gang, at);
+                self.pending.make_due(&state.gang, at);
             }
         }
     }
 
     /// Makes a gang due, if it is pending.
-    pub(super) fn look_again_at(&mut self, at: GangIdx) {
+    pub(super) fn make_due(&mut self, at: GangIdx) {
         self.parking.unpark(at);
-        self.forget_blocked(at);
+        self.remove_blocked(at);
         if let Some(state) = self.gangs.get(at.at()) {
-            self.waiting.make_due(&state.gang, at);
+            self.pending.make_due(&state.gang, at);
         }
     }
 
     /// Ends the pending stage of a gang that changes, is placed or goes.
-    pub(super) fn stop_waiting(&mut self, at: GangIdx) {
+    pub(super) fn end_pending(&mut self, at: GangIdx) {
         self.parking.unpark(at);
-        self.forget_blocked(at);
+        self.remove_blocked(at);
         if let Some(state) = self.gangs.get(at.at())
-            && self.waiting.remove(&state.gang)
+            && self.pending.remove(&state.gang)
         {
-            for signal in self.lines.leave(&state.gang) {
+            for signal in self.pending_limits.remove(&state.gang) {
                 self.parking.raise(&signal, 1);
             }
             self.parking
@@ -96,33 +96,33 @@ impl Engine {
     }
 
     /// Records the place of a gang.
-    pub(super) fn put_in_place(&mut self, at: GangIdx, placed: Placed) {
-        self.stop_waiting(at);
+    pub(super) fn set_placed(&mut self, at: GangIdx, placed: PlacedGang) {
+        self.end_pending(at);
         let Some(state) = self.state_mut(at) else {
             return;
         };
         state.not_before = None;
-        state.told = None;
-        state.stage = Stage::Placed(Box::new(placed));
-        self.placed = self.placed.saturating_add(1);
-        self.starts_to_end(at);
+        state.reported_reason = None;
+        state.stage = GangStage::Placed(Box::new(placed));
+        self.placed_count = self.placed_count.saturating_add(1);
+        self.insert_end(at);
         self.parking.raise(&Signal::Turns, 1);
     }
 
     /// Takes a gang out of its place, if it has one. The caller must release what the place holds,
     /// and make the gang pending if it should be.
-    pub(super) fn take_out(&mut self, at: GangIdx) -> Option<Box<Placed>> {
+    pub(super) fn take_placed(&mut self, at: GangIdx) -> Option<Box<PlacedGang>> {
         let state = self.state_mut(at)?;
-        if matches!(state.stage, Stage::Waiting(_)) {
+        if matches!(state.stage, GangStage::Pending(_)) {
             return None;
         }
-        let stage = std::mem::replace(&mut state.stage, Stage::Waiting(None));
-        let Stage::Placed(placed) = stage else {
+        let stage = std::mem::replace(&mut state.stage, GangStage::Pending(None));
+        let GangStage::Placed(placed) = stage else {
             return None;
         };
-        self.placed = self.placed.saturating_sub(1);
+        self.placed_count = self.placed_count.saturating_sub(1);
         self.nominated.remove(&at);
-        self.has_ended(at, &placed.gang.id, &placed.gang.queue);
+        self.remove_end(at, &placed.gang.id, &placed.gang.queue);
         self.parking.raise(&Signal::Turns, 1);
         Some(placed)
     }

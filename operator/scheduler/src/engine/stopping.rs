@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Engine, GangState, Stage};
-use crate::backfill::Term;
+use super::{Engine, GangStage, GangState};
+use crate::backfill::RunTerm;
 use crate::gang::Gang;
 use crate::ids::{GangId, LimitName, PodKey};
 use crate::queueing::Signal;
@@ -16,11 +16,11 @@ use crate::time::Time;
 
 /// The gang of each pod that still stops.
 #[derive(Debug, Default)]
-pub(super) struct Stopping {
+pub(super) struct StoppingPods {
     pods: HashMap<PodKey, GangIdx>,
 }
 
-impl Stopping {
+impl StoppingPods {
     pub(super) fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }
@@ -32,96 +32,104 @@ impl Stopping {
 }
 
 /// Quota, limits and pods of a gang that is deleted.
-pub(super) struct Held {
+pub(super) struct DeletedGang {
     pub(super) gang: Arc<Gang>,
     pub(super) charged: Demand,
     pub(super) drawn: Vec<(LimitName, i128)>,
     /// Its pods that still exist.
     pub(super) pods: Vec<PodKey>,
     /// When they should be gone.
-    pub(super) by: Time,
+    pub(super) gone_by: Time,
 }
 
 impl Engine {
     /// Deletes a gang as [`Self::delete_gang`] does, but keeps its quota and limits charged until
     /// the last of its known pods is gone.
     pub fn retire_gang(&mut self, gang: &GangId) {
-        let held = self.ids.get(gang).and_then(|at| self.held_with_pods(*at));
+        let held = self.by_id.get(gang).and_then(|at| self.deleted_gang(*at));
         self.delete_gang(gang);
         if let Some(held) = held {
-            self.stops(held);
+            self.add_stopping(held);
         }
     }
 
     /// Quota, limits and pods of a gang with existing pods, for its place or for the place that is
     /// kept for it.
-    pub(super) fn held_with_pods(&self, at: GangIdx) -> Option<Held> {
-        if let Some(keep) = self.keeps.get(at) {
-            return self.held_of_keep(at, keep);
+    pub(super) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
+        if let Some(keep) = self.restart_places.get(at) {
+            return self.deleted_gang_of_restart_place(at, keep);
         }
-        let Some(Stage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+        let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
             return None;
         };
         let gang = &placed.gang;
         let groups = gang.groups.iter().zip(&placed.groups);
         let settled = groups.flat_map(|(group, planned)| {
-            let settled = planned.settled();
+            let settled = planned.confirmed();
             settled.map(|index| gang.pod_key(group, index))
         });
-        let is_there = |pod: &PodKey| self.pods.get(pod).is_some_and(|seen| seen.held);
+        let is_there = |pod: &PodKey| self.pods.get(pod).is_some_and(|seen| seen.in_placed_gang);
         let pods: Vec<PodKey> = settled.filter(is_there).collect();
         let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
-        let (charged, drawn, since) = match placed.standing.charged() {
-            Some((charged, since)) => (charged.clone(), self.limits.left_by(at), since),
-            None => (self.charge_of(at, gang), self.limits.drawn(at), self.now),
+        let (charged, drawn, since) = match placed.state.leaving_charge() {
+            Some((charged, since)) => (charged.clone(), self.limits.leaving_amounts(at), since),
+            None => (
+                self.charged_demand(at, gang),
+                self.limits.charged_amounts(at),
+                self.now,
+            ),
         };
-        (!pods.is_empty()).then(|| Held {
+        (!pods.is_empty()).then(|| DeletedGang {
             gang: Arc::clone(gang),
             charged,
             drawn,
             pods,
-            by: since.plus(grace),
+            gone_by: since.plus(grace),
         })
     }
 
-    fn held_of_keep(&self, at: GangIdx, keep: &super::keeping::Keep) -> Option<Held> {
-        let going = keep.pods.iter().filter(|pod| !pod.held);
+    fn deleted_gang_of_restart_place(
+        &self,
+        at: GangIdx,
+        keep: &super::restart_places::RestartPlace,
+    ) -> Option<DeletedGang> {
+        let going = keep.pods.iter().filter(|pod| !pod.pod_is_gone);
         let pods: Vec<PodKey> = going.map(|pod| pod.key.clone()).collect();
-        (!pods.is_empty()).then(|| Held {
+        (!pods.is_empty()).then(|| DeletedGang {
             gang: Arc::clone(&keep.gang),
-            charged: self.charge_of(at, &keep.gang),
-            drawn: self.limits.drawn(at),
+            charged: self.charged_demand(at, &keep.gang),
+            drawn: self.limits.charged_amounts(at),
             pods,
-            by: keep.by,
+            gone_by: keep.pods_gone_by,
         })
     }
 
-    fn charge_of(&self, at: GangIdx, gang: &Gang) -> Demand {
-        let charge = self.queues.charge_of(&gang.queue, at);
+    fn charged_demand(&self, at: GangIdx, gang: &Gang) -> Demand {
+        let charge = self.queues.shared_charge(&gang.queue, at);
         charge
             .map(|charge| Demand::clone(&charge))
             .unwrap_or_default()
     }
 
     /// Adds a deleted gang that held this and whose pods still stop.
-    pub(super) fn stops(&mut self, held: Held) -> GangIdx {
-        let Held {
+    pub(super) fn add_stopping(&mut self, held: DeletedGang) -> GangIdx {
+        let DeletedGang {
             gang,
             charged,
             drawn,
             pods,
-            by,
+            gone_by: by,
         } = held;
         let (id, queue) = (gang.id.clone(), gang.queue.clone());
         let state = GangState {
             shape: Arc::new(self.catalog.acquire_shape(&gang)),
             gang,
-            ways: None,
+            assignments: None,
             not_before: None,
             preempted: false,
-            idle: true,
-            told: None,
-            stage: Stage::Stopping {
+            awaits_apply: true,
+            reported_reason: None,
+            stage: GangStage::Stopping {
                 pods: u32::try_from(pods.len()).unwrap_or(u32::MAX),
                 by,
             },
@@ -130,45 +138,45 @@ impl Engine {
         for pod in pods {
             self.stopping.pods.insert(pod, at);
         }
-        self.queues.leaves(at, &id, &queue, &charged);
-        self.limits.leaves(at, drawn);
-        self.ends(at, &id, queue, Term::stops_by(by));
-        self.backfill.disturb();
+        self.queues.start_leaving(at, &id, &queue, &charged);
+        self.limits.start_leaving(at, drawn);
+        self.insert_end_with_term(at, &id, queue, RunTerm::stopping_until(by));
+        self.backfill.mark_stale();
         at
     }
 
     /// The pod is gone, or belongs to a placed gang: it no longer stops.
-    pub(super) fn pod_stays(&mut self, pod: &PodKey) {
-        self.departures.pod_stays(pod);
+    pub(super) fn remove_stopping_pod(&mut self, pod: &PodKey) {
+        self.departures.remove_pod(pod);
         let Some(at) = self.stopping.pods.remove(pod) else {
             return;
         };
         let Some(state) = self.state_mut(at) else {
             return;
         };
-        if let Stage::Stopping { pods, .. } = &mut state.stage {
+        if let GangStage::Stopping { pods, .. } = &mut state.stage {
             *pods = pods.saturating_sub(1);
             if *pods == 0 {
-                self.has_stopped(at);
+                self.finish_stopping(at);
             }
         }
     }
 
     /// The last pod of a deleted gang is gone.
-    fn has_stopped(&mut self, at: GangIdx) {
+    fn finish_stopping(&mut self, at: GangIdx) {
         let Some(state) = self.gangs.remove(at.at()) else {
             return;
         };
         let (id, queue) = (&state.gang.id, &state.gang.queue);
         let root = self.queues.root(queue);
-        let left = self.queues.has_left(at).unwrap_or_default();
+        let left = self.queues.finish_leaving(at).unwrap_or_default();
         for (what, amount) in left.iter() {
             self.parking
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
-        let freed = self.limits.has_left(at);
-        self.tell_all(freed);
-        self.has_ended(at, id, queue);
+        let freed = self.limits.finish_leaving(at);
+        self.raise_all(freed);
+        self.remove_end(at, id, queue);
         self.drop_shape(&state.shape);
     }
 }

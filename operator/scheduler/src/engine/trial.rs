@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::admission::{Before, Start};
-use super::{Engine, Stage, placed};
-use crate::decision::Outlook;
-use crate::explain::Certificate;
+use super::admission::{AdmissionHistory, GangStart};
+use super::{Engine, GangStage, placed};
+use crate::decision::TrialPlacement;
+use crate::explain::WaitExplanation;
 use crate::gang::Gang;
 use crate::ids::GangId;
-use crate::placement::{Runs, UndoLog};
+use crate::placement::{PodRuns, UndoLog};
 use crate::time::Time;
 
 impl Engine {
@@ -18,73 +18,73 @@ impl Engine {
     /// # Errors
     ///
     /// The explanation that a cycle would give.
-    pub fn trial(&mut self, gang: &Gang, now: Time) -> Result<Outlook, Certificate> {
-        self.know_levels(gang);
-        let unsettled = self.look_again(now);
+    pub fn try_gang(&mut self, gang: &Gang, now: Time) -> Result<TrialPlacement, WaitExplanation> {
+        self.add_node_level(gang);
+        let unsettled = self.advance_between_cycles(now);
         let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));
-        let ways = self.make_ways(gang, &shape);
-        let lifted = self.ids.get(&gang.id).copied();
-        let lifted = lifted.and_then(|at| self.lift(at));
+        let ways = self.compute_assignments(gang, &shape);
+        let lifted = self.by_id.get(&gang.id).copied();
+        let lifted = lifted.and_then(|at| self.lift_place(at));
         let mut log = UndoLog::default();
-        let before = Before {
+        let before = AdmissionHistory {
             not_before: gang.not_before,
             preempted: gang.preempted,
         };
         let answer = self.admit(gang, &ways, before, now, &mut log);
         log.roll_back(&mut self.nodes);
         let answer = answer.map_err(|mut blocked| {
-            self.say_what_helps(gang, &ways, &mut blocked);
+            self.complete_explanation(gang, &ways, &mut blocked);
             blocked
         });
-        self.put_back(lifted);
+        self.put_back_place(lifted);
         self.backfill.stale |= unsettled;
-        self.drop_ways(&ways);
+        self.release_assignments(&ways);
         self.drop_shape(&shape);
-        let place = |groups: &[Runs]| placed::placement(&self.nodes, gang, groups.iter());
+        let place = |groups: &[PodRuns]| placed::placement(&self.nodes, gang, groups.iter());
         match answer {
-            Ok(Start::Now(_, groups)) => Ok(Outlook {
+            Ok(GangStart::Immediate(_, groups)) => Ok(TrialPlacement {
                 placement: place(&groups),
                 victims: Vec::new(),
             }),
-            Ok(Start::After(plan)) => Ok(Outlook {
+            Ok(GangStart::AfterVictims(plan)) => Ok(TrialPlacement {
                 placement: place(&plan.groups),
-                victims: self.named(&plan.victims),
+                victims: self.name_victims(&plan.victims),
             }),
-            Err(blocked) => Err(blocked.certificate),
+            Err(blocked) => Err(blocked.explanation),
         }
     }
 
     /// Why a pending gang does not start, with current numbers. None: it is not pending, or the
     /// next cycle would start it if no gang went before it.
-    pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
-        let at = *self.ids.get(gang)?;
+    pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<WaitExplanation> {
+        let at = *self.by_id.get(gang)?;
         let state = self.state(at)?;
-        if state.idle || matches!(state.stage, Stage::Placed(_)) {
+        if state.awaits_apply || matches!(state.stage, GangStage::Placed(_)) {
             return None;
         }
-        let unsettled = self.look_again(now);
+        let unsettled = self.advance_between_cycles(now);
         let now = self.now;
-        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.ways(at)?);
-        let lifted = self.lift(at);
+        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.assignments(at)?);
+        let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
         let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
         let answer = answer.map(|answer| {
             answer.map_err(|mut blocked| {
-                self.say_what_helps(&gang, &ways, &mut blocked);
+                self.complete_explanation(&gang, &ways, &mut blocked);
                 blocked
             })
         });
-        self.put_back(lifted);
+        self.put_back_place(lifted);
         self.backfill.stale |= unsettled;
-        Some(answer?.err()?.certificate)
+        Some(answer?.err()?.explanation)
     }
 
     /// Why a gang is pending: with current numbers, or the last reported explanation if only its
     /// turn has not come. None: it is not pending.
-    pub fn why_waiting(&mut self, gang: &GangId, now: Time) -> Option<Certificate> {
+    pub fn explain_wait(&mut self, gang: &GangId, now: Time) -> Option<WaitExplanation> {
         self.explain(gang, now)
-            .or_else(|| self.certificate(gang).cloned())
+            .or_else(|| self.explanation(gang).cloned())
     }
 }

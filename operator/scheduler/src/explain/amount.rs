@@ -5,7 +5,7 @@ use std::fmt;
 use crate::ids::ResourceName;
 
 /// An amount of a resource in base units, without the resource's name.
-pub(super) struct Amount<'a> {
+pub(super) struct AmountText<'a> {
     pub(super) resource: &'a ResourceName,
     pub(super) base_units: i128,
 }
@@ -20,12 +20,12 @@ const UNITS: [(&str, u32); 6] = [
 ];
 
 /// The most that is shown of a number that is exact only in a small unit.
-const LONGEST: i128 = 100_000;
+const MAX_SHOWN: i128 = 100_000;
 
 /// Bytes in the largest unit in which two decimals tell them exactly. Where that
 /// would be a long number, in the largest unit, cut off and never rounded up:
 /// what is free must not look like more than it is.
-fn bytes(f: &mut fmt::Formatter<'_>, amount: i128) -> fmt::Result {
+fn write_bytes(f: &mut fmt::Formatter<'_>, amount: i128) -> fmt::Result {
     let in_units = UNITS.iter().filter_map(|(unit, bits)| {
         let size = 1_i128.checked_shl(*bits)?;
         let hundredths = amount.checked_mul(100)?;
@@ -36,19 +36,19 @@ fn bytes(f: &mut fmt::Formatter<'_>, amount: i128) -> fmt::Result {
     });
     let mut largest = None;
     for (whole, fraction, unit, exact) in in_units {
-        if exact && whole < LONGEST {
-            return decimals(f, whole, fraction, 2, unit);
+        if exact && whole < MAX_SHOWN {
+            return write_decimals(f, whole, fraction, 2, unit);
         }
         largest = largest.or(Some((whole, fraction, unit)));
     }
     match largest {
-        Some((whole, fraction, unit)) => decimals(f, whole, fraction, 2, unit),
+        Some((whole, fraction, unit)) => write_decimals(f, whole, fraction, 2, unit),
         None => write!(f, "{amount}"),
     }
 }
 
 /// A number with so many decimals, without zeros at the end.
-fn decimals(
+fn write_decimals(
     f: &mut fmt::Formatter<'_>,
     whole: i128,
     fraction: i128,
@@ -62,16 +62,16 @@ fn decimals(
     write!(f, "{whole}.{}{unit}", fraction.trim_end_matches('0'))
 }
 
-impl fmt::Display for Amount<'_> {
+impl fmt::Display for AmountText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amount = self.base_units;
         match self.resource.as_str() {
-            "cpu" => decimals(f, amount.div_euclid(1_000), amount.rem_euclid(1_000), 3, ""),
+            "cpu" => write_decimals(f, amount.div_euclid(1_000), amount.rem_euclid(1_000), 3, ""),
             name if name == "memory"
                 || name == "ephemeral-storage"
                 || name.starts_with("hugepages-") =>
             {
-                bytes(f, amount)
+                write_bytes(f, amount)
             }
             _ => write!(f, "{amount}"),
         }
@@ -82,9 +82,9 @@ impl fmt::Display for Amount<'_> {
 mod tests {
     use super::*;
 
-    fn shown(resource: &str, base_units: i128) -> String {
+    fn format_amount(resource: &str, base_units: i128) -> String {
         let resource = ResourceName::new(resource);
-        Amount {
+        AmountText {
             resource: &resource,
             base_units,
         }
@@ -92,21 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn as_kubernetes_writes_them() {
-        assert_eq!(shown("cpu", 96_000), "96");
-        assert_eq!(shown("cpu", 1_500), "1.5");
-        assert_eq!(shown("cpu", 50), "0.05");
-        assert_eq!(shown("memory", 1000 << 30), "1000Gi");
-        assert_eq!(shown("memory", 3 << 29), "1.5Gi");
-        assert_eq!(shown("memory", 1023), "1023");
-        assert_eq!(shown("memory", 12_350 << 30), "12350Gi");
-        assert_eq!(shown("memory", 263_856_508 << 10), "251.63Gi");
-        assert_eq!(shown("memory", 0), "0");
-        assert_eq!(shown("nvidia.com/gpu", 64), "64");
+    fn amounts_are_written_as_in_kubernetes() {
+        assert_eq!(format_amount("cpu", 96_000), "96");
+        assert_eq!(format_amount("cpu", 1_500), "1.5");
+        assert_eq!(format_amount("cpu", 50), "0.05");
+        assert_eq!(format_amount("memory", 1000 << 30), "1000Gi");
+        assert_eq!(format_amount("memory", 3 << 29), "1.5Gi");
+        assert_eq!(format_amount("memory", 1023), "1023");
+        assert_eq!(format_amount("memory", 12_350 << 30), "12350Gi");
+        assert_eq!(format_amount("memory", 263_856_508 << 10), "251.63Gi");
+        assert_eq!(format_amount("memory", 0), "0");
+        assert_eq!(format_amount("nvidia.com/gpu", 64), "64");
     }
 
     #[test]
     fn bytes_are_never_rounded_up() {
-        assert_eq!(shown("memory", (100 << 30) - 1), "99.99Gi");
+        assert_eq!(format_amount("memory", (100 << 30) - 1), "99.99Gi");
     }
 }

@@ -3,39 +3,43 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use super::empty_capacity::EmptyCapacity;
 use super::exclusions;
-use super::supply::Supply;
-use super::survey::{Asked, Survey};
-use super::union::{Union, union_nodes};
-use super::{Change, Detail, Exclusions, Silent};
+use super::survey::{GroupSurvey, ResourceNeed};
+use super::union::{UnionCapacity, union_nodes};
+use super::{Exclusions, UnadvertisedDevice, UnblockingChange, WaitDetail};
 use crate::gang::Gang;
 use crate::ids::GroupName;
-use crate::placement::{Answer, Room, search};
-use crate::queueing::{Blocked, Signal, Wake};
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, ResourceIdx, Shape};
+use crate::placement::{CapacityView, SearchResult, search};
+use crate::queueing::{Blockage, Signal, WakeCondition};
+use crate::state::{Catalog, GangShape, GroupShape, NodeIdx, Nodes, ResourceIdx};
 
 /// A gang that the nodes have no place for, and the state in which to explain it.
-pub(crate) struct Question<'a> {
+pub(crate) struct ExplanationContext<'a> {
     pub(crate) nodes: &'a Nodes,
     pub(crate) catalog: &'a Catalog,
     pub(crate) gang: &'a Gang,
-    pub(crate) shape: &'a Shape,
+    pub(crate) shape: &'a GangShape,
     pub(crate) excluded: &'a [NodeIdx],
     /// True if the search for a place reached no bound.
     pub(crate) certain: bool,
     /// The placements of gangs whose victims have not left yet.
-    pub(crate) promised: Promised,
+    pub(crate) nominated_usage: NominatedUsage,
 }
 
 /// Amounts by node and resource.
-pub(crate) type Promised = BTreeMap<(NodeIdx, ResourceIdx), i128>;
+pub(crate) type NominatedUsage = BTreeMap<(NodeIdx, ResourceIdx), i128>;
 
-impl Question<'_> {
+impl ExplanationContext<'_> {
     /// The amounts of a resource that placed gangs hold on a node, and that other pods use. A
     /// promised placement counts once, although its victims still hold the same room.
-    pub(super) fn held(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
-        let (gangs, others) = self.nodes.held(resource, node);
-        let promised = self.promised.get(&(node, resource)).copied().unwrap_or(0);
+    pub(super) fn usage(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
+        let (gangs, others) = self.nodes.usage(resource, node);
+        let promised = self
+            .nominated_usage
+            .get(&(node, resource))
+            .copied()
+            .unwrap_or(0);
         let all = i128::from(self.nodes.allocatable(resource, node));
         let twice = gangs.saturating_add(others).saturating_sub(all);
         (gangs.saturating_sub(twice.clamp(0, promised)), others)
@@ -43,47 +47,47 @@ impl Question<'_> {
 }
 
 /// The first reason that holds for a single task group, or for all groups together.
-pub(crate) fn explain(question: &Question<'_>) -> Box<Blocked> {
-    let mut wake = Wake::default();
-    wake.on(Signal::Nodes, 1);
+pub(crate) fn explain(question: &ExplanationContext<'_>) -> Box<Blockage> {
+    let mut wake = WakeCondition::default();
+    wake.on_rise(Signal::Nodes, 1);
     let surveys = OnceCell::new();
-    if let Some(detail) = question.never(&surveys) {
-        let detail = question.avoiding().unwrap_or(detail);
-        return Blocked::new(detail, wake);
+    if let Some(detail) = question.permanent_reason(&surveys) {
+        let detail = question.avoided_nodes().unwrap_or(detail);
+        return Blockage::new(detail, wake);
     }
     let surveys = question.surveys(&surveys);
-    let union = question.union(surveys);
-    if let Some((detail, resource, missing)) = question.insufficient(surveys, &union) {
-        wake.on(Signal::Freed(resource), missing);
-        return Blocked::new(detail, wake);
+    let union = question.union_capacity(surveys);
+    if let Some((detail, resource, missing)) = question.insufficient_capacity(surveys, &union) {
+        wake.on_rise(Signal::Freed(resource), missing);
+        return Blockage::new(detail, wake);
     }
     let detail = match question.topology_fragmented(&mut wake) {
         Some(detail) => detail,
         None => {
-            question.watch_close_groups(&mut wake);
-            question.fragmented(surveys, &union, &mut wake)
+            question.watch_required_groups(&mut wake);
+            question.fragmented_capacity(surveys, &union, &mut wake)
         }
     };
     question.watch_totals(surveys, &union, &mut wake);
-    Blocked::new(detail, wake)
+    Blockage::new(detail, wake)
 }
 
 /// The least that must become free for a gang that could start then. It costs more than the refusal
 /// itself, so it is computed only for gangs whose explanation is reported.
-pub(crate) fn what_helps(question: &Question<'_>) -> Option<Change> {
-    question.least_to_free(question.surveys(&OnceCell::new()))
+pub(crate) fn smallest_change(question: &ExplanationContext<'_>) -> Option<UnblockingChange> {
+    question.find_least_release(question.surveys(&OnceCell::new()))
 }
 
 /// True if the nodes could not hold a group alone even if they were empty. The kinds of nodes of
 /// the group's signature must have been counted.
-pub(crate) fn never_holds(nodes: &Nodes, catalog: &Catalog, group: &GroupShape) -> bool {
-    let supply = Supply::new(nodes, catalog, group, &[]);
+pub(crate) fn can_never_fit(nodes: &Nodes, catalog: &Catalog, group: &GroupShape) -> bool {
+    let supply = EmptyCapacity::new(nodes, catalog, group, &[]);
     supply.room < supply.pods
 }
 
-impl Question<'_> {
+impl ExplanationContext<'_> {
     /// The group's name, if the gang has several groups.
-    pub(super) fn name(&self, group: usize) -> Option<GroupName> {
+    pub(super) fn group_name(&self, group: usize) -> Option<GroupName> {
         let several = self.gang.groups.len() > 1;
         self.gang
             .groups
@@ -92,16 +96,16 @@ impl Question<'_> {
             .map(|g| g.name.clone())
     }
 
-    fn silent(&self, group: usize) -> Option<Silent> {
+    fn unadvertised_device(&self, group: usize) -> Option<UnadvertisedDevice> {
         let group = self.shape.groups.get(group)?;
-        exclusions::silent(self.nodes, self.catalog, group, self.excluded)
+        exclusions::unadvertised_device(self.nodes, self.catalog, group, self.excluded)
     }
 
     /// The reasons that keep a group off the nodes that do not match, if some do match.
-    fn others(&self, group: usize, matching: u32) -> Exclusions {
+    fn other_exclusions(&self, group: usize, matching: u32) -> Exclusions {
         match self.shape.groups.get(group) {
-            Some(group) if matching < self.nodes.present() => {
-                exclusions::count(self.nodes, self.catalog, group, self.excluded)
+            Some(group) if matching < self.nodes.node_count() => {
+                exclusions::count_exclusions(self.nodes, self.catalog, group, self.excluded)
             }
             _ => Exclusions::default(),
         }
@@ -109,212 +113,222 @@ impl Question<'_> {
 
     /// If the gang would fit on the nodes that are left out for a while, that exclusion is the
     /// reason.
-    fn avoiding(&self) -> Option<Detail> {
+    fn avoided_nodes(&self) -> Option<WaitDetail> {
         if self.excluded.is_empty() {
             return None;
         }
         let all = Self {
             excluded: &[],
-            promised: self.promised.clone(),
+            nominated_usage: self.nominated_usage.clone(),
             ..*self
         };
         let avoided = u32::try_from(self.excluded.len()).unwrap_or(u32::MAX);
-        all.never(&OnceCell::new())
+        all.permanent_reason(&OnceCell::new())
             .is_none()
-            .then_some(Detail::NodesAvoided { avoided })
+            .then_some(WaitDetail::NodesAvoided { avoided })
     }
 
     /// The survey of each task group. Looks at every node, once.
-    fn surveys<'s>(&self, known: &'s OnceCell<Vec<Survey>>) -> &'s [Survey] {
+    fn surveys<'s>(&self, known: &'s OnceCell<Vec<GroupSurvey>>) -> &'s [GroupSurvey] {
         known.get_or_init(|| {
             let groups = self.shape.groups.iter();
             groups
-                .map(|group| Survey::new(self.nodes, self.catalog, group, self.excluded))
+                .map(|group| GroupSurvey::new(self.nodes, self.catalog, group, self.excluded))
                 .collect()
         })
     }
 
     /// The reason why the gang could not start even if all other gangs ended.
-    fn never(&self, surveys: &OnceCell<Vec<Survey>>) -> Option<Detail> {
+    fn permanent_reason(&self, surveys: &OnceCell<Vec<GroupSurvey>>) -> Option<WaitDetail> {
         let groups = self.shape.groups.iter();
-        let supplies: Vec<Supply> = groups
-            .map(|group| Supply::new(self.nodes, self.catalog, group, self.excluded))
+        let supplies: Vec<EmptyCapacity> = groups
+            .map(|group| EmptyCapacity::new(self.nodes, self.catalog, group, self.excluded))
             .collect();
         for (at, supply) in supplies.iter().enumerate() {
             if supply.pods > 0 && supply.nodes == 0 {
                 let group = self.shape.groups.get(at)?;
-                return Some(Detail::NoMatchingNodes {
-                    group: self.name(at),
-                    exclusions: exclusions::count(self.nodes, self.catalog, group, self.excluded),
+                return Some(WaitDetail::NoMatchingNodes {
+                    group: self.group_name(at),
+                    exclusions: exclusions::count_exclusions(
+                        self.nodes,
+                        self.catalog,
+                        group,
+                        self.excluded,
+                    ),
                 });
             }
         }
         supplies
             .iter()
             .enumerate()
-            .find_map(|(at, supply)| self.exceeds(at, supply))
-            .or_else(|| self.exceeds_together(surveys))
+            .find_map(|(at, supply)| self.group_exceeds_cluster(at, supply))
+            .or_else(|| self.gang_exceeds_cluster(surveys))
             .or_else(|| self.exceeds_topology())
     }
 
     /// One group alone is too large for empty nodes.
-    fn exceeds(&self, at: usize, supply: &Supply) -> Option<Detail> {
+    fn group_exceeds_cluster(&self, at: usize, supply: &EmptyCapacity) -> Option<WaitDetail> {
         if supply.room >= supply.pods {
             return None;
         }
-        let (group, nodes, silent) = (self.name(at), supply.nodes, self.silent(at));
-        let others = self.others(at, nodes);
-        if let Some(stock) = supply.stocks.iter().find(|s| s.largest < s.asked.need) {
-            return Some(Detail::PodTooLarge {
+        let (group, nodes, silent) = (
+            self.group_name(at),
+            supply.nodes,
+            self.unadvertised_device(at),
+        );
+        let others = self.other_exclusions(at, nodes);
+        if let Some(stock) = supply.resources.iter().find(|s| s.largest < s.need.per_pod) {
+            return Some(WaitDetail::PodTooLarge {
                 group,
-                resource: Some(stock.asked.name.clone()),
-                needs: i128::from(stock.asked.need),
+                resource: Some(stock.need.name.clone()),
+                needs: i128::from(stock.need.per_pod),
                 largest: i128::from(stock.largest),
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             });
         }
         if supply.room == 0 {
-            return Some(Detail::PodTooLarge {
+            return Some(WaitDetail::PodTooLarge {
                 group,
                 resource: None,
                 needs: 0,
                 largest: 0,
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             });
         }
-        let stocks = supply.stocks.iter();
-        let short = worst(stocks.map(|s| (s, s.asked.needs(supply.pods), s.capacity)));
+        let stocks = supply.resources.iter();
+        let short = scarcest(stocks.map(|s| (s, s.need.total_need(supply.pods), s.capacity)));
         Some(match short {
-            Some((stock, needs, capacity)) => Detail::ClusterTooSmall {
+            Some((stock, needs, capacity)) => WaitDetail::ClusterTooSmall {
                 group,
-                resource: stock.asked.name.clone(),
+                resource: stock.need.name.clone(),
                 needs,
                 capacity,
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             },
-            None => Detail::TooFewPlaces {
+            None => WaitDetail::TooFewPlaces {
                 group,
                 pods: supply.pods,
                 room: Some(supply.room),
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             },
         })
     }
 
     /// All groups together are too large for empty nodes.
-    fn exceeds_together(&self, surveys: &OnceCell<Vec<Survey>>) -> Option<Detail> {
+    fn gang_exceeds_cluster(&self, surveys: &OnceCell<Vec<GroupSurvey>>) -> Option<WaitDetail> {
         if self.shape.groups.len() < 2 {
             return None;
         }
         let surveys = self.surveys(surveys);
-        let union = self.union(surveys);
+        let union = self.union_capacity(surveys);
         let lines = self.union_lines(surveys, &union);
         let nodes = union_nodes(surveys);
-        let silent = (0..surveys.len()).find_map(|at| self.silent(at));
-        let short = worst(
+        let silent = (0..surveys.len()).find_map(|at| self.unadvertised_device(at));
+        let short = scarcest(
             lines
                 .iter()
                 .map(|(line, needs, all)| (*line, *needs, all.capacity)),
         );
         if let Some((line, needs, capacity)) = short {
-            return Some(Detail::ClusterTooSmall {
+            return Some(WaitDetail::ClusterTooSmall {
                 group: None,
-                resource: line.asked.name.clone(),
+                resource: line.need.name.clone(),
                 needs,
                 capacity,
                 nodes,
-                silent,
-                others: Exclusions::default(),
+                unadvertised: silent,
+                exclusions: Exclusions::default(),
             });
         }
-        let none = Answer::Nothing { certain: true };
+        let none = SearchResult::NoPlace { certain: true };
         let answer = search(
             self.nodes,
             self.catalog,
             self.shape,
             self.excluded,
-            Room::Empty,
+            CapacityView::Empty,
         );
-        (answer == none).then(|| Detail::TooFewPlaces {
+        (answer == none).then(|| WaitDetail::TooFewPlaces {
             group: None,
             pods: self.gang.pod_count(),
             room: None,
             nodes,
-            silent,
-            others: Exclusions::default(),
+            unadvertised: silent,
+            exclusions: Exclusions::default(),
         })
     }
 
     /// Too little is free in total: for one group, or for all of them.
-    fn insufficient(
+    fn insufficient_capacity(
         &self,
-        surveys: &[Survey],
-        union: &BTreeMap<ResourceIdx, Union>,
-    ) -> Option<(Detail, ResourceIdx, i128)> {
+        surveys: &[GroupSurvey],
+        union: &BTreeMap<ResourceIdx, UnionCapacity>,
+    ) -> Option<(WaitDetail, ResourceIdx, i128)> {
         for (at, survey) in surveys.iter().enumerate() {
-            let lines = survey.lines.iter();
-            let short = worst(lines.map(|line| (line, line.asked.needs(survey.pods), line.free)));
+            let lines = survey.resources.iter();
+            let short =
+                scarcest(lines.map(|line| (line, line.need.total_need(survey.pods), line.free)));
             if let Some((line, needs, free)) = short {
                 let missing = needs.saturating_sub(free);
-                let (held_by_gangs, held_by_others) = survey.held(self, line);
-                let detail = Detail::InsufficientCapacity {
-                    group: self.name(at),
-                    resource: line.asked.name.clone(),
+                let (held_by_gangs, held_by_others) = survey.usage(self, line);
+                let detail = WaitDetail::InsufficientCapacity {
+                    group: self.group_name(at),
+                    resource: line.need.name.clone(),
                     needs,
                     free,
                     missing,
                     nodes: node_count(survey),
-                    held_by_gangs,
-                    held_by_others,
+                    used_by_gangs: held_by_gangs,
+                    used_by_external_pods: held_by_others,
                 };
-                return Some((detail, line.asked.resource, missing));
+                return Some((detail, line.need.resource, missing));
             }
         }
         let lines = self.union_lines(surveys, union);
-        let (line, needs, free) = worst(
+        let (line, needs, free) = scarcest(
             lines
                 .iter()
                 .map(|(line, needs, all)| (*line, *needs, all.free)),
         )?;
-        let all = union.get(&line.asked.resource)?;
+        let all = union.get(&line.need.resource)?;
         let missing = needs.saturating_sub(free);
-        let detail = Detail::InsufficientCapacity {
+        let detail = WaitDetail::InsufficientCapacity {
             group: None,
-            resource: line.asked.name.clone(),
+            resource: line.need.name.clone(),
             needs,
             free,
             missing,
             nodes: union_nodes(surveys),
-            held_by_gangs: all.held_by_gangs,
-            held_by_others: all.held_by_others,
+            used_by_gangs: all.used_by_gangs,
+            used_by_external_pods: all.used_by_external_pods,
         };
-        Some((detail, line.asked.resource, missing))
+        Some((detail, line.need.resource, missing))
     }
 
     /// Enough is free in total.
-    fn fragmented(
+    fn fragmented_capacity(
         &self,
-        surveys: &[Survey],
-        union: &BTreeMap<ResourceIdx, Union>,
-        wake: &mut Wake,
-    ) -> Detail {
+        surveys: &[GroupSurvey],
+        union: &BTreeMap<ResourceIdx, UnionCapacity>,
+        wake: &mut WakeCondition,
+    ) -> WaitDetail {
         let all = self.shape.groups.iter().zip(surveys).enumerate();
         let mut rooms =
-            all.map(|(at, (group, survey))| (at, survey, survey.room(self.nodes, group)));
+            all.map(|(at, (group, survey))| (at, survey, survey.fitting_pods(self.nodes, group)));
         let short = rooms.find(|(_, survey, room)| *room < survey.pods);
         let Some((at, survey, room)) = short else {
             for resource in union.keys() {
-                wake.on(Signal::Freed(*resource), 1);
+                wake.on_rise(Signal::Freed(*resource), 1);
             }
-            return Detail::GroupsCollide {
+            return WaitDetail::GroupsCollide {
                 pods: self.gang.pod_count(),
                 nodes: union_nodes(surveys),
                 certain: self.certain,
@@ -322,55 +336,55 @@ impl Question<'_> {
         };
         // If one resource is scattered, only more of that resource can help. Otherwise any of them
         // may.
-        for line in &survey.lines {
+        for line in &survey.resources {
             let spread = survey.spread(self.nodes, line);
-            if spread.places < survey.pods {
-                wake.on(Signal::Freed(line.asked.resource), 1);
-                return Detail::Scattered {
-                    group: self.name(at),
-                    resource: line.asked.name.clone(),
-                    needs: i128::from(line.asked.need),
+            if spread.fitting_pods < survey.pods {
+                wake.on_rise(Signal::Freed(line.need.resource), 1);
+                return WaitDetail::Scattered {
+                    group: self.group_name(at),
+                    resource: line.need.name.clone(),
+                    needs: i128::from(line.need.per_pod),
                     pods: survey.pods,
                     room,
                     free: line.free,
                     nodes: spread.nodes_free,
-                    most: i128::from(spread.most),
+                    largest_free: i128::from(spread.largest),
                 };
             }
         }
-        for line in &survey.lines {
-            wake.on(Signal::Freed(line.asked.resource), 1);
+        for line in &survey.resources {
+            wake.on_rise(Signal::Freed(line.need.resource), 1);
         }
-        self.apart(at, survey, room)
+        self.separate_resources(at, survey, room)
     }
 
-    fn apart(&self, at: usize, survey: &Survey, room: u64) -> Detail {
+    fn separate_resources(&self, at: usize, survey: &GroupSurvey, room: u64) -> WaitDetail {
         let u32_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let Some(apart) = survey.apart(self.nodes) else {
-            return Detail::GroupsCollide {
+        let Some(apart) = survey.separate_resources(self.nodes) else {
+            return WaitDetail::GroupsCollide {
                 pods: survey.pods,
                 nodes: node_count(survey),
                 certain: self.certain,
             };
         };
-        Detail::Apart {
-            group: self.name(at),
-            resource: apart.first.asked.name.clone(),
-            needs: i128::from(apart.first.asked.need),
+        WaitDetail::SeparateResources {
+            group: self.group_name(at),
+            resource: apart.first.need.name.clone(),
+            needs: i128::from(apart.first.need.per_pod),
             pods: survey.pods,
             room,
             nodes: u32_of(apart.nodes),
-            lacking: apart.lacking.asked.name.clone(),
-            lacking_nodes: u32_of(apart.lacking_nodes),
+            missing_resource: apart.missing.need.name.clone(),
+            missing_resource_nodes: u32_of(apart.missing_nodes),
         }
     }
 
     /// Wakes the gang when so much is taken that free capacity becomes the reason.
     fn watch_totals(
         &self,
-        surveys: &[Survey],
-        union: &BTreeMap<ResourceIdx, Union>,
-        wake: &mut Wake,
+        surveys: &[GroupSurvey],
+        union: &BTreeMap<ResourceIdx, UnionCapacity>,
+        wake: &mut WakeCondition,
     ) {
         let mut left: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
         let mut see = |resource: ResourceIdx, free: i128, needs: i128| {
@@ -379,26 +393,26 @@ impl Question<'_> {
             *least = (*least).min(slack);
         };
         for survey in surveys {
-            for line in &survey.lines {
+            for line in &survey.resources {
                 see(
-                    line.asked.resource,
+                    line.need.resource,
                     line.free,
-                    line.asked.needs(survey.pods),
+                    line.need.total_need(survey.pods),
                 );
             }
         }
         for (line, needs, all) in self.union_lines(surveys, union) {
-            see(line.asked.resource, all.free, needs);
+            see(line.need.resource, all.free, needs);
         }
         for (resource, slack) in left {
-            wake.on(Signal::Taken(resource), slack.saturating_add(1));
+            wake.on_rise(Signal::Taken(resource), slack.saturating_add(1));
         }
     }
 }
 
 /// The scarcest of the resources of which there is less than is needed: a device if there is one,
 /// else the one that lacks most in relation to the need.
-fn worst<'l, L: AsRef<Asked>>(
+fn scarcest<'l, L: AsRef<ResourceNeed>>(
     lines: impl Iterator<Item = (&'l L, i128, i128)>,
 ) -> Option<(&'l L, i128, i128)> {
     let mut worst: Option<(&L, i128, i128)> = None;
@@ -416,6 +430,6 @@ fn worst<'l, L: AsRef<Asked>>(
     worst
 }
 
-fn node_count(survey: &Survey) -> u32 {
+fn node_count(survey: &GroupSurvey) -> u32 {
     u32::try_from(survey.nodes.len()).unwrap_or(u32::MAX)
 }

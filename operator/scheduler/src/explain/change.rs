@@ -1,24 +1,24 @@
 //! The smallest change that would let a gang run.
 
-use super::{Certificate, Detail};
+use super::{WaitDetail, WaitExplanation};
 use crate::ids::{FlavorName, LimitName, NodeName, QueueName, ResourceName};
 
 /// The smallest change of one kind that lets a gang pass what it waits for. For a gang of several
 /// task groups that lacks room, the change is small but not always the smallest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum UnblockingChange {
     /// Raise each of these limits: then quota admits the gang.
-    Raise(Vec<Raise>),
+    Raise(Vec<QuotaRaise>),
     /// Raise each of these limits outside queue quota.
-    Allow(Vec<Allow>),
+    Allow(Vec<LimitRaise>),
     /// Free this much more on each of these nodes: then the gang has a place there. Ordered by node
     /// name.
-    Free(Vec<FreeOn>),
+    Free(Vec<NodeRelease>),
 }
 
 /// A quota or borrowing limit to raise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Raise {
+pub struct QuotaRaise {
     /// The queue that has the limit.
     pub queue: QueueName,
     /// True: raise its borrowing limit. False: raise its nominal quota.
@@ -33,7 +33,7 @@ pub struct Raise {
 
 /// A limit outside queue quota to raise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Allow {
+pub struct LimitRaise {
     /// The limit.
     pub limit: LimitName,
     /// The resource that it counts. None: it counts gangs.
@@ -44,44 +44,44 @@ pub struct Allow {
 
 /// Amounts to become free on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FreeOn {
+pub struct NodeRelease {
     /// The node.
     pub node: NodeName,
     /// Amounts on top of what is free now, in base units: devices first, then by name.
     pub amounts: Vec<(ResourceName, i128)>,
 }
 
-impl Certificate {
+impl WaitExplanation {
     /// The change, if it says more than the sentence about what lacks.
-    pub(super) fn news(&self) -> Option<&Change> {
+    pub(super) fn beyond_reason(&self) -> Option<&UnblockingChange> {
         let change = self.change.as_deref()?;
         let known = match (self.detail.as_ref(), change) {
             (
-                Detail::QuotaExceeded {
+                WaitDetail::QuotaExceeded {
                     queue,
                     borrowing_limit,
                     missing,
                     ..
                 },
-                Change::Raise(raises),
+                UnblockingChange::Raise(raises),
             ) => matches!(raises.as_slice(), [one]
                 if one.queue == *queue && one.by == *missing
                     && one.borrowing_limit == *borrowing_limit),
             (
-                Detail::ExceedsQuota {
+                WaitDetail::ExceedsQuota {
                     queue, needs, most, ..
                 },
-                Change::Raise(raises),
+                UnblockingChange::Raise(raises),
             ) => matches!(raises.as_slice(), [one]
                 if one.queue == *queue && one.by == needs.saturating_sub(*most)
                     && !one.borrowing_limit),
             // The sentence already names a change of a single limit.
-            (Detail::LimitExceeded { .. }, Change::Allow(more)) => more.len() < 2,
+            (WaitDetail::LimitExceeded { .. }, UnblockingChange::Allow(more)) => more.len() < 2,
             (
-                Detail::InsufficientCapacity {
+                WaitDetail::InsufficientCapacity {
                     resource, missing, ..
                 },
-                Change::Free(nodes),
+                UnblockingChange::Free(nodes),
             ) => {
                 let all = nodes.iter().flat_map(|on| &on.amounts);
                 let mut sum = 0_i128;

@@ -1,20 +1,20 @@
 //! The numbers of each reason.
 
-use super::{Exclusions, InDomain, Silent, WaitReason};
+use super::{BestDomain, Exclusions, UnadvertisedDevice, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
-use crate::limits::Closure;
-use crate::queue::Reclaim;
+use crate::limits::LimitClosure;
+use crate::queue::ReclaimPolicy;
 use crate::time::Time;
 
 /// The reason why a task group cannot use a flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum FlavorMismatch {
     /// The flavor is not defined.
     Undefined,
     /// The flavor has taints that the group does not tolerate.
     Untolerated,
     /// The group's node selector asks for other nodes.
-    Elsewhere,
+    OtherNodes,
 }
 
 /// A topology level that a gang asks for and that does not exist.
@@ -38,7 +38,7 @@ pub enum MissingLevel {
 /// *Matching* nodes meet the group's constraints and advertise every resource that one pod
 /// requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum WaitDetail {
     /// [`WaitReason::QueueNotFound`].
     QueueNotFound {
         /// The queue that does not exist.
@@ -79,7 +79,7 @@ pub enum Detail {
         /// The task group, where there are several.
         group: Option<GroupName>,
         /// Flavors that the group might use, each with the reason why it cannot.
-        flavors: Vec<(FlavorName, Unfit)>,
+        flavors: Vec<(FlavorName, FlavorMismatch)>,
     },
     /// [`WaitReason::FlavorNotFound`]: the group names flavors that its queue does
     /// not offer.
@@ -144,13 +144,13 @@ pub enum Detail {
         refuses: bool,
     },
     /// [`WaitReason::QuotaPolicyExceeded`]: too many gangs are pending before this one.
-    TooManyWait {
+    TooManyPending {
         /// The limit.
         limit: LimitName,
         /// How many gangs may be pending.
-        most: i128,
+        max_pending: i128,
         /// How many pending gangs came before this one.
-        before: i128,
+        pending_before: i128,
         /// True if the gang is refused instead of pending.
         refuses: bool,
     },
@@ -159,7 +159,7 @@ pub enum Detail {
         /// The limit.
         limit: LimitName,
         /// Why the limit is closed, and until when.
-        closure: Closure,
+        closure: LimitClosure,
         /// True if the gang is refused instead of pending.
         refuses: bool,
     },
@@ -220,9 +220,9 @@ pub enum Detail {
         /// Matching nodes.
         nodes: u32,
         /// Nodes that would match if they advertised the resource that their labels promise.
-        silent: Option<Silent>,
+        unadvertised: Option<UnadvertisedDevice>,
         /// The reasons that keep the group off the other nodes, if a single group is concerned.
-        others: Exclusions,
+        exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: together the nodes have too little.
     ClusterTooSmall {
@@ -237,9 +237,9 @@ pub enum Detail {
         /// Matching nodes.
         nodes: u32,
         /// Nodes that would match if they advertised the resource that their labels promise.
-        silent: Option<Silent>,
+        unadvertised: Option<UnadvertisedDevice>,
         /// The reasons that keep the group off the other nodes, if a single group is concerned.
-        others: Exclusions,
+        exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: enough in total, but not in pieces of that size.
     TooFewPlaces {
@@ -253,16 +253,16 @@ pub enum Detail {
         /// Matching nodes.
         nodes: u32,
         /// Nodes that would match if they advertised the resource that their labels promise.
-        silent: Option<Silent>,
+        unadvertised: Option<UnadvertisedDevice>,
         /// The reasons that keep the group off the other nodes, if a single group is concerned.
-        others: Exclusions,
+        exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsTopology`], counted on empty nodes.
-    ExceedsTopology(InDomain),
+    ExceedsTopology(BestDomain),
     /// [`WaitReason::TopologyFragmented`], counted on free capacity.
     TopologyFragmented {
         /// The numbers.
-        domain: InDomain,
+        domain: BestDomain,
         /// False if the search ended at its limit: there may be a placement that it did not find.
         certain: bool,
     },
@@ -281,9 +281,9 @@ pub enum Detail {
         /// Matching nodes.
         nodes: u32,
         /// Units that placed gangs hold on matching nodes.
-        held_by_gangs: i128,
+        used_by_gangs: i128,
         /// Units that other pods hold on matching nodes, including terminating pods of gangs.
-        held_by_others: i128,
+        used_by_external_pods: i128,
     },
     /// [`WaitReason::Fragmented`]: the free capacity is scattered over too many nodes.
     Scattered {
@@ -302,10 +302,10 @@ pub enum Detail {
         /// Matching nodes that have some of the resource free.
         nodes: u32,
         /// The most that is free on one node.
-        most: i128,
+        largest_free: i128,
     },
     /// [`WaitReason::Fragmented`]: each resource is free, but not on the same nodes.
-    Apart {
+    SeparateResources {
         /// The task group.
         group: Option<GroupName>,
         /// The resource that packing looks at first.
@@ -319,9 +319,9 @@ pub enum Detail {
         /// Matching nodes that have the resource free.
         nodes: u32,
         /// The resource that most of these nodes lack.
-        lacking: ResourceName,
+        missing_resource: ResourceName,
         /// How many of these nodes lack it.
-        lacking_nodes: u32,
+        missing_resource_nodes: u32,
     },
     /// [`WaitReason::Reserved`]: the nodes are reserved.
     Reserved {
@@ -361,17 +361,17 @@ pub struct OwnQuota {
     /// Its nominal quota.
     pub nominal: i128,
     /// Units that its gangs hold.
-    pub held: i128,
+    pub usage: i128,
     /// Units that it may borrow now, on top of what it already borrows.
     pub may_borrow: i128,
     /// Units of the gang's need that it would borrow.
     pub would_borrow: i128,
     /// The queue's reclaim policy, if other queues borrow what is owed to this one and the policy
     /// keeps it from taking that back. None: nothing is owed, or the policy is not in the way.
-    pub reclaim: Option<Reclaim>,
+    pub reclaim: Option<ReclaimPolicy>,
 }
 
-impl Detail {
+impl WaitDetail {
     /// The reason whose numbers these are.
     #[must_use]
     pub const fn reason(&self) -> WaitReason {
@@ -385,7 +385,7 @@ impl Detail {
             Self::FlavorNotFound { .. } | Self::FlavorNotOffered { .. } => {
                 WaitReason::FlavorNotFound
             }
-            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyWait { .. } => {
+            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyPending { .. } => {
                 WaitReason::QuotaPolicyExceeded
             }
             Self::NotOffered { .. } | Self::ExceedsQuota { .. } => WaitReason::ExceedsQuota,
@@ -398,9 +398,9 @@ impl Detail {
             Self::ExceedsTopology(_) => WaitReason::ExceedsTopology,
             Self::InsufficientCapacity { .. } => WaitReason::InsufficientCapacity,
             Self::TopologyFragmented { .. } => WaitReason::TopologyFragmented,
-            Self::Scattered { .. } | Self::Apart { .. } | Self::GroupsCollide { .. } => {
-                WaitReason::Fragmented
-            }
+            Self::Scattered { .. }
+            | Self::SeparateResources { .. }
+            | Self::GroupsCollide { .. } => WaitReason::Fragmented,
             Self::Reserved { .. } | Self::QuotaReserved { .. } => WaitReason::Reserved,
         }
     }
@@ -412,7 +412,7 @@ impl Detail {
             self,
             Self::LimitExceeded { refuses: true, .. }
                 | Self::LimitClosed { refuses: true, .. }
-                | Self::TooManyWait { refuses: true, .. }
+                | Self::TooManyPending { refuses: true, .. }
         )
     }
 }

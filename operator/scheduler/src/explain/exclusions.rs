@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, ResourceName};
 use crate::node::Taint;
-use crate::state::{Catalog, Facts, GroupShape, NodeIdx, Nodes, ResourceIdx, cordoned};
+use crate::state::{Catalog, GroupShape, NodeIdx, NodeProperties, Nodes, ResourceIdx, is_cordoned};
 
 /// Nodes that meet the constraints and look as if they had a resource, but advertise none: they
 /// list it with 0, have labels of its name, or are selected by the gang. The fault is in their
 /// device plugin, not in the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Silent {
+pub struct UnadvertisedDevice {
     /// The resource.
     pub resource: ResourceName,
     /// How many nodes.
@@ -54,16 +54,16 @@ pub struct Exclusions {
     /// Nodes that cannot reach a volume that the pods mount.
     pub volumes: u32,
     /// Where required anti-affinity of other pods keeps them out.
-    pub kept_out: u32,
+    pub anti_affinity: u32,
     /// Without a resource that the pod requests, by resource.
-    pub lacking: Vec<(ResourceName, u32)>,
+    pub missing_resource: Vec<(ResourceName, u32)>,
     /// Among the nodes that lack a resource: those that look as if they had it.
-    pub silent: Option<Silent>,
+    pub unadvertised: Option<UnadvertisedDevice>,
 }
 
 /// The reason that keeps pods off a node: the first that applies, in the order of the variants.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Off<'n> {
+pub(super) enum NodeExclusion<'n> {
     NotReady,
     Unhealthy(&'n str),
     Unschedulable,
@@ -72,51 +72,51 @@ pub(super) enum Off<'n> {
     Affinity,
     Taint(&'n Taint),
     Volumes,
-    KeptOut,
-    Lacking(ResourceIdx),
+    AntiAffinity,
+    MissingResource(ResourceIdx),
 }
 
 /// The reason that keeps a group off a node. None: the node matches.
-pub(super) fn off<'n>(
+pub(super) fn find_exclusion<'n>(
     nodes: &'n Nodes,
     catalog: &Catalog,
     group: &GroupShape,
     constraints: &'n Constraints,
     excluded: &[NodeIdx],
-    (node, facts): (NodeIdx, &'n Facts),
-) -> Option<Off<'n>> {
+    (node, facts): (NodeIdx, &'n NodeProperties),
+) -> Option<NodeExclusion<'n>> {
     if !facts.ready {
-        Some(Off::NotReady)
+        Some(NodeExclusion::NotReady)
     } else if let Some(why) = &facts.unhealthy {
-        Some(Off::Unhealthy(why))
-    } else if cordoned(constraints, facts) {
-        Some(Off::Unschedulable)
+        Some(NodeExclusion::Unhealthy(why))
+    } else if is_cordoned(constraints, facts) {
+        Some(NodeExclusion::Unschedulable)
     } else if excluded.contains(&node) {
-        Some(Off::Excluded)
-    } else if let Some((key, value)) = constraints.lacks_label(&facts.labels) {
-        Some(Off::Label(key, value))
-    } else if !constraints.requires(nodes.name(node), &facts.labels) {
-        Some(Off::Affinity)
-    } else if let Some(taint) = constraints.repelled_by(&facts.taints) {
-        Some(Off::Taint(taint))
-    } else if !constraints.reaches_volumes(nodes.name(node), &facts.labels) {
-        Some(Off::Volumes)
-    } else if constraints.is_kept_out(&facts.labels) {
-        Some(Off::KeptOut)
+        Some(NodeExclusion::Excluded)
+    } else if let Some((key, value)) = constraints.missing_label(&facts.labels) {
+        Some(NodeExclusion::Label(key, value))
+    } else if !constraints.required_affinity_matches(nodes.name(node), &facts.labels) {
+        Some(NodeExclusion::Affinity)
+    } else if let Some(taint) = constraints.repelling_taint(&facts.taints) {
+        Some(NodeExclusion::Taint(taint))
+    } else if !constraints.can_reach_volumes(nodes.name(node), &facts.labels) {
+        Some(NodeExclusion::Volumes)
+    } else if constraints.is_excluded_by_anti_affinity(&facts.labels) {
+        Some(NodeExclusion::AntiAffinity)
     } else {
-        lacks(nodes, catalog, group, node).map(Off::Lacking)
+        missing_resource(nodes, catalog, group, node).map(NodeExclusion::MissingResource)
     }
 }
 
 /// Counts every node once, for the first reason that keeps the group off it.
-pub(super) fn count(
+pub(super) fn count_exclusions(
     nodes: &Nodes,
     catalog: &Catalog,
     group: &GroupShape,
     excluded: &[NodeIdx],
 ) -> Exclusions {
     let mut counts = Exclusions {
-        nodes: nodes.present(),
+        nodes: nodes.node_count(),
         ..Exclusions::default()
     };
     let Some(signature) = catalog.signature(group.signature) else {
@@ -128,20 +128,23 @@ pub(super) fn count(
     let mut lacking: BTreeMap<ResourceName, u32> = BTreeMap::new();
     let mut labels: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (node, facts) in nodes.iter() {
-        let Some(off) = off(nodes, catalog, group, constraints, excluded, (node, facts)) else {
+        let Some(off) = find_exclusion(nodes, catalog, group, constraints, excluded, (node, facts))
+        else {
             continue;
         };
         let counter = match off {
-            Off::NotReady => &mut counts.not_ready,
-            Off::Unhealthy(why) => unhealthy.entry(why.to_owned()).or_default(),
-            Off::Unschedulable => &mut counts.unschedulable,
-            Off::Excluded => &mut counts.excluded,
-            Off::Label(key, value) => labels.entry((key, value)).or_default(),
-            Off::Affinity => &mut counts.affinity,
-            Off::Taint(taint) => taints.entry(taint.to_string()).or_default(),
-            Off::Volumes => &mut counts.volumes,
-            Off::KeptOut => &mut counts.kept_out,
-            Off::Lacking(resource) => lacking.entry(catalog.name(resource)).or_default(),
+            NodeExclusion::NotReady => &mut counts.not_ready,
+            NodeExclusion::Unhealthy(why) => unhealthy.entry(why.to_owned()).or_default(),
+            NodeExclusion::Unschedulable => &mut counts.unschedulable,
+            NodeExclusion::Excluded => &mut counts.excluded,
+            NodeExclusion::Label(key, value) => labels.entry((key, value)).or_default(),
+            NodeExclusion::Affinity => &mut counts.affinity,
+            NodeExclusion::Taint(taint) => taints.entry(taint.to_string()).or_default(),
+            NodeExclusion::Volumes => &mut counts.volumes,
+            NodeExclusion::AntiAffinity => &mut counts.anti_affinity,
+            NodeExclusion::MissingResource(resource) => {
+                lacking.entry(catalog.name(resource)).or_default()
+            }
         };
         *counter = counter.saturating_add(1);
     }
@@ -156,13 +159,13 @@ pub(super) fn count(
         })
         .collect();
     counts.taints = taints.into_iter().collect();
-    counts.lacking = lacking.into_iter().collect();
-    counts.silent = silent(nodes, catalog, group, excluded);
+    counts.missing_resource = lacking.into_iter().collect();
+    counts.unadvertised = unadvertised_device(nodes, catalog, group, excluded);
     counts
 }
 
 /// A resource of which the node has none: a device before any other.
-fn lacks(
+fn missing_resource(
     nodes: &Nodes,
     catalog: &Catalog,
     group: &GroupShape,
@@ -181,12 +184,12 @@ fn lacks(
 
 /// Nodes that meet the constraints and look as if they had the group's device,
 /// but advertise none.
-pub(super) fn silent(
+pub(super) fn unadvertised_device(
     nodes: &Nodes,
     catalog: &Catalog,
     group: &GroupShape,
     excluded: &[NodeIdx],
-) -> Option<Silent> {
+) -> Option<UnadvertisedDevice> {
     let device = group.device?;
     let resource = catalog.name(device);
     let signature = catalog.signature(group.signature)?;
@@ -194,27 +197,27 @@ pub(super) fn silent(
     let mut kinds = signature
         .kinds()
         .filter_map(|(kind, _)| nodes.kinds().get(kind));
-    if kinds.all(|kind| nodes.has_empty(kind, device) != 0) {
+    if kinds.all(|kind| nodes.empty_capacity(kind, device) != 0) {
         return None;
     }
     let count = signature
         .nodes()
         .filter(|node| !excluded.contains(node) && nodes.allocatable(device, *node) == 0)
         .filter(|node| {
-            nodes.offers(*node).contains(&device)
+            nodes.listed_resources(*node).contains(&device)
                 || nodes
-                    .facts(*node)
-                    .is_some_and(|facts| looks_like(facts, &resource))
+                    .properties(*node)
+                    .is_some_and(|facts| suggests_device(facts, &resource))
         })
         .count();
     let nodes = u32::try_from(count).unwrap_or(u32::MAX);
-    (nodes > 0).then_some(Silent { resource, nodes })
+    (nodes > 0).then_some(UnadvertisedDevice { resource, nodes })
 }
 
 /// True if labels or taints suggest that the node has such a device: keys of device plugins and
 /// feature discovery begin with the resource's name (`nvidia.com/gpu.product`), keys of cloud
 /// providers name a gpu or an accelerator.
-fn looks_like(facts: &Facts, device: &ResourceName) -> bool {
+fn suggests_device(facts: &NodeProperties, device: &ResourceName) -> bool {
     let says = |key: &str| {
         let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
         key.starts_with(device.as_str()) || name.contains("gpu") || name.contains("accelerator")

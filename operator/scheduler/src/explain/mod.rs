@@ -1,26 +1,28 @@
 //! The explanation of a pending gang: one reason, with numbers.
 
 mod amount;
-mod by_node;
 mod capacity;
 mod change;
 mod detail;
+mod empty_capacity;
 mod exclusions;
-mod freeing;
-mod supply;
+mod least_release;
+mod node_report;
 mod survey;
 mod text;
 mod topology;
 mod union;
 
-pub(crate) use by_node::by_node;
-pub use by_node::{GroupNodes, MatchingNode, Obstacle};
-pub(crate) use capacity::{Promised, Question, explain, never_holds, what_helps};
-pub use change::{Allow, Change, FreeOn, Raise};
-pub use detail::{Detail, MissingLevel, OwnQuota, Unfit};
-pub use exclusions::{Exclusions, MissingLabel, Silent};
-pub use topology::InDomain;
-pub(crate) use topology::is_there as topology_is_there;
+pub(crate) use capacity::{
+    ExplanationContext, NominatedUsage, can_never_fit, explain, smallest_change,
+};
+pub use change::{LimitRaise, NodeRelease, QuotaRaise, UnblockingChange};
+pub use detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
+pub use exclusions::{Exclusions, MissingLabel, UnadvertisedDevice};
+pub(crate) use node_report::report_group_nodes;
+pub use node_report::{GroupNodeReport, MatchingNode, NodeObstacle};
+pub use topology::BestDomain;
+pub(crate) use topology::check_levels as topology_is_there;
 
 use std::sync::Arc;
 
@@ -29,18 +31,18 @@ use serde::{Deserialize, Serialize};
 /// The explanation of a pending gang. `Display` is the sentence that users read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Certificate {
+pub struct WaitExplanation {
     /// The reason.
     pub reason: WaitReason,
     /// The numbers of the reason. Shared, because many equal gangs wait for the same.
-    pub detail: Arc<Detail>,
+    pub detail: Arc<WaitDetail>,
     /// The smallest change that would let the gang pass this reason. None: none is known, or the
     /// detail already names it.
-    pub change: Option<Arc<Change>>,
+    pub change: Option<Arc<UnblockingChange>>,
 }
 
-impl From<Detail> for Certificate {
-    fn from(detail: Detail) -> Self {
+impl From<WaitDetail> for WaitExplanation {
+    fn from(detail: WaitDetail) -> Self {
         Self {
             reason: detail.reason(),
             detail: Arc::new(detail),
@@ -95,9 +97,9 @@ pub enum WaitReason {
 /// How far an attempt with one flavor assignment is from a start, nearest first: the attempt that
 /// has passed most checks comes first, the one that no ending gang would help comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Distance {
+pub(crate) enum StartDistance {
     /// It lacks only what is reserved for another gang.
-    Kept,
+    Reserved,
     /// It lacks room.
     Room,
     /// It lacks quota; room was not checked.
@@ -112,12 +114,12 @@ pub(crate) enum Distance {
 
 impl WaitReason {
     /// True if other gangs stand in the way with what they hold now.
-    pub(crate) const fn ends_when_others_do(self) -> bool {
-        self.is_for_room() || matches!(self, Self::QuotaExceeded)
+    pub(crate) const fn is_caused_by_usage(self) -> bool {
+        self.is_room_shortage() || matches!(self, Self::QuotaExceeded)
     }
 
     /// True if there is too little room now, though there may be enough later.
-    pub(crate) const fn is_for_room(self) -> bool {
+    pub(crate) const fn is_room_shortage(self) -> bool {
         matches!(
             self,
             Self::InsufficientCapacity | Self::TopologyFragmented | Self::Fragmented
@@ -126,16 +128,16 @@ impl WaitReason {
 
     /// How far an attempt with this reason is from a start: of several attempts the nearest is
     /// reported.
-    pub(crate) const fn distance(self) -> Distance {
+    pub(crate) const fn distance(self) -> StartDistance {
         match self {
-            Self::Reserved => Distance::Kept,
+            Self::Reserved => StartDistance::Reserved,
             Self::InsufficientCapacity | Self::TopologyFragmented | Self::Fragmented => {
-                Distance::Room
+                StartDistance::Room
             }
-            Self::QuotaExceeded => Distance::Quota,
-            Self::QuotaPolicyExceeded => Distance::Limit,
-            Self::NodesAvoided => Distance::Avoided,
-            _ => Distance::Never,
+            Self::QuotaExceeded => StartDistance::Quota,
+            Self::QuotaPolicyExceeded => StartDistance::Limit,
+            Self::NodesAvoided => StartDistance::Avoided,
+            _ => StartDistance::Never,
         }
     }
 

@@ -1,17 +1,20 @@
 //! Why no domain of a topology has a place for a gang.
 
-use super::Detail;
-use super::capacity::Question;
+use super::WaitDetail;
+use super::capacity::ExplanationContext;
 use crate::gang::Gang;
 use crate::ids::GroupName;
-use crate::placement::{Answer, Closeness, Fit, Near, Room, by_size, search_topology};
-use crate::queueing::{Blocked, Signal, Wake};
-use crate::state::{Catalog, Domains, GroupShape, NodeIdx, Nodes, Shape};
+use crate::placement::{
+    CapacityView, GangTopology, GroupFit, ResolvedRequest, SearchResult, groups_by_size,
+    search_topology,
+};
+use crate::queueing::{Blockage, Signal, WakeCondition};
+use crate::state::{Catalog, GangShape, GroupShape, NodeIdx, Nodes, TopologyDomains};
 use crate::topology::TopologyRequest;
 
 /// The pods that must be in one domain, and the domain that holds most of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InDomain {
+pub struct BestDomain {
     /// The task group, if it is one of several that must be in one domain. None: the gang.
     pub group: Option<GroupName>,
     /// The name of the level.
@@ -22,10 +25,10 @@ pub struct InDomain {
     pub pods: u64,
     /// The domain that holds most of the pods, by its label values, coarse to fine:
     /// `block-1/rack-3`. None: there is no domain.
-    pub best: Option<String>,
+    pub domain: Option<String>,
     /// How many of the pods it holds, the largest pods first. If it holds all of them, other
     /// topology requests or collisions between groups are why the gang does not fit.
-    pub holds: u64,
+    pub fitting_pods: u64,
     /// How many domains the level has.
     pub domains: u32,
     /// Nodes that are in no domain of the level: they lack its label, or that of a level above.
@@ -37,21 +40,22 @@ pub struct InDomain {
 /// # Errors
 ///
 /// No topology has one of the levels.
-pub(crate) fn is_there(domains: &Domains, gang: &Gang) -> Result<(), Box<Blocked>> {
-    let Some(detail) = not_found(domains, gang) else {
+pub(crate) fn check_levels(domains: &TopologyDomains, gang: &Gang) -> Result<(), Box<Blockage>> {
+    let Some(detail) = find_missing_level(domains, gang) else {
         return Ok(());
     };
-    let mut wake = Wake::default();
-    wake.on(Signal::Queues, 1)
-        .on(Signal::Head(gang.queue.clone()), 1);
-    Err(Blocked::new(detail, wake))
+    let mut wake = WakeCondition::default();
+    wake.on_rise(Signal::Queues, 1)
+        .on_rise(Signal::Head(gang.queue.clone()), 1);
+    Err(Blockage::new(detail, wake))
 }
 
-fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
+fn find_missing_level(domains: &TopologyDomains, gang: &Gang) -> Option<WaitDetail> {
     if gang.pod_count() == 0 {
         return None;
     }
-    let missing = |request: &Option<TopologyRequest>| Near::find(domains, request.as_ref()?).err();
+    let missing =
+        |request: &Option<TopologyRequest>| ResolvedRequest::find(domains, request.as_ref()?).err();
     let several = gang.groups.len() > 1;
     let own = || {
         let mut groups = gang.groups.iter();
@@ -63,89 +67,90 @@ fn not_found(domains: &Domains, gang: &Gang) -> Option<Detail> {
     let (group, missing) = missing(&gang.topology)
         .map(|level| (None, level))
         .or_else(own)?;
-    Some(Detail::TopologyNotFound {
+    Some(WaitDetail::TopologyNotFound {
         group,
         missing,
-        levels: domains.levels(),
+        levels: domains.level_names(),
     })
 }
 
 /// The pods that must be in one domain: those of a group, or of the gang.
-struct Must<'a> {
+struct DomainRequirement<'a> {
     /// None: the gang.
     group: Option<usize>,
-    near: &'a Near,
+    near: &'a ResolvedRequest,
 }
 
-impl Question<'_> {
+impl ExplanationContext<'_> {
     /// The pods that must be in one domain exceed every domain even if all nodes were empty.
-    pub(super) fn exceeds_topology(&self) -> Option<Detail> {
-        let close = Closeness::of(self.nodes, self.shape)?;
-        self.impossible(&close, Room::Empty)
-            .map(Detail::ExceedsTopology)
+    pub(super) fn exceeds_topology(&self) -> Option<WaitDetail> {
+        let close = GangTopology::for_shape(self.nodes, self.shape)?;
+        self.find_impossible(&close, CapacityView::Empty)
+            .map(WaitDetail::ExceedsTopology)
     }
 
     /// The pods that must be in one domain exceed the free capacity of every domain. None: that is
     /// not why the gang waits.
-    pub(super) fn topology_fragmented(&self, wake: &mut Wake) -> Option<Detail> {
-        let close = Closeness::of(self.nodes, self.shape)?;
-        let musts = musts(&close);
+    pub(super) fn topology_fragmented(&self, wake: &mut WakeCondition) -> Option<WaitDetail> {
+        let close = GangTopology::for_shape(self.nodes, self.shape)?;
+        let musts = domain_requirements(&close);
         let must = musts.iter().find(|must| {
-            must.group.is_none() || self.pods(must) > self.best(must, Room::Free).holds
+            must.group.is_none()
+                || self.pods(must) > self.best_domain(must, CapacityView::Free).fitting_pods
         })?;
         self.watch_domains(must, wake);
-        Some(Detail::TopologyFragmented {
-            domain: self.best(must, Room::Free),
+        Some(WaitDetail::TopologyFragmented {
+            domain: self.best_domain(must, CapacityView::Free),
             certain: self.certain,
         })
     }
 
     /// Wakes the gang when so much is taken that no domain may hold a group any more that must be
     /// in one.
-    pub(super) fn watch_close_groups(&self, wake: &mut Wake) {
-        let close = Closeness::of(self.nodes, self.shape);
-        if close.is_some_and(|close| !musts(&close).is_empty()) {
+    pub(super) fn watch_required_groups(&self, wake: &mut WakeCondition) {
+        let close = GangTopology::for_shape(self.nodes, self.shape);
+        if close.is_some_and(|close| !domain_requirements(&close).is_empty()) {
             for (resource, _) in &self.shape.total {
-                wake.on(Signal::Taken(*resource), 1);
+                wake.on_rise(Signal::Taken(*resource), 1);
             }
         }
     }
 
-    fn impossible(&self, close: &Closeness, room: Room) -> Option<InDomain> {
-        let musts = musts(close);
+    fn find_impossible(&self, close: &GangTopology, room: CapacityView) -> Option<BestDomain> {
+        let musts = domain_requirements(close);
         for must in &musts {
             // For a single group the count is exact.
-            let best = (self.groups(must).len() < 2).then(|| self.best(must, room));
-            if let Some(best) = best.filter(|best| best.holds < best.pods) {
+            let best = (self.groups(must).len() < 2).then(|| self.best_domain(must, room));
+            if let Some(best) = best.filter(|best| best.fitting_pods < best.pods) {
                 return Some(best);
             }
         }
         let first = musts.last()?;
-        if musts.len() < 2 && with_pods(self.shape) < 2 {
+        if musts.len() < 2 && count_groups_with_pods(self.shape) < 2 {
             return None;
         }
         let wish = (self.shape, self.excluded);
         let answer = search_topology(self.nodes, self.catalog, wish, close, room);
-        (answer == Answer::Nothing { certain: true }).then(|| self.best(first, room))
+        (answer == SearchResult::NoPlace { certain: true }).then(|| self.best_domain(first, room))
     }
 
-    fn groups(&self, must: &Must<'_>) -> Vec<&GroupShape> {
+    fn groups(&self, must: &DomainRequirement<'_>) -> Vec<&GroupShape> {
         let of = |at: usize| must.group.is_none_or(|group| group == at);
-        let groups = by_size(self.nodes, self.shape).into_iter();
+        let groups = groups_by_size(self.nodes, self.shape).into_iter();
         groups
             .filter(|(at, group)| of(*at) && group.count > 0)
             .map(|(_, group)| group)
             .collect()
     }
 
-    fn pods(&self, must: &Must<'_>) -> u64 {
+    fn pods(&self, must: &DomainRequirement<'_>) -> u64 {
         let groups = self.groups(must);
         let pods = groups.iter().map(|group| u64::from(group.count));
         pods.fold(0, u64::saturating_add)
     }
 
     /// The domain that holds most of the pods; of equal ones the first by name.
-    fn best(&self, must: &Must<'_>, room: Room) -> InDomain {
+    fn best_domain(&self, must: &DomainRequirement<'_>, room: CapacityView) -> BestDomain {
         let (layout, depth) = (&must.near.level.layout, must.near.level.depth);
         let request = match must.group {
             Some(at) => self.shape.groups.get(at).and_then(|g| g.topology.as_ref()),
@@ -155,9 +160,9 @@ impl Question<'_> {
         let mut best: Option<(usize, u64)> = None;
         let mut labelled = 0_usize;
         for (number, stretch) in layout.domains(depth).enumerate() {
-            let among = layout.stretch(stretch);
+            let among = layout.nodes_in(stretch);
             labelled = labelled.saturating_add(among.len());
-            let holds = self.holds(&groups, among, room);
+            let holds = self.count_fitting(&groups, among, room);
             if best.is_none_or(|(_, most)| holds > most) {
                 best = Some((number, holds));
             }
@@ -165,24 +170,27 @@ impl Question<'_> {
         let u32_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let level = request.and_then(TopologyRequest::required_level);
         let level = level.unwrap_or_default().to_owned();
-        InDomain {
-            group: must.group.and_then(|at| self.name(at)),
-            labels: self.nodes.domains().labels(&level),
+        BestDomain {
+            group: must.group.and_then(|at| self.group_name(at)),
+            labels: self.nodes.domains().level_labels(&level),
             level,
             pods: self.pods(must),
-            best: best.map(|(number, _)| layout.name(depth, number)),
-            holds: best.map_or(0, |(_, holds)| holds),
+            domain: best.map(|(number, _)| layout.name(depth, number)),
+            fitting_pods: best.map_or(0, |(_, holds)| holds),
             domains: u32_of(layout.domain_count(depth)),
             unlabelled: u32_of(layout.nodes().len().saturating_sub(labelled)),
         }
     }
 
     /// How many pods of these groups the nodes hold, placed one after another.
-    fn holds(&self, groups: &[&GroupShape], among: &[NodeIdx], room: Room) -> u64 {
+    fn count_fitting(&self, groups: &[&GroupShape], among: &[NodeIdx], room: CapacityView) -> u64 {
         if let [group] = groups {
-            return self.holds_one(group, among, room);
+            return self.count_fitting_of_group(group, among, room);
         }
-        let mut left: Vec<Vec<i64>> = among.iter().map(|node| self.room(*node, room)).collect();
+        let mut left: Vec<Vec<i64>> = among
+            .iter()
+            .map(|node| self.node_amounts(*node, room))
+            .collect();
         let mut held = 0_u64;
         for group in groups {
             let needs = self.shape.total.iter().map(|(r, _)| group.need(*r));
@@ -207,79 +215,92 @@ impl Question<'_> {
         held
     }
 
-    fn holds_one(&self, group: &GroupShape, among: &[NodeIdx], room: Room) -> u64 {
-        let fit = Fit::new(self.nodes, group, room);
+    fn count_fitting_of_group(
+        &self,
+        group: &GroupShape,
+        among: &[NodeIdx],
+        room: CapacityView,
+    ) -> u64 {
+        let fit = GroupFit::new(self.nodes, group, room);
         let allowed = among.iter().filter(|node| self.allows(group, **node));
-        let pods = allowed.map(|node| u64::from(fit.pods(*node, group.count)));
+        let pods = allowed.map(|node| u64::from(fit.count_fitting(*node, group.count)));
         pods.fold(0, u64::saturating_add)
             .min(u64::from(group.count))
     }
 
     /// Amount of each resource that the gang needs on a node.
-    fn room(&self, node: NodeIdx, room: Room) -> Vec<i64> {
+    fn node_amounts(&self, node: NodeIdx, room: CapacityView) -> Vec<i64> {
         let total = self.shape.total.iter();
         total
             .map(|(resource, _)| {
                 let column = self.nodes.column(*resource);
-                column.map_or(0, |column| room.of(column, node))
+                column.map_or(0, |column| room.amount(column, node))
             })
             .collect()
     }
 
     fn allows(&self, group: &GroupShape, node: NodeIdx) -> bool {
-        allows(self.catalog, group, node) && !self.excluded.contains(&node)
+        is_node_allowed(self.catalog, group, node) && !self.excluded.contains(&node)
     }
 
     /// Wakes the gang when a domain may hold it: where one resource alone is too
     /// little in every domain, only more of that can help, else any may.
-    fn watch_domains(&self, must: &Must<'_>, wake: &mut Wake) {
+    fn watch_domains(&self, must: &DomainRequirement<'_>, wake: &mut WakeCondition) {
         let level = &must.near.level;
         for group in self.groups(must) {
             for (resource, need) in group.demand.iter() {
-                let places = |node: &NodeIdx| places(self.nodes, *resource, *need, *node);
+                let places = |node: &NodeIdx| count_places(self.nodes, *resource, *need, *node);
                 let holds = level.layout.domains(level.depth).any(|stretch| {
-                    let among = level.layout.stretch(stretch).iter();
+                    let among = level.layout.nodes_in(stretch).iter();
                     let allowed = among.filter(|node| self.allows(group, **node));
                     let all = allowed.map(places).fold(0, u64::saturating_add);
                     all >= u64::from(group.count)
                 });
                 if !holds {
-                    wake.on(Signal::Freed(*resource), 1);
+                    wake.on_rise(Signal::Freed(*resource), 1);
                     return;
                 }
             }
         }
         for (resource, _) in &self.shape.total {
-            wake.on(Signal::Freed(*resource), 1);
+            wake.on_rise(Signal::Freed(*resource), 1);
         }
     }
 }
 
-fn places(nodes: &Nodes, resource: crate::state::ResourceIdx, need: i64, node: NodeIdx) -> u64 {
+fn count_places(
+    nodes: &Nodes,
+    resource: crate::state::ResourceIdx,
+    need: i64,
+    node: NodeIdx,
+) -> u64 {
     let free = nodes.free(resource, node).max(0);
     u64::try_from(free.checked_div(need).unwrap_or(0)).unwrap_or(0)
 }
 
-fn allows(catalog: &Catalog, group: &GroupShape, node: NodeIdx) -> bool {
+fn is_node_allowed(catalog: &Catalog, group: &GroupShape, node: NodeIdx) -> bool {
     let signature = catalog.signature(group.signature);
     signature.is_some_and(|signature| signature.allows(node))
 }
 
-fn with_pods(shape: &Shape) -> usize {
+fn count_groups_with_pods(shape: &GangShape) -> usize {
     shape.groups.iter().filter(|g| g.count > 0).count()
 }
 
 /// The pods that must be in one domain: those of groups first, those of the gang last.
-fn musts(close: &Closeness) -> Vec<Must<'_>> {
+fn domain_requirements(close: &GangTopology) -> Vec<DomainRequirement<'_>> {
     let groups = close.groups.iter().enumerate();
     let own = groups.filter_map(|(at, near)| {
         let near = near.as_ref()?;
-        Some(Must {
+        Some(DomainRequirement {
             group: Some(at),
             near,
         })
     });
-    let gang = close.gang.iter().map(|near| Must { group: None, near });
+    let gang = close
+        .gang
+        .iter()
+        .map(|near| DomainRequirement { group: None, near });
     own.chain(gang)
         .filter(|must| must.near.is_required())
         .collect()

@@ -2,23 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::capacity::Question;
-use super::survey::{Line, Survey};
+use super::capacity::ExplanationContext;
+use super::survey::{FreeResource, GroupSurvey};
 use crate::state::{NodeIdx, ResourceIdx};
 
 /// Amounts of a resource on all nodes that match any of the groups.
 #[derive(Default)]
-pub(super) struct Union {
+pub(super) struct UnionCapacity {
     pub(super) capacity: i128,
     pub(super) free: i128,
-    pub(super) held_by_gangs: i128,
-    pub(super) held_by_others: i128,
+    pub(super) used_by_gangs: i128,
+    pub(super) used_by_external_pods: i128,
 }
 
-impl Question<'_> {
+impl ExplanationContext<'_> {
     /// Amounts of each resource that a group needs, on the nodes that match any group.
-    pub(super) fn union(&self, surveys: &[Survey]) -> BTreeMap<ResourceIdx, Union> {
-        let mut union: BTreeMap<ResourceIdx, Union> = BTreeMap::new();
+    pub(super) fn union_capacity(
+        &self,
+        surveys: &[GroupSurvey],
+    ) -> BTreeMap<ResourceIdx, UnionCapacity> {
+        let mut union: BTreeMap<ResourceIdx, UnionCapacity> = BTreeMap::new();
         if surveys.len() < 2 {
             return union;
         }
@@ -28,11 +31,11 @@ impl Question<'_> {
             for node in &all {
                 let has = i128::from(self.nodes.allocatable(*resource, *node));
                 let free = i128::from(self.nodes.free(*resource, *node).max(0));
-                let (gangs, others) = self.held(*resource, *node);
+                let (gangs, others) = self.usage(*resource, *node);
                 sums.capacity = sums.capacity.saturating_add(has);
                 sums.free = sums.free.saturating_add(free);
-                sums.held_by_gangs = sums.held_by_gangs.saturating_add(gangs);
-                sums.held_by_others = sums.held_by_others.saturating_add(others);
+                sums.used_by_gangs = sums.used_by_gangs.saturating_add(gangs);
+                sums.used_by_external_pods = sums.used_by_external_pods.saturating_add(others);
             }
         }
         union
@@ -41,26 +44,26 @@ impl Question<'_> {
     /// Those amounts with the need of all groups: devices first, then by name.
     pub(super) fn union_lines<'s>(
         &self,
-        surveys: &'s [Survey],
-        union: &'s BTreeMap<ResourceIdx, Union>,
-    ) -> Vec<(&'s Line, i128, &'s Union)> {
-        let mut lines: Vec<(&Line, i128, &Union)> = self
+        surveys: &'s [GroupSurvey],
+        union: &'s BTreeMap<ResourceIdx, UnionCapacity>,
+    ) -> Vec<(&'s FreeResource, i128, &'s UnionCapacity)> {
+        let mut lines: Vec<(&FreeResource, i128, &UnionCapacity)> = self
             .shape
             .total
             .iter()
             .filter_map(|(resource, needs)| {
-                let mut all = surveys.iter().flat_map(|s| &s.lines);
-                let line = all.find(|l| l.asked.resource == *resource)?;
+                let mut all = surveys.iter().flat_map(|s| &s.resources);
+                let line = all.find(|l| l.need.resource == *resource)?;
                 Some((line, *needs, union.get(resource)?))
             })
             .collect();
-        lines.sort_by_key(|(line, ..)| (!line.asked.name.is_device(), &line.asked.name));
+        lines.sort_by_key(|(line, ..)| (!line.need.name.is_device(), &line.need.name));
         lines
     }
 }
 
 /// The number of nodes that match any group.
-pub(super) fn union_nodes(surveys: &[Survey]) -> u32 {
+pub(super) fn union_nodes(surveys: &[GroupSurvey]) -> u32 {
     let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
     u32::try_from(all.len()).unwrap_or(u32::MAX)
 }

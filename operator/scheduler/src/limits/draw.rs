@@ -7,11 +7,11 @@ use crate::ids::{FlavorName, LimitName, ResourceName};
 /// A limit that a gang draws on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Draw {
+pub struct LimitDraw {
     /// The limit.
     pub limit: LimitName,
     /// The quantity that the limit counts.
-    pub of: Drawn,
+    pub of: LimitUnit,
     /// How much all gangs together may hold, in base units. None: usage is only counted, and the
     /// limit blocks no gang, even while it is closed.
     pub max: Option<i64>,
@@ -23,7 +23,7 @@ pub struct Draw {
 /// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum Drawn {
+pub enum LimitUnit {
     /// Gangs: each is 1.
     Gangs,
     /// A resource.

@@ -2,77 +2,77 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::closure::Closure;
-use super::draw::{Draw, Drawn};
+use super::closure::LimitClosure;
+use super::draw::{LimitDraw, LimitUnit};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::{LimitName, ResourceName};
-use crate::queueing::{Flavors, FollowerRoom, Signal};
+use crate::queueing::{Flavors, NominatedRoom, Signal};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
 
 /// Usage of all limits.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    accounts: BTreeMap<LimitName, Account>,
+pub(crate) struct LimitLedger {
+    accounts: BTreeMap<LimitName, LimitAccount>,
     /// The charge of each gang. Gangs without a charge are left out.
     charges: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
     /// Amounts that leaving gangs still hold though they are no longer charged.
     leaving: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
     /// Charged gangs that wait for leaving gangs: they do not run yet.
-    coming: BTreeSet<GangIdx>,
+    nominated: BTreeSet<GangIdx>,
     /// Closed limits, with reason and end.
-    closed: BTreeMap<LimitName, Closure>,
+    closed: BTreeMap<LimitName, LimitClosure>,
 }
 
 /// Usage of one limit.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(super) struct LimitAccount {
     pub(super) used: i128,
     pub(super) holders: BTreeMap<GangIdx, i128>,
     /// The amount that each leaving gang still holds.
-    pub(super) leavers: BTreeMap<GangIdx, i128>,
+    pub(super) leaving: BTreeMap<GangIdx, i128>,
     /// The part of `used` that is charged to gangs that do not run yet.
-    coming: i128,
+    nominated: i128,
 }
 
-impl Account {
+impl LimitAccount {
     /// Usage by running gangs, including leaving ones.
-    fn runs(&self) -> i128 {
-        let leaving = self.leavers.values();
+    fn running_usage(&self) -> i128 {
+        let leaving = self.leaving.values();
         let leaving = leaving.fold(0_i128, |sum, amount| sum.saturating_add(*amount));
         self.used
             .saturating_add(leaving)
-            .saturating_sub(self.coming)
+            .saturating_sub(self.nominated)
     }
 
     /// The larger of the usage now and the usage once the leaving gangs are gone.
-    pub(super) fn most(&self) -> i128 {
-        match self.leavers.is_empty() {
+    pub(super) fn peak_usage(&self) -> i128 {
+        match self.leaving.is_empty() {
             true => self.used,
-            false => self.used.max(self.runs()),
+            false => self.used.max(self.running_usage()),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.leavers.is_empty()
+        self.holders.is_empty() && self.leaving.is_empty()
     }
 }
 
 /// How much a gang would draw on a limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask<'a> {
-    pub(super) draw: &'a Draw,
+pub(super) struct LimitNeed<'a> {
+    pub(super) draw: &'a LimitDraw,
     pub(super) amount: i128,
 }
 
 /// How much a gang with this demand draws on each limit. Limits of which it needs nothing are left
 /// out.
-pub(super) fn asks<'a>(
-    draws: &'a [Draw],
+pub(super) fn limit_needs<'a>(
+    draws: &'a [LimitDraw],
     gang: &'a Gang,
     demand: &'a Demand,
     (catalog, flavors): (&'a Catalog, &'a Flavors),
-) -> impl Iterator<Item = Ask<'a>> {
+) -> impl Iterator<Item = LimitNeed<'a>> {
     let asks = draws.iter().map(move |draw| {
         let of = |counts: &dyn Fn(&ResourceName) -> bool, flavor: Option<_>| {
             let parts = demand.iter().filter(|(what, _)| {
@@ -82,10 +82,10 @@ pub(super) fn asks<'a>(
             parts.fold(0_i128, |sum, (_, amount)| sum.saturating_add(amount))
         };
         let amount = match &draw.of {
-            Drawn::Gangs => 1,
-            Drawn::Waiting => 0,
-            Drawn::Resource { resource, flavor } => of(&|r| r == resource, flavor.as_ref()),
-            Drawn::Devices => {
+            LimitUnit::Gangs => 1,
+            LimitUnit::Waiting => 0,
+            LimitUnit::Resource { resource, flavor } => of(&|r| r == resource, flavor.as_ref()),
+            LimitUnit::Devices => {
                 let is_device = |r: &ResourceName| {
                     let named = |group: &TaskGroup| group.device.as_ref() == Some(r);
                     gang.groups.iter().any(named)
@@ -93,49 +93,49 @@ pub(super) fn asks<'a>(
                 of(&is_device, None)
             }
         };
-        Ask { draw, amount }
+        LimitNeed { draw, amount }
     });
     asks.filter(|ask| ask.amount > 0)
 }
 
-impl Ledger {
+impl LimitLedger {
     /// Charges a gang, whatever the limits say. Returns what was taken.
     pub(crate) fn charge(
         &mut self,
         at: GangIdx,
-        (draws, gang): (&[Draw], &Gang),
+        (draws, gang): (&[LimitDraw], &Gang),
         demand: &Demand,
         names: (&Catalog, &Flavors),
     ) -> Vec<(Signal, i128)> {
-        let taken = Self::would_draw((draws, gang), demand, names);
+        let taken = Self::drawn_amounts((draws, gang), demand, names);
         let told = taken.iter();
         let told = told.map(|(limit, amount)| (Signal::LimitTaken(limit.clone()), *amount));
         let told = told.collect();
-        self.put_back(at, taken);
+        self.put_back_charge(at, taken);
         told
     }
 
     /// How much a gang with this demand would draw on each limit.
-    pub(crate) fn would_draw(
-        (draws, gang): (&[Draw], &Gang),
+    pub(crate) fn drawn_amounts(
+        (draws, gang): (&[LimitDraw], &Gang),
         demand: &Demand,
         names: (&Catalog, &Flavors),
     ) -> Vec<(LimitName, i128)> {
-        let asks = asks(draws, gang, demand, names);
+        let asks = limit_needs(draws, gang, demand, names);
         asks.map(|ask| (ask.draw.limit.clone(), ask.amount))
             .collect()
     }
 
     /// The charge of a gang.
-    pub(crate) fn drawn(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
+    pub(crate) fn charged_amounts(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.charges.get(&at).cloned().unwrap_or_default()
     }
 
     /// A gang that has been discharged still holds this until it has left.
-    pub(crate) fn leaves(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
+    pub(crate) fn start_leaving(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
             let account = self.accounts.entry(limit.clone()).or_default();
-            account.leavers.insert(at, *amount);
+            account.leaving.insert(at, *amount);
         }
         if !held.is_empty() {
             self.leaving.insert(at, held);
@@ -143,11 +143,11 @@ impl Ledger {
     }
 
     /// The gang has left, or is charged again. Returns what becomes free.
-    pub(crate) fn has_left(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
+    pub(crate) fn finish_leaving(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         let held = self.leaving.remove(&at).unwrap_or_default();
         for (limit, _) in &held {
             if let Some(account) = self.accounts.get_mut(limit) {
-                account.leavers.remove(&at);
+                account.leaving.remove(&at);
                 if account.is_empty() {
                     self.accounts.remove(limit);
                 }
@@ -160,63 +160,65 @@ impl Ledger {
     }
 
     /// A charged gang waits for leaving gangs, and does not run yet.
-    pub(crate) fn follows(&mut self, at: GangIdx) {
-        if self.coming.insert(at) {
-            self.count_coming(at, 1);
+    pub(crate) fn mark_nominated(&mut self, at: GangIdx) {
+        if self.nominated.insert(at) {
+            self.count_nominated(at, 1);
         }
     }
 
     /// The gang runs from now on. Returns what that adds to the running usage.
-    pub(crate) fn has_come(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
-        if !self.coming.remove(&at) {
+    pub(crate) fn start_running(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
+        if !self.nominated.remove(&at) {
             return Vec::new();
         }
-        self.count_coming(at, -1);
-        let held = self.drawn(at).into_iter();
+        self.count_nominated(at, -1);
+        let held = self.charged_amounts(at).into_iter();
         held.map(|(limit, amount)| (Signal::LimitTaken(limit), amount))
             .collect()
     }
 
-    fn count_coming(&mut self, at: GangIdx, times: i128) {
-        for (limit, amount) in self.drawn(at) {
+    fn count_nominated(&mut self, at: GangIdx, times: i128) {
+        for (limit, amount) in self.charged_amounts(at) {
             if let Some(account) = self.accounts.get_mut(&limit) {
                 let amount = amount.saturating_mul(times);
-                account.coming = account.coming.saturating_add(amount);
+                account.nominated = account.nominated.saturating_add(amount);
             }
         }
     }
 
     /// Amounts that a leaving gang still holds.
-    pub(crate) fn left_by(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
+    pub(crate) fn leaving_amounts(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.leaving.get(&at).cloned().unwrap_or_default()
     }
 
     /// The room that limits have for a charged gang that waits for leaving gangs.
-    pub(crate) fn room_of_follower(&self, at: GangIdx, draws: &[Draw]) -> FollowerRoom {
+    pub(crate) fn nominated_room(&self, at: GangIdx, draws: &[LimitDraw]) -> NominatedRoom {
         let held = self.charges.get(&at).into_iter().flatten();
         let rooms = held.filter_map(|(limit, amount)| {
             let max = draws.iter().find(|draw| draw.limit == *limit)?.max?;
             let (account, max) = (self.accounts.get(limit)?, i128::from(max));
-            Some(match account.runs().saturating_add(*amount) <= max {
-                _ if account.used > max => FollowerRoom::Never,
-                true => FollowerRoom::Now,
-                false => FollowerRoom::Later,
-            })
+            Some(
+                match account.running_usage().saturating_add(*amount) <= max {
+                    _ if account.used > max => NominatedRoom::Never,
+                    true => NominatedRoom::Now,
+                    false => NominatedRoom::Later,
+                },
+            )
         });
-        rooms.max().unwrap_or(FollowerRoom::Now)
+        rooms.max().unwrap_or(NominatedRoom::Now)
     }
 
     /// Discharges a gang, if it is charged. Returns what becomes free.
     pub(crate) fn discharge(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
-        let freed = self.lift(at).into_iter();
+        let freed = self.lift_charge(at).into_iter();
         freed
             .map(|(limit, amount)| (Signal::LimitFreed(limit), amount))
             .collect()
     }
 
     /// Takes the charge of a gang out for a moment, and returns it.
-    pub(crate) fn lift(&mut self, at: GangIdx) -> Vec<(LimitName, i128)> {
-        self.has_come(at);
+    pub(crate) fn lift_charge(&mut self, at: GangIdx) -> Vec<(LimitName, i128)> {
+        self.start_running(at);
         let held = self.charges.remove(&at).unwrap_or_default();
         for (limit, amount) in &held {
             if let Some(account) = self.accounts.get_mut(limit) {
@@ -230,8 +232,8 @@ impl Ledger {
         held
     }
 
-    /// Charges again what [`Self::lift`] took out.
-    pub(crate) fn put_back(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
+    /// Charges again what [`Self::lift_charge`] took out.
+    pub(crate) fn put_back_charge(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
             let account = self.accounts.entry(limit.clone()).or_default();
             account.used = account.used.saturating_add(*amount);
@@ -244,7 +246,7 @@ impl Ledger {
     }
 
     /// Closes a limit. Returns true if that is new.
-    pub(crate) fn close(&mut self, limit: LimitName, closure: Closure) -> bool {
+    pub(crate) fn close(&mut self, limit: LimitName, closure: LimitClosure) -> bool {
         let is_new = self.closed.get(&limit) != Some(&closure);
         self.closed.insert(limit, closure);
         is_new
@@ -256,20 +258,20 @@ impl Ledger {
     }
 
     /// The closed limits, by name.
-    pub(crate) fn closed(&self) -> impl Iterator<Item = (&LimitName, &Closure)> {
+    pub(crate) fn closed(&self) -> impl Iterator<Item = (&LimitName, &LimitClosure)> {
         self.closed.iter()
     }
 
-    pub(super) fn closure(&self, limit: &LimitName) -> Option<&Closure> {
+    pub(super) fn closure(&self, limit: &LimitName) -> Option<&LimitClosure> {
         self.closed.get(limit)
     }
 
-    pub(super) fn account(&self, limit: &LimitName) -> Option<&Account> {
+    pub(super) fn account(&self, limit: &LimitName) -> Option<&LimitAccount> {
         self.accounts.get(limit)
     }
 
     /// Usage of each limit that a gang is charged for, by name, in base units.
-    pub(crate) fn used(&self) -> impl Iterator<Item = (&LimitName, i128)> {
+    pub(crate) fn usage_by_limit(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         let accounts = self.accounts.iter();
         let held = accounts.filter(|(_, account)| !account.holders.is_empty());
         held.map(|(limit, account)| (limit, account.used))

@@ -11,10 +11,10 @@
 mod closure;
 mod draw;
 mod ledger;
-mod line;
+mod pending_limits;
 mod shortage;
 
-pub use closure::Closure;
-pub use draw::{Draw, Drawn};
-pub(crate) use ledger::Ledger;
-pub(crate) use line::Lines;
+pub use closure::LimitClosure;
+pub use draw::{LimitDraw, LimitUnit};
+pub(crate) use ledger::LimitLedger;
+pub(crate) use pending_limits::PendingLimits;

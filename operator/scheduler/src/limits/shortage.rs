@@ -1,41 +1,41 @@
 //! The check of limits when a gang starts, and the signals that may change its result.
 
-use super::draw::{Draw, Drawn};
-use super::ledger::{Account, Ask, Ledger, asks};
-use super::line::{Lines, waits};
-use crate::explain::{Allow, Change, Detail};
+use super::draw::{LimitDraw, LimitUnit};
+use super::ledger::{LimitAccount, LimitLedger, LimitNeed, limit_needs};
+use super::pending_limits::{PendingLimits, pending_draws};
+use crate::explain::{LimitRaise, UnblockingChange, WaitDetail};
 use crate::gang::Gang;
 use crate::ids::{GangId, ResourceName};
-use crate::queueing::{Blocked, Flavors, Signal, Wake};
+use crate::queueing::{Blockage, Flavors, Signal, WakeCondition};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
 
 /// How many holders an explanation names.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// A limit that has too little left for a gang.
-struct Shortage<'a> {
-    draw: &'a Draw,
+struct LimitShortage<'a> {
+    draw: &'a LimitDraw,
     needs: i128,
-    most: i128,
+    max: i128,
     used: i128,
 }
 
-impl Shortage<'_> {
+impl LimitShortage<'_> {
     fn missing(&self) -> i128 {
         let wanted = self.used.saturating_add(self.needs);
-        wanted.saturating_sub(self.most)
+        wanted.saturating_sub(self.max)
     }
 
     fn resource(&self) -> Option<ResourceName> {
         match &self.draw.of {
-            Drawn::Resource { resource, .. } => Some(resource.clone()),
-            Drawn::Gangs | Drawn::Waiting | Drawn::Devices => None,
+            LimitUnit::Resource { resource, .. } => Some(resource.clone()),
+            LimitUnit::Gangs | LimitUnit::Waiting | LimitUnit::Devices => None,
         }
     }
 }
 
-impl Ledger {
+impl LimitLedger {
     /// Checks that every limit that a gang draws on has room for its charge. The error reports the
     /// first of several that do not. `named` gives the name of a gang.
     pub(crate) fn admit(
@@ -44,23 +44,23 @@ impl Ledger {
         demand: &Demand,
         names: (&Catalog, &Flavors),
         named: impl Fn(GangIdx) -> Option<GangId>,
-    ) -> Result<(), Box<Blocked>> {
+    ) -> Result<(), Box<Blockage>> {
         if gang.draws.is_empty() {
             return Ok(());
         }
-        let mut wake = Wake::default();
-        wake.on(Signal::Queues, 1);
-        let mut short: Vec<Shortage<'_>> = Vec::new();
-        for ask in asks(&gang.draws, gang, demand, names) {
+        let mut wake = WakeCondition::default();
+        wake.on_rise(Signal::Queues, 1);
+        let mut short: Vec<LimitShortage<'_>> = Vec::new();
+        for ask in limit_needs(&gang.draws, gang, demand, names) {
             let limit = &ask.draw.limit;
             if let Some(closure) = self.closure(limit).filter(|_| ask.draw.max.is_some()) {
-                wake.on(Signal::Gate(limit.clone()), 1);
-                let detail = Detail::LimitClosed {
+                wake.on_rise(Signal::Gate(limit.clone()), 1);
+                let detail = WaitDetail::LimitClosed {
                     limit: limit.clone(),
                     closure: closure.clone(),
                     refuses: ask.draw.refuses,
                 };
-                return Err(Blocked::new(detail, wake));
+                return Err(Blockage::new(detail, wake));
             }
             short.extend(self.shortage(&ask));
         }
@@ -68,15 +68,15 @@ impl Ledger {
             return Ok(());
         };
         let limit = first.draw.limit.clone();
-        wake.on(Signal::LimitFreed(limit.clone()), first.missing());
+        wake.on_rise(Signal::LimitFreed(limit.clone()), first.missing());
         // An open limit of the gang may close: closed limits are reported first.
-        for ask in asks(&gang.draws, gang, demand, names) {
-            wake.on(Signal::Gate(ask.draw.limit.clone()), 1);
+        for ask in limit_needs(&gang.draws, gang, demand, names) {
+            wake.on_rise(Signal::Gate(ask.draw.limit.clone()), 1);
         }
         let account = self.account(&limit);
         let all = account.into_iter().flat_map(|account| {
             // Leaving gangs count if usage with them is higher.
-            let leave = (account.most() > account.used).then_some(&account.leavers);
+            let leave = (account.peak_usage() > account.used).then_some(&account.leaving);
             account.holders.iter().chain(leave.into_iter().flatten())
         });
         let mut largest: Vec<_> = all
@@ -84,25 +84,25 @@ impl Ledger {
             .collect();
         let holders = u32::try_from(largest.len()).unwrap_or(u32::MAX);
         largest.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        largest.truncate(NAMED);
-        let detail = Detail::LimitExceeded {
+        largest.truncate(MAX_NAMED);
+        let detail = WaitDetail::LimitExceeded {
             limit,
             resource: first.resource(),
             needs: first.needs,
-            most: first.most,
+            most: first.max,
             used: first.used,
             missing: first.missing(),
             holders,
             largest,
             refuses: first.draw.refuses,
         };
-        let more = short.iter().map(|shortage| Allow {
+        let more = short.iter().map(|shortage| LimitRaise {
             limit: shortage.draw.limit.clone(),
             resource: shortage.resource(),
             by: shortage.missing(),
         });
-        let change = Change::Allow(more.collect());
-        Err(Blocked::new(detail, wake).with(Some(change)))
+        let change = UnblockingChange::Allow(more.collect());
+        Err(Blockage::new(detail, wake).with_change(Some(change)))
     }
 
     /// Adds the signals to `wake` that could make a limit the reason.
@@ -111,61 +111,61 @@ impl Ledger {
         gang: &Gang,
         demand: &Demand,
         names: (&Catalog, &Flavors),
-        wake: &mut Wake,
+        wake: &mut WakeCondition,
     ) {
-        for ask in asks(&gang.draws, gang, demand, names) {
+        for ask in limit_needs(&gang.draws, gang, demand, names) {
             let limit = &ask.draw.limit;
-            wake.on(Signal::Gate(limit.clone()), 1);
+            wake.on_rise(Signal::Gate(limit.clone()), 1);
             if let Some(max) = ask.draw.max {
                 let left = i128::from(max)
-                    .saturating_sub(self.used_of(&ask))
+                    .saturating_sub(self.usage_for(&ask))
                     .saturating_sub(ask.amount);
-                wake.on(Signal::LimitTaken(limit.clone()), left.saturating_add(1));
+                wake.on_rise(Signal::LimitTaken(limit.clone()), left.saturating_add(1));
             }
         }
     }
 
-    fn used_of(&self, ask: &Ask<'_>) -> i128 {
+    fn usage_for(&self, ask: &LimitNeed<'_>) -> i128 {
         let account = self.account(&ask.draw.limit);
-        account.map_or(0, Account::most)
+        account.map_or(0, LimitAccount::peak_usage)
     }
 
-    fn shortage<'a>(&self, ask: &Ask<'a>) -> Option<Shortage<'a>> {
-        let shortage = Shortage {
+    fn shortage<'a>(&self, ask: &LimitNeed<'a>) -> Option<LimitShortage<'a>> {
+        let shortage = LimitShortage {
             draw: ask.draw,
             needs: ask.amount,
-            most: i128::from(ask.draw.max?),
-            used: self.used_of(ask),
+            max: i128::from(ask.draw.max?),
+            used: self.usage_for(ask),
         };
         (shortage.missing() > 0).then_some(shortage)
     }
 }
 
-impl Lines {
+impl PendingLimits {
     /// Checks that the limits on pending gangs let this gang in, after those that came before it.
-    pub(crate) fn admit(&self, gang: &Gang) -> Result<(), Box<Blocked>> {
-        let Some(outside) = self.keeps_out(gang) else {
+    pub(crate) fn admit(&self, gang: &Gang) -> Result<(), Box<Blockage>> {
+        let Some(outside) = self.find_full_limit(gang) else {
             return Ok(());
         };
         let limit = outside.draw.limit.clone();
         let number = |n: usize| i128::try_from(n).unwrap_or(i128::MAX);
-        let (most, before) = (number(outside.most), number(outside.before));
+        let (most, before) = (number(outside.max), number(outside.gangs_before));
         let missing = before.saturating_sub(most).saturating_add(1);
-        let mut wake = Wake::default();
-        wake.on(Signal::LimitFreed(limit.clone()), missing);
-        let detail = Detail::TooManyWait {
+        let mut wake = WakeCondition::default();
+        wake.on_rise(Signal::LimitFreed(limit.clone()), missing);
+        let detail = WaitDetail::TooManyPending {
             limit,
-            most,
-            before,
+            max_pending: most,
+            pending_before: before,
             refuses: outside.draw.refuses,
         };
-        Err(Blocked::new(detail, wake))
+        Err(Blockage::new(detail, wake))
     }
 
     /// Adds the signals to `wake` that could make a limit on pending gangs the reason.
-    pub(crate) fn watch(gang: &Gang, wake: &mut Wake) {
-        for draw in waits(gang) {
-            wake.on(Signal::LimitTaken(draw.limit.clone()), 1);
+    pub(crate) fn watch(gang: &Gang, wake: &mut WakeCondition) {
+        for draw in pending_draws(gang) {
+            wake.on_rise(Signal::LimitTaken(draw.limit.clone()), 1);
         }
     }
 }

@@ -15,23 +15,25 @@
 //! devices that become stranded for lack of cores are noticed too late. The rule has no parameter:
 //! the average is over the same tasks.
 
-use super::history::{Seen, Typical};
-use crate::state::{Catalog, Needs, Nodes, Profile, ResourceIdx, SignatureIdx, WHOLE};
+use super::history::{TaskCounts, TypicalTask};
+use crate::state::{
+    Catalog, NodeProfile, Nodes, PodNeeds, ResourceIdx, SignatureIdx, WHOLE_DEVICE,
+};
 
 /// The typical tasks, prepared to be tried on profiles.
 #[derive(Debug, Default)]
 pub(super) struct Fragmentation {
-    tasks: Vec<Task>,
+    tasks: Vec<PreparedTask>,
     cpu: Option<ResourceIdx>,
 }
 
 #[derive(Debug)]
-struct Task {
-    needs: Needs,
+struct PreparedTask {
+    needs: PodNeeds,
     /// The device itself, also for a task that needs only a share of it.
     device: ResourceIdx,
     /// Thousandths of devices that one pod takes.
-    takes: i64,
+    device_share: i64,
     weight: i64,
     /// The bit of its signature in a profile.
     bit: u128,
@@ -42,19 +44,23 @@ struct Task {
 
 impl Fragmentation {
     /// Prepares the typical tasks, and lists the signatures whose bits profiles must have.
-    pub(super) fn new(seen: &Seen, nodes: &Nodes, catalog: &Catalog) -> (Self, Vec<SignatureIdx>) {
-        let mut lenses: Vec<SignatureIdx> = seen.typical().map(|t| t.signature).collect();
+    pub(super) fn new(
+        seen: &TaskCounts,
+        nodes: &Nodes,
+        catalog: &Catalog,
+    ) -> (Self, Vec<SignatureIdx>) {
+        let mut lenses: Vec<SignatureIdx> = seen.typical_tasks().map(|t| t.signature).collect();
         lenses.sort_unstable();
         lenses.dedup();
-        let task = |typical| task(typical, &lenses, nodes, catalog);
-        let mut tasks: Vec<Task> = seen.typical().filter_map(task).collect();
+        let task = |typical| prepare_task(typical, &lenses, nodes, catalog);
+        let mut tasks: Vec<PreparedTask> = seen.typical_tasks().filter_map(task).collect();
         let cpu = catalog.cpu();
         let sums: Vec<(ResourceIdx, i128, i128)> = tasks
             .iter()
             .map(|t| {
                 let weight = i128::from(t.weight);
-                let takes = i128::from(t.takes).saturating_mul(weight);
-                let cores = i128::from(amount(&t.needs, cpu)).saturating_mul(weight);
+                let takes = i128::from(t.device_share).saturating_mul(weight);
+                let cores = i128::from(need_amount(&t.needs, cpu)).saturating_mul(weight);
                 (t.device, takes, cores)
             })
             .collect();
@@ -69,24 +75,24 @@ impl Fragmentation {
     }
 
     /// Thousandths of free devices that typical tasks can use, summed by the weight of the tasks.
-    pub(super) fn usable(&self, profile: &Profile) -> i64 {
+    pub(super) fn usable_devices(&self, profile: &NodeProfile) -> i64 {
         let cores = self.cpu.map_or(0, |cpu| profile.free(cpu));
         self.tasks.iter().fold(0, |sum, task| {
-            let usable = task.usable(profile, cores);
+            let usable = task.usable_devices(profile, cores);
             sum.saturating_add(usable.saturating_mul(task.weight))
         })
     }
 }
 
-impl Task {
-    fn usable(&self, profile: &Profile, cores: i64) -> i64 {
-        if profile.meets & self.bit == 0 || !profile.holds(&self.needs) {
+impl PreparedTask {
+    fn usable_devices(&self, profile: &NodeProfile, cores: i64) -> i64 {
+        if profile.met_signatures & self.bit == 0 || !profile.fits_pod(&self.needs) {
             return 0;
         }
-        let whole = profile.free(self.device).saturating_mul(WHOLE);
+        let whole = profile.free(self.device).saturating_mul(WHOLE_DEVICE);
         let enough = match self.needs.share {
             Some((_, share)) => profile
-                .open(self.device)
+                .shared_free(self.device)
                 .filter(|left| *left >= share)
                 .fold(whole, i64::saturating_add),
             None => whole,
@@ -95,36 +101,36 @@ impl Task {
             .saturating_mul(self.devices)
             .checked_div(self.cores)
             .map_or(enough, |fed| i64::try_from(fed).unwrap_or(i64::MAX));
-        enough.min(fed).max(self.takes)
+        enough.min(fed).max(self.device_share)
     }
 }
 
-fn amount(needs: &Needs, resource: ResourceIdx) -> i64 {
+fn need_amount(needs: &PodNeeds, resource: ResourceIdx) -> i64 {
     let found = needs.amounts.iter().find(|(r, _)| *r == resource);
     found.map_or(0, |(_, amount)| *amount)
 }
 
-fn task(
-    typical: Typical,
+fn prepare_task(
+    typical: TypicalTask,
     lenses: &[SignatureIdx],
     nodes: &Nodes,
     catalog: &Catalog,
-) -> Option<Task> {
+) -> Option<PreparedTask> {
     let needs = nodes.needs(&catalog.demand(typical.demand))?;
     let (device, takes) = match needs.share {
         Some((device, share)) if nodes.shared_device(typical.device) == Some(device) => {
             (device, share)
         }
         _ => {
-            let devices = amount(&needs, typical.device);
-            (typical.device, devices.saturating_mul(WHOLE))
+            let devices = need_amount(&needs, typical.device);
+            (typical.device, devices.saturating_mul(WHOLE_DEVICE))
         }
     };
     let place = lenses.binary_search(&typical.signature).ok()?;
-    Some(Task {
+    Some(PreparedTask {
         needs,
         device,
-        takes,
+        device_share: takes,
         weight: i64::try_from(typical.weight).unwrap_or(i64::MAX),
         bit: 1_u128.checked_shl(u32::try_from(place).ok()?)?,
         devices: 0,

@@ -7,78 +7,81 @@
 
 use smallvec::SmallVec;
 
-use super::fit::Room;
-use super::pack::Runs;
-use super::share;
-use crate::state::{Catalog, Column, GroupShape, NodeIdx, Nodes, ResourceIdx, Shape, Signature};
+use super::dominant_share;
+use super::group_fit::CapacityView;
+use super::pack::PodRuns;
+use crate::state::{
+    Catalog, ConstraintSignature, GangShape, GroupShape, NodeIdx, Nodes, ResourceColumn,
+    ResourceIdx,
+};
 
 /// Remainders that are kept per node at most.
-const WIDTH: usize = 128;
+const MAX_REMAINDERS: usize = 128;
 /// Ways to fill one node that are considered at most.
-const WAYS: usize = 128;
+const MAX_FILLINGS: usize = 128;
 /// Comparisons in one search at most: a few milliseconds.
-const STEPS: usize = 400_000;
+const MAX_COMPARISONS: usize = 400_000;
 
 /// Pods of each group.
-type Counts = SmallVec<[u32; 4]>;
+type GroupPodCounts = SmallVec<[u32; 4]>;
 
 /// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum SearchResult {
     /// A place: for each group, nodes with the number of pods on each.
-    Found(Vec<Runs>),
+    Placed(Vec<PodRuns>),
     /// No place was found.
-    Nothing {
+    NoPlace {
         /// True if the search reached no bound, so there is no place.
         certain: bool,
     },
 }
 
 /// One step of a placement: these pods on this node.
-struct Step {
-    before: Option<usize>,
+struct FillStep {
+    previous: Option<usize>,
     node: NodeIdx,
-    pods: Counts,
+    pods: GroupPodCounts,
 }
 
 struct Remainder {
-    left: Counts,
-    last: Option<usize>,
+    pods_left: GroupPodCounts,
+    last_step: Option<usize>,
 }
 
-struct Search<'a> {
-    groups: Vec<(&'a GroupShape, &'a Signature)>,
+struct FrontierSearch<'a> {
+    groups: Vec<(&'a GroupShape, &'a ConstraintSignature)>,
     /// The columns that any group needs, and what each group needs of them.
-    columns: Vec<(Option<&'a Column>, Vec<i64>)>,
+    columns: Vec<(Option<&'a ResourceColumn>, Vec<i64>)>,
     weights: Vec<u128>,
-    field: &'a Field<'a>,
-    steps: Vec<Step>,
-    made: usize,
+    search_nodes: &'a SearchNodes<'a>,
+    steps: Vec<FillStep>,
+    comparisons: usize,
     certain: bool,
 }
 
 /// The nodes on which a search may put pods.
-pub(crate) struct Field<'a> {
+pub(crate) struct SearchNodes<'a> {
     /// Nodes, in the order in which they are filled.
-    pub(crate) among: &'a [NodeIdx],
+    pub(crate) nodes: &'a [NodeIdx],
     /// True if a group, by its index in the shape, may use a node.
     pub(crate) allows: &'a dyn Fn(usize, NodeIdx) -> bool,
-    pub(crate) room: Room,
+    pub(crate) view: CapacityView,
 }
 
 /// Looks for a place for all groups together.
 pub(crate) fn search(
     nodes: &Nodes,
     catalog: &Catalog,
-    shape: &Shape,
+    shape: &GangShape,
     excluded: &[NodeIdx],
-    room: Room,
-) -> Answer {
+    room: CapacityView,
+) -> SearchResult {
     // Tightest first, as in packing; nodes without devices come before all others.
-    let field = Field {
-        among: &nodes.tightest(),
+    let field = SearchNodes {
+        nodes: &nodes.nodes_by_tightness(),
         allows: &|_, node| !excluded.contains(&node),
-        room,
+        view: room,
     };
     search_in(nodes, catalog, shape, &field, &mut 0)
 }
@@ -88,28 +91,28 @@ pub(crate) fn search(
 pub(crate) fn search_in(
     nodes: &Nodes,
     catalog: &Catalog,
-    shape: &Shape,
-    field: &Field<'_>,
+    shape: &GangShape,
+    field: &SearchNodes<'_>,
     spent: &mut usize,
-) -> Answer {
+) -> SearchResult {
     let shared = |(r, _): &(ResourceIdx, i128)| nodes.shared_device(*r).is_some();
     if shape.total.iter().any(shared) {
-        return Answer::Nothing { certain: false };
+        return SearchResult::NoPlace { certain: false };
     }
-    let Some(mut search) = Search::new(nodes, catalog, shape, field, *spent) else {
-        return Answer::Nothing { certain: true };
+    let Some(mut search) = FrontierSearch::new(nodes, catalog, shape, field, *spent) else {
+        return SearchResult::NoPlace { certain: true };
     };
     let answer = search.run(shape);
-    *spent = search.made;
+    *spent = search.comparisons;
     answer
 }
 
-impl<'a> Search<'a> {
+impl<'a> FrontierSearch<'a> {
     fn new(
         nodes: &'a Nodes,
         catalog: &'a Catalog,
-        shape: &'a Shape,
-        field: &'a Field<'a>,
+        shape: &'a GangShape,
+        field: &'a SearchNodes<'a>,
         made: usize,
     ) -> Option<Self> {
         let groups = shape
@@ -128,46 +131,53 @@ impl<'a> Search<'a> {
         Some(Self {
             groups,
             columns,
-            weights: shape.groups.iter().map(|g| share(nodes, g)).collect(),
-            field,
+            weights: shape
+                .groups
+                .iter()
+                .map(|g| dominant_share(nodes, g))
+                .collect(),
+            search_nodes: field,
             steps: Vec::new(),
-            made,
+            comparisons: made,
             certain: true,
         })
     }
 
-    fn run(&mut self, shape: &Shape) -> Answer {
+    fn run(&mut self, shape: &GangShape) -> SearchResult {
         let left = shape.groups.iter().map(|g| g.count).collect();
-        let mut frontier = vec![Remainder { left, last: None }];
-        for node in self.field.among.iter().copied() {
-            let ways = self.ways(node, &frontier);
+        let mut frontier = vec![Remainder {
+            pods_left: left,
+            last_step: None,
+        }];
+        for node in self.search_nodes.nodes.iter().copied() {
+            let ways = self.node_fillings(node, &frontier);
             if ways.is_empty() {
                 continue;
             }
-            self.made = self
-                .made
+            self.comparisons = self
+                .comparisons
                 .saturating_add(frontier.len().saturating_mul(ways.len()));
-            if self.made > STEPS {
-                return Answer::Nothing { certain: false };
+            if self.comparisons > MAX_COMPARISONS {
+                return SearchResult::NoPlace { certain: false };
             }
             frontier = self.advance(node, frontier, &ways);
-            let done = |r: &&Remainder| r.left.iter().all(|left| *left == 0);
+            let done = |r: &&Remainder| r.pods_left.iter().all(|left| *left == 0);
             if let Some(end) = frontier.iter().find(done) {
-                return Answer::Found(self.runs(shape, end.last));
+                return SearchResult::Placed(self.to_runs(shape, end.last_step));
             }
         }
-        Answer::Nothing {
+        SearchResult::NoPlace {
             certain: self.certain,
         }
     }
 
     /// The largest sets of pods that the node holds, none of them within another.
-    fn ways(&mut self, node: NodeIdx, frontier: &[Remainder]) -> Vec<Counts> {
-        let most: Counts = (0..self.groups.len())
+    fn node_fillings(&mut self, node: NodeIdx, frontier: &[Remainder]) -> Vec<GroupPodCounts> {
+        let most: GroupPodCounts = (0..self.groups.len())
             .map(|g| {
                 let allows = self.groups.get(g).is_some_and(|(_, s)| s.allows(node))
-                    && (self.field.allows)(g, node);
-                let left = frontier.iter().filter_map(|r| r.left.get(g)).max();
+                    && (self.search_nodes.allows)(g, node);
+                let left = frontier.iter().filter_map(|r| r.pods_left.get(g)).max();
                 if allows {
                     left.copied().unwrap_or(0)
                 } else {
@@ -178,18 +188,20 @@ impl<'a> Search<'a> {
         let mut free: SmallVec<[i64; 8]> = self
             .columns
             .iter()
-            .map(|(column, _)| column.map_or(0, |c| self.field.room.of(c, node)))
+            .map(|(column, _)| column.map_or(0, |c| self.search_nodes.view.amount(c, node)))
             .collect();
-        let alone: Counts = (0..)
+        let alone: GroupPodCounts = (0..)
             .zip(&most)
-            .map(|(g, most)| self.fits(g, &free, *most))
+            .map(|(g, most)| self.count_fitting(g, &free, *most))
             .collect();
         let mut ways = Vec::new();
-        self.enumerate(&alone, &mut free, &mut Counts::new(), &mut ways);
+        self.enumerate(&alone, &mut free, &mut GroupPodCounts::new(), &mut ways);
         ways.retain(|way| way.iter().any(|pods| *pods > 0));
         let all = ways.len();
         let ways = prune(ways);
-        self.made = self.made.saturating_add(all.saturating_mul(ways.len()));
+        self.comparisons = self
+            .comparisons
+            .saturating_add(all.saturating_mul(ways.len()));
         ways
     }
 
@@ -198,17 +210,17 @@ impl<'a> Search<'a> {
     /// is better.
     fn enumerate(
         &mut self,
-        most: &Counts,
+        most: &GroupPodCounts,
         free: &mut SmallVec<[i64; 8]>,
-        pods: &mut Counts,
-        ways: &mut Vec<Counts>,
+        pods: &mut GroupPodCounts,
+        ways: &mut Vec<GroupPodCounts>,
     ) {
         let group = pods.len();
         let Some(most_here) = most.get(group) else {
             ways.push(pods.clone());
             return;
         };
-        let fits = self.fits(group, free, *most_here);
+        let fits = self.count_fitting(group, free, *most_here);
         // Taking fewer pods of the last group than fit is never better.
         let last = group.saturating_add(1) == most.len();
         let least = if last { fits } else { 0 };
@@ -216,20 +228,20 @@ impl<'a> Search<'a> {
             if ways.first() == Some(most) {
                 return;
             }
-            if ways.len() >= WAYS {
+            if ways.len() >= MAX_FILLINGS {
                 self.certain = false;
                 return;
             }
-            self.shift(group, free, i64::from(count).saturating_neg());
+            self.release_pods(group, free, i64::from(count).saturating_neg());
             pods.push(count);
             self.enumerate(most, free, pods, ways);
             pods.pop();
-            self.shift(group, free, i64::from(count));
+            self.release_pods(group, free, i64::from(count));
         }
     }
 
     /// How many pods of a group fit into `free`.
-    fn fits(&self, group: usize, free: &[i64], most: u32) -> u32 {
+    fn count_fitting(&self, group: usize, free: &[i64], most: u32) -> u32 {
         let fits = self
             .columns
             .iter()
@@ -242,7 +254,7 @@ impl<'a> Search<'a> {
         u32::try_from(fits.max(0)).unwrap_or(0)
     }
 
-    fn shift(&self, group: usize, free: &mut [i64], pods: i64) {
+    fn release_pods(&self, group: usize, free: &mut [i64], pods: i64) {
         for ((_, needs), free) in self.columns.iter().zip(free) {
             let need = needs.get(group).copied().unwrap_or(0);
             *free = free.saturating_add(need.saturating_mul(pods));
@@ -254,44 +266,56 @@ impl<'a> Search<'a> {
         &mut self,
         node: NodeIdx,
         frontier: Vec<Remainder>,
-        ways: &[Counts],
+        ways: &[GroupPodCounts],
     ) -> Vec<Remainder> {
-        let mut made: Vec<(u128, Counts, Option<usize>, Counts)> = Vec::new();
+        let mut made: Vec<(u128, GroupPodCounts, Option<usize>, GroupPodCounts)> = Vec::new();
         for remainder in &frontier {
             for way in ways {
-                let pairs = remainder.left.iter().zip(way);
-                let pods: Counts = pairs.map(|(left, pods)| *left.min(pods)).collect();
-                let pairs = remainder.left.iter().zip(&pods);
-                let left: Counts = pairs
+                let pairs = remainder.pods_left.iter().zip(way);
+                let pods: GroupPodCounts = pairs.map(|(left, pods)| *left.min(pods)).collect();
+                let pairs = remainder.pods_left.iter().zip(&pods);
+                let left: GroupPodCounts = pairs
                     .map(|(left, pods)| left.saturating_sub(*pods))
                     .collect();
-                made.push((self.weight(&left), left, remainder.last, pods));
+                made.push((
+                    self.remaining_weight(&left),
+                    left,
+                    remainder.last_step,
+                    pods,
+                ));
             }
         }
         // A dominating remainder weighs no more, and comes first among equal weights.
         made.sort_unstable();
         let mut kept: Vec<Remainder> = Vec::new();
         for (_, left, before, pods) in made {
-            if kept.iter().any(|k| beats(&k.left, &left)) {
+            if kept.iter().any(|k| is_no_worse(&k.pods_left, &left)) {
                 continue;
             }
-            if kept.len() == WIDTH {
+            if kept.len() == MAX_REMAINDERS {
                 self.certain = false;
                 break;
             }
             let last = if pods.iter().all(|p| *p == 0) {
                 before
             } else {
-                self.steps.push(Step { before, node, pods });
+                self.steps.push(FillStep {
+                    previous: before,
+                    node,
+                    pods,
+                });
                 Some(self.steps.len().saturating_sub(1))
             };
-            kept.push(Remainder { left, last });
+            kept.push(Remainder {
+                pods_left: left,
+                last_step: last,
+            });
         }
         kept
     }
 
     /// How much is left to place.
-    fn weight(&self, left: &Counts) -> u128 {
+    fn remaining_weight(&self, left: &GroupPodCounts) -> u128 {
         left.iter()
             .zip(&self.weights)
             .fold(0, |sum, (left, weight)| {
@@ -299,8 +323,8 @@ impl<'a> Search<'a> {
             })
     }
 
-    fn runs(&self, shape: &Shape, last: Option<usize>) -> Vec<Runs> {
-        let mut runs: Vec<Runs> = shape.groups.iter().map(|_| Runs::new()).collect();
+    fn to_runs(&self, shape: &GangShape, last: Option<usize>) -> Vec<PodRuns> {
+        let mut runs: Vec<PodRuns> = shape.groups.iter().map(|_| PodRuns::new()).collect();
         let mut next = last;
         while let Some(step) = next.and_then(|at| self.steps.get(at)) {
             for (runs, pods) in runs.iter_mut().zip(&step.pods) {
@@ -308,25 +332,25 @@ impl<'a> Search<'a> {
                     runs.push((step.node, *pods));
                 }
             }
-            next = step.before;
+            next = step.previous;
         }
         runs
     }
 }
 
 /// True if `a` has no more left of any group than `b`.
-fn beats(a: &Counts, b: &Counts) -> bool {
+fn is_no_worse(a: &GroupPodCounts, b: &GroupPodCounts) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b)
 }
 
 /// Drops the ways that hold no more of any group than another way.
-fn prune(ways: Vec<Counts>) -> Vec<Counts> {
-    let mut kept: Vec<Counts> = Vec::new();
+fn prune(ways: Vec<GroupPodCounts>) -> Vec<GroupPodCounts> {
+    let mut kept: Vec<GroupPodCounts> = Vec::new();
     for way in ways {
-        if kept.iter().any(|k| beats(&way, k)) {
+        if kept.iter().any(|k| is_no_worse(&way, k)) {
             continue;
         }
-        kept.retain(|k| !beats(k, &way));
+        kept.retain(|k| !is_no_worse(k, &way));
         kept.push(way);
     }
     kept

@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::constraints::Constraints;
 use crate::ids::ResourceName;
 use crate::resources::Resources;
-use crate::state::{Catalog, DemandIdx, GroupShape, ResourceIdx, Shape, SignatureIdx};
+use crate::state::{Catalog, DemandIdx, GangShape, GroupShape, ResourceIdx, SignatureIdx};
 
 /// Number of task shapes that fragmentation is measured with, the most frequent ones: one per bit
 /// of a profile.
-pub(super) const TYPICAL: usize = 128;
+pub(super) const MAX_TYPICAL_TASKS: usize = 128;
 /// Number of task shapes that are counted: twice as many, so that the next ones can move up.
-const COUNTED: usize = TYPICAL.saturating_mul(2);
+const MAX_COUNTED_TASKS: usize = MAX_TYPICAL_TASKS.saturating_mul(2);
 /// Pods after which older ones count half: roughly what 10,000 nodes hold.
 const HALF_LIFE: u64 = 1 << 16;
 
 /// The typical tasks that an engine has learned. An engine that restores them makes the same
 /// decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct History {
-    tasks: Vec<Task>,
+pub struct TaskHistory {
+    tasks: Vec<TaskRecord>,
     since: u64,
     known: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Task {
+struct TaskRecord {
     request: Resources,
     device: ResourceName,
     constraints: Constraints,
@@ -42,8 +42,8 @@ struct Task {
 /// half-life of them. So at least half of all pods are always known, and a thousand gangs cost ten
 /// renewals. Scores do not change between renewals.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    tasks: BTreeMap<(DemandIdx, SignatureIdx), Count>,
+pub(super) struct TaskCounts {
+    tasks: BTreeMap<(DemandIdx, SignatureIdx), TaskCount>,
     /// Pods since the last renewal.
     since: u64,
     /// Pods that were known at the last renewal.
@@ -52,7 +52,7 @@ pub(super) struct Seen {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Count {
+struct TaskCount {
     device: ResourceIdx,
     pods: u64,
     weight: u64,
@@ -60,16 +60,16 @@ struct Count {
 
 /// A typical task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Typical {
+pub(super) struct TypicalTask {
     pub(super) demand: DemandIdx,
     pub(super) signature: SignatureIdx,
     pub(super) device: ResourceIdx,
     pub(super) weight: u64,
 }
 
-impl Seen {
+impl TaskCounts {
     /// Counts the pods of a gang that need devices.
-    pub(super) fn learn(&mut self, catalog: &mut Catalog, shape: &Shape) {
+    pub(super) fn learn(&mut self, catalog: &mut Catalog, shape: &GangShape) {
         for group in &shape.groups {
             if let Some(device) = group.device.filter(|_| group.count > 0) {
                 self.count(catalog, group, device);
@@ -88,11 +88,11 @@ impl Seen {
             task.pods = task.pods.saturating_add(pods);
             return;
         }
-        if self.tasks.len() >= COUNTED {
+        if self.tasks.len() >= MAX_COUNTED_TASKS {
             self.drop_lightest(catalog);
         }
         catalog.retain(key.0, key.1);
-        let task = Count {
+        let task = TaskCount {
             device,
             pods,
             weight: 0,
@@ -102,10 +102,10 @@ impl Seen {
 
     /// Keys by number of pods, the most frequent first; ties by content, because numbers depend on
     /// the order of arrival.
-    fn by_weight(&self, catalog: &Catalog) -> Vec<(DemandIdx, SignatureIdx)> {
+    fn keys_by_frequency(&self, catalog: &Catalog) -> Vec<(DemandIdx, SignatureIdx)> {
         let mut keys: Vec<_> = self.tasks.iter().collect();
         keys.sort_by_cached_key(|(key, task)| {
-            let (request, constraints) = content(catalog, **key);
+            let (request, constraints) = task_content(catalog, **key);
             (Reverse(task.pods), request, constraints)
         });
         keys.into_iter().map(|(key, _)| *key).collect()
@@ -113,7 +113,11 @@ impl Seen {
 
     /// Drops the lighter half.
     fn drop_lightest(&mut self, catalog: &mut Catalog) {
-        for key in self.by_weight(catalog).into_iter().skip(TYPICAL) {
+        for key in self
+            .keys_by_frequency(catalog)
+            .into_iter()
+            .skip(MAX_TYPICAL_TASKS)
+        {
             self.tasks.remove(&key);
             catalog.release(key.0, key.1);
         }
@@ -127,10 +131,14 @@ impl Seen {
         }
         self.since = 0;
         self.known = 0;
-        for (place, key) in self.by_weight(catalog).into_iter().enumerate() {
+        for (place, key) in self.keys_by_frequency(catalog).into_iter().enumerate() {
             if let Some(task) = self.tasks.get_mut(&key) {
                 self.known = self.known.saturating_add(task.pods);
-                task.weight = if place < TYPICAL { task.pods } else { 0 };
+                task.weight = if place < MAX_TYPICAL_TASKS {
+                    task.pods
+                } else {
+                    0
+                };
             }
         }
         self.version = self.version.saturating_add(1);
@@ -142,9 +150,9 @@ impl Seen {
     }
 
     /// The typical tasks as of the last renewal.
-    pub(super) fn typical(&self) -> impl Iterator<Item = Typical> {
+    pub(super) fn typical_tasks(&self) -> impl Iterator<Item = TypicalTask> {
         let weighty = self.tasks.iter().filter(|(_, task)| task.weight > 0);
-        weighty.map(|((demand, signature), task)| Typical {
+        weighty.map(|((demand, signature), task)| TypicalTask {
             demand: *demand,
             signature: *signature,
             device: task.device,
@@ -153,10 +161,10 @@ impl Seen {
     }
 
     /// Exports the history by content, to be restored into another engine.
-    pub(super) fn export(&self, catalog: &Catalog) -> History {
-        let task = |(key, count): (&(DemandIdx, SignatureIdx), &Count)| {
-            let (request, constraints) = content(catalog, *key);
-            Task {
+    pub(super) fn export(&self, catalog: &Catalog) -> TaskHistory {
+        let task = |(key, count): (&(DemandIdx, SignatureIdx), &TaskCount)| {
+            let (request, constraints) = task_content(catalog, *key);
+            TaskRecord {
                 request,
                 device: catalog.name(count.device),
                 constraints,
@@ -164,9 +172,9 @@ impl Seen {
                 weight: count.weight,
             }
         };
-        let mut tasks: Vec<Task> = self.tasks.iter().map(task).collect();
+        let mut tasks: Vec<TaskRecord> = self.tasks.iter().map(task).collect();
         tasks.sort_unstable();
-        History {
+        TaskHistory {
             tasks,
             since: self.since,
             known: self.known,
@@ -174,7 +182,7 @@ impl Seen {
     }
 
     /// Replaces the history by that of another engine.
-    pub(super) fn restore(&mut self, catalog: &mut Catalog, history: &History) {
+    pub(super) fn restore(&mut self, catalog: &mut Catalog, history: &TaskHistory) {
         for (demand, signature) in std::mem::take(&mut self.tasks).into_keys() {
             catalog.release(demand, signature);
         }
@@ -185,7 +193,7 @@ impl Seen {
                 catalog.release(demand, signature);
                 continue;
             };
-            let count = Count {
+            let count = TaskCount {
                 device,
                 pods: task.pods,
                 weight: task.weight,
@@ -199,7 +207,7 @@ impl Seen {
 }
 
 /// The request and constraints of a task.
-fn content(
+fn task_content(
     catalog: &Catalog,
     (demand, signature): (DemandIdx, SignatureIdx),
 ) -> (Resources, Constraints) {

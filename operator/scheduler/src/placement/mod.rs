@@ -1,30 +1,32 @@
 //! Where the pods of a gang go, and how a place is found.
 
-mod fit;
+mod fit_counter;
 mod fragmentation;
 mod frontier;
+mod group_fit;
 mod history;
-mod hold;
+mod node_charge;
 mod pack;
 mod packing;
 mod place;
 mod ranking;
-mod rooms;
 mod spread;
 mod topology;
 mod undo;
 
-pub use history::History;
+pub use history::TaskHistory;
 
-pub(crate) use fit::{Fit, Room};
-pub(crate) use frontier::{Answer, search};
-pub(crate) use hold::{Hold, place_without};
-pub(crate) use pack::Runs;
-pub(crate) use packing::Packing;
-pub(crate) use place::{NoPlace, Wish, by_size, excluded, place, share};
-pub(crate) use rooms::{Freed, Rooms};
-pub(crate) use topology::{Closeness, Near};
-pub(crate) use topology::{is_asked as asks_for_topology, search as search_topology};
+pub(crate) use fit_counter::{FitCounter, FreedAmounts};
+pub(crate) use frontier::{SearchResult, search};
+pub(crate) use group_fit::{CapacityView, GroupFit};
+pub(crate) use node_charge::{NodeCharge, place_without};
+pub(crate) use pack::PodRuns;
+pub(crate) use packing::PackingState;
+pub(crate) use place::{
+    NoPlace, PlacementRequest, dominant_share, excluded_nodes, groups_by_size, place,
+};
+pub(crate) use topology::{GangTopology, ResolvedRequest};
+pub(crate) use topology::{has_request as asks_for_topology, search as search_topology};
 pub(crate) use undo::UndoLog;
 
 use serde::{Deserialize, Serialize};
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_become_indexes() {
+    fn runs_are_expanded_to_pod_indexes() {
         let placement: Placement = [
             (
                 GroupName::new("worker"),

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::place::Choice;
-use super::ranking::{Order, Ranked};
-use crate::state::{Class, NodeIdx, Signature};
+use super::place::NodeChoice;
+use super::ranking::{ClassRank, CurrentRanking};
+use crate::state::{ConstraintSignature, NodeClass, NodeIdx};
 
 /// Nodes with how many pods go onto each, in the order in which they were chosen.
-pub(crate) type Runs = Vec<(NodeIdx, u32)>;
+pub(crate) type PodRuns = Vec<(NodeIdx, u32)>;
 
 /// Fills node by node: first the node where its pods cost the least fragmentation each, then the
 /// best fit, then by name. Preferences of the pods among nodes come before all of these, as in
@@ -17,23 +17,23 @@ pub(crate) type Runs = Vec<(NodeIdx, u32)>;
 /// None if the nodes do not hold all of the pods, of which there is at least one. This is exact,
 /// because identical pods do not compete for different resources.
 pub(super) fn fill(
-    ranked: &Ranked<'_>,
+    ranked: &CurrentRanking<'_>,
     count: u32,
-    signature: &Signature,
+    signature: &ConstraintSignature,
     allows: &dyn Fn(NodeIdx) -> bool,
-) -> Option<Runs> {
+) -> Option<PodRuns> {
     if signature.has_tiers() {
-        return by_tier(ranked, count, signature, allows);
+        return fill_by_tier(ranked, count, signature, allows);
     }
     let mut left = count;
-    let mut runs = Runs::new();
+    let mut runs = PodRuns::new();
     let mut classes = ranked.iter().peekable();
     while let Some((order, class)) = classes.next() {
         let mut equals = vec![class];
         while let Some((_, equal)) = classes.next_if(|(next, _)| *next == order) {
             equals.push(equal);
         }
-        for (node, class) in by_name(&equals) {
+        for (node, class) in members_by_name(&equals) {
             if !allows(node) {
                 continue;
             }
@@ -49,7 +49,9 @@ pub(super) fn fill(
 }
 
 /// The members of several classes, by name.
-fn by_name<'a>(classes: &[&'a Class]) -> impl Iterator<Item = (NodeIdx, &'a Class)> + use<'a> {
+fn members_by_name<'a>(
+    classes: &[&'a NodeClass],
+) -> impl Iterator<Item = (NodeIdx, &'a NodeClass)> + use<'a> {
     let mut members: Vec<_> = classes.iter().map(|c| (c.members.iter(), *c)).collect();
     let mut heads = BinaryHeap::new();
     for (at, (members, _)) in members.iter_mut().enumerate() {
@@ -63,12 +65,12 @@ fn by_name<'a>(classes: &[&'a Class]) -> impl Iterator<Item = (NodeIdx, &'a Clas
     })
 }
 
-fn by_tier(
-    ranked: &Ranked<'_>,
+fn fill_by_tier(
+    ranked: &CurrentRanking<'_>,
     count: u32,
-    signature: &Signature,
+    signature: &ConstraintSignature,
     allows: &dyn Fn(NodeIdx) -> bool,
-) -> Option<Runs> {
+) -> Option<PodRuns> {
     let all = ranked
         .iter()
         .flat_map(|(order, class)| {
@@ -79,14 +81,14 @@ fn by_tier(
         .filter(|(_, _, node, _)| allows(*node))
         .map(|(order, rank, node, pods)| (signature.tier(node), order, rank, node, pods))
         .collect();
-    in_order(all, count)
+    fill_in_order(all, count)
 }
 
 /// Fills nodes that have already been chosen, in the same order.
-pub(super) fn in_order(mut all: Vec<Choice<Order>>, count: u32) -> Option<Runs> {
+pub(super) fn fill_in_order(mut all: Vec<NodeChoice<ClassRank>>, count: u32) -> Option<PodRuns> {
     all.sort_unstable();
     let mut left = count;
-    let mut runs = Runs::new();
+    let mut runs = PodRuns::new();
     for (.., node, pods) in all {
         let pods = pods.min(left);
         left = left.saturating_sub(pods);

@@ -1,51 +1,51 @@
 //! The state of packing between placements.
 
 use super::fragmentation::Fragmentation;
-use super::history::{History, Seen};
-use super::ranking::{Ranked, Rankings};
+use super::history::{TaskCounts, TaskHistory};
+use super::ranking::{CurrentRanking, Rankings};
 use crate::constraints::Constraints;
-use crate::state::{Catalog, GroupShape, Nodes, Shape, SignatureIdx};
+use crate::state::{Catalog, GangShape, GroupShape, Nodes, SignatureIdx};
 
 /// The typical tasks, and the scores that follow from them.
 #[derive(Debug, Default)]
-pub(crate) struct Packing {
-    seen: Seen,
+pub(crate) struct PackingState {
+    task_counts: TaskCounts,
     fragmentation: Fragmentation,
     rankings: Rankings,
     /// The signatures that classes distinguish, with their constraints, because numbers are reused.
-    lenses: Vec<(SignatureIdx, Constraints)>,
+    class_signatures: Vec<(SignatureIdx, Constraints)>,
     /// The renewal and the number of kinds of shares that the scores belong to.
-    of: (u64, usize),
+    scores_version: (u64, usize),
 }
 
-impl Packing {
+impl PackingState {
     /// Changes whenever the choice between nodes changes.
     pub(crate) fn version(&self) -> u64 {
-        self.seen.version()
+        self.task_counts.version()
     }
 
     /// Counts the pods of a new gang.
-    pub(crate) fn learn(&mut self, catalog: &mut Catalog, shape: &Shape) {
-        self.seen.learn(catalog, shape);
+    pub(crate) fn learn(&mut self, catalog: &mut Catalog, shape: &GangShape) {
+        self.task_counts.learn(catalog, shape);
     }
 
     /// Exports the learned history.
-    pub(crate) fn export(&self, catalog: &Catalog) -> History {
-        self.seen.export(catalog)
+    pub(crate) fn export(&self, catalog: &Catalog) -> TaskHistory {
+        self.task_counts.export(catalog)
     }
 
     /// Replaces the history by that of another engine.
-    pub(crate) fn restore(&mut self, catalog: &mut Catalog, history: &History) {
-        self.seen.restore(catalog, history);
+    pub(crate) fn restore(&mut self, catalog: &mut Catalog, history: &TaskHistory) {
+        self.task_counts.restore(catalog, history);
     }
 
     /// Brings typical tasks and their signatures up to date. To be called before a gang is placed.
     pub(crate) fn prepare(&mut self, nodes: &mut Nodes, catalog: &mut Catalog) {
-        nodes.know_shares(catalog);
-        nodes.rank();
-        let of = (self.seen.version(), catalog.shares().len());
-        if self.of != of {
-            let (fragmentation, lenses) = Fragmentation::new(&self.seen, nodes, catalog);
+        nodes.enable_shares(catalog);
+        nodes.rank_by_name();
+        let of = (self.task_counts.version(), catalog.shares().len());
+        if self.scores_version != of {
+            let (fragmentation, lenses) = Fragmentation::new(&self.task_counts, nodes, catalog);
             self.fragmentation = fragmentation;
             self.rankings.clear();
             let meaning =
@@ -55,13 +55,13 @@ impl Packing {
                 .filter_map(|lens| Some((lens, meaning(&lens)?)))
                 .collect();
             // Most renewals change only weights: then the classes stay.
-            if lenses != self.lenses {
-                nodes.look_through(lenses.iter().map(|(lens, _)| *lens).collect());
-                self.lenses = lenses;
+            if lenses != self.class_signatures {
+                nodes.set_class_signatures(lenses.iter().map(|(lens, _)| *lens).collect());
+                self.class_signatures = lenses;
             }
-            self.of = of;
+            self.scores_version = of;
         }
-        for (signature, _) in &self.lenses {
+        for (signature, _) in &self.class_signatures {
             catalog.refresh_signature(*signature, nodes);
         }
     }
@@ -73,8 +73,8 @@ impl Packing {
         group: &GroupShape,
         (nodes, catalog): (&'a mut Nodes, &Catalog),
         by_class: bool,
-    ) -> Option<Ranked<'a>> {
-        nodes.sort(catalog);
+    ) -> Option<CurrentRanking<'a>> {
+        nodes.sort_into_classes(catalog);
         self.rankings
             .refresh(group, nodes, catalog, &self.fragmentation, by_class)
     }

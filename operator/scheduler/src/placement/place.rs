@@ -2,20 +2,22 @@
 
 use smallvec::SmallVec;
 
-use super::fit::Room;
-use super::frontier::{self, Answer};
-use super::pack::{self, Runs};
-use super::packing::Packing;
-use super::ranking::Ranked;
+use super::frontier::{self, SearchResult};
+use super::group_fit::CapacityView;
+use super::pack::{self, PodRuns};
+use super::packing::PackingState;
+use super::ranking::CurrentRanking;
 use super::spread;
 use super::topology;
 use super::undo::UndoLog;
-use crate::gang::Strategy;
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape, Signature, Tier};
+use crate::gang::PlacementStrategy;
+use crate::state::{
+    Catalog, ConstraintSignature, GangShape, GroupShape, NodeIdx, Nodes, PreferenceTier,
+};
 
 /// The dominant share of one pod: the largest part that it takes of any
 /// resource's total, in parts of 2^64.
-pub(crate) fn share(nodes: &Nodes, group: &GroupShape) -> u128 {
+pub(crate) fn dominant_share(nodes: &Nodes, group: &GroupShape) -> u128 {
     group
         .demand
         .iter()
@@ -37,14 +39,14 @@ pub(crate) struct NoPlace {
 }
 
 /// The requirements of a gang on its placement.
-pub(crate) struct Wish<'a> {
-    pub(crate) shape: &'a Shape,
-    pub(crate) strategy: Strategy,
+pub(crate) struct PlacementRequest<'a> {
+    pub(crate) shape: &'a GangShape,
+    pub(crate) strategy: PlacementStrategy,
     pub(crate) excluded: &'a [NodeIdx],
 }
 
 /// Nodes that a gang of this shape excludes.
-pub(crate) fn excluded(shape: &Shape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
+pub(crate) fn excluded_nodes(shape: &GangShape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
     let excluded = shape.excluded.iter();
     excluded.filter_map(|name| nodes.find(name)).collect()
 }
@@ -62,63 +64,74 @@ pub(crate) fn excluded(shape: &Shape, nodes: &Nodes) -> SmallVec<[NodeIdx; 4]> {
 /// [`NoPlace`]: no place was found, and the state is unchanged.
 pub(crate) fn place(
     nodes: &mut Nodes,
-    packing: &mut Packing,
+    packing: &mut PackingState,
     catalog: &Catalog,
-    wish: &Wish<'_>,
+    wish: &PlacementRequest<'_>,
     log: &mut UndoLog,
-) -> Result<Vec<Runs>, NoPlace> {
-    let Wish {
+) -> Result<Vec<PodRuns>, NoPlace> {
+    let PlacementRequest {
         shape, excluded, ..
     } = *wish;
-    if topology::is_asked(shape) {
+    if topology::has_request(shape) {
         return topology::place(nodes, packing, catalog, wish, log);
     }
-    let in_order = |runs: Vec<Runs>, nodes: &Nodes| -> Vec<Runs> {
+    let in_order = |runs: Vec<PodRuns>, nodes: &Nodes| -> Vec<PodRuns> {
         let runs = runs.into_iter();
-        runs.map(|runs| topology::in_order(nodes, None, runs))
+        runs.map(|runs| topology::order_runs(nodes, None, runs))
             .collect()
     };
-    if let Some(runs) = largest_first(nodes, packing, catalog, wish, log) {
+    if let Some(runs) = place_largest_first(nodes, packing, catalog, wish, log) {
         return Ok(in_order(runs, nodes));
     }
     log.roll_back(nodes);
-    let mut alone =
-        |g: &GroupShape| fill(nodes, packing, catalog, g, (Strategy::Pack, excluded)).is_some();
+    let mut alone = |g: &GroupShape| {
+        fill_group(
+            nodes,
+            packing,
+            catalog,
+            g,
+            (PlacementStrategy::Pack, excluded),
+        )
+        .is_some()
+    };
     if shape.groups.len() < 2 || !shape.groups.iter().all(&mut alone) {
         return Err(NoPlace { certain: true });
     }
-    match frontier::search(nodes, catalog, shape, excluded, Room::Free) {
-        Answer::Found(runs) => {
+    match frontier::search(nodes, catalog, shape, excluded, CapacityView::Free) {
+        SearchResult::Placed(runs) => {
             for (group, runs) in shape.groups.iter().zip(&runs) {
-                charge(nodes, group, runs, log);
+                charge_runs(nodes, group, runs, log);
             }
             Ok(in_order(runs, nodes))
         }
-        Answer::Nothing { certain } => Err(NoPlace { certain }),
+        SearchResult::NoPlace { certain } => Err(NoPlace { certain }),
     }
 }
 
 /// Groups with their numbers, largest pods first.
-pub(crate) fn by_size<'a>(nodes: &Nodes, shape: &'a Shape) -> Vec<(usize, &'a GroupShape)> {
+pub(crate) fn groups_by_size<'a>(
+    nodes: &Nodes,
+    shape: &'a GangShape,
+) -> Vec<(usize, &'a GroupShape)> {
     let mut order: Vec<(usize, &GroupShape)> = shape.groups.iter().enumerate().collect();
     // The sort is stable: equal groups keep their order.
-    order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(share(nodes, group)));
+    order.sort_by_cached_key(|(_, group)| std::cmp::Reverse(dominant_share(nodes, group)));
     order
 }
 
-fn largest_first(
+fn place_largest_first(
     nodes: &mut Nodes,
-    packing: &mut Packing,
+    packing: &mut PackingState,
     catalog: &Catalog,
-    wish: &Wish<'_>,
+    wish: &PlacementRequest<'_>,
     log: &mut UndoLog,
-) -> Option<Vec<Runs>> {
-    let order = by_size(nodes, wish.shape);
-    let mut placed: Vec<(usize, Runs)> = Vec::with_capacity(order.len());
+) -> Option<Vec<PodRuns>> {
+    let order = groups_by_size(nodes, wish.shape);
+    let mut placed: Vec<(usize, PodRuns)> = Vec::with_capacity(order.len());
     for (at, group) in order {
         let how = (wish.strategy, wish.excluded);
-        let runs = fill(nodes, packing, catalog, group, how)?;
-        charge(nodes, group, &runs, log);
+        let runs = fill_group(nodes, packing, catalog, group, how)?;
+        charge_runs(nodes, group, &runs, log);
         placed.push((at, runs));
     }
     placed.sort_unstable_by_key(|(at, _)| *at);
@@ -126,15 +139,15 @@ fn largest_first(
 }
 
 /// A place for one group. None if the nodes do not hold all of its pods.
-pub(super) fn fill(
+pub(super) fn fill_group(
     nodes: &mut Nodes,
-    packing: &mut Packing,
+    packing: &mut PackingState,
     catalog: &Catalog,
     group: &GroupShape,
-    (strategy, excluded): (Strategy, &[NodeIdx]),
-) -> Option<Runs> {
+    (strategy, excluded): (PlacementStrategy, &[NodeIdx]),
+) -> Option<PodRuns> {
     if group.count == 0 {
-        return Some(Runs::new());
+        return Some(PodRuns::new());
     }
     let signature = catalog.signature(group.signature)?;
     let ranked = packing.rank(group, (nodes, catalog), false)?;
@@ -143,45 +156,51 @@ pub(super) fn fill(
     }
     let allows = |node: NodeIdx| signature.allows(node) && !excluded.contains(&node);
     match strategy {
-        Strategy::Pack => pack::fill(&ranked, group.count, signature, &allows),
-        Strategy::Spread => spread::fill(&ranked, group.count, signature, &allows),
+        PlacementStrategy::Pack => pack::fill(&ranked, group.count, signature, &allows),
+        PlacementStrategy::Spread => spread::fill(&ranked, group.count, signature, &allows),
     }
 }
 
 /// A node that may be used: tier, rank of its class, position by name, node, and number of pods
 /// that fit.
-pub(super) type Choice<By> = (Tier, By, u32, NodeIdx, u32);
+pub(super) type NodeChoice<By> = (PreferenceTier, By, u32, NodeIdx, u32);
 
 /// A place for one group among some nodes, each given with the number of pods that fit. None if
 /// they do not hold all of its pods. Needs a ranking by class.
 pub(super) fn fill_among(
-    ranked: &Ranked<'_>,
+    ranked: &CurrentRanking<'_>,
     count: u32,
-    (strategy, signature): (Strategy, &Signature),
+    (strategy, signature): (PlacementStrategy, &ConstraintSignature),
     among: impl Iterator<Item = (NodeIdx, u32)>,
-) -> Option<Runs> {
-    let mut wanted = ranked.wanted();
+) -> Option<PodRuns> {
+    let mut wanted = ranked.rank_lookup();
     let among = among.filter_map(|(node, pods)| {
         let (order, _) = wanted(node)?;
         Some((
             signature.tier(node),
             order,
-            ranked.rank_of(node),
+            ranked.position_by_name(node),
             node,
             pods,
         ))
     });
     match strategy {
-        Strategy::Pack => pack::in_order(among.collect(), count),
-        Strategy::Spread => {
-            let free = among
-                .map(|(tier, order, rank, node, pods)| (tier, order.most_free(), rank, node, pods));
-            spread::in_order(free.collect(), count)
+        PlacementStrategy::Pack => pack::fill_in_order(among.collect(), count),
+        PlacementStrategy::Spread => {
+            let free = among.map(|(tier, order, rank, node, pods)| {
+                (tier, order.to_most_free(), rank, node, pods)
+            });
+            spread::fill_in_order(free.collect(), count)
         }
     }
 }
 
-pub(super) fn charge(nodes: &mut Nodes, group: &GroupShape, runs: &Runs, log: &mut UndoLog) {
+pub(super) fn charge_runs(
+    nodes: &mut Nodes,
+    group: &GroupShape,
+    runs: &PodRuns,
+    log: &mut UndoLog,
+) {
     for (node, pods) in runs {
         log.charge(nodes, *node, &group.demand, *pods);
     }

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::fragmentation::Fragmentation;
-use crate::state::{Catalog, Class, Demand, GroupShape, Needs, NodeIdx, Nodes, Profile};
-use crate::state::{ResourceIdx, WHOLE, fraction};
+use crate::state::{
+    Catalog, GroupShape, NodeClass, NodeIdx, NodeProfile, Nodes, PodDemand, PodNeeds,
+};
+use crate::state::{ResourceIdx, WHOLE_DEVICE, fraction};
 
 /// Places of all rankings together: this many per class, plus a constant (5 MB, and half as much
 /// again if they are also kept by class). This bounds their memory. The least recently used ranking
 /// is dropped first.
-const PLACES_A_CLASS: usize = 2;
-const PLACES: usize = 1 << 17;
+const PLACES_PER_CLASS: usize = 2;
+const BASE_PLACES: usize = 1 << 17;
 
 /// The rank of a class, the most preferred first. Nodes of equal order are taken by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Order {
+pub(super) struct ClassRank {
     /// How much less of the class typical tasks can use afterwards, per pod: FGD.
     loss: i64,
     /// Best fit: free devices in thousandths. For pods without devices: 0 for nodes without any,
@@ -30,37 +32,37 @@ pub(super) struct Order {
     pub(super) cores: i64,
 }
 
-impl Order {
+impl ClassRank {
     /// The opposite order: most free devices first, then most free cores.
-    pub(super) fn most_free(self) -> Free {
+    pub(super) fn to_most_free(self) -> MostFree {
         Reverse((self.devices, self.cores))
     }
 }
 
 /// Free devices, then free cores, both in thousandths, the most first.
-pub(super) type Free = Reverse<(i64, i64)>;
+pub(super) type MostFree = Reverse<(i64, i64)>;
 
 /// The rank of a node, and how many of the group's pods it holds.
-pub(super) type Wanted = (Order, u32);
+pub(super) type NodeRank = (ClassRank, u32);
 
 /// The classes that hold a pod, in order.
 #[derive(Debug)]
-struct Ranking {
-    needs: Needs,
+struct DemandRanking {
+    needs: PodNeeds,
     /// Classes from this number on have not been ranked yet.
-    seen: usize,
-    places: BTreeSet<(Order, usize)>,
+    first_unranked: usize,
+    places: BTreeSet<(ClassRank, usize)>,
     /// The ranks by class number, filled when first asked for.
-    by_class: Option<FxHashMap<usize, Wanted>>,
+    by_class: Option<FxHashMap<usize, NodeRank>>,
     used: u64,
 }
 
-type Key = (Arc<Vec<(ResourceIdx, i64)>>, Option<ResourceIdx>, u32);
+type RankingKey = (Arc<Vec<(ResourceIdx, i64)>>, Option<ResourceIdx>, u32);
 
 /// Rankings of recently placed demands.
 #[derive(Debug, Default)]
 pub(super) struct Rankings {
-    by_demand: FxHashMap<Key, Ranking>,
+    by_demand: FxHashMap<RankingKey, DemandRanking>,
     /// Devices of a class that typical tasks can use, by class number.
     usable: Vec<Option<i64>>,
     /// The age of the classes that the numbers belong to.
@@ -68,11 +70,11 @@ pub(super) struct Rankings {
     clock: u64,
 }
 
-impl Ranking {
-    fn look_up(&self, count: u32, nodes: &Nodes) -> FxHashMap<usize, Wanted> {
-        let wanted = |(order, number): &(Order, usize)| {
+impl DemandRanking {
+    fn look_up(&self, count: u32, nodes: &Nodes) -> FxHashMap<usize, NodeRank> {
+        let wanted = |(order, number): &(ClassRank, usize)| {
             let profile = &nodes.classes().get(*number)?.profile;
-            Some((*number, (*order, profile.fits(&self.needs, count))))
+            Some((*number, (*order, profile.count_fitting(&self.needs, count))))
         };
         self.places.iter().filter_map(wanted).collect()
     }
@@ -94,7 +96,7 @@ impl Rankings {
         catalog: &Catalog,
         fragmentation: &Fragmentation,
         by_class: bool,
-    ) -> Option<Ranked<'a>> {
+    ) -> Option<CurrentRanking<'a>> {
         if self.age != nodes.classes().age() {
             self.clear();
             self.age = nodes.classes().age();
@@ -104,14 +106,14 @@ impl Rankings {
         if !self.by_demand.contains_key(&key) {
             // Resources that no node has get new numbers when their last pod is gone, so cached
             // rankings must not name them.
-            let demand: &Demand = &group.demand;
+            let demand: &PodDemand = &group.demand;
             if demand.iter().any(|(r, _)| nodes.column(*r).is_none()) {
                 return None;
             }
-            self.make_room(nodes.classes().len());
-            let ranking = Ranking {
+            self.drop_least_used(nodes.classes().len());
+            let ranking = DemandRanking {
                 needs: nodes.needs(demand)?,
-                seen: 0,
+                first_unranked: 0,
                 places: BTreeSet::new(),
                 by_class: None,
                 used: 0,
@@ -124,18 +126,18 @@ impl Rankings {
         if by_class && ranking.by_class.is_none() {
             ranking.by_class = Some(ranking.look_up(group.count, nodes));
         }
-        for (number, class) in nodes.classes().from(ranking.seen) {
+        for (number, class) in nodes.classes().starting_at(ranking.first_unranked) {
             let profile = &class.profile;
-            let pods = profile.fits(&ranking.needs, group.count);
+            let pods = profile.count_fitting(&ranking.needs, group.count);
             if pods == 0 {
                 continue;
             }
             let slot = self.usable.get_mut(number)?;
-            let before = *slot.get_or_insert_with(|| fragmentation.usable(profile));
-            let after = fragmentation.usable(&profile.with(&ranking.needs, pods));
-            let order = Order {
-                loss: a_pod(before.saturating_sub(after), pods),
-                devices: devices(profile, group.device, nodes),
+            let before = *slot.get_or_insert_with(|| fragmentation.usable_devices(profile));
+            let after = fragmentation.usable_devices(&profile.with_pods(&ranking.needs, pods));
+            let order = ClassRank {
+                loss: loss_per_pod(before.saturating_sub(after), pods),
+                devices: free_devices(profile, group.device, nodes),
                 cores_fraction: fraction(profile.free(catalog.cpu()), profile.cores()),
                 cores: profile.free(catalog.cpu()),
             };
@@ -144,15 +146,15 @@ impl Rankings {
                 by_class.insert(number, (order, pods));
             }
         }
-        ranking.seen = nodes.classes().len();
-        Some(Ranked { ranking, nodes })
+        ranking.first_unranked = nodes.classes().len();
+        Some(CurrentRanking { ranking, nodes })
     }
 
     /// Drops the least recently used rankings.
-    fn make_room(&mut self, classes: usize) {
+    fn drop_least_used(&mut self, classes: usize) {
         let most = classes
-            .saturating_mul(PLACES_A_CLASS)
-            .saturating_add(PLACES);
+            .saturating_mul(PLACES_PER_CLASS)
+            .saturating_add(BASE_PLACES);
         loop {
             let places = self.by_demand.values().map(|r| r.places.len());
             if places.fold(self.by_demand.len(), usize::saturating_add) <= most {
@@ -168,18 +170,18 @@ impl Rankings {
 }
 
 /// The loss per pod, in parts of 2^16.
-fn a_pod(loss: i64, pods: u32) -> i64 {
+fn loss_per_pod(loss: i64, pods: u32) -> i64 {
     let fine = i128::from(loss).saturating_mul(1 << 16);
     let share = fine.checked_div(i128::from(pods)).unwrap_or(fine);
     i64::try_from(share).unwrap_or(i64::MAX)
 }
 
-/// Free devices as [`Order`] counts them.
-fn devices(profile: &Profile, device: Option<ResourceIdx>, nodes: &Nodes) -> i64 {
+/// Free devices as [`ClassRank`] counts them.
+fn free_devices(profile: &NodeProfile, device: Option<ResourceIdx>, nodes: &Nodes) -> i64 {
     let free = |device: ResourceIdx| {
         let device = nodes.shared_device(device).unwrap_or(device);
-        let whole = profile.free(device).saturating_mul(WHOLE);
-        profile.open(device).fold(whole, i64::saturating_add)
+        let whole = profile.free(device).saturating_mul(WHOLE_DEVICE);
+        profile.shared_free(device).fold(whole, i64::saturating_add)
     };
     match device {
         Some(device) => free(device),
@@ -192,19 +194,19 @@ fn devices(profile: &Profile, device: Option<ResourceIdx>, nodes: &Nodes) -> i64
 }
 
 /// A ranking that is up to date.
-pub(super) struct Ranked<'a> {
-    ranking: &'a Ranking,
+pub(super) struct CurrentRanking<'a> {
+    ranking: &'a DemandRanking,
     nodes: &'a Nodes,
 }
 
-impl<'a> Ranked<'a> {
+impl<'a> CurrentRanking<'a> {
     /// The ranked nodes.
     pub(super) fn nodes(&self) -> &'a Nodes {
         self.nodes
     }
 
     /// The classes that hold a pod and have members, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Order, &'a Class)> + use<'a> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClassRank, &'a NodeClass)> + use<'a> {
         let nodes = self.nodes;
         let places = self.ranking.places.iter();
         places
@@ -227,12 +229,12 @@ impl<'a> Ranked<'a> {
 
     /// A function that returns the rank of a node. None if the node holds no pod. Needs a ranking
     /// by class.
-    pub(super) fn wanted(&self) -> impl FnMut(NodeIdx) -> Option<Wanted> + use<'a> {
+    pub(super) fn rank_lookup(&self) -> impl FnMut(NodeIdx) -> Option<NodeRank> + use<'a> {
         let (nodes, ranking) = (self.nodes, self.ranking);
         // Neighbouring nodes are usually of one class.
-        let mut last: Option<(usize, Option<Wanted>)> = None;
+        let mut last: Option<(usize, Option<NodeRank>)> = None;
         move |node| {
-            let class = nodes.classes().of(node)?;
+            let class = nodes.classes().class_of(node)?;
             match last {
                 Some((before, wanted)) if before == class => wanted,
                 _ => {
@@ -245,12 +247,12 @@ impl<'a> Ranked<'a> {
     }
 
     /// The position of a node by name.
-    pub(super) fn rank_of(&self, node: NodeIdx) -> u32 {
-        self.nodes.rank_of(node)
+    pub(super) fn position_by_name(&self, node: NodeIdx) -> u32 {
+        self.nodes.position_by_name(node)
     }
 
     /// How many pods a node of the class holds, at most `most`.
-    pub(super) fn fits(&self, class: &Class, most: u32) -> u32 {
-        class.profile.fits(&self.ranking.needs, most)
+    pub(super) fn fits(&self, class: &NodeClass, most: u32) -> u32 {
+        class.profile.count_fitting(&self.ranking.needs, most)
     }
 }

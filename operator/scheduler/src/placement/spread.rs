@@ -1,37 +1,43 @@
 //! Spread: identical pods over as many nodes as there are.
 
-use super::pack::Runs;
-use super::place::Choice;
-use super::ranking::{Free, Ranked};
-use crate::state::{NodeIdx, Signature};
+use super::pack::PodRuns;
+use super::place::NodeChoice;
+use super::ranking::{CurrentRanking, MostFree};
+use crate::state::{ConstraintSignature, NodeIdx};
 
 /// Puts one pod on each node, then a second one, and so on: nodes with most free capacity first,
 /// then by name. Nodes that the pods prefer are filled before others.
 ///
 /// None if the nodes do not hold all of the pods.
 pub(super) fn fill(
-    ranked: &Ranked<'_>,
+    ranked: &CurrentRanking<'_>,
     count: u32,
-    signature: &Signature,
+    signature: &ConstraintSignature,
     allows: &dyn Fn(NodeIdx) -> bool,
-) -> Option<Runs> {
+) -> Option<PodRuns> {
     let mut all = Vec::new();
     for (order, class) in ranked.iter() {
         let most = ranked.fits(class, count);
         for (rank, node) in &class.members {
             if allows(*node) {
-                all.push((signature.tier(*node), order.most_free(), *rank, *node, most));
+                all.push((
+                    signature.tier(*node),
+                    order.to_most_free(),
+                    *rank,
+                    *node,
+                    most,
+                ));
             }
         }
     }
-    in_order(all, count)
+    fill_in_order(all, count)
 }
 
 /// Fills nodes that have already been chosen, in the same way.
-pub(super) fn in_order(mut all: Vec<Choice<Free>>, count: u32) -> Option<Runs> {
+pub(super) fn fill_in_order(mut all: Vec<NodeChoice<MostFree>>, count: u32) -> Option<PodRuns> {
     all.sort_unstable();
     let mut left = count;
-    let mut runs = Runs::new();
+    let mut runs = PodRuns::new();
     for tier in all.chunk_by(|a, b| a.0 == b.0) {
         let mut own: Vec<(NodeIdx, u32)> = tier.iter().map(|(.., node, _)| (*node, 0)).collect();
         let mut any = true;

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use super::hold::Hold;
+use super::node_charge::NodeCharge;
 use crate::state::{NodeIdx, Nodes, ResourceIdx, SavedShares};
 
 /// The tentative charges so far. Roll it back to undo them; dropping it keeps them.
 #[derive(Debug, Default)]
 pub(crate) struct UndoLog {
-    entries: Vec<Entry>,
+    entries: Vec<UndoEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct UndoEntry {
     node: NodeIdx,
     demand: Arc<Vec<(ResourceIdx, i64)>>,
     /// Negative if the pods were taken off the node.
     pods: i64,
-    held: bool,
+    in_placed_gang: bool,
     /// The node's shared devices before the charge.
     shares: SavedShares,
 }
@@ -31,16 +31,16 @@ impl UndoLog {
         demand: &Arc<Vec<(ResourceIdx, i64)>>,
         pods: u32,
     ) {
-        self.change(nodes, node, demand, i64::from(pods), true);
+        self.apply_change(nodes, node, demand, i64::from(pods), true);
     }
 
     /// Takes pods off their node.
-    pub(crate) fn lift(&mut self, nodes: &mut Nodes, hold: &Hold) {
+    pub(crate) fn uncharge(&mut self, nodes: &mut Nodes, hold: &NodeCharge) {
         let times = i64::from(hold.pods).saturating_neg();
-        self.change(nodes, hold.node, &hold.demand, times, hold.held);
+        self.apply_change(nodes, hold.node, &hold.demand, times, hold.in_placed_gang);
     }
 
-    fn change(
+    fn apply_change(
         &mut self,
         nodes: &mut Nodes,
         node: NodeIdx,
@@ -50,11 +50,11 @@ impl UndoLog {
     ) {
         let shares = nodes.saved_shares(node, demand);
         nodes.charge(node, demand, pods, held);
-        self.entries.push(Entry {
+        self.entries.push(UndoEntry {
             node,
             demand: Arc::clone(demand),
             pods,
-            held,
+            in_placed_gang: held,
             shares,
         });
     }
@@ -67,7 +67,11 @@ impl UndoLog {
     /// Undoes all charges.
     pub(crate) fn roll_back(&mut self, nodes: &mut Nodes) {
         while let Some(entry) = self.entries.pop() {
-            let Entry { pods, held, .. } = entry;
+            let UndoEntry {
+                pods,
+                in_placed_gang: held,
+                ..
+            } = entry;
             nodes.undo(entry.node, &entry.demand, (pods, held), entry.shares);
         }
     }

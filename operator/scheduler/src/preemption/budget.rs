@@ -6,48 +6,48 @@ use smallvec::SmallVec;
 
 use crate::ids::QueueName;
 use crate::queueing::Queues;
-use crate::quota::{Claim, Claimed, Demand, FlavorResource, QueueIdx};
+use crate::quota::{ClaimKind, Demand, FlavorResource, QueueIdx, QuotaClaim};
 use crate::state::ResourceIdx;
 
-type Amounts = SmallVec<[(FlavorResource, i128); 4]>;
+type QuotaAmounts = SmallVec<[(FlavorResource, i128); 4]>;
 
 /// The quota check of a preemptor. It asks the queue tree as seldom as possible: a leaving gang
-/// helps by at most its amount, and a returning gang hurts by at most its amount. [`Budget::end`]
-/// undoes the changes that the tree has seen.
+/// helps by at most its amount, and a returning gang hurts by at most its amount.
+/// [`QuotaBudget::undo_changes`] undoes the changes that the tree has seen.
 #[derive(Debug)]
-pub(crate) struct Budget<'c> {
+pub(crate) struct QuotaBudget<'c> {
     queue: QueueIdx,
     demand: &'c Demand,
     /// Changes that the tree has not seen yet: queue, demand, and how often it came back (positive)
     /// or left (negative).
-    untold: Vec<(QueueIdx, &'c Demand, i64)>,
+    pending_changes: Vec<(QueueIdx, &'c Demand, i64)>,
     /// Changes applied to the tree, to be undone at the end.
-    told: BTreeMap<QueueIdx, Amounts>,
+    applied_changes: BTreeMap<QueueIdx, QuotaAmounts>,
     /// Amounts that must still leave before the demand can fit. None: the demand fits.
-    lacking: Option<Amounts>,
+    missing: Option<QuotaAmounts>,
     /// Amounts that may come back without asking the tree, while the demand fits.
-    spare: Amounts,
+    spare: QuotaAmounts,
     /// Demands that could not come back. A refusal is final.
     refused: Vec<(QueueIdx, &'c Demand)>,
     /// Amounts that gangs that are not preemptible have given up so far, by queue.
-    kept: BTreeMap<QueueIdx, Amounts>,
+    non_preemptible_released: BTreeMap<QueueIdx, QuotaAmounts>,
     /// Resources of which the nodes have too little room. None: not computed yet.
-    scarce: Option<Vec<ResourceIdx>>,
+    scarce_resources: Option<Vec<ResourceIdx>>,
     /// Amounts of quota that were missing at the start.
-    owed: Amounts,
+    initially_missing: QuotaAmounts,
     /// Amounts that have left in all, for the resources of known claims.
-    left: Amounts,
+    released: QuotaAmounts,
     /// Amounts that placed surplus still holds, by queue.
-    surplus: BTreeMap<QueueIdx, Amounts>,
+    surplus: BTreeMap<QueueIdx, QuotaAmounts>,
     /// The claim on each queue, and how much may leave before the claim has to be computed again.
-    claims: BTreeMap<(QueueIdx, View), Option<(Claimed, i128)>>,
+    claims: BTreeMap<(QueueIdx, UsageView), Option<(QuotaClaim, i128)>>,
     /// True if the queue would borrow some of what it lacks. None: not computed yet.
     borrows: Option<bool>,
 }
 
 /// The usage from which claims are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum View {
+enum UsageView {
     /// Usage without surplus: a queue does not have to give up gangs because its surplus makes it a
     /// borrower.
     Gangs,
@@ -55,34 +55,34 @@ enum View {
     Everything,
 }
 
-fn add(amounts: &mut Amounts, what: FlavorResource, amount: i128) {
+fn add_amount(amounts: &mut QuotaAmounts, what: FlavorResource, amount: i128) {
     match amounts.iter_mut().find(|(w, _)| *w == what) {
         Some((_, sum)) => *sum = sum.saturating_add(amount),
         None => amounts.push((what, amount)),
     }
 }
 
-impl<'c> Budget<'c> {
+impl<'c> QuotaBudget<'c> {
     /// The budget before any victim leaves.
     pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &'c Demand) -> Self {
         let mut budget = Self {
             queue,
             demand,
-            untold: Vec::new(),
-            told: BTreeMap::new(),
-            lacking: None,
-            spare: Amounts::new(),
+            pending_changes: Vec::new(),
+            applied_changes: BTreeMap::new(),
+            missing: None,
+            spare: QuotaAmounts::new(),
             refused: Vec::new(),
-            kept: BTreeMap::new(),
-            scarce: None,
-            owed: Amounts::new(),
-            left: Amounts::new(),
+            non_preemptible_released: BTreeMap::new(),
+            scarce_resources: None,
+            initially_missing: QuotaAmounts::new(),
+            released: QuotaAmounts::new(),
             surplus: BTreeMap::new(),
             claims: BTreeMap::new(),
             borrows: None,
         };
-        budget.look(queues);
-        budget.owed = budget.lacking.clone().unwrap_or_default();
+        budget.recompute_missing(queues);
+        budget.initially_missing = budget.missing.clone().unwrap_or_default();
         for (name, held) in queues.surplus() {
             if let Some(at) = queues.tree().find(name) {
                 let held = held.iter().map(|(what, amount)| (*what, *amount));
@@ -93,39 +93,39 @@ impl<'c> Budget<'c> {
     }
 
     /// True if quota admits the demand.
-    pub(crate) fn does(&self) -> bool {
-        self.lacking.is_none()
+    pub(crate) fn admits_demand(&self) -> bool {
+        self.missing.is_none()
     }
 
     /// Amounts that must still be given back before the demand can fit.
-    pub(crate) fn lacking(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
-        self.lacking.iter().flatten().copied()
+    pub(crate) fn missing_amounts(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
+        self.missing.iter().flatten().copied()
     }
 
     /// A gang leaves.
-    pub(crate) fn leaves(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
-        self.note(queue, demand, -1);
+    pub(crate) fn release(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
+        self.note_change(queue, demand, -1);
         if queue == self.queue {
             // A claim that would have borrowed may have become one on what is owed.
             self.forget_claims();
         }
-        for (what, left) in &mut self.left {
+        for (what, left) in &mut self.released {
             *left = left.saturating_add(demand.amount(*what));
         }
-        let Some(lacking) = &mut self.lacking else {
+        let Some(lacking) = &mut self.missing else {
             return;
         };
         for (what, least) in lacking.iter_mut() {
             *least = least.saturating_sub(demand.amount(*what));
         }
         if lacking.iter().all(|(_, least)| *least <= 0) {
-            self.tell(queues);
-            self.look(queues);
+            self.apply_changes(queues);
+            self.recompute_missing(queues);
         }
     }
 
     /// A gang comes back if quota still admits the demand then. Returns true if it came back.
-    pub(crate) fn returns(
+    pub(crate) fn try_return(
         &mut self,
         queues: &mut Queues,
         queue: QueueIdx,
@@ -144,34 +144,34 @@ impl<'c> Budget<'c> {
         if !free && self.was_refused(queue, demand) {
             return false;
         }
-        self.note(queue, demand, 1);
+        self.note_change(queue, demand, 1);
         if free {
             for (what, spare) in &mut self.spare {
                 *spare = spare.saturating_sub(demand.amount(*what));
             }
             return true;
         }
-        self.tell(queues);
-        self.look(queues);
-        if self.does() {
+        self.apply_changes(queues);
+        self.recompute_missing(queues);
+        if self.admits_demand() {
             return true;
         }
         self.refused.push((queue, demand));
-        self.leaves(queues, queue, demand);
-        if !self.does() {
-            self.tell(queues);
-            self.look(queues);
+        self.release(queues, queue, demand);
+        if !self.admits_demand() {
+            self.apply_changes(queues);
+            self.recompute_missing(queues);
         }
         false
     }
 
     /// Records a change that the tree has not seen.
-    fn note(&mut self, queue: QueueIdx, demand: &'c Demand, times: i64) {
-        match self.untold.last_mut() {
+    fn note_change(&mut self, queue: QueueIdx, demand: &'c Demand, times: i64) {
+        match self.pending_changes.last_mut() {
             Some((of, like, sum)) if *of == queue && std::ptr::eq(*like, demand) => {
                 *sum = sum.saturating_add(times);
             }
-            _ => self.untold.push((queue, demand, times)),
+            _ => self.pending_changes.push((queue, demand, times)),
         }
     }
 
@@ -187,8 +187,11 @@ impl<'c> Budget<'c> {
 
     /// The nodes have too little room of these resources: victims are claimed for them as well as
     /// for the quota that lacks. Returns true if any of the resources is new.
-    pub(crate) fn lacks_room(&mut self, resources: impl Iterator<Item = ResourceIdx>) -> bool {
-        let scarce = self.scarce.get_or_insert_with(Vec::new);
+    pub(crate) fn add_scarce_resources(
+        &mut self,
+        resources: impl Iterator<Item = ResourceIdx>,
+    ) -> bool {
+        let scarce = self.scarce_resources.get_or_insert_with(Vec::new);
         let before = scarce.len();
         for resource in resources {
             if !scarce.contains(&resource) {
@@ -203,10 +206,10 @@ impl<'c> Budget<'c> {
     }
 
     /// A gang that is not preemptible has left, or, for negative `times`, has come back.
-    pub(crate) fn keeps_less(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
-        let sums = self.kept.entry(queue).or_default();
+    pub(crate) fn count_non_preemptible(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
+        let sums = self.non_preemptible_released.entry(queue).or_default();
         for (what, amount) in demand.iter() {
-            add(sums, what, amount.saturating_mul(times));
+            add_amount(sums, what, amount.saturating_mul(times));
         }
     }
 
@@ -224,9 +227,13 @@ impl<'c> Budget<'c> {
                 continue;
             };
             limited = true;
-            let mut left = self.kept.get(&queue).into_iter().flatten();
+            let mut left = self
+                .non_preemptible_released
+                .get(&queue)
+                .into_iter()
+                .flatten();
             let left = left.find(|(w, _)| *w == what).map_or(0, |(_, left)| *left);
-            if queues.kept(name, what).saturating_sub(left) > quota {
+            if queues.non_preemptible(name, what).saturating_sub(left) > quota {
                 return false;
             }
         }
@@ -234,10 +241,10 @@ impl<'c> Budget<'c> {
     }
 
     /// Surplus has left, or, for negative `times`, has come back.
-    pub(crate) fn has_less_surplus(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
+    pub(crate) fn count_surplus_released(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
         let sums = self.surplus.entry(queue).or_default();
         for (what, amount) in demand.iter() {
-            add(sums, what, amount.saturating_mul(times).saturating_neg());
+            add_amount(sums, what, amount.saturating_mul(times).saturating_neg());
         }
         if queue == self.queue {
             // A claim that would have borrowed may have become one on what is owed.
@@ -246,12 +253,12 @@ impl<'c> Budget<'c> {
     }
 
     /// The claim on the gangs of a queue, with the victims so far gone.
-    pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<Claimed> {
+    pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<QuotaClaim> {
         let view = match self.surplus.is_empty() {
-            true => View::Everything,
-            false => View::Gangs,
+            true => UsageView::Everything,
+            false => UsageView::Gangs,
         };
-        self.claim_by(queues, holder, view)
+        self.claim_in_view(queues, holder, view)
     }
 
     /// The claim on the surplus of a queue: at least as much as the claim on its gangs.
@@ -259,12 +266,12 @@ impl<'c> Budget<'c> {
         &mut self,
         queues: &mut Queues,
         holder: QueueIdx,
-    ) -> Option<Claimed> {
+    ) -> Option<QuotaClaim> {
         let of_gangs = self.claim(queues, holder);
         match of_gangs {
-            Some(claimed) if claimed.claim == Claim::Owed => of_gangs,
+            Some(claimed) if claimed.kind == ClaimKind::Owed => of_gangs,
             _ => {
-                let of_all = self.claim_by(queues, holder, View::Everything);
+                let of_all = self.claim_in_view(queues, holder, UsageView::Everything);
                 of_all.or(of_gangs)
             }
         }
@@ -272,7 +279,7 @@ impl<'c> Budget<'c> {
 
     /// Computes the claims on all of these queues at once: removing the surplus from the tree once
     /// serves them all.
-    pub(crate) fn look_at_claims(
+    pub(crate) fn compute_claims(
         &mut self,
         queues: &mut Queues,
         holders: impl Iterator<Item = QueueIdx>,
@@ -280,41 +287,53 @@ impl<'c> Budget<'c> {
         if self.surplus.is_empty() {
             return;
         }
-        self.tell(queues);
+        self.apply_changes(queues);
         self.shift_surplus(queues, -1);
         for holder in holders {
-            self.look_at_claim(queues, holder, View::Gangs);
+            self.compute_claim(queues, holder, UsageView::Gangs);
         }
         self.shift_surplus(queues, 1);
     }
 
-    fn claim_by(&mut self, queues: &mut Queues, holder: QueueIdx, view: View) -> Option<Claimed> {
+    fn claim_in_view(
+        &mut self,
+        queues: &mut Queues,
+        holder: QueueIdx,
+        view: UsageView,
+    ) -> Option<QuotaClaim> {
         if let Some(known) = self.claims.get(&(holder, view)) {
-            let valid = known.is_none_or(|(claimed, until)| self.left_of(claimed.what) < until);
+            let valid = known.is_none_or(|(claimed, until)| {
+                self.released_amount(claimed.flavor_resource) < until
+            });
             if valid {
                 return known.map(|(claimed, _)| claimed);
             }
         }
-        self.tell(queues);
-        if view == View::Gangs {
+        self.apply_changes(queues);
+        if view == UsageView::Gangs {
             self.shift_surplus(queues, -1);
         }
-        let claimed = self.look_at_claim(queues, holder, view);
-        if view == View::Gangs {
+        let claimed = self.compute_claim(queues, holder, view);
+        if view == UsageView::Gangs {
             self.shift_surplus(queues, 1);
         }
         claimed
     }
 
     /// The tree must already show the view.
-    fn look_at_claim(&mut self, queues: &Queues, holder: QueueIdx, view: View) -> Option<Claimed> {
-        let lacks = |what| self.lacks(what);
+    fn compute_claim(
+        &mut self,
+        queues: &Queues,
+        holder: QueueIdx,
+        view: UsageView,
+    ) -> Option<QuotaClaim> {
+        let lacks = |what| self.is_scarce(what);
         let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
         let known = claimed.map(|claimed| {
             // Counts what leaves from now on, if the resource is new.
-            add(&mut self.left, claimed.what, 0);
-            let left = self.left_of(claimed.what);
-            (claimed, left.saturating_add(claimed.left))
+            add_amount(&mut self.released, claimed.flavor_resource, 0);
+            let left = self.released_amount(claimed.flavor_resource);
+            (claimed, left.saturating_add(claimed.remaining))
         });
         self.claims.insert((holder, view), known);
         claimed
@@ -322,21 +341,21 @@ impl<'c> Budget<'c> {
 
     /// True if there is too little quota or room of the resource. Before any shortage is known
     /// every resource may be short.
-    fn lacks(&self, what: FlavorResource) -> bool {
-        let scarce = self.scarce.as_deref().unwrap_or(&[]);
-        let is_known = !scarce.is_empty() || !self.owed.is_empty();
-        let owed = || self.owed.iter().any(|(w, _)| *w == what);
+    fn is_scarce(&self, what: FlavorResource) -> bool {
+        let scarce = self.scarce_resources.as_deref().unwrap_or(&[]);
+        let is_known = !scarce.is_empty() || !self.initially_missing.is_empty();
+        let owed = || self.initially_missing.iter().any(|(w, _)| *w == what);
         !is_known || owed() || scarce.contains(&what.resource)
     }
 
     /// True if the queue would borrow some of what it lacks, with the victims so far gone and
     /// without surplus.
-    pub(crate) fn borrows_what_lacks(&mut self, queues: &mut Queues) -> bool {
+    pub(crate) fn borrows_missing_quota(&mut self, queues: &mut Queues) -> bool {
         if let Some(borrows) = self.borrows {
             return borrows;
         }
-        self.tell(queues);
-        let lacking = self.demand.iter().filter(|(what, _)| self.lacks(*what));
+        self.apply_changes(queues);
+        let lacking = self.demand.iter().filter(|(what, _)| self.is_scarce(*what));
         let lacking: Demand = lacking.collect();
         self.shift_surplus(queues, -1);
         let borrows = queues.tree().borrows(self.queue, &lacking);
@@ -353,8 +372,8 @@ impl<'c> Budget<'c> {
 
     /// True if the queue is still owed what another queue holds, with the victims so far gone.
     pub(crate) fn is_owed(&mut self, queues: &mut Queues, holder: QueueIdx) -> bool {
-        self.tell(queues);
-        let lacking = self.demand.iter().filter(|(what, _)| self.lacks(*what));
+        self.apply_changes(queues);
+        let lacking = self.demand.iter().filter(|(what, _)| self.is_scarce(*what));
         let lacking: Demand = lacking.collect();
         queues.tree().is_owed(self.queue, &lacking, holder)
     }
@@ -366,9 +385,9 @@ impl<'c> Budget<'c> {
         queues: &mut Queues,
         own: &[(FlavorResource, i128)],
         holders: impl Iterator<Item = QueueIdx>,
-    ) -> BTreeMap<QueueIdx, Claim> {
-        self.tell(queues);
-        let less: Amounts = own.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
+    ) -> BTreeMap<QueueIdx, ClaimKind> {
+        self.apply_changes(queues);
+        let less: QuotaAmounts = own.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
         queues.shift(self.queue, &less);
         self.shift_surplus(queues, -1);
         let claim = |holder| {
@@ -385,21 +404,21 @@ impl<'c> Budget<'c> {
     fn shift_surplus(&self, queues: &mut Queues, times: i128) {
         for (queue, held) in &self.surplus {
             let held = held.iter();
-            let amounts: Amounts = held
+            let amounts: QuotaAmounts = held
                 .map(|(what, amount)| (*what, amount.saturating_mul(times)))
                 .collect();
             queues.shift(*queue, &amounts);
         }
     }
 
-    fn left_of(&self, what: FlavorResource) -> i128 {
-        let found = self.left.iter().find(|(w, _)| *w == what);
+    fn released_amount(&self, what: FlavorResource) -> i128 {
+        let found = self.released.iter().find(|(w, _)| *w == what);
         found.map_or(0, |(_, left)| *left)
     }
 
     /// Undoes the changes that the tree has seen.
-    pub(crate) fn end(self, queues: &mut Queues) {
-        for (queue, mut amounts) in self.told {
+    pub(crate) fn undo_changes(self, queues: &mut Queues) {
+        for (queue, mut amounts) in self.applied_changes {
             for (_, amount) in &mut amounts {
                 *amount = amount.saturating_neg();
             }
@@ -407,29 +426,29 @@ impl<'c> Budget<'c> {
         }
     }
 
-    fn tell(&mut self, queues: &mut Queues) {
-        let mut untold: BTreeMap<QueueIdx, Amounts> = BTreeMap::new();
-        for (queue, demand, times) in self.untold.drain(..) {
+    fn apply_changes(&mut self, queues: &mut Queues) {
+        let mut untold: BTreeMap<QueueIdx, QuotaAmounts> = BTreeMap::new();
+        for (queue, demand, times) in self.pending_changes.drain(..) {
             let sums = untold.entry(queue).or_default();
             for (what, amount) in demand.iter() {
-                add(sums, what, amount.saturating_mul(i128::from(times)));
+                add_amount(sums, what, amount.saturating_mul(i128::from(times)));
             }
         }
         for (queue, amounts) in untold {
             queues.shift(queue, &amounts);
-            let told = self.told.entry(queue).or_default();
+            let told = self.applied_changes.entry(queue).or_default();
             for (what, amount) in amounts {
-                add(told, what, amount);
+                add_amount(told, what, amount);
             }
         }
     }
 
     /// Asks the tree, which must have seen all changes.
-    fn look(&mut self, queues: &Queues) {
+    fn recompute_missing(&mut self, queues: &Queues) {
         let tree = queues.tree();
         self.spare.clear();
         if tree.fits(self.queue, self.demand) {
-            self.lacking = None;
+            self.missing = None;
             for (what, needs) in self.demand.iter() {
                 if let Some(available) = tree.available(self.queue, what) {
                     self.spare.push((what, available.saturating_sub(needs)));
@@ -437,8 +456,10 @@ impl<'c> Budget<'c> {
             }
             return;
         }
-        let lacks = tree.lacks(self.queue, self.demand);
-        let lacks = lacks.iter().map(|lack| (lack.what, lack.least_release()));
-        self.lacking = Some(lacks.collect());
+        let lacks = tree.shortages(self.queue, self.demand);
+        let lacks = lacks
+            .iter()
+            .map(|lack| (lack.flavor_resource, lack.least_release()));
+        self.missing = Some(lacks.collect());
     }
 }

@@ -5,12 +5,12 @@
 //! work. Before the engine tells any victim to leave, it proves that the gang then fits, and that
 //! it would not fit without any single one of the victims.
 //!
-//! Where to look: [`policy`] has the rules about two gangs, [`price`] the work that a victim loses,
-//! [`budget`] the quota check. The search itself and what follows it need the live state, and are
-//! in `engine/preempt`.
+//! Where to look: [`policy`] has the rules about two gangs, [`lost_work`] the work that a victim
+//! loses, [`budget`] the quota check. The search itself and what follows it need the live state,
+//! and are in `engine/preempt`.
 
 mod budget;
+pub(crate) mod lost_work;
 pub(crate) mod policy;
-pub(crate) mod price;
 
-pub(crate) use budget::Budget;
+pub(crate) use budget::QuotaBudget;

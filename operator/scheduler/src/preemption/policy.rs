@@ -1,31 +1,31 @@
 //! The rules about two gangs: may one preempt the other?
 
-use crate::decision::Because;
+use crate::decision::PreemptionReason;
 use crate::gang::Gang;
-use crate::queue::{BorrowWithin, Preemption, Reclaim, WithinQueue};
-use crate::quota::Claim;
+use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, ReclaimPolicy, WithinQueuePolicy};
+use crate::quota::ClaimKind;
 use crate::time::Time;
 
 /// How the queue of a placed gang relates to the preemptor's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub(crate) enum QueueRelation {
     /// It is the same queue.
     Own,
     /// It is another queue, on which the preemptor's queue has this claim.
-    Other(Claim),
+    Other(ClaimKind),
 }
 
 /// The fields of a gang that the rules use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct PreemptionFacts {
     pub(crate) priority: i32,
     submitted: Time,
     pub(crate) preemptible: bool,
     pub(crate) surplus: bool,
 }
 
-impl Terms {
-    pub(crate) fn of(gang: &Gang) -> Self {
+impl PreemptionFacts {
+    pub(crate) fn from_gang(gang: &Gang) -> Self {
         Self {
             priority: gang.priority,
             submitted: gang.submitted,
@@ -36,8 +36,8 @@ impl Terms {
     }
 
     /// The rank of the gang as a victim. `owed`: its queue owes what the gang holds.
-    pub(crate) fn rank(&self, owed: bool) -> Rank {
-        Rank {
+    pub(crate) fn rank(&self, owed: bool) -> VictimRank {
+        VictimRank {
             is_gang: !self.surplus,
             is_guaranteed: !self.surplus && !owed,
             priority: self.priority,
@@ -48,7 +48,7 @@ impl Terms {
 /// The order in which gangs make room: surplus first, then gangs of queues that owe what they hold,
 /// then by priority. A gang of a higher rank stays if gangs of lower ranks suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank {
+pub(crate) struct VictimRank {
     is_gang: bool,
     is_guaranteed: bool,
     priority: i32,
@@ -61,19 +61,21 @@ pub(crate) struct Rank {
 /// rule is a strict order, and from another queue only borrowed quota is reclaimed. Surplus
 /// preempts no gang. It makes room for any gang of its own queue, and for gangs of other queues
 /// that are owed what it holds.
-pub(crate) fn may(
-    preemption: &Preemption,
-    asker: Terms,
-    victim: Terms,
-    holds: Holds,
+pub(crate) fn preemption_reason(
+    preemption: &PreemptionPolicy,
+    asker: PreemptionFacts,
+    victim: PreemptionFacts,
+    holds: QueueRelation,
     guaranteed: bool,
-) -> Option<Because> {
+) -> Option<PreemptionReason> {
     if asker.surplus {
         return None;
     }
     match holds {
-        Holds::Own if victim.surplus => return Some(Because::Surplus),
-        Holds::Other(Claim::Owed) if victim.surplus => return Some(Because::Borrows),
+        QueueRelation::Own if victim.surplus => return Some(PreemptionReason::Surplus),
+        QueueRelation::Other(ClaimKind::Owed) if victim.surplus => {
+            return Some(PreemptionReason::Borrows);
+        }
         _ => {}
     }
     // A gang that is not preemptible keeps what its queue guarantees.
@@ -82,38 +84,38 @@ pub(crate) fn may(
     }
     let lower = victim.priority < asker.priority;
     match holds {
-        Holds::Own => {
+        QueueRelation::Own => {
             let later = victim.priority == asker.priority && victim.submitted > asker.submitted;
             let may = match preemption.within_queue {
-                WithinQueue::Never => false,
-                WithinQueue::LowerPriority => lower,
-                WithinQueue::LowerOrNewerEqualPriority => lower || later,
+                WithinQueuePolicy::Never => false,
+                WithinQueuePolicy::LowerPriority => lower,
+                WithinQueuePolicy::LowerOrNewerEqualPriority => lower || later,
             };
-            may.then_some(Because::LaterInQueue)
+            may.then_some(PreemptionReason::LaterInQueue)
         }
-        Holds::Other(Claim::Owed) => {
+        QueueRelation::Other(ClaimKind::Owed) => {
             let may = match preemption.reclaim {
-                Reclaim::Never => false,
-                Reclaim::LowerPriority => lower,
-                Reclaim::Any => true,
+                ReclaimPolicy::Never => false,
+                ReclaimPolicy::LowerPriority => lower,
+                ReclaimPolicy::Any => true,
             };
-            may.then_some(Because::Borrows)
+            may.then_some(PreemptionReason::Borrows)
         }
-        Holds::Other(Claim::Borrowing) => {
+        QueueRelation::Other(ClaimKind::Borrowing) => {
             let may = match preemption.borrow_within {
-                BorrowWithin::Never => false,
-                BorrowWithin::LowerPriority { max_priority } => {
+                BorrowWithinPolicy::Never => false,
+                BorrowWithinPolicy::LowerPriority { max_priority } => {
                     lower && max_priority.is_none_or(|most| victim.priority <= most)
                 }
             };
-            may.then_some(Because::LowerPriority)
+            may.then_some(PreemptionReason::LowerPriority)
         }
     }
 }
 
 /// True if the gangs of a queue may preempt at all.
-pub(crate) fn allows_any(preemption: &Preemption) -> bool {
-    *preemption != Preemption::default()
+pub(crate) fn can_preempt(preemption: &PreemptionPolicy) -> bool {
+    *preemption != PreemptionPolicy::default()
 }
 
 #[cfg(test)]
@@ -121,8 +123,8 @@ mod tests {
     use super::*;
     use crate::ids::{GangId, QueueName};
 
-    fn gang(priority: i32, submitted: i64, preemptible: bool) -> Terms {
-        Terms::of(&Gang {
+    fn gang(priority: i32, submitted: i64, preemptible: bool) -> PreemptionFacts {
+        PreemptionFacts::from_gang(&Gang {
             priority,
             submitted: Time::from_millis(submitted),
             preemptible,
@@ -130,25 +132,28 @@ mod tests {
         })
     }
 
-    const ALL: Preemption = Preemption {
-        within_queue: WithinQueue::LowerOrNewerEqualPriority,
-        reclaim: Reclaim::Any,
-        borrow_within: BorrowWithin::LowerPriority {
+    const ALL: PreemptionPolicy = PreemptionPolicy {
+        within_queue: WithinQueuePolicy::LowerOrNewerEqualPriority,
+        reclaim: ReclaimPolicy::Any,
+        borrow_within: BorrowWithinPolicy::LowerPriority {
             max_priority: Some(3),
         },
     };
 
-    const LOWER: Preemption = Preemption {
-        within_queue: WithinQueue::LowerPriority,
-        reclaim: Reclaim::LowerPriority,
-        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+    const LOWER: PreemptionPolicy = PreemptionPolicy {
+        within_queue: WithinQueuePolicy::LowerPriority,
+        reclaim: ReclaimPolicy::LowerPriority,
+        borrow_within: BorrowWithinPolicy::LowerPriority { max_priority: None },
     };
 
     #[test]
-    fn the_policies_say_who() {
-        use Because::{Borrows, LaterInQueue, LowerPriority};
-        let own = Holds::Own;
-        let (owed, both) = (Holds::Other(Claim::Owed), Holds::Other(Claim::Borrowing));
+    fn policy_decides_if_a_gang_may_be_a_victim() {
+        use PreemptionReason::{Borrows, LaterInQueue, LowerPriority};
+        let own = QueueRelation::Own;
+        let (owed, both) = (
+            QueueRelation::Other(ClaimKind::Owed),
+            QueueRelation::Other(ClaimKind::Borrowing),
+        );
         let asker = gang(5, 10, true);
         let (low, high) = (gang(1, 0, true), gang(9, 20, true));
         let (newer, older) = (gang(5, 11, true), gang(5, 9, true));
@@ -156,9 +161,9 @@ mod tests {
         let safe = gang(1, 0, false);
         let fourth = gang(4, 0, true);
         let table = [
-            (Preemption::default(), low, own, None),
-            (Preemption::default(), low, owed, None),
-            (Preemption::default(), low, both, None),
+            (PreemptionPolicy::default(), low, own, None),
+            (PreemptionPolicy::default(), low, owed, None),
+            (PreemptionPolicy::default(), low, both, None),
             (LOWER, low, own, Some(LaterInQueue)),
             (LOWER, newer, own, None),
             (LOWER, safe, own, None),
@@ -176,29 +181,32 @@ mod tests {
             (ALL, high, both, None),
         ];
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
-            let told = may(&preemption, asker, victim, holds, true);
+            let told = preemption_reason(&preemption, asker, victim, holds, true);
             assert_eq!(told, because, "row {at}");
             // Beyond quota no gang is protected; a preemptible gang never is.
-            let told = may(&preemption, asker, victim, holds, false);
-            let as_any = Terms {
+            let told = preemption_reason(&preemption, asker, victim, holds, false);
+            let as_any = PreemptionFacts {
                 preemptible: true,
                 ..victim
             };
-            let any = may(&preemption, asker, as_any, holds, true);
+            let any = preemption_reason(&preemption, asker, as_any, holds, true);
             assert_eq!(told, any, "row {at}");
         }
     }
 
     #[test]
-    fn surplus_makes_room_in_its_queue_and_for_what_is_owed_and_asks_nobody() {
-        use Because::{Borrows, LowerPriority, Surplus};
-        let surplus = |priority, preemptible| Terms {
+    fn surplus_is_a_victim_for_owed_quota_and_preempts_no_gang() {
+        use PreemptionReason::{Borrows, LowerPriority, Surplus};
+        let surplus = |priority, preemptible| PreemptionFacts {
             surplus: true,
             ..gang(priority, 0, preemptible)
         };
-        let own = Holds::Own;
-        let (owed, both) = (Holds::Other(Claim::Owed), Holds::Other(Claim::Borrowing));
-        let never = Preemption::default();
+        let own = QueueRelation::Own;
+        let (owed, both) = (
+            QueueRelation::Other(ClaimKind::Owed),
+            QueueRelation::Other(ClaimKind::Borrowing),
+        );
+        let never = PreemptionPolicy::default();
         let asker = gang(1, 5, true);
         let high = surplus(9, true);
         let table = [
@@ -210,12 +218,12 @@ mod tests {
         ];
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
             assert_eq!(
-                may(&preemption, asker, victim, holds, false),
+                preemption_reason(&preemption, asker, victim, holds, false),
                 because,
                 "row {at}"
             );
             assert_eq!(
-                may(&ALL, high, asker, holds, false),
+                preemption_reason(&ALL, high, asker, holds, false),
                 None,
                 "it asks nobody: row {at}"
             );
@@ -225,16 +233,16 @@ mod tests {
             preemptible: false,
             ..Gang::new(GangId::new("a/b"), QueueName::new("q"), vec![])
         };
-        assert!(Terms::of(&kept).preemptible);
+        assert!(PreemptionFacts::from_gang(&kept).preemptible);
         assert!(high.rank(false) < gang(i32::MIN, 0, true).rank(true));
     }
 
     #[test]
-    fn of_two_gangs_of_a_queue_at_most_one_may_preempt_the_other() {
-        let own = Holds::Own;
+    fn at_most_one_of_two_gangs_of_a_queue_may_preempt_the_other() {
+        let own = QueueRelation::Own;
         for a in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
             for b in [gang(1, 1, true), gang(1, 2, true), gang(2, 1, true)] {
-                let may = |a, b| may(&ALL, a, b, own, false).is_some();
+                let may = |a, b| preemption_reason(&ALL, a, b, own, false).is_some();
                 let both = may(a, b) && may(b, a);
                 assert!(!both, "{a:?} {b:?}");
             }

@@ -7,7 +7,7 @@ use crate::gang::TaskGroup;
 use crate::ids::FlavorName;
 use crate::queue::Flavor;
 use crate::quota::FlavorIdx;
-use crate::state::Labelled;
+use crate::state::LabelSource;
 
 /// Every flavor that a queue or an administrator has named. A number is never reused, because quota
 /// is counted by it.
@@ -34,11 +34,11 @@ impl Flavors {
     }
 
     /// The number of a flavor, assigned at the first call.
-    pub(crate) fn number(&mut self, name: &FlavorName) -> FlavorIdx {
+    pub(crate) fn intern(&mut self, name: &FlavorName) -> FlavorIdx {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
-        let number = FlavorIdx::of(self.names.len());
+        let number = FlavorIdx::from_index(self.names.len());
         self.numbers.insert(name.clone(), number);
         self.names.push(name.clone());
         number
@@ -46,7 +46,7 @@ impl Flavors {
 
     /// The flavor with this number.
     pub(crate) fn name(&self, number: FlavorIdx) -> Option<&FlavorName> {
-        self.names.get(number.at())
+        self.names.get(number.index())
     }
 
     /// All names, in the order of the numbers.
@@ -75,13 +75,14 @@ impl Flavors {
         };
         flavor.node_taints.iter().all(|taint| {
             let taint = std::slice::from_ref(taint);
-            group.constraints.repelled_by(taint).is_none() || tolerant.repelled_by(taint).is_none()
+            group.constraints.repelling_taint(taint).is_none()
+                || tolerant.repelling_taint(taint).is_none()
         })
     }
 
     /// Adds the flavor's labels and tolerations to the constraints. Returns false if they
     /// contradict each other.
-    pub(crate) fn constrain(&self, name: &FlavorName, constraints: &mut Constraints) -> bool {
+    pub(crate) fn add_constraints(&self, name: &FlavorName, constraints: &mut Constraints) -> bool {
         let Some(flavor) = self.defined.get(name) else {
             return true;
         };
@@ -101,13 +102,13 @@ impl Flavors {
     }
 
     /// True if the flavor is defined by a label with that key.
-    pub(crate) fn asks_for(&self, name: &FlavorName, key: &str) -> bool {
+    pub(crate) fn has_label_key(&self, name: &FlavorName, key: &str) -> bool {
         let defined = self.defined.get(name);
         defined.is_some_and(|flavor| flavor.node_labels.contains_key(key))
     }
 
     /// True if a node with these labels belongs to the flavor.
-    pub(crate) fn is_on(&self, name: &FlavorName, labels: &impl Labelled) -> bool {
+    pub(crate) fn matches_labels(&self, name: &FlavorName, labels: &impl LabelSource) -> bool {
         self.defined.get(name).is_none_or(|flavor| {
             flavor
                 .node_labels

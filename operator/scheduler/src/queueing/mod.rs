@@ -1,13 +1,13 @@
 //! Pending gangs: their order, and what they wait for.
 
-mod assignment;
+mod flavor_choice;
 mod flavors;
-mod order;
 mod parking;
+mod pending_gangs;
 mod queues;
 
-pub(crate) use assignment::{Choice, NoWay, choices, combine};
+pub(crate) use flavor_choice::{FlavorChoice, NoFlavorAssignment, combine, flavor_choices};
 pub(crate) use flavors::Flavors;
-pub(crate) use order::{Class, OrderKey, Waiting};
-pub(crate) use parking::{Blocked, Parking, Phase, Signal, Wake};
-pub(crate) use queues::{Aside, FollowerRoom, Queues};
+pub(crate) use parking::{Blockage, Parking, Signal, WaitKind, WakeCondition};
+pub(crate) use pending_gangs::{GangClass, OrderKey, PendingGangs};
+pub(crate) use queues::{LiftedCharge, NominatedRoom, Queues};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::explain::{Certificate, Change, Detail, Distance};
+use crate::explain::{StartDistance, UnblockingChange, WaitDetail, WaitExplanation};
 use crate::ids::{LimitName, QueueName};
 use crate::quota::FlavorResource;
 use crate::state::{GangIdx, ResourceIdx};
@@ -50,20 +50,20 @@ pub(crate) enum Signal {
 /// When to try a gang again: as soon as one of the counters has risen by the given amount, or at
 /// the given time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wake {
+pub(crate) struct WakeCondition {
     signals: SmallVec<[(Signal, i128); 4]>,
     at: Option<Time>,
 }
 
-impl Wake {
+impl WakeCondition {
     /// Wakes when a counter has risen by `rise`.
-    pub(crate) fn on(&mut self, signal: Signal, rise: i128) -> &mut Self {
+    pub(crate) fn on_rise(&mut self, signal: Signal, rise: i128) -> &mut Self {
         self.signals.push((signal, rise.max(1)));
         self
     }
 
     /// Wakes when a counter has risen by `rise`; only the smallest rise of a counter is kept.
-    pub(crate) fn on_least(&mut self, signal: Signal, rise: i128) -> &mut Self {
+    pub(crate) fn on_least_rise(&mut self, signal: Signal, rise: i128) -> &mut Self {
         match self.signals.iter_mut().find(|(s, _)| *s == signal) {
             Some((_, least)) => *least = (*least).min(rise.max(1)),
             None => self.signals.push((signal, rise.max(1))),
@@ -72,12 +72,12 @@ impl Wake {
     }
 
     /// True if it waits for this counter.
-    pub(crate) fn is_on(&self, signal: &Signal) -> bool {
+    pub(crate) fn waits_for(&self, signal: &Signal) -> bool {
         self.signals.iter().any(|(s, _)| s == signal)
     }
 
     /// Wakes also when `other` would.
-    pub(crate) fn join(&mut self, other: &Self) -> &mut Self {
+    pub(crate) fn merge(&mut self, other: &Self) -> &mut Self {
         for (signal, rise) in &other.signals {
             if !self.signals.contains(&(signal.clone(), *rise)) {
                 self.signals.push((signal.clone(), *rise));
@@ -91,7 +91,7 @@ impl Wake {
     }
 
     /// Wakes at this time at the latest.
-    pub(crate) fn at(&mut self, time: Time) -> &mut Self {
+    pub(crate) fn at_latest(&mut self, time: Time) -> &mut Self {
         self.at = Some(self.at.map_or(time, |at| at.min(time)));
         self
     }
@@ -99,7 +99,7 @@ impl Wake {
 
 /// The kind of obstacle that a gang waits for, as far as backfill and reservations need to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum WaitKind {
     /// Something that no reservation would give it.
     #[default]
     Other,
@@ -113,53 +113,53 @@ pub(crate) enum Phase {
 
 /// Why a gang cannot start, and when that may change.
 #[derive(Clone, Debug)]
-pub(crate) struct Blocked {
-    pub(crate) certificate: Certificate,
-    pub(crate) wake: Wake,
-    pub(crate) phase: Phase,
+pub(crate) struct Blockage {
+    pub(crate) explanation: WaitExplanation,
+    pub(crate) wake: WakeCondition,
+    pub(crate) kind: WaitKind,
     /// The number of the flavor assignment that this is about.
-    pub(crate) way: usize,
+    pub(crate) assignment: usize,
     /// The obstacles to its other flavor assignments.
-    others: Vec<(Phase, usize)>,
+    other_obstacles: Vec<(WaitKind, usize)>,
 }
 
-impl Blocked {
+impl Blockage {
     /// Sets what the gang waits for.
-    pub(crate) fn in_phase(mut self: Box<Self>, phase: Phase) -> Box<Self> {
-        self.phase = phase;
+    pub(crate) fn with_kind(mut self: Box<Self>, phase: WaitKind) -> Box<Self> {
+        self.kind = phase;
         self
     }
 
     /// Sets the change that would let the gang pass.
-    pub(crate) fn with(mut self: Box<Self>, change: Option<Change>) -> Box<Self> {
-        self.certificate.change = change.map(Arc::new);
+    pub(crate) fn with_change(mut self: Box<Self>, change: Option<UnblockingChange>) -> Box<Self> {
+        self.explanation.change = change.map(Arc::new);
         self
     }
 
     /// How far the gang is from a start.
-    pub(crate) fn distance(&self) -> Distance {
-        self.certificate.reason.distance()
+    pub(crate) fn distance(&self) -> StartDistance {
+        self.explanation.reason.distance()
     }
 
     /// Adds the result of another flavor assignment of the gang.
-    pub(crate) fn join(&mut self, other: &Self) {
-        self.wake.join(&other.wake);
-        self.others.extend(other.waits());
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.wake.merge(&other.wake);
+        self.other_obstacles.extend(other.obstacles());
     }
 
     /// The obstacle to each of its flavor assignments.
-    pub(crate) fn waits(&self) -> impl Iterator<Item = (Phase, usize)> {
-        let others = self.others.iter().copied();
-        std::iter::once((self.phase, self.way)).chain(others)
+    pub(crate) fn obstacles(&self) -> impl Iterator<Item = (WaitKind, usize)> {
+        let others = self.other_obstacles.iter().copied();
+        std::iter::once((self.kind, self.assignment)).chain(others)
     }
 
-    pub(crate) fn new(detail: Detail, wake: Wake) -> Box<Self> {
+    pub(crate) fn new(detail: WaitDetail, wake: WakeCondition) -> Box<Self> {
         Box::new(Self {
-            certificate: detail.into(),
+            explanation: detail.into(),
             wake,
-            phase: Phase::Other,
-            way: 0,
-            others: Vec::new(),
+            kind: WaitKind::Other,
+            assignment: 0,
+            other_obstacles: Vec::new(),
         })
     }
 }
@@ -172,7 +172,7 @@ struct Counter {
 }
 
 #[derive(Debug, Default)]
-struct Ticket {
+struct ParkedGang {
     signals: SmallVec<[(Signal, i128); 4]>,
     at: Option<Time>,
 }
@@ -182,15 +182,15 @@ struct Ticket {
 pub(crate) struct Parking {
     counters: FxHashMap<Signal, Counter>,
     alarms: BTreeSet<(Time, GangIdx)>,
-    tickets: FxHashMap<GangIdx, Ticket>,
+    tickets: FxHashMap<GangIdx, ParkedGang>,
     woken: BTreeSet<GangIdx>,
 }
 
 impl Parking {
     /// Parks a gang.
-    pub(crate) fn park(&mut self, gang: GangIdx, wake: Wake) {
+    pub(crate) fn park(&mut self, gang: GangIdx, wake: WakeCondition) {
         self.unpark(gang);
-        let mut ticket = Ticket {
+        let mut ticket = ParkedGang {
             signals: SmallVec::new(),
             at: wake.at,
         };
@@ -234,11 +234,11 @@ impl Parking {
         let reached = (counter.count.saturating_add(1), GangIdx::of(0));
         let waiting = counter.parked.split_off(&reached);
         let woken = std::mem::replace(&mut counter.parked, waiting);
-        self.wake(woken.into_iter().map(|(_, gang)| gang));
+        self.wake_gangs(woken.into_iter().map(|(_, gang)| gang));
     }
 
     /// Advances the time, and wakes the gangs whose alarm has come.
-    pub(crate) fn ring(&mut self, now: Time) {
+    pub(crate) fn fire_alarms(&mut self, now: Time) {
         let waiting = match now.as_millis().checked_add(1) {
             Some(next) => self
                 .alarms
@@ -246,10 +246,10 @@ impl Parking {
             None => BTreeSet::new(),
         };
         let woken = std::mem::replace(&mut self.alarms, waiting);
-        self.wake(woken.into_iter().map(|(_, gang)| gang));
+        self.wake_gangs(woken.into_iter().map(|(_, gang)| gang));
     }
 
-    fn wake(&mut self, gangs: impl Iterator<Item = GangIdx>) {
+    fn wake_gangs(&mut self, gangs: impl Iterator<Item = GangIdx>) {
         for gang in gangs {
             self.unpark(gang);
             self.woken.insert(gang);
@@ -279,9 +279,9 @@ mod tests {
         GangIdx::of(at)
     }
 
-    fn on(signal: Signal, rise: i128) -> Wake {
-        let mut wake = Wake::default();
-        wake.on(signal, rise);
+    fn on(signal: Signal, rise: i128) -> WakeCondition {
+        let mut wake = WakeCondition::default();
+        wake.on_rise(signal, rise);
         wake
     }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_unparked_is_not_woken_later() {
+    fn unparked_gang_is_not_woken_later() {
         let mut parking = Parking::default();
         parking.park(gang(0), on(Signal::Nodes, 1));
         parking.raise(&Signal::Nodes, 1);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn woken_when_enough_has_come_together_and_not_before() {
+    fn gang_wakes_when_the_rises_add_up_and_not_before() {
         let mut parking = Parking::default();
         parking.park(gang(0), on(freed(0), 3));
         parking.raise(&freed(0), 2);
@@ -318,15 +318,15 @@ mod tests {
     }
 
     #[test]
-    fn woken_once_by_whatever_comes_first() {
+    fn gang_wakes_once_by_the_first_of_its_signals() {
         let mut parking = Parking::default();
         let mut wake = on(Signal::Nodes, 1);
-        wake.on(freed(0), 1).at(Time::from_millis(5));
+        wake.on_rise(freed(0), 1).at_latest(Time::from_millis(5));
         parking.park(gang(0), wake);
         assert_eq!(parking.next_alarm(), Some(Time::from_millis(5)));
-        parking.ring(Time::from_millis(4));
+        parking.fire_alarms(Time::from_millis(4));
         assert!(parking.take_woken().is_empty());
-        parking.ring(Time::from_millis(5));
+        parking.fire_alarms(Time::from_millis(5));
         parking.raise(&Signal::Nodes, 1);
         parking.raise(&freed(0), 1);
         assert_eq!(woken(&mut parking), [gang(0)]);
@@ -334,22 +334,23 @@ mod tests {
     }
 
     #[test]
-    fn of_several_times_the_first_wakes() {
+    fn earliest_of_several_alarms_wakes_the_gang() {
         let mut parking = Parking::default();
-        let mut wake = Wake::default();
-        wake.at(Time::from_millis(7)).at(Time::from_millis(3));
-        wake.at(Time::from_millis(9));
+        let mut wake = WakeCondition::default();
+        wake.at_latest(Time::from_millis(7))
+            .at_latest(Time::from_millis(3));
+        wake.at_latest(Time::from_millis(9));
         parking.park(gang(0), wake);
         assert_eq!(parking.next_alarm(), Some(Time::from_millis(3)));
     }
 
     #[test]
-    fn the_end_of_time_wakes_all() {
+    fn largest_time_wakes_all_gangs() {
         let mut parking = Parking::default();
-        let mut wake = Wake::default();
-        wake.at(Time::from_millis(i64::MAX));
+        let mut wake = WakeCondition::default();
+        wake.at_latest(Time::from_millis(i64::MAX));
         parking.park(gang(0), wake);
-        parking.ring(Time::from_millis(i64::MAX));
+        parking.fire_alarms(Time::from_millis(i64::MAX));
         assert_eq!(woken(&mut parking), [gang(0)]);
     }
 }

@@ -1,10 +1,10 @@
 //! The configured queues, and the quota that gangs hold. A gang is always charged as a whole.
 
-mod aside;
 mod holders;
-mod leaving;
-mod offered;
-mod quota;
+mod leaving_quota;
+mod lifted_charge;
+mod offered_groups;
+mod quota_checks;
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,51 +14,52 @@ use std::time::Duration;
 use super::flavors::Flavors;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
-use crate::queue::{BorrowWithin, Preemption, Queue, QueueOrder, Stop};
+use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, Queue, QueueOrder, QueueStop};
 use crate::quota::{
-    Decay, Demand, FlavorResource, Lag, Member, Next, Order, QueueIdx, Remembered, Tree,
+    Demand, FlavorResource, NextGang, QueueConfig, QueueIdx, QuotaTree, RememberedUsage, TurnOrder,
+    UsageDecay, UsageLag,
 };
 use crate::state::{Catalog, GangIdx, Interner, ResourceIdx};
 use crate::time::Time;
-pub(crate) use aside::Aside;
-use holders::{Holder, Holders};
-pub(crate) use leaving::FollowerRoom;
-use leaving::Leaving;
-use sums::Sums;
+use holders::{QueueHolder, QueueHolders};
+use leaving_quota::LeavingQuota;
+pub(crate) use leaving_quota::NominatedRoom;
+pub(crate) use lifted_charge::LiftedCharge;
+use sums::QueueSums;
 
 /// All queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    tree: Tree,
+    tree: QuotaTree,
     configs: BTreeMap<QueueName, Queue>,
-    holders: BTreeMap<QueueName, Holders>,
+    holders: BTreeMap<QueueName, QueueHolders>,
     /// The charges of gangs.
     charges: Interner<Demand>,
     flavors: Flavors,
     /// Quota that gangs that are not preemptible hold, by queue.
-    kept: Sums,
+    non_preemptible: QueueSums,
     /// Quota that surplus holds, by queue.
-    surplus: Sums,
+    surplus: QueueSums,
     /// Queues that are being drained.
     drains: BTreeSet<QueueName>,
-    leaving: Leaving,
+    leaving: LeavingQuota,
 }
 
 impl Queues {
-    pub(crate) fn new(catalog: &Catalog, decay: Decay) -> Self {
+    pub(crate) fn new(catalog: &Catalog, decay: UsageDecay) -> Self {
         let mut flavors = Flavors::default();
         // Number 0 is the default flavor, which needs no definition.
-        flavors.number(&FlavorName::default());
+        flavors.intern(&FlavorName::default());
         Self {
-            tree: Tree::new(catalog.pods(), decay),
+            tree: QuotaTree::new(catalog.pods(), decay),
             configs: BTreeMap::new(),
             holders: BTreeMap::new(),
             charges: Interner::default(),
             flavors,
-            kept: Sums::default(),
-            surplus: Sums::default(),
+            non_preemptible: QueueSums::default(),
+            surplus: QueueSums::default(),
             drains: BTreeSet::new(),
-            leaving: Leaving::default(),
+            leaving: LeavingQuota::default(),
         }
     }
 
@@ -70,7 +71,7 @@ impl Queues {
         &mut self.flavors
     }
 
-    pub(crate) fn tree(&self) -> &Tree {
+    pub(crate) fn tree(&self) -> &QuotaTree {
         &self.tree
     }
 
@@ -80,9 +81,9 @@ impl Queues {
     }
 
     /// Restores the past usage of a queue.
-    pub(crate) fn recall(&mut self, name: &QueueName, remembered: &Remembered) {
+    pub(crate) fn restore_memory(&mut self, name: &QueueName, remembered: &RememberedUsage) {
         if let Some(at) = self.tree.find(name) {
-            self.tree.recall(at, remembered);
+            self.tree.restore_memory(at, remembered);
         }
     }
 
@@ -92,7 +93,7 @@ impl Queues {
     }
 
     /// Replaces what queues remember of past usage.
-    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
+    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = UsageLag>) {
         self.tree.restore_lags(lags);
     }
 
@@ -108,20 +109,20 @@ impl Queues {
         }
         let mut quotas = BTreeMap::new();
         for offered in queue.resource_groups.iter().flat_map(|g| &g.flavors) {
-            let flavor = self.flavors.number(&offered.flavor);
+            let flavor = self.flavors.intern(&offered.flavor);
             for (name, quota) in &offered.quotas {
                 let resource = catalog.pin(name);
                 quotas.insert(FlavorResource { flavor, resource }, *quota);
             }
         }
-        let member = Member {
+        let member = QueueConfig {
             parent: queue.parent.clone(),
             weight: queue.weight,
-            unusable: offered::fault(&queue.resource_groups),
+            group_fault: offered_groups::find_fault(&queue.resource_groups),
             quotas: (!queue.resource_groups.is_empty()).then_some(quotas),
         };
         self.tree.apply(&queue.name, member);
-        if queue.stop == Stop::HoldAndDrain {
+        if queue.stop == QueueStop::HoldAndDrain {
             self.drains.insert(queue.name.clone());
         } else {
             self.drains.remove(&queue.name);
@@ -156,24 +157,24 @@ impl Queues {
         for (what, _) in demand.iter() {
             catalog.pin(&catalog.name(what.resource));
         }
-        let before = self.tree.lenders(&gang.queue, &demand);
+        let before = self.tree.queues_over_quota(&gang.queue, &demand);
         self.tree.charge(&gang.queue, &demand);
-        let now = self.tree.lenders(&gang.queue, &demand);
+        let now = self.tree.queues_over_quota(&gang.queue, &demand);
         let begins = now.into_iter().filter(|now| !before.contains(now));
         let begins = begins.map(|(what, _)| what).collect();
         let kept = !gang.preemptible && !gang.surplus;
         if kept {
-            self.kept.add(&gang.queue, &demand);
+            self.non_preemptible.add(&gang.queue, &demand);
         }
         if gang.surplus {
             self.surplus.add(&gang.queue, &demand);
         }
         let (charge, _) = self.charges.acquire(demand);
         let holders = self.holders.entry(gang.queue.clone()).or_default();
-        holders.insert(Holder {
+        holders.insert(QueueHolder {
             gang: at,
             priority: gang.priority,
-            kept,
+            non_preemptible: kept,
             surplus: gang.surplus,
             charge,
             id: gang.id.clone(),
@@ -188,8 +189,8 @@ impl Queues {
     }
 
     /// Quota that gangs of a queue hold that are not preemptible.
-    pub(crate) fn kept(&self, name: &QueueName, what: FlavorResource) -> i128 {
-        self.kept.amount(name, what)
+    pub(crate) fn non_preemptible(&self, name: &QueueName, what: FlavorResource) -> i128 {
+        self.non_preemptible.amount(name, what)
     }
 
     /// The queues of which surplus holds something, with what it holds.
@@ -205,15 +206,15 @@ impl Queues {
     }
 
     /// The charge of a gang of a queue.
-    pub(crate) fn held(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
+    pub(crate) fn gang_charge(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
         let number = self.holders.get(name)?.get(gang)?.charge;
-        self.charged(number).map(|demand| &**demand)
+        self.charge_by_number(number).map(|demand| &**demand)
     }
 
     /// The charge of a gang of a queue, shared.
-    pub(crate) fn charge_of(&self, name: &QueueName, gang: GangIdx) -> Option<Arc<Demand>> {
+    pub(crate) fn shared_charge(&self, name: &QueueName, gang: GangIdx) -> Option<Arc<Demand>> {
         let number = self.holders.get(name)?.get(gang)?.charge;
-        self.charged(number).map(Arc::clone)
+        self.charge_by_number(number).map(Arc::clone)
     }
 
     /// The configuration of a queue.
@@ -223,7 +224,7 @@ impl Queues {
 
     /// Discharges a gang, and returns its charge.
     pub(crate) fn discharge(&mut self, name: &QueueName, gang: GangIdx) -> Demand {
-        self.has_come(gang);
+        self.start_running(gang);
         let Some(holders) = self.holders.get_mut(name) else {
             return Demand::default();
         };
@@ -236,11 +237,11 @@ impl Queues {
         let charged = self.charges.get(holder.charge).map(Arc::clone);
         let charged = charged.unwrap_or_default();
         self.charges.release(holder.charge);
-        if holder.kept {
-            self.kept.take(name, &charged);
+        if holder.non_preemptible {
+            self.non_preemptible.remove(name, &charged);
         }
         if holder.surplus {
-            self.surplus.take(name, &charged);
+            self.surplus.remove(name, &charged);
         }
         self.tree.release(name, &charged);
         Arc::unwrap_or_clone(charged)
@@ -250,23 +251,29 @@ impl Queues {
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.holders
             .iter()
-            .map(|(queue, holders)| (queue, holders.gangs()))
+            .map(|(queue, holders)| (queue, holders.gang_count()))
     }
 
     /// The gangs that hold quota of a queue, with the number of each charge.
-    pub(crate) fn held_by(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
+    pub(crate) fn holder_charges(
+        &self,
+        name: &QueueName,
+    ) -> impl Iterator<Item = (GangIdx, usize)> {
         let holders = self.holders.get(name).into_iter();
         holders.flat_map(|h| h.iter().map(|holder| (holder.gang, holder.charge)))
     }
 
     /// The surplus that holds quota of a queue, with the number of each charge.
-    pub(crate) fn surplus_of(&self, name: &QueueName) -> impl Iterator<Item = (GangIdx, usize)> {
+    pub(crate) fn surplus_charges(
+        &self,
+        name: &QueueName,
+    ) -> impl Iterator<Item = (GangIdx, usize)> {
         let holders = self.holders.get(name).into_iter();
         holders.flat_map(|h| h.surplus().map(|holder| (holder.gang, holder.charge)))
     }
 
     /// The charge with this number.
-    pub(crate) fn charged(&self, number: usize) -> Option<&Arc<Demand>> {
+    pub(crate) fn charge_by_number(&self, number: usize) -> Option<&Arc<Demand>> {
         self.charges.get(number)
     }
 
@@ -276,7 +283,7 @@ impl Queues {
     }
 
     /// The preemption policy of a queue.
-    pub(crate) fn preemption(&self, name: &QueueName) -> Option<Preemption> {
+    pub(crate) fn preemption_policy(&self, name: &QueueName) -> Option<PreemptionPolicy> {
         self.configs.get(name).map(|queue| queue.preemption)
     }
 
@@ -286,15 +293,15 @@ impl Queues {
     }
 
     /// Queues that are being drained and still have holders.
-    pub(crate) fn draining(&self) -> Vec<QueueName> {
+    pub(crate) fn draining_queues(&self) -> Vec<QueueName> {
         let held = |name: &&QueueName| self.holders.contains_key(*name);
         self.drains.iter().filter(held).cloned().collect()
     }
 
-    /// [`Tree::borrows`] as if the queue had no surplus.
-    pub(crate) fn borrows_but_surplus(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
+    /// [`QuotaTree::borrows`] as if the queue had no surplus.
+    pub(crate) fn borrows_without_surplus(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let name = self.tree.name(queue);
-        let held = name.and_then(|name| self.surplus.of(name));
+        let held = name.and_then(|name| self.surplus.get(name));
         let less: Vec<_> = held
             .into_iter()
             .flatten()
@@ -314,7 +321,7 @@ impl Queues {
     pub(crate) fn would_fit_alone(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let held = demand
             .iter()
-            .map(|(what, _)| (what, self.tree.own(queue, what)));
+            .map(|(what, _)| (what, self.tree.own_usage(queue, what)));
         let held: Vec<_> = held.collect();
         let less: Vec<_> = held.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
         self.tree.shift(queue, &less);
@@ -323,7 +330,7 @@ impl Queues {
         fits
     }
 
-    /// See [`Tree::shift`].
+    /// See [`QuotaTree::shift`].
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
         self.tree.shift(queue, amounts);
     }
@@ -331,7 +338,9 @@ impl Queues {
     /// Units of each resource that gangs of a queue hold.
     pub(crate) fn usage(&self, name: &QueueName) -> BTreeMap<ResourceIdx, i128> {
         let mut usage: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
-        let demands = self.held_by(name).filter_map(|(_, at)| self.charged(at));
+        let demands = self
+            .holder_charges(name)
+            .filter_map(|(_, at)| self.charge_by_number(at));
         for (what, amount) in demands.flat_map(|demand| demand.iter()) {
             let sum = usage.entry(what.resource).or_default();
             *sum = sum.saturating_add(amount);
@@ -349,36 +358,45 @@ impl Queues {
     /// The index of a queue from which gangs may start.
     pub(crate) fn leaf(&self, name: &QueueName) -> Option<QueueIdx> {
         let at = self.tree.find(name)?;
-        (self.tree.is_leaf(at) && self.tree.misconfigured(at).is_none()).then_some(at)
+        (self.tree.is_leaf(at) && self.tree.fault(at).is_none()).then_some(at)
     }
 
     /// The gang as the next one to start in its queue.
-    pub(crate) fn next(&self, gang: &Gang, demand: &Demand) -> Next {
-        let policy = self.preemption(&gang.queue).filter(|_| gang.preempts);
+    pub(crate) fn next_gang(&self, gang: &Gang, demand: &Demand) -> NextGang {
+        let policy = self
+            .preemption_policy(&gang.queue)
+            .filter(|_| gang.preempts);
         let preempts_up_to = match policy.map(|policy| policy.borrow_within) {
-            Some(BorrowWithin::LowerPriority { max_priority }) => {
+            Some(BorrowWithinPolicy::LowerPriority { max_priority }) => {
                 let lower = gang.priority.saturating_sub(1);
                 Some(max_priority.map_or(lower, |most| most.min(lower)))
             }
-            Some(BorrowWithin::Never) | None => None,
+            Some(BorrowWithinPolicy::Never) | None => None,
         };
-        Next {
+        NextGang {
             demand: demand.clone(),
             submitted: gang.submitted,
-            given_back: Demand::default(),
+            released: Demand::default(),
             priority: gang.priority,
             preempts_up_to: preempts_up_to.filter(|_| !gang.surplus),
         }
     }
 
     /// Enters the next gang of a queue in the order of turns.
-    pub(crate) fn rank(&self, order: &mut Order, queue: QueueIdx, next: Next) {
+    pub(crate) fn rank(&self, order: &mut TurnOrder, queue: QueueIdx, next: NextGang) {
         // Surplus gives back its quota whenever a gang needs it.
         let name = self.tree.name(queue);
-        let surplus = name.and_then(|name| self.surplus.of(name));
+        let surplus = name.and_then(|name| self.surplus.get(name));
         let surplus = surplus.into_iter().flatten();
         let surplus = surplus.map(|(what, amount)| (*what, *amount));
-        let given_back = next.given_back.iter().chain(surplus).collect();
-        order.insert(&self.tree, queue, Next { given_back, ..next });
+        let given_back = next.released.iter().chain(surplus).collect();
+        order.insert(
+            &self.tree,
+            queue,
+            NextGang {
+                released: given_back,
+                ..next
+            },
+        );
     }
 }

@@ -10,12 +10,12 @@ pub struct FlavorIdx(u32);
 
 impl FlavorIdx {
     /// The index of the flavor in an array.
-    pub(crate) const fn at(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// The flavor at an index of an array.
-    pub(crate) fn of(at: usize) -> Self {
+    pub(crate) fn from_index(at: usize) -> Self {
         Self(u32::try_from(at).unwrap_or(u32::MAX))
     }
 }
@@ -30,7 +30,7 @@ pub(crate) struct FlavorResource {
 /// The largest amount that a demand counts. All nominal quotas together stay far below it, so a
 /// larger amount would fit no better. Thousands of such demands can be summed, and weighed by
 /// [`super::memory`], without overflow, so that every release subtracts exactly what was charged.
-const MOST: i128 = 1 << 80;
+const MAX_AMOUNT: i128 = 1 << 80;
 
 /// The needs of a gang, in base units: each resource of each flavor once, in their order, more than
 /// 0 and at most 2^80.
@@ -54,14 +54,14 @@ impl FromIterator<(FlavorResource, i128)> for Demand {
     fn from_iter<I: IntoIterator<Item = (FlavorResource, i128)>>(amounts: I) -> Self {
         let mut all: SmallVec<[(FlavorResource, i128); 4]> = amounts
             .into_iter()
-            .map(|(what, amount)| (what, amount.clamp(0, MOST)))
+            .map(|(what, amount)| (what, amount.clamp(0, MAX_AMOUNT)))
             .filter(|(_, amount)| *amount > 0)
             .collect();
         all.sort_unstable();
         all.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
             if same {
-                kept.1 = kept.1.saturating_add(next.1).min(MOST);
+                kept.1 = kept.1.saturating_add(next.1).min(MAX_AMOUNT);
             }
             same
         });
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_named_once_and_counts_for_something() {
+    fn demand_lists_each_resource_once_without_zeros() {
         let resource = ResourceIdx::of;
         let amounts = [
             (resource(2), 3),
@@ -84,10 +84,10 @@ mod tests {
             (resource(2), 4),
             (resource(3), i128::MAX),
         ];
-        let flavor = FlavorIdx::of(0);
+        let flavor = FlavorIdx::from_index(0);
         let what = |(resource, amount)| (FlavorResource { flavor, resource }, amount);
         let demand: Demand = amounts.into_iter().map(what).collect();
         let amounts: Vec<_> = demand.iter().map(|(what, n)| (what.resource, n)).collect();
-        assert_eq!(amounts, [(resource(2), 7), (resource(3), MOST)]);
+        assert_eq!(amounts, [(resource(2), 7), (resource(3), MAX_AMOUNT)]);
     }
 }

@@ -4,9 +4,9 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, btree_set};
 
 use super::amounts::FlavorResource;
-use super::cell::{Cell, Over};
-use super::room::Offer;
-use super::tree::{QueueIdx, Tree};
+use super::availability::ResourceOffer;
+use super::cell::{OverQuotaChild, QuotaCell};
+use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
 /// A queue that borrows what another queue lacks.
@@ -19,65 +19,72 @@ pub(crate) struct Borrower {
 }
 
 /// A branch that is still to be visited; the largest come first.
-struct Next<'a> {
+struct BorrowBranch<'a> {
     /// An upper bound of the amounts in the branch.
-    most: i128,
+    bound: i128,
     name: &'a QueueName,
-    rest: Rest<'a>,
+    rest: BranchRest<'a>,
 }
 
-enum Rest<'a> {
+enum BranchRest<'a> {
     /// The branch is what the queue itself borrows.
-    Itself,
+    Own,
     /// The branch is what is borrowed below this child, and the children after it.
-    Child(QueueIdx, btree_set::Iter<'a, Over>),
+    Child(QueueIdx, btree_set::Iter<'a, OverQuotaChild>),
 }
 
-impl Next<'_> {
+impl BorrowBranch<'_> {
     fn rank(&self) -> (i128, Reverse<&QueueName>, bool) {
-        let itself = matches!(self.rest, Rest::Itself);
-        (self.most, Reverse(self.name), itself)
+        let itself = matches!(self.rest, BranchRest::Own);
+        (self.bound, Reverse(self.name), itself)
     }
 }
 
-impl Ord for Next<'_> {
+impl Ord for BorrowBranch<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 }
 
-impl PartialOrd for Next<'_> {
+impl PartialOrd for BorrowBranch<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Next<'_> {
+impl PartialEq for BorrowBranch<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Next<'_> {}
+impl Eq for BorrowBranch<'_> {}
 
 /// The branch of these children of a queue, which borrows at most `most`.
-fn children<'a>(mut all: btree_set::Iter<'a, Over>, most: i128) -> Option<Next<'a>> {
+fn child_branch<'a>(
+    mut all: btree_set::Iter<'a, OverQuotaChild>,
+    most: i128,
+) -> Option<BorrowBranch<'a>> {
     let first = all.next()?;
-    Some(Next {
-        most: most.min(first.borrowed.0),
+    Some(BorrowBranch {
+        bound: most.min(first.borrowed.0),
         name: &first.name,
-        rest: Rest::Child(first.queue, all),
+        rest: BranchRest::Child(first.queue, all),
     })
 }
 
 /// The branch of what a queue itself borrows.
-fn itself<'a>(name: &'a QueueName, cell: &Cell, most: i128) -> Option<Next<'a>> {
-    let most = most.min(cell.borrowed()).min(cell.counted());
-    let rest = Rest::Itself;
-    (most > 0).then_some(Next { most, name, rest })
+fn own_branch<'a>(name: &'a QueueName, cell: &QuotaCell, most: i128) -> Option<BorrowBranch<'a>> {
+    let most = most.min(cell.borrowed()).min(cell.counted_own());
+    let rest = BranchRest::Own;
+    (most > 0).then_some(BorrowBranch {
+        bound: most,
+        name,
+        rest,
+    })
 }
 
-impl Tree {
+impl QuotaTree {
     /// The queues that borrow what a queue lacks for `need` more: they hold more than their quota,
     /// and so does each queue between them and the shared one. The queue itself may be among them.
     /// Returns at most `count` queues, those that borrow most. Queues whose release would not help,
@@ -92,34 +99,38 @@ impl Tree {
         count: usize,
     ) -> Vec<Borrower> {
         let mut borrowers = Vec::new();
-        if self.offer(queue, what) != Offer::Quota {
+        if self.offer(queue, what) != ResourceOffer::Quota {
             return borrowers;
         }
-        let sources = self.sources(queue, what, need);
-        let mut heap: BinaryHeap<Next<'_>> = sources
+        let sources = self.quota_sources(queue, what, need);
+        let mut heap: BinaryHeap<BorrowBranch<'_>> = sources
             .iter()
-            .filter_map(|(_, _, cell)| children(cell.over.iter(), i128::MAX))
+            .filter_map(|(_, _, cell)| child_branch(cell.over_quota.iter(), i128::MAX))
             .collect();
         if let (Some(node), false) = (self.node(queue), sources.is_empty()) {
-            heap.extend(itself(&node.name, node.cell(what), i128::MAX));
+            heap.extend(own_branch(&node.name, node.cell(what), i128::MAX));
         }
         while borrowers.len() < count
-            && let Some(Next { most, name, rest }) = heap.pop()
+            && let Some(BorrowBranch {
+                bound: most,
+                name,
+                rest,
+            }) = heap.pop()
         {
-            let Rest::Child(child, others) = rest else {
+            let BranchRest::Child(child, others) = rest else {
                 borrowers.push(Borrower {
                     queue: name.clone(),
                     borrowed: most,
                 });
                 continue;
             };
-            heap.extend(children(others, most));
+            heap.extend(child_branch(others, most));
             // Queues on the path are sources of their own.
             let on_the_way = sources.iter().any(|(_, at, _)| *at == child);
             if let Some(node) = self.node(child).filter(|_| !on_the_way) {
                 let cell = node.cell(what);
-                heap.extend(itself(name, cell, most));
-                heap.extend(children(cell.over.iter(), most));
+                heap.extend(own_branch(name, cell, most));
+                heap.extend(child_branch(cell.over_quota.iter(), most));
             }
         }
         borrowers

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::member::Quota;
+use super::queue_config::Quota;
 use super::tree::QueueIdx;
 use crate::ids::QueueName;
 
@@ -15,7 +15,7 @@ pub(super) struct Contribution {
     /// The part of the child's usage that its local quota does not cover.
     passed: i128,
     /// How many queues name a quota, from the child down.
-    named: u32,
+    naming_queues: u32,
     /// Units that the child holds beyond its quota.
     borrowed: i128,
 }
@@ -23,7 +23,7 @@ pub(super) struct Contribution {
 /// A child that holds more than its quota. Ordered by what it borrows, the largest first, then by
 /// name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Over {
+pub(super) struct OverQuotaChild {
     pub(super) borrowed: Reverse<i128>,
     pub(super) name: QueueName,
     pub(super) queue: QueueIdx,
@@ -31,7 +31,7 @@ pub(super) struct Over {
 
 /// The quota and usage of one resource of one flavor in one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cell {
+pub(super) struct QuotaCell {
     /// None: the queue does not name the resource.
     pub(super) quota: Option<Quota>,
     /// Units charged to the queue itself.
@@ -40,23 +40,23 @@ pub(super) struct Cell {
     pub(super) exempt: bool,
     lent: i128,
     passed: i128,
-    named: u32,
+    naming_queues: u32,
     /// The children that hold more than their quota.
-    pub(super) over: BTreeSet<Over>,
+    pub(super) over_quota: BTreeSet<OverQuotaChild>,
 }
 
 /// The cell of a queue that does not know a resource.
-pub(super) static NOTHING: Cell = Cell {
+pub(super) static EMPTY_CELL: QuotaCell = QuotaCell {
     quota: None,
     own: 0,
     exempt: false,
     lent: 0,
     passed: 0,
-    named: 0,
-    over: BTreeSet::new(),
+    naming_queues: 0,
+    over_quota: BTreeSet::new(),
 };
 
-impl Cell {
+impl QuotaCell {
     pub(super) fn nominal(&self) -> i128 {
         self.quota.map_or(0, |quota| i128::from(quota.nominal))
     }
@@ -76,11 +76,11 @@ impl Cell {
 
     /// Units that count against its quota.
     pub(super) fn usage(&self) -> i128 {
-        self.counted().saturating_add(self.passed)
+        self.counted_own().saturating_add(self.passed)
     }
 
     /// The part of `own` that counts.
-    pub(super) fn counted(&self) -> i128 {
+    pub(super) fn counted_own(&self) -> i128 {
         if self.exempt { 0 } else { self.own }
     }
 
@@ -95,7 +95,7 @@ impl Cell {
     }
 
     /// The most that it may hold. None: as much as its parent has.
-    pub(super) fn bound(&self, root: bool) -> Option<i128> {
+    pub(super) fn max_usage(&self, root: bool) -> Option<i128> {
         if root {
             return Some(self.subtree());
         }
@@ -105,7 +105,7 @@ impl Cell {
 
     /// Units that are missing for `need` more, with `usage` in use.
     pub(super) fn missing(&self, need: i128, usage: i128, root: bool) -> i128 {
-        self.bound(root).map_or(0, |bound| {
+        self.max_usage(root).map_or(0, |bound| {
             usage.saturating_add(need).saturating_sub(bound).max(0)
         })
     }
@@ -140,7 +140,7 @@ impl Cell {
 
     /// True if a queue names the resource, from here down.
     pub(super) fn is_named(&self) -> bool {
-        self.named > 0 || self.quota.is_some()
+        self.naming_queues > 0 || self.quota.is_some()
     }
 
     /// The contribution that the parent counts.
@@ -149,7 +149,9 @@ impl Cell {
         Contribution {
             lent: subtree.saturating_sub(local),
             passed: self.passed_on(),
-            named: self.named.saturating_add(u32::from(self.quota.is_some())),
+            naming_queues: self
+                .naming_queues
+                .saturating_add(u32::from(self.quota.is_some())),
             borrowed: usage.saturating_sub(subtree).max(0),
         }
     }
@@ -165,27 +167,27 @@ impl Cell {
             |sum: i128, before: i128, now: i128| sum.saturating_add(now.saturating_sub(before));
         self.lent = moved(self.lent, before.lent, now.lent);
         self.passed = moved(self.passed, before.passed, now.passed);
-        self.named = self
-            .named
-            .saturating_sub(before.named)
-            .saturating_add(now.named);
+        self.naming_queues = self
+            .naming_queues
+            .saturating_sub(before.naming_queues)
+            .saturating_add(now.naming_queues);
         if before.borrowed == now.borrowed {
             return;
         }
-        let mut over = Over {
+        let mut over = OverQuotaChild {
             borrowed: Reverse(before.borrowed),
             name,
             queue,
         };
-        self.over.remove(&over);
+        self.over_quota.remove(&over);
         if now.borrowed > 0 {
             over.borrowed = Reverse(now.borrowed);
-            self.over.insert(over);
+            self.over_quota.insert(over);
         }
     }
 
     /// True if the cell holds no information.
     pub(super) fn is_empty(&self) -> bool {
-        self.quota.is_none() && self.own == 0 && self.named == 0 && self.passed == 0
+        self.quota.is_none() && self.own == 0 && self.naming_queues == 0 && self.passed == 0
     }
 }

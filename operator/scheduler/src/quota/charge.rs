@@ -2,21 +2,21 @@
 //! queue.
 
 use super::amounts::{Demand, FlavorResource};
-use super::cell::{Cell, Contribution};
-use super::tree::{QueueIdx, Tree};
+use super::cell::{Contribution, QuotaCell};
+use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 use crate::state::ResourceIdx;
 
-impl Tree {
+impl QuotaTree {
     /// Charges a gang, whatever the quota says and even if the queue does not exist.
     ///
     /// The resources must keep their numbers for good (see [`crate::state::Catalog::pin`]), because
     /// the tree remembers usage after it has been released.
     pub(crate) fn charge(&mut self, queue: &QueueName, demand: &Demand) {
-        let at = self.hold(queue);
+        let at = self.get_or_insert(queue);
         for (what, amount) in demand.iter() {
-            self.change(at, what, |cell| cell.own = cell.own.saturating_add(amount));
-            self.remember(at, what.resource, amount);
+            self.change_cell(at, what, |cell| cell.own = cell.own.saturating_add(amount));
+            self.add_to_memory(at, what.resource, amount);
         }
         self.forget_unless_needed(at);
     }
@@ -28,29 +28,29 @@ impl Tree {
         };
         for (what, amount) in demand.iter() {
             let mut taken = 0;
-            self.change(at, what, |cell| {
+            self.change_cell(at, what, |cell| {
                 taken = amount.min(cell.own);
                 cell.own = cell.own.saturating_sub(taken);
             });
-            self.remember(at, what.resource, taken.saturating_neg());
+            self.add_to_memory(at, what.resource, taken.saturating_neg());
         }
         self.forget_unless_needed(at);
     }
 
     /// Changes a cell, and the contributions to the queues above.
-    pub(super) fn change(
+    pub(super) fn change_cell(
         &mut self,
         at: QueueIdx,
         what: FlavorResource,
-        change: impl FnOnce(&mut Cell),
+        change: impl FnOnce(&mut QuotaCell),
     ) {
-        if let Some((before, now, Some(parent))) = self.change_one(at, what, change) {
-            self.absorb(parent, what, at, &before, &now);
+        if let Some((before, now, Some(parent))) = self.change_single_cell(at, what, change) {
+            self.propagate(parent, what, at, &before, &now);
         }
     }
 
     /// Passes a changed contribution of a child up the tree, as far as it changes anything.
-    pub(super) fn absorb(
+    pub(super) fn propagate(
         &mut self,
         mut at: QueueIdx,
         what: FlavorResource,
@@ -63,8 +63,9 @@ impl Tree {
             let Some(name) = self.name(child).cloned() else {
                 return;
             };
-            let change = |cell: &mut Cell| cell.replace((child, name), &before, &now);
-            let Some((own_before, own_now, Some(parent))) = self.change_one(at, what, change)
+            let change = |cell: &mut QuotaCell| cell.replace((child, name), &before, &now);
+            let Some((own_before, own_now, Some(parent))) =
+                self.change_single_cell(at, what, change)
             else {
                 return;
             };
@@ -74,18 +75,18 @@ impl Tree {
     }
 
     /// Changes a cell. Returns its contribution before and after, and the parent that counts it.
-    fn change_one(
+    fn change_single_cell(
         &mut self,
         at: QueueIdx,
         what: FlavorResource,
-        change: impl FnOnce(&mut Cell),
+        change: impl FnOnce(&mut QuotaCell),
     ) -> Option<(Contribution, Contribution, Option<QueueIdx>)> {
         let pods = self.pods;
         let node = self.node_mut(at)?;
         let cell = node.cells.entry(what).or_default();
         let before = cell.contribution();
         change(cell);
-        cell.exempt = what.resource == pods && node.limits && cell.quota.is_none();
+        cell.exempt = what.resource == pods && node.has_quotas && cell.quota.is_none();
         let now = cell.contribution();
         if cell.is_empty() {
             node.cells.remove(&what);
@@ -94,12 +95,12 @@ impl Tree {
     }
 
     /// Adds `amount` to the remembered usage of a resource, from this queue up.
-    pub(super) fn remember(&mut self, from: QueueIdx, resource: ResourceIdx, amount: i128) {
+    pub(super) fn add_to_memory(&mut self, from: QueueIdx, resource: ResourceIdx, amount: i128) {
         let clock = self.clock.clone();
         let mut next = Some(from);
         while let Some(node) = next.and_then(|at| self.node_mut(at)) {
             let memory = node.memory.entry(resource).or_default();
-            memory.change(amount, &clock);
+            memory.add(amount, &clock);
             if memory.is_empty(&clock) {
                 node.memory.remove(&resource);
             }

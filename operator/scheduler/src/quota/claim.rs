@@ -1,13 +1,13 @@
 //! The claims of a queue on quota that another queue holds.
 
 use super::amounts::{Demand, FlavorResource};
-use super::room::Offer;
-use super::tree::{QueueIdx, Tree};
+use super::availability::ResourceOffer;
+use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
 /// Why a queue may ask another queue to give something back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Claim {
+pub(crate) enum ClaimKind {
     /// The demand is within the asking queue's guarantee, and the other queue holds more than its
     /// own.
     Owed,
@@ -17,15 +17,15 @@ pub(crate) enum Claim {
 
 /// A claim on a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claimed {
-    pub(crate) claim: Claim,
+pub(crate) struct QuotaClaim {
+    pub(crate) kind: ClaimKind,
     /// The resource that the other queue borrows.
-    pub(crate) what: FlavorResource,
+    pub(crate) flavor_resource: FlavorResource,
     /// The claim holds until this much of the resource has been given back, by any gang.
-    pub(crate) left: i128,
+    pub(crate) remaining: i128,
 }
 
-impl Tree {
+impl QuotaTree {
     /// The claim of a queue with a demand on what another queue holds now. There is a claim if the
     /// other queue borrows one of the resources, and so does each queue above it, up to the lowest
     /// queue that both share. A queue without any limit has no guarantee: a queue that asks for its
@@ -39,52 +39,57 @@ impl Tree {
         demand: &Demand,
         holder: QueueIdx,
         lacks: impl Fn(FlavorResource) -> bool,
-    ) -> Option<Claimed> {
+    ) -> Option<QuotaClaim> {
         let Some(common) = self.lowest_above_both(asker, holder) else {
-            return self.claims_from_outside(asker, demand, holder, lacks);
+            return self.claim_outside(asker, demand, holder, lacks);
         };
         let borrowed = |what: FlavorResource| -> i128 {
             // Everything that the queue holds and no longer offers is borrowed.
-            if self.offer(holder, what) == Offer::NoLimit {
+            if self.offer(holder, what) == ResourceOffer::NoLimit {
                 return 0;
             }
             let below = self.path(holder).take_while(|(at, _)| *at != common);
             let mut chain = below.map(|(_, node)| node.cell(what)).peekable();
-            let own = chain.peek().map_or(0, |cell| cell.counted());
+            let own = chain.peek().map_or(0, |cell| cell.counted_own());
             chain.fold(own, |least, cell| least.min(cell.borrowed()))
         };
         let wanted = demand.iter().filter(|(what, _)| lacks(*what));
         let most = wanted.map(|(what, _)| (borrowed(what), what));
         let (left, what) = most.max().filter(|(left, _)| *left > 0)?;
         let lacking: Demand = demand.iter().filter(|(what, _)| lacks(*what)).collect();
-        let owed = self.owing(asker, &lacking).contains(&common);
-        Some(Claimed {
-            claim: if owed { Claim::Owed } else { Claim::Borrowing },
-            what,
-            left,
+        let owed = self.owing_queues(asker, &lacking).contains(&common);
+        Some(QuotaClaim {
+            kind: if owed {
+                ClaimKind::Owed
+            } else {
+                ClaimKind::Borrowing
+            },
+            flavor_resource: what,
+            remaining: left,
         })
     }
 
-    fn claims_from_outside(
+    fn claim_outside(
         &self,
         asker: QueueIdx,
         demand: &Demand,
         holder: QueueIdx,
         lacks: impl Fn(FlavorResource) -> bool,
-    ) -> Option<Claimed> {
+    ) -> Option<QuotaClaim> {
         let named = |(what, _): &(FlavorResource, i128)| what.resource != self.pods;
         let lacking: Demand = demand.iter().filter(|(what, _)| lacks(*what)).collect();
-        let limited = |(what, _)| self.offer(asker, what) == Offer::Quota;
+        let limited = |(what, _)| self.offer(asker, what) == ResourceOffer::Quota;
         if !lacking.iter().filter(named).any(limited) || self.borrows(asker, &lacking) {
             return None;
         }
-        let unlimited =
-            |(what, _): &(FlavorResource, i128)| self.offer(holder, *what) == Offer::NoLimit;
+        let unlimited = |(what, _): &(FlavorResource, i128)| {
+            self.offer(holder, *what) == ResourceOffer::NoLimit
+        };
         let (what, _) = lacking.iter().filter(named).find(unlimited)?;
-        Some(Claimed {
-            claim: Claim::Owed,
-            what,
-            left: i128::MAX,
+        Some(QuotaClaim {
+            kind: ClaimKind::Owed,
+            flavor_resource: what,
+            remaining: i128::MAX,
         })
     }
 
@@ -94,23 +99,23 @@ impl Tree {
         asker: QueueIdx,
         demand: &Demand,
         holder: QueueIdx,
-    ) -> Option<Claim> {
+    ) -> Option<ClaimKind> {
         let claims = demand.iter().filter_map(|(one, _)| {
             let claimed = self.claim(asker, demand, holder, |what| what == one)?;
-            Some(claimed.claim)
+            Some(claimed.kind)
         });
         claims.min()
     }
 
     /// The quota that is guaranteed to a queue. None: it has no quota of the resource.
     pub(crate) fn guaranteed(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
-        let has = self.offer(queue, what) == Offer::Quota;
+        let has = self.offer(queue, what) == ResourceOffer::Quota;
         has.then(|| self.node(queue).map_or(0, |node| node.cell(what).subtree()))
     }
 
     /// For a queue and each queue above it: by how much it would exceed its quota with `need` more;
     /// negative if quota is left.
-    pub(crate) fn beyond(
+    pub(crate) fn excess_by_level(
         &self,
         queue: QueueIdx,
         what: FlavorResource,
@@ -125,19 +130,19 @@ impl Tree {
     }
 
     /// Units charged to a queue itself.
-    pub(crate) fn own(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
+    pub(crate) fn own_usage(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         self.node(queue).map_or(0, |node| node.cell(what).own)
     }
 
     /// True if any queue of its tree has quotas.
     pub(crate) fn is_limited(&self, queue: QueueIdx) -> bool {
         let root = self.path(queue).last();
-        root.is_some_and(|(_, root)| root.limiting > 0)
+        root.is_some_and(|(_, root)| root.queues_with_quotas > 0)
     }
 
     /// For each resource of a demand: the queues from this one up that hold more than their quota.
     /// For a queue without any limit, all that it holds counts as that.
-    pub(crate) fn lenders(
+    pub(crate) fn queues_over_quota(
         &self,
         queue: &QueueName,
         demand: &Demand,
@@ -148,13 +153,15 @@ impl Tree {
         };
         for (what, _) in demand.iter() {
             match self.offer(queue, what) {
-                Offer::Nothing => {}
-                Offer::NoLimit if what.resource == self.pods => {}
-                Offer::NoLimit => {
-                    let held = self.node(queue).map_or(0, |node| node.cell(what).counted());
+                ResourceOffer::Nothing => {}
+                ResourceOffer::NoLimit if what.resource == self.pods => {}
+                ResourceOffer::NoLimit => {
+                    let held = self
+                        .node(queue)
+                        .map_or(0, |node| node.cell(what).counted_own());
                     over.extend((held > 0).then_some((what, queue)));
                 }
-                Offer::Quota => {
+                ResourceOffer::Quota => {
                     let path = self.path(queue);
                     let path = path.filter(|(_, node)| node.cell(what).borrowed() > 0);
                     over.extend(path.map(|(at, _)| (what, at)));
@@ -168,7 +175,7 @@ impl Tree {
     /// it. The memory of past usage does not see it.
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
         for (what, amount) in amounts {
-            self.change(queue, *what, |cell| {
+            self.change_cell(queue, *what, |cell| {
                 cell.own = cell.own.saturating_add(*amount);
             });
         }

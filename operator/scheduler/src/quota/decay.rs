@@ -26,19 +26,19 @@ const HOUR: i64 = 3_600_000;
 
 /// The decay of usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decay {
+pub struct UsageDecay {
     half_life: i64,
     ahead: i64,
 }
 
 /// A half-life of 7 days, ordered 21 hours ahead.
-impl Default for Decay {
+impl Default for UsageDecay {
     fn default() -> Self {
-        Self::half_life(HOUR.saturating_mul(7 * 24))
+        Self::with_half_life(HOUR.saturating_mul(7 * 24))
     }
 }
 
-impl Decay {
+impl UsageDecay {
     /// A half-life in milliseconds. With 0 or less, only current usage counts.
     ///
     /// Decayed usage alone cannot tell apart queues among which one cycle hands out free capacity:
@@ -46,7 +46,7 @@ impl Decay {
     /// usage an eighth of a half-life from now, if all queues keep what they hold. Kueue has the
     /// same in another form, the entry penalty of its admission fair sharing (KEP-4136).
     #[must_use]
-    pub const fn half_life(millis: i64) -> Self {
+    pub const fn with_half_life(millis: i64) -> Self {
         let half_life = if millis > 0 { millis } else { 0 };
         Self {
             half_life,
@@ -57,7 +57,7 @@ impl Decay {
     /// Sets how many milliseconds ahead the order looks. 0: the order uses the decayed usage as it
     /// is.
     #[must_use]
-    pub const fn ordered_ahead(self, millis: i64) -> Self {
+    pub const fn with_order_lookahead(self, millis: i64) -> Self {
         Self {
             half_life: self.half_life,
             ahead: if millis > 0 { millis } else { 0 },
@@ -70,7 +70,7 @@ pub(super) const ONE: i128 = 1 << 32;
 
 /// An instant, in half-lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Instant {
+pub(super) struct HalfLifeInstant {
     /// How many half-lives have passed since the epoch.
     pub(super) epoch: i64,
     /// `2^x` for the part `x` of a half-life that has passed since; in 2^-32. 0 if nothing is
@@ -80,19 +80,19 @@ pub(super) struct Instant {
 
 /// The time, and what follows from it for remembered usage.
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
-    decay: Decay,
+pub(super) struct DecayClock {
+    decay: UsageDecay,
     now: Time,
-    at: Instant,
+    at: HalfLifeInstant,
     fade: i128,
 }
 
-impl Clock {
-    pub(super) fn new(decay: Decay) -> Self {
+impl DecayClock {
+    pub(super) fn new(decay: UsageDecay) -> Self {
         let mut clock = Self {
             decay,
             now: Time::default(),
-            at: Instant::default(),
+            at: HalfLifeInstant::default(),
             fade: ONE,
         };
         clock.at = clock.instant(Time::default());
@@ -100,7 +100,7 @@ impl Clock {
         clock.fade = ONE
             .saturating_mul(ONE)
             .checked_div(ahead.growth)
-            .map_or(0, |fade| halved(fade, ahead.epoch));
+            .map_or(0, |fade| halve(fade, ahead.epoch));
         clock
     }
 
@@ -111,7 +111,7 @@ impl Clock {
         }
     }
 
-    pub(super) const fn decay(&self) -> Decay {
+    pub(super) const fn decay(&self) -> UsageDecay {
         self.decay
     }
 
@@ -119,7 +119,7 @@ impl Clock {
         self.now
     }
 
-    pub(super) const fn at(&self) -> Instant {
+    pub(super) const fn current_instant(&self) -> HalfLifeInstant {
         self.at
     }
 
@@ -128,25 +128,25 @@ impl Clock {
         self.fade
     }
 
-    pub(super) fn instant(&self, time: Time) -> Instant {
+    pub(super) fn instant(&self, time: Time) -> HalfLifeInstant {
         let (millis, half_life) = (time.as_millis(), self.decay.half_life);
         let (Some(epoch), Some(since)) = (
             millis.checked_div_euclid(half_life),
             millis.checked_rem_euclid(half_life),
         ) else {
-            return Instant::default();
+            return HalfLifeInstant::default();
         };
         let part = (i128::from(since) << 32).checked_div(i128::from(half_life));
         let part = part.and_then(|part| u32::try_from(part).ok());
-        Instant {
+        HalfLifeInstant {
             epoch,
-            growth: power_of_two(part.unwrap_or(u32::MAX)),
+            growth: pow2(part.unwrap_or(u32::MAX)),
         }
     }
 }
 
 /// Halves an amount this many times, towards 0.
-pub(super) fn halved(amount: i128, times: i64) -> i128 {
+pub(super) fn halve(amount: i128, times: i64) -> i128 {
     u32::try_from(times.max(0))
         .ok()
         .and_then(|times| 1_i128.checked_shl(times))
@@ -156,14 +156,14 @@ pub(super) fn halved(amount: i128, times: i64) -> i128 {
 }
 
 /// The square root of 2, the square root of that, and so on; in 2^-62.
-const ROOTS: [u128; 32] = roots();
+const ROOTS: [u128; 32] = compute_roots();
 
 #[allow(
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
     reason = "computed when this is compiled: nothing of it can fail later"
 )]
-const fn roots() -> [u128; 32] {
+const fn compute_roots() -> [u128; 32] {
     let mut roots = [0; 32];
     let mut root = 2_u128 << 62;
     let mut at = 0;
@@ -176,7 +176,7 @@ const fn roots() -> [u128; 32] {
 }
 
 /// `2^x`, of and in 2^-32: at least 1 and less than 2.
-fn power_of_two(x: u32) -> i128 {
+fn pow2(x: u32) -> i128 {
     let product = ROOTS
         .iter()
         .enumerate()
@@ -197,35 +197,35 @@ mod tests {
 
     #[test]
     fn powers_of_two_grow_from_one_to_two() {
-        assert_eq!(power_of_two(0), ONE);
+        assert_eq!(pow2(0), ONE);
         for x in [1_u32, 1 << 20, 1 << 31, 3_000_000_000, u32::MAX] {
             let exact = (f64::from(x) / 2_f64.powi(32)).exp2();
-            let ours = power_of_two(x) as f64 / 2_f64.powi(32);
+            let ours = pow2(x) as f64 / 2_f64.powi(32);
             assert!(
                 (ours - exact).abs() < 1e-9,
                 "2^{x}/2^32: {ours} is not {exact}"
             );
         }
-        let ladder = (0..4_096_u32).map(|i| power_of_two(i.saturating_mul(1 << 20)));
+        let ladder = (0..4_096_u32).map(|i| pow2(i.saturating_mul(1 << 20)));
         assert!(ladder.is_sorted());
-        assert!((0..4_096).map(power_of_two).is_sorted());
+        assert!((0..4_096).map(pow2).is_sorted());
     }
 
     #[test]
     fn half_a_half_life_is_a_square_root() {
-        let clock = Clock::new(Decay::half_life(1_000).ordered_ahead(1_500));
+        let clock = DecayClock::new(UsageDecay::with_half_life(1_000).with_order_lookahead(1_500));
         let at = clock.instant(Time::from_millis(-500));
-        assert_eq!((at.epoch, at.growth), (-1, power_of_two(1 << 31)));
+        assert_eq!((at.epoch, at.growth), (-1, pow2(1 << 31)));
         // 2^-1.5
         assert_eq!(clock.fade(), 1_518_500_250);
-        assert_eq!(Clock::new(Decay::half_life(0)).fade(), 0);
+        assert_eq!(DecayClock::new(UsageDecay::with_half_life(0)).fade(), 0);
     }
 
     #[test]
-    fn halves_add_up() {
+    fn repeated_halving_adds_up() {
         for amount in [-1_001, 1_001, i128::MAX, i128::MIN] {
             for (a, b) in [(0, 3), (1, 1), (5, 90), (100, 100), (200, 0)] {
-                assert_eq!(halved(halved(amount, a), b), halved(amount, a + b));
+                assert_eq!(halve(halve(amount, a), b), halve(amount, a + b));
             }
         }
     }

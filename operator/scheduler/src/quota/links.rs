@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use super::amounts::FlavorResource;
 use super::cell::Contribution;
-use super::member::{Member, Quota};
-use super::misconfigured::{MAX_DEPTH, Misconfigured};
-use super::tree::{QueueIdx, Tree};
+use super::queue_config::{QueueConfig, Quota};
+use super::queue_fault::{MAX_DEPTH, QueueFault};
+use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
 /// Queues that are each below the next, the last one below the first.
-struct Cycle {
+struct ParentCycle {
     members: BTreeSet<QueueIdx>,
     /// In order, starting with the smallest name.
     names: Arc<[QueueName]>,
 }
 
-impl Tree {
+impl QuotaTree {
     /// A queue is written or deleted.
-    pub(super) fn configure(&mut self, at: QueueIdx, member: Option<Member>) {
+    pub(super) fn configure(&mut self, at: QueueIdx, member: Option<QueueConfig>) {
         let parent = member.as_ref().and_then(|m| m.parent.clone());
-        let parent = parent.map(|name| self.hold(&name));
+        let parent = parent.map(|name| self.get_or_insert(&name));
         let Some(node) = self.node_mut(at) else {
             return;
         };
-        node.member = member;
+        node.config = member;
         let before = std::mem::replace(&mut node.named_parent, parent);
         if before != parent {
             if let Some(parent) = parent.and_then(|p| self.node_mut(p)) {
@@ -35,62 +35,65 @@ impl Tree {
                 parent.named_by.remove(&at);
             }
         }
-        self.limit(at);
-        self.judge(at);
+        self.set_quotas(at);
+        self.update_validity(at);
         if let Some(before) = before.filter(|b| *b != at) {
             self.forget_unless_needed(before);
         }
     }
 
     /// Sets the quotas of a queue's cells to those that it names.
-    fn limit(&mut self, at: QueueIdx) {
+    fn set_quotas(&mut self, at: QueueIdx) {
         let Some(node) = self.node(at) else {
             return;
         };
-        let usable = |m: &&Member| m.fault().is_none();
-        let named = node.member.as_ref().filter(usable);
+        let usable = |m: &&QueueConfig| m.find_fault().is_none();
+        let named = node.config.as_ref().filter(usable);
         let named = named.and_then(|m| m.quotas.clone());
         let limits = named.is_some();
         let named = named.unwrap_or_default();
         let known: BTreeSet<FlavorResource> =
             node.cells.keys().chain(named.keys()).copied().collect();
-        let was = node.limits;
+        let was = node.has_quotas;
         if let Some(node) = self.node_mut(at) {
-            node.limits = limits;
+            node.has_quotas = limits;
         }
         for what in known {
-            self.limit_one(at, what, &named);
+            self.set_quota(at, what, &named);
         }
         if limits != was {
             self.count_limits(Some(at), u32::from(was), u32::from(limits));
         }
     }
 
-    fn limit_one(
+    fn set_quota(
         &mut self,
         at: QueueIdx,
         what: FlavorResource,
         named: &BTreeMap<FlavorResource, Quota>,
     ) {
         let quota = named.get(&what).copied();
-        self.change(at, what, |cell| cell.quota = quota);
+        self.change_cell(at, what, |cell| cell.quota = quota);
     }
 
     /// Updates, from this queue up, how many queues name quotas.
     fn count_limits(&mut self, mut from: Option<QueueIdx>, before: u32, now: u32) {
         while let Some(node) = from.and_then(|at| self.node_mut(at)) {
-            node.limiting = node.limiting.saturating_sub(before).saturating_add(now);
+            node.queues_with_quotas = node
+                .queues_with_quotas
+                .saturating_sub(before)
+                .saturating_add(now);
             from = node.parent;
         }
     }
 
     /// Decides again which queues count: this one, and the queues below it that are affected.
-    fn judge(&mut self, first: QueueIdx) {
-        let cycle = self.cycle(first);
+    fn update_validity(&mut self, first: QueueIdx) {
+        let cycle = self.find_cycle(first);
         let mut seen = BTreeSet::from([first]);
         let mut due = VecDeque::from([first]);
         while let Some(at) = due.pop_front() {
-            let (fault, depth) = self.verdict(at, cycle.as_ref());
+            let (fault, depth) = self.find_fault(at, cycle.as_ref());
             let Some(node) = self.node_mut(at) else {
                 continue;
             };
@@ -107,7 +110,7 @@ impl Tree {
 
     /// The cycle of parents that a queue is part of. Any cycle among the queues below `at` contains
     /// `at`.
-    fn cycle(&self, at: QueueIdx) -> Option<Cycle> {
+    fn find_cycle(&self, at: QueueIdx) -> Option<ParentCycle> {
         let parent = |of: &QueueIdx| self.node(*of)?.named_parent;
         // A queue without children is on no cycle.
         if self.is_leaf(at) {
@@ -131,37 +134,37 @@ impl Tree {
         let first = first.map_or(0, |(place, _)| place);
         names.rotate_left(first);
         let names = names.into();
-        Some(Cycle { members, names })
+        Some(ParentCycle { members, names })
     }
 
     /// The fault of a queue, if any, and its depth. Its parent must have been judged.
-    fn verdict(&self, at: QueueIdx, cycle: Option<&Cycle>) -> (Option<Misconfigured>, usize) {
-        let Some((node, member)) = self.node(at).and_then(|n| Some((n, n.member.as_ref()?))) else {
+    fn find_fault(&self, at: QueueIdx, cycle: Option<&ParentCycle>) -> (Option<QueueFault>, usize) {
+        let Some((node, member)) = self.node(at).and_then(|n| Some((n, n.config.as_ref()?))) else {
             return (None, 0);
         };
         let wrong = |fault| (Some(fault), 0);
         if node.named_parent == Some(at) {
-            return wrong(Misconfigured::OwnParent);
+            return wrong(QueueFault::OwnParent);
         }
         if let Some(cycle) = cycle.filter(|cycle| cycle.members.contains(&at)) {
             let members = Arc::clone(&cycle.names);
-            return wrong(Misconfigured::Cycle { members });
+            return wrong(QueueFault::Cycle { members });
         }
-        if let Some(fault) = member.fault() {
+        if let Some(fault) = member.find_fault() {
             return wrong(fault);
         }
         let Some(parent) = node.named_parent.and_then(|p| self.node(p)) else {
             return (None, 1);
         };
         let name = parent.name.clone();
-        if parent.member.is_none() {
-            return wrong(Misconfigured::ParentNotFound { parent: name });
+        if parent.config.is_none() {
+            return wrong(QueueFault::ParentNotFound { parent: name });
         }
         if parent.fault.is_some() {
-            return wrong(Misconfigured::ParentFaulty { parent: name });
+            return wrong(QueueFault::ParentFaulty { parent: name });
         }
         if parent.depth >= MAX_DEPTH {
-            return wrong(Misconfigured::TooDeep);
+            return wrong(QueueFault::TooDeep);
         }
         (None, parent.depth.saturating_add(1))
     }
@@ -175,30 +178,30 @@ impl Tree {
         if before == parent {
             return;
         }
-        let limiting = node.limiting;
+        let limiting = node.queues_with_quotas;
         let cells: Vec<(FlavorResource, Contribution)> = node
             .cells
             .iter()
             .map(|(what, cell)| (*what, cell.contribution()))
             .collect();
-        let held: Vec<_> = node.memory.iter().map(|(r, m)| (*r, m.held())).collect();
+        let held: Vec<_> = node.memory.iter().map(|(r, m)| (*r, m.current())).collect();
         let nothing = Contribution::default();
         if let Some(before) = before {
             for (what, contribution) in &cells {
-                self.absorb(before, *what, at, contribution, &nothing);
+                self.propagate(before, *what, at, contribution, &nothing);
             }
             self.count_limits(Some(before), limiting, 0);
             for (resource, amount) in &held {
-                self.remember(before, *resource, amount.saturating_neg());
+                self.add_to_memory(before, *resource, amount.saturating_neg());
             }
         }
         if let Some(parent) = parent {
             for (what, contribution) in &cells {
-                self.absorb(parent, *what, at, &nothing, contribution);
+                self.propagate(parent, *what, at, &nothing, contribution);
             }
             self.count_limits(Some(parent), 0, limiting);
             for (resource, amount) in &held {
-                self.remember(parent, *resource, *amount);
+                self.add_to_memory(parent, *resource, *amount);
             }
         }
     }

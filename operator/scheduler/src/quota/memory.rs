@@ -1,28 +1,28 @@
 //! Current and past usage of a resource by a queue.
 
-use super::decay::{Clock, halved};
-use super::tree::{QueueIdx, Tree};
+use super::decay::{DecayClock, halve};
+use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 use crate::state::ResourceIdx;
 use crate::time::Time;
 
-/// Decayed usage, in [`Decayed::PER_UNIT`]ths of a base unit.
+/// Decayed usage, in [`DecayedAmount::PER_UNIT`]ths of a base unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Decayed(i128);
+pub struct DecayedAmount(i128);
 
-impl Decayed {
+impl DecayedAmount {
     const BITS: u32 = 20;
 
     /// The number of parts in one base unit.
     pub const PER_UNIT: i128 = 1 << Self::BITS;
 
-    /// Decayed usage from [`Decayed::PER_UNIT`]ths of a base unit; never less than 0.
+    /// Decayed usage from [`DecayedAmount::PER_UNIT`]ths of a base unit; never less than 0.
     #[must_use]
     pub const fn from_parts(parts: i128) -> Self {
         Self(if parts > 0 { parts } else { 0 })
     }
 
-    /// In [`Decayed::PER_UNIT`]ths of a base unit.
+    /// In [`DecayedAmount::PER_UNIT`]ths of a base unit.
     #[must_use]
     pub const fn as_parts(self) -> i128 {
         self.0
@@ -31,15 +31,15 @@ impl Decayed {
 
 /// The decayed usage of a queue's whole subtree at some time: what survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remembered {
+pub(crate) struct RememberedUsage {
     pub(crate) at: Time,
     /// By resource, without zeros.
-    pub(crate) usage: Vec<(ResourceIdx, Decayed)>,
+    pub(crate) usage: Vec<(ResourceIdx, DecayedAmount)>,
 }
 
 /// The exact memory of a queue's past usage of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lag {
+pub(crate) struct UsageLag {
     pub(crate) queue: QueueName,
     pub(crate) resource: ResourceIdx,
     pub(crate) lag: i128,
@@ -49,84 +49,87 @@ pub(crate) struct Lag {
 /// Units of a resource that a queue's whole subtree holds, over all flavors, and how far its
 /// decayed usage lags behind (see [`super::decay`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Memory {
-    held: i128,
+pub(super) struct UsageMemory {
+    current: i128,
     /// The lag when this half-life began; in 2^-32 of a base unit.
     lag: i128,
     epoch: i64,
 }
 
-impl Memory {
-    pub(super) const fn held(&self) -> i128 {
-        self.held
+impl UsageMemory {
+    pub(super) const fn current(&self) -> i128 {
+        self.current
     }
 
     /// Adds `amount` to the usage.
-    pub(super) fn change(&mut self, amount: i128, clock: &Clock) {
-        let at = clock.at();
+    pub(super) fn add(&mut self, amount: i128, clock: &DecayClock) {
+        let at = clock.current_instant();
         let added = amount.saturating_mul(at.growth);
         self.lag = self.lag(clock).saturating_add(added);
         self.epoch = at.epoch;
-        self.held = self.held.saturating_add(amount);
+        self.current = self.current.saturating_add(amount);
     }
 
-    fn lag(&self, clock: &Clock) -> i128 {
-        halved(self.lag, clock.at().epoch.saturating_sub(self.epoch))
+    fn lag(&self, clock: &DecayClock) -> i128 {
+        halve(
+            self.lag,
+            clock.current_instant().epoch.saturating_sub(self.epoch),
+        )
     }
 
     /// True if there is no usage, neither now nor remembered.
-    pub(super) fn is_empty(&self, clock: &Clock) -> bool {
-        self.held == 0 && self.lag(clock) == 0
+    pub(super) fn is_empty(&self, clock: &DecayClock) -> bool {
+        self.current == 0 && self.lag(clock) == 0
     }
 
-    fn parts_held(&self) -> i128 {
-        self.held.saturating_mul(Decayed::PER_UNIT)
+    fn current_parts(&self) -> i128 {
+        self.current.saturating_mul(DecayedAmount::PER_UNIT)
     }
 
     /// How far the decayed usage lags behind now.
-    fn parts_behind(&self, clock: &Clock) -> i128 {
+    fn lag_parts(&self, clock: &DecayClock) -> i128 {
         self.lag(clock)
-            .saturating_mul(Decayed::PER_UNIT)
-            .checked_div(clock.at().growth)
+            .saturating_mul(DecayedAmount::PER_UNIT)
+            .checked_div(clock.current_instant().growth)
             .unwrap_or(0)
     }
 
-    pub(super) fn decayed(&self, clock: &Clock) -> Decayed {
-        let behind = self.parts_behind(clock);
-        Decayed::from_parts(self.parts_held().saturating_sub(behind))
+    pub(super) fn decayed(&self, clock: &DecayClock) -> DecayedAmount {
+        let behind = self.lag_parts(clock);
+        DecayedAmount::from_parts(self.current_parts().saturating_sub(behind))
     }
 
-    /// The decayed usage that the order uses (see [`super::decay::Decay::half_life`]).
-    pub(super) fn ahead(&self, clock: &Clock) -> Decayed {
-        let behind = self.parts_behind(clock).saturating_mul(clock.fade()) >> 32;
-        Decayed::from_parts(self.parts_held().saturating_sub(behind))
+    /// The decayed usage that the order uses (see [`super::decay::UsageDecay::half_life`]).
+    pub(super) fn order_usage(&self, clock: &DecayClock) -> DecayedAmount {
+        let behind = self.lag_parts(clock).saturating_mul(clock.fade()) >> 32;
+        DecayedAmount::from_parts(self.current_parts().saturating_sub(behind))
     }
 
     /// Sets the decayed usage at a time in the past. Current usage counts as held since then.
-    fn recall(&mut self, decayed: Decayed, at: Time, clock: &Clock) {
+    fn restore(&mut self, decayed: DecayedAmount, at: Time, clock: &DecayClock) {
         let then = clock.instant(at);
-        let behind = self.parts_held().saturating_sub(decayed.as_parts());
+        let behind = self.current_parts().saturating_sub(decayed.as_parts());
         // Rounded away from 0, so that reading it back for that time gives the same value.
         let up = behind
             .signum()
-            .saturating_mul(Decayed::PER_UNIT.saturating_sub(1));
+            .saturating_mul(DecayedAmount::PER_UNIT.saturating_sub(1));
         self.lag = behind
             .saturating_mul(then.growth)
             .saturating_add(up)
-            .checked_div(Decayed::PER_UNIT)
+            .checked_div(DecayedAmount::PER_UNIT)
             .unwrap_or(0);
         self.epoch = then.epoch;
     }
 }
 
-impl Tree {
+impl QuotaTree {
     /// The decayed usage of a queue's subtree as of now.
-    pub(crate) fn remembered(&self, queue: QueueIdx) -> Remembered {
+    pub(crate) fn remembered_usage(&self, queue: QueueIdx) -> RememberedUsage {
         let memory = self.node(queue).into_iter().flat_map(|n| &n.memory);
         let usage = memory
             .map(|(resource, memory)| (*resource, memory.decayed(&self.clock)))
-            .filter(|(_, decayed)| *decayed > Decayed::default());
-        Remembered {
+            .filter(|(_, decayed)| *decayed > DecayedAmount::default());
+        RememberedUsage {
             at: self.clock.now(),
             usage: usage.collect(),
         }
@@ -138,7 +141,7 @@ impl Tree {
     ///
     /// Decayed usage is then what it would have been without the interruption, to 2^-20 of a base
     /// unit.
-    pub(crate) fn recall(&mut self, queue: QueueIdx, remembered: &Remembered) {
+    pub(crate) fn restore_memory(&mut self, queue: QueueIdx, remembered: &RememberedUsage) {
         let clock = self.clock.clone();
         let Some(node) = self.node_mut(queue) else {
             return;
@@ -149,24 +152,24 @@ impl Tree {
         }
         for (resource, memory) in &mut node.memory {
             let told = remembered.usage.iter().find(|(r, _)| r == resource);
-            let decayed = told.map_or_else(Decayed::default, |(_, decayed)| *decayed);
-            memory.recall(decayed, at, &clock);
+            let decayed = told.map_or_else(DecayedAmount::default, |(_, decayed)| *decayed);
+            memory.restore(decayed, at, &clock);
         }
         node.memory.retain(|_, memory| !memory.is_empty(&clock));
     }
 
     /// The exact memory of all queues, by name.
-    pub(crate) fn lags(&self) -> Vec<Lag> {
+    pub(crate) fn lags(&self) -> Vec<UsageLag> {
         let mut names = self.names();
         names.sort_unstable();
         let nodes = names.into_iter().filter_map(|name| {
             let node = self.node(self.number(name)?)?;
             Some((name, node))
         });
-        let of = |(name, node): (&QueueName, &super::tree::Node)| -> Vec<Lag> {
+        let of = |(name, node): (&QueueName, &super::tree::TreeNode)| -> Vec<UsageLag> {
             let memory = node.memory.iter();
             memory
-                .map(|(resource, memory)| Lag {
+                .map(|(resource, memory)| UsageLag {
                     queue: name.clone(),
                     resource: *resource,
                     lag: memory.lag,
@@ -178,7 +181,7 @@ impl Tree {
     }
 
     /// Replaces the memory of all queues.
-    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = Lag>) {
+    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = UsageLag>) {
         let names: Vec<QueueName> = self.names().into_iter().cloned().collect();
         for name in names {
             if let Some(node) = self.number(&name).and_then(|at| self.node_mut(at)) {

@@ -28,43 +28,43 @@
 //! # Turns
 //!
 //! Dominant-resource fairness (Ghodsi et al., NSDI '11) at each level of the tree,
-//! with memory: see [`decay`] for the arithmetic and [`order`] for the order.
+//! with memory: see [`decay`] for the arithmetic and [`turn_order`] for the order.
 //!
 //! Where to look: `tree` keeps the queues, `links` decides which of them count and to which parent,
 //! `cell` has the algebra and `charge` changes usage. `room`, `lack`, `borrowers`, `holding`,
 //! `reclaim`, `claim` and `standing` read it. `memory` and `share` are the basis of `order`.
 
 mod amounts;
+mod availability;
 mod borrowers;
 mod cell;
 mod charge;
 mod claim;
 mod decay;
-mod holding;
-mod lack;
 mod links;
-mod member;
 mod memory;
-mod misconfigured;
-mod order;
+mod queue_config;
+mod queue_fault;
+mod quota_holders;
+mod quota_usage;
 mod reclaim;
-mod room;
 mod share;
-mod standing;
+mod shortage;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod turn_order;
 
-pub use self::decay::Decay;
-pub use self::member::{Quota, Weight};
-pub use self::memory::Decayed;
+pub use self::decay::UsageDecay;
+pub use self::memory::DecayedAmount;
+pub use self::queue_config::{Quota, Weight};
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
-    claim::{Claim, Claimed},
-    lack::Lack,
-    member::Member,
-    memory::{Lag, Remembered},
-    misconfigured::Misconfigured,
-    order::{Next, Order},
-    tree::{QueueIdx, Tree},
+    claim::{ClaimKind, QuotaClaim},
+    memory::{RememberedUsage, UsageLag},
+    queue_config::QueueConfig,
+    queue_fault::QueueFault,
+    shortage::QuotaShortage,
+    tree::{QueueIdx, QuotaTree},
+    turn_order::{NextGang, TurnOrder},
 };

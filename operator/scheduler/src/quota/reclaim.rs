@@ -8,17 +8,17 @@
 //! that would borrow too may reclaim borrowed amounts.
 
 use super::amounts::{Demand, FlavorResource};
-use super::cell::Cell;
-use super::room::Offer;
-use super::tree::{QueueIdx, Tree};
+use super::availability::ResourceOffer;
+use super::cell::QuotaCell;
+use super::tree::{QueueIdx, QuotaTree};
 
-impl Tree {
+impl QuotaTree {
     /// The queues above a queue in which a demand is owed to it: below them, the demand is within
     /// the quota of a queue on the path.
-    pub(super) fn owing(&self, queue: QueueIdx, demand: &Demand) -> Vec<QueueIdx> {
+    pub(super) fn owing_queues(&self, queue: QueueIdx, demand: &Demand) -> Vec<QueueIdx> {
         let mut rest: Vec<(FlavorResource, i128)> = demand
             .iter()
-            .filter(|(what, _)| self.offer(queue, *what) == Offer::Quota)
+            .filter(|(what, _)| self.offer(queue, *what) == ResourceOffer::Quota)
             .collect();
         let mut owing = Vec::new();
         let mut owed = false;
@@ -43,22 +43,22 @@ impl Tree {
     /// the other queue holds now.
     pub(crate) fn is_owed(&self, queue: QueueIdx, demand: &Demand, holder: QueueIdx) -> bool {
         match self.lowest_above_both(queue, holder) {
-            Some(common) => self.owing(queue, demand).contains(&common),
+            Some(common) => self.owing_queues(queue, demand).contains(&common),
             None => !self.borrows(queue, demand),
         }
     }
 
     /// The queues on the path that could provide what a queue lacks for `need` more, each with the
     /// one below it on the path.
-    pub(super) fn sources(
+    pub(super) fn quota_sources(
         &self,
         queue: QueueIdx,
         what: FlavorResource,
         need: i128,
-    ) -> Vec<(Option<QueueIdx>, QueueIdx, &Cell)> {
+    ) -> Vec<(Option<QueueIdx>, QueueIdx, &QuotaCell)> {
         // Above the highest exceeded limit nothing is missing.
         let highest = self
-            .climb(queue, what, need, Cell::usage)
+            .climb(queue, what, need, QuotaCell::usage)
             .enumerate()
             .filter(|(_, step)| step.missing > 0)
             .last();

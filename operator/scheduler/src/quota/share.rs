@@ -1,11 +1,11 @@
 //! A queue's share: max over resources of usage / capacity, divided by weight.
 
-use super::memory::Decayed;
-use super::tree::{QueueIdx, Tree};
+use super::memory::DecayedAmount;
+use super::tree::{QueueIdx, QuotaTree};
 
 /// Usage of a queue in relation to its weight. The smaller share goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share {
+pub struct FairShare {
     /// The queue has weight 0: `ratio` is its dominant share, not divided.
     weightless: bool,
     /// In 2^-48.
@@ -13,9 +13,9 @@ pub struct Share {
 }
 
 const RATIO_BITS: u32 = 48;
-const PARTS_TO_RATIO: i128 = (1 << RATIO_BITS) / Decayed::PER_UNIT;
+const PARTS_TO_RATIO: i128 = (1 << RATIO_BITS) / DecayedAmount::PER_UNIT;
 
-impl Share {
+impl FairShare {
     /// The share as a number: 1 is all of some resource, for a queue of weight 1. Infinite for a
     /// queue of weight 0.
     #[must_use]
@@ -27,19 +27,19 @@ impl Share {
     }
 }
 
-impl Tree {
-    /// The share that orders a queue now: of decayed usage, as far ahead as [`super::decay::Decay`]
-    /// says.
-    pub(crate) fn share(&self, queue: QueueIdx) -> Share {
+impl QuotaTree {
+    /// The share that orders a queue now: of decayed usage, as far ahead as
+    /// [`super::decay::UsageDecay`] says.
+    pub(crate) fn share(&self, queue: QueueIdx) -> FairShare {
         let Some(node) = self.node(queue) else {
-            return Share::default();
+            return FairShare::default();
         };
         let dominant = node
             .memory
             .iter()
             .filter_map(|(resource, memory)| {
                 let parts = memory
-                    .ahead(&self.clock)
+                    .order_usage(&self.clock)
                     .as_parts()
                     .saturating_mul(PARTS_TO_RATIO);
                 parts.checked_div(*self.capacity.get(resource)?)
@@ -47,13 +47,13 @@ impl Tree {
             .max()
             .unwrap_or(0);
         let weight = node
-            .member
+            .config
             .as_ref()
             .map_or(0, |m| m.weight.as_thousandths());
         let weighted = dominant
             .saturating_mul(1_000)
             .checked_div(i128::from(weight));
-        Share {
+        FairShare {
             weightless: weighted.is_none(),
             ratio: weighted.unwrap_or(dominant),
         }

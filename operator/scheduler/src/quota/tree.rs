@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::amounts::FlavorResource;
-use super::cell::Cell;
-use super::decay::{Clock, Decay};
-use super::member::Member;
-use super::memory::Memory;
-use super::misconfigured::Misconfigured;
+use super::cell::QuotaCell;
+use super::decay::{DecayClock, UsageDecay};
+use super::memory::UsageMemory;
+use super::queue_config::QueueConfig;
+use super::queue_fault::QueueFault;
 use crate::ids::QueueName;
 use crate::state::{ResourceIdx, Slots};
 use crate::time::Time;
@@ -19,48 +19,48 @@ pub(crate) struct QueueIdx(usize);
 
 /// A queue, or a name that other queues use for one.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     pub(super) name: QueueName,
     /// None: the queue does not exist.
-    pub(super) member: Option<Member>,
+    pub(super) config: Option<QueueConfig>,
     /// The parent that it names.
     pub(super) named_parent: Option<QueueIdx>,
     /// The queues that name it as their parent.
     pub(super) named_by: BTreeSet<QueueIdx>,
-    pub(super) fault: Option<Misconfigured>,
+    pub(super) fault: Option<QueueFault>,
     /// 1 for a root; 0 if the queue does not count.
     pub(super) depth: usize,
     /// The parent that it counts to. None: it is a root, or does not count.
     pub(super) parent: Option<QueueIdx>,
     /// It has quotas that can be counted.
-    pub(super) limits: bool,
+    pub(super) has_quotas: bool,
     /// How many queues have quotas, from here down.
-    pub(super) limiting: u32,
-    pub(super) cells: BTreeMap<FlavorResource, Cell>,
+    pub(super) queues_with_quotas: u32,
+    pub(super) cells: BTreeMap<FlavorResource, QuotaCell>,
     /// Current and past usage of its whole subtree, by resource, over all flavors.
-    pub(super) memory: BTreeMap<ResourceIdx, Memory>,
+    pub(super) memory: BTreeMap<ResourceIdx, UsageMemory>,
 }
 
-impl Node {
+impl TreeNode {
     fn new(name: QueueName) -> Self {
         Self {
             name,
-            member: None,
+            config: None,
             named_parent: None,
             named_by: BTreeSet::new(),
             fault: None,
             depth: 0,
             parent: None,
-            limits: false,
-            limiting: 0,
+            has_quotas: false,
+            queues_with_quotas: 0,
             cells: BTreeMap::new(),
             memory: BTreeMap::new(),
         }
     }
 
     /// True if the queue exists and is not misconfigured.
-    pub(super) fn counts(&self) -> bool {
-        self.member.is_some() && self.fault.is_none()
+    pub(super) fn is_counted(&self) -> bool {
+        self.config.is_some() && self.fault.is_none()
     }
 }
 
@@ -69,25 +69,25 @@ impl Node {
 /// The state does not depend on the order of events: it is that of a tree that was given only the
 /// queues and charges that exist now. Past usage is remembered by each queue separately.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct QuotaTree {
     /// `pods`, which queues need not name.
     pub(super) pods: ResourceIdx,
     /// Never iterated, so its order does not matter. It uses the standard hasher because users
     /// choose the names.
     numbers: HashMap<QueueName, QueueIdx>,
-    nodes: Slots<Node>,
-    pub(super) clock: Clock,
+    nodes: Slots<TreeNode>,
+    pub(super) clock: DecayClock,
     pub(super) capacity: BTreeMap<ResourceIdx, i128>,
 }
 
-impl Tree {
+impl QuotaTree {
     /// A tree without queues. `pods` is the resource that queues need not name.
-    pub(crate) fn new(pods: ResourceIdx, decay: Decay) -> Self {
+    pub(crate) fn new(pods: ResourceIdx, decay: UsageDecay) -> Self {
         Self {
             pods,
             numbers: HashMap::new(),
             nodes: Slots::default(),
-            clock: Clock::new(decay),
+            clock: DecayClock::new(decay),
             capacity: BTreeMap::new(),
         }
     }
@@ -99,7 +99,7 @@ impl Tree {
     }
 
     /// The decay of usage.
-    pub(crate) fn decay(&self) -> Decay {
+    pub(crate) fn decay(&self) -> UsageDecay {
         self.clock.decay()
     }
 
@@ -114,11 +114,11 @@ impl Tree {
     }
 
     /// Adds or replaces a queue. Returns true if that changes anything.
-    pub(crate) fn apply(&mut self, name: &QueueName, member: Member) -> bool {
-        let at = self.hold(name);
+    pub(crate) fn apply(&mut self, name: &QueueName, member: QueueConfig) -> bool {
+        let at = self.get_or_insert(name);
         if self
             .node(at)
-            .is_some_and(|n| n.member.as_ref() == Some(&member))
+            .is_some_and(|n| n.config.as_ref() == Some(&member))
         {
             return false;
         }
@@ -140,7 +140,7 @@ impl Tree {
     /// The number of a queue that exists.
     pub(crate) fn find(&self, name: &QueueName) -> Option<QueueIdx> {
         let at = *self.numbers.get(name)?;
-        self.node(at)?.member.is_some().then_some(at)
+        self.node(at)?.config.is_some().then_some(at)
     }
 
     pub(crate) fn name(&self, queue: QueueIdx) -> Option<&QueueName> {
@@ -148,7 +148,7 @@ impl Tree {
     }
 
     /// Why no gang of the queue is started.
-    pub(crate) fn misconfigured(&self, queue: QueueIdx) -> Option<&Misconfigured> {
+    pub(crate) fn fault(&self, queue: QueueIdx) -> Option<&QueueFault> {
         self.node(queue)?.fault.as_ref()
     }
 
@@ -172,7 +172,7 @@ impl Tree {
     pub(super) fn height(&self, queue: QueueIdx) -> usize {
         let below = self.node(queue).into_iter().flat_map(|node| &node.named_by);
         // A queue that is part of a cycle does not count.
-        let below = below.filter(|at| self.node(**at).is_some_and(Node::counts));
+        let below = below.filter(|at| self.node(**at).is_some_and(TreeNode::is_counted));
         let heights = below.map(|at| self.height(*at).saturating_add(1));
         heights.max().unwrap_or(0)
     }
@@ -189,11 +189,11 @@ impl Tree {
         self.numbers.keys().collect()
     }
 
-    pub(super) fn node(&self, at: QueueIdx) -> Option<&Node> {
+    pub(super) fn node(&self, at: QueueIdx) -> Option<&TreeNode> {
         self.nodes.get(at.0)
     }
 
-    pub(super) fn node_mut(&mut self, at: QueueIdx) -> Option<&mut Node> {
+    pub(super) fn node_mut(&mut self, at: QueueIdx) -> Option<&mut TreeNode> {
         self.nodes.get_mut(at.0)
     }
 
@@ -204,11 +204,11 @@ impl Tree {
 
     /// The number of a name, assigned at the first call. The caller must call
     /// [`Self::forget_unless_needed`] if the name stays unused.
-    pub(super) fn hold(&mut self, name: &QueueName) -> QueueIdx {
+    pub(super) fn get_or_insert(&mut self, name: &QueueName) -> QueueIdx {
         if let Some(at) = self.number(name) {
             return at;
         }
-        let at = QueueIdx(self.nodes.insert(Node::new(name.clone())));
+        let at = QueueIdx(self.nodes.insert(TreeNode::new(name.clone())));
         self.numbers.insert(name.clone(), at);
         at
     }
@@ -216,7 +216,7 @@ impl Tree {
     /// Forgets a name that has no queue, no charge and no children.
     pub(super) fn forget_unless_needed(&mut self, at: QueueIdx) {
         let unneeded =
-            |n: &&Node| n.member.is_none() && n.named_by.is_empty() && n.cells.is_empty();
+            |n: &&TreeNode| n.config.is_none() && n.named_by.is_empty() && n.cells.is_empty();
         if let Some(node) = self.node(at).filter(unneeded) {
             let name = node.name.clone();
             self.numbers.remove(&name);
@@ -225,7 +225,7 @@ impl Tree {
     }
 
     /// A queue and the queues above it that it counts to, up to its root.
-    pub(super) fn path(&self, queue: QueueIdx) -> impl Iterator<Item = (QueueIdx, &Node)> {
+    pub(super) fn path(&self, queue: QueueIdx) -> impl Iterator<Item = (QueueIdx, &TreeNode)> {
         std::iter::successors(Some(queue), |at| self.node(*at)?.parent)
             .filter_map(|at| Some((at, self.node(at)?)))
     }

@@ -4,8 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::interner::Interner;
-use super::shape::Demand;
-use super::{DemandIdx, GroupShape, Nodes, ResourceIdx, Shape, Signature, SignatureIdx, Traits};
+use super::shape::PodDemand;
+use super::{
+    ConstraintSignature, DemandIdx, GangShape, GroupShape, NodeTraits, Nodes, ResourceIdx,
+    SignatureIdx,
+};
 use crate::constraints::Constraints;
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::ResourceName;
@@ -23,12 +26,12 @@ pub(crate) struct Catalog {
     pinned: BTreeSet<ResourceIdx>,
     demands: Interner<Vec<(ResourceIdx, i64)>>,
     /// The last request that was interned: pods usually follow others with the same request.
-    last: Option<(Resources, DemandIdx)>,
+    last_request: Option<(Resources, DemandIdx)>,
     constraints: Interner<Constraints>,
-    signatures: Vec<Option<Signature>>,
+    signatures: Vec<Option<ConstraintSignature>>,
     /// Each entry holds one use of its constraints.
     unused: VecDeque<SignatureIdx>,
-    traits: Traits,
+    traits: NodeTraits,
     cpu: ResourceIdx,
     pods: ResourceIdx,
     /// Resources that count thousandths of a device, with the device.
@@ -44,11 +47,11 @@ impl Default for Catalog {
             resources,
             pinned: [cpu, pods].map(ResourceIdx::of).into(),
             demands: Interner::default(),
-            last: None,
+            last_request: None,
             constraints: Interner::default(),
             signatures: Vec::new(),
             unused: VecDeque::new(),
-            traits: Traits::default(),
+            traits: NodeTraits::default(),
             cpu: ResourceIdx::of(cpu),
             pods: ResourceIdx::of(pods),
             shares: Vec::new(),
@@ -112,18 +115,18 @@ impl Catalog {
 
     /// Interns the demand of one pod: its request, plus 1 of `pods`.
     pub(crate) fn acquire_demand(&mut self, request: &Resources) -> DemandIdx {
-        if let Some((last, demand)) = &self.last
+        if let Some((last, demand)) = &self.last_request
             && last == request
         {
             self.demands.retain(demand.at());
             return *demand;
         }
-        let demand = self.make_demand(request);
-        self.last = Some((request.clone(), demand));
+        let demand = self.intern_demand(request);
+        self.last_request = Some((request.clone(), demand));
         demand
     }
 
-    fn make_demand(&mut self, request: &Resources) -> DemandIdx {
+    fn intern_demand(&mut self, request: &Resources) -> DemandIdx {
         let mut demand = vec![(self.pods, 1)];
         for (name, amount) in request.iter() {
             if amount == 0 || name.as_str() == "pods" {
@@ -151,12 +154,12 @@ impl Catalog {
     pub(crate) fn release_demand(&mut self, demand: DemandIdx) {
         if let Some(demand) = self.demands.release(demand.at()) {
             // The number may be reused from now on.
-            self.last = None;
+            self.last_request = None;
             self.release_resources(&demand);
         }
     }
 
-    fn release_resources(&mut self, demand: &Demand) {
+    fn release_resources(&mut self, demand: &PodDemand) {
         for (resource, _) in demand {
             if *resource != self.pods {
                 self.resources.release(resource.at());
@@ -171,12 +174,12 @@ impl Catalog {
             .map_or_else(Arc::default, Arc::clone)
     }
 
-    pub(crate) fn signature(&self, signature: SignatureIdx) -> Option<&Signature> {
+    pub(crate) fn signature(&self, signature: SignatureIdx) -> Option<&ConstraintSignature> {
         self.signatures.get(signature.at())?.as_ref()
     }
 
     /// Brings the signatures of a shape up to date.
-    pub(crate) fn refresh(&mut self, shape: &Shape, nodes: &Nodes) {
+    pub(crate) fn refresh(&mut self, shape: &GangShape, nodes: &Nodes) {
         for group in &shape.groups {
             self.refresh_signature(group.signature, nodes);
         }
@@ -190,7 +193,7 @@ impl Catalog {
     }
 
     /// Counts the kinds of nodes that the groups of a shape may use.
-    pub(crate) fn count_kinds(&mut self, shape: &Shape, nodes: &Nodes) {
+    pub(crate) fn count_kinds(&mut self, shape: &GangShape, nodes: &Nodes) {
         for group in &shape.groups {
             if let Some(Some(signature)) = self.signatures.get_mut(group.signature.at()) {
                 signature.count_kinds(nodes);
@@ -216,22 +219,22 @@ impl Catalog {
     }
 
     /// The shape of a gang. The caller must release it.
-    pub(crate) fn acquire_shape(&mut self, gang: &Gang) -> Shape {
+    pub(crate) fn acquire_shape(&mut self, gang: &Gang) -> GangShape {
         let groups = gang.groups.iter().map(|g| self.acquire_group(g)).collect();
         let mut excluded = gang.excluded_nodes.clone();
         excluded.sort_unstable();
         excluded.dedup();
-        Shape::new(groups, excluded, gang.topology.clone())
+        GangShape::new(groups, excluded, gang.topology.clone())
     }
 
     /// Adds an owner of a shape that has one.
-    pub(crate) fn retain_shape(&mut self, shape: &Shape) {
+    pub(crate) fn retain_shape(&mut self, shape: &GangShape) {
         for group in &shape.groups {
             self.retain(group.demand_idx, group.signature);
         }
     }
 
-    pub(crate) fn release_shape(&mut self, shape: &Shape) {
+    pub(crate) fn release_shape(&mut self, shape: &GangShape) {
         for group in &shape.groups {
             self.release(group.demand_idx, group.signature);
         }
@@ -268,7 +271,7 @@ impl Catalog {
                 self.signatures.resize_with(at.saturating_add(1), || None);
             }
             if let Some(slot) = self.signatures.get_mut(at) {
-                *slot = Some(Signature::new(Arc::clone(constraints)));
+                *slot = Some(ConstraintSignature::new(Arc::clone(constraints)));
             }
         }
         index

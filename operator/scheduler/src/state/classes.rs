@@ -6,49 +6,49 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::NodeIdx;
-use super::profile::{Members, Profile};
+use super::profile::{ClassMembers, NodeProfile};
 
 /// Empty classes that may exist, beyond as many as there are occupied ones, before all classes are
 /// numbered again.
-const KEPT: usize = 4_096;
+const MIN_EMPTY_CLASSES: usize = 4_096;
 
 /// A class of nodes: its profile never changes, its members do. An empty class stays, for nodes
 /// that get its profile again.
 #[derive(Debug)]
-pub(crate) struct Class {
-    pub(crate) profile: Arc<Profile>,
+pub(crate) struct NodeClass {
+    pub(crate) profile: Arc<NodeProfile>,
     /// By rank, that is by name.
-    pub(crate) members: Members,
+    pub(crate) members: ClassMembers,
 }
 
 /// All classes. The number of a class is stable until the age changes.
 #[derive(Debug, Default)]
-pub(crate) struct Classes {
-    numbers: FxHashMap<Arc<Profile>, usize>,
-    classes: Vec<Class>,
-    of: Vec<Option<usize>>,
+pub(crate) struct NodeClasses {
+    numbers: FxHashMap<Arc<NodeProfile>, usize>,
+    classes: Vec<NodeClass>,
+    by_node: Vec<Option<usize>>,
     occupied: usize,
     age: u64,
 }
 
-impl Classes {
+impl NodeClasses {
     /// How often all classes have been numbered again.
     pub(crate) fn age(&self) -> u64 {
         self.age
     }
 
     /// The classes from this number on, including empty ones.
-    pub(crate) fn from(&self, number: usize) -> impl Iterator<Item = (usize, &Class)> {
+    pub(crate) fn starting_at(&self, number: usize) -> impl Iterator<Item = (usize, &NodeClass)> {
         (number..).zip(self.classes.get(number..).unwrap_or(&[]))
     }
 
-    pub(crate) fn get(&self, number: usize) -> Option<&Class> {
+    pub(crate) fn get(&self, number: usize) -> Option<&NodeClass> {
         self.classes.get(number)
     }
 
     /// The class that a node is in.
-    pub(crate) fn of(&self, node: NodeIdx) -> Option<usize> {
-        *self.of.get(node.at())?
+    pub(crate) fn class_of(&self, node: NodeIdx) -> Option<usize> {
+        *self.by_node.get(node.at())?
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -65,16 +65,20 @@ impl Classes {
 
     /// True if so many classes are empty that they should be numbered again.
     pub(crate) fn is_sparse(&self) -> bool {
-        self.classes.len() > self.occupied.saturating_mul(2).saturating_add(KEPT)
+        self.classes.len()
+            > self
+                .occupied
+                .saturating_mul(2)
+                .saturating_add(MIN_EMPTY_CLASSES)
     }
 
     /// Moves a node to the class of its profile; removes it if there is no profile.
-    pub(crate) fn put(&mut self, node: NodeIdx, rank: u32, profile: Option<Profile>) {
-        let next = profile.map(|p| self.number(p));
-        if self.of.len() <= node.at() {
-            self.of.resize(node.at().saturating_add(1), None);
+    pub(crate) fn set_profile(&mut self, node: NodeIdx, rank: u32, profile: Option<NodeProfile>) {
+        let next = profile.map(|p| self.get_or_insert(p));
+        if self.by_node.len() <= node.at() {
+            self.by_node.resize(node.at().saturating_add(1), None);
         }
-        let Some(slot) = self.of.get_mut(node.at()) else {
+        let Some(slot) = self.by_node.get_mut(node.at()) else {
             return;
         };
         let before = std::mem::replace(slot, next);
@@ -95,16 +99,16 @@ impl Classes {
         }
     }
 
-    fn number(&mut self, profile: Profile) -> usize {
+    fn get_or_insert(&mut self, profile: NodeProfile) -> usize {
         if let Some(at) = self.numbers.get(&profile) {
             return *at;
         }
         let profile = Arc::new(profile);
         let at = self.classes.len();
         self.numbers.insert(Arc::clone(&profile), at);
-        self.classes.push(Class {
+        self.classes.push(NodeClass {
             profile,
-            members: Members::new(),
+            members: ClassMembers::new(),
         });
         at
     }

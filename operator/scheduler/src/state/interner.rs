@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_lives_as_long_as_it_is_used() {
+    fn value_is_dropped_with_its_last_use() {
         let mut interner = Interner::default();
         let (a, new) = interner.acquire("a");
         assert!(new);

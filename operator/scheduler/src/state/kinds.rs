@@ -2,24 +2,24 @@
 
 use super::NodeIdx;
 use super::interner::Interner;
-use super::profile::Profile;
+use super::profile::NodeProfile;
 
 /// The kind of every existing node.
 #[derive(Debug, Default)]
-pub(crate) struct Kinds {
-    profiles: Interner<Profile>,
-    of: Vec<Option<usize>>,
+pub(crate) struct NodeKinds {
+    profiles: Interner<NodeProfile>,
+    by_node: Vec<Option<usize>>,
     version: u64,
 }
 
-impl Kinds {
+impl NodeKinds {
     /// The number of a node's kind.
-    pub(crate) fn of(&self, node: NodeIdx) -> Option<usize> {
-        *self.of.get(node.at())?
+    pub(crate) fn kind_of(&self, node: NodeIdx) -> Option<usize> {
+        *self.by_node.get(node.at())?
     }
 
     /// The profile of an empty node of a kind.
-    pub(crate) fn get(&self, kind: usize) -> Option<&Profile> {
+    pub(crate) fn get(&self, kind: usize) -> Option<&NodeProfile> {
         self.profiles.get(kind).map(|profile| &**profile)
     }
 
@@ -29,12 +29,12 @@ impl Kinds {
     }
 
     /// Sets the kind of a node; None if the node does not exist.
-    pub(crate) fn put(&mut self, node: NodeIdx, empty: Option<Profile>) {
+    pub(crate) fn set_kind(&mut self, node: NodeIdx, empty: Option<NodeProfile>) {
         let next = empty.map(|profile| self.profiles.acquire(profile).0);
-        if self.of.len() <= node.at() {
-            self.of.resize(node.at().saturating_add(1), None);
+        if self.by_node.len() <= node.at() {
+            self.by_node.resize(node.at().saturating_add(1), None);
         }
-        let Some(slot) = self.of.get_mut(node.at()) else {
+        let Some(slot) = self.by_node.get_mut(node.at()) else {
             return;
         };
         let before = std::mem::replace(slot, next);

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// A set of labels.
-pub(crate) trait Labelled {
+pub(crate) trait LabelSource {
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
-impl Labelled for BTreeMap<String, String> {
+impl LabelSource for BTreeMap<String, String> {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key).map(String::as_str)
     }
@@ -17,9 +17,9 @@ impl Labelled for BTreeMap<String, String> {
 
 /// The labels of a node, by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Labels(Box<[(Arc<str>, Arc<str>)]>);
+pub(crate) struct NodeLabels(Box<[(Arc<str>, Arc<str>)]>);
 
-impl Labels {
+impl NodeLabels {
     /// The value of a label.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
@@ -36,7 +36,7 @@ impl Labels {
     }
 }
 
-impl Labelled for Labels {
+impl LabelSource for NodeLabels {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key).map(|value| &**value)
     }
@@ -45,29 +45,34 @@ impl Labelled for Labels {
 /// Every text that a label has as its key or value, and some that are no longer used. It uses the
 /// standard hasher because users choose the texts.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
-    known: HashSet<Arc<str>>,
+pub(crate) struct LabelTexts {
+    texts: HashSet<Arc<str>>,
     /// How many texts there were when unused ones were last dropped.
-    kept: usize,
+    count_after_cleanup: usize,
 }
 
-impl Words {
+impl LabelTexts {
     /// Labels whose texts are stored once.
-    pub(crate) fn labels(&mut self, labels: BTreeMap<String, String>) -> Labels {
-        if self.known.len() > self.kept.saturating_mul(2).saturating_add(1_024) {
-            self.known.retain(|word| Arc::strong_count(word) > 1);
-            self.kept = self.known.len();
+    pub(crate) fn intern_labels(&mut self, labels: BTreeMap<String, String>) -> NodeLabels {
+        if self.texts.len()
+            > self
+                .count_after_cleanup
+                .saturating_mul(2)
+                .saturating_add(1_024)
+        {
+            self.texts.retain(|word| Arc::strong_count(word) > 1);
+            self.count_after_cleanup = self.texts.len();
         }
-        let word = |(key, value)| (self.word(key), self.word(value));
-        Labels(labels.into_iter().map(word).collect())
+        let word = |(key, value)| (self.intern(key), self.intern(value));
+        NodeLabels(labels.into_iter().map(word).collect())
     }
 
-    fn word(&mut self, text: String) -> Arc<str> {
-        if let Some(known) = self.known.get(text.as_str()) {
+    fn intern(&mut self, text: String) -> Arc<str> {
+        if let Some(known) = self.texts.get(text.as_str()) {
             return Arc::clone(known);
         }
         let word: Arc<str> = text.into();
-        self.known.insert(Arc::clone(&word));
+        self.texts.insert(Arc::clone(&word));
         word
     }
 }
@@ -77,19 +82,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_kept_once_and_as_long_as_a_label_has_them() {
-        let mut words = Words::default();
+    fn text_is_stored_once_and_dropped_with_its_last_label() {
+        let mut words = LabelTexts::default();
         let of = |value: &str| BTreeMap::from([("zone".to_owned(), value.to_owned())]);
-        let (a, b) = (words.labels(of("a")), words.labels(of("a")));
+        let (a, b) = (words.intern_labels(of("a")), words.intern_labels(of("a")));
         assert_eq!((a.label("zone"), a.label("rack")), (Some("a"), None));
-        let same =
-            |a: &Labels, b: &Labels| Arc::ptr_eq(a.get("zone").unwrap(), b.get("zone").unwrap());
+        let same = |a: &NodeLabels, b: &NodeLabels| {
+            Arc::ptr_eq(a.get("zone").unwrap(), b.get("zone").unwrap())
+        };
         assert!(same(&a, &b));
         assert_eq!(a.to_map(), of("a"));
         for i in 0..5_000 {
-            drop(words.labels(of(&i.to_string())));
+            drop(words.intern_labels(of(&i.to_string())));
         }
-        assert!(words.known.len() < 2_100, "{}", words.known.len());
-        assert!(same(&a, &words.labels(of("a"))));
+        assert!(words.texts.len() < 2_100, "{}", words.texts.len());
+        assert!(same(&a, &words.intern_labels(of("a"))));
     }
 }

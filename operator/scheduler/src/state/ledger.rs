@@ -9,27 +9,27 @@ use super::{NodeIdx, ResourceIdx};
 /// bits. So nothing wraps, every charge can be undone exactly, and a pod cannot create a column for
 /// a hundred thousand nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ledger {
-    columns: Vec<Option<Column>>,
-    spill: BTreeMap<(ResourceIdx, NodeIdx), Sums>,
+pub(crate) struct NodeLedger {
+    columns: Vec<Option<ResourceColumn>>,
+    spill: BTreeMap<(ResourceIdx, NodeIdx), NodeSums>,
     nodes: usize,
 }
 
 /// One resource over all nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct ResourceColumn {
     allocatable: Vec<i64>,
     used: Vec<i64>,
-    held: Vec<i64>,
+    used_by_gangs: Vec<i64>,
     total: i128,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct NodeSums {
     /// By all pods.
     used: i128,
     /// By pods of placed gangs.
-    held: i128,
+    used_by_gangs: i128,
 }
 
 fn clamp(sum: i128) -> i64 {
@@ -49,7 +49,7 @@ fn store(cells: &mut [i64], node: NodeIdx, sum: i128) -> i128 {
     sum.saturating_sub(i128::from(*cell))
 }
 
-impl Column {
+impl ResourceColumn {
     pub(crate) fn allocatable(&self, node: NodeIdx) -> i64 {
         cell(&self.allocatable, node)
     }
@@ -67,11 +67,11 @@ impl Column {
     fn grow(&mut self, nodes: usize) {
         self.allocatable.resize(nodes, 0);
         self.used.resize(nodes, 0);
-        self.held.resize(nodes, 0);
+        self.used_by_gangs.resize(nodes, 0);
     }
 }
 
-impl Ledger {
+impl NodeLedger {
     /// Makes room for this many nodes.
     pub(crate) fn grow(&mut self, nodes: usize) {
         self.nodes = nodes;
@@ -80,7 +80,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&Column> {
+    pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&ResourceColumn> {
         self.columns.get(resource.at())?.as_ref()
     }
 
@@ -102,15 +102,18 @@ impl Ledger {
     }
 
     /// Usage by pods of placed gangs, and by other pods.
-    pub(crate) fn held(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
+    pub(crate) fn usage(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
         let sums = self.sums(resource, node);
-        (sums.held, sums.used.saturating_sub(sums.held))
+        (
+            sums.used_by_gangs,
+            sums.used.saturating_sub(sums.used_by_gangs),
+        )
     }
 
     /// Sets the capacity of a node; creates the column for the first node that has any.
     pub(crate) fn set_allocatable(&mut self, resource: ResourceIdx, node: NodeIdx, amount: i64) {
         if amount != 0 {
-            self.open(resource);
+            self.open_column(resource);
         }
         let Some(column) = self.columns.get_mut(resource.at()).and_then(Option::as_mut) else {
             return;
@@ -127,19 +130,19 @@ impl Ledger {
     /// Adds to the usage, and to the part of it that placed gangs hold.
     pub(crate) fn add(&mut self, resource: ResourceIdx, node: NodeIdx, used: i128, held: i128) {
         let before = self.sums(resource, node);
-        self.put(
+        self.set_sums(
             resource,
             node,
-            Sums {
+            NodeSums {
                 used: before.used.saturating_add(used),
-                held: before.held.saturating_add(held),
+                used_by_gangs: before.used_by_gangs.saturating_add(held),
             },
         );
     }
 
-    fn spilled(&self, resource: ResourceIdx, node: NodeIdx) -> Sums {
+    fn spilled(&self, resource: ResourceIdx, node: NodeIdx) -> NodeSums {
         if self.spill.is_empty() {
-            return Sums::default();
+            return NodeSums::default();
         }
         self.spill
             .get(&(resource, node))
@@ -147,30 +150,32 @@ impl Ledger {
             .unwrap_or_default()
     }
 
-    fn sums(&self, resource: ResourceIdx, node: NodeIdx) -> Sums {
+    fn sums(&self, resource: ResourceIdx, node: NodeIdx) -> NodeSums {
         let spilled = self.spilled(resource, node);
-        self.column(resource).map_or(spilled, |c| Sums {
+        self.column(resource).map_or(spilled, |c| NodeSums {
             used: spilled.used.saturating_add(i128::from(cell(&c.used, node))),
-            held: spilled.held.saturating_add(i128::from(cell(&c.held, node))),
+            used_by_gangs: spilled
+                .used_by_gangs
+                .saturating_add(i128::from(cell(&c.used_by_gangs, node))),
         })
     }
 
-    fn put(&mut self, resource: ResourceIdx, node: NodeIdx, sums: Sums) {
+    fn set_sums(&mut self, resource: ResourceIdx, node: NodeIdx, sums: NodeSums) {
         let rest = match self.columns.get_mut(resource.at()) {
-            Some(Some(column)) => Sums {
+            Some(Some(column)) => NodeSums {
                 used: store(&mut column.used, node, sums.used),
-                held: store(&mut column.held, node, sums.held),
+                used_by_gangs: store(&mut column.used_by_gangs, node, sums.used_by_gangs),
             },
             _ => sums,
         };
-        if rest != Sums::default() {
+        if rest != NodeSums::default() {
             self.spill.insert((resource, node), rest);
         } else if !self.spill.is_empty() {
             self.spill.remove(&(resource, node));
         }
     }
 
-    fn open(&mut self, resource: ResourceIdx) {
+    fn open_column(&mut self, resource: ResourceIdx) {
         let at = resource.at();
         if self.columns.len() <= at {
             self.columns.resize_with(at.saturating_add(1), || None);
@@ -179,7 +184,7 @@ impl Ledger {
         let Some(slot @ None) = self.columns.get_mut(at) else {
             return;
         };
-        let mut column = Column::default();
+        let mut column = ResourceColumn::default();
         column.grow(nodes);
         *slot = Some(column);
         let until = (ResourceIdx::of(at.saturating_add(1)), NodeIdx::of(0));
@@ -190,7 +195,7 @@ impl Ledger {
             .collect();
         for (node, sums) in waiting {
             self.spill.remove(&(resource, node));
-            self.put(resource, node, sums);
+            self.set_sums(resource, node, sums);
         }
     }
 }
@@ -202,26 +207,26 @@ mod tests {
     const R: ResourceIdx = ResourceIdx(0);
     const N: NodeIdx = NodeIdx(0);
 
-    fn ledger() -> Ledger {
-        let mut ledger = Ledger::default();
+    fn ledger() -> NodeLedger {
+        let mut ledger = NodeLedger::default();
         ledger.grow(1);
         ledger
     }
 
     #[test]
-    fn what_is_used_before_a_node_has_any_counts_when_it_has() {
+    fn usage_before_a_node_advertises_a_resource_counts_afterwards() {
         let mut ledger = ledger();
         ledger.add(R, N, 3, 1);
         assert!(ledger.column(R).is_none(), "a pod makes no column");
         assert_eq!(ledger.free(R, N), -3);
         ledger.set_allocatable(R, N, 8);
         assert_eq!(ledger.free(R, N), 5);
-        assert_eq!(ledger.held(R, N), (1, 2));
+        assert_eq!(ledger.usage(R, N), (1, 2));
         assert!(ledger.spill.is_empty());
     }
 
     #[test]
-    fn sums_past_64_bits_can_be_taken_back() {
+    fn sums_past_64_bits_can_be_released() {
         let mut ledger = ledger();
         ledger.set_allocatable(R, N, 8);
         let huge = i128::from(i64::MAX);
@@ -235,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_shrink_below_what_is_used() {
+    fn node_may_shrink_below_its_usage() {
         let mut ledger = ledger();
         ledger.set_allocatable(R, N, 8);
         ledger.add(R, N, 8, 8);
         ledger.set_allocatable(R, N, 0);
         assert_eq!(ledger.free(R, N), -8);
-        assert_eq!(ledger.column(R).map(Column::total), Some(0));
+        assert_eq!(ledger.column(R).map(ResourceColumn::total), Some(0));
     }
 }

@@ -3,11 +3,12 @@
 mod catalog;
 mod classes;
 mod domains;
-mod index;
 mod interner;
 mod kinds;
 mod labels;
 mod ledger;
+mod name_index;
+mod node_traits;
 mod nodes;
 mod pods;
 mod profile;
@@ -15,21 +16,20 @@ mod shape;
 mod shares;
 mod signature;
 mod slots;
-mod traits;
 
 pub(crate) use catalog::Catalog;
-pub(crate) use classes::Class;
-pub(crate) use domains::{Domains, Layout, Level};
+pub(crate) use classes::NodeClass;
+pub(crate) use domains::{DomainLevel, Layout, TopologyDomains};
 pub(crate) use interner::Interner;
-pub(crate) use labels::{Labelled, Labels};
-pub(crate) use ledger::Column;
-pub(crate) use nodes::{Facts, Nodes, SavedShares};
-pub(crate) use pods::{Pod, Pods};
-pub(crate) use profile::{Needs, Profile, WHOLE, fraction};
-pub(crate) use shape::{Demand, GroupShape, Shape};
-pub(crate) use signature::{Signature, Tier, cordoned};
+pub(crate) use labels::{LabelSource, NodeLabels};
+pub(crate) use ledger::ResourceColumn;
+pub(crate) use node_traits::NodeTraits;
+pub(crate) use nodes::{NodeProperties, Nodes, SavedShares};
+pub(crate) use pods::{KnownPod, KnownPods};
+pub(crate) use profile::{NodeProfile, PodNeeds, WHOLE_DEVICE, fraction};
+pub(crate) use shape::{GangShape, GroupShape, PodDemand};
+pub(crate) use signature::{ConstraintSignature, PreferenceTier, is_cordoned};
 pub(crate) use slots::Slots;
-pub(crate) use traits::Traits;
 
 macro_rules! indexes {
     ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(

@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::classes::Classes;
-use super::domains::Domains;
-use super::index::Index;
-use super::kinds::Kinds;
-use super::labels::{Labels, Words};
-use super::ledger::{Column, Ledger};
-use super::profile::WHOLE;
-use super::shares::Shares;
+use super::classes::NodeClasses;
+use super::domains::TopologyDomains;
+use super::kinds::NodeKinds;
+use super::labels::{LabelTexts, NodeLabels};
+use super::ledger::{NodeLedger, ResourceColumn};
+use super::name_index::NameIndex;
+use super::profile::WHOLE_DEVICE;
+use super::shares::SharedDevices;
 use super::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 use crate::ids::NodeName;
 use crate::node::{Node, Taint};
 
 /// The properties of a node that constraints depend on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
-    pub(crate) labels: Labels,
+pub(crate) struct NodeProperties {
+    pub(crate) labels: NodeLabels,
     pub(crate) taints: Vec<Taint>,
     pub(crate) ready: bool,
     pub(crate) unschedulable: bool,
@@ -34,13 +34,13 @@ pub(crate) struct Facts {
 
 /// A node, or the name of one that does not exist (any more) while pods are on it.
 #[derive(Debug)]
-struct Entry {
+struct NodeEntry {
     name: NodeName,
-    facts: Option<Facts>,
+    properties: Option<NodeProperties>,
     /// The resources that it lists.
-    offers: SmallVec<[ResourceIdx; 4]>,
+    listed_resources: SmallVec<[ResourceIdx; 4]>,
     /// How many pods and plans name it.
-    holds: u32,
+    hold_count: u32,
     /// The version in which its facts last changed.
     changed: u64,
     /// It is to be sorted into its class.
@@ -52,37 +52,37 @@ struct Entry {
 pub(crate) struct Nodes {
     /// Ordered by name. Lookups use `index`.
     by_name: BTreeMap<NodeName, NodeIdx>,
-    index: Index,
-    entries: Vec<Entry>,
-    words: Words,
+    index: NameIndex,
+    entries: Vec<NodeEntry>,
+    label_texts: LabelTexts,
     vacant: Vec<NodeIdx>,
-    present: u32,
+    node_count: u32,
     version: u64,
-    ledger: Ledger,
+    ledger: NodeLedger,
     /// Devices that a node has or had some of.
     devices: Vec<ResourceIdx>,
     cpu: Option<ResourceIdx>,
-    shares: Shares,
-    kinds: Kinds,
+    shares: SharedDevices,
+    kinds: NodeKinds,
     /// The classes as of the last sort.
-    classes: Classes,
+    classes: NodeClasses,
     /// The signatures that classes distinguish.
-    lenses: Vec<SignatureIdx>,
+    class_signatures: Vec<SignatureIdx>,
     /// Nodes that have changed since they were last sorted.
     stale: Vec<NodeIdx>,
     /// Each node's position by name.
     ranks: Vec<u32>,
     /// Nodes have come, so ranks and classes must be rebuilt.
     unranked: bool,
-    domains: Domains,
+    domains: TopologyDomains,
 }
 
 impl Nodes {
     /// Adds or replaces a node. Returns true if that changes anything.
     pub(crate) fn apply(&mut self, node: Node, catalog: &mut Catalog) -> bool {
         let at = self.find_or_insert(&node.name);
-        let facts = Facts {
-            labels: self.words.labels(node.labels),
+        let facts = NodeProperties {
+            labels: self.label_texts.intern_labels(node.labels),
             taints: node.taints,
             ready: node.ready,
             unschedulable: node.unschedulable,
@@ -98,9 +98,9 @@ impl Nodes {
                 self.devices.push(*resource);
             }
         }
-        let changed = self.set_facts(at, Some(facts)) | self.set_offers(at, &offers);
-        self.kinds.put(at, Some(self.empty(at)));
-        self.touch(at);
+        let changed = self.set_properties(at, Some(facts)) | self.set_listed_resources(at, &offers);
+        self.kinds.set_kind(at, Some(self.empty_profile(at)));
+        self.mark_stale(at);
         changed
     }
 
@@ -109,9 +109,9 @@ impl Nodes {
         let Some(at) = self.find(name) else {
             return false;
         };
-        let changed = self.set_offers(at, &[]) | self.set_facts(at, None);
-        self.kinds.put(at, None);
-        self.touch(at);
+        let changed = self.set_listed_resources(at, &[]) | self.set_properties(at, None);
+        self.kinds.set_kind(at, None);
+        self.mark_stale(at);
         self.forget_unless_held(at);
         changed
     }
@@ -119,21 +119,21 @@ impl Nodes {
     /// Keeps the node's index until the hold is given up.
     pub(crate) fn hold(&mut self, name: &NodeName) -> NodeIdx {
         let at = self.find_or_insert(name);
-        self.hold_again(at);
+        self.add_hold(at);
         at
     }
 
     /// Adds a hold of a node that is held or exists.
-    pub(crate) fn hold_again(&mut self, at: NodeIdx) {
+    pub(crate) fn add_hold(&mut self, at: NodeIdx) {
         if let Some(entry) = self.entries.get_mut(at.at()) {
-            entry.holds = entry.holds.saturating_add(1);
+            entry.hold_count = entry.hold_count.saturating_add(1);
         }
     }
 
     /// Gives up a hold.
-    pub(crate) fn unhold(&mut self, at: NodeIdx) {
+    pub(crate) fn release_hold(&mut self, at: NodeIdx) {
         if let Some(entry) = self.entries.get_mut(at.at()) {
-            entry.holds = entry.holds.saturating_sub(1);
+            entry.hold_count = entry.hold_count.saturating_sub(1);
         }
         self.forget_unless_held(at);
     }
@@ -148,35 +148,36 @@ impl Nodes {
     }
 
     pub(crate) fn name(&self, at: NodeIdx) -> &NodeName {
-        static NOWHERE: std::sync::LazyLock<NodeName> =
+        static UNKNOWN_NODE: std::sync::LazyLock<NodeName> =
             std::sync::LazyLock::new(|| NodeName::new(""));
-        self.entries.get(at.at()).map_or(&NOWHERE, |e| &e.name)
+        self.entries.get(at.at()).map_or(&UNKNOWN_NODE, |e| &e.name)
     }
 
-    /// Its position by name among the nodes that existed when [`Nodes::rank`] was last called.
-    pub(crate) fn rank_of(&self, at: NodeIdx) -> u32 {
+    /// Its position by name among the nodes that existed when [`Nodes::rank_by_name`] was last
+    /// called.
+    pub(crate) fn position_by_name(&self, at: NodeIdx) -> u32 {
         self.ranks.get(at.at()).copied().unwrap_or(u32::MAX)
     }
 
     /// The properties of a node. None if the node does not exist.
-    pub(crate) fn facts(&self, at: NodeIdx) -> Option<&Facts> {
-        self.entries.get(at.at())?.facts.as_ref()
+    pub(crate) fn properties(&self, at: NodeIdx) -> Option<&NodeProperties> {
+        self.entries.get(at.at())?.properties.as_ref()
     }
 
     /// Existing nodes, by name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeIdx, &Facts)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeIdx, &NodeProperties)> {
         self.by_name
             .values()
-            .filter_map(|at| self.facts(*at).map(|facts| (*at, facts)))
+            .filter_map(|at| self.properties(*at).map(|facts| (*at, facts)))
     }
 
     /// The number of existing nodes.
-    pub(crate) fn present(&self) -> u32 {
-        self.present
+    pub(crate) fn node_count(&self) -> u32 {
+        self.node_count
     }
 
     /// One more than the greatest index.
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn index_bound(&self) -> usize {
         self.entries.len()
     }
 
@@ -198,7 +199,7 @@ impl Nodes {
         self.ledger.totals()
     }
 
-    pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&Column> {
+    pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&ResourceColumn> {
         self.ledger.column(resource)
     }
 
@@ -211,17 +212,19 @@ impl Nodes {
     }
 
     /// Usage by placed gangs, and by other pods.
-    pub(crate) fn held(&self, resource: ResourceIdx, at: NodeIdx) -> (i128, i128) {
-        self.ledger.held(resource, at)
+    pub(crate) fn usage(&self, resource: ResourceIdx, at: NodeIdx) -> (i128, i128) {
+        self.ledger.usage(resource, at)
     }
 
     /// The resources that the node lists.
-    pub(crate) fn offers(&self, at: NodeIdx) -> &[ResourceIdx] {
-        self.entries.get(at.at()).map_or(&[], |e| &e.offers)
+    pub(crate) fn listed_resources(&self, at: NodeIdx) -> &[ResourceIdx] {
+        self.entries
+            .get(at.at())
+            .map_or(&[], |e| &e.listed_resources)
     }
 
     /// The kinds of the existing nodes.
-    pub(crate) fn kinds(&self) -> &Kinds {
+    pub(crate) fn kinds(&self) -> &NodeKinds {
         &self.kinds
     }
 
@@ -234,11 +237,11 @@ impl Nodes {
         if let Some(at) = self.find(name) {
             return at;
         }
-        let entry = Entry {
+        let entry = NodeEntry {
             name: name.clone(),
-            facts: None,
-            offers: SmallVec::new(),
-            holds: 0,
+            properties: None,
+            listed_resources: SmallVec::new(),
+            hold_count: 0,
             // A signature that has seen a former node at this index must look again.
             changed: self.version,
             stale: false,
@@ -247,7 +250,7 @@ impl Nodes {
             Some(at) => {
                 if let Some(slot) = self.entries.get_mut(at.at()) {
                     let stale = slot.stale;
-                    *slot = Entry { stale, ..entry };
+                    *slot = NodeEntry { stale, ..entry };
                 }
                 at
             }
@@ -266,39 +269,40 @@ impl Nodes {
         let Some(entry) = self.entries.get(at.at()) else {
             return;
         };
-        if entry.facts.is_none() && entry.holds == 0 && self.find(&entry.name) == Some(at) {
+        if entry.properties.is_none() && entry.hold_count == 0 && self.find(&entry.name) == Some(at)
+        {
             self.index.remove(entry.name.as_str(), at.number());
             self.by_name.remove(&entry.name);
             self.vacant.push(at);
         }
     }
 
-    fn set_facts(&mut self, at: NodeIdx, facts: Option<Facts>) -> bool {
+    fn set_properties(&mut self, at: NodeIdx, facts: Option<NodeProperties>) -> bool {
         let next = self.version.saturating_add(1);
         let Some(entry) = self.entries.get_mut(at.at()) else {
             return false;
         };
-        if entry.facts == facts {
+        if entry.properties == facts {
             return false;
         }
-        match (&entry.facts, &facts) {
+        match (&entry.properties, &facts) {
             (None, Some(_)) => {
-                self.present = self.present.saturating_add(1);
+                self.node_count = self.node_count.saturating_add(1);
                 self.unranked = true;
             }
-            (Some(_), None) => self.present = self.present.saturating_sub(1),
+            (Some(_), None) => self.node_count = self.node_count.saturating_sub(1),
             _ => {}
         }
-        entry.facts = facts;
+        entry.properties = facts;
         entry.changed = next;
-        let labels = entry.facts.as_ref().map(|facts| &facts.labels);
-        self.domains.put(at, &entry.name, labels);
+        let labels = entry.properties.as_ref().map(|facts| &facts.labels);
+        self.domains.update_node(at, &entry.name, labels);
         self.version = next;
         true
     }
 
-    fn set_offers(&mut self, at: NodeIdx, offers: &[(ResourceIdx, i64)]) -> bool {
-        let before = self.offers(at).to_vec();
+    fn set_listed_resources(&mut self, at: NodeIdx, offers: &[(ResourceIdx, i64)]) -> bool {
+        let before = self.listed_resources(at).to_vec();
         let now: SmallVec<[ResourceIdx; 4]> = offers.iter().map(|(r, _)| *r).collect();
         // A resource that is newly listed with 0 counts as a change too.
         let mut changed = before != *now;
@@ -309,13 +313,13 @@ impl Nodes {
             changed |= self.ledger.allocatable(*resource, at) != *amount;
             self.ledger.set_allocatable(*resource, at, *amount);
         }
-        for (share, device) in self.shares.list() {
+        for (share, device) in self.shares.share_kinds() {
             let all = self.ledger.allocatable(device, at);
             self.ledger
-                .set_allocatable(share, at, all.saturating_mul(WHOLE));
+                .set_allocatable(share, at, all.saturating_mul(WHOLE_DEVICE));
         }
         if let Some(entry) = self.entries.get_mut(at.at()) {
-            entry.offers = now;
+            entry.listed_resources = now;
         }
         changed
     }

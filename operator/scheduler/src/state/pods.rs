@@ -1,27 +1,27 @@
 //! The known pods.
 
-use super::index::Index;
+use super::name_index::NameIndex;
 use super::{DemandIdx, NodeIdx};
 use crate::ids::PodKey;
 
 /// A pod on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pod {
+pub(crate) struct KnownPod {
     pub(crate) node: NodeIdx,
     pub(crate) demand: DemandIdx,
     /// It belongs to a placed gang.
-    pub(crate) held: bool,
+    pub(crate) in_placed_gang: bool,
 }
 
 /// All pods by name. They are stored without gaps and in no order, because a hash table would have
 /// half as many vacant places again.
 #[derive(Debug, Default)]
-pub(crate) struct Pods {
-    pods: Vec<(PodKey, Pod)>,
-    index: Index,
+pub(crate) struct KnownPods {
+    pods: Vec<(PodKey, KnownPod)>,
+    index: NameIndex,
 }
 
-impl Pods {
+impl KnownPods {
     fn find(&self, key: &PodKey) -> Option<usize> {
         let is = |number: u32| {
             self.pods
@@ -32,17 +32,17 @@ impl Pods {
         usize::try_from(number).ok()
     }
 
-    pub(crate) fn get(&self, key: &PodKey) -> Option<&Pod> {
+    pub(crate) fn get(&self, key: &PodKey) -> Option<&KnownPod> {
         self.pods.get(self.find(key)?).map(|(_, pod)| pod)
     }
 
-    pub(crate) fn get_mut(&mut self, key: &PodKey) -> Option<&mut Pod> {
+    pub(crate) fn get_mut(&mut self, key: &PodKey) -> Option<&mut KnownPod> {
         let at = self.find(key)?;
         self.pods.get_mut(at).map(|(_, pod)| pod)
     }
 
     /// Adds a pod, or replaces the one of the same name.
-    pub(crate) fn insert(&mut self, key: PodKey, pod: Pod) {
+    pub(crate) fn insert(&mut self, key: PodKey, pod: KnownPod) {
         if let Some(before) = self.get_mut(&key) {
             *before = pod;
             return;
@@ -52,7 +52,7 @@ impl Pods {
         self.pods.push((key, pod));
     }
 
-    pub(crate) fn remove(&mut self, key: &PodKey) -> Option<Pod> {
+    pub(crate) fn remove(&mut self, key: &PodKey) -> Option<KnownPod> {
         let at = self.find(key)?;
         let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         self.index.remove(key.as_str(), number(at));
@@ -65,7 +65,7 @@ impl Pods {
     }
 
     /// All pods, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&PodKey, &Pod)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&PodKey, &KnownPod)> {
         self.pods.iter().map(|(key, pod)| (key, pod))
     }
 

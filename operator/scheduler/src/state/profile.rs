@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::{NodeIdx, ResourceIdx};
 
 /// A whole device, in thousandths.
-pub(crate) const WHOLE: i64 = 1_000;
+pub(crate) const WHOLE_DEVICE: i64 = 1_000;
 
 /// The part of `whole` that `part` is, in parts of 2^16, rounded down.
 pub(crate) fn fraction(part: i64, whole: i64) -> u32 {
@@ -17,7 +17,7 @@ pub(crate) fn fraction(part: i64, whole: i64) -> u32 {
 
 /// The demand of one pod, without constraints.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Needs {
+pub(crate) struct PodNeeds {
     /// Counts and base units, none of them 0.
     pub(crate) amounts: SmallVec<[(ResourceIdx, i64); 6]>,
     /// A share of one device: the device, and 1 to 1000 thousandths.
@@ -26,20 +26,20 @@ pub(crate) struct Needs {
 
 /// The free capacity of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Profile {
+pub(crate) struct NodeProfile {
     /// By index of the resource. For devices: those that no pod has a share of.
     free: SmallVec<[i64; 8]>,
     /// The free part of shared devices, in thousandths, the smallest first.
-    open: SmallVec<[(ResourceIdx, i64); 0]>,
+    shared_devices: SmallVec<[(ResourceIdx, i64); 0]>,
     /// All cores of the node, in thousandths.
     cores: i64,
     /// It has devices, free or not.
     devices: bool,
     /// The signatures of typical tasks that the node meets, one bit each.
-    pub(crate) meets: u128,
+    pub(crate) met_signatures: u128,
 }
 
-impl Profile {
+impl NodeProfile {
     pub(crate) fn new(cores: i64, devices: bool) -> Self {
         Self {
             cores,
@@ -59,9 +59,9 @@ impl Profile {
     }
 
     /// Adds a device that is shared.
-    pub(crate) fn push_open(&mut self, device: ResourceIdx, left: i64) {
-        self.open.push((device, left));
-        self.open.sort_unstable();
+    pub(crate) fn add_shared_device(&mut self, device: ResourceIdx, left: i64) {
+        self.shared_devices.push((device, left));
+        self.shared_devices.sort_unstable();
     }
 
     /// The free amount of a resource.
@@ -70,9 +70,9 @@ impl Profile {
     }
 
     /// The free part of each shared device of a kind, the smallest first.
-    pub(crate) fn open(&self, device: ResourceIdx) -> impl Iterator<Item = i64> {
+    pub(crate) fn shared_free(&self, device: ResourceIdx) -> impl Iterator<Item = i64> {
         let of = move |open: &&(ResourceIdx, i64)| open.0 == device;
-        self.open.iter().filter(of).map(|(_, left)| *left)
+        self.shared_devices.iter().filter(of).map(|(_, left)| *left)
     }
 
     /// All cores of the node.
@@ -85,15 +85,15 @@ impl Profile {
     }
 
     /// True if one pod fits.
-    pub(crate) fn holds(&self, needs: &Needs) -> bool {
+    pub(crate) fn fits_pod(&self, needs: &PodNeeds) -> bool {
         needs.amounts.iter().all(|(r, need)| self.free(*r) >= *need)
             && needs.share.is_none_or(|(device, share)| {
-                self.free(device) > 0 || self.open(device).any(|left| left >= share)
+                self.free(device) > 0 || self.shared_free(device).any(|left| left >= share)
             })
     }
 
     /// How many pods fit, at most `most`.
-    pub(crate) fn fits(&self, needs: &Needs, most: u32) -> u32 {
+    pub(crate) fn count_fitting(&self, needs: &PodNeeds, most: u32) -> u32 {
         let mut pods = i64::from(most);
         for (resource, need) in &needs.amounts {
             let free = self.free(*resource);
@@ -103,15 +103,15 @@ impl Profile {
         }
         if let Some((device, share)) = needs.share {
             let places = |left: i64| left.checked_div(share).unwrap_or(0);
-            let whole = self.free(device).saturating_mul(places(WHOLE));
-            let open = self.open(device).map(places);
+            let whole = self.free(device).saturating_mul(places(WHOLE_DEVICE));
+            let open = self.shared_free(device).map(places);
             pods = pods.min(open.fold(whole, i64::saturating_add));
         }
         u32::try_from(pods).unwrap_or(0)
     }
 
     /// The profile with `pods` pods on it, all of which must fit.
-    pub(crate) fn with(&self, needs: &Needs, pods: u32) -> Self {
+    pub(crate) fn with_pods(&self, needs: &PodNeeds, pods: u32) -> Self {
         let mut after = self.clone();
         for (resource, need) in &needs.amounts {
             let used = need.saturating_mul(i64::from(pods));
@@ -119,24 +119,25 @@ impl Profile {
         }
         if let Some((device, share)) = needs.share {
             for _ in 0..pods {
-                after.share_out(device, share);
+                after.charge_share(device, share);
             }
         }
         after
     }
 
     /// Tightest first, as [`super::shares`] does.
-    fn share_out(&mut self, device: ResourceIdx, share: i64) {
+    fn charge_share(&mut self, device: ResourceIdx, share: i64) {
         let fits = |(d, left): &&mut (ResourceIdx, i64)| *d == device && *left >= share;
-        if let Some((_, left)) = self.open.iter_mut().find(fits) {
+        if let Some((_, left)) = self.shared_devices.iter_mut().find(fits) {
             *left = left.saturating_sub(share);
         } else {
             self.set(device, self.free(device).saturating_sub(1));
-            self.open.push((device, WHOLE.saturating_sub(share)));
+            self.shared_devices
+                .push((device, WHOLE_DEVICE.saturating_sub(share)));
         }
-        self.open.sort_unstable();
+        self.shared_devices.sort_unstable();
     }
 }
 
 /// Nodes with equal profiles.
-pub(crate) type Members = std::collections::BTreeSet<(u32, NodeIdx)>;
+pub(crate) type ClassMembers = std::collections::BTreeSet<(u32, NodeIdx)>;

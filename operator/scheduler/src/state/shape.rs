@@ -7,11 +7,11 @@ use crate::ids::NodeName;
 use crate::topology::TopologyRequest;
 
 /// The demand of one pod, by resource, including 1 of `pods`. Amounts are never 0.
-pub(crate) type Demand = [(ResourceIdx, i64)];
+pub(crate) type PodDemand = [(ResourceIdx, i64)];
 
 /// The demand of a gang. The engine answers the same for gangs of equal shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Shape {
+pub(crate) struct GangShape {
     /// In the order of the gang's groups.
     pub(crate) groups: Vec<GroupShape>,
     /// Sorted, each once.
@@ -63,7 +63,7 @@ impl GroupShape {
     }
 }
 
-impl Shape {
+impl GangShape {
     pub(crate) fn new(
         groups: Vec<GroupShape>,
         excluded: Vec<NodeName>,

@@ -3,28 +3,28 @@
 
 use std::collections::BTreeMap;
 
-use super::profile::WHOLE;
+use super::profile::WHOLE_DEVICE;
 use super::{NodeIdx, ResourceIdx};
 
 /// The shares that pods have of one device, in thousandths.
-type Device = Vec<i64>;
+type DeviceShares = Vec<i64>;
 
 /// The shared devices of all nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Shares {
+pub(crate) struct SharedDevices {
     /// The resource whose unit is a thousandth, and the device.
     kinds: Vec<(ResourceIdx, ResourceIdx)>,
-    open: BTreeMap<(NodeIdx, ResourceIdx), Vec<Device>>,
+    open: BTreeMap<(NodeIdx, ResourceIdx), Vec<DeviceShares>>,
 }
 
-fn left(device: &Device) -> i64 {
+fn free_part(device: &DeviceShares) -> i64 {
     let used = device.iter().fold(0_i64, |sum, s| sum.saturating_add(*s));
-    WHOLE.saturating_sub(used)
+    WHOLE_DEVICE.saturating_sub(used)
 }
 
-impl Shares {
+impl SharedDevices {
     /// How many kinds of shares are known.
-    pub(crate) fn kinds(&self) -> usize {
+    pub(crate) fn kind_count(&self) -> usize {
         self.kinds.len()
     }
 
@@ -34,7 +34,7 @@ impl Shares {
     }
 
     /// Every kind: the resource that counts thousandths, and the device.
-    pub(crate) fn list(&self) -> Vec<(ResourceIdx, ResourceIdx)> {
+    pub(crate) fn share_kinds(&self) -> Vec<(ResourceIdx, ResourceIdx)> {
         self.kinds.clone()
     }
 
@@ -55,16 +55,16 @@ impl Shares {
         let kinds = self.kinds.iter().map(|(_, device)| *device);
         kinds.flat_map(move |device| {
             let open = self.open.get(&(node, device)).into_iter().flatten();
-            open.map(move |shares| (device, left(shares)))
+            open.map(move |shares| (device, free_part(shares)))
         })
     }
 
     /// Takes a share of the shared device that fits tightest. Returns true if a free device had to
     /// be opened for it.
-    pub(crate) fn take(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
+    pub(crate) fn charge(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
         let open = self.open.entry((node, device)).or_default();
-        let fits = open.iter_mut().filter(|d| left(d) >= share);
-        if let Some(tightest) = fits.min_by_key(|d| left(d)) {
+        let fits = open.iter_mut().filter(|d| free_part(d) >= share);
+        if let Some(tightest) = fits.min_by_key(|d| free_part(d)) {
             tightest.push(share);
             return false;
         }
@@ -74,14 +74,14 @@ impl Shares {
 
     /// Gives a share back. Pods with equal shares are interchangeable here, because Kubernetes does
     /// not report which pod has which device: the share on the least used device is removed.
-    /// Returns true if the device becomes free. Tentative changes are undone by [`Shares::restore`]
-    /// instead.
-    pub(crate) fn give(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
+    /// Returns true if the device becomes free. Tentative changes are undone by
+    /// [`SharedDevices::restore`] instead.
+    pub(crate) fn release(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
         let Some(open) = self.open.get_mut(&(node, device)) else {
             return false;
         };
         let has = open.iter().enumerate().filter(|(_, d)| d.contains(&share));
-        let Some((at, _)) = has.max_by_key(|(_, d)| left(d)) else {
+        let Some((at, _)) = has.max_by_key(|(_, d)| free_part(d)) else {
             return false;
         };
         let Some(shares) = open.get_mut(at) else {
@@ -100,9 +100,9 @@ impl Shares {
         free
     }
 
-    /// The shared devices of a node as they are now, to be put back by [`Shares::restore`]. None if
-    /// it has none.
-    pub(crate) fn saved(&self, node: NodeIdx, device: ResourceIdx) -> Option<Vec<Vec<i64>>> {
+    /// The shared devices of a node as they are now, to be put back by [`SharedDevices::restore`].
+    /// None if it has none.
+    pub(crate) fn save(&self, node: NodeIdx, device: ResourceIdx) -> Option<Vec<Vec<i64>>> {
         self.open.get(&(node, device)).cloned()
     }
 

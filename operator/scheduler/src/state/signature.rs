@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::traits::Found;
-use super::{Facts, NodeIdx, Nodes, Traits};
+use super::node_traits::MatchingNodes;
+use super::{NodeIdx, NodeProperties, NodeTraits, Nodes};
 use crate::constraints::Constraints;
 use crate::node::{Taint, TaintEffect};
 
@@ -16,15 +16,15 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The preference for a node, the most preferred first: discouraging taints count more than any
 /// preference that the node meets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tier {
+pub(crate) struct PreferenceTier {
     discouraging: usize,
     preference: std::cmp::Reverse<i64>,
 }
 
-impl Tier {
+impl PreferenceTier {
     /// The sum over `pods` pods: of discouraging taints, and of the weights of the preferences that
     /// the node meets.
-    pub(crate) fn of_pods(self, pods: u64) -> (u128, i128) {
+    pub(crate) fn times(self, pods: u64) -> (u128, i128) {
         let discouraging = u128::try_from(self.discouraging).unwrap_or(u128::MAX);
         (
             discouraging.saturating_mul(u128::from(pods)),
@@ -35,30 +35,30 @@ impl Tier {
 
 /// Constraints, and the nodes that meet them.
 #[derive(Debug)]
-pub(crate) struct Signature {
+pub(crate) struct ConstraintSignature {
     constraints: Arc<Constraints>,
     /// The version of the nodes that was last seen.
-    seen: u64,
+    nodes_version: u64,
     feasible: FixedBitSet,
-    tiers: Vec<Tier>,
+    tiers: Vec<PreferenceTier>,
     /// The number of nodes whose tier is not the default.
-    special: usize,
+    tiered_nodes: usize,
     /// How many of the feasible nodes are of each kind.
     kinds: Vec<(usize, u32)>,
     /// The versions of the nodes and of the kinds that were counted.
-    counted: (u64, u64),
+    counted_versions: (u64, u64),
 }
 
-impl Signature {
+impl ConstraintSignature {
     pub(crate) fn new(constraints: Arc<Constraints>) -> Self {
         Self {
             constraints,
-            seen: 0,
+            nodes_version: 0,
             feasible: FixedBitSet::new(),
             tiers: Vec::new(),
-            special: 0,
+            tiered_nodes: 0,
             kinds: Vec::new(),
-            counted: (0, 0),
+            counted_versions: (0, 0),
         }
     }
 
@@ -77,13 +77,13 @@ impl Signature {
     }
 
     /// The preference for a node.
-    pub(crate) fn tier(&self, node: NodeIdx) -> Tier {
+    pub(crate) fn tier(&self, node: NodeIdx) -> PreferenceTier {
         self.tiers.get(node.at()).copied().unwrap_or_default()
     }
 
     /// True if some nodes are preferred to others.
     pub(crate) fn has_tiers(&self) -> bool {
-        self.special > 0
+        self.tiered_nodes > 0
     }
 
     /// The kinds of the allowed nodes, with the number of nodes of each, as last counted.
@@ -93,13 +93,13 @@ impl Signature {
 
     /// Counts the kinds of the allowed nodes, if they have changed.
     pub(crate) fn count_kinds(&mut self, nodes: &Nodes) {
-        let now = (self.seen, nodes.kinds().version());
-        if self.counted == now {
+        let now = (self.nodes_version, nodes.kinds().version());
+        if self.counted_versions == now {
             return;
         }
-        self.counted = now;
+        self.counted_versions = now;
         let mut kinds: BTreeMap<usize, u32> = BTreeMap::new();
-        for kind in self.nodes().filter_map(|node| nodes.kinds().of(node)) {
+        for kind in self.nodes().filter_map(|node| nodes.kinds().kind_of(node)) {
             let count = kinds.entry(kind).or_default();
             *count = count.saturating_add(1);
         }
@@ -107,71 +107,76 @@ impl Signature {
     }
 
     /// Finds the allowed nodes for the first time.
-    fn find(&mut self, nodes: &Nodes, traits: &mut Traits) {
-        let Found { feasible, wanted } = traits.find(&self.constraints, nodes);
+    fn find_nodes(&mut self, nodes: &Nodes, traits: &mut NodeTraits) {
+        let MatchingNodes {
+            feasible,
+            preferences: wanted,
+        } = traits.matching_nodes(&self.constraints, nodes);
         self.feasible = feasible;
         let wanted = wanted
             .into_iter()
             .map(|(node, (discouraging, preference))| {
                 let preference = std::cmp::Reverse(preference);
-                let tier = Tier {
+                let tier = PreferenceTier {
                     discouraging,
                     preference,
                 };
                 (node, tier)
             });
-        for (node, tier) in wanted.filter(|(_, tier)| *tier != Tier::default()) {
-            self.tiers.resize(nodes.len(), Tier::default());
+        for (node, tier) in wanted.filter(|(_, tier)| *tier != PreferenceTier::default()) {
+            self.tiers
+                .resize(nodes.index_bound(), PreferenceTier::default());
             if let Some(slot) = self.tiers.get_mut(node.at()) {
                 *slot = tier;
-                self.special = self.special.saturating_add(1);
+                self.tiered_nodes = self.tiered_nodes.saturating_add(1);
             }
         }
-        self.seen = nodes.version();
+        self.nodes_version = nodes.version();
     }
 
     /// Checks the nodes that have changed.
-    pub(crate) fn refresh(&mut self, nodes: &Nodes, traits: &mut Traits) {
-        if self.seen == nodes.version() {
+    pub(crate) fn refresh(&mut self, nodes: &Nodes, traits: &mut NodeTraits) {
+        if self.nodes_version == nodes.version() {
             return;
         }
-        if self.seen == 0 && !self.constraints.name_nodes() {
-            self.find(nodes, traits);
+        if self.nodes_version == 0 && !self.constraints.depends_on_node_name() {
+            self.find_nodes(nodes, traits);
             return;
         }
-        self.feasible.grow(nodes.len());
-        for node in nodes.changed_since(self.seen) {
-            let facts = nodes.facts(node);
-            let allows = facts.is_some_and(|f| allows(&self.constraints, nodes, node, f));
+        self.feasible.grow(nodes.index_bound());
+        for node in nodes.changed_since(self.nodes_version) {
+            let facts = nodes.properties(node);
+            let allows = facts.is_some_and(|f| is_allowed(&self.constraints, nodes, node, f));
             self.feasible.set(node.at(), allows);
             let tier = facts
                 .filter(|_| allows)
                 .map(|f| tier(&self.constraints, nodes, node, f))
                 .unwrap_or_default();
-            if tier != Tier::default() && self.tiers.len() <= node.at() {
-                self.tiers.resize(nodes.len(), Tier::default());
+            if tier != PreferenceTier::default() && self.tiers.len() <= node.at() {
+                self.tiers
+                    .resize(nodes.index_bound(), PreferenceTier::default());
             }
             if let Some(slot) = self.tiers.get_mut(node.at()) {
-                let was = usize::from(*slot != Tier::default());
-                let is = usize::from(tier != Tier::default());
-                self.special = self.special.saturating_add(is).saturating_sub(was);
+                let was = usize::from(*slot != PreferenceTier::default());
+                let is = usize::from(tier != PreferenceTier::default());
+                self.tiered_nodes = self.tiered_nodes.saturating_add(is).saturating_sub(was);
                 *slot = tier;
             }
         }
-        self.seen = nodes.version();
+        self.nodes_version = nodes.version();
     }
 }
 
 /// True if only labels or the name of a node may still keep the pods off.
-pub(super) fn is_open(constraints: &Constraints, facts: &Facts) -> bool {
+pub(super) fn is_open(constraints: &Constraints, facts: &NodeProperties) -> bool {
     facts.ready
         && facts.unhealthy.is_none()
-        && !cordoned(constraints, facts)
-        && constraints.repelled_by(&facts.taints).is_none()
+        && !is_cordoned(constraints, facts)
+        && constraints.repelling_taint(&facts.taints).is_none()
 }
 
 /// True if a cordon keeps the pods away.
-pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
+pub(crate) fn is_cordoned(constraints: &Constraints, facts: &NodeProperties) -> bool {
     facts.unschedulable
         && !constraints.tolerates(&Taint {
             key: UNSCHEDULABLE.to_owned(),
@@ -180,18 +185,30 @@ pub(crate) fn cordoned(constraints: &Constraints, facts: &Facts) -> bool {
         })
 }
 
-fn allows(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> bool {
+fn is_allowed(
+    constraints: &Constraints,
+    nodes: &Nodes,
+    node: NodeIdx,
+    facts: &NodeProperties,
+) -> bool {
     is_open(constraints, facts)
-        && constraints.selects(&facts.labels)
-        && constraints.requires(nodes.name(node), &facts.labels)
-        && constraints.reaches_volumes(nodes.name(node), &facts.labels)
-        && !constraints.is_kept_out(&facts.labels)
+        && constraints.node_selector_matches(&facts.labels)
+        && constraints.required_affinity_matches(nodes.name(node), &facts.labels)
+        && constraints.can_reach_volumes(nodes.name(node), &facts.labels)
+        && !constraints.is_excluded_by_anti_affinity(&facts.labels)
 }
 
-fn tier(constraints: &Constraints, nodes: &Nodes, node: NodeIdx, facts: &Facts) -> Tier {
-    Tier {
-        discouraging: constraints.discouraged_by(&facts.taints),
-        preference: std::cmp::Reverse(constraints.preference(nodes.name(node), &facts.labels)),
+fn tier(
+    constraints: &Constraints,
+    nodes: &Nodes,
+    node: NodeIdx,
+    facts: &NodeProperties,
+) -> PreferenceTier {
+    PreferenceTier {
+        discouraging: constraints.count_discouraging_taints(&facts.taints),
+        preference: std::cmp::Reverse(
+            constraints.preference_weight(nodes.name(node), &facts.labels),
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use trellis_scheduler::{
 };
 
 /// Two nodes; gang `w` of two whole-node workers on them.
-fn placed() -> Engine {
+fn engine_with_placed_gang() -> Engine {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(workers("w", 2, gpu(8, 8)));
     assert_eq!(cycle(&mut engine), ["+w"]);
@@ -16,10 +16,10 @@ fn placed() -> Engine {
 }
 
 fn gpus(engine: &Engine) -> Vec<i64> {
-    ["n00", "n01"].map(|n| free(engine, n, GPU)).to_vec()
+    ["n00", "n01"].map(|n| free_amount(engine, n, GPU)).to_vec()
 }
 
-fn place_at(runs: &[(&str, u32)]) -> Placement {
+fn worker_placement(runs: &[(&str, u32)]) -> Placement {
     let runs = runs
         .iter()
         .map(|(node, pods)| (NodeName::new(*node), *pods))
@@ -28,109 +28,110 @@ fn place_at(runs: &[(&str, u32)]) -> Placement {
 }
 
 #[test]
-fn a_pod_counts_once_assumed_and_then_seen() {
-    let mut engine = placed();
+fn pod_counts_once_when_assumed_and_then_observed() {
+    let mut engine = engine_with_placed_gang();
     assert_eq!(gpus(&engine), [0, 0]);
-    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
-    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
     assert_eq!(gpus(&engine), [0, 0]);
-    assert_eq!(free(&engine, "n00", "pods"), 109);
-    engine.delete_pod(&worker("w", 0));
+    assert_eq!(free_amount(&engine, "n00", "pods"), 109);
+    engine.delete_pod(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [8, 0]);
-    engine.delete_pod(&worker("w", 0));
+    engine.delete_pod(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [8, 0]);
 }
 
 #[test]
-fn the_place_of_a_pod_that_is_missed_is_kept_as_long_as_its_gang_has_its_own() {
-    let mut engine = placed();
-    let see = |e: &mut Engine, node| e.apply_pod(worker("w", 0), NodeName::new(node), gpu(8, 8));
+fn lost_pod_keeps_its_room_while_its_gang_is_placed() {
+    let mut engine = engine_with_placed_gang();
+    let see =
+        |e: &mut Engine, node| e.apply_pod(worker_key("w", 0), NodeName::new(node), gpu(8, 8));
     see(&mut engine, "n00");
     for _ in 0..2 {
-        engine.lose_pod(&worker("w", 0));
+        engine.lose_pod(&worker_key("w", 0));
         assert_eq!(gpus(&engine), [0, 0]);
         // The pod comes back on the same node, or elsewhere.
         see(&mut engine, "n00");
         assert_eq!(gpus(&engine), [0, 0]);
     }
-    engine.lose_pod(&worker("w", 0));
+    engine.lose_pod(&worker_key("w", 0));
     see(&mut engine, "n01");
     assert_eq!(gpus(&engine), [8, -8]);
-    engine.lose_pod(&worker("w", 0));
+    engine.lose_pod(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [0, 0]);
     // The pod never comes back.
-    engine.drop_assumed(&worker("w", 0));
+    engine.drop_assumed(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [8, 0]);
-    engine.lose_pod(&worker("w", 0));
+    engine.lose_pod(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [8, 0]);
     see(&mut engine, "n00");
-    engine.lose_pod(&worker("w", 0));
+    engine.lose_pod(&worker_key("w", 0));
     engine.delete_gang(&id("w"));
     assert_eq!(gpus(&engine), [8, 8]);
     // Nothing is kept for a pod that belongs to no gang.
-    pod(&mut engine, "x/a", "n00", gpu(1, 1));
+    apply_pod(&mut engine, "x/a", "n00", gpu(1, 1));
     engine.lose_pod(&PodKey::new("x/a"));
     assert_eq!(gpus(&engine), [8, 8]);
 }
 
 #[test]
-fn pods_may_be_numbered_from_anywhere() {
-    let mut engine = placed();
+fn pods_may_be_numbered_from_any_first_index() {
+    let mut engine = engine_with_placed_gang();
     engine.apply_node(gpu_node("n02", 8));
     let mut more = workers("more", 1, gpu(8, 8));
     more.groups[0].pod_prefix = "w-worker".to_owned();
     more.groups[0].first = 2;
     engine.apply_gang(more);
     assert_eq!(cycle(&mut engine), ["+more"]);
-    let free_on = |e: &Engine| ["n00", "n01", "n02"].map(|n| free(e, n, GPU));
+    let free_on = |e: &Engine| ["n00", "n01", "n02"].map(|n| free_amount(e, n, GPU));
     let nodes = ["n00", "n01", "n02"];
     for (index, node) in (0..).zip(nodes) {
-        engine.apply_pod(worker("w", index), NodeName::new(node), gpu(8, 8));
+        engine.apply_pod(worker_key("w", index), NodeName::new(node), gpu(8, 8));
         assert_eq!(free_on(&engine), [0, 0, 0], "each takes its own place");
     }
     // A pod with an index beyond the gang belongs to no gang.
-    engine.apply_pod(worker("w", 3), NodeName::new("n02"), gpu(1, 1));
+    engine.apply_pod(worker_key("w", 3), NodeName::new("n02"), gpu(1, 1));
     assert_eq!(free_on(&engine), [0, 0, -1]);
-    engine.lose_pod(&worker("w", 3));
-    engine.lose_pod(&worker("w", 2));
+    engine.lose_pod(&worker_key("w", 3));
+    engine.lose_pod(&worker_key("w", 2));
     assert_eq!(free_on(&engine), [0, 0, 0]);
     engine.delete_gang(&id("more"));
     assert_eq!(free_on(&engine), [0, 0, 8]);
 }
 
 #[test]
-fn what_is_seen_replaces_what_was_assumed() {
-    let mut engine = placed();
+fn observed_pod_replaces_the_assumed_pod() {
+    let mut engine = engine_with_placed_gang();
     // A webhook made the pod larger, and it went elsewhere.
-    engine.apply_pod(worker("w", 0), NodeName::new("n01"), gpu(10, 8));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n01"), gpu(10, 8));
     assert_eq!(gpus(&engine), [8, -8]);
-    assert_eq!(free(&engine, "n01", "cpu"), 78_000);
+    assert_eq!(free_amount(&engine, "n01", "cpu"), 78_000);
     // Resized in place.
-    engine.apply_pod(worker("w", 0), NodeName::new("n01"), gpu(4, 4));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n01"), gpu(4, 4));
     assert_eq!(gpus(&engine), [8, -4]);
-    assert_eq!(free(&engine, "n01", "cpu"), 84_000);
+    assert_eq!(free_amount(&engine, "n01", "cpu"), 84_000);
 }
 
 #[test]
-fn a_gang_that_is_given_up_frees_what_was_assumed_and_not_what_was_seen() {
+fn released_gang_frees_assumed_pods_but_not_observed_pods() {
     type GiveUp = fn(&mut Engine);
     let ways: [GiveUp; 2] = [
         |e| e.release_gang(&id("w"), Some(ms(1_000_000))),
         |e| e.delete_gang(&id("w")),
     ];
     for give_up in ways {
-        let mut engine = placed();
-        engine.apply_pod(worker("w", 1), NodeName::new("n01"), gpu(8, 8));
+        let mut engine = engine_with_placed_gang();
+        engine.apply_pod(worker_key("w", 1), NodeName::new("n01"), gpu(8, 8));
         give_up(&mut engine);
         assert_eq!(gpus(&engine), [8, 0]);
         assert!(engine.queue_usage(&QueueName::new("default")).is_empty());
         // The pod terminates: an update changes nothing.
-        engine.apply_pod(worker("w", 1), NodeName::new("n01"), gpu(8, 8));
+        engine.apply_pod(worker_key("w", 1), NodeName::new("n01"), gpu(8, 8));
         assert_eq!(gpus(&engine), [8, 0]);
-        engine.delete_pod(&worker("w", 1));
+        engine.delete_pod(&worker_key("w", 1));
         assert_eq!(gpus(&engine), [8, 8]);
         // A late event for a formerly planned pod counts like any other pod.
-        engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+        engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
         assert_eq!(gpus(&engine), [0, 8]);
     }
 }
@@ -140,7 +141,7 @@ fn a_terminating_pod_of_the_same_name_does_not_confirm_its_successor() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(workers("w", 1, gpu(8, 8)));
     cycle(&mut engine);
-    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
     engine.release_gang(&id("w"), None);
     assert_eq!(cycle(&mut engine), ["+w"]);
     assert_eq!(
@@ -148,18 +149,18 @@ fn a_terminating_pod_of_the_same_name_does_not_confirm_its_successor() {
         [0, 0],
         "the old one and the place of the new one"
     );
-    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
     assert_eq!(gpus(&engine), [0, 0]);
-    engine.delete_pod(&worker("w", 0));
+    engine.delete_pod(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [8, 0]);
-    engine.apply_pod(worker("w", 0), NodeName::new("n01"), gpu(8, 8));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n01"), gpu(8, 8));
     assert_eq!(gpus(&engine), [8, 0]);
-    engine.delete_pod(&worker("w", 0));
+    engine.delete_pod(&worker_key("w", 0));
     assert_eq!(gpus(&engine), [8, 8]);
 }
 
 #[test]
-fn only_the_very_name_confirms() {
+fn only_a_pod_with_the_exact_name_confirms_a_planned_pod() {
     for other in [
         "team/w-worker-00",
         "team/w-worker-+0",
@@ -167,23 +168,23 @@ fn only_the_very_name_confirms() {
         "team/w-worker-",
         "else/w-worker-0",
     ] {
-        let mut engine = placed();
-        pod(&mut engine, other, "n00", cpu(1));
-        assert_eq!(free(&engine, "n00", "cpu"), 87_000, "{other}");
+        let mut engine = engine_with_placed_gang();
+        apply_pod(&mut engine, other, "n00", cpu(1));
+        assert_eq!(free_amount(&engine, "n00", "cpu"), 87_000, "{other}");
     }
 }
 
 #[test]
-fn certificates_tell_gangs_from_others() {
-    let mut engine = placed();
-    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+fn explanation_counts_gangs_and_external_pods_separately() {
+    let mut engine = engine_with_placed_gang();
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
     let held = |engine: &mut Engine| {
-        let text = refusal(engine, &workers("x", 1, gpu(1, 1))).to_string();
+        let text = trial_explanation(engine, &workers("x", 1, gpu(1, 1))).to_string();
         text.split_once("gangs hold ").unwrap().1.to_owned()
     };
     assert_eq!(held(&mut engine), "16, other pods 0");
     engine.delete_gang(&id("w"));
-    pod(&mut engine, "x/a", "n01", gpu(1, 8));
+    apply_pod(&mut engine, "x/a", "n01", gpu(1, 8));
     assert_eq!(
         held(&mut engine),
         "0, other pods 16",
@@ -194,45 +195,45 @@ fn certificates_tell_gangs_from_others() {
 #[test]
 fn pods_on_unknown_nodes_count_when_the_node_appears() {
     let mut engine = engine([]);
-    pod(&mut engine, "x/a", "n00", gpu(1, 3));
+    apply_pod(&mut engine, "x/a", "n00", gpu(1, 3));
     assert_eq!(engine.free(&NodeName::new("n00")), None);
     engine.apply_node(gpu_node("n00", 8));
-    assert_eq!(free(&engine, "n00", GPU), 5);
+    assert_eq!(free_amount(&engine, "n00", GPU), 5);
     engine.delete_node(&NodeName::new("n00"));
     engine.delete_node(&NodeName::new("n00"));
     assert_eq!(engine.free(&NodeName::new("n00")), None);
-    pod(&mut engine, "x/b", "n00", gpu(1, 1));
+    apply_pod(&mut engine, "x/b", "n00", gpu(1, 1));
     engine.apply_node(gpu_node("n00", 8));
-    assert_eq!(free(&engine, "n00", GPU), 4);
+    assert_eq!(free_amount(&engine, "n00", GPU), 4);
     engine.delete_pod(&PodKey::new("x/a"));
     engine.delete_pod(&PodKey::new("x/b"));
-    assert_eq!(free(&engine, "n00", GPU), 8);
+    assert_eq!(free_amount(&engine, "n00", GPU), 8);
 }
 
 #[test]
-fn a_node_that_lost_its_devices_still_knows_who_holds_them() {
-    let mut engine = placed();
+fn node_that_lost_its_devices_keeps_its_usage() {
+    let mut engine = engine_with_placed_gang();
     engine.apply_node(gpu_node("n00", 0));
     assert_eq!(gpus(&engine), [-8, 0]);
     engine.delete_gang(&id("w"));
     assert_eq!(gpus(&engine), [0, 8]);
     assert_eq!(
-        refusal(&mut engine, &workers("x", 2, gpu(1, 8))).reason,
+        trial_explanation(&mut engine, &workers("x", 2, gpu(1, 8))).reason,
         WaitReason::ExceedsCluster
     );
     engine.apply_node(gpu_node("n00", 8));
     assert_eq!(
-        place(&mut engine, &workers("x", 2, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("x", 2, gpu(1, 8))),
         "worker: n00*1 n01*1"
     );
 }
 
 #[test]
-fn nothing_is_placed_on_a_node_that_is_overbooked() {
+fn no_pod_is_placed_on_an_overbooked_node() {
     let mut engine = engine(gpu_nodes(1));
-    pod(&mut engine, "x/a", "n00", cpu(100));
-    assert_eq!(free(&engine, "n00", "cpu"), -4_000);
-    let certificate = refusal(&mut engine, &workers("w", 1, cpu(1)));
+    apply_pod(&mut engine, "x/a", "n00", cpu(100));
+    assert_eq!(free_amount(&engine, "n00", "cpu"), -4_000);
+    let certificate = trial_explanation(&mut engine, &workers("w", 1, cpu(1)));
     assert_eq!(
         certificate.to_string(),
         "needs 1 cpu, 0 are free on 1 matching node: 1 is missing; gangs hold 0, other pods 100; \
@@ -240,29 +241,29 @@ fn nothing_is_placed_on_a_node_that_is_overbooked() {
     );
     // A pod that requests no cores can still go there.
     assert_eq!(
-        place(&mut engine, &workers("w", 1, Resources::new().with(GPU, 1))),
+        trial_placement(&mut engine, &workers("w", 1, Resources::new().with(GPU, 1))),
         "worker: n00*1"
     );
 }
 
 #[test]
-fn absurd_requests_are_counted_and_taken_back() {
+fn huge_requests_are_charged_and_released() {
     let mut engine = engine(gpu_nodes(1));
     for i in 0..3 {
         let absurd = Resources::new()
             .with("cpu", i64::MAX)
             .with("made.up/thing", i64::MAX);
-        pod(&mut engine, &format!("x/{i}"), "n00", absurd);
+        apply_pod(&mut engine, &format!("x/{i}"), "n00", absurd);
     }
-    assert!(free(&engine, "n00", "cpu") < 0);
+    assert!(free_amount(&engine, "n00", "cpu") < 0);
     for i in 0..3 {
         engine.delete_pod(&PodKey::new(format!("x/{i}")));
     }
-    assert_eq!(free(&engine, "n00", "cpu"), 96_000);
+    assert_eq!(free_amount(&engine, "n00", "cpu"), 96_000);
 }
 
 #[test]
-fn the_quota_is_charged_whole_from_place_to_release() {
+fn quota_is_charged_for_the_whole_gang_from_placement_to_release() {
     let quota = Some(&[("cpu", 96_000), (GPU, 16)][..]);
     let mut engine = engine(gpu_nodes(2));
     engine.apply_queue(queue("default", quota));
@@ -275,8 +276,8 @@ fn the_quota_is_charged_whole_from_place_to_release() {
         (ResourceName::new(GPU), 16),
     ]);
     assert_eq!(used(&engine), whole);
-    engine.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
-    engine.delete_pod(&worker("w", 0));
+    engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
+    engine.delete_pod(&worker_key("w", 0));
     assert_eq!(
         used(&engine),
         whole,
@@ -289,8 +290,8 @@ fn the_quota_is_charged_whole_from_place_to_release() {
 }
 
 #[test]
-fn a_gang_is_charged_to_the_queue_it_was_placed_from() {
-    let mut engine = placed();
+fn gang_is_charged_to_the_queue_that_placed_it() {
+    let mut engine = engine_with_placed_gang();
     engine.apply_queue(queue("other", None));
     let mut moved = workers("w", 1, gpu(1, 1));
     moved.queue = QueueName::new("other");
@@ -308,37 +309,43 @@ fn a_gang_is_charged_to_the_queue_it_was_placed_from() {
 }
 
 #[test]
-fn a_gang_is_restored_whatever_capacity_says() {
+fn gang_is_restored_even_without_capacity() {
     let mut engine = engine([gpu_node("n00", 4)]);
     engine.apply_queue(queue("default", Some(&[])));
-    let placement = place_at(&[("n00", 1), ("gone", 1)]);
+    let placement = worker_placement(&[("n00", 1), ("gone", 1)]);
     engine.restore_gang(workers("w", 2, gpu(8, 8)), placement.clone(), ms(0));
-    assert_eq!(free(&engine, "n00", GPU), -4);
+    assert_eq!(free_amount(&engine, "n00", GPU), -4);
     assert_eq!(engine.placement(&id("w")), Some(placement));
     assert_eq!(
         engine.queue_usage(&QueueName::new("default"))[&ResourceName::new(GPU)],
         16
     );
-    assert_eq!((engine.placed_gangs(), engine.waiting_gangs()), (1, 0));
+    assert_eq!(
+        (engine.placed_gang_count(), engine.pending_gang_count()),
+        (1, 0)
+    );
     engine.apply_node(gpu_node("gone", 8));
-    assert_eq!(free(&engine, "gone", GPU), 0);
+    assert_eq!(free_amount(&engine, "gone", GPU), 0);
     engine.delete_gang(&id("w"));
     assert_eq!(
-        (free(&engine, "n00", GPU), free(&engine, "gone", GPU)),
+        (
+            free_amount(&engine, "n00", GPU),
+            free_amount(&engine, "gone", GPU)
+        ),
         (4, 8)
     );
 }
 
 #[test]
-fn restored_pods_count_once_whether_seen_before_or_after() {
+fn restored_pods_count_once_if_observed_before_or_after() {
     let restore = |e: &mut Engine| {
         e.restore_gang(
             workers("w", 2, gpu(8, 8)),
-            place_at(&[("n00", 1), ("n01", 1)]),
+            worker_placement(&[("n00", 1), ("n01", 1)]),
             ms(0),
         );
     };
-    let see = |e: &mut Engine| e.apply_pod(worker("w", 0), NodeName::new("n00"), gpu(8, 8));
+    let see = |e: &mut Engine| e.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
     for seen_first in [true, false] {
         let mut engine = engine(gpu_nodes(2));
         if seen_first {
@@ -350,11 +357,11 @@ fn restored_pods_count_once_whether_seen_before_or_after() {
         }
         assert_eq!(gpus(&engine), [0, 0]);
         // The other pod ended before this engine started.
-        engine.drop_assumed(&worker("w", 1));
-        engine.drop_assumed(&worker("w", 1));
-        engine.drop_assumed(&worker("w", 0));
+        engine.drop_assumed(&worker_key("w", 1));
+        engine.drop_assumed(&worker_key("w", 1));
+        engine.drop_assumed(&worker_key("w", 0));
         assert_eq!(gpus(&engine), [0, 8]);
-        engine.delete_pod(&worker("w", 0));
+        engine.delete_pod(&worker_key("w", 0));
         assert_eq!(gpus(&engine), [8, 8]);
         engine.release_gang(&id("w"), None);
         assert_eq!(gpus(&engine), [8, 8]);
@@ -362,57 +369,72 @@ fn restored_pods_count_once_whether_seen_before_or_after() {
 }
 
 #[test]
-fn restoring_again_replaces_and_restoring_what_waits_places_it() {
+fn restoring_replaces_a_placed_gang_and_places_a_pending_gang() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(workers("w", 1, gpu(8, 8)));
-    engine.restore_gang(workers("w", 1, gpu(8, 8)), place_at(&[("n01", 1)]), ms(0));
+    engine.restore_gang(
+        workers("w", 1, gpu(8, 8)),
+        worker_placement(&[("n01", 1)]),
+        ms(0),
+    );
     assert_eq!(gpus(&engine), [8, 0]);
     assert!(engine.cycle(ms(0)).is_empty());
-    engine.restore_gang(workers("w", 1, gpu(4, 4)), place_at(&[("n00", 1)]), ms(0));
+    engine.restore_gang(
+        workers("w", 1, gpu(4, 4)),
+        worker_placement(&[("n00", 1)]),
+        ms(0),
+    );
     assert_eq!(gpus(&engine), [4, 8]);
-    assert_eq!((engine.placed_gangs(), engine.waiting_gangs()), (1, 0));
+    assert_eq!(
+        (engine.placed_gang_count(), engine.pending_gang_count()),
+        (1, 0)
+    );
 }
 
 #[test]
-fn a_placement_that_does_not_match_the_gang_is_taken_as_far_as_it_does() {
+fn restored_placement_is_used_as_far_as_it_matches_the_gang() {
     let mut engine = engine(gpu_nodes(2));
-    let mut placement = place_at(&[("n00", 1), ("n01", 5)]);
+    let mut placement = worker_placement(&[("n00", 1), ("n01", 5)]);
     placement.push(GroupName::new("stranger"), vec![(NodeName::new("n01"), 1)]);
     engine.restore_gang(workers("w", 3, gpu(1, 1)), placement, ms(0));
     assert_eq!(gpus(&engine), [7, 6]);
-    engine.restore_gang(workers("w", 3, gpu(1, 1)), place_at(&[("n00", 1)]), ms(0));
+    engine.restore_gang(
+        workers("w", 3, gpu(1, 1)),
+        worker_placement(&[("n00", 1)]),
+        ms(0),
+    );
     assert_eq!(gpus(&engine), [7, 8]);
-    pod(&mut engine, "team/w-worker-2", "n01", gpu(1, 1));
+    apply_pod(&mut engine, "team/w-worker-2", "n01", gpu(1, 1));
     assert_eq!(gpus(&engine), [7, 7]);
     engine.delete_gang(&id("w"));
     assert_eq!(gpus(&engine), [8, 7]);
 }
 
 #[test]
-fn a_trial_leaves_no_trace() {
-    let mut engine = placed();
-    engine.delete_pod(&worker("w", 0));
+fn trial_changes_no_state() {
+    let mut engine = engine_with_placed_gang();
+    engine.delete_pod(&worker_key("w", 0));
     let before = gpus(&engine);
     let mixed = gang("g", vec![group("a", 1, cpu(80)), group("b", 2, cpu(4))]);
-    let first = engine.trial(&mixed, ms(0));
+    let first = engine.try_gang(&mixed, ms(0));
     assert!(first.is_ok());
-    assert_eq!(engine.trial(&mixed, ms(0)), first);
+    assert_eq!(engine.try_gang(&mixed, ms(0)), first);
     assert_eq!(gpus(&engine), before);
-    assert_eq!(free(&engine, "n00", "cpu"), 88_000);
-    assert_eq!(engine.waiting_gangs(), 0);
+    assert_eq!(free_amount(&engine, "n00", "cpu"), 88_000);
+    assert_eq!(engine.pending_gang_count(), 0);
     assert!(engine.cycle(ms(0)).is_empty());
 }
 
 /// Users choose resource names, so nothing of a deleted gang may remain.
 #[test]
-fn what_gangs_name_is_forgotten_with_them() {
+fn names_used_by_a_deleted_gang_are_forgotten() {
     let mut engine = engine([gpu_node("n0", 8)]);
     let size = |engine: &Engine| format!("{engine:?}").len();
     let churn = |engine: &mut Engine, from: usize| {
         for i in from..from + 500 {
             let odd = format!("example.com/r{i}");
             let gang = workers("w", 1, cpu(1).with(&odd, 1));
-            assert!(engine.trial(&gang, ms(0)).is_err());
+            assert!(engine.try_gang(&gang, ms(0)).is_err());
             engine.apply_gang(gang);
             engine.cycle(ms(0));
             engine.delete_gang(&id("w"));
@@ -427,7 +449,7 @@ fn what_gangs_name_is_forgotten_with_them() {
 /// A gang was woken, and then reported as placed already; or it is gone, and its number belongs to
 /// another gang.
 #[test]
-fn who_is_restored_after_it_was_woken_is_not_placed_twice() {
+fn gang_restored_after_waking_is_not_placed_twice() {
     let on_n0 = || -> Placement {
         let runs = vec![(NodeName::new("n0"), 1)];
         [(GroupName::new("worker"), runs)].into_iter().collect()
@@ -443,7 +465,7 @@ fn who_is_restored_after_it_was_woken_is_not_placed_twice() {
         }
         engine.restore_gang(workers(name, 1, gpu(1, 8)), on_n0(), ms(0));
         assert!(cycle(&mut engine).is_empty());
-        let free = ["n0", "n1"].map(|node| free(&engine, node, GPU));
-        assert_eq!((free, engine.placed_gangs()), ([0, 8], 1), "{name}");
+        let free = ["n0", "n1"].map(|node| free_amount(&engine, node, GPU));
+        assert_eq!((free, engine.placed_gang_count()), ([0, 8], 1), "{name}");
     }
 }

@@ -10,36 +10,36 @@ use trellis_scheduler::{
 pub const MINUTE: i64 = 60_000;
 
 /// A gang of whole nodes that runs for this many minutes.
-pub fn whole(name: &str, nodes: u32, minutes: Option<u64>) -> Gang {
-    running(workers(name, nodes, gpu(8, 8)), minutes)
+pub fn whole_node_gang(name: &str, nodes: u32, minutes: Option<u64>) -> Gang {
+    with_runtime(workers(name, nodes, gpu(8, 8)), minutes)
 }
 
 /// A gang of one pod with this many GPUs, that runs for this many minutes.
-pub fn part(name: &str, gpus: i64, minutes: Option<u64>) -> Gang {
-    running(workers(name, 1, gpu(1, gpus)), minutes)
+pub fn gpu_gang(name: &str, gpus: i64, minutes: Option<u64>) -> Gang {
+    with_runtime(workers(name, 1, gpu(1, gpus)), minutes)
 }
 
-pub fn running(mut gang: Gang, minutes: Option<u64>) -> Gang {
+pub fn with_runtime(mut gang: Gang, minutes: Option<u64>) -> Gang {
     gang.runtime = minutes.map(|m| Duration::from_secs(60 * m));
     gang
 }
 
 /// Submitted later than those before it.
-pub fn at(minute: i64, mut gang: Gang) -> Gang {
+pub fn submitted_at(minute: i64, mut gang: Gang) -> Gang {
     gang.submitted = ms(minute * MINUTE);
     gang
 }
 
 pub fn cycle_at(engine: &mut Engine, minute: i64) -> Vec<String> {
-    said(&engine.cycle(ms(minute * MINUTE)))
+    format_decisions(&engine.cycle(ms(minute * MINUTE)))
 }
 
-pub fn start(engine: &Engine, gang: &str) -> Option<i64> {
+pub fn reservation_start(engine: &Engine, gang: &str) -> Option<i64> {
     let start = engine.reservation(&id(gang)).expect("it is a head").start?;
     Some(start.as_millis() / MINUTE)
 }
 
-fn place_of(reservation: &Reservation) -> Vec<&str> {
+fn reserved_nodes(reservation: &Reservation) -> Vec<&str> {
     let pods = reservation.placement.iter();
     let mut nodes: Vec<&str> = pods.map(|(_, _, node)| node.as_str()).collect();
     nodes.dedup();
@@ -48,62 +48,66 @@ fn place_of(reservation: &Reservation) -> Vec<&str> {
 
 /// Four nodes; `long` holds two for an hour and `short` one for ten minutes; `head`
 /// wants three.
-pub fn picture() -> Engine {
+pub fn engine_with_blocked_head() -> Engine {
     let mut engine = engine(gpu_nodes(4));
-    engine.apply_gang(at(0, whole("long", 2, Some(60))));
-    engine.apply_gang(at(0, whole("short", 1, Some(10))));
-    engine.apply_gang(at(1, whole("head", 3, Some(30))));
+    engine.apply_gang(submitted_at(0, whole_node_gang("long", 2, Some(60))));
+    engine.apply_gang(submitted_at(0, whole_node_gang("short", 1, Some(10))));
+    engine.apply_gang(submitted_at(1, whole_node_gang("head", 3, Some(30))));
     let said = cycle_at(&mut engine, 1);
     assert_eq!(said, ["+long", "+short", "-head InsufficientCapacity"]);
     engine
 }
 
 #[test]
-fn the_head_starts_when_enough_has_ended() {
-    let mut engine = picture();
-    assert_eq!(start(&engine, "head"), Some(61), "one of the two is enough");
+fn head_starts_when_enough_gangs_have_ended() {
+    let mut engine = engine_with_blocked_head();
+    assert_eq!(
+        reservation_start(&engine, "head"),
+        Some(61),
+        "one of the two is enough"
+    );
     let kept: Vec<_> = engine.reservations().cloned().collect();
     assert_eq!(kept.len(), 1);
-    assert_eq!(place_of(&kept[0]).len(), 3);
+    assert_eq!(reserved_nodes(&kept[0]).len(), 3);
     engine.delete_gang(&id("long"));
     assert_eq!(cycle_at(&mut engine, 5), ["+head"], "it ended early");
     assert_eq!(engine.reservation(&id("head")), None);
 }
 
 #[test]
-fn who_ends_before_the_head_starts_may_pass_it_anywhere() {
-    let mut engine = picture();
-    engine.apply_gang(at(2, whole("fits", 1, Some(59))));
+fn gang_that_ends_before_the_head_starts_may_use_any_node() {
+    let mut engine = engine_with_blocked_head();
+    engine.apply_gang(submitted_at(2, whole_node_gang("fits", 1, Some(59))));
     assert_eq!(cycle_at(&mut engine, 2), ["+fits"]);
-    assert_eq!(start(&engine, "head"), Some(61));
+    assert_eq!(reservation_start(&engine, "head"), Some(61));
 }
 
 #[test]
-fn who_ends_after_it_may_pass_only_beside_its_place() {
-    let mut engine = picture();
-    engine.apply_gang(at(2, whole("late", 1, Some(60))));
+fn gang_that_ends_after_the_head_starts_avoids_reserved_room() {
+    let mut engine = engine_with_blocked_head();
+    engine.apply_gang(submitted_at(2, whole_node_gang("late", 1, Some(60))));
     // The end of `long` frees two nodes, that of `short` a third: the fourth is not reserved.
     assert_eq!(cycle_at(&mut engine, 2), ["+late"]);
-    assert_eq!(start(&engine, "head"), Some(61));
+    assert_eq!(reservation_start(&engine, "head"), Some(61));
     engine.delete_gang(&id("short"));
-    engine.apply_gang(at(3, whole("later", 1, Some(59))));
+    engine.apply_gang(submitted_at(3, whole_node_gang("later", 1, Some(59))));
     assert_eq!(cycle_at(&mut engine, 3), ["-later Reserved"]);
-    let certificate = engine.certificate(&id("later")).unwrap();
+    let certificate = engine.explanation(&id("later")).unwrap();
     assert_eq!(
         certificate.to_string(),
         "there is room, but \"team/head\" waits before it: that is expected to start at \
          1970-01-01T01:01:00Z, on 3 nodes"
     );
-    engine.apply_gang(at(4, whole("in-time", 1, Some(57))));
+    engine.apply_gang(submitted_at(4, whole_node_gang("in-time", 1, Some(57))));
     let said = cycle_at(&mut engine, 4);
     assert_eq!(said, ["+in-time", "-later InsufficientCapacity"]);
-    assert_eq!(start(&engine, "head"), Some(61));
+    assert_eq!(reservation_start(&engine, "head"), Some(61));
 }
 
 #[test]
-fn grace_counts_as_running() {
-    let mut engine = picture();
-    let mut gang = at(2, whole("graceful", 2, Some(59)));
+fn grace_period_counts_as_runtime() {
+    let mut engine = engine_with_blocked_head();
+    let mut gang = submitted_at(2, whole_node_gang("graceful", 2, Some(59)));
     gang.grace = Duration::from_millis(1);
     engine.delete_gang(&id("short"));
     engine.apply_gang(gang.clone());
@@ -114,23 +118,26 @@ fn grace_counts_as_running() {
 }
 
 #[test]
-fn what_the_place_does_not_need_is_anybodys() {
+fn room_beyond_the_reservation_is_free_for_other_gangs() {
     // The head wants 6 of 8 GPUs of each of two nodes.
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_gang(part("a", 4, Some(10)));
-    engine.apply_gang(at(1, running(workers("head", 2, gpu(1, 6)), Some(60))));
+    engine.apply_gang(gpu_gang("a", 4, Some(10)));
+    engine.apply_gang(submitted_at(
+        1,
+        with_runtime(workers("head", 2, gpu(1, 6)), Some(60)),
+    ));
     assert_eq!(cycle_at(&mut engine, 1), ["+a", "-head Fragmented"]);
-    assert_eq!(start(&engine, "head"), Some(11));
+    assert_eq!(reservation_start(&engine, "head"), Some(11));
     // On the node of `a` only the 2 GPUs that `a` leaves are reserved, on the other node 6.
     for (name, gpus) in [("b", 2), ("c", 2), ("d", 1)] {
-        engine.apply_gang(at(2, part(name, gpus, None)));
+        engine.apply_gang(submitted_at(2, gpu_gang(name, gpus, None)));
     }
     let said = cycle_at(&mut engine, 2);
     assert_eq!(
         said,
         ["+b", "+c", "-head InsufficientCapacity", "-d Reserved"]
     );
-    assert_eq!(start(&engine, "head"), Some(11));
+    assert_eq!(reservation_start(&engine, "head"), Some(11));
     engine.delete_gang(&id("a"));
     assert_eq!(
         cycle_at(&mut engine, 11),
@@ -139,12 +146,12 @@ fn what_the_place_does_not_need_is_anybodys() {
 }
 
 #[test]
-fn a_start_that_nobody_knows_holds_up_who_is_not_preemptible() {
+fn head_with_unknown_start_blocks_gangs_that_are_not_preemptible() {
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_gang(whole("open", 1, None));
-    engine.apply_gang(at(1, whole("head", 2, None)));
+    engine.apply_gang(whole_node_gang("open", 1, None));
+    engine.apply_gang(submitted_at(1, whole_node_gang("head", 2, None)));
     let kept = |p: bool, name: &str| {
-        let mut gang = at(2, whole(name, 1, None));
+        let mut gang = submitted_at(2, whole_node_gang(name, 1, None));
         gang.preemptible = p;
         gang
     };
@@ -154,9 +161,9 @@ fn a_start_that_nobody_knows_holds_up_who_is_not_preemptible() {
         said,
         ["+open", "-head InsufficientCapacity", "-kept Reserved"]
     );
-    assert_eq!(start(&engine, "head"), None);
+    assert_eq!(reservation_start(&engine, "head"), None);
     assert_eq!(
-        engine.certificate(&id("kept")).unwrap().to_string(),
+        engine.explanation(&id("kept")).unwrap().to_string(),
         "there is room, but \"team/head\" waits before it: when that starts is not known, on 2 nodes"
     );
     engine.apply_gang(kept(true, "free"));
@@ -177,7 +184,7 @@ fn a_start_that_nobody_knows_holds_up_who_is_not_preemptible() {
 }
 
 #[test]
-fn a_queue_that_does_not_backfill_waits_where_a_head_does() {
+fn queue_without_backfill_waits_on_nodes_of_a_head() {
     let mut engine = engine((0..2).flat_map(|i| {
         let pool = |name: &str| label(gpu_node(&format!("{name}{i}"), 8), "pool", name);
         [pool("a"), pool("b")]
@@ -194,10 +201,16 @@ fn a_queue_that_does_not_backfill_waits_where_a_head_does() {
         }
         gang
     };
-    engine.apply_gang(in_pool(whole("runs", 1, Some(60)), "a"));
-    engine.apply_gang(in_pool(at(1, whole("head", 2, Some(60))), "a"));
-    engine.apply_gang(in_pool(at(2, part("brief", 1, Some(1))), "a"));
-    engine.apply_gang(in_pool(at(2, part("elsewhere", 1, Some(1))), "b"));
+    engine.apply_gang(in_pool(whole_node_gang("runs", 1, Some(60)), "a"));
+    engine.apply_gang(in_pool(
+        submitted_at(1, whole_node_gang("head", 2, Some(60))),
+        "a",
+    ));
+    engine.apply_gang(in_pool(submitted_at(2, gpu_gang("brief", 1, Some(1))), "a"));
+    engine.apply_gang(in_pool(
+        submitted_at(2, gpu_gang("elsewhere", 1, Some(1))),
+        "b",
+    ));
     let said = cycle_at(&mut engine, 2);
     let expected = [
         "+runs",
@@ -211,7 +224,7 @@ fn a_queue_that_does_not_backfill_waits_where_a_head_does() {
 }
 
 #[test]
-fn each_pool_has_a_head_of_its_own() {
+fn each_node_pool_has_its_own_head() {
     let mut engine = engine(["a", "b"].map(|p| label(gpu_node(p, 8), "pool", p)));
     let on = |mut gang: Gang, pool: &str| {
         for group in &mut gang.groups {
@@ -221,16 +234,16 @@ fn each_pool_has_a_head_of_its_own() {
         gang
     };
     for pool in ["a", "b"] {
-        engine.apply_gang(on(part(&format!("runs-{pool}"), 5, Some(20)), pool));
+        engine.apply_gang(on(gpu_gang(&format!("runs-{pool}"), 5, Some(20)), pool));
         for (order, name) in [(1, "head"), (2, "second")] {
             engine.apply_gang(on(
-                at(order, whole(&format!("{name}-{pool}"), 1, None)),
+                submitted_at(order, whole_node_gang(&format!("{name}-{pool}"), 1, None)),
                 pool,
             ));
         }
     }
-    engine.apply_gang(at(3, whole("both", 2, None)));
-    engine.apply_gang(at(4, part("any", 3, Some(21))));
+    engine.apply_gang(submitted_at(3, whole_node_gang("both", 2, None)));
+    engine.apply_gang(submitted_at(4, gpu_gang("any", 3, Some(21))));
     let decisions = engine.cycle(ms(4 * MINUTE));
     let reserved: Vec<&str> = decisions
         .iter()
@@ -240,9 +253,9 @@ fn each_pool_has_a_head_of_its_own() {
         })
         .collect();
     assert_eq!(reserved, ["team/head-a", "team/head-b"]);
-    assert_eq!(reason(&engine, "any"), Some(WaitReason::Reserved));
+    assert_eq!(wait_reason(&engine, "any"), Some(WaitReason::Reserved));
     // The reservation is reported once.
-    engine.apply_gang(at(5, part("brief", 3, Some(15))));
+    engine.apply_gang(submitted_at(5, gpu_gang("brief", 3, Some(15))));
     let decisions = engine.cycle(ms(5 * MINUTE));
     assert!(
         matches!(decisions.as_slice(), [Decision::Place { .. }]),
@@ -251,23 +264,23 @@ fn each_pool_has_a_head_of_its_own() {
 }
 
 #[test]
-fn who_can_never_start_keeps_nothing() {
+fn gang_that_can_never_start_gets_no_reservation() {
     let mut engine = engine(gpu_nodes(2));
-    pod(&mut engine, "x/others", "n01", gpu(1, 8));
-    engine.apply_gang(at(0, whole("too-large", 3, None)));
-    engine.apply_gang(at(0, whole("beside-others", 2, None)));
-    engine.apply_gang(at(1, whole("fits", 1, None)));
+    apply_pod(&mut engine, "x/others", "n01", gpu(1, 8));
+    engine.apply_gang(submitted_at(0, whole_node_gang("too-large", 3, None)));
+    engine.apply_gang(submitted_at(0, whole_node_gang("beside-others", 2, None)));
+    engine.apply_gang(submitted_at(1, whole_node_gang("fits", 1, None)));
     let said = cycle_at(&mut engine, 20);
     assert_eq!(said[0], "+fits");
     assert_eq!(engine.reservations().count(), 0);
 }
 
 #[test]
-fn what_is_late_has_no_known_end_any_more() {
-    let mut engine = picture();
-    engine.apply_gang(at(2, whole("next", 1, Some(200))));
+fn late_gang_has_no_known_end() {
+    let mut engine = engine_with_blocked_head();
+    engine.apply_gang(submitted_at(2, whole_node_gang("next", 1, Some(200))));
     engine.cycle(ms(2 * MINUTE));
-    assert_eq!(start(&engine, "head"), Some(61));
+    assert_eq!(reservation_start(&engine, "head"), Some(61));
     let late = ms(11 * MINUTE + 1);
     assert_eq!(
         engine.next_wakeup(),
@@ -276,35 +289,35 @@ fn what_is_late_has_no_known_end_any_more() {
     );
     engine.cycle(late);
     assert_eq!(
-        start(&engine, "head"),
+        reservation_start(&engine, "head"),
         Some(202),
         "two end at 61, the third is `next`"
     );
     assert_eq!(engine.next_wakeup(), Some(ms(61 * MINUTE + 1)));
     engine.cycle(ms(61 * MINUTE));
     assert_eq!(
-        start(&engine, "head"),
+        reservation_start(&engine, "head"),
         Some(202),
         "what ends now is not late"
     );
     engine.cycle(ms(61 * MINUTE + 1));
-    assert_eq!(start(&engine, "head"), None);
+    assert_eq!(reservation_start(&engine, "head"), None);
     engine.cycle(ms(203 * MINUTE));
     assert_eq!(engine.next_wakeup(), None);
 }
 
 #[test]
-fn a_queue_says_how_long_its_gangs_run() {
+fn default_runtime_of_a_queue_applies_to_its_gangs() {
     let mut engine = engine(gpu_nodes(2));
     let mut default = queue("default", None);
     default.default_runtime = Some(Duration::from_secs(600));
     engine.apply_queue(default.clone());
-    engine.apply_gang(whole("runs", 1, None));
-    engine.apply_gang(at(1, whole("head", 2, None)));
-    engine.apply_gang(at(2, whole("same", 1, None)));
-    engine.apply_gang(at(2, whole("longer", 1, Some(11))));
+    engine.apply_gang(whole_node_gang("runs", 1, None));
+    engine.apply_gang(submitted_at(1, whole_node_gang("head", 2, None)));
+    engine.apply_gang(submitted_at(2, whole_node_gang("same", 1, None)));
+    engine.apply_gang(submitted_at(2, whole_node_gang("longer", 1, Some(11))));
     cycle_at(&mut engine, 0);
-    assert_eq!(start(&engine, "head"), Some(10));
+    assert_eq!(reservation_start(&engine, "head"), Some(10));
     assert_eq!(
         engine.placement(&id("same")).map(|p| p.pod_count()),
         Some(1)
@@ -312,43 +325,46 @@ fn a_queue_says_how_long_its_gangs_run() {
     default.default_runtime = None;
     engine.apply_queue(default);
     cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "head"), None);
+    assert_eq!(reservation_start(&engine, "head"), None);
 }
 
 #[test]
-fn unlike_groups_are_proved_to_fit_together() {
+fn head_of_unlike_groups_gets_a_reservation() {
     // Each group alone would fit as soon as `a` has ended, both only after `b`.
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_gang(whole("a", 1, Some(10)));
-    engine.apply_gang(at(0, whole("b", 1, Some(20))));
+    engine.apply_gang(whole_node_gang("a", 1, Some(10)));
+    engine.apply_gang(submitted_at(0, whole_node_gang("b", 1, Some(20))));
     let head = vec![group("x", 1, gpu(1, 6)), group("y", 1, gpu(2, 5))];
-    engine.apply_gang(at(1, gang("head", head)));
+    engine.apply_gang(submitted_at(1, gang("head", head)));
     cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "head"), Some(20 + 1));
+    assert_eq!(reservation_start(&engine, "head"), Some(20 + 1));
     let reservation = engine.reservation(&id("head")).unwrap();
-    assert_eq!(shown(&reservation.placement), "x: n00*1, y: n01*1");
+    assert_eq!(
+        format_placement(&reservation.placement),
+        "x: n00*1, y: n01*1"
+    );
 }
 
 #[test]
-fn pods_that_are_gone_leave_nothing_to_end() {
+fn ended_pods_free_no_room_for_the_head_at_gang_end() {
     let mut engine = engine(gpu_nodes(1));
-    engine.apply_gang(running(workers("runs", 2, gpu(1, 3)), Some(10)));
-    engine.apply_gang(at(1, part("head", 8, None)));
+    engine.apply_gang(with_runtime(workers("runs", 2, gpu(1, 3)), Some(10)));
+    engine.apply_gang(submitted_at(1, gpu_gang("head", 8, None)));
     cycle_at(&mut engine, 0);
     for index in 0..2 {
-        engine.apply_pod(worker("runs", index), NodeName::new("n00"), gpu(1, 3));
+        engine.apply_pod(worker_key("runs", index), NodeName::new("n00"), gpu(1, 3));
     }
-    engine.delete_pod(&worker("runs", 0));
+    engine.delete_pod(&worker_key("runs", 0));
     cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "head"), Some(10));
+    assert_eq!(reservation_start(&engine, "head"), Some(10));
     // An external pod took its room: the end of `runs` does not suffice.
-    pod(&mut engine, "x/others", "n00", gpu(1, 3));
+    apply_pod(&mut engine, "x/others", "n00", gpu(1, 3));
     cycle_at(&mut engine, 2);
     assert_eq!(engine.reservation(&id("head")), None);
 }
 
 #[test]
-fn other_queues_go_by_turns() {
+fn heads_of_several_queues_follow_the_turns() {
     // `busy` has the higher usage, so `idle` goes before it and takes what it waits for.
     let mut engine = engine(gpu_nodes(2));
     for name in ["busy", "idle"] {
@@ -358,16 +374,19 @@ fn other_queues_go_by_turns() {
         gang.queue = QueueName::new(queue);
         gang
     };
-    engine.apply_gang(of("busy", part("runs", 8, Some(10))));
-    engine.apply_gang(of("busy", at(1, whole("head", 2, None))));
+    engine.apply_gang(of("busy", gpu_gang("runs", 8, Some(10))));
+    engine.apply_gang(of(
+        "busy",
+        submitted_at(1, whole_node_gang("head", 2, None)),
+    ));
     assert_eq!(cycle_at(&mut engine, 0).len(), 2);
-    engine.apply_gang(of("busy", at(2, part("behind", 1, None))));
-    engine.apply_gang(of("idle", at(2, part("first", 8, None))));
+    engine.apply_gang(of("busy", submitted_at(2, gpu_gang("behind", 1, None))));
+    engine.apply_gang(of("idle", submitted_at(2, gpu_gang("first", 8, None))));
     let said = cycle_at(&mut engine, 0);
     assert_eq!(said, ["+first", "-behind InsufficientCapacity"]);
     engine.delete_gang(&id("first"));
-    engine.apply_gang(of("idle", at(0, part("eight", 8, None))));
-    let mut later = of("idle", at(3, part("nine", 1, None)));
+    engine.apply_gang(of("idle", submitted_at(0, gpu_gang("eight", 8, None))));
+    let mut later = of("idle", submitted_at(3, gpu_gang("nine", 1, None)));
     later.preemptible = false;
     engine.apply_gang(later);
     let said = cycle_at(&mut engine, 1);

@@ -3,32 +3,34 @@
 
 use std::time::Duration;
 
-use crate::backfill::{MINUTE, at, cycle_at, part, start, whole};
+use crate::backfill::{
+    MINUTE, cycle_at, gpu_gang, reservation_start, submitted_at, whole_node_gang,
+};
 use crate::common::*;
-use crate::preemption::{LOWER, see};
-use crate::queues::{flavor, gpus};
+use crate::preemption::{LOWER, apply_pods_of};
+use crate::queues::{flavor, gpu_quota};
 use trellis_scheduler::{
-    Engine, FlavorName, FlavorQuotas, Gang, PodKey, Queue, QueueName, ResourceGroup, ResourceName,
-    Stop,
+    Engine, FlavorName, FlavorQuotas, Gang, PodKey, Queue, QueueName, QueueStop, ResourceGroup,
+    ResourceName,
 };
 
-pub fn urgent(priority: i32, gang: Gang) -> Gang {
+pub fn with_priority(priority: i32, gang: Gang) -> Gang {
     Gang { priority, ..gang }
 }
 
-fn only(flavors: &[&str], mut gang: Gang) -> Gang {
+fn with_flavors(flavors: &[&str], mut gang: Gang) -> Gang {
     gang.groups[0].flavors = flavors.iter().map(|f| FlavorName::new(*f)).collect();
     gang
 }
 
 /// One node of product `a`, two of product `b`.
-fn two_products() -> Engine {
+fn engine_with_two_flavors() -> Engine {
     let of = |node: &str, product| label(gpu_node(node, 8), "gpu", product);
     let mut engine = engine([of("a0", "a"), of("b0", "b"), of("b1", "b")]);
     let plenty = |flavor: &str| FlavorQuotas {
         flavor: FlavorName::new(flavor),
         quotas: [GPU, "cpu"]
-            .map(|resource| (ResourceName::new(resource), gpus(1 << 40)))
+            .map(|resource| (ResourceName::new(resource), gpu_quota(1 << 40)))
             .into(),
     };
     engine.apply_flavor(flavor("a"));
@@ -45,64 +47,88 @@ fn two_products() -> Engine {
 /// One of the gang's two flavors is reserved for another gang, and the other flavor has no room:
 /// there the gang is the first that waits.
 #[test]
-fn who_is_kept_out_of_one_flavor_is_head_in_the_other() {
-    let mut engine = two_products();
-    engine.apply_gang(only(&["a"], urgent(9, part("on-a", 4, Some(10)))));
-    engine.apply_gang(only(&["b"], urgent(9, part("on-b", 8, Some(100)))));
-    engine.apply_gang(only(&["b"], urgent(8, whole("first", 2, None))));
-    engine.apply_gang(only(&["a", "b"], urgent(7, part("second", 8, None))));
+fn gang_blocked_by_a_reservation_is_head_in_another_flavor() {
+    let mut engine = engine_with_two_flavors();
+    engine.apply_gang(with_flavors(
+        &["a"],
+        with_priority(9, gpu_gang("on-a", 4, Some(10))),
+    ));
+    engine.apply_gang(with_flavors(
+        &["b"],
+        with_priority(9, gpu_gang("on-b", 8, Some(100))),
+    ));
+    engine.apply_gang(with_flavors(
+        &["b"],
+        with_priority(8, whole_node_gang("first", 2, None)),
+    ));
+    engine.apply_gang(with_flavors(
+        &["a", "b"],
+        with_priority(7, gpu_gang("second", 8, None)),
+    ));
     cycle_at(&mut engine, 0);
-    assert_eq!(start(&engine, "first"), Some(100));
-    assert_eq!(start(&engine, "second"), Some(10));
+    assert_eq!(reservation_start(&engine, "first"), Some(100));
+    assert_eq!(reservation_start(&engine, "second"), Some(10));
     let small = Gang {
         preemptible: false,
-        ..part("small", 4, None)
+        ..gpu_gang("small", 4, None)
     };
-    engine.apply_gang(only(&["a"], small));
+    engine.apply_gang(with_flavors(&["a"], small));
     assert_eq!(cycle_at(&mut engine, 2), ["-small Reserved"]);
 }
 
 /// Room is reserved for it in its first flavor; the next gang gets the other flavor.
 #[test]
-fn one_gang_is_head_in_one_flavor() {
-    let mut engine = two_products();
-    engine.apply_gang(only(&["a"], urgent(9, part("on-a", 4, Some(20)))));
+fn gang_is_head_in_only_one_flavor() {
+    let mut engine = engine_with_two_flavors();
+    engine.apply_gang(with_flavors(
+        &["a"],
+        with_priority(9, gpu_gang("on-a", 4, Some(20))),
+    ));
     for (name, minutes) in [("b0", 10), ("b1", 100)] {
-        engine.apply_gang(only(&["b"], urgent(9, part(name, 5, Some(minutes)))));
+        engine.apply_gang(with_flavors(
+            &["b"],
+            with_priority(9, gpu_gang(name, 5, Some(minutes))),
+        ));
     }
-    engine.apply_gang(only(&["a", "b"], urgent(8, part("first", 8, None))));
-    engine.apply_gang(only(&["b"], at(1, whole("next", 2, None))));
+    engine.apply_gang(with_flavors(
+        &["a", "b"],
+        with_priority(8, gpu_gang("first", 8, None)),
+    ));
+    engine.apply_gang(with_flavors(
+        &["b"],
+        submitted_at(1, whole_node_gang("next", 2, None)),
+    ));
     cycle_at(&mut engine, 0);
-    assert_eq!(start(&engine, "first"), Some(20));
-    assert_eq!(start(&engine, "next"), Some(100));
+    assert_eq!(reservation_start(&engine, "first"), Some(20));
+    assert_eq!(reservation_start(&engine, "next"), Some(100));
 }
 
 /// A gang that is not preemptible and has no known end.
-fn endless(name: &str, gpus: i64) -> Gang {
+fn endless_gang(name: &str, gpus: i64) -> Gang {
     Gang {
         preemptible: false,
-        ..part(name, gpus, None)
+        ..gpu_gang(name, gpus, None)
     }
 }
 
 /// External pods are on a node: a gang of two whole nodes never fits, a gang of one does.
 #[test]
-fn who_has_no_hope_costs_nobody_else_a_reservation() {
+fn gangs_that_can_never_start_do_not_block_other_reservations() {
     let mut engine = engine(gpu_nodes(2));
-    pod(&mut engine, "x/foreign", "n00", gpu(1, 1));
-    engine.apply_gang(urgent(9, part("runs", 4, Some(10))));
-    engine.apply_gang(urgent(9, part("fill", 7, Some(10))));
+    apply_pod(&mut engine, "x/foreign", "n00", gpu(1, 1));
+    engine.apply_gang(with_priority(9, gpu_gang("runs", 4, Some(10))));
+    engine.apply_gang(with_priority(9, gpu_gang("fill", 7, Some(10))));
     cycle_at(&mut engine, 0);
     // More gangs than are tried, of which each equals some other.
     for name in 0..100 {
-        let mut hopeless = urgent(8, whole(&format!("hopeless-{name}"), 2, None));
+        let mut hopeless = with_priority(8, whole_node_gang(&format!("hopeless-{name}"), 2, None));
         hopeless.groups[0].request = gpu(name % 10, 8);
         engine.apply_gang(hopeless);
     }
-    engine.apply_gang(urgent(7, part("large", 8, None)));
-    engine.apply_gang(at(1, endless("small", 4)));
+    engine.apply_gang(with_priority(7, gpu_gang("large", 8, None)));
+    engine.apply_gang(submitted_at(1, endless_gang("small", 4)));
     let said = cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "large"), Some(10));
+    assert_eq!(reservation_start(&engine, "large"), Some(10));
     assert!(said.contains(&"-small Reserved".to_owned()), "{said:?}");
     engine.delete_gang(&id("runs"));
     assert_eq!(
@@ -113,28 +139,36 @@ fn who_has_no_hope_costs_nobody_else_a_reservation() {
 
 /// The remaining pods of a deleted gang terminate one by one.
 #[test]
-fn pods_that_terminate_do_not_cost_the_head_its_place() {
+fn head_keeps_its_reservation_while_pods_terminate() {
     let mut engine = engine(gpu_nodes(1));
     let big = Gang {
         grace: Duration::from_secs(120),
-        ..urgent(9, workers("big", 2, gpu(1, 4)))
+        ..with_priority(9, workers("big", 2, gpu(1, 4)))
     };
     engine.apply_gang(big.clone());
     cycle_at(&mut engine, 0);
-    see(&mut engine, &big);
-    engine.apply_gang(urgent(5, part("head", 8, None)));
+    apply_pods_of(&mut engine, &big);
+    engine.apply_gang(with_priority(5, gpu_gang("head", 8, None)));
     cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "head"), None);
+    assert_eq!(reservation_start(&engine, "head"), None);
     engine.delete_gang(&id("big"));
-    engine.delete_pod(&worker("big", 0));
-    engine.apply_gang(endless("small", 4));
+    engine.delete_pod(&worker_key("big", 0));
+    engine.apply_gang(endless_gang("small", 4));
     assert_eq!(cycle_at(&mut engine, 2), ["-small Reserved"]);
-    assert_eq!(start(&engine, "head"), Some(3), "with its grace");
+    assert_eq!(
+        reservation_start(&engine, "head"),
+        Some(3),
+        "with its grace"
+    );
     let late = ms(3 * MINUTE + 1);
     assert_eq!(engine.next_wakeup(), Some(late));
     engine.cycle(late);
-    assert_eq!(start(&engine, "head"), None, "it should be gone");
-    engine.delete_pod(&worker("big", 1));
+    assert_eq!(
+        reservation_start(&engine, "head"),
+        None,
+        "it should be gone"
+    );
+    engine.delete_pod(&worker_key("big", 1));
     assert_eq!(
         cycle_at(&mut engine, 4),
         ["+head", "-small InsufficientCapacity"]
@@ -143,10 +177,10 @@ fn pods_that_terminate_do_not_cost_the_head_its_place() {
 
 /// An external pod that is reported as leaving ends at the reported time.
 #[test]
-fn a_foreign_pod_that_terminates_ends_when_it_is_told() {
+fn leaving_external_pod_ends_at_its_reported_time() {
     let mut engine = engine(gpu_nodes(1));
-    pod(&mut engine, "x/foreign", "n00", gpu(1, 4));
-    engine.apply_gang(urgent(5, part("head", 8, None)));
+    apply_pod(&mut engine, "x/foreign", "n00", gpu(1, 4));
+    engine.apply_gang(with_priority(5, gpu_gang("head", 8, None)));
     cycle_at(&mut engine, 0);
     assert_eq!(
         engine.reservations().count(),
@@ -154,10 +188,10 @@ fn a_foreign_pod_that_terminates_ends_when_it_is_told() {
         "nobody knows that it ends"
     );
     let foreign = PodKey::new("x/foreign");
-    engine.pod_leaves(&foreign, ms(2 * MINUTE));
-    engine.apply_gang(endless("small", 4));
+    engine.mark_pod_leaving(&foreign, ms(2 * MINUTE));
+    engine.apply_gang(endless_gang("small", 4));
     assert_eq!(cycle_at(&mut engine, 1), ["-small Reserved"]);
-    assert_eq!(start(&engine, "head"), Some(2));
+    assert_eq!(reservation_start(&engine, "head"), Some(2));
     engine.delete_pod(&foreign);
     assert_eq!(
         cycle_at(&mut engine, 1),
@@ -166,65 +200,65 @@ fn a_foreign_pod_that_terminates_ends_when_it_is_told() {
 }
 
 #[test]
-fn who_is_drained_ends_with_its_grace() {
+fn drained_gang_ends_with_its_grace_period() {
     let mut engine = engine(gpu_nodes(1));
-    engine.apply_queue(batch(Stop::None));
+    engine.apply_queue(batch_queue(QueueStop::None));
     engine.apply_gang(Gang {
         queue: QueueName::new("batch"),
         grace: Duration::from_secs(120),
-        ..part("drained", 4, Some(100))
+        ..gpu_gang("drained", 4, Some(100))
     });
     cycle_at(&mut engine, 0);
-    engine.apply_queue(batch(Stop::HoldAndDrain));
-    engine.apply_gang(urgent(9, part("head", 8, None)));
-    engine.apply_gang(part("small", 4, Some(50)));
+    engine.apply_queue(batch_queue(QueueStop::HoldAndDrain));
+    engine.apply_gang(with_priority(9, gpu_gang("head", 8, None)));
+    engine.apply_gang(gpu_gang("small", 4, Some(50)));
     let said = cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "head"), Some(3));
+    assert_eq!(reservation_start(&engine, "head"), Some(3));
     assert!(said.contains(&"-small Reserved".to_owned()), "{said:?}");
     // The gang was not told to leave a second time.
-    engine.apply_queue(batch(Stop::None));
-    engine.stay(&id("drained"), ms(0));
+    engine.apply_queue(batch_queue(QueueStop::None));
+    engine.cancel_departure(&id("drained"), ms(0));
     cycle_at(&mut engine, 2);
-    assert_eq!(start(&engine, "head"), Some(102));
+    assert_eq!(reservation_start(&engine, "head"), Some(102));
 }
 
 /// Gangs that hold what is to become free for the head are not evicted for another gang.
 #[test]
-fn a_reservation_holds_against_who_evicts() {
+fn preemptor_evicts_no_gang_on_reserved_nodes() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_queue(Queue {
         preemption: LOWER,
         ..Queue::new(QueueName::new("default"))
     });
-    engine.apply_gang(urgent(20, part("above", 4, Some(100))));
-    engine.apply_gang(urgent(0, part("low", 4, Some(50))));
-    engine.apply_gang(urgent(20, part("beside", 7, Some(200))));
+    engine.apply_gang(with_priority(20, gpu_gang("above", 4, Some(100))));
+    engine.apply_gang(with_priority(0, gpu_gang("low", 4, Some(50))));
+    engine.apply_gang(with_priority(20, gpu_gang("beside", 7, Some(200))));
     cycle_at(&mut engine, 0);
-    engine.apply_gang(urgent(10, part("head", 8, None)));
+    engine.apply_gang(with_priority(10, gpu_gang("head", 8, None)));
     cycle_at(&mut engine, 1);
-    assert_eq!(start(&engine, "head"), Some(100));
-    engine.apply_gang(urgent(5, endless("middle", 4)));
+    assert_eq!(reservation_start(&engine, "head"), Some(100));
+    engine.apply_gang(with_priority(5, endless_gang("middle", 4)));
     let said = cycle_at(&mut engine, 2);
     assert_eq!(said, ["-middle InsufficientCapacity"]);
     // The gang ends before the head starts.
-    engine.apply_gang(urgent(5, part("middle", 4, Some(90))));
+    engine.apply_gang(with_priority(5, gpu_gang("middle", 4, Some(90))));
     assert_eq!(cycle_at(&mut engine, 3), ["!middle low"]);
-    assert_eq!(start(&engine, "head"), Some(100));
+    assert_eq!(reservation_start(&engine, "head"), Some(100));
 }
 
 /// No other event is needed once the reservation is gone.
 #[test]
-fn who_evicts_is_woken_when_nothing_is_kept_any_more() {
+fn preemptor_wakes_when_the_reservation_ends() {
     let mut engine = engine(gpu_nodes(1));
     engine.apply_queue(Queue {
         preemption: LOWER,
         ..Queue::new(QueueName::new("default"))
     });
-    engine.apply_gang(urgent(20, part("above", 4, Some(100))));
-    engine.apply_gang(urgent(0, part("low", 4, Some(50))));
+    engine.apply_gang(with_priority(20, gpu_gang("above", 4, Some(100))));
+    engine.apply_gang(with_priority(0, gpu_gang("low", 4, Some(50))));
     cycle_at(&mut engine, 0);
-    engine.apply_gang(urgent(10, part("head", 8, None)));
-    engine.apply_gang(urgent(5, endless("middle", 4)));
+    engine.apply_gang(with_priority(10, gpu_gang("head", 8, None)));
+    engine.apply_gang(with_priority(5, endless_gang("middle", 4)));
     cycle_at(&mut engine, 1);
     engine.delete_gang(&id("head"));
     assert_eq!(cycle_at(&mut engine, 2), ["!middle low"]);

@@ -1,9 +1,9 @@
 //! Helpers for nodes and gangs, and for what an engine reports.
 
 use trellis_scheduler::{
-    Certificate, Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey,
-    Queue, QueueName, Quota, ResourceName, Resources, Stop, Taint, TaintEffect, TaskGroup, Time,
-    WaitReason,
+    Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName,
+    QueueStop, Quota, ResourceName, Resources, Taint, TaintEffect, TaskGroup, Time,
+    WaitExplanation, WaitReason,
 };
 
 pub const GPU: &str = "nvidia.com/gpu";
@@ -78,7 +78,7 @@ pub fn id(name: &str) -> GangId {
     GangId::new(format!("team/{name}"))
 }
 
-pub fn worker(gang: &str, index: u32) -> PodKey {
+pub fn worker_key(gang: &str, index: u32) -> PodKey {
     PodKey::new(format!("team/{gang}-worker-{index}"))
 }
 
@@ -96,7 +96,7 @@ pub fn queue(name: &str, quota: Option<&[(&str, i64)]>) -> Queue {
 }
 
 /// A queue `batch`, which is stopped or not.
-pub fn batch(stop: Stop) -> Queue {
+pub fn batch_queue(stop: QueueStop) -> Queue {
     Queue {
         stop,
         ..queue("batch", None)
@@ -120,17 +120,17 @@ pub fn gpu_nodes(count: usize) -> Vec<Node> {
         .collect()
 }
 
-pub fn pod(engine: &mut Engine, key: &str, node: &str, request: Resources) {
+pub fn apply_pod(engine: &mut Engine, key: &str, node: &str, request: Resources) {
     engine.apply_pod(PodKey::new(key), NodeName::new(node), request);
 }
 
-pub fn free(engine: &Engine, node: &str, resource: &str) -> i64 {
+pub fn free_amount(engine: &Engine, node: &str, resource: &str) -> i64 {
     engine.free(&NodeName::new(node)).unwrap()[&ResourceName::new(resource)]
 }
 
 /// The decisions of a cycle in short: `+name` placed, `-name` waiting, `!name victim ...`
 /// preempting, `~name` drained, without the namespace.
-pub fn said(decisions: &[Decision]) -> Vec<String> {
+pub fn format_decisions(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
     decisions
         .iter()
@@ -151,11 +151,11 @@ pub fn said(decisions: &[Decision]) -> Vec<String> {
 }
 
 pub fn cycle(engine: &mut Engine) -> Vec<String> {
-    said(&engine.cycle(ms(0)))
+    format_decisions(&engine.cycle(ms(0)))
 }
 
 /// A placement as text: `worker: a a b`.
-pub fn shown(placement: &Placement) -> String {
+pub fn format_placement(placement: &Placement) -> String {
     let groups = placement.groups().iter().map(|g| {
         let nodes = g.runs.iter().map(|(node, pods)| format!("{node}*{pods}"));
         format!("{}: {}", g.group, nodes.collect::<Vec<_>>().join(" "))
@@ -164,17 +164,17 @@ pub fn shown(placement: &Placement) -> String {
 }
 
 /// The placement that a gang would get.
-pub fn place(engine: &mut Engine, gang: &Gang) -> String {
-    shown(&engine.trial(gang, ms(0)).unwrap().placement)
+pub fn trial_placement(engine: &mut Engine, gang: &Gang) -> String {
+    format_placement(&engine.try_gang(gang, ms(0)).unwrap().placement)
 }
 
 /// The explanation that a gang would get.
-pub fn refusal(engine: &mut Engine, gang: &Gang) -> Certificate {
-    engine.trial(gang, ms(0)).unwrap_err()
+pub fn trial_explanation(engine: &mut Engine, gang: &Gang) -> WaitExplanation {
+    engine.try_gang(gang, ms(0)).unwrap_err()
 }
 
-pub fn reason(engine: &Engine, gang: &str) -> Option<WaitReason> {
-    engine.certificate(&id(gang)).map(|c| c.reason)
+pub fn wait_reason(engine: &Engine, gang: &str) -> Option<WaitReason> {
+    engine.explanation(&id(gang)).map(|c| c.reason)
 }
 
 /// At least this many cases, or as many as `PROPTEST_CASES` says.

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::common::*;
-use crate::queues::{below, gpus, small};
+use crate::queues::{gpu_quota, queue_below, small_gang};
 use proptest::prelude::*;
-use trellis_scheduler::{Decay, Engine, Gang, Queue, Weight};
+use trellis_scheduler::{Engine, Gang, Queue, UsageDecay, Weight};
 
 /// Two leaves below `mid`, and two beside it.
 const PARENTS: [(&str, &str); 5] = [
@@ -21,7 +21,7 @@ const LEAVES: [&str; 4] = ["a", "b", "c", "d"];
 const MID: [&str; 2] = ["a", "b"];
 
 #[derive(Clone, Debug)]
-struct Waits {
+struct PendingGang {
     queue: &'static str,
     priority: i32,
     submitted: i64,
@@ -29,15 +29,15 @@ struct Waits {
 }
 
 #[derive(Debug)]
-struct Fleet {
+struct FairnessModel {
     /// By queue: nominal GPUs and weight in thousandths, powers of two so that nothing is
     /// rounded.
     queues: BTreeMap<&'static str, (i64, u32)>,
     held: BTreeMap<&'static str, i64>,
-    waits: BTreeMap<String, Waits>,
+    pending: BTreeMap<String, PendingGang>,
 }
 
-impl Fleet {
+impl FairnessModel {
     /// Usage of a queue divided by its weight, in parts fine enough to need no rounding.
     fn share(&self, queue: &str) -> i64 {
         let own = self.held.get(queue).copied().unwrap_or(0);
@@ -68,9 +68,9 @@ impl Fleet {
     /// The gang whose turn it is: by how far its queue borrows, then down the tree by
     /// share and by the age of the gang, then in its queue by priority, submission and
     /// name.
-    fn next(&self) -> Option<String> {
+    fn next_gang(&self) -> Option<String> {
         let heads = LEAVES.iter().filter_map(|leaf| {
-            let own = self.waits.iter().filter(|(_, gang)| gang.queue == *leaf);
+            let own = self.pending.iter().filter(|(_, gang)| gang.queue == *leaf);
             let (name, gang) =
                 own.min_by_key(|(name, gang)| (-gang.priority, gang.submitted, (*name).clone()))?;
             let level = self.borrowing_level(leaf, i64::from(gang.gpus));
@@ -92,10 +92,10 @@ impl Fleet {
     }
 
     /// All gangs, in the order in which they start.
-    fn order(mut self) -> Vec<String> {
+    fn start_order(mut self) -> Vec<String> {
         let mut order = Vec::new();
-        while let Some(name) = self.next() {
-            let gang = self.waits.remove(&name).unwrap();
+        while let Some(name) = self.next_gang() {
+            let gang = self.pending.remove(&name).unwrap();
             *self.held.entry(gang.queue).or_default() += i64::from(gang.gpus);
             order.push(format!("+{name}"));
         }
@@ -107,20 +107,22 @@ fn any_queue() -> impl Strategy<Value = (i64, u32)> {
     (0..12_i64, 0..4_u32).prop_map(|(nominal, weight)| (nominal, 512 << weight))
 }
 
-fn any_waits() -> impl Strategy<Value = Waits> {
-    (0..4_usize, 0..3_i32, 0..4_i64, 1..5_u32).prop_map(|(leaf, priority, submitted, gpus)| Waits {
-        queue: LEAVES[leaf],
-        priority,
-        submitted,
-        gpus,
+fn any_pending_gang() -> impl Strategy<Value = PendingGang> {
+    (0..4_usize, 0..3_i32, 0..4_i64, 1..5_u32).prop_map(|(leaf, priority, submitted, gpus)| {
+        PendingGang {
+            queue: LEAVES[leaf],
+            priority,
+            submitted,
+            gpus,
+        }
     })
 }
 
-fn queue(fleet: &Fleet, name: &str, parent: &str) -> Queue {
+fn queue(fleet: &FairnessModel, name: &str, parent: &str) -> Queue {
     let (nominal, weight) = fleet.queues[name];
     Queue {
         weight: Weight::from_thousandths(weight),
-        ..below(name, Some(parent), gpus(nominal))
+        ..queue_below(name, Some(parent), gpu_quota(nominal))
     }
 }
 
@@ -129,35 +131,35 @@ proptest! {
 
     /// There is room and quota for all gangs: only their order is left to decide.
     #[test]
-    fn a_cycle_starts_gangs_in_the_order_of_their_turns(
+    fn cycle_starts_gangs_in_the_order_of_their_turns(
         queues in prop::collection::vec(any_queue(), 5),
         held in prop::collection::vec(0..6_u32, 4),
-        waits in prop::collection::vec(any_waits(), 1..12),
+        waits in prop::collection::vec(any_pending_gang(), 1..12),
     ) {
         let named = waits.into_iter().enumerate();
-        let fleet = Fleet {
+        let fleet = FairnessModel {
             queues: PARENTS.iter().map(|(name, _)| *name).zip(queues).collect(),
             held: LEAVES.into_iter().zip(held.iter().map(|n| i64::from(*n))).collect(),
-            waits: named.map(|(at, gang)| (format!("w{at:02}"), gang)).collect(),
+            pending: named.map(|(at, gang)| (format!("w{at:02}"), gang)).collect(),
         };
-        let mut engine = Engine::with_decay(Decay::half_life(0));
+        let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
         // GPUs are the scarcest resource, so shares are measured by them.
         engine.apply_node(node("n", gpu(512, 128).with("pods", 512)));
-        engine.apply_queue(below("root", None, gpus(128)));
+        engine.apply_queue(queue_below("root", None, gpu_quota(128)));
         for (name, parent) in PARENTS {
             engine.apply_queue(queue(&fleet, name, parent));
         }
         for (leaf, pods) in LEAVES.into_iter().zip(held).filter(|(_, pods)| *pods > 0) {
-            engine.apply_gang(small(leaf, &format!("held-{leaf}"), pods));
+            engine.apply_gang(small_gang(leaf, &format!("held-{leaf}"), pods));
         }
         cycle(&mut engine);
-        for (name, waits) in &fleet.waits {
+        for (name, waits) in &fleet.pending {
             engine.apply_gang(Gang {
                 priority: waits.priority,
                 submitted: ms(waits.submitted),
-                ..small(waits.queue, name, waits.gpus)
+                ..small_gang(waits.queue, name, waits.gpus)
             });
         }
-        prop_assert_eq!(cycle(&mut engine), fleet.order());
+        prop_assert_eq!(cycle(&mut engine), fleet.start_order());
     }
 }

@@ -3,30 +3,36 @@
 use std::collections::BTreeMap;
 
 use crate::common::*;
-use crate::queues::{below, flavor, gpus, small, two_flavors};
+use crate::queues::{engine_with_two_offered_flavors, flavor, gpu_quota, queue_below, small_gang};
 use trellis_scheduler::{Flavor, FlavorName, Queue, QueueName, Quota, WaitReason};
 
 /// The example of docs/queues.md, word by word.
 #[test]
-fn what_a_queue_does_not_lend_is_its_own() {
+fn quota_beyond_the_lending_limit_is_not_lent() {
     let text = include_str!("../../../../docs/queues.md");
     let mut engine = engine(gpu_nodes(20));
     let vision = Quota {
         lending_limit: Some(48),
         borrowing_limit: Some(32),
-        ..gpus(64)
+        ..gpu_quota(64)
     };
-    engine.apply_queue(below("research", None, gpus(0)));
-    engine.apply_queue(below("vision", Some("research"), vision));
-    engine.apply_queue(below("speech", Some("research"), gpus(32)));
-    assert!(refusal(&mut engine, &small("speech", "s", 81)).reason == WaitReason::ExceedsQuota);
-    assert!(refusal(&mut engine, &small("vision", "v", 97)).reason == WaitReason::ExceedsQuota);
-    place(&mut engine, &small("vision", "v", 96));
-    engine.apply_gang(small("speech", "all", 80));
-    engine.apply_gang(small("vision", "ten", 10));
+    engine.apply_queue(queue_below("research", None, gpu_quota(0)));
+    engine.apply_queue(queue_below("vision", Some("research"), vision));
+    engine.apply_queue(queue_below("speech", Some("research"), gpu_quota(32)));
+    assert!(
+        trial_explanation(&mut engine, &small_gang("speech", "s", 81)).reason
+            == WaitReason::ExceedsQuota
+    );
+    assert!(
+        trial_explanation(&mut engine, &small_gang("vision", "v", 97)).reason
+            == WaitReason::ExceedsQuota
+    );
+    trial_placement(&mut engine, &small_gang("vision", "v", 96));
+    engine.apply_gang(small_gang("speech", "all", 80));
+    engine.apply_gang(small_gang("vision", "ten", 10));
     assert_eq!(cycle(&mut engine), ["+ten", "+all"]);
-    place(&mut engine, &small("vision", "six", 6));
-    let says = refusal(&mut engine, &small("vision", "eight", 8)).to_string();
+    trial_placement(&mut engine, &small_gang("vision", "six", 6));
+    let says = trial_explanation(&mut engine, &small_gang("vision", "eight", 8)).to_string();
     let (told, rest) = text
         .split_once("waits with *")
         .unwrap()
@@ -38,12 +44,12 @@ fn what_a_queue_does_not_lend_is_its_own() {
 }
 
 #[test]
-fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
-    let mut engine = two_flavors();
-    let mut gang = small("q", "w", 1);
+fn flavor_not_offered_or_without_nodes_is_explained() {
+    let mut engine = engine_with_two_offered_flavors();
+    let mut gang = small_gang("q", "w", 1);
     gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
     assert_eq!(
-        refusal(&mut engine, &gang).to_string(),
+        trial_explanation(&mut engine, &gang).to_string(),
         "asks for flavor \"nosuch\", which queue \"q\" does not offer (it offers \"a100\", \"h100\")"
     );
     engine.apply_flavor(Flavor {
@@ -51,7 +57,7 @@ fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
         ..flavor("h100")
     });
     gang.groups[0].flavors = vec![FlavorName::new("h100")];
-    let wants = refusal(&mut engine, &gang).to_string();
+    let wants = trial_explanation(&mut engine, &gang).to_string();
     assert!(
         wants.contains(" without label \"product=b200\" of flavor \"h100\""),
         "{wants}"
@@ -59,7 +65,7 @@ fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
     // A label that the user wrote is not attributed to the flavor.
     let own = &mut gang.groups[0].constraints.node_selector;
     own.insert("product".to_owned(), "b200".to_owned());
-    let wants = refusal(&mut engine, &gang).to_string();
+    let wants = trial_explanation(&mut engine, &gang).to_string();
     assert!(
         wants.ends_with(" without label \"product=b200\""),
         "{wants}"
@@ -67,14 +73,14 @@ fn a_flavor_that_is_not_offered_or_has_no_nodes_says_so() {
 }
 
 #[test]
-fn a_queue_without_quotas_gives_the_nodes_of_a_flavor() {
-    let mut engine = two_flavors();
+fn queue_without_quotas_offers_the_nodes_of_a_flavor() {
+    let mut engine = engine_with_two_offered_flavors();
     engine.apply_queue(Queue::new(QueueName::new("all")));
-    let mut gang = small("all", "w", 4);
+    let mut gang = small_gang("all", "w", 4);
     gang.groups[0].flavors = vec![FlavorName::new("a100")];
-    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a100*4");
     gang.groups[0].flavors = vec![FlavorName::new("nosuch")];
-    let refused = refusal(&mut engine, &gang);
+    let refused = trial_explanation(&mut engine, &gang);
     assert_eq!(refused.reason, WaitReason::FlavorNotFound);
     assert_eq!(
         refused.to_string(),

@@ -6,15 +6,15 @@
 //! goes on: it chooses a flavor by quota alone, and checks later if nodes have room.
 
 use crate::common::*;
-use crate::flavors_offered::{flavored, one_of_each};
-use crate::queues::small;
+use crate::flavors_offered::{engine_with_one_node_per_flavor, queue_with_flavors};
+use crate::queues::small_gang;
 use trellis_scheduler::{
-    Engine, FlavorName, Gang, Node, Preemption, Queue, Quota, Reclaim, ResourceName, Taint,
-    TaintEffect, WithinQueue,
+    Engine, FlavorName, Gang, Node, PreemptionPolicy, Queue, Quota, ReclaimPolicy, ResourceName,
+    Taint, TaintEffect, WithinQueuePolicy,
 };
 
 /// Changes that a case makes to the cluster and the gang.
-type Twist = fn(&mut Engine, &mut Gang);
+type Setup = fn(&mut Engine, &mut Gang);
 
 struct Case {
     name: &'static str,
@@ -23,35 +23,35 @@ struct Case {
     /// By queue: GPUs of a flavor that run.
     held: &'static [(&'static str, &'static str, u32)],
     /// Pods of one GPU each that come to `a`, and the flavors that they name.
-    asks: (u32, &'static [&'static str]),
-    twist: Twist,
+    request: (u32, &'static [&'static str]),
+    setup: Setup,
     /// The assigned flavor, or the reason to wait.
-    given: &'static str,
+    expected: &'static str,
 }
 
 const PLAIN: Case = Case {
     name: "",
     offers: [&[("one", 4), ("two", 8)], &[("one", 0), ("two", 0)]],
     held: &[],
-    asks: (4, &[]),
-    twist: |_, _| {},
-    given: "one",
+    request: (4, &[]),
+    setup: |_, _| {},
+    expected: "one",
 };
 
 fn of_flavor(queue: &str, name: &str, pods: u32, flavors: &[&str]) -> Gang {
-    let mut gang = small(queue, name, pods);
+    let mut gang = small_gang(queue, name, pods);
     gang.groups[0].flavors = flavors.iter().map(|name| FlavorName::new(*name)).collect();
     gang
 }
 
-fn given(case: &Case) -> String {
-    let mut engine = one_of_each(&["one", "two"]);
+fn outcome_of(case: &Case) -> String {
+    let mut engine = engine_with_one_node_per_flavor(&["one", "two"]);
     engine.apply_queue(Queue {
         resource_groups: vec![],
-        ..flavored("root", None, &[])
+        ..queue_with_flavors("root", None, &[])
     });
     for (queue, offers) in ["a", "b"].into_iter().zip(case.offers) {
-        engine.apply_queue(flavored(queue, Some("root"), offers));
+        engine.apply_queue(queue_with_flavors(queue, Some("root"), offers));
     }
     for (queue, flavor, pods) in case.held {
         engine.apply_gang(of_flavor(
@@ -62,8 +62,8 @@ fn given(case: &Case) -> String {
         ));
     }
     cycle(&mut engine);
-    let mut gang = of_flavor("a", "w", case.asks.0, case.asks.1);
-    (case.twist)(&mut engine, &mut gang);
+    let mut gang = of_flavor("a", "w", case.request.0, case.request.1);
+    (case.setup)(&mut engine, &mut gang);
     engine.apply_gang(gang);
     let said = cycle(&mut engine);
     let of_it = said.into_iter().find(|said| said.contains('w'));
@@ -76,13 +76,13 @@ fn given(case: &Case) -> String {
 }
 
 /// Applies the queue with this change.
-fn queue(engine: &mut Engine, offers: &[(&str, i64)], change: impl Fn(&mut Queue)) {
-    let mut queue = flavored("a", Some("root"), offers);
+fn apply_changed_queue(engine: &mut Engine, offers: &[(&str, i64)], change: impl Fn(&mut Queue)) {
+    let mut queue = queue_with_flavors("a", Some("root"), offers);
     change(&mut queue);
     engine.apply_queue(queue);
 }
 
-fn limited(limit: i64) -> impl Fn(&mut Queue) {
+fn with_borrowing_limit(limit: i64) -> impl Fn(&mut Queue) {
     move |queue| {
         for offer in &mut queue.resource_groups[0].flavors {
             let quota: &mut Quota = offer.quotas.get_mut(&ResourceName::new(GPU)).unwrap();
@@ -91,7 +91,7 @@ fn limited(limit: i64) -> impl Fn(&mut Queue) {
     }
 }
 
-fn node_of(flavor: &str) -> Node {
+fn flavor_node(flavor: &str) -> Node {
     label(gpu_node(flavor, 8), "gpu", flavor)
 }
 
@@ -105,13 +105,13 @@ const CASES: [Case; 17] = [
         name: "single flavor, used, does not fit",
         offers: [&[("one", 4)], &[]],
         held: &[("a", "one", 2)],
-        given: "-w QuotaExceeded",
+        expected: "-w QuotaExceeded",
         ..PLAIN
     },
     Case {
         name: "single flavor, never fits",
         offers: [&[("one", 3)], &[]],
-        given: "-w ExceedsQuota",
+        expected: "-w ExceedsQuota",
         ..PLAIN
     },
     Case {
@@ -121,27 +121,27 @@ const CASES: [Case; 17] = [
     Case {
         name: "multiple flavors, the first is used up",
         held: &[("a", "one", 1)],
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "multiple flavors, neither has enough: none is split",
         offers: [&[("one", 2), ("two", 2)], &[]],
-        given: "-w ExceedsQuota",
+        expected: "-w ExceedsQuota",
         ..PLAIN
     },
     Case {
         name: "multiple flavors, skips one that the workload's affinity leaves out",
-        twist: |_, gang| {
+        setup: |_, gang| {
             let selector = &mut gang.groups[0].constraints.node_selector;
             selector.insert("gpu".into(), "two".into());
         },
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "multiple flavors, skips one whose taint is not tolerated",
-        twist: |engine, _| {
+        setup: |engine, _| {
             let mut flavor = crate::queues::flavor("one");
             flavor.node_taints = vec![Taint {
                 key: "dedicated".into(),
@@ -150,27 +150,27 @@ const CASES: [Case; 17] = [
             }];
             engine.apply_flavor(flavor);
         },
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "multiple flavors, skips one that does not exist",
-        twist: |engine, _| {
+        setup: |engine, _| {
             engine.delete_flavor(&FlavorName::new("one"));
         },
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "the workload names the second alone",
-        asks: (4, &["two"]),
-        given: "two",
+        request: (4, &["two"]),
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "the workload's order goes before the queue's",
-        asks: (4, &["two", "one"]),
-        given: "two",
+        request: (4, &["two", "one"]),
+        expected: "two",
         ..PLAIN
     },
     Case {
@@ -181,82 +181,88 @@ const CASES: [Case; 17] = [
     Case {
         name: "does not borrow beyond its limit",
         offers: [&[("one", 2), ("two", 8)], &[("one", 2), ("two", 0)]],
-        twist: |engine, _| queue(engine, &[("one", 2), ("two", 8)], limited(1)),
-        given: "two",
+        setup: |engine, _| {
+            apply_changed_queue(engine, &[("one", 2), ("two", 8)], with_borrowing_limit(1))
+        },
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "what another has borrowed is not there to borrow",
         offers: [&[("one", 2), ("two", 8)], &[("one", 2), ("two", 0)]],
         held: &[("b", "one", 1)],
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "tries the next flavor before it preempts in the first",
         held: &[("a", "one", 4)],
-        twist: |engine, gang| {
+        setup: |engine, gang| {
             gang.priority = 10;
-            queue(engine, &[("one", 4), ("two", 8)], |queue| {
-                queue.preemption.within_queue = WithinQueue::LowerPriority;
+            apply_changed_queue(engine, &[("one", 4), ("two", 8)], |queue| {
+                queue.preemption.within_queue = WithinQueuePolicy::LowerPriority;
             });
         },
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
     Case {
         name: "reclaims in the first flavor where no other has room",
         offers: [&[("one", 4), ("two", 0)], &[("one", 0), ("two", 0)]],
         held: &[("b", "one", 4)],
-        twist: |engine, _| {
-            queue(engine, &[("one", 4), ("two", 0)], |queue| {
-                queue.preemption = Preemption {
-                    reclaim: Reclaim::Any,
-                    ..Preemption::default()
+        setup: |engine, _| {
+            apply_changed_queue(engine, &[("one", 4), ("two", 0)], |queue| {
+                queue.preemption = PreemptionPolicy {
+                    reclaim: ReclaimPolicy::Any,
+                    ..PreemptionPolicy::default()
                 };
             });
         },
-        given: "!w b-one",
+        expected: "!w b-one",
         ..PLAIN
     },
     Case {
         name: "unlike Kueue: quota without nodes is passed over",
-        twist: |engine, _| {
+        setup: |engine, _| {
             engine.apply_node(Node {
                 unschedulable: true,
-                ..node_of("one")
+                ..flavor_node("one")
             });
         },
-        given: "two",
+        expected: "two",
         ..PLAIN
     },
 ];
 
 #[test]
-fn rows_of_kueues_flavor_assigner() {
+fn flavor_is_assigned_as_in_kueue() {
     for case in &CASES {
-        assert_eq!(given(case), case.given, "{}", case.name);
+        assert_eq!(outcome_of(case), case.expected, "{}", case.name);
     }
 }
 
 /// The first flavor would do if a gang of the same queue left, the second if another queue gave
 /// back what it borrows.
 #[test]
-fn a_borrower_of_a_later_flavor_leaves_before_a_gang_of_the_own_queue() {
-    let mut engine = one_of_each(&["one", "two"]);
+fn borrower_in_a_later_flavor_leaves_before_an_own_queue_gang() {
+    let mut engine = engine_with_one_node_per_flavor(&["one", "two"]);
     engine.apply_queue(Queue {
         resource_groups: vec![],
-        ..flavored("root", None, &[])
+        ..queue_with_flavors("root", None, &[])
     });
     engine.apply_queue(Queue {
-        preemption: Preemption {
-            within_queue: WithinQueue::LowerPriority,
-            reclaim: Reclaim::Any,
-            ..Preemption::default()
+        preemption: PreemptionPolicy {
+            within_queue: WithinQueuePolicy::LowerPriority,
+            reclaim: ReclaimPolicy::Any,
+            ..PreemptionPolicy::default()
         },
-        ..flavored("a", Some("root"), &[("one", 4), ("two", 4)])
+        ..queue_with_flavors("a", Some("root"), &[("one", 4), ("two", 4)])
     });
-    engine.apply_queue(flavored("b", Some("root"), &[("one", 0), ("two", 0)]));
+    engine.apply_queue(queue_with_flavors(
+        "b",
+        Some("root"),
+        &[("one", 0), ("two", 0)],
+    ));
     engine.apply_gang(Gang {
         priority: -1,
         ..of_flavor("a", "own", 4, &["one"])

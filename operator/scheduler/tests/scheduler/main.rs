@@ -6,62 +6,58 @@ mod accounting;
 #[cfg(test)]
 mod backfill;
 #[cfg(test)]
+mod backfill_edge_cases;
+#[cfg(test)]
 mod backfill_ends;
 #[cfg(test)]
 mod backfill_heads;
 #[cfg(test)]
-mod backfill_odd;
-#[cfg(test)]
-mod backfill_owners;
+mod backfill_lent_quota;
 #[cfg(test)]
 mod backfill_runs;
 #[cfg(test)]
-mod certificates;
-#[cfg(test)]
-mod certificates_change;
-#[cfg(test)]
-mod certificates_oracle;
-#[cfg(test)]
-mod certificates_quota;
-#[cfg(test)]
 mod common;
+#[cfg(test)]
+mod explanations;
+#[cfg(test)]
+mod explanations_change;
+#[cfg(test)]
+mod explanations_oracle;
+#[cfg(test)]
+mod explanations_quota;
 #[cfg(test)]
 mod fairness;
 #[cfg(test)]
 mod flavors;
 #[cfg(test)]
-mod flavors_given;
+mod flavors_assignments;
+#[cfg(test)]
+mod flavors_charged;
 #[cfg(test)]
 mod flavors_kueue;
 #[cfg(test)]
 mod flavors_offered;
 #[cfg(test)]
-mod flavors_ways;
-#[cfg(test)]
 mod forecast;
 #[cfg(test)]
-mod kept;
-#[cfg(test)]
-mod kept_beside;
-#[cfg(test)]
-mod leaving;
+mod leaving_quota;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod model_kept;
-#[cfg(test)]
 mod model_limits;
 #[cfg(test)]
 mod model_quota;
+#[cfg(test)]
+mod model_restart_places;
 mod model_stopping;
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
-mod parked;
+mod parking;
 #[cfg(test)]
-mod parked_events;
+mod parking_events;
 #[cfg(test)]
 mod placement;
 #[cfg(test)]
@@ -71,9 +67,9 @@ mod placement_score;
 #[cfg(test)]
 mod preemption;
 #[cfg(test)]
-mod preemption_after;
-#[cfg(test)]
 mod preemption_claims;
+#[cfg(test)]
+mod preemption_departures;
 #[cfg(test)]
 mod preemption_model;
 #[cfg(test)]
@@ -87,7 +83,11 @@ mod queues;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
-mod reclaim_beside_heads;
+mod reclaim_and_heads;
+#[cfg(test)]
+mod restart_places;
+#[cfg(test)]
+mod restart_places_and_gangs;
 #[cfg(test)]
 mod sequences;
 #[cfg(test)]
@@ -105,10 +105,10 @@ mod surplus_queues;
 #[cfg(test)]
 mod topology;
 #[cfg(test)]
-mod topology_certificates;
+mod topology_explanations;
 #[cfg(test)]
 mod topology_fit;
-mod topology_node;
+mod topology_one_node;
 #[cfg(test)]
 mod topology_oracle;
 #[cfg(test)]

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trellis_scheduler::{
-    Closure, Decay, Engine, Gang, GangId, LimitName, Node, NodeName, Placement, PodKey, Queue,
-    QueueName, ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest,
+    Engine, Gang, GangId, LimitClosure, LimitName, Node, NodeName, Placement, PodKey, Queue,
+    QueueName, ResourceName, Resources, Time, Topology, TopologyName, TopologyRequest, UsageDecay,
 };
 
-use crate::model_kept::Kept;
-use crate::model_stopping::Stopping;
+use crate::model_restart_places::ModelRestartPlace;
+use crate::model_stopping::ModelStoppingGang;
 
 /// A placed gang, as a plain list of pods.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ModelPlace {
     pub gang: Gang,
     pub placement: Placement,
     pub pods: Vec<(PodKey, NodeName, Resources)>,
@@ -24,31 +24,31 @@ pub struct Place {
     pub protected: Option<Time>,
     pub checkpoint: Option<Time>,
     /// It starts once these gangs have left.
-    pub follows: Option<BTreeSet<GangId>>,
+    pub victims: Option<BTreeSet<GangId>>,
 }
 
 /// The state of the cluster, counted anew every time.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    pub kept: BTreeMap<GangId, Kept>,
+    pub restart_places: BTreeMap<GangId, ModelRestartPlace>,
     /// Gangs that are not tried before they are applied.
     pub idle: BTreeSet<GangId>,
-    pub stopping: Vec<Stopping>,
+    pub stopping: Vec<ModelStoppingGang>,
     pub nodes: BTreeMap<NodeName, Node>,
     pub pods: BTreeMap<PodKey, (NodeName, Resources)>,
     /// Pods of gangs that are no longer placed, and when they should be gone.
-    pub leavers: BTreeMap<PodKey, Time>,
+    pub leaving_pods: BTreeMap<PodKey, Time>,
     pub queues: BTreeMap<QueueName, Queue>,
     pub topologies: BTreeMap<TopologyName, Topology>,
     pub gangs: BTreeMap<GangId, Gang>,
     pub back_off: BTreeMap<GangId, Time>,
-    pub places: BTreeMap<GangId, Place>,
+    pub places: BTreeMap<GangId, ModelPlace>,
     pub preempted: BTreeSet<GangId>,
-    pub closed: BTreeMap<LimitName, Closure>,
+    pub closed: BTreeMap<LimitName, LimitClosure>,
     pub now: Time,
 }
 
-fn add(sums: &mut BTreeMap<ResourceName, i128>, gang: &Gang) {
+fn add_usage(sums: &mut BTreeMap<ResourceName, i128>, gang: &Gang) {
     for group in &gang.groups {
         for (resource, amount) in with_pod(&group.request) {
             *sums.entry(resource).or_default() += i128::from(amount) * i128::from(group.count);
@@ -78,8 +78,10 @@ impl Model {
                 .filter(|(key, ..)| p.assumed.contains(key))
                 .map(|(_, n, r)| (n, r))
         });
-        let kept = self.kept.values().flat_map(|kept| &kept.pods);
-        let kept = kept.filter(|pod| pod.held).map(|p| (&p.node, &p.request));
+        let kept = self.restart_places.values().flat_map(|kept| &kept.pods);
+        let kept = kept
+            .filter(|pod| pod.pod_is_gone)
+            .map(|p| (&p.node, &p.request));
         let seen = seen.map(|(n, r)| (n, r));
         for (at, request) in seen.chain(assumed).chain(kept) {
             for (resource, amount) in with_pod(request) {
@@ -99,25 +101,29 @@ impl Model {
     }
 
     /// Units that run: leaving gangs do, and their preemptors do not yet.
-    pub fn runs(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
-        let mut runs = self.sum(queue, |place| place.follows.is_none());
+    pub fn running_usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
+        let mut runs = self.sum(queue, |place| place.victims.is_none());
         for stopping in self
             .stopping
             .iter()
             .filter(|s| s.gang.queue.as_str() == queue)
         {
-            add(&mut runs, &stopping.gang);
+            add_usage(&mut runs, &stopping.gang);
         }
         runs
     }
 
-    fn sum(&self, queue: &str, counts: impl Fn(&&Place) -> bool) -> BTreeMap<ResourceName, i128> {
+    fn sum(
+        &self,
+        queue: &str,
+        counts: impl Fn(&&ModelPlace) -> bool,
+    ) -> BTreeMap<ResourceName, i128> {
         let mut usage = BTreeMap::new();
         let placed = self.places.values().filter(counts);
-        let kept = self.kept.values().map(|kept| &kept.gang);
+        let kept = self.restart_places.values().map(|kept| &kept.gang);
         let all = placed.map(|place| &place.gang).chain(kept);
         for gang in all.filter(|gang| gang.queue.as_str() == queue) {
-            add(&mut usage, gang);
+            add_usage(&mut usage, gang);
         }
         usage.retain(|_, used| *used > 0);
         usage
@@ -136,9 +142,9 @@ impl Model {
             })
             .collect();
         self.back_off.remove(&gang.id);
-        self.kept.remove(&gang.id);
+        self.restart_places.remove(&gang.id);
         let assumed = pods.iter().map(|(key, ..)| key.clone()).collect();
-        let place = Place {
+        let place = ModelPlace {
             gang: gang.clone(),
             placement: placement.clone(),
             pods,
@@ -147,23 +153,23 @@ impl Model {
             leaving: None,
             protected: None,
             checkpoint: None,
-            follows: None,
+            victims: None,
         };
         self.places.insert(gang.id.clone(), place);
     }
 
-    pub fn see(&mut self, key: PodKey, node: NodeName, request: Resources) {
+    pub fn apply_pod(&mut self, key: PodKey, node: NodeName, request: Resources) {
         if !self.pods.contains_key(&key) {
             for place in self.places.values_mut() {
                 place.assumed.remove(&key);
             }
-            self.see_late(&key, &node, &request);
+            self.confirm_late_pod(&key, &node, &request);
         }
         self.pods.insert(key, (node, request));
     }
 
     /// True if pods on these nodes are as close as they must be.
-    pub fn close<'a>(
+    pub fn is_close<'a>(
         &self,
         request: &Option<TopologyRequest>,
         mut nodes: impl Iterator<Item = &'a NodeName>,
@@ -207,37 +213,39 @@ impl Model {
     }
 
     /// An engine that is built from this state.
-    pub fn build(&self) -> Engine {
-        let mut engine = Engine::with_decay(Decay::half_life(0));
+    pub fn to_engine(&self) -> Engine {
+        let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
         for gang in self.gangs.values() {
             let mut gang = gang.clone();
             gang.not_before = gang.not_before.max(self.back_off.get(&gang.id).copied());
             gang.preempted = self.preempted.contains(&gang.id);
             engine.apply_gang(gang);
         }
-        let (theirs, others): (Vec<_>, Vec<_>) =
-            self.pods.iter().partition(|(key, _)| self.holds(key));
+        let (theirs, others): (Vec<_>, Vec<_>) = self
+            .pods
+            .iter()
+            .partition(|(key, _)| self.is_placed_pod(key));
         let apply = |engine: &mut Engine, pods: Vec<(&PodKey, &(NodeName, Resources))>| {
             for (key, (node, request)) in pods {
                 engine.apply_pod(key.clone(), node.clone(), request.clone());
             }
         };
         apply(&mut engine, others);
-        for (key, by) in &self.leavers {
-            engine.pod_leaves(key, *by);
+        for (key, by) in &self.leaving_pods {
+            engine.mark_pod_leaving(key, *by);
         }
         // In the order of events: which gangs were placed, and which left.
-        let mut story: Vec<(Time, u8, &Place)> = Vec::new();
+        let mut story: Vec<(Time, u8, &ModelPlace)> = Vec::new();
         for place in self.places.values() {
-            story.push((place.since, u8::from(place.follows.is_some()) * 2, place));
+            story.push((place.since, u8::from(place.victims.is_some()) * 2, place));
             story.extend(place.leaving.map(|since| (since, 1, place)));
         }
         story.sort_by(|a, b| (a.0, a.1, &a.2.gang.id).cmp(&(b.0, b.1, &b.2.gang.id)));
         for (time, what, place) in story {
             engine.advance(time);
             match what {
-                1 => leave(&mut engine, &place.gang.id),
-                _ => self.put(&mut engine, place),
+                1 => evict(&mut engine, &place.gang.id),
+                _ => self.put_place(&mut engine, place),
             }
         }
         apply(&mut engine, theirs);
@@ -264,7 +272,7 @@ impl Model {
         engine
     }
 
-    fn put(&self, engine: &mut Engine, place: &Place) {
+    fn put_place(&self, engine: &mut Engine, place: &ModelPlace) {
         let id = &place.gang.id;
         let mut gang = place.gang.clone();
         gang.preempted = self.preempted.contains(id);
@@ -275,7 +283,7 @@ impl Model {
             (gang.runtime, gang.predicted) = (now.runtime, now.predicted);
         }
         let placement = place.placement.clone();
-        match &place.follows {
+        match &place.victims {
             None => engine.restore_gang(gang, placement, place.since),
             Some(victims) => {
                 let victims: Vec<GangId> = victims.iter().cloned().collect();
@@ -289,16 +297,16 @@ impl Model {
             engine.apply_gang(now);
         }
         if let Some(until) = place.protected {
-            leave(engine, id);
-            engine.stay(id, until);
+            evict(engine, id);
+            engine.cancel_departure(id, until);
         }
         if let Some(at) = place.checkpoint {
-            engine.checkpointed(id, at);
+            engine.record_checkpoint(id, at);
         }
     }
 
     /// True if a known pod belongs to a placed gang.
-    fn holds(&self, key: &PodKey) -> bool {
+    fn is_placed_pod(&self, key: &PodKey) -> bool {
         let mut places = self.places.values();
         places.any(|p| p.pods.iter().any(|(k, ..)| k == key) && !p.assumed.contains(key))
     }
@@ -307,7 +315,7 @@ impl Model {
     /// it is not that pod, so a rebuilt engine cannot know it.
     pub fn has_leftovers(&self) -> bool {
         // A rebuilt engine does not know kept places either.
-        if !self.kept.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
+        if !self.restart_places.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
             return true;
         }
         self.places.values().any(|place| {
@@ -320,7 +328,7 @@ impl Model {
 
     /// A gang loses its place; pods of it that exist are leaving.
     pub fn unplace(&mut self, id: &GangId) {
-        self.kept.remove(id);
+        self.restart_places.remove(id);
         self.idle.remove(id);
         let Some(place) = self.places.remove(id) else {
             return;
@@ -329,15 +337,15 @@ impl Model {
         let by = place.leaving.unwrap_or(self.now).plus(grace);
         for (key, ..) in &place.pods {
             if !place.assumed.contains(key) && self.pods.contains_key(key) {
-                self.leavers.insert(key.clone(), by);
+                self.leaving_pods.insert(key.clone(), by);
             }
         }
-        self.has_left(id);
+        self.finish_leaving(id);
     }
 
     /// True if a gang that is placed now had been nominated for this placement, with its current
     /// requirements.
-    pub fn is_where_it_follows(&self, id: &GangId, placement: &Placement) -> bool {
+    pub fn is_nominated_placement(&self, id: &GangId, placement: &Placement) -> bool {
         let Some(place) = self.places.get(id) else {
             return false;
         };
@@ -350,9 +358,9 @@ impl Model {
         place.placement == *placement && asks(&place.gang) == asks(&self.gangs[id])
     }
     /// Removes a gang from those that nominated gangs wait for.
-    pub fn has_left(&mut self, id: &GangId) {
+    pub fn finish_leaving(&mut self, id: &GangId) {
         for place in self.places.values_mut() {
-            if let Some(victims) = &mut place.follows {
+            if let Some(victims) = &mut place.victims {
                 victims.remove(id);
             }
         }
@@ -369,17 +377,17 @@ impl Model {
         for (key, planned, _) in &place.pods {
             if self.pods.get(key).is_some_and(|(node, _)| node == planned) {
                 place.assumed.remove(key);
-                self.leavers.remove(key);
+                self.leaving_pods.remove(key);
                 confirmed.push(key.clone());
             }
         }
         for key in confirmed {
-            self.stops_no_longer(&key);
+            self.remove_stopping_pod(&key);
         }
     }
 
     /// A pod is gone; its room is kept if it belongs to a placed gang.
-    pub fn miss(&mut self, key: &PodKey) {
+    pub fn lose_pod(&mut self, key: &PodKey) {
         if self.pods.contains_key(key) {
             for place in self.places.values_mut() {
                 if place.pods.iter().any(|(pod, ..)| pod == key) {
@@ -387,21 +395,21 @@ impl Model {
                 }
             }
         }
-        self.lose(key);
+        self.delete_pod(key);
     }
 
-    pub fn lose(&mut self, key: &PodKey) {
+    pub fn delete_pod(&mut self, key: &PodKey) {
         let seen = self.pods.remove(key);
-        self.leavers.remove(key);
+        self.leaving_pods.remove(key);
         if let Some((node, request)) = seen {
-            self.hold_room(key, &node, &request);
-            self.stops_no_longer(key);
+            self.reserve_room_of_gone_pod(key, &node, &request);
+            self.remove_stopping_pod(key);
         }
     }
 }
 
 /// Tells a gang to leave, as the victim of a gang that is deleted at once.
-fn leave(engine: &mut Engine, id: &GangId) {
+fn evict(engine: &mut Engine, id: &GangId) {
     let nobody = Gang::new(GangId::new("x/nobody"), QueueName::new("x"), vec![]);
     let nobody_id = nobody.id.clone();
     engine.restore_nomination(nobody, Placement::default(), std::slice::from_ref(id));

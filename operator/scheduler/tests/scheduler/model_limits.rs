@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use trellis_scheduler::{Drawn, Gang, GangId, LimitName, ResourceName, TaskGroup};
+use trellis_scheduler::{Gang, GangId, LimitName, LimitUnit, ResourceName, TaskGroup};
 
 use crate::common::GPU;
-use crate::model::{Model, Place};
+use crate::model::{Model, ModelPlace};
 
 impl Model {
     /// The amounts that a gang with these pods draws on each limit of `draws`. There is one flavor.
-    pub fn drawn(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
+    pub fn drawn_amounts(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
         let all = |resource: &str| -> i128 {
             let groups = placed.groups.iter();
             let each = |g: &TaskGroup| g.request.get(&ResourceName::new(resource));
@@ -19,10 +19,10 @@ impl Model {
         };
         let amounts = draws.draws.iter().map(|draw| {
             let amount = match &draw.of {
-                Drawn::Gangs => 1,
-                Drawn::Waiting => 0,
-                Drawn::Devices => all(GPU),
-                Drawn::Resource { resource, .. } => all(resource.as_str()),
+                LimitUnit::Gangs => 1,
+                LimitUnit::Waiting => 0,
+                LimitUnit::Devices => all(GPU),
+                LimitUnit::Resource { resource, .. } => all(resource.as_str()),
             };
             (draw.limit.clone(), amount)
         });
@@ -30,13 +30,19 @@ impl Model {
     }
 
     /// Usage of each limit by the gangs that count, and by those for which a place is kept.
-    pub fn drawn_by(&self, counts: impl Fn(&Place) -> bool) -> BTreeMap<LimitName, i128> {
+    pub fn limit_usage_of(
+        &self,
+        counts: impl Fn(&ModelPlace) -> bool,
+    ) -> BTreeMap<LimitName, i128> {
         let mut held = BTreeMap::new();
         let placed = self.places.iter().filter(|(_, place)| counts(place));
         let placed = placed.map(|(id, place)| (id, &place.gang));
-        let kept = self.kept.iter().map(|(id, kept)| (id, &kept.gang));
+        let kept = self
+            .restart_places
+            .iter()
+            .map(|(id, kept)| (id, &kept.gang));
         for (id, gang) in placed.chain(kept) {
-            for (limit, amount) in Self::drawn(&self.gangs[id], gang) {
+            for (limit, amount) in Self::drawn_amounts(&self.gangs[id], gang) {
                 *held.entry(limit).or_default() += amount;
             }
         }
@@ -44,8 +50,8 @@ impl Model {
     }
 
     /// Usage of each limit by what runs: leaving gangs do, and their preemptors do not yet.
-    pub fn drawn_by_what_runs(&self) -> BTreeMap<LimitName, i128> {
-        let mut held = self.drawn_by(|place| place.follows.is_none());
+    pub fn running_limit_usage(&self) -> BTreeMap<LimitName, i128> {
+        let mut held = self.limit_usage_of(|place| place.victims.is_none());
         for (limit, amount) in self.stopping.iter().flat_map(|s| &s.drawn) {
             *held.entry(limit.clone()).or_default() += amount;
         }
@@ -53,12 +59,12 @@ impl Model {
     }
 
     /// Usage of each limit.
-    pub fn limits(&self) -> BTreeMap<LimitName, i128> {
-        let mut held = self.drawn_by(|place| place.leaving.is_none());
+    pub fn limit_usage(&self) -> BTreeMap<LimitName, i128> {
+        let mut held = self.limit_usage_of(|place| place.leaving.is_none());
         let waits = |id: &&GangId| !self.places.contains_key(*id) && !self.idle.contains(*id);
         for id in self.gangs.keys().filter(waits) {
             let draws = self.gangs[id].draws.iter();
-            for draw in draws.filter(|draw| draw.of == Drawn::Waiting) {
+            for draw in draws.filter(|draw| draw.of == LimitUnit::Waiting) {
                 *held.entry(draw.limit.clone()).or_default() += 1;
             }
         }

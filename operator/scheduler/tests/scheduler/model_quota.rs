@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::*;
-use crate::flavors_offered::flavored;
+use crate::flavors_offered::queue_with_flavors;
 use crate::queues::flavor;
 use proptest::prelude::*;
 use trellis_scheduler::{
@@ -25,12 +25,12 @@ type Quotas = [[Quota; 2]; 3];
 struct Case {
     quotas: Quotas,
     /// `b` has no quotas: it may use what is idle.
-    open: bool,
+    b_has_no_quotas: bool,
     /// GPUs of each node, and its flavor.
     nodes: Vec<(i64, usize)>,
     /// A gang of one pod: its queue, its node, its GPUs.
     held: Vec<(usize, usize, i64)>,
-    asker: usize,
+    preemptor_queue: usize,
     /// Pods, GPUs each, and the only flavor, of each group.
     groups: Vec<(u32, i64, Option<usize>)>,
 }
@@ -65,10 +65,10 @@ fn any_case() -> impl Strategy<Value = Case> {
             });
             Case {
                 quotas,
-                open,
+                b_has_no_quotas: open,
                 nodes,
                 held,
-                asker,
+                preemptor_queue: asker,
                 groups,
             }
         })
@@ -82,12 +82,12 @@ impl Case {
         }
         for (at, queue) in QUEUES.iter().enumerate() {
             let parent = (at > 0).then_some(QUEUES[0]);
-            let mut queue = flavored(queue, parent, &[("x", 0), ("y", 0)]);
+            let mut queue = queue_with_flavors(queue, parent, &[("x", 0), ("y", 0)]);
             for (flavor, quota) in self.quotas[at].iter().enumerate() {
                 let quotas = &mut queue.resource_groups[0].flavors[flavor].quotas;
                 quotas.insert(ResourceName::new(GPU), *quota);
             }
-            if self.open && at == 2 {
+            if self.b_has_no_quotas && at == 2 {
                 queue = Queue {
                     parent: queue.parent,
                     ..Queue::new(queue.name)
@@ -113,7 +113,7 @@ impl Case {
                     .map(|r| (ResourceName::new(r), of.clone()))
                     .into(),
             };
-            engine.restore_gang_in(gang, on, &[given], ms(0));
+            engine.restore_gang_with_flavors(gang, on, &[given], ms(0));
         }
         engine
     }
@@ -128,7 +128,7 @@ impl Case {
             ..group(&format!("g{at}"), *pods, gpu(0, *gpus))
         });
         Gang {
-            queue: QueueName::new(QUEUES[self.asker]),
+            queue: QueueName::new(QUEUES[self.preemptor_queue]),
             ..gang("w", groups.collect())
         }
     }
@@ -140,7 +140,7 @@ impl Case {
     }
 
     fn quota(&self, queue: usize, flavor: usize) -> Quota {
-        if self.open && queue == 2 {
+        if self.b_has_no_quotas && queue == 2 {
             return Quota::default();
         }
         self.quotas[queue][flavor]
@@ -154,7 +154,7 @@ impl Case {
                 .lending_limit
                 .map_or(0, |limit| (quota.nominal - limit).max(0))
         };
-        let own = self.quota(self.asker, flavor);
+        let own = self.quota(self.preemptor_queue, flavor);
         let below = [1, 2];
         let lent: i64 = below
             .iter()
@@ -165,7 +165,10 @@ impl Case {
             .map(|q| (self.usage(*q, flavor) - local(*q)).max(0))
             .sum();
         let root = self.quota(0, flavor).nominal + lent - used;
-        let (local, usage) = (local(self.asker), self.usage(self.asker, flavor));
+        let (local, usage) = (
+            local(self.preemptor_queue),
+            self.usage(self.preemptor_queue, flavor),
+        );
         let mut beyond = root;
         if let Some(limit) = own.borrowing_limit {
             let left = own.nominal - local - (usage - local).max(0) + limit;
@@ -198,11 +201,11 @@ impl Case {
             let pods = groups().flat_map(|(at, (pods, gpus, _))| {
                 std::iter::repeat_n((of(at), *gpus), *pods as usize)
             });
-            named && quota && self.placed(&pods.collect::<Vec<_>>(), &mut free.clone())
+            named && quota && self.can_place(&pods.collect::<Vec<_>>(), &mut free.clone())
         })
     }
 
-    fn placed(&self, pods: &[(usize, i64)], free: &mut [i64]) -> bool {
+    fn can_place(&self, pods: &[(usize, i64)], free: &mut [i64]) -> bool {
         let [(flavor, gpus), rest @ ..] = pods else {
             return true;
         };
@@ -211,7 +214,7 @@ impl Case {
                 return false;
             }
             free[node] -= gpus;
-            let found = self.placed(rest, free);
+            let found = self.can_place(rest, free);
             free[node] += gpus;
             found
         })
@@ -222,9 +225,9 @@ proptest! {
     #![proptest_config(cases(600))]
 
     #[test]
-    fn what_fits_under_the_rules_is_let_in_and_nothing_else(case in any_case()) {
+    fn gang_is_admitted_exactly_when_it_fits_the_quota_rules(case in any_case()) {
         let mut engine = case.engine();
-        let told = engine.trial(&case.gang(), ms(0));
+        let told = engine.try_gang(&case.gang(), ms(0));
         prop_assert_eq!(told.is_ok(), case.fits(), "{:?}", told.map_err(|c| c.to_string()));
         if let Ok(outlook) = told {
             // The gang is charged to the flavors of its nodes.
@@ -242,11 +245,19 @@ proptest! {
 }
 
 #[test]
-fn the_rules_hold_for_ten_thousand_queues() {
+fn ten_thousand_queues_follow_the_quota_rules() {
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_queue(crate::queues::below("all", None, crate::queues::gpus(16)));
+    engine.apply_queue(crate::queues::queue_below(
+        "all",
+        None,
+        crate::queues::gpu_quota(16),
+    ));
     for at in 0..10_000 {
-        let queue = crate::queues::below(&format!("q{at:05}"), Some("all"), crate::queues::gpus(0));
+        let queue = crate::queues::queue_below(
+            &format!("q{at:05}"),
+            Some("all"),
+            crate::queues::gpu_quota(0),
+        );
         engine.apply_queue(queue);
     }
     for at in (0..10_000).step_by(100) {

@@ -8,7 +8,7 @@ use crate::model::Model;
 
 /// Usage until the last pod is gone.
 #[derive(Clone, Debug)]
-pub struct Stopping {
+pub struct ModelStoppingGang {
     /// The gang as it was placed.
     pub gang: Gang,
     pub drawn: BTreeMap<LimitName, i128>,
@@ -25,37 +25,44 @@ impl Model {
 
     /// The gang is deleted, but its known pods still stop.
     pub fn retire(&mut self, id: &GangId) {
-        let stops = self.place_stops(id).or_else(|| self.keep_stops(id));
+        let stops = self
+            .stopping_from_place(id)
+            .or_else(|| self.stopping_from_restart_place(id));
         self.delete(id);
         self.stopping.extend(stops);
     }
 
-    fn place_stops(&self, id: &GangId) -> Option<Stopping> {
+    fn stopping_from_place(&self, id: &GangId) -> Option<ModelStoppingGang> {
         let place = self.places.get(id)?;
         let keys = place.pods.iter().map(|(key, ..)| key);
         let there =
             keys.filter(|key| !place.assumed.contains(*key) && self.pods.contains_key(*key));
-        self.stops(id, &place.gang, there.cloned().collect())
+        self.stopping_gang(id, &place.gang, there.cloned().collect())
     }
 
     /// Usage that remains when a place is no longer kept.
-    pub fn keep_stops(&self, id: &GangId) -> Option<Stopping> {
-        let kept = self.kept.get(id)?;
-        let going = kept.pods.iter().filter(|pod| !pod.held);
+    pub fn stopping_from_restart_place(&self, id: &GangId) -> Option<ModelStoppingGang> {
+        let kept = self.restart_places.get(id)?;
+        let going = kept.pods.iter().filter(|pod| !pod.pod_is_gone);
         let pods = going.map(|pod| pod.key.clone()).collect();
-        self.stops(id, &kept.gang, pods)
+        self.stopping_gang(id, &kept.gang, pods)
     }
 
-    fn stops(&self, id: &GangId, placed: &Gang, pods: BTreeSet<PodKey>) -> Option<Stopping> {
-        (!pods.is_empty()).then(|| Stopping {
+    fn stopping_gang(
+        &self,
+        id: &GangId,
+        placed: &Gang,
+        pods: BTreeSet<PodKey>,
+    ) -> Option<ModelStoppingGang> {
+        (!pods.is_empty()).then(|| ModelStoppingGang {
             gang: placed.clone(),
-            drawn: Self::drawn(self.gangs.get(id).unwrap_or(placed), placed),
+            drawn: Self::drawn_amounts(self.gangs.get(id).unwrap_or(placed), placed),
             pods,
         })
     }
 
     /// The pod is gone, or belongs to a placed gang.
-    pub fn stops_no_longer(&mut self, pod: &PodKey) {
+    pub fn remove_stopping_pod(&mut self, pod: &PodKey) {
         for stopping in &mut self.stopping {
             stopping.pods.remove(pod);
         }

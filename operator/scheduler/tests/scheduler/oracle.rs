@@ -7,13 +7,13 @@ use crate::common::*;
 use crate::random::{any_gang, any_node, any_request, node_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, Outlook, ResourceName, Resources, TaintEffect, TaskGroup,
+    Engine, Gang, Node, NodeName, ResourceName, Resources, TaintEffect, TaskGroup, TrialPlacement,
     WaitReason,
 };
 
 const NODES: usize = 5;
 
-pub type Free = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
+pub type FreeAmounts = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
 
 /// The constraints of the random gangs, checked by a second implementation.
 pub fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
@@ -35,14 +35,14 @@ fn request(group: &TaskGroup) -> Vec<(ResourceName, i64)> {
 }
 
 /// True if a group, by its number, may use a node.
-pub type Zone<'a> = &'a dyn Fn(usize, &Node) -> bool;
+pub type NodeFilter<'a> = &'a dyn Fn(usize, &Node) -> bool;
 
 /// Tries every way to place this pod and all pods after it.
 fn exhaustive(
     gang: &Gang,
     nodes: &[Node],
-    free: &mut Free,
-    zone: Zone<'_>,
+    free: &mut FreeAmounts,
+    zone: NodeFilter<'_>,
     (group, left): (usize, u32),
     from: usize,
 ) -> bool {
@@ -79,18 +79,23 @@ fn exhaustive(
     false
 }
 
-pub fn feasible(gang: &Gang, nodes: &[Node], free: Free) -> bool {
+pub fn feasible(gang: &Gang, nodes: &[Node], free: FreeAmounts) -> bool {
     feasible_in(gang, nodes, free, &|_, _| true)
 }
 
 /// True if the gang fits, each group on the nodes that it may use.
-pub fn feasible_in(gang: &Gang, nodes: &[Node], mut free: Free, zone: Zone<'_>) -> bool {
+pub fn feasible_in(
+    gang: &Gang,
+    nodes: &[Node],
+    mut free: FreeAmounts,
+    zone: NodeFilter<'_>,
+) -> bool {
     let first = gang.groups.first().map_or(0, |g| g.count);
     exhaustive(gang, nodes, &mut free, zone, (0, first), 0)
 }
 
 /// How many pods of a group a node holds, at most all of them.
-pub fn holds(gang: &Gang, group: &TaskGroup, node: &Node, free: &Free) -> u32 {
+pub fn count_fitting(gang: &Gang, group: &TaskGroup, node: &Node, free: &FreeAmounts) -> u32 {
     if !allows(gang, group, node) {
         return 0;
     }
@@ -101,23 +106,26 @@ pub fn holds(gang: &Gang, group: &TaskGroup, node: &Node, free: &Free) -> u32 {
     places.fold(group.count, u32::min)
 }
 
-pub fn all_free(engine: &Engine, nodes: &[Node]) -> Free {
+pub fn all_free(engine: &Engine, nodes: &[Node]) -> FreeAmounts {
     nodes
         .iter()
         .map(|n| (n.name.clone(), engine.free(&n.name).unwrap()))
         .collect()
 }
 
-pub fn empty(nodes: &[Node]) -> Free {
+pub fn empty_free_amounts(nodes: &[Node]) -> FreeAmounts {
     let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
     nodes.iter().map(|n| (n.name.clone(), all(n))).collect()
 }
 
-pub fn build<'a>(nodes: impl Iterator<Item = &'a Node>, pods: &[(usize, Resources)]) -> Engine {
+pub fn build_engine<'a>(
+    nodes: impl Iterator<Item = &'a Node>,
+    pods: &[(usize, Resources)],
+) -> Engine {
     let mut engine = engine(nodes.cloned());
     engine.apply_queue(queue("other", None));
     for (i, (at, request)) in pods.iter().enumerate() {
-        pod(
+        apply_pod(
             &mut engine,
             &format!("x/{i}"),
             node_name(*at).as_str(),
@@ -127,7 +135,7 @@ pub fn build<'a>(nodes: impl Iterator<Item = &'a Node>, pods: &[(usize, Resource
     engine
 }
 
-fn cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
+fn any_cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
     let nodes = prop::collection::vec(any_node(NODES), 1..=NODES).prop_map(|nodes| {
         let by_name: BTreeMap<_, _> = nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
         by_name.into_values().collect()
@@ -142,21 +150,21 @@ proptest! {
     #![proptest_config(cases(4_000))]
 
     #[test]
-    fn what_fits_is_placed_and_what_does_not_is_told_why(
-        (nodes, pods) in cluster(),
+    fn gang_is_placed_exactly_when_the_exhaustive_search_fits(
+        (nodes, pods) in any_cluster(),
         gang in any_gang("w".into(), NODES),
     ) {
-        let mut engine = build(nodes.iter(), &pods);
+        let mut engine = build_engine(nodes.iter(), &pods);
         let before = all_free(&engine, &nodes);
-        let answer = engine.trial(&gang, ms(0));
+        let answer = engine.try_gang(&gang, ms(0));
         prop_assert_eq!(&all_free(&engine, &nodes), &before, "a trial leaves no trace");
 
-        let mut reversed = build(nodes.iter().rev(), &pods);
-        prop_assert_eq!(&reversed.trial(&gang, ms(0)), &answer, "the order of events is nothing");
+        let mut reversed = build_engine(nodes.iter().rev(), &pods);
+        prop_assert_eq!(&reversed.try_gang(&gang, ms(0)), &answer, "the order of events is nothing");
 
         let fits = feasible(&gang, &nodes, before.clone());
         match answer {
-            Ok(Outlook { placement, victims }) => {
+            Ok(TrialPlacement { placement, victims }) => {
                 prop_assert!(fits);
                 prop_assert!(victims.is_empty());
                 let mut free = before;
@@ -179,7 +187,7 @@ proptest! {
             }
             Err(certificate) => {
                 prop_assert!(!fits, "refused what fits: {certificate}");
-                let ever = feasible(&gang, &nodes, empty(&nodes));
+                let ever = feasible(&gang, &nodes, empty_free_amounts(&nodes));
                 let for_now = matches!(
                     certificate.reason,
                     WaitReason::InsufficientCapacity | WaitReason::Fragmented
@@ -191,12 +199,12 @@ proptest! {
     }
 
     #[test]
-    fn two_gangs_in_one_cycle_are_each_whole_and_the_second_is_told_the_truth(
-        (nodes, pods) in cluster(),
+    fn two_gangs_are_each_placed_exactly_when_the_search_fits(
+        (nodes, pods) in any_cluster(),
         first in any_gang("a".into(), NODES),
         second in any_gang("b".into(), NODES),
     ) {
-        let mut engine = build(nodes.iter(), &pods);
+        let mut engine = build_engine(nodes.iter(), &pods);
         let fits = feasible(&first, &nodes, all_free(&engine, &nodes));
         engine.apply_gang(Gang { priority: 2, ..first });
         engine.cycle(ms(0));

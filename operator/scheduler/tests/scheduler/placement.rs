@@ -2,8 +2,9 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Constraints, Decision, Expression, Gang, LabelDomain, NodeName, NodeSelectorTerm, Operator,
-    Preference, Resources, Strategy, TaintEffect, Toleration, TolerationOperator, WaitReason,
+    Constraints, Decision, Gang, LabelDomain, NodeName, NodeSelectorOperator,
+    NodeSelectorRequirement, NodeSelectorTerm, PlacementStrategy, PreferredSchedulingTerm,
+    Resources, TaintEffect, Toleration, TolerationOperator, WaitReason,
 };
 
 #[test]
@@ -15,7 +16,7 @@ fn single_gpus_are_packed_so_that_a_whole_node_stays_free() {
     engine.apply_gang(workers("whole", 1, gpu(8, 8)));
     assert_eq!(engine.cycle(ms(0)).len(), 10);
     let used: Vec<i64> = (0..3)
-        .map(|i| 8 - free(&engine, &format!("n0{i}"), GPU))
+        .map(|i| 8 - free_amount(&engine, &format!("n0{i}"), GPU))
         .collect();
     assert_eq!(
         used,
@@ -27,82 +28,94 @@ fn single_gpus_are_packed_so_that_a_whole_node_stays_free() {
 #[test]
 fn best_fit_takes_the_node_that_leaves_the_fewest_gpus() {
     let mut engine = engine(gpu_nodes(3));
-    pod(&mut engine, "x/a", "n01", gpu(1, 4));
-    pod(&mut engine, "x/b", "n02", gpu(1, 6));
+    apply_pod(&mut engine, "x/a", "n01", gpu(1, 4));
+    apply_pod(&mut engine, "x/b", "n02", gpu(1, 6));
     assert_eq!(
-        place(&mut engine, &workers("w", 1, gpu(1, 2))),
+        trial_placement(&mut engine, &workers("w", 1, gpu(1, 2))),
         "worker: n02*1"
     );
     assert_eq!(
-        place(&mut engine, &workers("w", 1, gpu(1, 3))),
+        trial_placement(&mut engine, &workers("w", 1, gpu(1, 3))),
         "worker: n01*1"
     );
     assert_eq!(
-        place(&mut engine, &workers("w", 3, gpu(1, 2))),
+        trial_placement(&mut engine, &workers("w", 3, gpu(1, 2))),
         "worker: n01*2 n02*1"
     );
     assert_eq!(
-        place(&mut engine, &workers("w", 1, gpu(1, 5))),
+        trial_placement(&mut engine, &workers("w", 1, gpu(1, 5))),
         "worker: n00*1"
     );
 }
 
 #[test]
-fn of_equal_gpus_the_node_with_fewer_free_cores_is_taken_then_the_first_by_name() {
+fn equal_free_gpus_are_ranked_by_free_cores_then_by_name() {
     let mut engine = engine(gpu_nodes(3));
     assert_eq!(
-        place(&mut engine, &workers("w", 1, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("w", 1, gpu(1, 8))),
         "worker: n00*1"
     );
-    pod(&mut engine, "x/a", "n01", cpu(10));
+    apply_pod(&mut engine, "x/a", "n01", cpu(10));
     assert_eq!(
-        place(&mut engine, &workers("w", 1, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("w", 1, gpu(1, 8))),
         "worker: n01*1"
     );
 }
 
 #[test]
-fn nodes_come_in_any_order_and_names_decide() {
+fn placement_does_not_depend_on_node_arrival_order() {
     let mut engine = engine(["c", "a", "b"].map(|n| gpu_node(n, 8)));
     assert_eq!(
-        place(&mut engine, &workers("w", 2, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("w", 2, gpu(1, 8))),
         "worker: a*1 b*1"
     );
     engine.apply_node(gpu_node("aa", 8));
     assert_eq!(
-        place(&mut engine, &workers("w", 2, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("w", 2, gpu(1, 8))),
         "worker: a*1 aa*1"
     );
 }
 
 #[test]
-fn pods_without_devices_keep_off_gpu_nodes_and_go_where_others_are() {
+fn pods_without_devices_avoid_gpu_nodes_and_empty_nodes() {
     let mut engine = engine([gpu_node("g", 8), cpu_node("c1"), cpu_node("c2")]);
-    pod(&mut engine, "x/a", "c2", cpu(1));
-    assert_eq!(place(&mut engine, &workers("w", 1, cpu(4))), "worker: c2*1");
-    pod(&mut engine, "x/b", "c2", cpu(60));
-    assert_eq!(place(&mut engine, &workers("w", 1, cpu(4))), "worker: c1*1");
-    pod(&mut engine, "x/c", "c1", cpu(61));
-    assert_eq!(place(&mut engine, &workers("w", 1, cpu(4))), "worker: g*1");
+    apply_pod(&mut engine, "x/a", "c2", cpu(1));
+    assert_eq!(
+        trial_placement(&mut engine, &workers("w", 1, cpu(4))),
+        "worker: c2*1"
+    );
+    apply_pod(&mut engine, "x/b", "c2", cpu(60));
+    assert_eq!(
+        trial_placement(&mut engine, &workers("w", 1, cpu(4))),
+        "worker: c1*1"
+    );
+    apply_pod(&mut engine, "x/c", "c1", cpu(61));
+    assert_eq!(
+        trial_placement(&mut engine, &workers("w", 1, cpu(4))),
+        "worker: g*1"
+    );
 }
 
 #[test]
-fn of_gpu_nodes_those_without_free_gpus_take_pods_without_devices() {
+fn gpu_nodes_without_free_gpus_take_pods_without_devices() {
     let mut engine = engine(gpu_nodes(2));
-    pod(&mut engine, "x/a", "n01", gpu(1, 8));
+    apply_pod(&mut engine, "x/a", "n01", gpu(1, 8));
     assert_eq!(
-        place(&mut engine, &workers("w", 1, cpu(4))),
+        trial_placement(&mut engine, &workers("w", 1, cpu(4))),
         "worker: n01*1"
     );
 }
 
 #[test]
-fn the_pod_count_of_a_node_is_a_limit() {
+fn pod_count_of_a_node_limits_placement() {
     let small = node("n", cpu(64).with("pods", 3));
     let mut engine = engine([small]);
-    pod(&mut engine, "x/a", "n", Resources::new());
-    assert_eq!(place(&mut engine, &workers("w", 2, cpu(1))), "worker: n*2");
-    let refusal = refusal(&mut engine, &workers("w", 3, cpu(1)));
+    apply_pod(&mut engine, "x/a", "n", Resources::new());
+    assert_eq!(
+        trial_placement(&mut engine, &workers("w", 2, cpu(1))),
+        "worker: n*2"
+    );
+    let refusal = trial_explanation(&mut engine, &workers("w", 3, cpu(1)));
     assert_eq!(refusal.reason, WaitReason::InsufficientCapacity);
     assert!(
         refusal.to_string().starts_with("needs 3 pods, 2 are free"),
@@ -111,12 +124,12 @@ fn the_pod_count_of_a_node_is_a_limit() {
 }
 
 #[test]
-fn two_gangs_of_64_on_100_places_one_runs_whole_and_the_other_waits() {
+fn one_of_two_gangs_of_64_runs_on_100_places() {
     let mut engine = engine((0..100).map(|i| gpu_node(&format!("n{i:03}"), 1)));
     engine.apply_gang(workers("a", 64, gpu(1, 1)));
     engine.apply_gang(workers("b", 64, gpu(1, 1)));
     assert_eq!(cycle(&mut engine), ["+a", "-b InsufficientCapacity"]);
-    let certificate = engine.certificate(&id("b")).unwrap().to_string();
+    let certificate = engine.explanation(&id("b")).unwrap().to_string();
     assert_eq!(
         certificate,
         "needs 64 nvidia.com/gpu, 36 are free on 100 matching nodes: 28 are missing; \
@@ -134,11 +147,14 @@ fn a_gang_of_unlike_groups_is_placed_largest_first() {
         "mixed",
         vec![group("master", 1, cpu(4)), group("worker", 2, gpu(90, 8))],
     );
-    assert_eq!(place(&mut engine, &gang), "master: g1*1, worker: g1*1 g2*1");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "master: g1*1, worker: g1*1 g2*1"
+    );
 }
 
 #[test]
-fn groups_that_collide_are_placed_another_way() {
+fn colliding_groups_are_placed_by_the_exhaustive_search() {
     // Largest first puts the big pod onto the first node, where alone the small
     // ones have room.
     let nodes = [
@@ -150,11 +166,11 @@ fn groups_that_collide_are_placed_another_way() {
         "g",
         vec![group("big", 1, cpu(8)), group("small", 8, cpu(1))],
     );
-    assert_eq!(place(&mut engine, &gang), "big: b*1, small: a*8");
+    assert_eq!(trial_placement(&mut engine, &gang), "big: b*1, small: a*8");
 }
 
 /// Nodes without devices: the larger one comes first by name.
-fn unlike_sizes() -> trellis_scheduler::Engine {
+fn engine_with_unlike_nodes() -> trellis_scheduler::Engine {
     let sized = |name: &str, cores| node(name, cpu(cores).with("pods", 110));
     engine([
         sized("a-large", 8),
@@ -165,27 +181,34 @@ fn unlike_sizes() -> trellis_scheduler::Engine {
 
 #[test]
 fn pack_takes_the_smallest_of_empty_nodes_without_devices() {
-    let mut engine = unlike_sizes();
+    let mut engine = engine_with_unlike_nodes();
     let one = workers("w", 1, cpu(1));
-    assert_eq!(place(&mut engine, &one), "worker: b-small*1");
-    pod(&mut engine, "x/a", "a-large", cpu(1));
+    assert_eq!(trial_placement(&mut engine, &one), "worker: b-small*1");
+    apply_pod(&mut engine, "x/a", "a-large", cpu(1));
     let expected = "worker: a-large*1";
-    assert_eq!(place(&mut engine, &one), expected, "whole nodes stay free");
+    assert_eq!(
+        trial_placement(&mut engine, &one),
+        expected,
+        "whole nodes stay free"
+    );
 }
 
 #[test]
 fn spread_takes_the_node_without_devices_that_has_most_free_cores() {
-    let mut engine = unlike_sizes();
+    let mut engine = engine_with_unlike_nodes();
     let gang = |count| Gang {
-        strategy: Strategy::Spread,
+        strategy: PlacementStrategy::Spread,
         ..workers("w", count, cpu(1))
     };
-    assert_eq!(place(&mut engine, &gang(1)), "worker: a-large*1");
-    assert_eq!(place(&mut engine, &gang(2)), "worker: a-large*1 c-medium*1");
-    pod(&mut engine, "x/a", "a-large", cpu(5));
+    assert_eq!(trial_placement(&mut engine, &gang(1)), "worker: a-large*1");
+    assert_eq!(
+        trial_placement(&mut engine, &gang(2)),
+        "worker: a-large*1 c-medium*1"
+    );
+    apply_pod(&mut engine, "x/a", "a-large", cpu(5));
     let expected = "worker: c-medium*1";
     assert_eq!(
-        place(&mut engine, &gang(1)),
+        trial_placement(&mut engine, &gang(1)),
         expected,
         "3 of 8 cores are free"
     );
@@ -197,41 +220,41 @@ fn preferred_affinity_comes_before_packing() {
         label(gpu_node("far", 8), "zone", "b"),
         label(gpu_node("near", 8), "zone", "a"),
     ]);
-    pod(&mut engine, "x/a", "far", gpu(1, 6));
+    apply_pod(&mut engine, "x/a", "far", gpu(1, 6));
     let mut gang = workers("w", 1, gpu(1, 2));
-    assert_eq!(place(&mut engine, &gang), "worker: far*1");
-    gang.groups[0].constraints.preferred = vec![Preference {
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: far*1");
+    gang.groups[0].constraints.preferred = vec![PreferredSchedulingTerm {
         weight: 1,
         term: NodeSelectorTerm {
-            match_expressions: vec![Expression {
+            match_expressions: vec![NodeSelectorRequirement {
                 key: "zone".into(),
-                operator: Operator::In,
+                operator: NodeSelectorOperator::In,
                 values: vec!["a".into()],
             }],
             match_fields: vec![],
         },
     }];
-    assert_eq!(place(&mut engine, &gang), "worker: near*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: near*1");
     gang.groups[0].count = 5;
     assert_eq!(
-        place(&mut engine, &gang),
+        trial_placement(&mut engine, &gang),
         "worker: far*1 near*4",
         "what does not fit goes elsewhere"
     );
 }
 
 #[test]
-fn a_taint_that_prefers_to_keep_pods_away_does_so_while_others_have_room() {
+fn prefer_no_schedule_taint_is_avoided_while_other_nodes_have_room() {
     let mut engine = engine([
         taint(gpu_node("a", 8), "spot", TaintEffect::PreferNoSchedule),
         gpu_node("b", 8),
     ]);
     assert_eq!(
-        place(&mut engine, &workers("w", 1, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("w", 1, gpu(1, 8))),
         "worker: b*1"
     );
     assert_eq!(
-        place(&mut engine, &workers("w", 2, gpu(1, 8))),
+        trial_placement(&mut engine, &workers("w", 2, gpu(1, 8))),
         "worker: a*1 b*1"
     );
 }
@@ -248,7 +271,7 @@ fn constraints_taints_and_exclusions_keep_pods_off_nodes() {
         .constraints
         .node_selector
         .insert("pool".into(), "train".into());
-    assert_eq!(place(&mut engine, &gang), "worker: labelled*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: labelled*1");
 
     gang.groups[0].constraints = Constraints {
         tolerations: vec![Toleration {
@@ -261,37 +284,40 @@ fn constraints_taints_and_exclusions_keep_pods_off_nodes() {
     };
     gang.groups[0].count = 3;
     assert_eq!(
-        place(&mut engine, &gang),
+        trial_placement(&mut engine, &gang),
         "worker: labelled*1 plain*1 tainted*1"
     );
 
     gang.groups[0].count = 2;
     gang.excluded_nodes = vec![NodeName::new("plain")];
-    assert_eq!(place(&mut engine, &gang), "worker: labelled*1 tainted*1");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "worker: labelled*1 tainted*1"
+    );
 }
 
 #[test]
-fn nodes_that_change_are_looked_at_again() {
+fn changed_node_is_checked_again() {
     let mut engine = engine([gpu_node("a", 8), gpu_node("b", 8)]);
     let gang = workers("w", 1, gpu(1, 8));
-    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a*1");
     let mut a = gpu_node("a", 8);
     a.ready = false;
     engine.apply_node(a.clone());
-    assert_eq!(place(&mut engine, &gang), "worker: b*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: b*1");
     a.ready = true;
     a.unschedulable = true;
     engine.apply_node(a.clone());
-    assert_eq!(place(&mut engine, &gang), "worker: b*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: b*1");
     a.unschedulable = false;
     engine.apply_node(a);
-    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a*1");
     engine.delete_node(&NodeName::new("a"));
-    assert_eq!(place(&mut engine, &gang), "worker: b*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: b*1");
 }
 
 #[test]
-fn an_unhealthy_node_gets_nothing_whatever_is_tolerated_and_keeps_what_it_has() {
+fn unhealthy_node_gets_no_pod_and_keeps_its_pods() {
     let mut engine = engine([gpu_node("a", 8)]);
     engine.apply_gang(workers("w", 1, gpu(1, 4)));
     assert_eq!(engine.cycle(ms(0)).len(), 1);
@@ -306,30 +332,30 @@ fn an_unhealthy_node_gets_nothing_whatever_is_tolerated_and_keeps_what_it_has() 
         effect: None,
     }];
     assert_eq!(
-        refusal(&mut engine, &next).to_string(),
+        trial_explanation(&mut engine, &next).to_string(),
         "none of 1 node matches: 1 with bad GPU condition GpuMemWatch"
     );
-    assert_eq!(engine.placed_gangs(), 1);
+    assert_eq!(engine.placed_gang_count(), 1);
     a.unhealthy = None;
     engine.apply_node(a);
-    assert_eq!(place(&mut engine, &next), "worker: a*1");
+    assert_eq!(trial_placement(&mut engine, &next), "worker: a*1");
 }
 
 #[test]
-fn a_volume_steers_pods_and_anti_affinity_keeps_them_out() {
+fn volumes_and_anti_affinity_restrict_nodes() {
     let zone = |name: &str, zone: &str| label(gpu_node(name, 8), "zone", zone);
     let mut engine = engine([zone("a", "x"), zone("b", "y"), zone("c", "y")]);
     let mut gang = workers("w", 2, gpu(1, 8));
     let term = NodeSelectorTerm {
-        match_expressions: vec![Expression {
+        match_expressions: vec![NodeSelectorRequirement {
             key: "zone".into(),
-            operator: Operator::In,
+            operator: NodeSelectorOperator::In,
             values: vec!["y".into()],
         }],
         ..NodeSelectorTerm::default()
     };
     gang.groups[0].constraints.volumes = vec![vec![term]];
-    assert_eq!(place(&mut engine, &gang), "worker: b*1 c*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: b*1 c*1");
     gang.groups[0].constraints.volumes.clear();
     gang.groups[0].constraints.kept_out = [LabelDomain {
         label: "zone".into(),
@@ -337,10 +363,10 @@ fn a_volume_steers_pods_and_anti_affinity_keeps_them_out() {
     }]
     .into();
     gang.groups[0].count = 1;
-    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a*1");
     gang.groups[0].count = 2;
     assert_eq!(
-        refusal(&mut engine, &gang).reason,
+        trial_explanation(&mut engine, &gang).reason,
         WaitReason::ExceedsCluster
     );
 }
@@ -352,7 +378,7 @@ fn a_cordon_is_a_taint_that_can_be_tolerated() {
     let mut engine = engine([cordoned]);
     let mut gang = workers("w", 1, gpu(1, 8));
     assert_eq!(
-        refusal(&mut engine, &gang).reason,
+        trial_explanation(&mut engine, &gang).reason,
         WaitReason::NoMatchingNodes
     );
     gang.groups[0].constraints.tolerations = vec![Toleration {
@@ -361,26 +387,26 @@ fn a_cordon_is_a_taint_that_can_be_tolerated() {
         value: String::new(),
         effect: Some(TaintEffect::NoSchedule),
     }];
-    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a*1");
 }
 
 #[test]
-fn a_device_that_a_group_names_drives_packing() {
+fn device_named_by_a_group_drives_packing() {
     let both =
         |name: &str, gpus, nics| node(name, gpu(96, gpus).with("pods", 110).with("rdma/hca", nics));
     let mut engine = engine([both("a", 8, 2), both("b", 6, 8)]);
     let mut gang = workers("w", 1, gpu(1, 2).with("rdma/hca", 1));
     assert_eq!(
-        place(&mut engine, &gang),
+        trial_placement(&mut engine, &gang),
         "worker: b*1",
         "the first device by name"
     );
     gang.groups[0].device = Some(trellis_scheduler::ResourceName::new("rdma/hca"));
-    assert_eq!(place(&mut engine, &gang), "worker: a*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a*1");
 }
 
 #[test]
-fn the_score_tells_what_is_broken_off_whole_nodes() {
+fn score_counts_the_devices_left_on_used_nodes() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(workers("w", 3, gpu(1, 4)));
     let decisions = engine.cycle(ms(0));
@@ -391,11 +417,11 @@ fn the_score_tells_what_is_broken_off_whole_nodes() {
 }
 
 #[test]
-fn four_thousand_replicas_and_none() {
+fn gang_of_four_thousand_pods_and_gang_without_pods_are_placed() {
     let mut engine = engine((0..40).map(|i| node(&format!("n{i:02}"), cpu(96).with("pods", 110))));
     assert_eq!(
         engine
-            .trial(&workers("w", 4_096, cpu(0)), ms(0))
+            .try_gang(&workers("w", 4_096, cpu(0)), ms(0))
             .unwrap()
             .placement
             .pod_count(),
@@ -403,7 +429,7 @@ fn four_thousand_replicas_and_none() {
     );
     assert_eq!(
         engine
-            .trial(&workers("w", 0, cpu(1)), ms(0))
+            .try_gang(&workers("w", 0, cpu(1)), ms(0))
             .unwrap()
             .placement
             .pod_count(),
@@ -411,7 +437,7 @@ fn four_thousand_replicas_and_none() {
     );
     assert_eq!(
         engine
-            .trial(&gang("w", vec![]), ms(0))
+            .try_gang(&gang("w", vec![]), ms(0))
             .unwrap()
             .placement
             .pod_count(),
@@ -420,7 +446,7 @@ fn four_thousand_replicas_and_none() {
 }
 
 #[test]
-fn a_search_that_reaches_its_bound_ends_and_says_so() {
+fn search_at_its_bound_ends_with_an_uncertain_result() {
     // One node too few for three, four and five GPUs in pairs, and far more ways
     // to share the nodes than are tried.
     let mut engine = engine((0..44).map(|i| gpu_node(&format!("n{i:02}"), 8)));
@@ -430,7 +456,7 @@ fn a_search_that_reaches_its_bound_ends_and_says_so() {
         group("three", 40, gpu(1, 3)),
         group("none", 200, cpu(10)),
     ];
-    let refusal = refusal(&mut engine, &gang("g", groups));
+    let refusal = trial_explanation(&mut engine, &gang("g", groups));
     assert_eq!(refusal.reason, WaitReason::Fragmented);
     assert_eq!(
         refusal.to_string(),

@@ -8,7 +8,7 @@ use trellis_scheduler::{Engine, NodeName, PodKey, ResourceName, Resources, WaitR
 use crate::common::*;
 
 /// One core and this many thousandths of one GPU.
-fn share(thousandths: i64) -> Resources {
+fn share_request(thousandths: i64) -> Resources {
     let mut request = cpu(1);
     let gpu = ResourceName::new(GPU);
     request.set(ResourceName::share_of(&gpu), thousandths);
@@ -16,86 +16,107 @@ fn share(thousandths: i64) -> Resources {
 }
 
 /// Places a gang of shares, one cycle.
-fn start(engine: &mut Engine, name: &str, count: u32, thousandths: i64) -> bool {
-    engine.apply_gang(workers(name, count, share(thousandths)));
+fn place_share_gang(engine: &mut Engine, name: &str, count: u32, thousandths: i64) -> bool {
+    engine.apply_gang(workers(name, count, share_request(thousandths)));
     engine.cycle(ms(0));
     engine.placement(&id(name)).is_some()
 }
 
 #[test]
-fn a_share_closes_a_device_to_whole_requests_and_the_last_one_opens_it() {
+fn device_is_free_as_a_whole_only_without_shares() {
     let mut engine = engine([gpu_node("n", 2)]);
-    assert!(start(&mut engine, "a", 1, 460));
-    assert_eq!(free(&engine, "n", GPU), 1);
-    let two = refusal(&mut engine, &workers("two", 1, gpu(1, 2)));
+    assert!(place_share_gang(&mut engine, "a", 1, 460));
+    assert_eq!(free_amount(&engine, "n", GPU), 1);
+    let two = trial_explanation(&mut engine, &workers("two", 1, gpu(1, 2)));
     assert_eq!(two.reason, WaitReason::InsufficientCapacity);
     assert_eq!(
-        place(&mut engine, &workers("one", 1, gpu(1, 1))),
+        trial_placement(&mut engine, &workers("one", 1, gpu(1, 1))),
         "worker: n*1"
     );
-    assert!(start(&mut engine, "b", 1, 540), "beside it");
-    assert_eq!(free(&engine, "n", GPU), 1);
+    assert!(place_share_gang(&mut engine, "b", 1, 540), "beside it");
+    assert_eq!(free_amount(&engine, "n", GPU), 1);
     engine.delete_gang(&id("a"));
-    assert_eq!(free(&engine, "n", GPU), 1);
+    assert_eq!(free_amount(&engine, "n", GPU), 1);
     engine.delete_gang(&id("b"));
-    assert_eq!(free(&engine, "n", GPU), 2);
+    assert_eq!(free_amount(&engine, "n", GPU), 2);
 }
 
 #[test]
 fn the_tightest_device_that_fits_is_shared_first() {
     let mut engine = engine([gpu_node("n", 2)]);
-    assert!(start(&mut engine, "a", 1, 700));
-    assert!(start(&mut engine, "b", 1, 400), "opens the second");
-    assert!(start(&mut engine, "c", 1, 300), "fills the first");
-    assert!(start(&mut engine, "d", 1, 600), "fills the second");
-    assert!(!start(&mut engine, "e", 1, 1));
+    assert!(place_share_gang(&mut engine, "a", 1, 700));
+    assert!(
+        place_share_gang(&mut engine, "b", 1, 400),
+        "opens the second"
+    );
+    assert!(
+        place_share_gang(&mut engine, "c", 1, 300),
+        "fills the first"
+    );
+    assert!(
+        place_share_gang(&mut engine, "d", 1, 600),
+        "fills the second"
+    );
+    assert!(!place_share_gang(&mut engine, "e", 1, 1));
 }
 
 #[test]
-fn a_share_is_of_one_device_and_not_of_several() {
+fn share_is_taken_from_a_single_device() {
     let mut engine = engine([gpu_node("n", 2)]);
-    assert!(start(&mut engine, "a", 2, 600));
+    assert!(place_share_gang(&mut engine, "a", 2, 600));
     assert!(
-        !start(&mut engine, "b", 1, 500),
+        !place_share_gang(&mut engine, "b", 1, 500),
         "800 are free, in two halves"
     );
-    assert!(start(&mut engine, "c", 2, 400));
-    let more = refusal(&mut engine, &workers("d", 1, share(1_001)));
+    assert!(place_share_gang(&mut engine, "c", 2, 400));
+    let more = trial_explanation(&mut engine, &workers("d", 1, share_request(1_001)));
     assert!(!more.to_string().is_empty());
 }
 
 #[test]
-fn whole_gpus_leave_nothing_to_share() {
+fn whole_gpu_requests_leave_no_share() {
     let mut engine = engine([gpu_node("n", 2)]);
-    pod(&mut engine, "x/a", "n", gpu(1, 1));
-    assert!(start(&mut engine, "a", 2, 500));
-    assert!(!start(&mut engine, "b", 1, 10));
+    apply_pod(&mut engine, "x/a", "n", gpu(1, 1));
+    assert!(place_share_gang(&mut engine, "a", 2, 500));
+    assert!(!place_share_gang(&mut engine, "b", 1, 10));
     engine.delete_pod(&PodKey::new("x/a"));
     engine.cycle(ms(0));
     assert!(engine.placement(&id("b")).is_some());
 }
 
 #[test]
-fn a_trial_leaves_every_share_where_it_is() {
+fn trial_changes_no_share() {
     let mut engine = engine([gpu_node("n", 2)]);
-    assert!(start(&mut engine, "a", 1, 700));
-    assert!(start(&mut engine, "b", 1, 600));
+    assert!(place_share_gang(&mut engine, "a", 1, 700));
+    assert!(place_share_gang(&mut engine, "b", 1, 600));
     // There is room for these, and for no more.
     for _ in 0..3 {
-        assert!(engine.trial(&workers("t", 1, share(400)), ms(0)).is_ok());
-        assert!(engine.trial(&workers("t", 2, share(300)), ms(0)).is_ok());
-        assert!(engine.trial(&workers("t", 2, share(400)), ms(0)).is_err());
+        assert!(
+            engine
+                .try_gang(&workers("t", 1, share_request(400)), ms(0))
+                .is_ok()
+        );
+        assert!(
+            engine
+                .try_gang(&workers("t", 2, share_request(300)), ms(0))
+                .is_ok()
+        );
+        assert!(
+            engine
+                .try_gang(&workers("t", 2, share_request(400)), ms(0))
+                .is_err()
+        );
     }
 }
 
 #[test]
-fn shares_that_are_seen_before_their_node_count_when_it_comes() {
+fn shares_on_an_unknown_node_count_when_the_node_appears() {
     let mut engine = engine([]);
-    pod(&mut engine, "x/a", "n", share(300));
+    apply_pod(&mut engine, "x/a", "n", share_request(300));
     engine.apply_node(gpu_node("n", 1));
-    assert_eq!(free(&engine, "n", GPU), 0);
-    assert!(!start(&mut engine, "a", 1, 800));
-    assert!(start(&mut engine, "b", 1, 700));
+    assert_eq!(free_amount(&engine, "n", GPU), 0);
+    assert!(!place_share_gang(&mut engine, "a", 1, 800));
+    assert!(place_share_gang(&mut engine, "b", 1, 700));
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +139,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 /// The least number of devices that hold the shares; tries every way.
-fn devices(shares: &[i64], open: &mut Vec<i64>, best: usize) -> usize {
+fn fewest_devices(shares: &[i64], open: &mut Vec<i64>, best: usize) -> usize {
     let Some((first, rest)) = shares.split_first() else {
         return open.len().min(best);
     };
@@ -126,13 +147,13 @@ fn devices(shares: &[i64], open: &mut Vec<i64>, best: usize) -> usize {
     for at in 0..open.len() {
         if open[at] >= *first {
             open[at] -= first;
-            best = devices(rest, open, best);
+            best = fewest_devices(rest, open, best);
             open[at] += first;
         }
     }
     if open.len() + 1 < best {
         open.push(1_000 - first);
-        best = devices(rest, open, best);
+        best = fewest_devices(rest, open, best);
         open.pop();
     }
     best
@@ -142,7 +163,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
-    fn no_device_gives_more_than_a_whole_and_all_comes_back(
+    fn device_shares_never_exceed_one_and_are_all_released(
         events in prop::collection::vec(any_event(), 1..40),
     ) {
         let mut engine = engine([gpu_node("n0", 3), gpu_node("n1", 2)]);
@@ -155,7 +176,7 @@ proptest! {
                     let name = format!("g{at}");
                     engine.delete_gang(&id(&name));
                     wishes.remove(&at);
-                    if start(&mut engine, &name, count, thousandths) {
+                    if place_share_gang(&mut engine, &name, count, thousandths) {
                         wishes.insert(at, (count, thousandths));
                     } else {
                         engine.delete_gang(&id(&name));
@@ -180,7 +201,7 @@ proptest! {
                 Event::Foreign(at, node, thousandths) => {
                     let key = format!("x/{at}");
                     engine.delete_pod(&PodKey::new(key.as_str()));
-                    pod(&mut engine, &key, &format!("n{node}"), share(thousandths));
+                    apply_pod(&mut engine, &key, &format!("n{node}"), share_request(thousandths));
                     foreign.insert(at, (node, thousandths));
                 }
                 Event::End(at) => {
@@ -202,10 +223,10 @@ proptest! {
                     }
                 }
                 shares.extend(foreign.values().filter(|(n, _)| *n == node).map(|(_, s)| *s));
-                let taken = gpus - free(&engine, name.as_str(), GPU) - whole;
+                let taken = gpus - free_amount(&engine, name.as_str(), GPU) - whole;
                 let taken = usize::try_from(taken).unwrap();
                 prop_assert!(taken <= shares.len(), "a device has a share");
-                prop_assert!(taken >= devices(&shares, &mut Vec::new(), shares.len()), "no device gives more");
+                prop_assert!(taken >= fewest_devices(&shares, &mut Vec::new(), shares.len()), "no device gives more");
             }
         }
         for at in 0..8 {
@@ -214,9 +235,9 @@ proptest! {
         for at in 0..3 {
             engine.delete_pod(&PodKey::new(format!("x/{at}")));
         }
-        prop_assert_eq!(free(&engine, "n0", GPU), 3);
-        prop_assert_eq!(free(&engine, "n1", GPU), 2);
+        prop_assert_eq!(free_amount(&engine, "n0", GPU), 3);
+        prop_assert_eq!(free_amount(&engine, "n1", GPU), 2);
         // Every device is whole again.
-        prop_assert!(start(&mut engine, "all", 5, 1_000));
+        prop_assert!(place_share_gang(&mut engine, "all", 5, 1_000));
     }
 }

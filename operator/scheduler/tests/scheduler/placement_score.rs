@@ -1,11 +1,11 @@
 //! Tests of which nodes are chosen among those with room: least fragmentation, or spread.
 
-use trellis_scheduler::{Engine, Gang, Node, Resources, Strategy};
+use trellis_scheduler::{Engine, Gang, Node, PlacementStrategy, Resources};
 
 use crate::common::*;
 
 /// An engine that has seen this many pods of each task before.
-fn taught(nodes: Vec<Node>, tasks: &[(Resources, u32)]) -> Engine {
+fn engine_with_history(nodes: Vec<Node>, tasks: &[(Resources, u32)]) -> Engine {
     let mut engine = engine(nodes);
     engine.apply_queue(queue("closed", Some(&[])));
     for (at, (request, pods)) in tasks.iter().enumerate() {
@@ -18,13 +18,13 @@ fn taught(nodes: Vec<Node>, tasks: &[(Resources, u32)]) -> Engine {
     engine
 }
 
-fn sized(name: &str, cores: i64, gpus: i64) -> Node {
+fn sized_node(name: &str, cores: i64, gpus: i64) -> Node {
     node(name, gpu(cores, gpus).with("pods", 110))
 }
 
-fn spread(gang: Gang) -> Gang {
+fn with_spread(gang: Gang) -> Gang {
     Gang {
-        strategy: Strategy::Spread,
+        strategy: PlacementStrategy::Spread,
         ..gang
     }
 }
@@ -43,7 +43,7 @@ fn cases() -> Vec<Case> {
     vec![
         (
             "4 GPUs stay together for tasks of 4",
-            vec![sized("four", 96, 4), sized("seven", 96, 7)],
+            vec![sized_node("four", 96, 4), sized_node("seven", 96, 7)],
             vec![(gpu(1, 4), 10)],
             gpu(1, 1),
             "worker: four*1",
@@ -51,7 +51,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             "a hungry pod goes where cores would be left over",
-            vec![sized("lean", 16, 2), sized("rich", 96, 2)],
+            vec![sized_node("lean", 16, 2), sized_node("rich", 96, 2)],
             vec![(gpu(8, 1), 10)],
             gpu(16, 1),
             "worker: lean*1",
@@ -59,7 +59,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             "a pod without GPUs does not starve them of cores",
-            vec![sized("lean", 32, 4), sized("rich", 128, 6)],
+            vec![sized_node("lean", 32, 4), sized_node("rich", 128, 6)],
             vec![(gpu(8, 1), 10)],
             cpu(8),
             "worker: lean*1",
@@ -69,23 +69,27 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn where_best_fit_errs() {
+fn fragmentation_beats_best_fit() {
     for (what, nodes, tasks, request, best_fit, expected) in cases() {
         let pod = workers("w", 1, request);
-        let mut untaught = taught(nodes.clone(), &[]);
-        assert_eq!(place(&mut untaught, &pod), best_fit, "{what}, untaught");
-        let mut engine = taught(nodes, &tasks);
-        assert_eq!(place(&mut engine, &pod), expected, "{what}");
+        let mut untaught = engine_with_history(nodes.clone(), &[]);
+        assert_eq!(
+            trial_placement(&mut untaught, &pod),
+            best_fit,
+            "{what}, untaught"
+        );
+        let mut engine = engine_with_history(nodes, &tasks);
+        assert_eq!(trial_placement(&mut engine, &pod), expected, "{what}");
     }
 }
 
 #[test]
-fn nodes_that_typical_tasks_may_not_use_are_taken_first() {
+fn nodes_closed_to_typical_tasks_are_used_first() {
     let nodes = vec![
-        label(sized("a", 96, 2), "model", "wanted"),
-        label(sized("b", 96, 8), "model", "other"),
+        label(sized_node("a", 96, 2), "model", "wanted"),
+        label(sized_node("b", 96, 8), "model", "other"),
     ];
-    let mut engine = taught(nodes, &[]);
+    let mut engine = engine_with_history(nodes, &[]);
     engine.apply_queue(queue("closed", Some(&[])));
     let mut picky = workers("picky", 10, gpu(1, 1));
     picky.queue = trellis_scheduler::QueueName::new("closed");
@@ -94,31 +98,38 @@ fn nodes_that_typical_tasks_may_not_use_are_taken_first() {
         .node_selector
         .insert("model".into(), "wanted".into());
     let any = workers("w", 1, gpu(1, 1));
-    assert_eq!(place(&mut engine, &any), "worker: a*1", "best fit");
+    assert_eq!(
+        trial_placement(&mut engine, &any),
+        "worker: a*1",
+        "best fit"
+    );
     engine.apply_gang(picky);
-    assert_eq!(place(&mut engine, &any), "worker: b*1");
+    assert_eq!(trial_placement(&mut engine, &any), "worker: b*1");
 }
 
 #[test]
-fn what_was_learned_is_carried_over() {
-    let nodes = vec![sized("four", 96, 4), sized("seven", 96, 7)];
-    let one = taught(nodes.clone(), &[(gpu(1, 4), 10)]);
-    let mut other = taught(nodes, &[]);
+fn restored_history_gives_the_same_placement() {
+    let nodes = vec![sized_node("four", 96, 4), sized_node("seven", 96, 7)];
+    let one = engine_with_history(nodes.clone(), &[(gpu(1, 4), 10)]);
+    let mut other = engine_with_history(nodes, &[]);
     other.restore_history(&one.history());
     assert_eq!(other.history(), one.history());
     let pod = workers("w", 1, gpu(1, 1));
-    assert_eq!(place(&mut other, &pod), "worker: seven*1");
+    assert_eq!(trial_placement(&mut other, &pod), "worker: seven*1");
 }
 
 #[test]
-fn more_shapes_than_are_counted_do_no_harm() {
+fn more_task_shapes_than_counted_are_accepted() {
     let tasks: Vec<_> = (0..600)
         .map(|n| (gpu(1, 1).with("memory", n), if n == 300 { 100 } else { 1 }))
         .chain([(gpu(1, 4), 10_000)])
         .collect();
     let run = || {
-        let mut engine = taught(vec![sized("four", 96, 4), sized("seven", 96, 7)], &tasks);
-        let at = place(&mut engine, &workers("w", 1, gpu(1, 1)));
+        let mut engine = engine_with_history(
+            vec![sized_node("four", 96, 4), sized_node("seven", 96, 7)],
+            &tasks,
+        );
+        let at = trial_placement(&mut engine, &workers("w", 1, gpu(1, 1)));
         (at, engine.history())
     };
     assert_eq!(run().0, "worker: seven*1", "the frequent ones count");
@@ -128,23 +139,35 @@ fn more_shapes_than_are_counted_do_no_harm() {
 #[test]
 fn spread_takes_as_many_nodes_as_there_are_most_free_first() {
     let mut engine = engine(gpu_nodes(3));
-    pod(&mut engine, "x/a", "n00", gpu(1, 6));
-    let gang = |count| spread(workers("w", count, gpu(1, 1)));
-    assert_eq!(place(&mut engine, &gang(2)), "worker: n01*1 n02*1");
-    assert_eq!(place(&mut engine, &gang(3)), "worker: n00*1 n01*1 n02*1");
-    assert_eq!(place(&mut engine, &gang(7)), "worker: n00*2 n01*3 n02*2");
-    assert_eq!(place(&mut engine, &gang(18)), "worker: n00*2 n01*8 n02*8");
-    assert!(engine.trial(&gang(19), ms(0)).is_err());
+    apply_pod(&mut engine, "x/a", "n00", gpu(1, 6));
+    let gang = |count| with_spread(workers("w", count, gpu(1, 1)));
+    assert_eq!(
+        trial_placement(&mut engine, &gang(2)),
+        "worker: n01*1 n02*1"
+    );
+    assert_eq!(
+        trial_placement(&mut engine, &gang(3)),
+        "worker: n00*1 n01*1 n02*1"
+    );
+    assert_eq!(
+        trial_placement(&mut engine, &gang(7)),
+        "worker: n00*2 n01*3 n02*2"
+    );
+    assert_eq!(
+        trial_placement(&mut engine, &gang(18)),
+        "worker: n00*2 n01*8 n02*8"
+    );
+    assert!(engine.try_gang(&gang(19), ms(0)).is_err());
 }
 
 #[test]
-fn spread_groups_that_collide_are_placed_another_way() {
+fn colliding_spread_groups_are_placed_by_the_exhaustive_search() {
     let nodes = [
         node("a", cpu(9).with("pods", 10)),
         node("b", cpu(10).with("pods", 1)),
     ];
     let mut engine = engine(nodes);
     let groups = vec![group("big", 1, cpu(8)), group("small", 8, cpu(1))];
-    let gang = spread(gang("g", groups));
-    assert_eq!(place(&mut engine, &gang), "big: b*1, small: a*8");
+    let gang = with_spread(gang("g", groups));
+    assert_eq!(trial_placement(&mut engine, &gang), "big: b*1, small: a*8");
 }

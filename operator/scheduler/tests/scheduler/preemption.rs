@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use crate::common::*;
 use trellis_scheduler::{
-    Because, BorrowWithin, Decision, Engine, Gang, NodeName, Placement, PodKey, Preemption, Queue,
-    QueueName, Reclaim, Time, Topology, TopologyLevel, TopologyName, TopologyRequest, Victim,
-    WithinQueue,
+    BorrowWithinPolicy, Decision, Engine, Gang, NodeName, Placement, PodKey, PreemptionPolicy,
+    PreemptionReason, Queue, QueueName, ReclaimPolicy, Time, Topology, TopologyLevel, TopologyName,
+    TopologyRequest, Victim, WithinQueuePolicy,
 };
 
-pub const LOWER: Preemption = Preemption {
-    within_queue: WithinQueue::LowerPriority,
-    reclaim: Reclaim::Never,
-    borrow_within: BorrowWithin::Never,
+pub const LOWER: PreemptionPolicy = PreemptionPolicy {
+    within_queue: WithinQueuePolicy::LowerPriority,
+    reclaim: ReclaimPolicy::Never,
+    borrow_within: BorrowWithinPolicy::Never,
 };
 
 pub fn seconds(seconds: i64) -> Time {
@@ -20,7 +20,7 @@ pub fn seconds(seconds: i64) -> Time {
 }
 
 /// A gang of this many pods with 8 GPUs each, that is, one node each.
-pub fn of(priority: i32, name: &str, nodes: u32) -> Gang {
+pub fn priority_gang(priority: i32, name: &str, nodes: u32) -> Gang {
     Gang {
         priority,
         ..workers(name, nodes, gpu(1, 8))
@@ -28,7 +28,7 @@ pub fn of(priority: i32, name: &str, nodes: u32) -> Gang {
 }
 
 /// Nodes with 8 GPUs, and a default queue in which priority preempts.
-pub fn by_priority(nodes: usize) -> Engine {
+pub fn engine_with_priority_preemption(nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue {
         preemption: LOWER,
@@ -37,12 +37,12 @@ pub fn by_priority(nodes: usize) -> Engine {
     engine
 }
 
-pub fn at(engine: &mut Engine, time: Time) -> Vec<String> {
-    said(&engine.cycle(time))
+pub fn run_cycle_at(engine: &mut Engine, time: Time) -> Vec<String> {
+    format_decisions(&engine.cycle(time))
 }
 
 /// All pods of a placed gang are seen where they are planned.
-pub fn see(engine: &mut Engine, gang: &Gang) {
+pub fn apply_pods_of(engine: &mut Engine, gang: &Gang) {
     let placement = engine.placement(&gang.id).unwrap();
     for (name, index, node) in placement.iter() {
         let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
@@ -55,7 +55,7 @@ pub fn see(engine: &mut Engine, gang: &Gang) {
 }
 
 /// The pods of a gang are gone.
-pub fn gone(engine: &mut Engine, gang: &Gang) {
+pub fn delete_pods_of(engine: &mut Engine, gang: &Gang) {
     for group in &gang.groups {
         for index in 0..group.count {
             engine.delete_pod(&gang.pod_key(group, index));
@@ -64,7 +64,7 @@ pub fn gone(engine: &mut Engine, gang: &Gang) {
 }
 
 /// The only decision, a preemption: the placement and the victims.
-pub fn preempts(engine: &mut Engine, now: Time) -> (Placement, Vec<Victim>) {
+pub fn expect_preemption(engine: &mut Engine, now: Time) -> (Placement, Vec<Victim>) {
     match engine.cycle(now).as_slice() {
         [
             Decision::Preempt {
@@ -76,133 +76,142 @@ pub fn preempts(engine: &mut Engine, now: Time) -> (Placement, Vec<Victim>) {
 }
 
 #[test]
-fn a_gang_of_higher_priority_follows_one_of_lower() {
-    let mut engine = by_priority(2);
-    let low = of(0, "low", 2);
+fn gang_of_higher_priority_replaces_a_gang_of_lower_priority() {
+    let mut engine = engine_with_priority_preemption(2);
+    let low = priority_gang(0, "low", 2);
     engine.apply_gang(low.clone());
-    assert_eq!(at(&mut engine, seconds(0)), ["+low"]);
-    see(&mut engine, &low);
-    engine.apply_gang(of(1, "high", 1));
-    let (place, victims) = preempts(&mut engine, seconds(10));
-    assert_eq!(shown(&place), "worker: n00*1");
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+low"]);
+    apply_pods_of(&mut engine, &low);
+    engine.apply_gang(priority_gang(1, "high", 1));
+    let (place, victims) = expect_preemption(&mut engine, seconds(10));
+    assert_eq!(format_placement(&place), "worker: n00*1");
     assert_eq!(
         victims,
         [Victim {
             gang: id("low"),
-            because: Because::LaterInQueue,
+            reason: PreemptionReason::LaterInQueue,
             lost_device_seconds: 160,
         }]
     );
     // No pod is placed on what the victim still holds, nor where the preemptor goes.
-    engine.apply_gang(of(0, "next", 1));
-    assert_eq!(at(&mut engine, seconds(11)), ["-next InsufficientCapacity"]);
-    engine.release_gang(&id("low"), None);
-    assert_eq!(at(&mut engine, seconds(12)), ["-low InsufficientCapacity"]);
-    engine.delete_pod(&worker("low", 1));
+    engine.apply_gang(priority_gang(0, "next", 1));
     assert_eq!(
-        at(&mut engine, seconds(13)),
+        run_cycle_at(&mut engine, seconds(11)),
+        ["-next InsufficientCapacity"]
+    );
+    engine.release_gang(&id("low"), None);
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(12)),
+        ["-low InsufficientCapacity"]
+    );
+    engine.delete_pod(&worker_key("low", 1));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(13)),
         ["+next"],
         "what is not needed is there for others; the victim needs two nodes"
     );
-    engine.delete_pod(&worker("low", 0));
-    assert_eq!(at(&mut engine, seconds(14)), ["+high"]);
+    engine.delete_pod(&worker_key("low", 0));
+    assert_eq!(run_cycle_at(&mut engine, seconds(14)), ["+high"]);
     assert_eq!(
-        shown(&engine.placement(&id("high")).unwrap()),
-        shown(&place)
+        format_placement(&engine.placement(&id("high")).unwrap()),
+        format_placement(&place)
     );
-    assert_eq!(free(&engine, "n00", GPU), 0);
+    assert_eq!(free_amount(&engine, "n00", GPU), 0);
 }
 
 #[test]
-fn nobody_leaves_where_that_would_not_help() {
-    let mut engine = by_priority(2);
-    engine.apply_gang(of(0, "low", 1));
-    engine.apply_gang(of(5, "high", 1));
-    assert_eq!(at(&mut engine, seconds(0)).len(), 2);
-    engine.apply_gang(of(3, "middle", 2));
+fn no_gang_is_evicted_without_benefit() {
+    let mut engine = engine_with_priority_preemption(2);
+    engine.apply_gang(priority_gang(0, "low", 1));
+    engine.apply_gang(priority_gang(5, "high", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 2);
+    engine.apply_gang(priority_gang(3, "middle", 2));
     assert_eq!(
-        at(&mut engine, seconds(1)),
+        run_cycle_at(&mut engine, seconds(1)),
         ["-middle InsufficientCapacity"]
     );
     // The gang in the way ends: now the other one makes room.
     engine.delete_gang(&id("high"));
-    assert_eq!(at(&mut engine, seconds(2)), ["!middle low"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!middle low"]);
 }
 
 #[test]
-fn equals_are_left_alone_unless_the_queue_says_otherwise() {
-    let mut engine = by_priority(1);
+fn equal_priority_is_preempted_only_if_the_queue_allows_it() {
+    let mut engine = engine_with_priority_preemption(1);
     let newer = Gang {
         submitted: ms(5),
-        ..of(0, "newer", 1)
+        ..priority_gang(0, "newer", 1)
     };
     engine.apply_gang(newer);
-    assert_eq!(at(&mut engine, seconds(0)), ["+newer"]);
-    engine.apply_gang(of(0, "older", 1));
-    assert_eq!(at(&mut engine, seconds(1)), ["-older InsufficientCapacity"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+newer"]);
+    engine.apply_gang(priority_gang(0, "older", 1));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(1)),
+        ["-older InsufficientCapacity"]
+    );
     engine.apply_queue(Queue {
-        preemption: Preemption {
-            within_queue: WithinQueue::LowerOrNewerEqualPriority,
+        preemption: PreemptionPolicy {
+            within_queue: WithinQueuePolicy::LowerOrNewerEqualPriority,
             ..LOWER
         },
         ..Queue::new(QueueName::new("default"))
     });
-    assert_eq!(at(&mut engine, seconds(2)), ["!older newer"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!older newer"]);
 }
 
 #[test]
-fn the_lowest_priority_goes_first_and_then_what_costs_least() {
-    let mut engine = by_priority(4);
+fn lowest_priority_is_evicted_first_then_the_cheapest() {
+    let mut engine = engine_with_priority_preemption(4);
     for (at_second, gang) in [
-        (0, of(1, "dear", 1)),
-        (50, of(1, "cheap", 1)),
-        (60, of(2, "middle", 1)),
-        (70, of(1, "saved", 1)),
+        (0, priority_gang(1, "dear", 1)),
+        (50, priority_gang(1, "cheap", 1)),
+        (60, priority_gang(2, "middle", 1)),
+        (70, priority_gang(1, "saved", 1)),
     ] {
         let name = gang.id.clone();
         engine.apply_gang(gang);
         assert_eq!(engine.cycle(seconds(at_second)).len(), 1, "{name}");
     }
-    engine.apply_gang(of(9, "one", 1));
-    let (_, victims) = preempts(&mut engine, seconds(100));
+    engine.apply_gang(priority_gang(9, "one", 1));
+    let (_, victims) = expect_preemption(&mut engine, seconds(100));
     assert_eq!(victims[0].gang, id("saved"), "the newest has done least");
-    engine.apply_gang(of(9, "two", 1));
+    engine.apply_gang(priority_gang(9, "two", 1));
     // The gang saved its work a moment ago.
-    engine.checkpointed(&id("dear"), seconds(99));
-    let (_, victims) = preempts(&mut engine, seconds(100));
+    engine.record_checkpoint(&id("dear"), seconds(99));
+    let (_, victims) = expect_preemption(&mut engine, seconds(100));
     assert_eq!(
         (&victims[0].gang, victims[0].lost_device_seconds),
         (&id("dear"), 8)
     );
-    engine.apply_gang(of(9, "three", 1));
-    let (_, victims) = preempts(&mut engine, seconds(100));
+    engine.apply_gang(priority_gang(9, "three", 1));
+    let (_, victims) = expect_preemption(&mut engine, seconds(100));
     assert_eq!(victims[0].gang, id("cheap"), "priority counts before price");
-    engine.apply_gang(of(9, "four", 1));
-    assert_eq!(at(&mut engine, seconds(100)), ["!four middle"]);
+    engine.apply_gang(priority_gang(9, "four", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(100)), ["!four middle"]);
 }
 
 #[test]
-fn no_more_leave_than_must() {
-    let mut engine = by_priority(3);
+fn no_more_gangs_are_evicted_than_needed() {
+    let mut engine = engine_with_priority_preemption(3);
     // Single GPUs on one node, a whole node, and one that is free.
     for i in 0..8 {
         engine.apply_gang(workers(&format!("s{i}"), 1, gpu(1, 1)));
     }
     engine.cycle(seconds(0));
-    engine.apply_gang(of(0, "whole", 1));
-    assert_eq!(at(&mut engine, seconds(1)), ["+whole"]);
-    engine.apply_gang(of(1, "two", 2));
+    engine.apply_gang(priority_gang(0, "whole", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+whole"]);
+    engine.apply_gang(priority_gang(1, "two", 2));
     // One whole gang leaves; to free the other node, eight would have to.
-    assert_eq!(at(&mut engine, seconds(2)), ["!two whole"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!two whole"]);
 }
 
 #[test]
-fn a_gang_that_is_kept_is_no_victim() {
+fn protected_gang_is_no_victim() {
     for (gang, now, expected) in [
         (
             Gang {
                 preemptible: false,
-                ..of(0, "low", 1)
+                ..priority_gang(0, "low", 1)
             },
             1,
             "-high InsufficientCapacity",
@@ -210,7 +219,7 @@ fn a_gang_that_is_kept_is_no_victim() {
         (
             Gang {
                 min_runtime: Duration::from_secs(60),
-                ..of(0, "low", 1)
+                ..priority_gang(0, "low", 1)
             },
             59,
             "-high InsufficientCapacity",
@@ -218,26 +227,26 @@ fn a_gang_that_is_kept_is_no_victim() {
         (
             Gang {
                 min_runtime: Duration::from_secs(60),
-                ..of(0, "low", 1)
+                ..priority_gang(0, "low", 1)
             },
             60,
             "!high low",
         ),
     ] {
-        let mut engine = by_priority(1);
+        let mut engine = engine_with_priority_preemption(1);
         engine.apply_gang(gang);
         engine.cycle(seconds(0));
-        engine.apply_gang(of(9, "high", 1));
-        assert_eq!(at(&mut engine, seconds(now)), [expected]);
+        engine.apply_gang(priority_gang(9, "high", 1));
+        assert_eq!(run_cycle_at(&mut engine, seconds(now)), [expected]);
     }
 }
 
 #[test]
-fn time_alone_makes_a_victim_and_the_engine_wakes_for_it() {
-    let mut engine = by_priority(1);
+fn engine_wakes_when_the_protection_of_a_gang_ends() {
+    let mut engine = engine_with_priority_preemption(1);
     engine.apply_gang(Gang {
         min_runtime: Duration::from_secs(600),
-        ..of(0, "low", 1)
+        ..priority_gang(0, "low", 1)
     });
     engine.cycle(seconds(0));
     engine.apply_queue(Queue {
@@ -245,19 +254,22 @@ fn time_alone_makes_a_victim_and_the_engine_wakes_for_it() {
         max_min_runtime: Some(Duration::from_secs(60)),
         ..Queue::new(QueueName::new("default"))
     });
-    engine.apply_gang(of(9, "high", 1));
-    assert_eq!(at(&mut engine, seconds(1)), ["-high InsufficientCapacity"]);
+    engine.apply_gang(priority_gang(9, "high", 1));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(1)),
+        ["-high InsufficientCapacity"]
+    );
     assert_eq!(engine.next_wakeup(), Some(seconds(60)), "the queue caps it");
     let protected = [(id("low"), seconds(60))];
-    assert_eq!(engine.protected_from(&id("high")), protected);
-    assert_eq!(engine.protected_from(&id("low")), [], "it has its place");
-    assert_eq!(at(&mut engine, seconds(60)), ["!high low"]);
+    assert_eq!(engine.protected_victims(&id("high")), protected);
+    assert_eq!(engine.protected_victims(&id("low")), [], "it has its place");
+    assert_eq!(run_cycle_at(&mut engine, seconds(60)), ["!high low"]);
 }
 
 /// There is room for the pods once all lower gangs are gone, but not in one rack: any resource that
 /// becomes free may change that.
 #[test]
-fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
+fn preemptor_without_a_fitting_domain_wakes_when_any_resource_becomes_free() {
     let racks = ["a", "a", "b", "b"];
     let nodes = (0..4)
         .zip(racks)
@@ -265,31 +277,34 @@ fn who_could_make_room_too_little_wakes_when_any_becomes_free() {
     let mut engine = engine(nodes);
     engine.apply_topology(Topology {
         name: TopologyName::new("network"),
-        levels: vec![TopologyLevel::of_label("rack")],
+        levels: vec![TopologyLevel::from_label("rack")],
     });
     engine.apply_queue(Queue {
         preemption: LOWER,
         ..Queue::new(QueueName::new("default"))
     });
     for node in ["n00", "n02"] {
-        pod(&mut engine, &format!("x/{node}"), node, gpu(1, 8));
+        apply_pod(&mut engine, &format!("x/{node}"), node, gpu(1, 8));
     }
     for name in ["low-a", "low-b"] {
-        engine.apply_gang(of(0, name, 1));
+        engine.apply_gang(priority_gang(0, name, 1));
     }
-    assert_eq!(at(&mut engine, seconds(0)), ["+low-a", "+low-b"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+low-a", "+low-b"]);
     engine.apply_gang(Gang {
         topology: Some(TopologyRequest::required("rack")),
-        ..of(1, "high", 2)
+        ..priority_gang(1, "high", 2)
     });
-    assert_eq!(at(&mut engine, seconds(1)), ["-high InsufficientCapacity"]);
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(1)),
+        ["-high InsufficientCapacity"]
+    );
     engine.delete_pod(&PodKey::new("x/n00"));
-    assert_eq!(at(&mut engine, seconds(2)), ["!high low-a"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!high low-a"]);
 }
 
 /// The victims' names and what is lost with each.
-fn would_cost(engine: &mut Engine, gang: &Gang, now: Time) -> Vec<(String, u64)> {
-    let outlook = engine.trial(gang, now).unwrap();
+fn victim_costs(engine: &mut Engine, gang: &Gang, now: Time) -> Vec<(String, u64)> {
+    let outlook = engine.try_gang(gang, now).unwrap();
     let named = outlook.victims.iter();
     named
         .map(|v| (v.gang.as_str().to_owned(), v.lost_device_seconds))
@@ -297,34 +312,38 @@ fn would_cost(engine: &mut Engine, gang: &Gang, now: Time) -> Vec<(String, u64)>
 }
 
 #[test]
-fn what_is_asked_again_is_answered_as_of_now() {
-    let mut engine = by_priority(3);
-    let (a, b) = (of(0, "a", 1), of(0, "b", 1));
+fn repeated_trial_uses_current_costs() {
+    let mut engine = engine_with_priority_preemption(3);
+    let (a, b) = (priority_gang(0, "a", 1), priority_gang(0, "b", 1));
     let own = |name: &str, lost| vec![(id(name).as_str().to_owned(), lost)];
     engine.apply_gang(a.clone());
-    at(&mut engine, seconds(0));
+    run_cycle_at(&mut engine, seconds(0));
     engine.apply_gang(b.clone());
-    engine.apply_gang(of(5, "high", 1));
-    at(&mut engine, seconds(5));
-    let asker = of(1, "asker", 1);
-    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("b", 40));
-    engine.checkpointed(&a.id, seconds(9));
-    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("a", 8));
+    engine.apply_gang(priority_gang(5, "high", 1));
+    run_cycle_at(&mut engine, seconds(5));
+    let asker = priority_gang(1, "asker", 1);
+    assert_eq!(victim_costs(&mut engine, &asker, seconds(10)), own("b", 40));
+    engine.record_checkpoint(&a.id, seconds(9));
+    assert_eq!(victim_costs(&mut engine, &asker, seconds(10)), own("a", 8));
     // A pod of the gang appeared on another node, and moves on while the gang does not change.
     engine.apply_pod(
-        worker("a", 0),
+        worker_key("a", 0),
         NodeName::new("n09"),
         a.groups[0].request.clone(),
     );
-    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), []);
+    assert_eq!(victim_costs(&mut engine, &asker, seconds(10)), []);
     let placed = engine.placement(&a.id).unwrap();
     let (.., there) = placed.iter().next().unwrap();
-    engine.apply_pod(worker("a", 0), there.clone(), a.groups[0].request.clone());
-    assert_eq!(would_cost(&mut engine, &asker, seconds(10)), own("a", 8));
+    engine.apply_pod(
+        worker_key("a", 0),
+        there.clone(),
+        a.groups[0].request.clone(),
+    );
+    assert_eq!(victim_costs(&mut engine, &asker, seconds(10)), own("a", 8));
     // Another gang gets its number.
     engine.delete_gang(&a.id);
-    engine.delete_pod(&worker("a", 0));
-    engine.apply_gang(of(0, "c", 1));
-    at(&mut engine, seconds(12));
-    assert_eq!(would_cost(&mut engine, &asker, seconds(14)), own("c", 16));
+    engine.delete_pod(&worker_key("a", 0));
+    engine.apply_gang(priority_gang(0, "c", 1));
+    run_cycle_at(&mut engine, seconds(12));
+    assert_eq!(victim_costs(&mut engine, &asker, seconds(14)), own("c", 16));
 }

@@ -5,34 +5,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::common::*;
-use crate::oracle::{Free, feasible};
+use crate::oracle::{FreeAmounts, feasible};
 use crate::random::{any_gang, any_node};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    BorrowWithin, Decay, Decision, Engine, Gang, GangId, Node, Placement, Preemption, Queue,
-    QueueName, Quota, Reclaim, ResourceName, Time, WithinQueue,
+    BorrowWithinPolicy, Decision, Engine, Gang, GangId, Node, Placement, PreemptionPolicy, Queue,
+    QueueName, Quota, ReclaimPolicy, ResourceName, Time, UsageDecay, WithinQueuePolicy,
 };
 
 const NODES: usize = 4;
 
-fn preempting(within_queue: WithinQueue) -> Queue {
+fn preempting_queue(within_queue: WithinQueuePolicy) -> Queue {
     Queue {
-        preemption: Preemption {
+        preemption: PreemptionPolicy {
             within_queue,
-            ..Preemption::default()
+            ..PreemptionPolicy::default()
         },
         ..Queue::new(QueueName::new("default"))
     }
 }
 
-fn cluster() -> impl Strategy<Value = Vec<Node>> {
+fn any_nodes() -> impl Strategy<Value = Vec<Node>> {
     prop::collection::vec(any_node(NODES), 1..=NODES).prop_map(|nodes| {
         let by_name: BTreeMap<_, _> = nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
         by_name.into_values().collect()
     })
 }
 
-fn gangs() -> impl Strategy<Value = Vec<Gang>> {
+fn any_gangs() -> impl Strategy<Value = Vec<Gang>> {
     let one = |at: usize| {
         let kept = prop::bool::weighted(0.15);
         let safe = prop::bool::weighted(0.15);
@@ -50,9 +50,9 @@ fn gangs() -> impl Strategy<Value = Vec<Gang>> {
 }
 
 /// Free capacity when all of these gangs are placed.
-fn free_with(nodes: &[Node], places: &[(&Gang, &Placement)]) -> Free {
+fn free_amounts_with(nodes: &[Node], places: &[(&Gang, &Placement)]) -> FreeAmounts {
     let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
-    let mut free: Free = nodes.iter().map(|n| (n.name.clone(), all(n))).collect();
+    let mut free: FreeAmounts = nodes.iter().map(|n| (n.name.clone(), all(n))).collect();
     for (gang, placement) in places {
         for (name, _, node) in placement.iter() {
             let group = gang.groups.iter().find(|g| g.name == *name).unwrap();
@@ -71,14 +71,14 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn victims_suffice_and_none_is_superfluous(
-        nodes in cluster(),
-        gangs in gangs(),
+    fn victims_suffice_and_each_is_needed(
+        nodes in any_nodes(),
+        gangs in any_gangs(),
         asker in any_gang("asker".into(), NODES),
         newer in prop::bool::ANY,
         preempts in prop::bool::weighted(0.8),
     ) {
-        let policy = if newer { WithinQueue::LowerOrNewerEqualPriority } else { WithinQueue::LowerPriority };
+        let policy = if newer { WithinQueuePolicy::LowerOrNewerEqualPriority } else { WithinQueuePolicy::LowerPriority };
         let mut engine = engine(nodes.clone());
         engine.apply_queue(queue("default", None));
         let mut places: BTreeMap<GangId, Placement> = BTreeMap::new();
@@ -90,7 +90,7 @@ proptest! {
                 places.insert(gang, placement);
             }
         }
-        engine.apply_queue(preempting(policy));
+        engine.apply_queue(preempting_queue(policy));
         let asker = Gang { queue: QueueName::new("default"), preempts, ..asker };
         let now = Time::from_millis(1_000);
 
@@ -107,9 +107,9 @@ proptest! {
             .collect();
         let without = |out: &dyn Fn(&Gang) -> bool| {
             let stay: Vec<_> = placed.iter().filter(|(g, _)| !out(g)).copied().collect();
-            feasible(&asker, &nodes, free_with(&nodes, &stay))
+            feasible(&asker, &nodes, free_amounts_with(&nodes, &stay))
         };
-        match engine.trial(&asker, now) {
+        match engine.try_gang(&asker, now) {
             Ok(outlook) if outlook.victims.is_empty() => prop_assert!(without(&|_| false)),
             Ok(outlook) => {
                 let victims: BTreeSet<&GangId> = outlook.victims.iter().map(|v| &v.gang).collect();
@@ -131,8 +131,8 @@ proptest! {
                 let stay: Vec<_> = placed.iter().filter(|(g, _)| !victims.contains(&g.id)).copied().collect();
                 let mut all = stay.clone();
                 all.push((&asker, &outlook.placement));
-                let before = free_with(&nodes, &stay);
-                for (node, left) in free_with(&nodes, &all) {
+                let before = free_amounts_with(&nodes, &stay);
+                for (node, left) in free_amounts_with(&nodes, &all) {
                     let before = &before[&node];
                     for (resource, left) in left {
                         prop_assert!(left >= 0 || left == before[&resource], "{} is overbooked", node);
@@ -160,24 +160,24 @@ struct Team {
     /// Cores of nominal quota. None: plenty.
     cores: Option<i64>,
     borrowing_limit: Option<i64>,
-    preemption: Preemption,
+    preemption: PreemptionPolicy,
 }
 
 fn any_team() -> impl Strategy<Value = Team> {
     let within = prop_oneof![
-        Just(WithinQueue::Never),
-        Just(WithinQueue::LowerPriority),
-        Just(WithinQueue::LowerOrNewerEqualPriority)
+        Just(WithinQueuePolicy::Never),
+        Just(WithinQueuePolicy::LowerPriority),
+        Just(WithinQueuePolicy::LowerOrNewerEqualPriority)
     ];
     let reclaim = prop_oneof![
-        Just(Reclaim::Never),
-        Just(Reclaim::LowerPriority),
-        Just(Reclaim::Any)
+        Just(ReclaimPolicy::Never),
+        Just(ReclaimPolicy::LowerPriority),
+        Just(ReclaimPolicy::Any)
     ];
     let borrow = prop_oneof![
-        Just(BorrowWithin::Never),
+        Just(BorrowWithinPolicy::Never),
         prop::option::of(0..3_i32)
-            .prop_map(|max_priority| BorrowWithin::LowerPriority { max_priority })
+            .prop_map(|max_priority| BorrowWithinPolicy::LowerPriority { max_priority })
     ];
     let limit = prop::option::weighted(0.3, 0..6_i64);
     let cores = prop::option::weighted(0.5, 0..6_i64);
@@ -186,7 +186,7 @@ fn any_team() -> impl Strategy<Value = Team> {
             nominal,
             cores,
             borrowing_limit,
-            preemption: Preemption {
+            preemption: PreemptionPolicy {
                 within_queue,
                 reclaim,
                 borrow_within,
@@ -201,14 +201,14 @@ proptest! {
     /// Teams reclaim from each other and borrow, and victims come back at once: after a bounded
     /// number of preemptions nothing more happens, whichever gangs are pending.
     #[test]
-    fn nobody_preempts_in_circles(
+    fn reclaim_between_teams_reaches_a_stable_state(
         teams in prop::collection::vec(any_team(), 3),
         gangs in prop::collection::vec(
             (0..3_usize, 1..5_u32, (0..3_i64, 0..3_i64), 0..3_i32, prop::bool::weighted(0.8)),
             1..14,
         ),
     ) {
-        let mut engine = Engine::with_decay(Decay::half_life(0));
+        let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
         for node in gpu_nodes(2).into_iter().take(2) {
             engine.apply_node(node);
         }
@@ -255,7 +255,7 @@ proptest! {
             prop_assert!(preemptions <= most, "{preemptions} preemptions of {} gangs", gangs.len());
             prop_assert!(second < 2_000);
             for node in ["n00", "n01"] {
-                prop_assert!(free(&engine, node, GPU) >= 0);
+                prop_assert!(free_amount(&engine, node, GPU) >= 0);
             }
         }
     }

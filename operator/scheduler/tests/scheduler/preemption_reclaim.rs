@@ -2,19 +2,20 @@
 //! and the rows of Kueue's reclaim tests as its users know them.
 
 use crate::common::*;
-use crate::preemption::{at, seconds};
-use crate::preemption_queues::{RECLAIM, below};
+use crate::preemption::{run_cycle_at, seconds};
+use crate::preemption_queues::{RECLAIM, queue_below};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Because, BorrowWithin, Engine, Gang, GroupName, NodeName, Outlook, Placement, Preemption,
-    QueueName, Reclaim, Topology, TopologyLevel, TopologyName, TopologyRequest, WithinQueue,
+    BorrowWithinPolicy, Engine, Gang, GroupName, NodeName, Placement, PreemptionPolicy,
+    PreemptionReason, QueueName, ReclaimPolicy, Topology, TopologyLevel, TopologyName,
+    TopologyRequest, TrialPlacement, WithinQueuePolicy,
 };
 
 const TEAMS: [&str; 3] = ["a", "b", "c"];
 const NODES: [(&str, &str); 4] = [("n0", "r0"), ("n1", "r0"), ("n2", "r1"), ("n3", "r1")];
 
 #[derive(Clone, Debug)]
-struct Held {
+struct RunningGang {
     team: usize,
     node: usize,
     gpus: i64,
@@ -26,10 +27,10 @@ struct Held {
 #[derive(Clone, Debug)]
 struct Case {
     nominal: [i64; 3],
-    held: Vec<Held>,
+    running: Vec<RunningGang>,
     pods: u32,
-    each: i64,
-    close: bool,
+    gpus_per_pod: i64,
+    required_rack: bool,
     within: bool,
 }
 
@@ -42,14 +43,16 @@ fn any_case() -> impl Strategy<Value = Case> {
         any::<bool>(),
         0..90_i64,
     )
-        .prop_map(|(team, node, gpus, priority, preemptible, since)| Held {
-            team,
-            node,
-            gpus,
-            priority,
-            preemptible,
-            since,
-        });
+        .prop_map(
+            |(team, node, gpus, priority, preemptible, since)| RunningGang {
+                team,
+                node,
+                gpus,
+                priority,
+                preemptible,
+                since,
+            },
+        );
     (
         [0..9_i64, 0..9_i64, 0..9_i64],
         prop::collection::vec(held, 1..8),
@@ -66,10 +69,10 @@ fn any_case() -> impl Strategy<Value = Case> {
             });
             Case {
                 nominal,
-                held,
+                running: held,
                 pods,
-                each,
-                close,
+                gpus_per_pod: each,
+                required_rack: close,
                 within,
             }
         })
@@ -85,26 +88,30 @@ impl Case {
         let mut engine = engine([]);
         engine.apply_topology(Topology {
             name: TopologyName::new("hall"),
-            levels: vec![TopologyLevel::of_label("rack")],
+            levels: vec![TopologyLevel::from_label("rack")],
         });
-        let policy = Preemption {
+        let policy = PreemptionPolicy {
             within_queue: if self.within {
-                WithinQueue::LowerPriority
+                WithinQueuePolicy::LowerPriority
             } else {
-                WithinQueue::Never
+                WithinQueuePolicy::Never
             },
             ..RECLAIM
         };
-        let policy = if may { policy } else { Preemption::default() };
-        engine.apply_queue(below("all", None, 0, Preemption::default()));
+        let policy = if may {
+            policy
+        } else {
+            PreemptionPolicy::default()
+        };
+        engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
         for (team, nominal) in TEAMS.iter().zip(self.nominal) {
-            engine.apply_queue(below(team, Some("all"), nominal, policy));
+            engine.apply_queue(queue_below(team, Some("all"), nominal, policy));
         }
         for (node, rack) in NODES {
             engine.apply_node(label(gpu_node(node, 4), "rack", rack));
         }
         engine.advance(seconds(100));
-        for (at, held) in self.held.iter().enumerate() {
+        for (at, held) in self.running.iter().enumerate() {
             if gone.contains(&Self::name(at)) {
                 continue;
             }
@@ -121,23 +128,25 @@ impl Case {
         engine
     }
 
-    fn asker(&self) -> Gang {
+    fn preemptor(&self) -> Gang {
         let mut gang = Gang {
             queue: QueueName::new("a"),
             priority: 1,
-            ..workers("w", self.pods, gpu(1, self.each))
+            ..workers("w", self.pods, gpu(1, self.gpus_per_pod))
         };
-        gang.topology = self.close.then(|| TopologyRequest::required("rack"));
+        gang.topology = self
+            .required_rack
+            .then(|| TopologyRequest::required("rack"));
         gang
     }
 
-    fn trial(&self, gone: &[String], may: bool) -> Option<Outlook> {
+    fn trial(&self, gone: &[String], may: bool) -> Option<TrialPlacement> {
         let mut engine = self.engine(gone, may);
-        engine.trial(&self.asker(), seconds(100)).ok()
+        engine.try_gang(&self.preemptor(), seconds(100)).ok()
     }
 
     fn usage(&self, team: usize) -> i64 {
-        let of = self.held.iter().filter(|held| held.team == team);
+        let of = self.running.iter().filter(|held| held.team == team);
         of.map(|held| held.gpus).sum()
     }
 }
@@ -146,7 +155,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
-    fn victims_are_enough_and_none_is_too_many(case in any_case()) {
+    fn victims_suffice_across_queues_and_each_is_needed(case in any_case()) {
         let alone = case.trial(&[], false);
         let Some(outlook) = case.trial(&[], true) else {
             prop_assert!(alone.is_none(), "it fits without");
@@ -158,14 +167,14 @@ proptest! {
         let named: Vec<String> = named.collect();
         prop_assert_eq!(named.is_empty(), alone.is_some());
         prop_assert!(case.trial(&named, false).is_some(), "enough: {named:?}");
-        let needs = i64::from(case.pods) * case.each;
+        let needs = i64::from(case.pods) * case.gpus_per_pod;
         // Usage of team a without these gangs.
         let holds = |gone: &[String]| {
-            let own = (0..case.held.len()).filter(|at| case.held[*at].team == 0);
+            let own = (0..case.running.len()).filter(|at| case.running[*at].team == 0);
             let leaving = own.filter(|at| gone.contains(&Case::name(*at)));
-            case.usage(0) - leaving.map(|at| case.held[at].gpus).sum::<i64>()
+            case.usage(0) - leaving.map(|at| case.running[at].gpus).sum::<i64>()
         };
-        let reclaims = outlook.victims.iter().any(|v| v.because == Because::Borrows);
+        let reclaims = outlook.victims.iter().any(|v| v.reason == PreemptionReason::Borrows);
         for spared in &named {
             let others: Vec<String> = named.iter().filter(|v| *v != spared).cloned().collect();
             // Without it team a would borrow what it reclaims.
@@ -174,14 +183,14 @@ proptest! {
             prop_assert!(borrows || !fits, "{spared} of {named:?}");
         }
         for victim in &outlook.victims {
-            let at = (0..case.held.len()).find(|at| victim.gang == id(&Case::name(*at))).unwrap();
-            let held = &case.held[at];
+            let at = (0..case.running.len()).find(|at| victim.gang == id(&Case::name(*at))).unwrap();
+            let held = &case.running[at];
             let nominal = case.nominal[held.team];
             if !held.preemptible {
-                let kept = case.held.iter().filter(|h| h.team == held.team && !h.preemptible);
+                let kept = case.running.iter().filter(|h| h.team == held.team && !h.preemptible);
                 prop_assert!(kept.map(|h| h.gpus).sum::<i64>() > nominal, "{held:?} is guaranteed");
             }
-            if victim.because == Because::Borrows {
+            if victim.reason == PreemptionReason::Borrows {
                 prop_assert!(held.team != 0 && case.usage(held.team) > nominal);
                 prop_assert!(holds(&named) + needs <= case.nominal[0], "it would borrow itself");
             } else {
@@ -196,7 +205,7 @@ type Row<'a> = (
     &'a str,
     [i64; 3],
     &'a [(&'a str, i32, &'a str, i64)],
-    Preemption,
+    PreemptionPolicy,
     (i32, i64),
     &'a str,
 );
@@ -204,19 +213,19 @@ type Row<'a> = (
 /// Cases of Kueue's `preemption_test.go`, with its names: cohort `all` of cluster queues `a`, `b`,
 /// `c`; one workload `w` comes to `a`.
 #[test]
-fn rows_of_kueue() {
-    let never = Preemption::default();
+fn victims_match_kueues_preemption_tests() {
+    let never = PreemptionPolicy::default();
     let any = RECLAIM;
-    let lower = Preemption {
-        reclaim: Reclaim::LowerPriority,
+    let lower = PreemptionPolicy {
+        reclaim: ReclaimPolicy::LowerPriority,
         ..never
     };
-    let within = Preemption {
-        within_queue: WithinQueue::LowerPriority,
+    let within = PreemptionPolicy {
+        within_queue: WithinQueuePolicy::LowerPriority,
         ..any
     };
-    let borrow = Preemption {
-        borrow_within: BorrowWithin::LowerPriority {
+    let borrow = PreemptionPolicy {
+        borrow_within: BorrowWithinPolicy::LowerPriority {
             max_priority: Some(0),
         },
         ..any
@@ -305,9 +314,9 @@ fn rows_of_kueue() {
     ];
     for (name, nominal, held, policy, (priority, gpus), expected) in rows {
         let mut engine = engine([gpu_node("n0", 64)]);
-        engine.apply_queue(below("all", None, 0, Preemption::default()));
+        engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
         for (team, nominal) in TEAMS.iter().zip(nominal) {
-            engine.apply_queue(below(team, Some("all"), nominal, policy));
+            engine.apply_queue(queue_below(team, Some("all"), nominal, policy));
         }
         let in_queue = |queue: &str, priority, gang: &str, gpus| Gang {
             queue: QueueName::new(queue),
@@ -320,6 +329,6 @@ fn rows_of_kueue() {
             engine.restore_gang(in_queue(queue, *priority, gang, *gpus), on, seconds(0));
         }
         engine.apply_gang(in_queue("a", priority, "w", gpus));
-        assert_eq!(at(&mut engine, seconds(1)), [expected], "{name}");
+        assert_eq!(run_cycle_at(&mut engine, seconds(1)), [expected], "{name}");
     }
 }

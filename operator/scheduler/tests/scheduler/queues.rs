@@ -9,7 +9,7 @@ use trellis_scheduler::{
     TolerationOperator, WaitReason, Weight,
 };
 
-pub(crate) fn gpus(nominal: i64) -> Quota {
+pub(crate) fn gpu_quota(nominal: i64) -> Quota {
     Quota {
         nominal,
         ..Quota::default()
@@ -17,8 +17,8 @@ pub(crate) fn gpus(nominal: i64) -> Quota {
 }
 
 /// A queue below `parent` with this many GPUs and practically unlimited cores.
-pub(crate) fn below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
-    let plenty = gpus(i64::MAX >> 8);
+pub(crate) fn queue_below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
+    let plenty = gpu_quota(i64::MAX >> 8);
     let mut queue = Queue::new(QueueName::new(name)).with_quotas([
         (ResourceName::new(GPU), quota),
         (ResourceName::new("cpu"), plenty),
@@ -33,39 +33,39 @@ fn in_queue(queue: &str, mut gang: Gang) -> Gang {
 }
 
 /// A gang of this many one-GPU pods.
-pub(crate) fn small(queue: &str, name: &str, pods: u32) -> Gang {
+pub(crate) fn small_gang(queue: &str, name: &str, pods: u32) -> Gang {
     in_queue(queue, workers(name, pods, gpu(1, 1)))
 }
 
 /// Two teams of 8 GPUs each below `all`, on 16.
-fn two_teams() -> Engine {
+fn engine_with_two_teams() -> Engine {
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_queue(below("all", None, gpus(0)));
-    engine.apply_queue(below("a", Some("all"), gpus(8)));
-    engine.apply_queue(below("b", Some("all"), gpus(8)));
+    engine.apply_queue(queue_below("all", None, gpu_quota(0)));
+    engine.apply_queue(queue_below("a", Some("all"), gpu_quota(8)));
+    engine.apply_queue(queue_below("b", Some("all"), gpu_quota(8)));
     engine
 }
 
 #[test]
-fn what_one_team_leaves_idle_the_other_may_hold() {
-    let mut engine = two_teams();
-    engine.apply_gang(small("a", "big", 12));
+fn idle_quota_of_a_team_is_borrowed_by_the_other() {
+    let mut engine = engine_with_two_teams();
+    engine.apply_gang(small_gang("a", "big", 12));
     assert_eq!(cycle(&mut engine), ["+big"]);
-    let standing = engine.queue_standing(&QueueName::new("a")).unwrap();
+    let standing = engine.queue_usage_report(&QueueName::new("a")).unwrap();
     let line = standing.lines.iter().find(|l| l.resource.as_str() == GPU);
     let line = line.unwrap();
     assert_eq!((line.nominal, line.usage, line.borrowed), (8, 12, 4));
     // The other team's guarantee is partly lent: the gang waits, and the explanation names the
     // borrower.
-    let certificate = refusal(&mut engine, &small("b", "w", 8));
+    let certificate = trial_explanation(&mut engine, &small_gang("b", "w", 8));
     assert_eq!(
         format!("{}: {certificate}", certificate.reason),
         "QuotaExceeded: needs 8 nvidia.com/gpu, 12 of 16 are held in queue \"all\": 4 are missing; \
          held by queue \"a\" 12; borrowed by queue \"a\" 4; queue \"b\" holds 0 of its 8, and what it \
          has lent is not taken back: its preemption.reclaimWithinCohort is Never"
     );
-    engine.apply_gang(small("b", "fits", 4));
-    engine.apply_gang(small("b", "waits", 4));
+    engine.apply_gang(small_gang("b", "fits", 4));
+    engine.apply_gang(small_gang("b", "waits", 4));
     assert_eq!(cycle(&mut engine), ["+fits", "-waits QuotaExceeded"]);
     engine.delete_gang(&id("big"));
     assert_eq!(
@@ -76,60 +76,60 @@ fn what_one_team_leaves_idle_the_other_may_hold() {
 }
 
 #[test]
-fn limits_of_borrowing_and_lending() {
-    let mut engine = two_teams();
-    engine.apply_queue(below(
+fn borrowing_and_lending_limits_are_enforced() {
+    let mut engine = engine_with_two_teams();
+    engine.apply_queue(queue_below(
         "a",
         Some("all"),
         Quota {
             borrowing_limit: Some(2),
-            ..gpus(8)
+            ..gpu_quota(8)
         },
     ));
-    engine.apply_gang(small("a", "too-much", 11));
-    engine.apply_gang(small("a", "enough", 10));
+    engine.apply_gang(small_gang("a", "too-much", 11));
+    engine.apply_gang(small_gang("a", "enough", 10));
     assert_eq!(cycle(&mut engine), ["+enough", "-too-much ExceedsQuota"]);
-    let certificate = refusal(&mut engine, &small("a", "one", 1));
+    let certificate = trial_explanation(&mut engine, &small_gang("a", "one", 1));
     assert_eq!(
         certificate.to_string(),
         "needs 1 nvidia.com/gpu, 10 of 10 (its borrowing limit) are held in queue \"a\": 1 is \
          missing; held by 1 gang (\"team/enough\" 10); queue \"a\" holds 10 of its 8, would \
          borrow 1 and may borrow 0 now"
     );
-    let mut engine = two_teams();
-    engine.apply_queue(below(
+    let mut engine = engine_with_two_teams();
+    engine.apply_queue(queue_below(
         "b",
         Some("all"),
         Quota {
             lending_limit: Some(3),
-            ..gpus(8)
+            ..gpu_quota(8)
         },
     ));
-    engine.apply_gang(small("a", "w", 12));
+    engine.apply_gang(small_gang("a", "w", 12));
     assert_eq!(cycle(&mut engine), ["-w ExceedsQuota"]);
-    engine.apply_gang(small("a", "w", 11));
+    engine.apply_gang(small_gang("a", "w", 11));
     assert_eq!(cycle(&mut engine), ["+w"]);
 }
 
 #[test]
-fn who_stays_within_nominal_goes_before_who_borrows() {
-    let mut engine = two_teams();
-    engine.apply_gang(small("a", "a1", 8));
-    engine.apply_gang(small("a", "a2", 4));
-    engine.apply_gang(small("b", "b1", 8));
+fn gang_within_nominal_starts_before_a_borrowing_gang() {
+    let mut engine = engine_with_two_teams();
+    engine.apply_gang(small_gang("a", "a1", 8));
+    engine.apply_gang(small_gang("a", "a2", 4));
+    engine.apply_gang(small_gang("b", "b1", 8));
     assert_eq!(cycle(&mut engine), ["+a1", "+b1", "-a2 QuotaExceeded"]);
 }
 
 #[test]
-fn turns_go_by_what_was_had_for_the_weight() {
+fn turns_follow_past_usage_divided_by_weight() {
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_queue(below("all", None, gpus(16)));
+    engine.apply_queue(queue_below("all", None, gpu_quota(16)));
     for (name, weight) in [("a", 1_000), ("b", 3_000)] {
-        let mut queue = below(name, Some("all"), gpus(0));
+        let mut queue = queue_below(name, Some("all"), gpu_quota(0));
         queue.weight = Weight::from_thousandths(weight);
         engine.apply_queue(queue);
         for i in 0..16 {
-            engine.apply_gang(small(name, &format!("{name}{i:02}"), 1));
+            engine.apply_gang(small_gang(name, &format!("{name}{i:02}"), 1));
         }
     }
     let started: Vec<String> = cycle(&mut engine)
@@ -146,19 +146,19 @@ fn turns_go_by_what_was_had_for_the_weight() {
 }
 
 #[test]
-fn turns_go_on_after_a_restart_as_if_nothing_had_happened() {
+fn turns_are_unchanged_by_a_restart() {
     let day = 86_400_000;
     let build = || {
         let mut engine = engine(gpu_nodes(2));
-        engine.apply_queue(below("all", None, gpus(16)));
+        engine.apply_queue(queue_below("all", None, gpu_quota(16)));
         for name in ["a", "b"] {
-            engine.apply_queue(below(name, Some("all"), gpus(0)));
+            engine.apply_queue(queue_below(name, Some("all"), gpu_quota(0)));
         }
         engine
     };
     let mut before = build();
     // `a` has held everything for a day, and no gang holds anything now.
-    before.apply_gang(small("a", "long", 16));
+    before.apply_gang(small_gang("a", "long", 16));
     before.cycle(ms(day));
     before.cycle(ms(2 * day));
     before.delete_gang(&id("long"));
@@ -167,12 +167,12 @@ fn turns_go_on_after_a_restart_as_if_nothing_had_happened() {
     after.advance(ms(3 * day));
     for name in ["all", "a", "b"] {
         let name = QueueName::new(name);
-        after.recall_queue(&name, &before.queue_memory(&name).unwrap());
+        after.restore_queue_memory(&name, &before.queue_memory(&name).unwrap());
     }
     for engine in [&mut before, &mut after] {
-        engine.apply_gang(small("a", "a", 16));
-        engine.apply_gang(small("b", "b", 16));
-        let said = said(&engine.cycle(ms(3 * day)));
+        engine.apply_gang(small_gang("a", "a", 16));
+        engine.apply_gang(small_gang("b", "b", 16));
+        let said = format_decisions(&engine.cycle(ms(3 * day)));
         assert_eq!(said, ["+b", "-a QuotaExceeded"]);
     }
     for name in ["all", "a", "b"] {
@@ -188,7 +188,7 @@ fn turns_go_on_after_a_restart_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn a_strict_queue_lets_nothing_pass_its_head() {
+fn no_gang_passes_the_head_of_a_strict_queue() {
     let mut engine = engine(gpu_nodes(1));
     let mut strict = Queue::new(QueueName::new("strict"));
     strict.order = QueueOrder::StrictFifo;
@@ -196,49 +196,49 @@ fn a_strict_queue_lets_nothing_pass_its_head() {
     let mut head = in_queue("strict", workers("head", 2, gpu(1, 8)));
     head.priority = 5;
     engine.apply_gang(head);
-    engine.apply_gang(small("strict", "behind", 1));
+    engine.apply_gang(small_gang("strict", "behind", 1));
     assert_eq!(
         cycle(&mut engine),
         ["-head ExceedsCluster", "-behind BehindHead"]
     );
     assert_eq!(
-        engine.certificate(&id("behind")).unwrap().to_string(),
+        engine.explanation(&id("behind")).unwrap().to_string(),
         "queue \"strict\" starts its jobs strictly in order, and \"team/head\" is at its head"
     );
     // Another queue is not blocked by it.
-    engine.apply_gang(small("default", "other", 1));
+    engine.apply_gang(small_gang("default", "other", 1));
     assert_eq!(cycle(&mut engine), ["+other"]);
     engine.delete_gang(&id("head"));
     assert_eq!(cycle(&mut engine), ["+behind"]);
 }
 
 #[test]
-fn a_head_in_a_back_off_is_passed() {
+fn head_of_a_strict_queue_is_passed_while_it_backs_off() {
     let mut engine = engine(gpu_nodes(1));
     let mut strict = Queue::new(QueueName::new("strict"));
     strict.order = QueueOrder::StrictFifo;
     engine.apply_queue(strict);
-    let mut head = small("strict", "head", 1);
+    let mut head = small_gang("strict", "head", 1);
     head.priority = 5;
     head.not_before = Some(ms(1_000));
     engine.apply_gang(head);
-    engine.apply_gang(small("strict", "behind", 1));
+    engine.apply_gang(small_gang("strict", "behind", 1));
     assert_eq!(cycle(&mut engine), ["+behind", "-head BackingOff"]);
 }
 
 #[test]
-fn a_misconfigured_queue_stops_itself_alone() {
-    let mut engine = two_teams();
-    engine.apply_queue(below("x", Some("y"), gpus(8)));
-    engine.apply_queue(below("y", Some("x"), gpus(8)));
-    engine.apply_queue(below("orphan", Some("nobody"), gpus(8)));
+fn misconfigured_queue_stops_only_itself() {
+    let mut engine = engine_with_two_teams();
+    engine.apply_queue(queue_below("x", Some("y"), gpu_quota(8)));
+    engine.apply_queue(queue_below("y", Some("x"), gpu_quota(8)));
+    engine.apply_queue(queue_below("orphan", Some("nobody"), gpu_quota(8)));
     for (queue, name) in [
         ("x", "in-cycle"),
         ("orphan", "lost"),
         ("all", "inner"),
         ("a", "fine"),
     ] {
-        engine.apply_gang(small(queue, name, 1));
+        engine.apply_gang(small_gang(queue, name, 1));
     }
     let mut said = cycle(&mut engine);
     said.sort();
@@ -251,7 +251,7 @@ fn a_misconfigured_queue_stops_itself_alone() {
             "-lost QueueMisconfigured"
         ]
     );
-    let words = |gang: &str| engine.certificate(&id(gang)).unwrap().to_string();
+    let words = |gang: &str| engine.explanation(&id(gang)).unwrap().to_string();
     assert_eq!(
         words("in-cycle"),
         "queue \"x\" is part of a cycle of parents: \"x\" below \"y\" below \"x\"; change spec.parentName of one of them"
@@ -264,8 +264,8 @@ fn a_misconfigured_queue_stops_itself_alone() {
         words("inner"),
         "queue \"all\" has queues below it, and gangs wait in queues that have none"
     );
-    engine.apply_queue(below("x", None, gpus(8)));
-    engine.apply_queue(below("nobody", None, gpus(8)));
+    engine.apply_queue(queue_below("x", None, gpu_quota(8)));
+    engine.apply_queue(queue_below("nobody", None, gpu_quota(8)));
     let mut said = cycle(&mut engine);
     said.sort();
     // x is y's parent now, so it is no leaf.
@@ -284,7 +284,7 @@ pub(crate) fn flavor(name: &str) -> Flavor {
 }
 
 /// One node of each flavor, a queue that offers 8 GPUs of `h100`, then 8 of `a100`.
-pub(crate) fn two_flavors() -> Engine {
+pub(crate) fn engine_with_two_offered_flavors() -> Engine {
     let nodes = ["a100", "h100"].map(|f| label(gpu_node(f, 8), "gpu", f));
     let mut engine = engine(nodes);
     let offer = |name: &str| FlavorQuotas {
@@ -293,7 +293,7 @@ pub(crate) fn two_flavors() -> Engine {
             .map(|r| {
                 (
                     ResourceName::new(r),
-                    gpus(if r == GPU { 8 } else { 1 << 40 }),
+                    gpu_quota(if r == GPU { 8 } else { 1 << 40 }),
                 )
             })
             .into(),
@@ -309,18 +309,21 @@ pub(crate) fn two_flavors() -> Engine {
 }
 
 #[test]
-fn flavors_are_tried_in_order_by_quota_and_by_place() {
-    let mut engine = two_flavors();
-    assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: h100*8");
+fn flavors_are_tried_in_order_by_quota_and_room() {
+    let mut engine = engine_with_two_offered_flavors();
+    assert_eq!(
+        trial_placement(&mut engine, &small_gang("q", "w", 8)),
+        "worker: h100*8"
+    );
     // The quota of the first flavor is held.
-    engine.apply_gang(small("q", "first", 8));
-    engine.apply_gang(small("q", "second", 8));
+    engine.apply_gang(small_gang("q", "first", 8));
+    engine.apply_gang(small_gang("q", "second", 8));
     assert_eq!(cycle(&mut engine), ["+first", "+second"]);
     assert_eq!(
-        shown(&engine.placement(&id("second")).unwrap()),
+        format_placement(&engine.placement(&id("second")).unwrap()),
         "worker: a100*8"
     );
-    let certificate = refusal(&mut engine, &small("q", "third", 1));
+    let certificate = trial_explanation(&mut engine, &small_gang("q", "third", 1));
     assert!(
         certificate.to_string().starts_with(
             "needs 1 nvidia.com/gpu of flavor \"h100\", 8 of 8 are held in queue \"q\": 1 is missing"
@@ -328,32 +331,35 @@ fn flavors_are_tried_in_order_by_quota_and_by_place() {
         "{certificate}"
     );
     // Either flavor wakes the pending gang.
-    engine.apply_gang(small("q", "third", 1));
+    engine.apply_gang(small_gang("q", "third", 1));
     assert_eq!(cycle(&mut engine), ["-third QuotaExceeded"]);
     engine.delete_gang(&id("second"));
     assert_eq!(cycle(&mut engine), ["+third"]);
 
     // The nodes of the first flavor are in use, but its quota is not.
-    let mut engine = two_flavors();
-    pod(&mut engine, "x/foreign", "h100", gpu(1, 4));
-    assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: a100*8");
+    let mut engine = engine_with_two_offered_flavors();
+    apply_pod(&mut engine, "x/foreign", "h100", gpu(1, 4));
+    assert_eq!(
+        trial_placement(&mut engine, &small_gang("q", "w", 8)),
+        "worker: a100*8"
+    );
 }
 
 #[test]
-fn a_group_names_the_flavors_that_it_accepts() {
-    let mut engine = two_flavors();
-    let mut gang = small("q", "w", 4);
+fn group_gets_only_flavors_that_it_accepts() {
+    let mut engine = engine_with_two_offered_flavors();
+    let mut gang = small_gang("q", "w", 4);
     gang.groups[0].flavors = vec![FlavorName::new("a100")];
-    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a100*4");
     gang.groups[0].flavors = vec![FlavorName::new("a100"), FlavorName::new("h100")];
-    engine.apply_gang(small("q", "x", 8));
+    engine.apply_gang(small_gang("q", "x", 8));
     assert_eq!(cycle(&mut engine), ["+x"]);
-    assert_eq!(place(&mut engine, &gang), "worker: a100*4");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a100*4");
 }
 
 #[test]
-fn a_flavor_that_is_deleted_or_not_tolerated_is_passed_over() {
-    let mut engine = two_flavors();
+fn deleted_or_untolerated_flavor_is_skipped() {
+    let mut engine = engine_with_two_offered_flavors();
     let mut tainted = flavor("h100");
     tainted.node_taints = vec![Taint {
         key: "spot".to_owned(),
@@ -361,7 +367,10 @@ fn a_flavor_that_is_deleted_or_not_tolerated_is_passed_over() {
         effect: TaintEffect::NoSchedule,
     }];
     engine.apply_flavor(tainted.clone());
-    assert_eq!(place(&mut engine, &small("q", "w", 1)), "worker: a100*1");
+    assert_eq!(
+        trial_placement(&mut engine, &small_gang("q", "w", 1)),
+        "worker: a100*1"
+    );
     tainted.tolerations = vec![Toleration {
         key: Some("spot".to_owned()),
         operator: TolerationOperator::Exists,
@@ -369,28 +378,34 @@ fn a_flavor_that_is_deleted_or_not_tolerated_is_passed_over() {
         effect: None,
     }];
     engine.apply_flavor(tainted);
-    assert_eq!(place(&mut engine, &small("q", "w", 1)), "worker: h100*1");
+    assert_eq!(
+        trial_placement(&mut engine, &small_gang("q", "w", 1)),
+        "worker: h100*1"
+    );
     engine.delete_flavor(&FlavorName::new("h100"));
-    assert_eq!(place(&mut engine, &small("q", "w", 1)), "worker: a100*1");
-    engine.apply_gang(small("q", "w", 1));
+    assert_eq!(
+        trial_placement(&mut engine, &small_gang("q", "w", 1)),
+        "worker: a100*1"
+    );
+    engine.apply_gang(small_gang("q", "w", 1));
     engine.delete_flavor(&FlavorName::new("a100"));
     assert_eq!(cycle(&mut engine), ["-w FlavorNotFound"]);
-    assert_eq!(reason(&engine, "w"), Some(WaitReason::FlavorNotFound));
+    assert_eq!(wait_reason(&engine, "w"), Some(WaitReason::FlavorNotFound));
     engine.apply_flavor(flavor("a100"));
     assert_eq!(cycle(&mut engine), ["+w"]);
 }
 
 #[test]
-fn a_restored_gang_is_charged_to_the_flavor_of_its_nodes() {
-    let mut engine = two_flavors();
+fn restored_gang_is_charged_to_the_flavor_of_its_nodes() {
+    let mut engine = engine_with_two_offered_flavors();
     let placement: Placement = [(
         trellis_scheduler::GroupName::new("worker"),
         vec![(NodeName::new("a100"), 8)],
     )]
     .into_iter()
     .collect();
-    engine.restore_gang(small("q", "old", 8), placement, ms(0));
-    let standing = engine.queue_standing(&QueueName::new("q")).unwrap();
+    engine.restore_gang(small_gang("q", "old", 8), placement, ms(0));
+    let standing = engine.queue_usage_report(&QueueName::new("q")).unwrap();
     let held: Vec<(&str, i128)> = standing
         .lines
         .iter()
@@ -398,5 +413,8 @@ fn a_restored_gang_is_charged_to_the_flavor_of_its_nodes() {
         .map(|l| (l.flavor.as_str(), l.usage))
         .collect();
     assert_eq!(held, [("h100", 0), ("a100", 8)]);
-    assert_eq!(place(&mut engine, &small("q", "w", 8)), "worker: h100*8");
+    assert_eq!(
+        trial_placement(&mut engine, &small_gang("q", "w", 8)),
+        "worker: h100*8"
+    );
 }

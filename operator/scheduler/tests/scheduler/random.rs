@@ -165,19 +165,19 @@ pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
     })
 }
 
-fn any_request_for_closeness() -> impl Strategy<Value = Option<TopologyRequest>> {
+fn any_topology_request() -> impl Strategy<Value = Option<TopologyRequest>> {
     let level = prop_oneof![Just("pod"), Just("leaf"), Just("zone")];
     let one = (level, any::<bool>()).prop_map(|(level, required)| match required {
         true => TopologyRequest::required(level),
         false => TopologyRequest::preferred(level),
     });
-    let both = Just(TopologyRequest::within("pod", "leaf"));
+    let both = Just(TopologyRequest::required_and_preferred("pod", "leaf"));
     prop::option::of(prop_oneof![3 => one, 1 => both])
 }
 
 /// A gang that may have a topology request, as may its groups.
-pub fn any_close_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
-    let asked = any_request_for_closeness;
+pub fn any_gang_with_topology(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
+    let asked = any_topology_request;
     (
         any_gang(name, nodes),
         asked(),

@@ -11,7 +11,7 @@ use crate::sequences_decisions::check_decisions;
 use crate::sequences_events::{Event, NODES, QueueFlags, any_event, limit_name};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Closure, Decay, Decision, Engine, GangId, Placement, PodKey, QueueName, Time,
+    Decision, Engine, GangId, LimitClosure, Placement, PodKey, QueueName, Time, UsageDecay,
 };
 
 const ROOT: &str = "root";
@@ -20,7 +20,7 @@ fn gang_id(at: usize) -> GangId {
     id(&format!("w{at}"))
 }
 
-fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), TestCaseError> {
+fn apply_event(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), TestCaseError> {
     match event {
         Event::ApplyNode(node) => {
             engine.apply_node(node.clone());
@@ -33,12 +33,12 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::ApplyForeign(pod, node, request) => {
             let key = PodKey::new(format!("x/{pod}"));
             engine.apply_pod(key.clone(), node_name(node), request.clone());
-            model.see(key, node_name(node), request);
+            model.apply_pod(key, node_name(node), request);
         }
         Event::DeleteForeign(pod) => {
             let key = PodKey::new(format!("x/{pod}"));
             engine.delete_pod(&key);
-            model.lose(&key);
+            model.delete_pod(&key);
         }
         Event::ApplyQueue(at, quota, flags) => {
             let quota = quota.map(|(cpu, gpu)| [("cpu", cpu), (GPU, gpu)]);
@@ -101,15 +101,15 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
                 model.back_off.insert(id, latest.unwrap());
             }
         }
-        Event::SeeMember(at, pod, elsewhere) => {
-            if let Some(kept) = model.kept.get(&gang_id(at))
+        Event::ObserveMember(at, pod, elsewhere) => {
+            if let Some(kept) = model.restart_places.get(&gang_id(at))
                 && !kept.pods.is_empty()
             {
                 // The pod is seen late, or it has grown.
                 let own = kept.pods[pod % kept.pods.len()].clone();
                 let node = elsewhere.map_or(own.node, node_name);
                 engine.apply_pod(own.key.clone(), node.clone(), own.request.clone());
-                model.see(own.key, node, own.request);
+                model.apply_pod(own.key, node, own.request);
                 return Ok(());
             }
             let Some(place) = model.places.get(&gang_id(at)) else {
@@ -121,17 +121,17 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
             let (key, planned, request) = place.pods[pod % place.pods.len()].clone();
             let node = elsewhere.map_or(planned, node_name);
             engine.apply_pod(key.clone(), node.clone(), request.clone());
-            model.see(key, node, request);
+            model.apply_pod(key, node, request);
+        }
+        Event::DeleteMember(at, pod) => {
+            let key = model.members(at)[pod].clone();
+            engine.delete_pod(&key);
+            model.delete_pod(&key);
         }
         Event::LoseMember(at, pod) => {
             let key = model.members(at)[pod].clone();
-            engine.delete_pod(&key);
-            model.lose(&key);
-        }
-        Event::MissMember(at, pod) => {
-            let key = model.members(at)[pod].clone();
             engine.lose_pod(&key);
-            model.miss(&key);
+            model.lose_pod(&key);
         }
         Event::Restore(at, node) => {
             let Some(gang) = model.gangs.get(&gang_id(at)).cloned() else {
@@ -146,22 +146,22 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::Keep(at, except, longer) => {
             let except: Vec<_> = except.map(node_name).into_iter().collect();
             let until = model.now.plus_millis(longer);
-            let kept = engine.keep_gang(&gang_id(at), &except, until);
-            prop_assert_eq!(kept, model.keep(&gang_id(at), &except, until));
+            let kept = engine.keep_place(&gang_id(at), &except, until);
+            prop_assert_eq!(kept, model.keep_place(&gang_id(at), &except, until));
         }
         Event::Stay(at, longer) => {
             let until = model.now.plus_millis(longer);
-            engine.stay(&gang_id(at), until);
+            engine.cancel_departure(&gang_id(at), until);
             if let Some(place) = model.places.get_mut(&gang_id(at))
                 && place.leaving.take().is_some()
             {
                 place.protected = Some(until);
-                model.has_left(&gang_id(at));
+                model.finish_leaving(&gang_id(at));
             }
         }
         Event::Checkpoint(at, earlier) => {
             let safe = model.now.plus_millis(-earlier);
-            engine.checkpointed(&gang_id(at), safe);
+            engine.record_checkpoint(&gang_id(at), safe);
             if let Some(place) = model.places.get_mut(&gang_id(at)) {
                 place.checkpoint = place.checkpoint.max(Some(safe));
             }
@@ -169,7 +169,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         Event::Recall(at) => {
             let queue = QueueName::new(QUEUES[at]);
             if let Some(memory) = engine.queue_memory(&queue) {
-                engine.recall_queue(&queue, &memory);
+                engine.restore_queue_memory(&queue, &memory);
             }
         }
         Event::Gate(at, closed) => {
@@ -180,7 +180,7 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
                     model.closed.remove(&limit);
                 }
                 Some(until) => {
-                    let closure = Closure {
+                    let closure = LimitClosure {
                         why: "all is burnt".to_owned(),
                         until: until.map(|later| model.now.plus_millis(later)),
                     };
@@ -191,23 +191,23 @@ fn apply(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(), Tes
         }
         Event::Cycle(later) => {
             model.now = model.now.plus_millis(later);
-            return cycle(engine, model, model.now);
+            return run_cycles(engine, model, model.now);
         }
     }
     Ok(())
 }
 
-fn cycle(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCaseError> {
-    let mut twin = crate::snapshots::twin(engine)?;
+fn run_cycles(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), TestCaseError> {
+    let mut twin = crate::snapshots::restored_engine(engine)?;
     let expected = twin.cycle(now);
-    let result = cycle_once(engine, model, now, &expected);
+    let result = run_cycle(engine, model, now, &expected);
     prop_assert_eq!(twin.snapshot(), engine.snapshot(), "the same afterwards");
     result
 }
 
 /// A place that has been kept long enough is kept no longer; a place that is kept for a gang ends
 /// when the gang starts.
-fn give_back(
+fn release_restart_places(
     engine: &Engine,
     model: &mut Model,
     decisions: &[Decision],
@@ -223,20 +223,24 @@ fn give_back(
         .filter(|told| told.kept.is_some())
         .map(|told| told.gang.id)
         .collect();
-    for (id, held) in &model.kept {
+    for (id, held) in &model.restart_places {
         prop_assert!(!kept.contains(id) || held.until > model.now, "{}", id);
     }
     let over = model
-        .kept
+        .restart_places
         .keys()
         .filter(|id| !kept.contains(*id) && !starts(id));
-    let stops: Vec<_> = over.filter_map(|id| model.keep_stops(id)).collect();
+    let stops: Vec<_> = over
+        .filter_map(|id| model.stopping_from_restart_place(id))
+        .collect();
     model.stopping.extend(stops);
-    model.kept.retain(|id, _| kept.contains(id) || starts(id));
+    model
+        .restart_places
+        .retain(|id, _| kept.contains(id) || starts(id));
     Ok(())
 }
 
-fn cycle_once(
+fn run_cycle(
     engine: &mut Engine,
     model: &mut Model,
     now: Time,
@@ -244,7 +248,7 @@ fn cycle_once(
 ) -> Result<(), TestCaseError> {
     // An engine that was built just now makes the same decisions.
     if !model.has_leftovers() {
-        let mut rebuilt = model.build();
+        let mut rebuilt = model.to_engine();
         rebuilt.restore_history(&engine.history());
         prop_assert_eq!(rebuilt.history(), engine.history());
         let placed = |decisions: Vec<Decision>| -> Vec<Decision> {
@@ -256,7 +260,7 @@ fn cycle_once(
         check_decisions(model, &decisions, now)?;
         prop_assert_eq!(placed(decisions), placed(rebuilt.cycle(now)));
         for id in model.gangs.keys() {
-            let (ours, anew) = (engine.certificate(id), rebuilt.certificate(id));
+            let (ours, anew) = (engine.explanation(id), rebuilt.explanation(id));
             prop_assert_eq!(
                 ours.map(|c| c.reason),
                 anew.map(|c| c.reason),
@@ -272,19 +276,19 @@ fn cycle_once(
     } else {
         let decisions = engine.cycle(now);
         prop_assert_eq!(&decisions, expected, "as the snapshot's");
-        give_back(engine, model, &decisions)?;
+        release_restart_places(engine, model, &decisions)?;
         check_decisions(model, &decisions, now)?;
     }
     // The reported reasons hold now, and `explain` gives the same.
     for id in model.gangs.keys() {
-        let told = engine.certificate(id).map(|c| c.reason);
+        let told = engine.explanation(id).map(|c| c.reason);
         prop_assert_eq!(engine.explain(id, now).map(|c| c.reason), told, "{}", id);
     }
     prop_assert!(engine.cycle(now).is_empty(), "nothing has changed");
     Ok(())
 }
 
-fn recount(engine: &Engine, model: &Model) -> Result<(), TestCaseError> {
+fn check_recount(engine: &Engine, model: &Model) -> Result<(), TestCaseError> {
     for at in 0..NODES {
         let name = node_name(at);
         let expected = model.nodes.get(&name).map(|node| model.free(node));
@@ -296,14 +300,14 @@ fn recount(engine: &Engine, model: &Model) -> Result<(), TestCaseError> {
             model.usage(queue)
         );
     }
-    let held: BTreeMap<_, _> = engine.limits().map(|(l, n)| (l.clone(), n)).collect();
-    prop_assert_eq!(held, model.limits());
-    prop_assert_eq!(engine.placed_gangs(), model.places.len());
+    let held: BTreeMap<_, _> = engine.limit_usage().map(|(l, n)| (l.clone(), n)).collect();
+    prop_assert_eq!(held, model.limit_usage());
+    prop_assert_eq!(engine.placed_gang_count(), model.places.len());
     prop_assert_eq!(
-        engine.waiting_gangs(),
+        engine.pending_gang_count(),
         model.gangs.len() - model.places.len() - model.idle.len()
     );
-    prop_assert_eq!(engine.pods(), model.pods.len());
+    prop_assert_eq!(engine.pod_count(), model.pods.len());
     Ok(())
 }
 
@@ -311,24 +315,24 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn any_sequence_of_events(events in prop::collection::vec(any_event(), 1..60)) {
-        let mut engine = Engine::with_decay(Decay::half_life(0));
+    fn engine_equals_a_recount_after_any_sequence_of_events(events in prop::collection::vec(any_event(), 1..60)) {
+        let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
         let mut model = Model::default();
         for name in QUEUES {
-            apply(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, QueueFlags::default()))?;
+            apply_event(&mut engine, &mut model, Event::ApplyQueue(usize::from(name != QUEUES[0]), None, QueueFlags::default()))?;
         }
         for at in 0..topologies().len() {
-            apply(&mut engine, &mut model, Event::ApplyTopology(at, true))?;
+            apply_event(&mut engine, &mut model, Event::ApplyTopology(at, true))?;
         }
         for event in events {
-            apply(&mut engine, &mut model, event)?;
-            recount(&engine, &model)?;
+            apply_event(&mut engine, &mut model, event)?;
+            check_recount(&engine, &model)?;
         }
-        let mut rebuilt = model.build();
+        let mut rebuilt = model.to_engine();
         if !model.has_leftovers() {
-            recount(&rebuilt, &model)?;
+            check_recount(&rebuilt, &model)?;
         }
-        prop_assert_eq!(rebuilt.cycle(model.now), model.build().cycle(model.now), "the same twice");
+        prop_assert_eq!(rebuilt.cycle(model.now), model.to_engine().cycle(model.now), "the same twice");
         // Everything that came can be removed.
         for id in model.gangs.keys() {
             engine.delete_gang(id);

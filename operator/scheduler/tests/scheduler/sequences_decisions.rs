@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::model::{Model, with_pod};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Because, Decision, Gang, GangId, LimitName, Placement, Queue, QueueName, Reclaim, Stop, Time,
-    Victim, WithinQueue,
+    Decision, Gang, GangId, LimitName, Placement, PreemptionReason, Queue, QueueName, QueueStop,
+    ReclaimPolicy, Time, Victim, WithinQueuePolicy,
 };
 
 /// Every placement is whole, in order, on nodes with room, and within quota.
@@ -21,7 +21,7 @@ pub fn check_decisions(
             Decision::Wait { gang, .. } => Some(gang),
             Decision::Place {
                 gang, placement, ..
-            } if !model.is_where_it_follows(gang, placement) => Some(gang),
+            } if !model.is_nominated_placement(gang, placement) => Some(gang),
             _ => None,
         };
         if let Some(gang) = gave_up.filter(|gang| model.places.contains_key(*gang)) {
@@ -38,12 +38,15 @@ pub fn check_decisions(
                 placement,
                 victims,
             } => {
-                preempt(model, (gang, placement), victims, now)?;
+                check_preemption(model, (gang, placement), victims, now)?;
                 continue;
             }
             Decision::Drain { victim } => {
                 let place = model.places.get_mut(&victim.gang).unwrap();
-                prop_assert_eq!(model.queues[&place.gang.queue].stop, Stop::HoldAndDrain);
+                prop_assert_eq!(
+                    model.queues[&place.gang.queue].stop,
+                    QueueStop::HoldAndDrain
+                );
                 place.leaving = Some(now);
                 model.preempted.insert(victim.gang.clone());
                 continue;
@@ -52,7 +55,7 @@ pub fn check_decisions(
             Decision::Wait { .. } => continue,
         };
         if let Some(place) = model.places.get_mut(id) {
-            prop_assert!(place.follows.take().is_some());
+            prop_assert!(place.victims.take().is_some());
             place.since = now;
             let place = &model.places[id];
             for (_, node, request) in &place.pods {
@@ -80,7 +83,7 @@ pub fn check_decisions(
         }
         let nodes = place.pods.iter().map(|(_, node, _)| node);
         prop_assert!(
-            model.close(&gang.topology, nodes),
+            model.is_close(&gang.topology, nodes),
             "{}: {:?}",
             id,
             placement
@@ -88,18 +91,23 @@ pub fn check_decisions(
         for group in placement.groups() {
             let asked = gang.groups.iter().find(|g| g.name == group.group).unwrap();
             let nodes = group.runs.iter().map(|(node, _)| node);
-            prop_assert!(model.close(&asked.topology, nodes), "{}: {:?}", id, group);
+            prop_assert!(
+                model.is_close(&asked.topology, nodes),
+                "{}: {:?}",
+                id,
+                group
+            );
         }
-        limits_have_room(model, &gang, &model.limits())?;
-        let runs = model.drawn_by_what_runs();
-        limits_have_room(model, &gang, &runs)?;
+        check_limits(model, &gang, &model.limit_usage())?;
+        let runs = model.running_limit_usage();
+        check_limits(model, &gang, &runs)?;
         let queue = &model.queues[&gang.queue];
-        prop_assert_eq!(queue.stop, Stop::None);
+        prop_assert_eq!(queue.stop, QueueStop::None);
         // Borrowing is checked separately for the tree.
         if let (Some(group), None) = (queue.resource_groups.first(), &queue.parent) {
             let quota = &group.flavors[0].quotas;
             let usage = model.usage(gang.queue.as_str());
-            let runs = model.runs(gang.queue.as_str());
+            let runs = model.running_usage(gang.queue.as_str());
             for group in gang.groups.iter().filter(|g| g.count > 0) {
                 for (resource, _) in group.request.iter().filter(|(_, n)| *n > 0) {
                     let nominal = i128::from(quota[resource].nominal);
@@ -112,19 +120,19 @@ pub fn check_decisions(
             .as_ref()
             .filter(|root| model.queues.contains_key(*root));
         if let Some(root) = root {
-            tree_has_it(model, root, &gang)?;
+            check_tree_quota(model, root, &gang)?;
         }
     }
     Ok(())
 }
 
 /// Every limit that a newly placed gang draws on had room for it.
-fn limits_have_room(
+fn check_limits(
     model: &Model,
     gang: &Gang,
     held: &BTreeMap<LimitName, i128>,
 ) -> Result<(), TestCaseError> {
-    let needs = Model::drawn(gang, gang);
+    let needs = Model::drawn_amounts(gang, gang);
     for draw in gang.draws.iter().filter(|d| needs.contains_key(&d.limit)) {
         let limit = &draw.limit;
         if let Some(max) = draw.max {
@@ -142,7 +150,7 @@ fn limits_have_room(
 
 /// No queue keeps quota local here. So the usage below a root is at most the sum of its quotas, for
 /// each resource that the newly placed gang needs.
-fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestCaseError> {
+fn check_tree_quota(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestCaseError> {
     let in_tree = |queue: &&Queue| queue.name == *root || queue.parent.as_ref() == Some(root);
     let tree: Vec<&Queue> = model.queues.values().filter(in_tree).collect();
     let named = tree.iter().flat_map(|queue| &queue.resource_groups);
@@ -159,7 +167,7 @@ fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestC
             .iter()
             .filter_map(|offered| offered.quotas.get(resource));
         let quota: i128 = quotas.map(|quota| i128::from(quota.nominal)).sum();
-        for sums in [Model::usage, Model::runs] {
+        for sums in [Model::usage, Model::running_usage] {
             let held = tree.iter().map(|queue| sums(model, queue.name.as_str()));
             let held: i128 = held.filter_map(|held| held.get(resource).copied()).sum();
             prop_assert!(held <= quota, "{}: {held} of {quota} {resource}", gang.id);
@@ -169,7 +177,7 @@ fn tree_has_it(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestC
 }
 
 /// Victims are whole gangs, each for a reason that its queue or the preemptor's allows.
-fn preempt(
+fn check_preemption(
     model: &mut Model,
     (id, placement): (&GangId, &Placement),
     victims: &[Victim],
@@ -180,29 +188,29 @@ fn preempt(
     let policy = model.queues[&gang.queue].preemption;
     for victim in victims {
         let place = model.places.get_mut(&victim.gang).unwrap();
-        prop_assert!(place.leaving.is_none() && place.follows.is_none());
+        prop_assert!(place.leaving.is_none() && place.victims.is_none());
         place.leaving = Some(now);
         let same = place.gang.queue == gang.queue;
         let surplus = place.gang.surplus;
-        match victim.because {
-            Because::LaterInQueue => {
-                prop_assert!(same && policy.within_queue != WithinQueue::Never);
+        match victim.reason {
+            PreemptionReason::LaterInQueue => {
+                prop_assert!(same && policy.within_queue != WithinQueuePolicy::Never);
                 prop_assert!(!surplus && place.gang.priority <= gang.priority);
             }
-            Because::Surplus => prop_assert!(same && surplus),
-            Because::Borrows => {
-                prop_assert!(!same && (surplus || policy.reclaim != Reclaim::Never));
+            PreemptionReason::Surplus => prop_assert!(same && surplus),
+            PreemptionReason::Borrows => {
+                prop_assert!(!same && (surplus || policy.reclaim != ReclaimPolicy::Never));
             }
-            Because::LowerPriority => {
+            PreemptionReason::LowerPriority => {
                 prop_assert!(!same && place.gang.priority < gang.priority);
             }
-            Because::Drained => prop_assert!(false, "nobody drains for a gang"),
+            PreemptionReason::Drained => prop_assert!(false, "nobody drains for a gang"),
         }
         model.preempted.insert(victim.gang.clone());
     }
     model.place(&gang, placement);
-    limits_have_room(model, &gang, &model.limits())?;
+    check_limits(model, &gang, &model.limit_usage())?;
     let place = model.places.get_mut(id).unwrap();
-    place.follows = Some(victims.iter().map(|v| v.gang.clone()).collect());
+    place.victims = Some(victims.iter().map(|v| v.gang.clone()).collect());
     Ok(())
 }

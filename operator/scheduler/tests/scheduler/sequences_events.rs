@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::common::GPU;
-use crate::random::{any_close_gang, any_labelled_node, any_request, any_runtime};
+use crate::random::{any_gang_with_topology, any_labelled_node, any_request, any_runtime};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    BorrowWithin, Draw, Drawn, FlavorName, Gang, LimitName, Node, Preemption, Reclaim,
-    ResourceName, Resources, Stop, WithinQueue,
+    BorrowWithinPolicy, FlavorName, Gang, LimitDraw, LimitName, LimitUnit, Node, PreemptionPolicy,
+    QueueStop, ReclaimPolicy, ResourceName, Resources, WithinQueuePolicy,
 };
 
 pub const NODES: usize = 4;
@@ -17,11 +17,11 @@ const LIMITS: usize = 5;
 /// The other settings in which queues differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueFlags {
-    pub stop: Stop,
+    pub stop: QueueStop,
     pub below: bool,
     pub no_backfill: bool,
     pub default_runtime: Option<Duration>,
-    pub preemption: Preemption,
+    pub preemption: PreemptionPolicy,
 }
 
 #[derive(Clone, Debug)]
@@ -44,11 +44,11 @@ pub enum Event {
     ApplyTopology(usize, bool),
     DeleteTopology(usize),
     /// A planned pod of a gang is seen where it was planned, or elsewhere.
-    SeeMember(usize, usize, Option<usize>),
+    ObserveMember(usize, usize, Option<usize>),
     /// A pod of a gang is gone.
-    LoseMember(usize, usize),
+    DeleteMember(usize, usize),
     /// A pod of a gang is gone, and its place is kept.
-    MissMember(usize, usize),
+    LoseMember(usize, usize),
     /// A gang was placed, all of it on one node, before the engine knew of it.
     Restore(usize, usize),
     /// A gang restarts, and its place is kept for this long, except on one node.
@@ -65,30 +65,30 @@ pub enum Event {
     Cycle(i64),
 }
 
-fn any_stop() -> impl Strategy<Value = Stop> {
+fn any_stop() -> impl Strategy<Value = QueueStop> {
     prop_oneof![
-        17 => Just(Stop::None),
-        2 => Just(Stop::Hold),
-        1 => Just(Stop::HoldAndDrain),
+        17 => Just(QueueStop::None),
+        2 => Just(QueueStop::Hold),
+        1 => Just(QueueStop::HoldAndDrain),
     ]
 }
 
-fn any_preemption() -> impl Strategy<Value = Preemption> {
+fn any_preemption() -> impl Strategy<Value = PreemptionPolicy> {
     let within = prop_oneof![
-        2 => Just(WithinQueue::Never),
-        1 => Just(WithinQueue::LowerPriority),
-        1 => Just(WithinQueue::LowerOrNewerEqualPriority),
+        2 => Just(WithinQueuePolicy::Never),
+        1 => Just(WithinQueuePolicy::LowerPriority),
+        1 => Just(WithinQueuePolicy::LowerOrNewerEqualPriority),
     ];
     let reclaim = prop_oneof![
-        2 => Just(Reclaim::Never),
-        1 => Just(Reclaim::LowerPriority),
-        1 => Just(Reclaim::Any),
+        2 => Just(ReclaimPolicy::Never),
+        1 => Just(ReclaimPolicy::LowerPriority),
+        1 => Just(ReclaimPolicy::Any),
     ];
     let borrow = prop_oneof![
-        2 => Just(BorrowWithin::Never),
-        1 => Just(BorrowWithin::LowerPriority { max_priority: None }),
+        2 => Just(BorrowWithinPolicy::Never),
+        1 => Just(BorrowWithinPolicy::LowerPriority { max_priority: None }),
     ];
-    (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| Preemption {
+    (within, reclaim, borrow).prop_map(|(within_queue, reclaim, borrow_within)| PreemptionPolicy {
         within_queue,
         reclaim,
         borrow_within,
@@ -119,20 +119,20 @@ pub fn limit_name(at: usize) -> LimitName {
 }
 
 /// The limit decides what is counted; each gang says how much of it may be held.
-fn any_draw() -> impl Strategy<Value = Draw> {
+fn any_draw() -> impl Strategy<Value = LimitDraw> {
     let max = prop::option::weighted(0.8, 0..6_i64);
-    (0..LIMITS, max, prop::bool::ANY).prop_map(|(at, max, refuses)| Draw {
+    (0..LIMITS, max, prop::bool::ANY).prop_map(|(at, max, refuses)| LimitDraw {
         refuses,
         limit: limit_name(at),
         of: match at {
-            0 => Drawn::Gangs,
-            4 => Drawn::Waiting,
-            1 => Drawn::Devices,
-            2 => Drawn::Resource {
+            0 => LimitUnit::Gangs,
+            4 => LimitUnit::Waiting,
+            1 => LimitUnit::Devices,
+            2 => LimitUnit::Resource {
                 resource: ResourceName::new(GPU),
                 flavor: None,
             },
-            _ => Drawn::Resource {
+            _ => LimitUnit::Resource {
                 resource: ResourceName::new("cpu"),
                 flavor: Some(FlavorName::default()),
             },
@@ -141,7 +141,7 @@ fn any_draw() -> impl Strategy<Value = Draw> {
     })
 }
 
-fn drawing(mut gang: Gang, mut draws: Vec<Draw>, surplus: bool) -> Gang {
+fn with_draws(mut gang: Gang, mut draws: Vec<LimitDraw>, surplus: bool) -> Gang {
     gang.surplus = surplus;
     draws.sort_by(|a, b| a.limit.cmp(&b.limit));
     draws.dedup_by(|a, b| a.limit == b.limit);
@@ -153,10 +153,10 @@ fn drawing(mut gang: Gang, mut draws: Vec<Draw>, surplus: bool) -> Gang {
 }
 
 pub fn any_event() -> impl Strategy<Value = Event> {
-    let gang = (0..GANGS).prop_flat_map(|g| any_close_gang(format!("w{g}"), NODES));
+    let gang = (0..GANGS).prop_flat_map(|g| any_gang_with_topology(format!("w{g}"), NODES));
     let draws = prop_oneof![3 => Just(vec![]), 2 => prop::collection::vec(any_draw(), 1..3)];
     let gang = (gang, draws, prop::bool::weighted(0.3))
-        .prop_map(|(gang, draws, surplus)| drawing(gang, draws, surplus));
+        .prop_map(|(gang, draws, surplus)| with_draws(gang, draws, surplus));
     let quota = prop_oneof![Just(None), (0..12_i64, 0..8_i64).prop_map(Some)];
     prop_oneof![
         4 => any_labelled_node(NODES).prop_map(Event::ApplyNode),
@@ -174,9 +174,9 @@ pub fn any_event() -> impl Strategy<Value = Event> {
         2 => (0..GANGS).prop_map(Event::RetireGang),
         1 => (0..GANGS, prop::option::of(0..9_i64)).prop_map(|(g, t)| Event::ReleaseGang(g, t)),
         3 => (0..GANGS, 0..9_usize, prop::option::weighted(0.1, 0..NODES))
-            .prop_map(|(g, p, n)| Event::SeeMember(g, p, n)),
+            .prop_map(|(g, p, n)| Event::ObserveMember(g, p, n)),
+        1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::DeleteMember(g, p)),
         1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::LoseMember(g, p)),
-        1 => (0..GANGS, 0..9_usize).prop_map(|(g, p)| Event::MissMember(g, p)),
         1 => (0..GANGS, 0..NODES).prop_map(|(g, n)| Event::Restore(g, n)),
         1 => (0..GANGS, 0..9_i64).prop_map(|(g, t)| Event::Stay(g, t)),
         2 => (0..GANGS, prop::option::of(0..NODES), 0..9_i64)

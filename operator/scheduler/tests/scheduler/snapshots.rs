@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use trellis_scheduler::{Decision, Engine, GangId, Quota, ResourceName, Resources, Snapshot, Time};
 
 /// The engine that is restored from this one's snapshot; the snapshots are equal to the byte.
-pub fn twin(engine: &Engine) -> Result<Engine, TestCaseError> {
+pub fn restored_engine(engine: &Engine) -> Result<Engine, TestCaseError> {
     let snapshot = engine.snapshot();
     let text = serde_json::to_string(&snapshot).unwrap();
     let read: Snapshot = serde_json::from_str(&text).unwrap();
@@ -17,7 +17,7 @@ pub fn twin(engine: &Engine) -> Result<Engine, TestCaseError> {
     Ok(twin)
 }
 
-fn place<'d>(decisions: &'d [Decision]) -> Vec<&'d GangId> {
+fn placed_gangs<'d>(decisions: &'d [Decision]) -> Vec<&'d GangId> {
     let starts = |decision: &'d Decision| match decision {
         Decision::Place { gang, .. } => Some(gang),
         _ => None,
@@ -28,7 +28,7 @@ fn place<'d>(decisions: &'d [Decision]) -> Vec<&'d GangId> {
 /// One of two queues has held everything for a week: past usage decides whose turn it is, to the
 /// last bit.
 #[test]
-fn what_queues_remember_is_written_down() {
+fn past_queue_usage_survives_a_snapshot() {
     let mut engine = Engine::new();
     engine.apply_node(node("n0", Resources::new().with("cpu", 8).with("pods", 9)));
     for name in ["a", "b"] {
@@ -42,7 +42,7 @@ fn what_queues_remember_is_written_down() {
         gang
     };
     engine.apply_gang(one("first", "a", 0));
-    assert_eq!(place(&engine.cycle(ms(0))).len(), 1);
+    assert_eq!(placed_gangs(&engine.cycle(ms(0))).len(), 1);
     let week = Time::from_millis(7 * 86_400_000);
     engine.advance(week);
     engine.delete_gang(&id("first"));
@@ -52,7 +52,7 @@ fn what_queues_remember_is_written_down() {
     assert!(snapshot.lags.iter().any(|lag| lag.lag != 0));
     let mut twin = Engine::from_snapshot(&snapshot);
     let decisions = engine.cycle(week);
-    assert_eq!(place(&decisions), [&id("next-of-b")]);
+    assert_eq!(placed_gangs(&decisions), [&id("next-of-b")]);
     assert_eq!(twin.cycle(week), decisions);
     let memory = |engine: &Engine, name| engine.queue_memory(&queue(name, None).name);
     for name in ["a", "b"] {
@@ -64,12 +64,12 @@ fn what_queues_remember_is_written_down() {
         ..snapshot
     };
     let decisions = Engine::from_snapshot(&forgetful).cycle(week);
-    assert_eq!(place(&decisions), [&id("next-of-a")]);
+    assert_eq!(placed_gangs(&decisions), [&id("next-of-a")]);
 }
 
 /// A gang keeps its charge, though its queue has changed.
 #[test]
-fn a_place_is_charged_as_it_was() {
+fn restored_place_keeps_its_charge() {
     let mut engine = Engine::new();
     engine.apply_node(node("n0", Resources::new().with("cpu", 8).with("pods", 9)));
     let cpu = |nominal| {
@@ -82,24 +82,24 @@ fn a_place_is_charged_as_it_was() {
     engine.apply_queue(cpu(8));
     let request = Resources::new().with("cpu", 2);
     engine.apply_gang(gang("w", vec![group("g", 3, request.clone())]));
-    assert_eq!(place(&engine.cycle(ms(0))).len(), 1);
+    assert_eq!(placed_gangs(&engine.cycle(ms(0))).len(), 1);
     engine.apply_pod(
         trellis_scheduler::PodKey::new("team/w-g-1"),
         trellis_scheduler::NodeName::new("n0"),
         request,
     );
     engine.apply_queue(cpu(1));
-    let twin = twin(&engine).unwrap();
+    let twin = restored_engine(&engine).unwrap();
     let default = queue("default", None).name;
     assert_eq!(twin.queue_usage(&default), engine.queue_usage(&default));
     let n0 = trellis_scheduler::NodeName::new("n0");
     assert_eq!(twin.free(&n0), engine.free(&n0));
     assert_eq!(twin.free(&n0).unwrap()[&ResourceName::new("cpu")], 2);
-    assert_eq!((twin.placed_gangs(), twin.pods()), (1, 1));
+    assert_eq!((twin.placed_gang_count(), twin.pod_count()), (1, 1));
 }
 
 #[test]
-fn a_snapshot_of_something_else_is_refused() {
+fn snapshot_with_unknown_or_missing_fields_is_rejected() {
     let written = serde_json::to_value(Engine::new().snapshot()).unwrap();
     let mut more = written.clone();
     more["surprise"] = 1.into();

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::backfill::{MINUTE, part};
-use crate::backfill_runs::{Job, Stranger, run_beside};
+use crate::backfill::{MINUTE, gpu_gang};
+use crate::backfill_runs::{SimulatedGang, SimulatedPod, run_jobs_with_external_pods};
 use crate::common::*;
-use crate::queues::{flavor, gpus};
+use crate::queues::{flavor, gpu_quota};
 use proptest::prelude::*;
 use trellis_scheduler::{
     Engine, FlavorName, FlavorQuotas, Gang, Queue, QueueName, ResourceGroup, ResourceName,
@@ -14,24 +14,24 @@ use trellis_scheduler::{
 
 /// The obstacles of the gang.
 #[derive(Clone, Debug)]
-struct Way {
+struct StarvationCase {
     /// Its quota is lent to the stream, which has none.
     lent: bool,
     /// Its flavor is one of two that the stream may have.
     flavors: bool,
     /// This many gangs before it that cannot start while an external pod exists.
-    hopeless: usize,
+    hopeless_gangs: usize,
     /// External pods come and go.
-    strangers: bool,
+    external_pods: bool,
     /// Minutes of each run, if the engine knows them.
-    told: Option<i64>,
+    reported_minutes: Option<i64>,
     preemptible: bool,
     /// It asks for this many pods with this many GPUs.
     pods: u32,
-    each: i64,
+    gpus_per_pod: i64,
 }
 
-fn any_way() -> impl Strategy<Value = Way> {
+fn any_starvation_case() -> impl Strategy<Value = StarvationCase> {
     let flags = (
         prop::bool::ANY,
         prop::bool::ANY,
@@ -40,21 +40,21 @@ fn any_way() -> impl Strategy<Value = Way> {
     );
     let told = prop_oneof![Just(None), Just(Some(3)), Just(Some(8))];
     (flags, told, prop::bool::ANY, 1..3_u32, 4..9_i64).prop_map(
-        |((lent, flavors, hopeless, strangers), told, preemptible, pods, each)| Way {
+        |((lent, flavors, hopeless, strangers), told, preemptible, pods, each)| StarvationCase {
             lent,
             flavors,
-            hopeless,
-            strangers,
-            told,
+            hopeless_gangs: hopeless,
+            external_pods: strangers,
+            reported_minutes: told,
             preemptible,
             pods,
-            each,
+            gpus_per_pod: each,
         },
     )
 }
 
 /// Four nodes, two of each flavor.
-fn cluster(way: &Way) -> Engine {
+fn engine_for_case(way: &StarvationCase) -> Engine {
     let of = |at: usize| {
         let product = ["a", "b"][at % 2];
         label(gpu_node(&format!("n{at:02}"), 8), "gpu", product)
@@ -69,7 +69,7 @@ fn cluster(way: &Way) -> Engine {
         let offers = |flavor: &&str| FlavorQuotas {
             flavor: FlavorName::new(*flavor),
             quotas: [(GPU, nominal), ("cpu", 1 << 40)]
-                .map(|(resource, nominal)| (ResourceName::new(resource), gpus(nominal)))
+                .map(|(resource, nominal)| (ResourceName::new(resource), gpu_quota(nominal)))
                 .into(),
         };
         Queue {
@@ -101,17 +101,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn nobody_waits_for_ever(way in any_way()) {
-        let mut engine = cluster(&way);
-        let told = way.told.map(|m| Duration::from_millis(u64::try_from(m * MINUTE).unwrap()));
+    fn no_gang_waits_forever(way in any_starvation_case()) {
+        let mut engine = engine_for_case(&way);
+        let told = way.reported_minutes.map(|m| Duration::from_millis(u64::try_from(m * MINUTE).unwrap()));
         let mut jobs = Vec::new();
         for i in 0..400_i64 {
             let comes = i * MINUTE / 4;
-            let mut gang = part(&format!("s{i:04}"), 1 + i % 2, None);
+            let mut gang = gpu_gang(&format!("s{i:04}"), 1 + i % 2, None);
             (gang.submitted, gang.runtime, gang.preemptible) = (ms(comes), told, way.preemptible);
             gang.queue = QueueName::new(if way.lent { "stream" } else { "default" });
-            let runs = MINUTE * way.told.unwrap_or(4 + i % 5);
-            jobs.push(Job { gang, comes, runs });
+            let runs = MINUTE * way.reported_minutes.unwrap_or(4 + i % 5);
+            jobs.push(SimulatedGang { gang, arrives_at: comes, runs_for: runs });
         }
         let mut waits = |name: &str, pods, each: i64, comes: i64| {
             let mut gang = Gang { priority: 5, ..workers(name, pods, gpu(1, each)) };
@@ -119,28 +119,28 @@ proptest! {
             if way.flavors && name == "target" {
                 gang.groups[0].flavors = vec![FlavorName::new("a")];
             }
-            jobs.push(Job { gang, comes, runs: 5 * MINUTE });
+            jobs.push(SimulatedGang { gang, arrives_at: comes, runs_for: 5 * MINUTE });
         };
-        for i in 0..way.hopeless {
+        for i in 0..way.hopeless_gangs {
             waits(&format!("hopeless-{i}"), 4, 8, 19 * MINUTE);
         }
-        waits("target", way.pods, way.each, 20 * MINUTE);
+        waits("target", way.pods, way.gpus_per_pod, 20 * MINUTE);
         let mut strangers = Vec::new();
-        let mut visits = |node: i64, gpus, comes, goes| strangers.push(Stranger {
+        let mut visits = |node: i64, gpus, comes, goes| strangers.push(SimulatedPod {
             node: format!("n{node:02}"),
             request: gpu(1, gpus),
-            comes,
-            goes,
+            arrives_at: comes,
+            leaves_at: goes,
         });
-        if way.hopeless > 0 {
+        if way.hopeless_gangs > 0 {
             visits(1, 1, 0, None);
         }
-        if way.strangers {
+        if way.external_pods {
             for i in 1..40 {
                 visits(i % 4, 2, i * 7 * MINUTE, Some((i * 7 + 3) * MINUTE));
             }
         }
-        let story = run_beside(&mut engine, jobs, &strangers, 100 * MINUTE);
+        let story = run_jobs_with_external_pods(&mut engine, jobs, &strangers, 100 * MINUTE);
         let started = story.started.get(&id("target")).map(|at| at / MINUTE);
         prop_assert!(started.is_some_and(|at| at <= 90), "{:?}", started);
         prop_assert!(story.started.len() > 150, "{}", story.started.len());

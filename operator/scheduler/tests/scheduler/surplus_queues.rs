@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
-use crate::preemption::{at, of, preempts, seconds};
+use crate::preemption::{expect_preemption, priority_gang, run_cycle_at, seconds};
 use crate::random::{any_gang, any_node};
-use crate::surplus::{in_queue, surplus};
+use crate::surplus::{as_surplus, in_queue};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Because, BorrowWithin, Decision, Engine, Gang, GangId, Preemption, Queue, QueueName, Quota,
-    Reclaim, ResourceName, WithinQueue,
+    BorrowWithinPolicy, Decision, Engine, Gang, GangId, PreemptionPolicy, PreemptionReason, Queue,
+    QueueName, Quota, ReclaimPolicy, ResourceName, WithinQueuePolicy,
 };
 
 /// Two teams with this many GPUs each below one root.
-fn teams(policies: [Preemption; 2], nominal: [i64; 2], nodes: usize) -> Engine {
+fn engine_with_teams(policies: [PreemptionPolicy; 2], nominal: [i64; 2], nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue::new(QueueName::new("all")));
     for ((name, preemption), nominal) in ["a", "b"].into_iter().zip(policies).zip(nominal) {
@@ -34,34 +34,37 @@ fn teams(policies: [Preemption; 2], nominal: [i64; 2], nodes: usize) -> Engine {
     engine
 }
 
-const NONE: Preemption = Preemption {
-    within_queue: WithinQueue::Never,
-    reclaim: Reclaim::Never,
-    borrow_within: BorrowWithin::Never,
+const NONE: PreemptionPolicy = PreemptionPolicy {
+    within_queue: WithinQueuePolicy::Never,
+    reclaim: ReclaimPolicy::Never,
+    borrow_within: BorrowWithinPolicy::Never,
 };
 
 #[test]
-fn another_queue_gets_back_what_it_is_owed_and_no_more() {
-    let mut engine = teams([NONE, NONE], [8, 8], 2);
-    engine.apply_gang(in_queue("b", surplus(of(9, "s1", 1))));
-    engine.apply_gang(in_queue("b", surplus(of(9, "s2", 1))));
+fn queue_reclaims_owed_quota_from_surplus_and_no_more() {
+    let mut engine = engine_with_teams([NONE, NONE], [8, 8], 2);
+    engine.apply_gang(in_queue("b", as_surplus(priority_gang(9, "s1", 1))));
+    engine.apply_gang(in_queue("b", as_surplus(priority_gang(9, "s2", 1))));
     engine.cycle(seconds(0));
-    engine.apply_gang(in_queue("a", of(0, "own", 1)));
-    let (_, victims) = preempts(&mut engine, seconds(1));
+    engine.apply_gang(in_queue("a", priority_gang(0, "own", 1)));
+    let (_, victims) = expect_preemption(&mut engine, seconds(1));
     assert_eq!(
-        (victims.len(), victims[0].because),
-        (1, Because::Borrows),
+        (victims.len(), victims[0].reason),
+        (1, PreemptionReason::Borrows),
         "whatever the queue's reclaim says"
     );
     // The other surplus is within the quota of its queue.
-    engine.apply_gang(in_queue("a", of(0, "more", 1)));
-    assert_eq!(at(&mut engine, seconds(2)), ["-more QuotaExceeded"]);
+    engine.apply_gang(in_queue("a", priority_gang(0, "more", 1)));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(2)),
+        ["-more QuotaExceeded"]
+    );
 }
 
 #[test]
-fn who_would_borrow_asks_for_surplus_as_its_queue_says() {
-    let borrow = Preemption {
-        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+fn borrower_preempts_surplus_by_its_queue_policy() {
+    let borrow = PreemptionPolicy {
+        borrow_within: BorrowWithinPolicy::LowerPriority { max_priority: None },
         ..NONE
     };
     for (policy, priority, expected) in [
@@ -69,28 +72,28 @@ fn who_would_borrow_asks_for_surplus_as_its_queue_says() {
         (borrow, 5, "-more QuotaExceeded"),
         (borrow, 0, "!more s"),
     ] {
-        let mut engine = teams([policy, NONE], [8, 0], 2);
+        let mut engine = engine_with_teams([policy, NONE], [8, 0], 2);
         engine.apply_queue(Queue {
             name: QueueName::new("all"),
             ..queue("all", Some(&[(GPU, 8), ("cpu", 1 << 40)]))
         });
-        engine.apply_gang(in_queue("a", of(0, "own", 1)));
-        engine.apply_gang(in_queue("b", surplus(of(priority, "s", 1))));
-        assert_eq!(at(&mut engine, seconds(0)), ["+own", "+s"]);
-        engine.apply_gang(in_queue("a", of(3, "more", 1)));
-        assert_eq!(at(&mut engine, seconds(1)), [expected]);
+        engine.apply_gang(in_queue("a", priority_gang(0, "own", 1)));
+        engine.apply_gang(in_queue("b", as_surplus(priority_gang(priority, "s", 1))));
+        assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+own", "+s"]);
+        engine.apply_gang(in_queue("a", priority_gang(3, "more", 1)));
+        assert_eq!(run_cycle_at(&mut engine, seconds(1)), [expected]);
     }
 }
 
 /// A queue that borrows only because of its surplus gives that back; its gangs are within the
 /// queue's own quota.
 #[test]
-fn surplus_makes_no_gang_of_its_queue_a_victim() {
-    let reclaim = Preemption {
-        reclaim: Reclaim::Any,
+fn surplus_does_not_make_gangs_of_its_queue_victims() {
+    let reclaim = PreemptionPolicy {
+        reclaim: ReclaimPolicy::Any,
         ..NONE
     };
-    let mut engine = teams([reclaim, NONE], [8, 8], 3);
+    let mut engine = engine_with_teams([reclaim, NONE], [8, 8], 3);
     let pinned = |gang: Gang, node: &str| {
         let other = ["n00", "n01", "n02"].into_iter().filter(|n| *n != node);
         Gang {
@@ -98,71 +101,86 @@ fn surplus_makes_no_gang_of_its_queue_a_victim() {
             ..gang
         }
     };
-    engine.apply_gang(in_queue("b", pinned(of(0, "guaranteed", 1), "n00")));
-    engine.apply_gang(in_queue("b", surplus(pinned(of(0, "s", 1), "n01"))));
-    assert_eq!(at(&mut engine, seconds(0)), ["+guaranteed", "+s"]);
+    engine.apply_gang(in_queue(
+        "b",
+        pinned(priority_gang(0, "guaranteed", 1), "n00"),
+    ));
+    engine.apply_gang(in_queue(
+        "b",
+        as_surplus(pinned(priority_gang(0, "s", 1), "n01")),
+    ));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+guaranteed", "+s"]);
     // There is quota once the surplus is gone, but the room is that of `guaranteed`.
-    engine.apply_gang(in_queue("a", pinned(of(9, "asks", 1), "n00")));
-    assert_eq!(at(&mut engine, seconds(1)), ["-asks QuotaExceeded"]);
+    engine.apply_gang(in_queue("a", pinned(priority_gang(9, "asks", 1), "n00")));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(1)),
+        ["-asks QuotaExceeded"]
+    );
     engine.delete_gang(&id("asks"));
-    engine.apply_gang(in_queue("a", pinned(of(9, "asks", 1), "n02")));
-    assert_eq!(at(&mut engine, seconds(2)), ["!asks s"]);
+    engine.apply_gang(in_queue("a", pinned(priority_gang(9, "asks", 1), "n02")));
+    assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!asks s"]);
 }
 
 /// A gang is owed what it would have to borrow only because of surplus of its own queue.
 #[test]
-fn a_gang_is_owed_what_is_its_own_though_surplus_holds_it() {
-    let reclaim = Preemption {
-        reclaim: Reclaim::Any,
+fn gang_reclaims_owed_quota_although_its_queue_has_surplus() {
+    let reclaim = PreemptionPolicy {
+        reclaim: ReclaimPolicy::Any,
         ..NONE
     };
-    let mut engine = teams([reclaim, NONE], [16, 0], 2);
+    let mut engine = engine_with_teams([reclaim, NONE], [16, 0], 2);
     let pinned = |gang: Gang, other: &str| Gang {
         excluded_nodes: vec![trellis_scheduler::NodeName::new(other)],
         ..gang
     };
-    engine.apply_gang(in_queue("a", surplus(pinned(of(0, "s", 1), "n01"))));
-    engine.apply_gang(in_queue("b", pinned(of(0, "borrows", 1), "n00")));
-    assert_eq!(at(&mut engine, seconds(0)), ["+borrows", "+s"]);
-    engine.apply_gang(in_queue("a", pinned(of(0, "asks", 1), "n00")));
-    assert_eq!(at(&mut engine, seconds(1)), ["!asks borrows"]);
+    engine.apply_gang(in_queue(
+        "a",
+        as_surplus(pinned(priority_gang(0, "s", 1), "n01")),
+    ));
+    engine.apply_gang(in_queue("b", pinned(priority_gang(0, "borrows", 1), "n00")));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+borrows", "+s"]);
+    engine.apply_gang(in_queue("a", pinned(priority_gang(0, "asks", 1), "n00")));
+    assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["!asks borrows"]);
 }
 
 #[test]
-fn who_was_preempted_and_borrows_takes_surplus_of_its_own_queue_only() {
-    let all = Preemption {
-        within_queue: WithinQueue::LowerOrNewerEqualPriority,
-        reclaim: Reclaim::Any,
-        borrow_within: BorrowWithin::LowerPriority { max_priority: None },
+fn preempted_borrower_preempts_only_surplus_of_its_own_queue() {
+    let all = PreemptionPolicy {
+        within_queue: WithinQueuePolicy::LowerOrNewerEqualPriority,
+        reclaim: ReclaimPolicy::Any,
+        borrow_within: BorrowWithinPolicy::LowerPriority { max_priority: None },
     };
-    let mut engine = teams([all, NONE], [8, 8], 2);
-    engine.apply_gang(in_queue("a", of(0, "low", 1)));
-    engine.apply_gang(in_queue("b", surplus(of(0, "theirs", 1))));
-    assert_eq!(at(&mut engine, seconds(0)), ["+low", "+theirs"]);
+    let mut engine = engine_with_teams([all, NONE], [8, 8], 2);
+    engine.apply_gang(in_queue("a", priority_gang(0, "low", 1)));
+    engine.apply_gang(in_queue("b", as_surplus(priority_gang(0, "theirs", 1))));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+low", "+theirs"]);
     let back = Gang {
         preempted: true,
-        ..in_queue("a", of(5, "back", 1))
+        ..in_queue("a", priority_gang(5, "back", 1))
     };
     engine.apply_gang(back.clone());
-    assert_eq!(at(&mut engine, seconds(1)), ["-back QuotaExceeded"]);
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(1)),
+        ["-back QuotaExceeded"]
+    );
     engine.delete_gang(&id("theirs"));
     engine.delete_gang(&id("back"));
-    engine.apply_gang(in_queue("a", surplus(of(9, "ours", 1))));
-    assert_eq!(at(&mut engine, seconds(2)), ["+ours"]);
+    engine.apply_gang(in_queue("a", as_surplus(priority_gang(9, "ours", 1))));
+    assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["+ours"]);
     engine.apply_gang(back);
-    assert_eq!(at(&mut engine, seconds(3)), ["!back ours"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(3)), ["!back ours"]);
 }
 
-fn policies() -> impl Strategy<Value = Preemption> {
+fn any_policy() -> impl Strategy<Value = PreemptionPolicy> {
     let within = prop_oneof![
-        Just(WithinQueue::Never),
-        Just(WithinQueue::LowerOrNewerEqualPriority)
+        Just(WithinQueuePolicy::Never),
+        Just(WithinQueuePolicy::LowerOrNewerEqualPriority)
     ];
-    let reclaim = prop_oneof![Just(Reclaim::Never), Just(Reclaim::Any)];
-    (within, reclaim).prop_map(|(within_queue, reclaim)| Preemption {
+    let reclaim = prop_oneof![Just(ReclaimPolicy::Never), Just(ReclaimPolicy::Any)];
+    (within, reclaim).prop_map(|(within_queue, reclaim)| PreemptionPolicy {
         within_queue,
         reclaim,
-        borrow_within: BorrowWithin::Never,
+        borrow_within: BorrowWithinPolicy::Never,
     })
 }
 
@@ -172,11 +190,11 @@ proptest! {
     /// Gangs do the same in a cycle whether or not surplus waits. Once some surplus has started, it
     /// may be another queue's turn, because surplus counts as usage.
     #[test]
-    fn surplus_that_waits_changes_nothing_for_gangs(
+    fn pending_surplus_does_not_change_gang_decisions(
         nodes in prop::collection::vec(any_node(4), 1..5),
         gangs in prop::collection::vec(any_gang("w".into(), 4), 1..6),
         extra in prop::collection::vec(any_gang("s".into(), 4), 1..5),
-        policy in policies(),
+        policy in any_policy(),
         quota in prop::option::of((0..12_i64, 0..8_i64)),
         early in 0..4_usize,
     ) {
@@ -206,7 +224,7 @@ proptest! {
             }
             if with {
                 for one in extra.iter().enumerate() {
-                    engine.apply_gang(surplus(named(one, "s")));
+                    engine.apply_gang(as_surplus(named(one, "s")));
                 }
             }
             engine
@@ -236,19 +254,19 @@ proptest! {
     /// Gangs come and go while surplus always comes back: in the end nothing more happens, and
     /// surplus has taken nothing.
     #[test]
-    fn surplus_that_comes_back_takes_nothing_back(
-        policies in prop::collection::vec(policies(), 2),
+    fn returning_surplus_reaches_a_stable_state(
+        policies in prop::collection::vec(any_policy(), 2),
         nominal in (0..12_i64, 0..12_i64),
         gangs in prop::collection::vec((0..2_usize, 1..5_u32, 0..3_i32), 1..8),
         extra in prop::collection::vec((0..2_usize, 1..4_u32, 0..3_i32), 1..6),
     ) {
-        let mut engine = teams([policies[0], policies[1]], [nominal.0, nominal.1], 2);
+        let mut engine = engine_with_teams([policies[0], policies[1]], [nominal.0, nominal.1], 2);
         let of = |name: String, (team, pods, priority): &(usize, u32, i32)| Gang {
             priority: *priority,
             ..in_queue(["a", "b"][*team], workers(&name, *pods, gpu(1, 1)))
         };
         for (at, one) in extra.iter().enumerate() {
-            engine.apply_gang(surplus(of(format!("s{at}"), one)));
+            engine.apply_gang(as_surplus(of(format!("s{at}"), one)));
         }
         let mut coming = gangs.iter().enumerate();
         let (mut quiet, mut second, mut given_up) = (0, 0, 0_usize);
@@ -271,7 +289,7 @@ proptest! {
             prop_assert!(second < 1_000 && given_up <= 40 * gangs.len());
         }
         for node in ["n00", "n01"] {
-            prop_assert!(free(&engine, node, GPU) >= 0);
+            prop_assert!(free_amount(&engine, node, GPU) >= 0);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, PodKey, Strategy, TaskGroup, Topology, TopologyLevel,
+    Engine, Gang, Node, NodeName, PlacementStrategy, PodKey, TaskGroup, Topology, TopologyLevel,
     TopologyName, TopologyRequest,
 };
 
@@ -13,30 +13,30 @@ fn topology(name: &str, levels: &[&str]) -> Topology {
         levels: levels
             .iter()
             .copied()
-            .map(TopologyLevel::of_label)
+            .map(TopologyLevel::from_label)
             .collect(),
     }
 }
 
 /// A node of 8 GPUs: its name is block, rack and number, `a1-0`.
-pub fn node_at(name: &str) -> Node {
+pub fn hall_node(name: &str) -> Node {
     let (block, rack) = (&name[..1], &name[1..2]);
     label(label(gpu_node(name, 8), "block", block), "rack", rack)
 }
 
 /// Nodes and the topology of blocks and racks.
-pub fn hall<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
-    let mut engine = engine(nodes.into_iter().map(node_at));
+pub fn hall_engine<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
+    let mut engine = engine(nodes.into_iter().map(hall_node));
     engine.apply_topology(topology("hall", &["block", "rack"]));
     engine
 }
 
 /// Uses this many of the 8 GPUs of a node.
-pub fn used(engine: &mut Engine, node: &str, gpus: i64) {
-    pod(engine, &format!("x/{node}"), node, gpu(1, gpus));
+pub fn use_gpus(engine: &mut Engine, node: &str, gpus: i64) {
+    apply_pod(engine, &format!("x/{node}"), node, gpu(1, gpus));
 }
 
-fn in_one_rack(gang: Gang) -> Gang {
+fn requiring_one_rack(gang: Gang) -> Gang {
     Gang {
         topology: Some(TopologyRequest::required("rack")),
         ..gang
@@ -44,7 +44,7 @@ fn in_one_rack(gang: Gang) -> Gang {
 }
 
 /// Pods that each need a whole node.
-pub fn whole(count: u32, topology: Option<TopologyRequest>) -> Gang {
+pub fn whole_node_gang(count: u32, topology: Option<TopologyRequest>) -> Gang {
     Gang {
         topology,
         ..workers("w", count, gpu(8, 8))
@@ -57,42 +57,54 @@ const TWO_BLOCKS: [&str; 10] = [
 
 #[test]
 fn required_gang_takes_the_domain_with_the_least_free_capacity_then_the_first_by_name() {
-    let mut engine = hall(TWO_BLOCKS);
-    let rack = |count| whole(count, Some(TopologyRequest::required("rack")));
-    assert_eq!(place(&mut engine, &rack(2)), "worker: a2-0*1 a2-1*1");
-    assert_eq!(place(&mut engine, &rack(3)), "worker: a1-0*1 a1-1*1 a1-2*1");
-    used(&mut engine, "a1-0", 1);
-    // Rack a1 has 23 free GPUs, a2 has 16.
-    assert_eq!(place(&mut engine, &rack(2)), "worker: a2-0*1 a2-1*1");
-    assert_eq!(place(&mut engine, &rack(3)), "worker: b2-0*1 b2-1*1 b2-2*1");
+    let mut engine = hall_engine(TWO_BLOCKS);
+    let rack = |count| whole_node_gang(count, Some(TopologyRequest::required("rack")));
     assert_eq!(
-        refusal(&mut engine, &rack(4)).reason.as_str(),
+        trial_placement(&mut engine, &rack(2)),
+        "worker: a2-0*1 a2-1*1"
+    );
+    assert_eq!(
+        trial_placement(&mut engine, &rack(3)),
+        "worker: a1-0*1 a1-1*1 a1-2*1"
+    );
+    use_gpus(&mut engine, "a1-0", 1);
+    // Rack a1 has 23 free GPUs, a2 has 16.
+    assert_eq!(
+        trial_placement(&mut engine, &rack(2)),
+        "worker: a2-0*1 a2-1*1"
+    );
+    assert_eq!(
+        trial_placement(&mut engine, &rack(3)),
+        "worker: b2-0*1 b2-1*1 b2-2*1"
+    );
+    assert_eq!(
+        trial_explanation(&mut engine, &rack(4)).reason.as_str(),
         "ExceedsTopology"
     );
 }
 
 #[test]
-fn a_block_that_is_required_is_not_left_though_the_other_has_room() {
-    let mut engine = hall(TWO_BLOCKS);
-    used(&mut engine, "a1-0", 8);
-    let block = |count| whole(count, Some(TopologyRequest::required("block")));
+fn required_block_is_not_left_although_another_has_room() {
+    let mut engine = hall_engine(TWO_BLOCKS);
+    use_gpus(&mut engine, "a1-0", 8);
+    let block = |count| whole_node_gang(count, Some(TopologyRequest::required("block")));
     assert_eq!(
-        place(&mut engine, &block(4)),
+        trial_placement(&mut engine, &block(4)),
         "worker: a1-1*1 a1-2*1 a2-0*1 a2-1*1"
     );
     assert_eq!(
-        place(&mut engine, &block(5)),
+        trial_placement(&mut engine, &block(5)),
         "worker: b1-0*1 b1-1*1 b2-0*1 b2-1*1 b2-2*1"
     );
-    used(&mut engine, "b1-0", 8);
+    use_gpus(&mut engine, "b1-0", 8);
     assert_eq!(
-        refusal(&mut engine, &block(5)).reason.as_str(),
+        trial_explanation(&mut engine, &block(5)).reason.as_str(),
         "TopologyFragmented"
     );
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(5, Some(TopologyRequest::preferred("block")))
+            &whole_node_gang(5, Some(TopologyRequest::preferred("block")))
         ),
         "worker: a1-1*1 a1-2*1 a2-0*1 a2-1*1 b1-1*1",
         "the largest is filled, the rest goes where it fits tightest"
@@ -102,7 +114,7 @@ fn a_block_that_is_required_is_not_left_though_the_other_has_room() {
 #[test]
 fn within_a_block_the_fewest_racks_are_taken() {
     // Three racks of 2, 3 and 4: 6 pods fit into two of them, 2 and 4.
-    let mut engine = hall([
+    let mut engine = hall_engine([
         "a1-0", "a1-1", "a2-0", "a2-1", "a2-2", "a3-0", "a3-1", "a3-2", "a3-3",
     ]);
     let expected = "worker: a1-0*1 a1-1*1 a3-0*1 a3-1*1 a3-2*1 a3-3*1";
@@ -111,18 +123,21 @@ fn within_a_block_the_fewest_racks_are_taken() {
         Some(TopologyRequest::preferred("block")),
         Some(TopologyRequest::preferred("rack")),
     ] {
-        assert_eq!(place(&mut engine, &whole(6, request)), expected);
+        assert_eq!(
+            trial_placement(&mut engine, &whole_node_gang(6, request)),
+            expected
+        );
     }
 }
 
 #[test]
-fn preferred_goes_into_one_domain_where_one_holds_all() {
-    let mut engine = hall(TWO_BLOCKS);
-    used(&mut engine, "a2-0", 4);
+fn preferred_gang_uses_one_domain_if_one_holds_it() {
+    let mut engine = hall_engine(TWO_BLOCKS);
+    use_gpus(&mut engine, "a2-0", 4);
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(2, Some(TopologyRequest::preferred("rack")))
+            &whole_node_gang(2, Some(TopologyRequest::preferred("rack")))
         ),
         "worker: b1-0*1 b1-1*1"
     );
@@ -131,7 +146,7 @@ fn preferred_goes_into_one_domain_where_one_holds_all() {
         ..workers("w", 3, gpu(1, 1))
     };
     assert_eq!(
-        place(&mut engine, &small),
+        trial_placement(&mut engine, &small),
         "worker: a2-0*3",
         "in the tightest domain packing is as ever"
     );
@@ -139,27 +154,27 @@ fn preferred_goes_into_one_domain_where_one_holds_all() {
 
 #[test]
 fn small_pods_are_packed_inside_the_domain() {
-    let mut engine = hall(TWO_BLOCKS);
-    used(&mut engine, "b1-1", 6);
-    used(&mut engine, "a2-1", 2);
-    let gang = in_one_rack(workers("w", 5, gpu(1, 1)));
+    let mut engine = hall_engine(TWO_BLOCKS);
+    use_gpus(&mut engine, "b1-1", 6);
+    use_gpus(&mut engine, "a2-1", 2);
+    let gang = requiring_one_rack(workers("w", 5, gpu(1, 1)));
     // Room for 10 in b1, for 14 in a2. In b1 the node that is used already is filled first.
-    assert_eq!(place(&mut engine, &gang), "worker: b1-0*3 b1-1*2");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: b1-0*3 b1-1*2");
 }
 
 #[test]
-fn spread_stays_in_the_domain_and_is_spread_there() {
-    let mut engine = hall(TWO_BLOCKS);
+fn spread_gang_is_spread_within_its_domain() {
+    let mut engine = hall_engine(TWO_BLOCKS);
     let gang = Gang {
-        strategy: Strategy::Spread,
-        ..in_one_rack(workers("w", 4, gpu(1, 1)))
+        strategy: PlacementStrategy::Spread,
+        ..requiring_one_rack(workers("w", 4, gpu(1, 1)))
     };
-    assert_eq!(place(&mut engine, &gang), "worker: a2-0*2 a2-1*2");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a2-0*2 a2-1*2");
 }
 
 #[test]
-fn each_group_in_a_rack_and_all_racks_in_a_block() {
-    let mut engine = hall(TWO_BLOCKS);
+fn each_group_is_in_a_rack_and_all_racks_are_in_a_block() {
+    let mut engine = hall_engine(TWO_BLOCKS);
     let stage = |name: &str, count| TaskGroup {
         topology: Some(TopologyRequest::required("rack")),
         ..group(name, count, gpu(8, 8))
@@ -167,31 +182,31 @@ fn each_group_in_a_rack_and_all_racks_in_a_block() {
     let mut pipeline = gang("w", vec![stage("first", 2), stage("last", 3)]);
     pipeline.topology = Some(TopologyRequest::required("block"));
     assert_eq!(
-        place(&mut engine, &pipeline),
+        trial_placement(&mut engine, &pipeline),
         "first: a2-0*1 a2-1*1, last: a1-0*1 a1-1*1 a1-2*1"
     );
-    used(&mut engine, "a2-1", 1);
+    use_gpus(&mut engine, "a2-1", 1);
     assert_eq!(
-        place(&mut engine, &pipeline),
+        trial_placement(&mut engine, &pipeline),
         "first: b1-0*1 b1-1*1, last: b2-0*1 b2-1*1 b2-2*1"
     );
-    used(&mut engine, "b2-1", 1);
+    use_gpus(&mut engine, "b2-1", 1);
     assert_eq!(
-        refusal(&mut engine, &pipeline).reason.as_str(),
+        trial_explanation(&mut engine, &pipeline).reason.as_str(),
         "TopologyFragmented",
         "a1 and b1 would do, but are not in one block"
     );
     pipeline.topology = Some(TopologyRequest::preferred("block"));
     assert_eq!(
-        place(&mut engine, &pipeline),
+        trial_placement(&mut engine, &pipeline),
         "first: b1-0*1 b1-1*1, last: a1-0*1 a1-1*1 a1-2*1"
     );
 }
 
 #[test]
-fn a_group_does_not_take_the_only_rack_of_another() {
+fn group_does_not_take_the_only_rack_of_another_group() {
     // Largest pods first: `big` would take a1, the tightest; `fast` fits nowhere else.
-    let mut nodes: Vec<Node> = ["a1-0", "a2-0"].map(node_at).to_vec();
+    let mut nodes: Vec<Node> = ["a1-0", "a2-0"].map(hall_node).to_vec();
     nodes[0] = label(nodes[0].clone(), "fast", "yes");
     nodes[1].allocatable = nodes[1].allocatable.clone().with(GPU, 9);
     let mut engine = engine(nodes);
@@ -209,31 +224,34 @@ fn a_group_does_not_take_the_only_rack_of_another() {
         topology: Some(TopologyRequest::required("block")),
         ..gang("w", vec![big, fast])
     };
-    assert_eq!(place(&mut engine, &gang), "big: a2-0*1, fast: a1-0*4");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "big: a2-0*1, fast: a1-0*4"
+    );
 }
 
 #[test]
 fn unlike_groups_share_a_rack() {
-    let mut engine = hall(["a1-0", "a1-1", "a2-0", "a2-1", "a2-2"]);
+    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0", "a2-1", "a2-2"]);
     let mut gang = gang(
         "w",
         vec![group("master", 1, gpu(1, 1)), group("worker", 2, gpu(8, 8))],
     );
     gang.topology = Some(TopologyRequest::required("rack"));
     assert_eq!(
-        place(&mut engine, &gang),
+        trial_placement(&mut engine, &gang),
         "master: a2-2*1, worker: a2-0*1 a2-1*1",
         "a1 holds the workers, but not the master beside them"
     );
 }
 
 #[test]
-fn racks_of_different_blocks_are_different_though_they_bear_the_same_label() {
-    let mut engine = hall(["a1-0", "b1-0"]);
+fn racks_with_the_same_label_differ_between_blocks() {
+    let mut engine = hall_engine(["a1-0", "b1-0"]);
     assert_eq!(
-        refusal(
+        trial_explanation(
             &mut engine,
-            &whole(2, Some(TopologyRequest::required("rack")))
+            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
         )
         .reason
         .as_str(),
@@ -242,42 +260,42 @@ fn racks_of_different_blocks_are_different_though_they_bear_the_same_label() {
 }
 
 #[test]
-fn ranks_follow_the_domains_and_then_the_names() {
+fn ranks_are_ordered_by_domain_then_by_node_name() {
     let mut engine = engine(
         [("n0", "2"), ("n1", "1"), ("n2", "2"), ("n3", "1")]
             .map(|(name, rack)| label(label(gpu_node(name, 8), "block", "a"), "rack", rack)),
     );
     engine.apply_topology(topology("hall", &["block", "rack"]));
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(4, Some(TopologyRequest::required("block")))
+            &whole_node_gang(4, Some(TopologyRequest::required("block")))
         ),
         "worker: n1*1 n3*1 n0*1 n2*1"
     );
     assert_eq!(
-        place(&mut engine, &whole(4, None)),
+        trial_placement(&mut engine, &whole_node_gang(4, None)),
         "worker: n0*1 n1*1 n2*1 n3*1",
         "by name where nothing is asked"
     );
 }
 
 #[test]
-fn nodes_without_the_label_come_last() {
-    let mut engine = hall(["b1-0", "b1-1"]);
+fn nodes_without_the_label_are_used_last() {
+    let mut engine = hall_engine(["b1-0", "b1-1"]);
     engine.apply_node(gpu_node("a0", 8));
     engine.apply_node(label(gpu_node("a1", 8), "rack", "1"));
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(2, Some(TopologyRequest::required("rack")))
+            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
         ),
         "worker: b1-0*1 b1-1*1"
     );
     assert_eq!(
-        refusal(
+        trial_explanation(
             &mut engine,
-            &whole(3, Some(TopologyRequest::required("rack")))
+            &whole_node_gang(3, Some(TopologyRequest::required("rack")))
         )
         .reason
         .as_str(),
@@ -285,33 +303,33 @@ fn nodes_without_the_label_come_last() {
         "a1 has no block, so its rack is none"
     );
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(3, Some(TopologyRequest::preferred("rack")))
+            &whole_node_gang(3, Some(TopologyRequest::preferred("rack")))
         ),
         "worker: b1-0*1 b1-1*1 a0*1"
     );
     assert_eq!(
-        place(&mut engine, &whole(4, None)),
+        trial_placement(&mut engine, &whole_node_gang(4, None)),
         "worker: a0*1 a1*1 b1-0*1 b1-1*1"
     );
 }
 
 #[test]
-fn a_node_that_has_only_the_coarse_label_serves_who_asks_for_that() {
-    let mut engine = hall(["a1-0"]);
+fn node_with_only_the_coarse_label_serves_coarse_requests() {
+    let mut engine = hall_engine(["a1-0"]);
     engine.apply_node(label(gpu_node("a-x", 8), "block", "a"));
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(2, Some(TopologyRequest::required("block")))
+            &whole_node_gang(2, Some(TopologyRequest::required("block")))
         ),
         "worker: a1-0*1 a-x*1"
     );
     assert_eq!(
-        refusal(
+        trial_explanation(
             &mut engine,
-            &whole(2, Some(TopologyRequest::required("rack")))
+            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
         )
         .reason
         .as_str(),
@@ -320,30 +338,30 @@ fn a_node_that_has_only_the_coarse_label_serves_who_asks_for_that() {
 }
 
 #[test]
-fn of_several_topologies_the_first_by_name_that_has_the_level_counts() {
-    let mut engine = hall(["a1-0", "b1-0"]);
+fn first_topology_by_name_with_the_level_is_used() {
+    let mut engine = hall_engine(["a1-0", "b1-0"]);
     // Racks without blocks: both nodes are in rack 1.
     engine.apply_topology(topology("flat", &["rack"]));
-    let gang = whole(2, Some(TopologyRequest::required("rack")));
-    assert_eq!(place(&mut engine, &gang), "worker: a1-0*1 b1-0*1");
+    let gang = whole_node_gang(2, Some(TopologyRequest::required("rack")));
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a1-0*1 b1-0*1");
     engine.delete_topology(&TopologyName::new("flat"));
     assert_eq!(
-        refusal(&mut engine, &gang).reason.as_str(),
+        trial_explanation(&mut engine, &gang).reason.as_str(),
         "ExceedsTopology"
     );
 }
 
 #[test]
-fn a_topology_that_is_deleted_in_use_keeps_those_who_wait_and_no_one_else() {
-    let mut engine = hall(["a1-0", "a1-1"]);
-    let gang = |name: &str| in_one_rack(workers(name, 1, gpu(8, 8)));
+fn deleted_topology_blocks_pending_gangs_only() {
+    let mut engine = hall_engine(["a1-0", "a1-1"]);
+    let gang = |name: &str| requiring_one_rack(workers(name, 1, gpu(8, 8)));
     engine.apply_gang(gang("runs"));
     assert_eq!(cycle(&mut engine), ["+runs"]);
     engine.delete_topology(&TopologyName::new("hall"));
     engine.apply_gang(gang("waits"));
     assert_eq!(cycle(&mut engine), ["-waits TopologyNotFound"]);
     assert_eq!(
-        shown(&engine.placement(&id("runs")).unwrap()),
+        format_placement(&engine.placement(&id("runs")).unwrap()),
         "worker: a1-0*1"
     );
     engine.apply_topology(topology("other", &["rack"]));
@@ -351,48 +369,48 @@ fn a_topology_that_is_deleted_in_use_keeps_those_who_wait_and_no_one_else() {
 }
 
 #[test]
-fn a_node_that_moves_or_goes_while_a_gang_runs_counts_where_it_is() {
-    let mut engine = hall(["a1-0", "a1-1", "a2-0"]);
-    let rack = |name: &str, count| in_one_rack(workers(name, count, gpu(8, 8)));
+fn node_that_moves_or_goes_counts_in_its_current_domain() {
+    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0"]);
+    let rack = |name: &str, count| requiring_one_rack(workers(name, count, gpu(8, 8)));
     engine.apply_gang(rack("runs", 2));
     assert_eq!(cycle(&mut engine), ["+runs"]);
     engine.apply_gang(rack("waits", 2));
     assert_eq!(cycle(&mut engine), ["-waits InsufficientCapacity"]);
     // One of its nodes moves to the other rack: the gang stays where it is.
-    engine.apply_node(label(node_at("a1-1"), "rack", "2"));
+    engine.apply_node(label(hall_node("a1-1"), "rack", "2"));
     assert!(cycle(&mut engine).is_empty());
     engine.apply_gang(rack("next", 2));
     engine.delete_gang(&id("runs"));
     assert_eq!(cycle(&mut engine), ["+next"]);
     assert_eq!(
-        shown(&engine.placement(&id("next")).unwrap()),
+        format_placement(&engine.placement(&id("next")).unwrap()),
         "worker: a1-1*1 a2-0*1"
     );
     engine.delete_node(&NodeName::new("a2-0"));
     engine.delete_gang(&id("next"));
     assert_eq!(cycle(&mut engine), ["-waits ExceedsTopology"]);
-    engine.apply_node(node_at("a1-1"));
+    engine.apply_node(hall_node("a1-1"));
     assert_eq!(cycle(&mut engine), ["+waits"]);
 }
 
 #[test]
-fn what_waits_for_a_domain_is_woken_when_one_may_hold_it() {
-    let mut engine = hall(["a1-0", "a1-1", "a2-0", "a2-1"]);
-    used(&mut engine, "a1-0", 1);
-    used(&mut engine, "a2-0", 1);
-    engine.apply_gang(whole(2, Some(TopologyRequest::required("rack"))));
+fn gang_waiting_for_a_domain_wakes_when_one_may_hold_it() {
+    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0", "a2-1"]);
+    use_gpus(&mut engine, "a1-0", 1);
+    use_gpus(&mut engine, "a2-0", 1);
+    engine.apply_gang(whole_node_gang(2, Some(TopologyRequest::required("rack"))));
     assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
     engine.delete_pod(&PodKey::new("x/a2-0"));
     assert_eq!(cycle(&mut engine), ["+w"]);
 }
 
 #[test]
-fn where_racks_lack_different_things_any_of_them_wakes() {
+fn gang_wakes_on_any_resource_missing_in_some_rack() {
     for freed in ["x/gpus", "x/cores"] {
-        let mut engine = hall(["a1-0", "a2-0"]);
-        pod(&mut engine, "x/gpus", "a1-0", gpu(1, 8));
-        pod(&mut engine, "x/cores", "a2-0", cpu(90));
-        engine.apply_gang(whole(1, Some(TopologyRequest::required("rack"))));
+        let mut engine = hall_engine(["a1-0", "a2-0"]);
+        apply_pod(&mut engine, "x/gpus", "a1-0", gpu(1, 8));
+        apply_pod(&mut engine, "x/cores", "a2-0", cpu(90));
+        engine.apply_gang(whole_node_gang(1, Some(TopologyRequest::required("rack"))));
         assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
         engine.delete_pod(&PodKey::new(freed));
         assert_eq!(cycle(&mut engine), ["+w"]);
@@ -400,43 +418,46 @@ fn where_racks_lack_different_things_any_of_them_wakes() {
 }
 
 #[test]
-fn what_waits_for_a_domain_is_told_when_capacity_becomes_the_reason() {
-    let mut engine = hall(["a1-0", "a2-0", "a2-1"]);
-    used(&mut engine, "a2-0", 1);
-    engine.apply_gang(whole(2, Some(TopologyRequest::required("rack"))));
+fn reason_changes_from_fragmentation_to_capacity_when_free_capacity_shrinks() {
+    let mut engine = hall_engine(["a1-0", "a2-0", "a2-1"]);
+    use_gpus(&mut engine, "a2-0", 1);
+    engine.apply_gang(whole_node_gang(2, Some(TopologyRequest::required("rack"))));
     assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
-    used(&mut engine, "a1-0", 8);
+    use_gpus(&mut engine, "a1-0", 8);
     assert_eq!(cycle(&mut engine), ["-w InsufficientCapacity"]);
 }
 
 #[test]
-fn the_level_of_a_topology_may_change() {
-    let mut engine = hall(["a1-0", "a1-1", "b1-0"]);
-    let gang = whole(3, Some(TopologyRequest::required("rack")));
+fn changed_topology_level_is_used() {
+    let mut engine = hall_engine(["a1-0", "a1-1", "b1-0"]);
+    let gang = whole_node_gang(3, Some(TopologyRequest::required("rack")));
     assert_eq!(
-        refusal(&mut engine, &gang).reason.as_str(),
+        trial_explanation(&mut engine, &gang).reason.as_str(),
         "ExceedsTopology"
     );
     engine.apply_topology(topology("hall", &["rack"]));
-    assert_eq!(place(&mut engine, &gang), "worker: a1-0*1 a1-1*1 b1-0*1");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "worker: a1-0*1 a1-1*1 b1-0*1"
+    );
 }
 
 #[test]
-fn a_topology_without_levels_or_with_one_twice_harms_nobody() {
-    let mut engine = hall(["a1-0", "a1-1"]);
+fn topology_without_levels_or_with_duplicate_levels_is_accepted() {
+    let mut engine = hall_engine(["a1-0", "a1-1"]);
     engine.apply_topology(topology("a-none", &[]));
     engine.apply_topology(topology("a-twice", &["block", "block"]));
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(2, Some(TopologyRequest::required("block")))
+            &whole_node_gang(2, Some(TopologyRequest::required("block")))
         ),
         "worker: a1-0*1 a1-1*1"
     );
     assert_eq!(
-        place(
+        trial_placement(
             &mut engine,
-            &whole(2, Some(TopologyRequest::required("rack")))
+            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
         ),
         "worker: a1-0*1 a1-1*1"
     );

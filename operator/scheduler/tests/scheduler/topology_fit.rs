@@ -2,12 +2,12 @@
 //! that holds it, so that whole domains stay free.
 
 use crate::common::*;
-use crate::topology::{hall, node_at, used, whole};
+use crate::topology::{hall_engine, hall_node, use_gpus, whole_node_gang};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use trellis_scheduler::{
-    Engine, Expression, Gang, Node, NodeSelectorTerm, Operator, Preference,
-    Strategy as PlacementStrategy, TaskGroup, Topology, TopologyLevel, TopologyName,
+    Engine, Gang, Node, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
+    PlacementStrategy, PreferredSchedulingTerm, TaskGroup, Topology, TopologyLevel, TopologyName,
     TopologyRequest,
 };
 
@@ -18,7 +18,7 @@ const TWO_BLOCKS: [&str; 8] = [
     "a1-0", "a1-1", "a2-0", "a2-1", "b1-0", "b1-1", "b2-0", "b2-1",
 ];
 
-fn either(level: &str) -> [TopologyRequest; 2] {
+fn required_and_preferred(level: &str) -> [TopologyRequest; 2] {
     [
         TopologyRequest::required(level),
         TopologyRequest::preferred(level),
@@ -26,21 +26,21 @@ fn either(level: &str) -> [TopologyRequest; 2] {
 }
 
 /// Pods of this many GPUs.
-fn small(count: u32, gpus: i64, topology: TopologyRequest) -> Gang {
+fn small_gang(count: u32, gpus: i64, topology: TopologyRequest) -> Gang {
     Gang {
         topology: Some(topology),
         ..workers("w", count, gpu(1, gpus))
     }
 }
 
-fn prefer(gang: &mut Gang, key: &str, value: &str) {
+fn add_preference(gang: &mut Gang, key: &str, value: &str) {
     for group in &mut gang.groups {
-        group.constraints.preferred = vec![Preference {
+        group.constraints.preferred = vec![PreferredSchedulingTerm {
             weight: 1,
             term: NodeSelectorTerm {
-                match_expressions: vec![Expression {
+                match_expressions: vec![NodeSelectorRequirement {
                     key: key.into(),
-                    operator: Operator::In,
+                    operator: NodeSelectorOperator::In,
                     values: vec![value.into()],
                 }],
                 match_fields: vec![],
@@ -51,23 +51,27 @@ fn prefer(gang: &mut Gang, key: &str, value: &str) {
 
 #[test]
 fn small_gang_takes_the_rack_that_is_used_already() {
-    for request in either("rack") {
-        let mut engine = hall(BLOCK);
-        used(&mut engine, "a2-0", 1);
-        used(&mut engine, "a2-1", 1);
-        let gang = small(2, 2, request.clone());
-        assert_eq!(place(&mut engine, &gang), "worker: a2-0*2", "{request:?}");
+    for request in required_and_preferred("rack") {
+        let mut engine = hall_engine(BLOCK);
+        use_gpus(&mut engine, "a2-0", 1);
+        use_gpus(&mut engine, "a2-1", 1);
+        let gang = small_gang(2, 2, request.clone());
+        assert_eq!(
+            trial_placement(&mut engine, &gang),
+            "worker: a2-0*2",
+            "{request:?}"
+        );
     }
 }
 
 #[test]
 fn gang_larger_than_a_rack_takes_the_block_that_is_used_already() {
-    for request in either("block") {
-        let mut engine = hall(TWO_BLOCKS);
-        used(&mut engine, "b2-1", 1);
-        let gang = small(3, 5, request.clone());
+    for request in required_and_preferred("block") {
+        let mut engine = hall_engine(TWO_BLOCKS);
+        use_gpus(&mut engine, "b2-1", 1);
+        let gang = small_gang(3, 5, request.clone());
         let expected = "worker: b1-0*1 b2-0*1 b2-1*1";
-        assert_eq!(place(&mut engine, &gang), expected, "{request:?}");
+        assert_eq!(trial_placement(&mut engine, &gang), expected, "{request:?}");
     }
 }
 
@@ -86,7 +90,7 @@ fn gang_in_one_block_takes_the_block_in_which_it_needs_the_fewest_racks() {
     };
     let mut of_group = alike.clone();
     of_group.groups[0].topology = Some(TopologyRequest::preferred("rack"));
-    let within = TopologyRequest::within("block", "rack");
+    let within = TopologyRequest::required_and_preferred("block", "rack");
     let required = TopologyRequest::required("block");
     let in_b = "worker: b1-0*1 b1-1*1 b2-0*1";
     for (gang, request, expected) in [
@@ -99,7 +103,11 @@ fn gang_in_one_block_takes_the_block_in_which_it_needs_the_fewest_racks() {
     ] {
         let mut gang = gang.clone();
         gang.topology = Some(request.clone());
-        assert_eq!(place(&mut hall(nodes), &gang), expected, "{gang:?}");
+        assert_eq!(
+            trial_placement(&mut hall_engine(nodes), &gang),
+            expected,
+            "{gang:?}"
+        );
     }
 }
 
@@ -108,11 +116,11 @@ fn gang_in_one_block_takes_the_block_in_which_it_needs_the_fewest_racks() {
 fn levels_between_the_required_and_the_preferred_one_do_not_count() {
     for unlike in [false, true] {
         let nodes = ["a1-0", "a2-0", "a3-0", "b1-0", "b1-1", "c1-0"];
-        let mut engine = engine(nodes.map(|name| label(node_at(name), "zone", "z")));
+        let mut engine = engine(nodes.map(|name| label(hall_node(name), "zone", "z")));
         engine.apply_topology(Topology {
             name: TopologyName::new("hall"),
             levels: ["zone", "block", "rack"]
-                .map(TopologyLevel::of_label)
+                .map(TopologyLevel::from_label)
                 .to_vec(),
         });
         let groups = match unlike {
@@ -120,10 +128,10 @@ fn levels_between_the_required_and_the_preferred_one_do_not_count() {
             false => vec![group("one", 3, gpu(1, 8))],
         };
         let gang = Gang {
-            topology: Some(TopologyRequest::within("zone", "rack")),
+            topology: Some(TopologyRequest::required_and_preferred("zone", "rack")),
             ..gang("w", groups)
         };
-        let placed = engine.trial(&gang, ms(0)).unwrap().placement;
+        let placed = engine.try_gang(&gang, ms(0)).unwrap().placement;
         let racks: BTreeSet<&str> = placed.iter().map(|(_, _, n)| &n.as_str()[..2]).collect();
         assert_eq!(racks.len(), 2, "{placed:?}");
     }
@@ -131,18 +139,18 @@ fn levels_between_the_required_and_the_preferred_one_do_not_count() {
 
 /// A rack of two nodes has room for either group, and not for both.
 #[test]
-fn rack_counts_what_it_holds_of_unlike_groups_together() {
+fn rack_counts_unlike_groups_together() {
     let nodes = [
         "a1-0", "a1-1", "a2-0", "a3-0", "b1-0", "b1-1", "b1-2", "b2-0",
     ];
     let gang = Gang {
-        topology: Some(TopologyRequest::within("block", "rack")),
+        topology: Some(TopologyRequest::required_and_preferred("block", "rack")),
         ..gang(
             "w",
             vec![group("one", 2, gpu(1, 8)), group("two", 2, gpu(2, 8))],
         )
     };
-    let placed = place(&mut hall(nodes), &gang);
+    let placed = trial_placement(&mut hall_engine(nodes), &gang);
     assert!(
         placed.contains("b1-") && !placed.contains("a1-"),
         "{placed}"
@@ -150,12 +158,15 @@ fn rack_counts_what_it_holds_of_unlike_groups_together() {
 }
 
 #[test]
-fn equal_racks_are_compared_by_the_blocks_that_they_are_in() {
-    for request in either("rack") {
-        let mut engine = hall(TWO_BLOCKS);
-        used(&mut engine, "b1-0", 8);
-        let alike = whole(2, Some(request.clone()));
-        assert_eq!(place(&mut engine, &alike), "worker: b2-0*1 b2-1*1");
+fn equal_racks_are_compared_by_their_blocks() {
+    for request in required_and_preferred("rack") {
+        let mut engine = hall_engine(TWO_BLOCKS);
+        use_gpus(&mut engine, "b1-0", 8);
+        let alike = whole_node_gang(2, Some(request.clone()));
+        assert_eq!(
+            trial_placement(&mut engine, &alike),
+            "worker: b2-0*1 b2-1*1"
+        );
         let unlike = Gang {
             topology: Some(request.clone()),
             ..gang(
@@ -163,101 +174,110 @@ fn equal_racks_are_compared_by_the_blocks_that_they_are_in() {
                 vec![group("one", 1, gpu(1, 8)), group("two", 1, gpu(2, 8))],
             )
         };
-        assert_eq!(place(&mut engine, &unlike), "one: b2-0*1, two: b2-1*1");
+        assert_eq!(
+            trial_placement(&mut engine, &unlike),
+            "one: b2-0*1, two: b2-1*1"
+        );
     }
 }
 
 #[test]
 fn gang_of_several_groups_takes_the_rack_that_is_used_already() {
-    for request in either("rack") {
-        let mut engine = hall(BLOCK);
-        used(&mut engine, "a2-0", 3);
+    for request in required_and_preferred("rack") {
+        let mut engine = hall_engine(BLOCK);
+        use_gpus(&mut engine, "a2-0", 3);
         let groups = vec![group("master", 1, cpu(2)), group("worker", 2, gpu(1, 2))];
         let gang = Gang {
             topology: Some(request.clone()),
             ..gang("w", groups)
         };
         let expected = "master: a2-0*1, worker: a2-0*2";
-        assert_eq!(place(&mut engine, &gang), expected, "{request:?}");
+        assert_eq!(trial_placement(&mut engine, &gang), expected, "{request:?}");
     }
 }
 
 #[test]
-fn groups_that_ask_for_a_rack_each_take_racks_that_are_used_already() {
-    for request in either("rack") {
-        let mut engine = hall(TWO_BLOCKS);
-        used(&mut engine, "a2-0", 4);
-        used(&mut engine, "b2-0", 5);
+fn groups_with_own_racks_take_racks_that_are_used_already() {
+    for request in required_and_preferred("rack") {
+        let mut engine = hall_engine(TWO_BLOCKS);
+        use_gpus(&mut engine, "a2-0", 4);
+        use_gpus(&mut engine, "b2-0", 5);
         let in_a_rack = |name: &str, gpus| TaskGroup {
             topology: Some(request.clone()),
             ..group(name, 1, gpu(1, gpus))
         };
         let gang = gang("w", vec![in_a_rack("four", 4), in_a_rack("three", 3)]);
         let expected = "four: b2-1*1, three: b2-0*1";
-        assert_eq!(place(&mut engine, &gang), expected, "{request:?}");
+        assert_eq!(trial_placement(&mut engine, &gang), expected, "{request:?}");
     }
 }
 
 #[test]
 fn rest_of_a_gang_takes_the_rack_with_the_least_free_capacity() {
-    let mut engine = hall(["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"]);
-    used(&mut engine, "a3-0", 1);
-    let three = whole(3, Some(TopologyRequest::preferred("rack")));
-    assert_eq!(place(&mut engine, &three), "worker: a1-0*1 a1-1*1 a3-1*1");
+    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0", "a2-1", "a3-0", "a3-1"]);
+    use_gpus(&mut engine, "a3-0", 1);
+    let three = whole_node_gang(3, Some(TopologyRequest::preferred("rack")));
+    assert_eq!(
+        trial_placement(&mut engine, &three),
+        "worker: a1-0*1 a1-1*1 a3-1*1"
+    );
 }
 
 #[test]
-fn first_rack_of_a_gang_that_needs_two_is_in_the_block_that_is_used_already() {
-    let mut engine = hall(["a1-0", "a2-0", "a3-0", "b1-0", "b2-0", "b3-0"]);
-    used(&mut engine, "b1-0", 8);
-    let two = whole(2, Some(TopologyRequest::preferred("rack")));
-    assert_eq!(place(&mut engine, &two), "worker: b2-0*1 b3-0*1");
+fn first_of_two_racks_is_in_the_block_that_is_used_already() {
+    let mut engine = hall_engine(["a1-0", "a2-0", "a3-0", "b1-0", "b2-0", "b3-0"]);
+    use_gpus(&mut engine, "b1-0", 8);
+    let two = whole_node_gang(2, Some(TopologyRequest::preferred("rack")));
+    assert_eq!(trial_placement(&mut engine, &two), "worker: b2-0*1 b3-0*1");
 }
 
 #[test]
 fn free_cores_decide_where_free_devices_are_equal() {
-    let mut engine = hall(BLOCK);
-    pod(&mut engine, "x/cores", "a2-0", cpu(16));
-    let gang = small(1, 8, TopologyRequest::required("rack"));
-    assert_eq!(place(&mut engine, &gang), "worker: a2-0*1");
+    let mut engine = hall_engine(BLOCK);
+    apply_pod(&mut engine, "x/cores", "a2-0", cpu(16));
+    let gang = small_gang(1, 8, TopologyRequest::required("rack"));
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a2-0*1");
 }
 
 #[test]
 fn gang_without_devices_takes_the_rack_without_devices_that_is_used_most() {
     let node = |name: &str, rack: &str| label(label(cpu_node(name), "block", "c"), "rack", rack);
-    let mut engine = hall(BLOCK);
+    let mut engine = hall_engine(BLOCK);
     for (name, rack) in [("c1-0", "1"), ("c1-1", "1"), ("c2-0", "2"), ("c2-1", "2")] {
         engine.apply_node(node(name, rack));
     }
-    pod(&mut engine, "x/cores", "c2-0", cpu(16));
-    pod(&mut engine, "x/gpus", "a1-0", gpu(90, 8));
+    apply_pod(&mut engine, "x/cores", "c2-0", cpu(16));
+    apply_pod(&mut engine, "x/gpus", "a1-0", gpu(90, 8));
     let gang = Gang {
         topology: Some(TopologyRequest::required("rack")),
         ..workers("w", 2, cpu(20))
     };
-    assert_eq!(place(&mut engine, &gang), "worker: c2-0*2");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: c2-0*2");
 }
 
 #[test]
 fn nodes_that_a_gang_cannot_use_do_not_count_as_free() {
-    let mut engine = hall(BLOCK);
+    let mut engine = hall_engine(BLOCK);
     // The gang may use one node of a1 and both of a2: 8 and 15 GPUs are free.
     engine.apply_node(Node {
         unschedulable: true,
-        ..node_at("a1-1")
+        ..hall_node("a1-1")
     });
-    used(&mut engine, "a2-1", 1);
-    let gang = small(1, 4, TopologyRequest::required("rack"));
-    assert_eq!(place(&mut engine, &gang), "worker: a1-0*1");
+    use_gpus(&mut engine, "a2-1", 1);
+    let gang = small_gang(1, 4, TopologyRequest::required("rack"));
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a1-0*1");
 }
 
 #[test]
 fn preferred_affinity_decides_among_racks_that_are_equally_full() {
-    for request in either("rack") {
-        let mut engine = hall(TWO_BLOCKS);
-        let mut alike = whole(2, Some(request.clone()));
-        prefer(&mut alike, "block", "b");
-        assert_eq!(place(&mut engine, &alike), "worker: b1-0*1 b1-1*1");
+    for request in required_and_preferred("rack") {
+        let mut engine = hall_engine(TWO_BLOCKS);
+        let mut alike = whole_node_gang(2, Some(request.clone()));
+        add_preference(&mut alike, "block", "b");
+        assert_eq!(
+            trial_placement(&mut engine, &alike),
+            "worker: b1-0*1 b1-1*1"
+        );
         let mut unlike = Gang {
             topology: Some(request.clone()),
             ..gang(
@@ -265,46 +285,49 @@ fn preferred_affinity_decides_among_racks_that_are_equally_full() {
                 vec![group("one", 1, gpu(1, 8)), group("two", 1, gpu(2, 8))],
             )
         };
-        prefer(&mut unlike, "block", "b");
-        assert_eq!(place(&mut engine, &unlike), "one: b1-0*1, two: b1-1*1");
-        let mut spanning = whole(3, Some(request.clone()));
-        prefer(&mut spanning, "rack", "2");
+        add_preference(&mut unlike, "block", "b");
+        assert_eq!(
+            trial_placement(&mut engine, &unlike),
+            "one: b1-0*1, two: b1-1*1"
+        );
+        let mut spanning = whole_node_gang(3, Some(request.clone()));
+        add_preference(&mut spanning, "rack", "2");
         if request == TopologyRequest::preferred("rack") {
             let expected = "worker: a2-0*1 a2-1*1 b2-0*1";
-            assert_eq!(place(&mut engine, &spanning), expected);
+            assert_eq!(trial_placement(&mut engine, &spanning), expected);
         }
         // A rack that is already in use goes before one that is preferred.
-        used(&mut engine, "a1-0", 1);
-        let mut one = small(1, 2, request.clone());
-        prefer(&mut one, "block", "b");
-        assert_eq!(place(&mut engine, &one), "worker: a1-0*1");
+        use_gpus(&mut engine, "a1-0", 1);
+        let mut one = small_gang(1, 2, request.clone());
+        add_preference(&mut one, "block", "b");
+        assert_eq!(trial_placement(&mut engine, &one), "worker: a1-0*1");
     }
 }
 
 #[test]
 fn spread_gang_takes_the_rack_with_the_least_free_capacity_too() {
-    let mut engine = hall(BLOCK);
-    used(&mut engine, "a2-0", 1);
+    let mut engine = hall_engine(BLOCK);
+    use_gpus(&mut engine, "a2-0", 1);
     let gang = Gang {
         strategy: PlacementStrategy::Spread,
-        ..small(2, 2, TopologyRequest::required("rack"))
+        ..small_gang(2, 2, TopologyRequest::required("rack"))
     };
-    assert_eq!(place(&mut engine, &gang), "worker: a2-0*1 a2-1*1");
+    assert_eq!(trial_placement(&mut engine, &gang), "worker: a2-0*1 a2-1*1");
 }
 
 #[test]
-fn group_that_makes_way_for_another_takes_the_rack_with_the_least_free_capacity() {
+fn displaced_group_takes_the_rack_with_the_least_free_capacity() {
     // Largest pods first: `big` would take a1, the best fit; `fast` fits nowhere else.
     let larger = |name| {
-        let mut node = node_at(name);
+        let mut node = hall_node(name);
         node.allocatable = node.allocatable.clone().with(GPU, 12);
         node
     };
-    let mut engine = hall([]);
-    engine.apply_node(label(node_at("a1-0"), "fast", "yes"));
+    let mut engine = hall_engine([]);
+    engine.apply_node(label(hall_node("a1-0"), "fast", "yes"));
     engine.apply_node(larger("a2-0"));
     engine.apply_node(larger("a3-0"));
-    used(&mut engine, "a3-0", 1);
+    use_gpus(&mut engine, "a3-0", 1);
     let in_a_rack = |name: &str, count, gpus| TaskGroup {
         topology: Some(TopologyRequest::required("rack")),
         ..group(name, count, gpu(1, gpus))
@@ -313,7 +336,10 @@ fn group_that_makes_way_for_another_takes_the_rack_with_the_least_free_capacity(
     let selector = &mut fast.constraints.node_selector;
     selector.insert("fast".into(), "yes".into());
     let gang = gang("w", vec![in_a_rack("big", 1, 8), fast]);
-    assert_eq!(place(&mut engine, &gang), "big: a3-0*1, fast: a1-0*4");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "big: a3-0*1, fast: a1-0*4"
+    );
 }
 
 /// `fast` fits into `c1` alone, where `big` would go first. Every other rack has a node of 12
@@ -328,16 +354,16 @@ fn colliding_groups(prefers: Option<(&str, &str)>) -> Gang {
     selector.insert("fast".into(), "yes".into());
     let mut gang = gang("w", vec![in_a_rack("big", 1, 8), fast]);
     if let Some((key, value)) = prefers {
-        prefer(&mut gang, key, value);
+        add_preference(&mut gang, key, value);
     }
     gang
 }
 
 fn hall_with_a_fast_node(names: &[&str]) -> Engine {
-    let mut engine = hall([]);
-    engine.apply_node(label(node_at("c1-0"), "fast", "yes"));
+    let mut engine = hall_engine([]);
+    engine.apply_node(label(hall_node("c1-0"), "fast", "yes"));
     for name in names {
-        let mut node = node_at(name);
+        let mut node = hall_node(name);
         node.allocatable = node.allocatable.clone().with(GPU, 12);
         engine.apply_node(node);
     }
@@ -345,26 +371,35 @@ fn hall_with_a_fast_node(names: &[&str]) -> Engine {
 }
 
 #[test]
-fn group_that_makes_way_takes_a_rack_of_the_block_that_is_used_already() {
+fn displaced_group_takes_a_rack_of_the_used_block() {
     let mut engine = hall_with_a_fast_node(&["a1-0", "a2-0", "b1-0", "b2-0"]);
-    used(&mut engine, "b2-0", 12);
+    use_gpus(&mut engine, "b2-0", 12);
     let gang = colliding_groups(None);
-    assert_eq!(place(&mut engine, &gang), "big: b1-0*1, fast: c1-0*4");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "big: b1-0*1, fast: c1-0*4"
+    );
 }
 
 #[test]
-fn group_that_makes_way_takes_the_preferred_one_of_racks_that_are_equally_full() {
+fn displaced_group_takes_the_preferred_of_equally_full_racks() {
     let mut engine = hall_with_a_fast_node(&["a1-0", "a2-0", "b1-0", "b2-0"]);
     let gang = colliding_groups(Some(("block", "b")));
-    assert_eq!(place(&mut engine, &gang), "big: b1-0*1, fast: c1-0*4");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "big: b1-0*1, fast: c1-0*4"
+    );
     // A rack that is already in use goes before one that is preferred.
-    used(&mut engine, "a2-0", 1);
-    assert_eq!(place(&mut engine, &gang), "big: a2-0*1, fast: c1-0*4");
+    use_gpus(&mut engine, "a2-0", 1);
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "big: a2-0*1, fast: c1-0*4"
+    );
 }
 
 /// The block with the least free capacity has no rack that holds `big`.
 #[test]
-fn group_that_makes_way_takes_the_block_with_the_rack_that_fits_best() {
+fn displaced_group_takes_the_block_with_the_best_fitting_rack() {
     let names = ["a1-0", "a2-0", "b1-0", "b1-1", "b2-0", "b2-1"];
     let mut engine = hall_with_a_fast_node(&names);
     for (name, gpus) in [
@@ -374,7 +409,7 @@ fn group_that_makes_way_takes_the_block_with_the_rack_that_fits_best() {
         ("b2-0", 8),
         ("b2-1", 12),
     ] {
-        used(&mut engine, name, gpus);
+        use_gpus(&mut engine, name, gpus);
     }
     let mut gang = colliding_groups(None);
     for group in &mut gang.groups {
@@ -382,18 +417,21 @@ fn group_that_makes_way_takes_the_block_with_the_rack_that_fits_best() {
     }
     gang.groups[0].count = 2;
     gang.groups[0].request = gpu(1, 4);
-    assert_eq!(place(&mut engine, &gang), "big: a2-0*2, fast: c1-0*4");
+    assert_eq!(
+        trial_placement(&mut engine, &gang),
+        "big: a2-0*2, fast: c1-0*4"
+    );
 }
 
 /// Racks of three nodes in two blocks, with this many GPUs in use on each node.
-fn part_used() -> impl Strategy<Value = Vec<i64>> {
+fn any_node_usage() -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(
         prop_oneof![2 => Just(0_i64), 1 => Just(8), 3 => 0..9_i64],
         18,
     )
 }
 
-fn name_of(node: usize) -> String {
+fn node_name(node: usize) -> String {
     let block = ["a", "b"][node / 9];
     format!("{block}{}-{}", node / 3 % 3, node % 3)
 }
@@ -404,23 +442,23 @@ proptest! {
     /// No rack that holds the gang has less free than the chosen one; of equal racks none is in a
     /// block that has less free.
     #[test]
-    fn no_rack_that_holds_a_gang_has_less_free_than_the_one_that_it_takes(
-        in_use in part_used(), count in 1..5_u32, gpus in 1..9_i64, unlike in any::<bool>(),
+    fn gang_takes_the_fitting_rack_with_the_least_free_capacity(
+        in_use in any_node_usage(), count in 1..5_u32, gpus in 1..9_i64, unlike in any::<bool>(),
         required in any::<bool>(),
     ) {
-        let names: Vec<String> = (0..in_use.len()).map(name_of).collect();
-        let mut engine = hall(names.iter().map(String::as_str));
+        let names: Vec<String> = (0..in_use.len()).map(node_name).collect();
+        let mut engine = hall_engine(names.iter().map(String::as_str));
         for (name, used_gpus) in names.iter().zip(&in_use) {
             if *used_gpus > 0 {
                 // No cores: only GPUs tell the racks apart.
-                pod(&mut engine, &format!("x/{name}"), name, gpu(0, *used_gpus));
+                apply_pod(&mut engine, &format!("x/{name}"), name, gpu(0, *used_gpus));
             }
         }
         let topology = match required {
             true => TopologyRequest::required("rack"),
             false => TopologyRequest::preferred("rack"),
         };
-        let mut gang = small(count, gpus, topology);
+        let mut gang = small_gang(count, gpus, topology);
         if unlike {
             gang.groups.push(group("other", 1, gpu(2, gpus)));
         }
@@ -431,10 +469,10 @@ proptest! {
         let block = |at: usize| (0..3).map(|rack| sum(at / 3 * 3 + rack)).sum::<i64>();
         let holds = |at: &usize| rack(*at).iter().map(|free| free / gpus).sum::<i64>() >= pods;
         let best = (0..6).filter(holds).min_by_key(|at| (sum(*at), block(*at), *at));
-        let placed = engine.trial(&gang, ms(0));
+        let placed = engine.try_gang(&gang, ms(0));
         if let Some(best) = best {
             let runs = placed.unwrap().placement;
-            let expected = name_of(best * 3)[..2].to_owned();
+            let expected = node_name(best * 3)[..2].to_owned();
             for (_, _, node) in runs.iter() {
                 prop_assert_eq!(&node.as_str()[..2], expected.as_str());
             }

@@ -7,12 +7,16 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
-use crate::oracle::{Free, all_free, build, empty, feasible_in, holds};
-use crate::random::{any_close_gang, any_labelled_node, any_request, node_name, topologies};
+use crate::oracle::{
+    FreeAmounts, all_free, build_engine, count_fitting, empty_free_amounts, feasible_in,
+};
+use crate::random::{
+    any_gang_with_topology, any_labelled_node, any_request, node_name, topologies,
+};
 use proptest::prelude::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, Placement, Resources, Strategy as PlacementStrategy, TaskGroup,
-    TopologyRequest, WaitReason,
+    Engine, Gang, Node, Placement, PlacementStrategy, Resources, TaskGroup, TopologyRequest,
+    WaitReason,
 };
 
 const NODES: usize = 6;
@@ -45,18 +49,18 @@ fn level(request: &TopologyRequest) -> &str {
     level.unwrap()
 }
 
-fn must(request: &Option<TopologyRequest>) -> Option<&str> {
+fn required_level(request: &Option<TopologyRequest>) -> Option<&str> {
     request.as_ref()?.required_level()
 }
 
 /// True if the gang fits for some choice of domains: one for the gang, and one for each group that
 /// must be in one.
-fn feasible(gang: &Gang, nodes: &[Node], free: &Free) -> bool {
+fn feasible(gang: &Gang, nodes: &[Node], free: &FreeAmounts) -> bool {
     let own = gang
         .groups
         .iter()
-        .map(|g| must(&g.topology).filter(|_| g.count > 0));
-    let whole = must(&gang.topology).filter(|_| gang.pod_count() > 0);
+        .map(|g| required_level(&g.topology).filter(|_| g.count > 0));
+    let whole = required_level(&gang.topology).filter(|_| gang.pod_count() > 0);
     let levels: Vec<Option<&str>> = [whole].into_iter().chain(own).collect();
     let choices: Vec<Vec<Option<Vec<String>>>> = levels
         .iter()
@@ -87,7 +91,7 @@ fn feasible(gang: &Gang, nodes: &[Node], free: &Free) -> bool {
     })
 }
 
-fn used<'a>(placement: &Placement, nodes: &'a [Node], group: Option<&str>) -> Vec<&'a Node> {
+fn used_nodes<'a>(placement: &Placement, nodes: &'a [Node], group: Option<&str>) -> Vec<&'a Node> {
     let mine = placement
         .groups()
         .iter()
@@ -96,19 +100,24 @@ fn used<'a>(placement: &Placement, nodes: &'a [Node], group: Option<&str>) -> Ve
     nodes.iter().filter(|n| names.contains(&n.name)).collect()
 }
 
-fn in_one(used: &[&Node], level: &str) -> bool {
+fn is_in_one_domain(used: &[&Node], level: &str) -> bool {
     let all: BTreeSet<_> = used.iter().map(|node| domain(node, level)).collect();
     all.len() == 1 && !all.contains(&None)
 }
 
 /// The fewest domains whose nodes hold all pods, and how many pods all of them hold.
-fn fewest(gang: &Gang, nodes: &[Node], free: &Free, level: &str) -> (Option<usize>, u32) {
+fn fewest_domains(
+    gang: &Gang,
+    nodes: &[Node],
+    free: &FreeAmounts,
+    level: &str,
+) -> (Option<usize>, u32) {
     let group = gang.groups.iter().find(|g| g.count > 0).unwrap();
     let held = |of: &Vec<String>| -> u32 {
         let inside = nodes
             .iter()
             .filter(|n| domain(n, level).as_ref() == Some(of));
-        inside.map(|n| holds(gang, group, n, free)).sum()
+        inside.map(|n| count_fitting(gang, group, n, free)).sum()
     };
     let held: Vec<u32> = domains(nodes, level).iter().map(held).collect();
     let subsets = 0..1_u32 << held.len();
@@ -123,7 +132,7 @@ fn fewest(gang: &Gang, nodes: &[Node], free: &Free, level: &str) -> (Option<usiz
     (fewest, held.iter().sum())
 }
 
-fn cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
+fn any_cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
     let nodes = prop::collection::vec(any_labelled_node(NODES), 1..=NODES).prop_map(|nodes| {
         let by_name: std::collections::BTreeMap<_, _> =
             nodes.into_iter().map(|n| (n.name.clone(), n)).collect();
@@ -136,7 +145,7 @@ fn cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> {
 }
 
 /// A full hall, and a gang of several groups, most of which must be in a rack.
-fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
+fn any_full_hall() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     let one = |at: usize| {
         (2..7_i64, 0..4_i64, 0..2_u8, 0..3_u8).prop_map(move |(cpu, gpu, block, rack)| {
             let amounts = Resources::new()
@@ -168,7 +177,7 @@ fn crowded() -> impl Strategy<Value = (Vec<Node>, Gang)> {
         1 => Just(None),
         3 => Just(Some(TopologyRequest::required("pod"))),
         1 => Just(Some(TopologyRequest::preferred("pod"))),
-        1 => Just(Some(TopologyRequest::within("pod", "leaf"))),
+        1 => Just(Some(TopologyRequest::required_and_preferred("pod", "leaf"))),
         1 => Just(Some(TopologyRequest::required("leaf"))),
     ];
     let groups = (task(0), task(1), task(2)).prop_map(|(a, b, c)| vec![a, b, c]);
@@ -185,14 +194,21 @@ fn with_topologies(mut engine: Engine) -> Engine {
     engine
 }
 
-fn is_close(gang: &Gang, nodes: &[Node], placement: &Placement) -> Result<(), TestCaseError> {
-    if let Some(level) = must(&gang.topology).filter(|_| gang.pod_count() > 0) {
-        prop_assert!(in_one(&used(placement, nodes, None), level), "{level}");
+fn check_closeness(
+    gang: &Gang,
+    nodes: &[Node],
+    placement: &Placement,
+) -> Result<(), TestCaseError> {
+    if let Some(level) = required_level(&gang.topology).filter(|_| gang.pod_count() > 0) {
+        prop_assert!(
+            is_in_one_domain(&used_nodes(placement, nodes, None), level),
+            "{level}"
+        );
     }
     for group in gang.groups.iter().filter(|g| g.count > 0) {
-        if let Some(level) = must(&group.topology) {
-            let used = used(placement, nodes, Some(group.name.as_str()));
-            prop_assert!(in_one(&used, level), "{} {level}", group.name);
+        if let Some(level) = required_level(&group.topology) {
+            let used = used_nodes(placement, nodes, Some(group.name.as_str()));
+            prop_assert!(is_in_one_domain(&used, level), "{} {level}", group.name);
         }
     }
     Ok(())
@@ -202,17 +218,17 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn what_fits_so_close_is_placed_so_close_and_what_does_not_is_told_why(
-        (nodes, pods) in cluster(),
-        gang in any_close_gang("w".into(), NODES),
+    fn gang_with_topology_is_placed_exactly_when_the_search_fits(
+        (nodes, pods) in any_cluster(),
+        gang in any_gang_with_topology("w".into(), NODES),
     ) {
-        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
         let before = all_free(&engine, &nodes);
-        let answer = engine.trial(&gang, ms(0)).map(|o| o.placement);
+        let answer = engine.try_gang(&gang, ms(0)).map(|o| o.placement);
         prop_assert_eq!(&all_free(&engine, &nodes), &before, "a trial leaves no trace");
-        let again = build(nodes.iter().rev(), &pods);
+        let again = build_engine(nodes.iter().rev(), &pods);
         prop_assert_eq!(
-            &with_topologies(again).trial(&gang, ms(0)).map(|o| o.placement), &answer, "the order of events is nothing"
+            &with_topologies(again).try_gang(&gang, ms(0)).map(|o| o.placement), &answer, "the order of events is nothing"
         );
 
         let fits = feasible(&gang, &nodes, &before);
@@ -220,11 +236,11 @@ proptest! {
             Ok(placement) => {
                 prop_assert!(fits);
                 prop_assert_eq!(placement.pod_count(), gang.pod_count());
-                is_close(&gang, &nodes, &placement)?;
+                check_closeness(&gang, &nodes, &placement)?;
             }
             Err(certificate) => {
                 prop_assert!(!fits, "refused what fits: {certificate}");
-                let ever = feasible(&gang, &nodes, &empty(&nodes));
+                let ever = feasible(&gang, &nodes, &empty_free_amounts(&nodes));
                 let for_now = matches!(
                     certificate.reason,
                     WaitReason::InsufficientCapacity
@@ -237,25 +253,25 @@ proptest! {
     }
 
     #[test]
-    fn groups_that_get_into_each_others_way_are_all_placed_where_they_fit(
-        (nodes, gang) in crowded(),
+    fn colliding_groups_are_placed_exactly_when_the_search_fits(
+        (nodes, gang) in any_full_hall(),
     ) {
-        let mut engine = with_topologies(build(nodes.iter(), &[]));
+        let mut engine = with_topologies(build_engine(nodes.iter(), &[]));
         let free = all_free(&engine, &nodes);
         let fits = feasible(&gang, &nodes, &free);
-        match engine.trial(&gang, ms(0)).map(|o| o.placement) {
+        match engine.try_gang(&gang, ms(0)).map(|o| o.placement) {
             Ok(placement) => {
                 prop_assert!(fits);
-                is_close(&gang, &nodes, &placement)?;
+                check_closeness(&gang, &nodes, &placement)?;
             }
             Err(certificate) => prop_assert!(!fits, "refused what fits: {certificate}"),
         }
     }
 
     #[test]
-    fn preferred_takes_the_fewest_domains(
-        (nodes, pods) in cluster(),
-        gang in any_close_gang("w".into(), NODES),
+    fn preferred_gang_takes_the_fewest_domains(
+        (nodes, pods) in any_cluster(),
+        gang in any_gang_with_topology("w".into(), NODES),
     ) {
         let mut gang = gang;
         gang.groups.truncate(1);
@@ -265,14 +281,14 @@ proptest! {
             return Ok(());
         };
         gang.topology = Some(TopologyRequest::preferred(&level));
-        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
         let free = all_free(&engine, &nodes);
-        let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
+        let Ok(placement) = engine.try_gang(&gang, ms(0)).map(|o| o.placement) else {
             prop_assert!(!feasible(&gang, &nodes, &free), "preferring refuses nothing");
             return Ok(());
         };
-        let used = used(&placement, &nodes, None);
-        let (fewest, all) = fewest(&gang, &nodes, &free, &level);
+        let used = used_nodes(&placement, &nodes, None);
+        let (fewest, all) = fewest_domains(&gang, &nodes, &free, &level);
         match fewest {
             Some(fewest) => {
                 let domains: BTreeSet<_> = used.iter().map(|n| domain(n, &level)).collect();
@@ -290,16 +306,16 @@ proptest! {
     }
 
     #[test]
-    fn the_finest_domain_that_holds_a_gang_is_taken(
-        (nodes, pods) in cluster(),
-        gang in any_close_gang("w".into(), NODES),
+    fn gang_takes_the_finest_domain_that_holds_it(
+        (nodes, pods) in any_cluster(),
+        gang in any_gang_with_topology("w".into(), NODES),
     ) {
         let Some(asked) = gang.topology.clone().filter(|t| level(t) == "pod") else {
             return Ok(());
         };
-        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
         let free = all_free(&engine, &nodes);
-        let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
+        let Ok(placement) = engine.try_gang(&gang, ms(0)).map(|o| o.placement) else {
             return Ok(());
         };
         if gang.pod_count() == 0 {
@@ -311,7 +327,7 @@ proptest! {
                 ..gang.clone()
             };
             if feasible(&closer, &nodes, &free) {
-                prop_assert!(in_one(&used(&placement, &nodes, None), level), "{level}");
+                prop_assert!(is_in_one_domain(&used_nodes(&placement, &nodes, None), level), "{level}");
                 return Ok(());
             }
         }
@@ -319,9 +335,9 @@ proptest! {
     }
 
     #[test]
-    fn a_group_in_one_block_takes_the_fewest_racks_that_any_block_allows(
-        (nodes, pods) in cluster(),
-        gang in any_close_gang("w".into(), NODES),
+    fn group_in_one_block_takes_the_fewest_racks_of_any_block(
+        (nodes, pods) in any_cluster(),
+        gang in any_gang_with_topology("w".into(), NODES),
         (spread, of_group) in any::<(bool, bool)>(),
     ) {
         let mut gang = gang;
@@ -330,26 +346,26 @@ proptest! {
         gang.topology = Some(TopologyRequest::required("pod"));
         gang.groups[0].topology = of_group.then(|| TopologyRequest::preferred("leaf"));
         if !of_group {
-            gang.topology = Some(TopologyRequest::within("pod", "leaf"));
+            gang.topology = Some(TopologyRequest::required_and_preferred("pod", "leaf"));
         }
         if spread {
             gang.strategy = PlacementStrategy::Spread;
         }
-        let mut engine = with_topologies(build(nodes.iter(), &pods));
+        let mut engine = with_topologies(build_engine(nodes.iter(), &pods));
         let free = all_free(&engine, &nodes);
-        let Ok(placement) = engine.trial(&gang, ms(0)).map(|o| o.placement) else {
+        let Ok(placement) = engine.try_gang(&gang, ms(0)).map(|o| o.placement) else {
             return Ok(());
         };
         let fewest_in = |block: &Vec<String>| {
             let inside = nodes.iter().filter(|n| domain(n, "pod").as_ref() == Some(block));
             let inside: Vec<Node> = inside.cloned().collect();
-            fewest(&gang, &inside, &free, "leaf").0
+            fewest_domains(&gang, &inside, &free, "leaf").0
         };
         let blocks = domains(&nodes, "pod");
         let Some(fewest) = blocks.iter().filter_map(fewest_in).min() else {
             return Ok(());
         };
-        let used = used(&placement, &nodes, None);
+        let used = used_nodes(&placement, &nodes, None);
         let racks: BTreeSet<_> = used.iter().map(|n| domain(n, "leaf")).collect();
         prop_assert!(!racks.contains(&None), "a block has room in its racks");
         prop_assert_eq!(racks.len(), fewest);

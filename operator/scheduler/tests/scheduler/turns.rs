@@ -1,12 +1,12 @@
 //! The order in which queues start gangs when more than one of them could.
 
 use crate::common::*;
-use crate::preemption::{at, seconds};
+use crate::preemption::{run_cycle_at, seconds};
 use crate::preemption_queues::RECLAIM;
-use crate::queues::{below, gpus, small};
-use trellis_scheduler::{Engine, Gang, Preemption, Queue, QueueName};
+use crate::queues::{gpu_quota, queue_below, small_gang};
+use trellis_scheduler::{Engine, Gang, PreemptionPolicy, Queue, QueueName};
 
-fn submitted(second: i64, gang: Gang) -> Gang {
+fn submitted_at(second: i64, gang: Gang) -> Gang {
     Gang {
         submitted: seconds(second),
         ..gang
@@ -15,41 +15,41 @@ fn submitted(second: i64, gang: Gang) -> Gang {
 
 /// A department has 4 GPUs for the team below it. `scavenger` is beside the department and has
 /// none.
-fn department() -> Engine {
+fn engine_with_department() -> Engine {
     let mut engine = engine(gpu_nodes(1));
     engine.apply_queue(Queue::new(QueueName::new("org")));
-    engine.apply_queue(below("department", Some("org"), gpus(4)));
+    engine.apply_queue(queue_below("department", Some("org"), gpu_quota(4)));
     engine.apply_queue(Queue {
         parent: Some(QueueName::new("department")),
         ..Queue::new(QueueName::new("team"))
     });
-    engine.apply_queue(below("scavenger", Some("org"), gpus(0)));
+    engine.apply_queue(queue_below("scavenger", Some("org"), gpu_quota(0)));
     engine
 }
 
 #[test]
 fn quota_of_a_department_goes_to_its_team_before_a_borrower_from_outside() {
-    let mut engine = department();
-    engine.apply_gang(small("team", "runs", 4));
-    assert_eq!(at(&mut engine, seconds(0)), ["+runs"]);
-    engine.apply_gang(submitted(10, small("team", "guaranteed", 4)));
-    engine.apply_gang(submitted(20, small("scavenger", "borrower", 4)));
-    at(&mut engine, seconds(30));
+    let mut engine = engine_with_department();
+    engine.apply_gang(small_gang("team", "runs", 4));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+runs"]);
+    engine.apply_gang(submitted_at(10, small_gang("team", "guaranteed", 4)));
+    engine.apply_gang(submitted_at(20, small_gang("scavenger", "borrower", 4)));
+    run_cycle_at(&mut engine, seconds(30));
     engine.delete_gang(&id("runs"));
-    assert_eq!(at(&mut engine, seconds(1_000)), ["+guaranteed"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["+guaranteed"]);
 }
 
 #[test]
 fn a_team_beyond_the_quota_of_its_department_borrows_like_any_queue() {
-    let mut engine = department();
-    engine.apply_queue(below("other", Some("org"), gpus(4)));
-    engine.apply_gang(small("team", "runs", 4));
-    assert_eq!(at(&mut engine, seconds(0)), ["+runs"]);
+    let mut engine = engine_with_department();
+    engine.apply_queue(queue_below("other", Some("org"), gpu_quota(4)));
+    engine.apply_gang(small_gang("team", "runs", 4));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+runs"]);
     // The team has had 4 GPUs, the scavenger nothing: both would borrow from `other`.
-    engine.apply_gang(submitted(10, small("team", "more", 4)));
-    engine.apply_gang(submitted(20, small("scavenger", "borrower", 4)));
+    engine.apply_gang(submitted_at(10, small_gang("team", "more", 4)));
+    engine.apply_gang(submitted_at(20, small_gang("scavenger", "borrower", 4)));
     assert_eq!(
-        at(&mut engine, seconds(30)),
+        run_cycle_at(&mut engine, seconds(30)),
         ["+borrower", "-more QuotaExceeded"]
     );
 }
@@ -57,17 +57,17 @@ fn a_team_beyond_the_quota_of_its_department_borrows_like_any_queue() {
 #[test]
 fn queues_with_equal_shares_start_the_older_gang_first() {
     let mut engine = engine(gpu_nodes(1));
-    engine.apply_queue(below("root", None, gpus(4)));
+    engine.apply_queue(queue_below("root", None, gpu_quota(4)));
     for name in ["b", "c"] {
         engine.apply_queue(Queue {
             parent: Some(QueueName::new("root")),
             ..Queue::new(QueueName::new(name))
         });
     }
-    engine.apply_gang(submitted(1, small("c", "older", 4)));
-    engine.apply_gang(submitted(2, small("b", "newer", 4)));
+    engine.apply_gang(submitted_at(1, small_gang("c", "older", 4)));
+    engine.apply_gang(submitted_at(2, small_gang("b", "newer", 4)));
     assert_eq!(
-        at(&mut engine, seconds(3)),
+        run_cycle_at(&mut engine, seconds(3)),
         ["+older", "-newer QuotaExceeded"]
     );
 }
@@ -77,17 +77,17 @@ fn queues_with_equal_shares_start_the_older_gang_first() {
 #[test]
 fn departments_with_equal_shares_start_the_older_gang_first() {
     let mut engine = engine(gpu_nodes(1));
-    engine.apply_queue(below("root", None, gpus(4)));
+    engine.apply_queue(queue_below("root", None, gpu_quota(4)));
     for (name, parent) in [("b", "root"), ("z", "root"), ("c", "z")] {
         engine.apply_queue(Queue {
             parent: Some(QueueName::new(parent)),
             ..Queue::new(QueueName::new(name))
         });
     }
-    engine.apply_gang(submitted(1, small("c", "older", 4)));
-    engine.apply_gang(submitted(2, small("b", "newer", 4)));
+    engine.apply_gang(submitted_at(1, small_gang("c", "older", 4)));
+    engine.apply_gang(submitted_at(2, small_gang("b", "newer", 4)));
     assert_eq!(
-        at(&mut engine, seconds(3)),
+        run_cycle_at(&mut engine, seconds(3)),
         ["+older", "-newer QuotaExceeded"]
     );
 }
@@ -97,21 +97,21 @@ fn departments_with_equal_shares_start_the_older_gang_first() {
 #[test]
 fn a_queue_without_quota_starts_after_a_queue_that_may_reclaim_from_it() {
     let mut engine = engine(gpu_nodes(1));
-    engine.apply_queue(below("root", None, gpus(0)));
+    engine.apply_queue(queue_below("root", None, gpu_quota(0)));
     engine.apply_queue(Queue {
         preemption: RECLAIM,
-        ..below("team", Some("root"), gpus(8))
+        ..queue_below("team", Some("root"), gpu_quota(8))
     });
     engine.apply_queue(queue("default", None));
     // `team` has past usage, `default` has none: by share `default` would be first.
-    engine.apply_gang(small("team", "before", 1));
-    at(&mut engine, seconds(0));
+    engine.apply_gang(small_gang("team", "before", 1));
+    run_cycle_at(&mut engine, seconds(0));
     engine.delete_gang(&id("before"));
-    at(&mut engine, seconds(100));
-    engine.apply_gang(submitted(200, small("default", "unlimited", 8)));
-    engine.apply_gang(submitted(201, small("team", "owed", 8)));
+    run_cycle_at(&mut engine, seconds(100));
+    engine.apply_gang(submitted_at(200, small_gang("default", "unlimited", 8)));
+    engine.apply_gang(submitted_at(201, small_gang("team", "owed", 8)));
     assert_eq!(
-        at(&mut engine, seconds(202)),
+        run_cycle_at(&mut engine, seconds(202)),
         ["+owed", "-unlimited InsufficientCapacity"]
     );
 }
@@ -120,15 +120,15 @@ fn a_queue_without_quota_starts_after_a_queue_that_may_reclaim_from_it() {
 fn queues_without_any_quota_still_take_turns_by_share() {
     let mut engine = engine(gpu_nodes(1));
     engine.apply_queue(Queue {
-        preemption: Preemption::default(),
+        preemption: PreemptionPolicy::default(),
         ..queue("other", None)
     });
-    engine.apply_gang(small("default", "first", 4));
-    assert_eq!(at(&mut engine, seconds(0)), ["+first"]);
-    engine.apply_gang(submitted(1, small("default", "second", 4)));
-    engine.apply_gang(submitted(2, small("other", "fair", 4)));
+    engine.apply_gang(small_gang("default", "first", 4));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+first"]);
+    engine.apply_gang(submitted_at(1, small_gang("default", "second", 4)));
+    engine.apply_gang(submitted_at(2, small_gang("other", "fair", 4)));
     assert_eq!(
-        at(&mut engine, seconds(3)),
+        run_cycle_at(&mut engine, seconds(3)),
         ["+fair", "-second InsufficientCapacity"]
     );
 }

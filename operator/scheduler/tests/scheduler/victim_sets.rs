@@ -3,27 +3,29 @@
 use std::collections::BTreeSet;
 
 use crate::common::*;
-use crate::preemption::{LOWER, at, by_priority, seconds};
-use crate::preemption_queues::{RECLAIM, below, small};
+use crate::preemption::{LOWER, engine_with_priority_preemption, run_cycle_at, seconds};
+use crate::preemption_queues::{RECLAIM, queue_below, small_gang};
 use proptest::prelude::*;
-use trellis_scheduler::{Decision, Engine, Gang, Preemption, Reclaim, WithinQueue};
+use trellis_scheduler::{
+    Decision, Engine, Gang, PreemptionPolicy, ReclaimPolicy, WithinQueuePolicy,
+};
 
-const BOTH: Preemption = Preemption {
-    within_queue: WithinQueue::LowerPriority,
+const BOTH: PreemptionPolicy = PreemptionPolicy {
+    within_queue: WithinQueuePolicy::LowerPriority,
     ..RECLAIM
 };
 
 /// Teams with this nominal quota below one root, on two nodes of 8 GPUs.
-fn teams(nominal: [i64; 2]) -> Engine {
+fn engine_with_teams(nominal: [i64; 2]) -> Engine {
     let mut engine = engine(gpu_nodes(2));
-    engine.apply_queue(below("all", None, 0, Preemption::default()));
+    engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
     for (team, nominal) in ["a", "b"].into_iter().zip(nominal) {
-        engine.apply_queue(below(team, Some("all"), nominal, BOTH));
+        engine.apply_queue(queue_below(team, Some("all"), nominal, BOTH));
     }
     engine
 }
 
-fn one_pod(priority: i32, name: &str, gpus: i64) -> Gang {
+fn one_pod_gang(priority: i32, name: &str, gpus: i64) -> Gang {
     Gang {
         priority,
         ..workers(name, 1, gpu(1, gpus))
@@ -31,15 +33,15 @@ fn one_pod(priority: i32, name: &str, gpus: i64) -> Gang {
 }
 
 #[test]
-fn a_gang_of_the_own_queue_and_a_borrower_leave_together() {
-    let mut engine = teams([2, 2]);
-    engine.apply_gang(small("a", -1, "own", 1));
+fn own_queue_gang_and_borrower_leave_together() {
+    let mut engine = engine_with_teams([2, 2]);
+    engine.apply_gang(small_gang("a", -1, "own", 1));
     for name in ["b1", "b2", "b3"] {
-        engine.apply_gang(small("b", 0, name, 1));
+        engine.apply_gang(small_gang("b", 0, name, 1));
     }
-    assert_eq!(at(&mut engine, seconds(0)).len(), 4);
-    engine.apply_gang(small("a", 0, "in", 2));
-    let said = at(&mut engine, seconds(600));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 4);
+    engine.apply_gang(small_gang("a", 0, "in", 2));
+    let said = run_cycle_at(&mut engine, seconds(600));
     let [said] = said.as_slice() else {
         panic!("{said:?}");
     };
@@ -51,34 +53,37 @@ fn a_gang_of_the_own_queue_and_a_borrower_leave_together() {
 
 /// If only the borrowers left, `a` would hold 3 of its 2: it may not reclaim for that.
 #[test]
-fn a_borrower_does_not_leave_for_what_would_be_borrowed_itself() {
-    let mut engine = teams([2, 2]);
+fn borrower_does_not_leave_for_quota_that_would_be_borrowed() {
+    let mut engine = engine_with_teams([2, 2]);
     engine.apply_gang(Gang {
         preemptible: false,
-        ..small("a", -1, "own", 1)
+        ..small_gang("a", -1, "own", 1)
     });
     for name in ["b1", "b2", "b3"] {
-        engine.apply_gang(small("b", 0, name, 1));
+        engine.apply_gang(small_gang("b", 0, name, 1));
     }
-    assert_eq!(at(&mut engine, seconds(0)).len(), 4);
-    engine.apply_gang(small("a", 0, "in", 2));
-    assert_eq!(at(&mut engine, seconds(600)), ["-in QuotaExceeded"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 4);
+    engine.apply_gang(small_gang("a", 0, "in", 2));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(600)),
+        ["-in QuotaExceeded"]
+    );
 }
 
 #[test]
-fn what_is_owed_is_reclaimed_before_a_gang_of_the_own_queue_leaves() {
-    let mut engine = teams([6, 6]);
-    engine.apply_gang(small("a", -1, "own", 3));
-    engine.apply_gang(small("b", 0, "borrower", 3));
-    engine.apply_gang(small("b", 0, "b-own", 6));
-    assert_eq!(at(&mut engine, seconds(0)).len(), 3);
-    engine.apply_gang(small("a", 0, "in", 3));
-    assert_eq!(at(&mut engine, seconds(600)), ["!in borrower"]);
+fn owed_quota_is_reclaimed_before_a_gang_of_the_same_queue_leaves() {
+    let mut engine = engine_with_teams([6, 6]);
+    engine.apply_gang(small_gang("a", -1, "own", 3));
+    engine.apply_gang(small_gang("b", 0, "borrower", 3));
+    engine.apply_gang(small_gang("b", 0, "b-own", 6));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 3);
+    engine.apply_gang(small_gang("a", 0, "in", 3));
+    assert_eq!(run_cycle_at(&mut engine, seconds(600)), ["!in borrower"]);
 }
 
 /// A queue reclaims GPUs that it is owed, though it would borrow cores, of which there are enough.
 #[test]
-fn a_resource_that_is_not_lacking_does_not_stand_in_the_way_of_reclaim() {
+fn sufficient_resource_does_not_prevent_reclaim() {
     let mut engine = engine([gpu_node("n0", 1)]);
     let limits = |name: &str, parent: Option<&str>, cores: i64, gpus: i64, preemption| {
         let amounts = [("cpu", cores * 1_000), (GPU, gpus)];
@@ -88,18 +93,18 @@ fn a_resource_that_is_not_lacking_does_not_stand_in_the_way_of_reclaim() {
             ..queue(name, Some(&amounts))
         }
     };
-    engine.apply_queue(limits("all", None, 0, 0, Preemption::default()));
+    engine.apply_queue(limits("all", None, 0, 0, PreemptionPolicy::default()));
     engine.apply_queue(limits("a", Some("all"), 0, 1, RECLAIM));
     engine.apply_queue(limits("b", Some("all"), 8, 0, RECLAIM));
-    engine.apply_gang(small("b", 0, "borrower", 1));
-    assert_eq!(at(&mut engine, seconds(0)), ["+borrower"]);
-    engine.apply_gang(small("a", 0, "owed", 1));
-    assert_eq!(at(&mut engine, seconds(600)), ["!owed borrower"]);
+    engine.apply_gang(small_gang("b", 0, "borrower", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+borrower"]);
+    engine.apply_gang(small_gang("a", 0, "owed", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(600)), ["!owed borrower"]);
 }
 
 /// The same for a queue without quota, beside the tree.
 #[test]
-fn a_resource_that_is_not_lacking_does_not_protect_a_queue_without_quota() {
+fn sufficient_resource_does_not_protect_a_queue_without_quota() {
     let mut engine = engine([gpu_node("n0", 1)]);
     engine.apply_queue(trellis_scheduler::Queue {
         preemption: RECLAIM,
@@ -111,38 +116,38 @@ fn a_resource_that_is_not_lacking_does_not_protect_a_queue_without_quota() {
         ..queue("a", Some(&[("cpu", 0), (GPU, 1)]))
     });
     engine.apply_queue(queue("root", Some(&[("cpu", 8_000), (GPU, 0)])));
-    engine.apply_gang(small("default", 0, "unlimited", 1));
-    assert_eq!(at(&mut engine, seconds(0)), ["+unlimited"]);
-    engine.apply_gang(small("a", 0, "owed", 1));
-    assert_eq!(at(&mut engine, seconds(600)), ["!owed unlimited"]);
+    engine.apply_gang(small_gang("default", 0, "unlimited", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+unlimited"]);
+    engine.apply_gang(small_gang("a", 0, "owed", 1));
+    assert_eq!(run_cycle_at(&mut engine, seconds(600)), ["!owed unlimited"]);
 }
 
 #[test]
-fn one_gang_leaves_where_it_loses_less_than_several_small_ones() {
-    let mut engine = by_priority(1);
+fn single_gang_is_evicted_if_it_loses_less_than_several_small_gangs() {
+    let mut engine = engine_with_priority_preemption(1);
     for name in ["s0", "s1", "s2", "s3"] {
-        engine.apply_gang(one_pod(0, name, 1));
+        engine.apply_gang(one_pod_gang(0, name, 1));
     }
-    assert_eq!(at(&mut engine, seconds(0)).len(), 4);
-    engine.apply_gang(one_pod(0, "big", 4));
-    assert_eq!(at(&mut engine, seconds(500)), ["+big"]);
-    engine.apply_gang(one_pod(1, "urgent", 4));
-    assert_eq!(at(&mut engine, seconds(1_000)), ["!urgent big"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 4);
+    engine.apply_gang(one_pod_gang(0, "big", 4));
+    assert_eq!(run_cycle_at(&mut engine, seconds(500)), ["+big"]);
+    engine.apply_gang(one_pod_gang(1, "urgent", 4));
+    assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["!urgent big"]);
 }
 
 /// Five GPUs: a gang of 4 and one of 1 lose less than five small ones, and less than
 /// the gang of 7.
 #[test]
-fn large_and_small_gangs_leave_together_where_that_loses_least() {
-    let mut engine = by_priority(2);
-    engine.apply_gang(one_pod(0, "seven", 7));
-    at(&mut engine, seconds(0));
+fn large_and_small_gangs_are_evicted_together_if_that_loses_least() {
+    let mut engine = engine_with_priority_preemption(2);
+    engine.apply_gang(one_pod_gang(0, "seven", 7));
+    run_cycle_at(&mut engine, seconds(0));
     for name in ["s0", "s1", "s2", "s3", "s4"] {
-        engine.apply_gang(one_pod(0, name, 1));
+        engine.apply_gang(one_pod_gang(0, name, 1));
     }
-    at(&mut engine, seconds(100));
-    engine.apply_gang(one_pod(0, "four", 4));
-    at(&mut engine, seconds(200));
+    run_cycle_at(&mut engine, seconds(100));
+    engine.apply_gang(one_pod_gang(0, "four", 4));
+    run_cycle_at(&mut engine, seconds(200));
     let urgent = Gang {
         priority: 1,
         ..workers("urgent", 6, gpu(1, 1))
@@ -151,10 +156,10 @@ fn large_and_small_gangs_leave_together_where_that_loses_least() {
     engine.apply_gang(urgent);
     let decisions = engine.cycle(seconds(1_000));
     let [Decision::Preempt { victims, .. }] = decisions.as_slice() else {
-        panic!("{:?}", said(&decisions));
+        panic!("{:?}", format_decisions(&decisions));
     };
     let lost: u64 = victims.iter().map(|v| v.lost_device_seconds).sum();
-    assert_eq!(lost, 3_200 + 2 * 900, "{:?}", said(&decisions));
+    assert_eq!(lost, 3_200 + 2 * 900, "{:?}", format_decisions(&decisions));
 }
 
 /// The loss of the cheapest of all sets of gangs on a node that would do.
@@ -175,7 +180,7 @@ proptest! {
 
     /// On one node the chosen set loses no more than any other set that would do.
     #[test]
-    fn the_set_that_leaves_a_node_loses_least(
+    fn victim_set_on_a_node_loses_least(
         gangs in prop::collection::vec((1..6_i64, 0..900_i64), 1..9),
         needs in 1..16_i64,
     ) {
@@ -188,7 +193,7 @@ proptest! {
         sorted.sort_by_key(|(_, (_, since))| *since);
         let mut held = Vec::new();
         for (at, (gpus, since)) in sorted {
-            engine.apply_gang(one_pod(0, &format!("g{at}"), *gpus));
+            engine.apply_gang(one_pod_gang(0, &format!("g{at}"), *gpus));
             let decisions = engine.cycle(seconds(*since));
             if decisions.iter().any(|d| matches!(d, Decision::Place { .. })) {
                 held.push((*gpus, *since));
@@ -198,7 +203,7 @@ proptest! {
         }
         let free = 16 - held.iter().map(|(gpus, _)| gpus).sum::<i64>();
         prop_assume!(free < needs);
-        let outlook = engine.trial(&one_pod(1, "asker", needs), seconds(1_000));
+        let outlook = engine.try_gang(&one_pod_gang(1, "asker", needs), seconds(1_000));
         let least = least_loss(&held, free, needs, 1_000);
         let lost = outlook.ok().map(|outlook| {
             let gangs: BTreeSet<_> = outlook.victims.iter().map(|v| v.gang.clone()).collect();
@@ -211,18 +216,21 @@ proptest! {
 
 /// A queue reclaims as its policy says, whatever else its gangs could take.
 #[test]
-fn reclaim_never_takes_nothing_from_a_borrower_after_an_own_gang_has_left() {
-    let mut engine = teams([2, 2]);
-    let own_only = Preemption {
-        reclaim: Reclaim::Never,
+fn reclaim_policy_never_takes_no_borrower_after_an_own_victim() {
+    let mut engine = engine_with_teams([2, 2]);
+    let own_only = PreemptionPolicy {
+        reclaim: ReclaimPolicy::Never,
         ..BOTH
     };
-    engine.apply_queue(below("a", Some("all"), 2, own_only));
-    engine.apply_gang(small("a", -1, "own", 1));
+    engine.apply_queue(queue_below("a", Some("all"), 2, own_only));
+    engine.apply_gang(small_gang("a", -1, "own", 1));
     for name in ["b1", "b2", "b3"] {
-        engine.apply_gang(small("b", 0, name, 1));
+        engine.apply_gang(small_gang("b", 0, name, 1));
     }
-    assert_eq!(at(&mut engine, seconds(0)).len(), 4);
-    engine.apply_gang(small("a", 0, "in", 2));
-    assert_eq!(at(&mut engine, seconds(600)), ["-in QuotaExceeded"]);
+    assert_eq!(run_cycle_at(&mut engine, seconds(0)).len(), 4);
+    engine.apply_gang(small_gang("a", 0, "in", 2));
+    assert_eq!(
+        run_cycle_at(&mut engine, seconds(600)),
+        ["-in QuotaExceeded"]
+    );
 }

@@ -14,18 +14,18 @@ use trellis_dispatch::commands::WriteError;
 
 /// Right that a caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wants<'a> {
+pub(crate) enum RequiredRight<'a> {
     /// Read the jobs of a namespace, or of all: needs `list` on trainingjobs.
     Jobs(Option<&'a str>),
     /// Read a path: needs `get` on that path.
     Path(&'a str),
     /// A resource of the API group that is served here.
-    Visible(Visible<'a>),
+    Resource(ResourceRight<'a>),
 }
 
 /// A resource, and the verb on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Visible<'a> {
+pub(crate) struct ResourceRight<'a> {
     /// Plural name of the resource.
     pub(crate) resource: &'a str,
     /// `get`, `list` or another verb.
@@ -38,7 +38,7 @@ pub(crate) struct Visible<'a> {
 
 /// Why a request is denied.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Denied {
+pub(crate) enum AccessDenied {
     /// The caller is not authenticated.
     #[error("{0}")]
     Unauthenticated(String),
@@ -51,14 +51,17 @@ pub(crate) enum Denied {
 }
 
 /// Denies a caller without a token whom the front proxy does not name either.
-pub(super) fn nobody(headers: &HeaderMap, unbelieved: Option<&str>) -> Denied {
+pub(super) fn deny_missing_credentials(
+    headers: &HeaderMap,
+    unbelieved: Option<&str>,
+) -> AccessDenied {
     let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
     let claims = headers.keys().any(|h| h.as_str().starts_with("x-remote-"));
     if claims {
         let why = unbelieved.unwrap_or("which the API server's front proxy is, is not known (yet)");
         message = format!("{message}; what headers say of the user is not believed: {why}");
     }
-    Denied::Unauthenticated(message)
+    AccessDenied::Unauthenticated(message)
 }
 
 /// The bearer token.
@@ -71,7 +74,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The user to whom a token belongs.
-pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, Denied> {
+pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, AccessDenied> {
     let review = TokenReview {
         spec: TokenReviewSpec {
             token: token.to_owned(),
@@ -81,43 +84,46 @@ pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInf
     };
     let reviews: Api<TokenReview> = Api::all(client.clone());
     let answer = reviews.create(&PostParams::default(), &review).await;
-    let answer = answer.map_err(unknown)?;
+    let answer = answer.map_err(deny_unreachable)?;
     let status = answer.status.unwrap_or_default();
     match status.user {
         Some(user) if status.authenticated == Some(true) => Ok(user),
-        _ => Err(unknown_token()),
+        _ => Err(deny_unknown_token()),
     }
 }
 
 /// Denies a token that is invalid or has expired.
-pub(super) fn unknown_token() -> Denied {
+pub(super) fn deny_unknown_token() -> AccessDenied {
     let message = "the API server does not know the bearer token: it may have expired";
-    Denied::Unauthenticated(message.to_owned())
+    AccessDenied::Unauthenticated(message.to_owned())
 }
 
 /// Reports the API server's own error.
-fn unknown(error: kube::Error) -> Denied {
-    Denied::Unknown(WriteError::from(error).to_string())
+fn deny_unreachable(error: kube::Error) -> AccessDenied {
+    AccessDenied::Unknown(WriteError::from(error).to_string())
 }
 
 /// True if the API server grants the right.
-pub(super) async fn allows(client: &Client, review: &SubjectAccessReview) -> Result<bool, Denied> {
+pub(super) async fn review_access(
+    client: &Client,
+    review: &SubjectAccessReview,
+) -> Result<bool, AccessDenied> {
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     let answer = reviews.create(&PostParams::default(), review).await;
-    let status = answer.map_err(unknown)?.status.unwrap_or_default();
+    let status = answer.map_err(deny_unreachable)?.status.unwrap_or_default();
     Ok(status.allowed && status.denied != Some(true))
 }
 
 /// Denies a caller that lacks the right.
-pub(super) fn forbidden(user: &UserInfo, wants: Wants<'_>) -> Denied {
+pub(super) fn deny_missing_right(user: &UserInfo, wants: RequiredRight<'_>) -> AccessDenied {
     let name = user.username.as_deref().unwrap_or_default();
-    Denied::Forbidden(format!("{name:?} {}", lacks(wants)))
+    AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(wants)))
 }
 
 /// The review that asks for a right.
-pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
+pub(super) fn build_review(user: UserInfo, wants: RequiredRight<'_>) -> SubjectAccessReview {
     let (resource, path) = match wants {
-        Wants::Jobs(namespace) => {
+        RequiredRight::Jobs(namespace) => {
             let jobs = ResourceAttributes {
                 group: Some("trellis.dev".to_owned()),
                 resource: Some("trainingjobs".to_owned()),
@@ -127,14 +133,14 @@ pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
             };
             (Some(jobs), None)
         }
-        Wants::Path(path) => {
+        RequiredRight::Path(path) => {
             let path = NonResourceAttributes {
                 path: Some(path.to_owned()),
                 verb: Some("get".to_owned()),
             };
             (None, Some(path))
         }
-        Wants::Visible(visible) => {
+        RequiredRight::Resource(visible) => {
             let resource = ResourceAttributes {
                 group: Some(visibility::GROUP.to_owned()),
                 version: Some(visibility::VERSION.to_owned()),
@@ -160,14 +166,14 @@ pub(super) fn review(user: UserInfo, wants: Wants<'_>) -> SubjectAccessReview {
     }
 }
 
-fn lacks(wants: Wants<'_>) -> String {
+fn missing_right_message(wants: RequiredRight<'_>) -> String {
     match wants {
-        Wants::Jobs(None) => "may not list trainingjobs.trellis.dev in all namespaces: ask for one with ?namespace=NAME, or for the right".to_owned(),
-        Wants::Jobs(Some(namespace)) => {
+        RequiredRight::Jobs(None) => "may not list trainingjobs.trellis.dev in all namespaces: ask for one with ?namespace=NAME, or for the right".to_owned(),
+        RequiredRight::Jobs(Some(namespace)) => {
             format!("may not list trainingjobs.trellis.dev in namespace {namespace:?}")
         }
-        Wants::Path(path) => format!("may not get {path:?}: a ClusterRole gives that with nonResourceURLs"),
-        Wants::Visible(Visible { resource, verb, namespace, .. }) => {
+        RequiredRight::Path(path) => format!("may not get {path:?}: a ClusterRole gives that with nonResourceURLs"),
+        RequiredRight::Resource(ResourceRight { resource, verb, namespace, .. }) => {
             let scope = match namespace {
                 Some(namespace) => format!("in namespace {namespace:?}"),
                 None => "at the cluster scope".to_owned(),
@@ -183,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_a_bearer_token() {
+    fn only_bearer_tokens_are_read() {
         let of = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().unwrap());
@@ -198,29 +204,29 @@ mod tests {
     }
 
     #[test]
-    fn no_namespace_is_all_of_them() {
+    fn review_without_a_namespace_covers_all_namespaces() {
         let user = UserInfo {
             username: Some("ann".to_owned()),
             groups: Some(vec!["team-a".to_owned()]),
             ..UserInfo::default()
         };
-        let asked = review(user.clone(), Wants::Jobs(None)).spec;
+        let asked = build_review(user.clone(), RequiredRight::Jobs(None)).spec;
         assert_eq!(asked.groups.unwrap(), ["team-a"]);
         assert_eq!(asked.resource_attributes.unwrap().namespace, None);
         assert_eq!(asked.non_resource_attributes, None);
-        let visible = Visible {
+        let visible = ResourceRight {
             resource: "jobstates",
             verb: "get",
             namespace: Some("team-a"),
             name: Some("llm"),
         };
-        let asked = review(user.clone(), Wants::Visible(visible)).spec;
+        let asked = build_review(user.clone(), RequiredRight::Resource(visible)).spec;
         assert_eq!(asked.non_resource_attributes, None);
         let asked = asked.resource_attributes.unwrap();
         assert_eq!(asked.group.as_deref(), Some("visibility.trellis.dev"));
         assert_eq!(asked.namespace.as_deref(), Some("team-a"));
         assert_eq!(asked.name.as_deref(), Some("llm"));
-        let asked = review(user, Wants::Path("/v1alpha1/snapshot")).spec;
+        let asked = build_review(user, RequiredRight::Path("/v1alpha1/snapshot")).spec;
         assert_eq!(asked.resource_attributes, None);
         let path = asked.non_resource_attributes.unwrap().path;
         assert_eq!(path.as_deref(), Some("/v1alpha1/snapshot"));

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::access::Denied;
+use super::access::AccessDenied;
 
 /// An error answer, in the format of the API server.
 #[derive(Debug)]
@@ -45,12 +45,12 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    pub(crate) fn too_many() -> Self {
+    pub(crate) fn too_many_requests() -> Self {
         let message = "too many requests are being answered: ask again in a second";
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 
-    pub(super) fn stands_by() -> Self {
+    pub(super) fn standby() -> Self {
         let message = "this process stands by, and knows nothing: ask the one that leads";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
@@ -61,12 +61,12 @@ impl Failure {
     }
 }
 
-impl From<Denied> for Failure {
-    fn from(denied: Denied) -> Self {
+impl From<AccessDenied> for Failure {
+    fn from(denied: AccessDenied) -> Self {
         let code = match denied {
-            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
-            Denied::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AccessDenied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            AccessDenied::Forbidden(_) => StatusCode::FORBIDDEN,
+            AccessDenied::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(code, denied.to_string())
     }
@@ -106,10 +106,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_to_come_again_is_told_when() {
+    fn retryable_failure_has_a_retry_after_header() {
         for (failure, after) in [
-            (Failure::too_many(), Some("1")),
-            (Failure::stands_by(), Some("1")),
+            (Failure::too_many_requests(), Some("1")),
+            (Failure::standby(), Some("1")),
             (Failure::unavailable(), Some("1")),
             (Failure::bad_request(String::new()), None),
         ] {

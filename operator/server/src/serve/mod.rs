@@ -2,14 +2,14 @@
 //! that is renewed while they serve. `tls` serves a given certificate, `kept` the operator's own;
 //! `client` holds the client certificates, `places` the connections.
 
-mod client;
-mod kept;
-mod listen;
-mod places;
+mod client_certificates;
+mod connection_limit;
+mod connections;
+mod self_signed;
 mod tls;
 
-pub use client::{Found, Shown};
-pub use kept::{Keeper, What, Whom};
-pub use listen::{Limits, bind, serve};
-pub use places::Kept;
-pub use tls::{Certificate, Identity, Pem, Tls};
+pub use client_certificates::{ClientCertificates, Verification};
+pub use connection_limit::ReservedPlaces;
+pub use connections::{ConnectionLimits, bind, serve};
+pub use self_signed::{CertificateKeeper, ManagedCertificate, TrustObject};
+pub use tls::{CertificateSource, Identity, Pem, ReloadingCertificate};

@@ -15,18 +15,18 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracing::{info, warn};
 
-use super::client::Whoever;
+use super::client_certificates::AnyClientVerifier;
 
 /// How often the files are read again. They are renewed days before they expire.
-const LOOK: Duration = Duration::from_secs(30);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Source of the certificate.
 #[derive(Clone, Debug)]
-pub enum Certificate {
+pub enum CertificateSource {
     /// tls.crt and tls.key in a folder, as a Secret of type kubernetes.io/tls is mounted.
     Folder(PathBuf),
     /// A self-signed certificate that is made now for these names.
-    Own(Vec<String>),
+    SelfSigned(Vec<String>),
 }
 
 /// A certificate and its key, as PEM.
@@ -47,29 +47,29 @@ impl std::fmt::Debug for Pem {
 
 /// Current certificate of a server. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Identity(Arc<Shared>);
+pub struct Identity(Arc<IdentityState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    shown: RwLock<Option<Shown>>,
+struct IdentityState {
+    served: RwLock<Option<ServedCertificate>>,
     is_degraded: AtomicBool,
     /// Clients are asked for a certificate, but need none.
-    asks_clients: bool,
+    requests_client_certificates: bool,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct ServedCertificate {
     config: Arc<ServerConfig>,
-    ends: Timestamp,
+    expiry: Timestamp,
 }
 
 impl Identity {
     /// Identity of a server that asks its clients for a certificate, and accepts those without one.
     #[must_use]
-    pub fn asking_clients() -> Self {
-        Self(Arc::new(Shared {
-            asks_clients: true,
-            ..Shared::default()
+    pub fn requesting_client_certificates() -> Self {
+        Self(Arc::new(IdentityState {
+            requests_client_certificates: true,
+            ..IdentityState::default()
         }))
     }
 
@@ -77,34 +77,37 @@ impl Identity {
     ///
     /// # Errors
     /// If the certificate cannot be used. Then the previous one stays.
-    pub fn take(&self, pem: &Pem) -> anyhow::Result<()> {
+    pub fn use_certificate(&self, pem: &Pem) -> anyhow::Result<()> {
         let chain = CertificateDer::pem_slice_iter(&pem.certificate);
         let chain = chain.collect::<Result<Vec<_>, _>>()?;
         let first = chain.first().context("it has no certificate in it")?;
-        let ends = ends(first)?;
+        let ends = read_expiry(first)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)?;
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions()?;
-        let builder = match self.0.asks_clients {
-            true => builder.with_client_cert_verifier(Whoever::new()),
+        let builder = match self.0.requests_client_certificates {
+            true => builder.with_client_cert_verifier(AnyClientVerifier::new()),
             false => builder.with_no_client_auth(),
         };
         let config = builder.with_single_cert(chain, key)?;
         let config = Arc::new(config);
-        *self.0.shown.write() = Some(Shown { config, ends });
+        *self.0.served.write() = Some(ServedCertificate {
+            config,
+            expiry: ends,
+        });
         Ok(())
     }
 
     /// TLS configuration of new connections. None: there is no certificate yet.
     #[must_use]
     pub fn config(&self) -> Option<Arc<ServerConfig>> {
-        self.0.shown.read().as_ref().map(|s| s.config.clone())
+        self.0.served.read().as_ref().map(|s| s.config.clone())
     }
 
     /// Expiry of the certificate.
     #[must_use]
-    pub fn ends(&self) -> Option<Timestamp> {
-        self.0.shown.read().as_ref().map(|s| s.ends)
+    pub fn expiry(&self) -> Option<Timestamp> {
+        self.0.served.read().as_ref().map(|s| s.expiry)
     }
 
     /// Sets whether the renewal of the certificate fails.
@@ -119,7 +122,7 @@ impl Identity {
     }
 }
 
-fn ends(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
+fn read_expiry(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
     let (_, read) = x509_parser::parse_x509_certificate(certificate)?;
     let ends = read.validity().not_after.timestamp();
     Ok(Timestamp::from_second(ends)?)
@@ -127,38 +130,43 @@ fn ends(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
 
 /// A source of a certificate, with the identity that shows it.
 #[derive(Debug)]
-pub struct Tls {
-    certificate: Certificate,
+pub struct ReloadingCertificate {
+    source: CertificateSource,
     pem: Pem,
     identity: Identity,
 }
 
-impl Tls {
+impl ReloadingCertificate {
     /// Loads the certificate.
     ///
     /// # Errors
     /// If it cannot be loaded or used.
-    pub fn new(certificate: Certificate) -> anyhow::Result<Self> {
-        Self::shown_by(certificate, Identity::default())
+    pub fn new(certificate: CertificateSource) -> anyhow::Result<Self> {
+        Self::with_identity(certificate, Identity::default())
     }
 
     /// The same for an existing identity.
     ///
     /// # Errors
     /// If it cannot be loaded or used.
-    pub fn shown_by(certificate: Certificate, identity: Identity) -> anyhow::Result<Self> {
+    pub fn with_identity(
+        certificate: CertificateSource,
+        identity: Identity,
+    ) -> anyhow::Result<Self> {
         let pem = match &certificate {
-            Certificate::Folder(folder) => read(folder)?,
-            Certificate::Own(names) => own(names)?,
+            CertificateSource::Folder(folder) => read_pem(folder)?,
+            CertificateSource::SelfSigned(names) => self_signed_pem(names)?,
         };
-        identity.take(&pem).with_context(|| match &certificate {
-            Certificate::Folder(folder) => {
-                format!("tls.crt and tls.key in {folder:?} are of no use")
-            }
-            Certificate::Own(_) => "no certificate can be made".to_owned(),
-        })?;
+        identity
+            .use_certificate(&pem)
+            .with_context(|| match &certificate {
+                CertificateSource::Folder(folder) => {
+                    format!("tls.crt and tls.key in {folder:?} are of no use")
+                }
+                CertificateSource::SelfSigned(_) => "no certificate can be made".to_owned(),
+            })?;
         Ok(Self {
-            certificate,
+            source: certificate,
             pem,
             identity,
         })
@@ -171,13 +179,13 @@ impl Tls {
     }
 
     /// Reloads renewed certificates. Never returns.
-    pub async fn follow(mut self) {
-        let Certificate::Folder(folder) = self.certificate.clone() else {
+    pub async fn reload_forever(mut self) {
+        let CertificateSource::Folder(folder) = self.source.clone() else {
             return std::future::pending().await;
         };
         loop {
-            tokio::time::sleep(LOOK).await;
-            let renewed = self.look(&folder);
+            tokio::time::sleep(RELOAD_INTERVAL).await;
+            let renewed = self.reload(&folder);
             self.identity.set_degraded(renewed.is_err());
             match renewed {
                 Ok(false) => {}
@@ -191,19 +199,19 @@ impl Tls {
     }
 
     /// True if the certificate has changed.
-    fn look(&mut self, folder: &std::path::Path) -> anyhow::Result<bool> {
-        let now = read(folder)?;
+    fn reload(&mut self, folder: &std::path::Path) -> anyhow::Result<bool> {
+        let now = read_pem(folder)?;
         if now == self.pem {
             return Ok(false);
         }
         let unused = || format!("tls.crt and tls.key in {folder:?} are of no use");
-        self.identity.take(&now).with_context(unused)?;
+        self.identity.use_certificate(&now).with_context(unused)?;
         self.pem = now;
         Ok(true)
     }
 }
 
-fn read(folder: &std::path::Path) -> anyhow::Result<Pem> {
+fn read_pem(folder: &std::path::Path) -> anyhow::Result<Pem> {
     let file = |name: &str| {
         let path = folder.join(name);
         std::fs::read(&path).with_context(|| format!("cannot read {path:?}"))
@@ -214,7 +222,7 @@ fn read(folder: &std::path::Path) -> anyhow::Result<Pem> {
     })
 }
 
-fn own(names: &[String]) -> anyhow::Result<Pem> {
+fn self_signed_pem(names: &[String]) -> anyhow::Result<Pem> {
     let made = rcgen::generate_simple_self_signed(names)?;
     Ok(Pem {
         certificate: made.cert.pem().into_bytes(),
@@ -227,15 +235,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_of_ones_own_serves_and_a_folder_without_one_does_not() {
-        let own = Certificate::Own(vec!["localhost".to_owned()]);
-        let identity = Tls::new(own).unwrap().identity();
+    fn self_signed_certificate_loads_and_an_empty_folder_fails() {
+        let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
+        let identity = ReloadingCertificate::new(own).unwrap().identity();
         assert!(identity.config().is_some());
-        assert!(identity.ends().unwrap() > Timestamp::now());
+        assert!(identity.expiry().unwrap() > Timestamp::now());
         let folder = tempfile::tempdir().unwrap();
         let missing = || {
-            let given = Certificate::Folder(folder.path().to_owned());
-            format!("{:#}", Tls::new(given).unwrap_err())
+            let given = CertificateSource::Folder(folder.path().to_owned());
+            format!("{:#}", ReloadingCertificate::new(given).unwrap_err())
         };
         assert!(missing().contains("tls.crt"), "{}", missing());
         for name in ["tls.crt", "tls.key"] {
@@ -245,32 +253,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewed_certificate_is_taken_up_once_it_is_whole() {
+    async fn renewed_certificate_is_used_once_its_key_matches() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, pem: &[u8]| std::fs::write(folder.path().join(name), pem).unwrap();
         let names = ["localhost".to_owned()];
-        let first = own(&names).unwrap();
+        let first = self_signed_pem(&names).unwrap();
         write("tls.crt", &first.certificate);
         write("tls.key", &first.key);
-        let tls = Tls::new(Certificate::Folder(folder.path().to_owned())).unwrap();
+        let tls =
+            ReloadingCertificate::new(CertificateSource::Folder(folder.path().to_owned())).unwrap();
         let identity = tls.identity();
         let first = identity.config().unwrap();
         let later = async {
             let is_first = || Arc::ptr_eq(&first, &identity.config().unwrap());
-            tokio::time::sleep(LOOK.saturating_mul(2)).await;
+            tokio::time::sleep(RELOAD_INTERVAL.saturating_mul(2)).await;
             assert!(is_first(), "nothing has changed");
-            let next = own(&names).unwrap();
+            let next = self_signed_pem(&names).unwrap();
             write("tls.crt", &next.certificate);
-            tokio::time::sleep(LOOK.saturating_mul(2)).await;
+            tokio::time::sleep(RELOAD_INTERVAL.saturating_mul(2)).await;
             assert!(is_first(), "its key is another's");
             assert!(identity.is_degraded());
             write("tls.key", &next.key);
-            tokio::time::sleep(LOOK.saturating_mul(2)).await;
+            tokio::time::sleep(RELOAD_INTERVAL.saturating_mul(2)).await;
             assert!(!is_first());
             assert!(!identity.is_degraded());
         };
         tokio::select! {
-            () = tls.follow() => panic!("it follows for ever"),
+            () = tls.reload_forever() => panic!("it follows for ever"),
             () = later => {}
         }
     }

@@ -3,11 +3,11 @@
 //! `state` computes gauges on request, and `health` serves the kubelet's probes. Counters are in
 //! `dispatch::counts`, and all metrics are listed in `dispatch::facts`.
 
-pub mod health;
+mod gauges;
 mod log;
-mod state;
+pub mod probes;
 #[cfg(test)]
 mod tests;
 
-pub use log::{LogFormat, log};
-pub use state::{FORMAT, Lead, Leading, text};
+pub use gauges::{ActiveLeader, LeaderSlot, OPENMETRICS_TYPE, render_metrics};
+pub use log::{LogFormat, start_logging};

@@ -8,20 +8,24 @@ use trellis_api::job::JobPhase;
 use trellis_dispatch::commands::{Commands, WriteError};
 use trellis_dispatch::context::Context;
 use trellis_dispatch::leader::Leadership;
-use trellis_dispatch::{Feed, Heard, Looked, QueueReport, TotalsReport, markdown};
+use trellis_dispatch::{
+    EventReceiver, QueueReport, ReconcileResult, SchedulerEvent, TotalsReport, markdown,
+};
 use trellis_gang::key::Key;
-use trellis_scheduler::{FlavorName, QueueName, QueueStanding, ResourceName, StandingLine, Totals};
+use trellis_scheduler::{
+    FlavorName, QueueName, QueueUsage, QueueUsageLine, ResourceName, ResourceTotals,
+};
 
 use super::*;
-use crate::serve::{Certificate, Identity, Tls};
+use crate::serve::{CertificateSource, Identity, ReloadingCertificate};
 use crate::webhook::Readiness;
 
-fn leading() -> (Leading, Heard) {
+fn leading() -> (ActiveLeader, EventReceiver) {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
     let (context, heard) = Context::new();
-    let commands = Commands::new(client, Leadership::of_a_test());
-    (Leading { context, commands }, heard)
+    let commands = Commands::new(client, Leadership::for_test());
+    (ActiveLeader { context, commands }, heard)
 }
 
 fn observe<K: serde::de::DeserializeOwned>(object: Value) -> K {
@@ -39,7 +43,7 @@ fn job(name: &str, queue: &str) -> Value {
 }
 
 /// A context in which each metric has a value.
-fn busy() -> (Leading, Heard) {
+fn busy_leader() -> (ActiveLeader, EventReceiver) {
     let (leading, heard) = leading();
     let context = &leading.context;
     let key = Key::new("team-a", "llm");
@@ -48,16 +52,16 @@ fn busy() -> (Leading, Heard) {
     context
         .cache
         .queues
-        .observed(Key::new("", "vision"), observe(queue));
+        .insert_observed(Key::new("", "vision"), observe(queue));
     let made_up = job("other", "x\"} evil 1");
     context
         .cache
         .jobs
-        .observed(key.clone(), observe(job("llm", "vision")));
+        .insert_observed(key.clone(), observe(job("llm", "vision")));
     context
         .cache
         .jobs
-        .observed(Key::new("team-a", "other"), observe(made_up));
+        .insert_observed(Key::new("team-a", "other"), observe(made_up));
     let mut blocked = job("blocked", "vision");
     blocked["status"]["phase"] = json!("Blocked");
     blocked["status"]["conditions"] = json!([{"type": "Stalled", "status": "True",
@@ -65,7 +69,7 @@ fn busy() -> (Leading, Heard) {
     context
         .cache
         .jobs
-        .observed(Key::new("team-a", "blocked"), observe(blocked));
+        .insert_observed(Key::new("team-a", "blocked"), observe(blocked));
     // A pod of a job, on a node whose object is deleted.
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "llm-w-0", "namespace": "team-a", "uid": "p", "resourceVersion": "1",
@@ -84,25 +88,25 @@ fn busy() -> (Leading, Heard) {
         .pods
         .apply(&Key::new("team-a", "llm-w-0"), &observe(pod));
     let _pods = context.cache.pulse("pods");
-    let counts = &context.counts;
+    let counts = &context.metrics;
     let took = Duration::from_millis(3);
-    counts.reconciled(Looked::Behind, took);
-    counts.cycled(took);
-    counts.decided("Place");
-    counts.placed(&key, "vision", took);
-    counts.put_off(Reason::PodRefused);
-    counts.undone(Reason::Preempted);
-    counts.started(&key, took);
-    counts.attempt_ended("OutOfMemory");
-    counts.attempt_ended("a word of nobody");
-    counts.ended(JobPhase::Failed, Reason::PodFailed);
-    counts.wrote(Ok(()), took);
-    counts.wrote(Err(&WriteError::NotWanted), took);
+    counts.count_reconcile(ReconcileResult::Behind, took);
+    counts.observe_cycle(took);
+    counts.count_decision("Place");
+    counts.count_placement(&key, "vision", took);
+    counts.count_put_off(Reason::PodRefused);
+    counts.count_rollback(Reason::Preempted);
+    counts.observe_start(&key, took);
+    counts.count_ended_attempt("OutOfMemory");
+    counts.count_ended_attempt("a word of nobody");
+    counts.count_ended_job(JobPhase::Failed, Reason::PodFailed);
+    counts.count_write(Ok(()), took);
+    counts.count_write(Err(&WriteError::Withdrawn), took);
     (leading, heard)
 }
 
 fn queues() -> BTreeMap<QueueName, QueueReport> {
-    let line = StandingLine {
+    let line = QueueUsageLine {
         flavor: FlavorName::new("a100"),
         resource: ResourceName::new("cpu"),
         nominal: 64_000,
@@ -112,7 +116,7 @@ fn queues() -> BTreeMap<QueueName, QueueReport> {
         available: None,
     };
     let report = QueueReport {
-        standing: Some(QueueStanding {
+        usage: Some(QueueUsage {
             fault: None,
             share: 0.25,
             lines: vec![line],
@@ -123,12 +127,12 @@ fn queues() -> BTreeMap<QueueName, QueueReport> {
 }
 
 fn totals() -> TotalsReport {
-    let gpus = Totals {
+    let gpus = ResourceTotals {
         allocatable: 16,
-        held: 8,
-        others: 1,
+        placed_gangs: 8,
+        external_pods: 1,
     };
-    let beside = Totals::default();
+    let beside = ResourceTotals::default();
     TotalsReport {
         by_resource: [("nvidia.com/gpu", gpus), ("cpu", beside)]
             .map(|(name, totals)| (ResourceName::new(name), totals))
@@ -137,14 +141,14 @@ fn totals() -> TotalsReport {
     }
 }
 
-async fn told() -> String {
-    let (leading, mut heard) = busy();
+async fn all_metrics() -> String {
+    let (leading, mut heard) = busy_leader();
     let answers = async {
         loop {
             for feed in heard.next().await {
                 match feed {
-                    Feed::AskQueues(answer) => answer.send(queues()).unwrap(),
-                    Feed::AskTotals(answer) => answer.send(totals()).unwrap(),
+                    SchedulerEvent::AskQueues(answer) => answer.send(queues()).unwrap(),
+                    SchedulerEvent::AskTotals(answer) => answer.send(totals()).unwrap(),
                     _ => {}
                 }
             }
@@ -152,14 +156,14 @@ async fn told() -> String {
     };
     let nobody = Identity::default();
     tokio::select! {
-        text = text(Some(&leading), None, &nobody) => text.unwrap(),
+        text = render_metrics(Some(&leading), None, &nobody) => text.unwrap(),
         () = answers => unreachable!("it goes on for ever"),
     }
 }
 
 #[tokio::test]
-async fn what_happens_and_how_things_stand_is_told() {
-    let text = told().await;
+async fn all_metrics_have_their_values() {
+    let text = all_metrics().await;
     for line in [
         "trellis_leader 1.0",
         "trellis_leader_epoch 1.0",
@@ -194,8 +198,8 @@ async fn what_happens_and_how_things_stand_is_told() {
 
 /// The table lists exactly the metrics that are exported.
 #[tokio::test]
-async fn each_fact_is_documented_with_its_labels() {
-    let text = told().await + &crate::webhook::told();
+async fn exported_metrics_are_documented_with_their_labels() {
+    let text = all_metrics().await + &crate::webhook::sample_text();
     let table = markdown();
     let mut documented: BTreeMap<&str, (&str, BTreeSet<&str>)> = BTreeMap::new();
     for row in table.lines().filter(|line| line.starts_with("| `")) {
@@ -228,9 +232,9 @@ async fn each_fact_is_documented_with_its_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scheduler_that_does_not_answer_hides_nothing_else() {
-    let (leading, _heard) = busy();
-    let text = text(Some(&leading), None, &Identity::default())
+async fn silent_scheduler_hides_only_its_own_gauges() {
+    let (leading, _heard) = busy_leader();
+    let text = render_metrics(Some(&leading), None, &Identity::default())
         .await
         .unwrap();
     assert!(text.contains("trellis_jobs{"), "{text}");
@@ -238,14 +242,14 @@ async fn a_scheduler_that_does_not_answer_hides_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_stands_by_says_so() {
-    let own = Certificate::Own(vec!["localhost".to_owned()]);
-    let identity = Tls::new(own).unwrap().identity();
+async fn standby_replica_reports_its_state() {
+    let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
+    let identity = ReloadingCertificate::new(own).unwrap().identity();
     identity.set_degraded(true);
-    let text = text(None, None, &identity).await.unwrap();
+    let text = render_metrics(None, None, &identity).await.unwrap();
     assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
     // The expiry of its certificate, which no other replica exports.
-    let ends = identity.ends().unwrap().as_second();
+    let ends = identity.expiry().unwrap().as_second();
     for (what, value) in [("expiry_timestamp_seconds", ends), ("degraded", 1)] {
         let name = format!("trellis_endpoint_certificate_{what} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&name));
@@ -259,12 +263,12 @@ async fn who_stands_by_says_so() {
 
 /// Its webhook uses its own watches.
 #[tokio::test(start_paused = true)]
-async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
+async fn standby_replica_reports_the_watch_ages_of_its_webhook() {
     let (leading, _heard) = leading();
     let _namespaces = leading.context.cache.pulse("namespaces");
-    let webhook = Readiness::of(Identity::default(), leading.context);
+    let webhook = Readiness::for_context(Identity::default(), leading.context);
     tokio::time::advance(Duration::from_secs(200)).await;
-    let text = text(None, Some(&webhook), &Identity::default())
+    let text = render_metrics(None, Some(&webhook), &Identity::default())
         .await
         .unwrap();
     let line = "trellis_watch_age_seconds{resource=\"namespaces\"} 200.0";
@@ -273,16 +277,16 @@ async fn who_stands_by_says_how_old_what_its_webhook_knows_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_long_the_longest_look_takes_is_told() {
+async fn longest_running_reconciliation_is_reported() {
     let (leading, _heard) = leading();
-    let work = &leading.context.work;
+    let work = &leading.context.work_queue;
     for name in ["a", "b"] {
         work.add(Key::new("ns", name));
     }
     let _looked_at = work.next().await;
     tokio::time::advance(Duration::from_secs(301)).await;
     let nobody = Identity::default();
-    let text = text(Some(&leading), None, &nobody).await.unwrap();
+    let text = render_metrics(Some(&leading), None, &nobody).await.unwrap();
     for line in [
         "trellis_reconcile_oldest_seconds 301.0",
         "trellis_reconciles_due 1.0",

@@ -3,16 +3,16 @@
 use kube::core::Status;
 use kube::core::admission::AdmissionResponse;
 use trellis_api::Reason;
-use trellis_controller::policies::shown;
+use trellis_controller::policies::truncate_message;
 
 /// Longest warning in characters: the API server cuts longer ones.
-const WARNING: usize = 256;
+const MAX_WARNING_LENGTH: usize = 256;
 /// Most warnings of one answer: the API server shows 4096 characters of all webhooks together.
-const WARNINGS: usize = 12;
+const MAX_WARNINGS: usize = 12;
 
 /// Decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Decision {
+pub(super) enum ReviewDecision {
     /// The object was judged and is allowed.
     Allowed,
     /// The object is refused.
@@ -23,7 +23,7 @@ pub(super) enum Decision {
     Undecided,
 }
 
-impl Decision {
+impl ReviewDecision {
     /// Name of the decision in metrics and logs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
@@ -37,9 +37,9 @@ impl Decision {
 
 /// Answer to a review.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ReviewAnswer {
     /// Decision on the request.
-    pub(super) decision: Decision,
+    pub(super) decision: ReviewDecision,
     /// Reason of the decision, if it has one.
     pub(super) reason: Option<Reason>,
     /// Message of a refusal.
@@ -48,37 +48,37 @@ pub(super) struct Answer {
     pub(super) warnings: Vec<String>,
 }
 
-impl Answer {
+impl ReviewAnswer {
     pub(super) fn passed() -> Self {
-        Self::with(Decision::Passed, None, Vec::new())
+        Self::new(ReviewDecision::Passed, None, Vec::new())
     }
 
     pub(super) fn allowed(warnings: impl IntoIterator<Item = String>) -> Self {
-        Self::with(Decision::Allowed, None, warnings)
+        Self::new(ReviewDecision::Allowed, None, warnings)
     }
 
     /// Passes a job that will wait for this reason.
-    pub(super) fn waits(reason: Reason, message: &str, more: Vec<String>) -> Self {
+    pub(super) fn will_wait(reason: Reason, message: &str, more: Vec<String>) -> Self {
         let first = format!("{}: {message}", reason.as_str());
         let warnings = [first].into_iter().chain(more);
-        Self::with(Decision::Undecided, Some(reason), warnings)
+        Self::new(ReviewDecision::Undecided, Some(reason), warnings)
     }
 
     /// Passes an object that cannot be judged now.
     pub(super) fn undecided(why: &str) -> Self {
         let warning = format!("{why}: Trellis decides once it is stored");
-        Self::with(Decision::Undecided, None, [warning])
+        Self::new(ReviewDecision::Undecided, None, [warning])
     }
 
     pub(super) fn refused(reason: Reason, message: &str) -> Self {
         Self {
-            message: shown(message),
-            ..Self::with(Decision::Refused, Some(reason), Vec::new())
+            message: truncate_message(message),
+            ..Self::new(ReviewDecision::Refused, Some(reason), Vec::new())
         }
     }
 
-    fn with(
-        decision: Decision,
+    fn new(
+        decision: ReviewDecision,
         reason: Option<Reason>,
         warnings: impl IntoIterator<Item = String>,
     ) -> Self {
@@ -86,15 +86,15 @@ impl Answer {
             decision,
             reason,
             message: String::new(),
-            warnings: bounded(warnings),
+            warnings: limit_warnings(warnings),
         }
     }
 
     /// The response to the request of that uid.
-    pub(super) fn response(self, uid: String) -> AdmissionResponse {
+    pub(super) fn into_response(self, uid: String) -> AdmissionResponse {
         let mut response = AdmissionResponse::invalid("");
         response.uid = uid;
-        response.allowed = self.decision != Decision::Refused;
+        response.allowed = self.decision != ReviewDecision::Refused;
         response.result = Status::default();
         if !response.allowed {
             // The client gets the reason that the job's status would have.
@@ -112,23 +112,26 @@ impl Answer {
 
 /// The first warnings, each on one line and cut to its longest length. Warnings are sent as HTTP
 /// headers: the API server drops one with a control character.
-fn bounded(warnings: impl IntoIterator<Item = String>) -> Vec<String> {
+fn limit_warnings(warnings: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut warnings: Vec<String> = warnings.into_iter().collect();
-    if warnings.len() > WARNINGS {
-        let more = warnings.len().saturating_sub(WARNINGS - 1);
-        warnings.truncate(WARNINGS - 1);
+    if warnings.len() > MAX_WARNINGS {
+        let more = warnings.len().saturating_sub(MAX_WARNINGS - 1);
+        warnings.truncate(MAX_WARNINGS - 1);
         warnings.push(format!("and {more} warnings more"));
     }
-    warnings.into_iter().map(|warning| line(&warning)).collect()
+    warnings
+        .into_iter()
+        .map(|warning| single_line(&warning))
+        .collect()
 }
 
-fn line(warning: &str) -> String {
+fn single_line(warning: &str) -> String {
     let plain = warning
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c });
-    let mut cut: String = plain.clone().take(WARNING).collect();
-    if plain.count() > WARNING {
-        cut = cut.chars().take(WARNING - 3).collect();
+    let mut cut: String = plain.clone().take(MAX_WARNING_LENGTH).collect();
+    if plain.count() > MAX_WARNING_LENGTH {
+        cut = cut.chars().take(MAX_WARNING_LENGTH - 3).collect();
         cut.push_str("...");
     }
     cut
@@ -139,41 +142,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_few_short_and_on_one_line() {
+    fn warnings_are_limited_in_number_and_length() {
         let long = format!("a\nb\t{}", "ä".repeat(300));
-        let answer = Answer::allowed(std::iter::repeat_n(long, 40));
-        assert_eq!(answer.warnings.len(), WARNINGS);
+        let answer = ReviewAnswer::allowed(std::iter::repeat_n(long, 40));
+        assert_eq!(answer.warnings.len(), MAX_WARNINGS);
         let first = &answer.warnings[0];
         assert!(
             first.starts_with("a b ä") && first.ends_with("ä..."),
             "{first}"
         );
-        assert_eq!(first.chars().count(), WARNING);
+        assert_eq!(first.chars().count(), MAX_WARNING_LENGTH);
         assert_eq!(answer.warnings.last().unwrap(), "and 29 warnings more");
         let all: usize = answer.warnings.iter().map(|w| w.chars().count()).sum();
         assert!(all <= 4096, "{all}");
-        let kept = Answer::allowed(["x".repeat(WARNING)]).warnings;
-        assert_eq!(kept, ["x".repeat(WARNING)]);
+        let kept = ReviewAnswer::allowed(["x".repeat(MAX_WARNING_LENGTH)]).warnings;
+        assert_eq!(kept, ["x".repeat(MAX_WARNING_LENGTH)]);
     }
 
     #[test]
-    fn a_refusal_bears_the_uid_the_reason_and_a_code() {
-        let refused = Answer::refused(Reason::PolicyDenied, "no").response("u".to_owned());
+    fn refusal_has_the_uid_the_reason_and_a_code() {
+        let refused =
+            ReviewAnswer::refused(Reason::PolicyDenied, "no").into_response("u".to_owned());
         assert!(!refused.allowed);
         assert_eq!((refused.uid.as_str(), refused.result.code), ("u", 403));
         assert_eq!(refused.result.reason, "PolicyDenied");
         assert_eq!(refused.result.message, "no");
-        let invalid = Answer::refused(Reason::InvalidSpec, "no").response(String::new());
+        let invalid = ReviewAnswer::refused(Reason::InvalidSpec, "no").into_response(String::new());
         assert_eq!(invalid.result.code, 422);
-        let passed = Answer::undecided("busy").response("u".to_owned());
+        let passed = ReviewAnswer::undecided("busy").into_response("u".to_owned());
         assert!(passed.allowed);
         let warnings = passed.warnings.unwrap();
         assert_eq!(warnings, ["busy: Trellis decides once it is stored"]);
     }
 
     #[test]
-    fn a_refusal_is_no_longer_than_what_a_status_bears() {
-        let refused = Answer::refused(Reason::InvalidSpec, &"x".repeat(1 << 20));
+    fn refusal_message_is_cut_to_the_status_limit() {
+        let refused = ReviewAnswer::refused(Reason::InvalidSpec, &"x".repeat(1 << 20));
         assert_eq!(refused.message.len(), 8_000);
     }
 }

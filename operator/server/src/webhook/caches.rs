@@ -9,46 +9,46 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::{error, info};
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
-use trellis_controller::policies::keep_policies;
+use trellis_controller::policies::maintain_policies;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::tasks::Tasks;
-use trellis_gang::observed::{SlimNamespace, SlimService, Unhealthy};
-use trellis_policies::cedar::Loader;
+use trellis_gang::observed::{SlimNamespace, SlimService, UnhealthyRules};
+use trellis_policies::cedar::PolicyLoader;
 
 /// Kinds that a standby replica watches, beside policies.
 const WATCHES: usize = 6;
 
 /// The known state of the cluster. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Caches {
-    now: Arc<RwLock<Arc<Context>>>,
+pub(super) struct WebhookCaches {
+    current: Arc<RwLock<Arc<Context>>>,
     /// The leader's context, once this process leads.
-    leads: watch::Sender<Option<Arc<Context>>>,
+    leader: watch::Sender<Option<Arc<Context>>>,
 }
 
-impl Default for Caches {
+impl Default for WebhookCaches {
     /// An empty context.
     fn default() -> Self {
-        let (context, _) = Context::of(Unhealthy::default(), WATCHES);
+        let (context, _) = Context::with_watches(UnhealthyRules::default(), WATCHES);
         Self {
-            now: Arc::new(RwLock::new(context)),
-            leads: watch::Sender::default(),
+            current: Arc::new(RwLock::new(context)),
+            leader: watch::Sender::default(),
         }
     }
 }
 
-impl Caches {
+impl WebhookCaches {
     /// This context, for ever.
     #[cfg(test)]
-    pub(super) fn of(context: Arc<Context>) -> Self {
+    pub(super) fn fixed(context: Arc<Context>) -> Self {
         let caches = Self::default();
-        *caches.now.write() = context;
+        *caches.current.write() = context;
         caches
     }
 
     /// The current context.
     pub(super) fn context(&self) -> Arc<Context> {
-        self.now.read().clone()
+        self.current.read().clone()
     }
 
     /// True once everything is known that an answer needs.
@@ -58,12 +58,12 @@ impl Caches {
     }
 
     /// Uses the leader's context from now on, because this process leads.
-    pub(super) fn lead(&self, context: Arc<Context>) {
-        self.leads.send_replace(Some(context));
+    pub(super) fn use_leader(&self, context: Arc<Context>) {
+        self.leader.send_replace(Some(context));
     }
 
     /// Watches the cluster. Returns if a watch ends.
-    pub(super) async fn keep(self, client: Client, loader: Loader) {
+    pub(super) async fn watch_cluster(self, client: Client, loader: PolicyLoader) {
         let context = self.context();
         let mut tasks = Tasks::default();
         tasks.watch::<TrainingQueue>(&client, None, &context);
@@ -74,11 +74,11 @@ impl Caches {
         tasks.watch::<QuotaPolicy>(&client, None, &context);
         tasks.watch::<ClusterJobPolicy>(&client, None, &context);
         tasks.watch::<JobPolicy>(&client, None, &context);
-        tasks.start("the policies", keep_policies(context, loader));
-        let mut leads = self.leads.subscribe();
+        tasks.start("the policies", maintain_policies(context, loader));
+        let mut leads = self.leader.subscribe();
         tokio::select! {
-            ended = tasks.first_end() => return error!(why = ended, "the webhook knows nothing any more"),
-            context = complete(&mut leads) => *self.now.write() = context,
+            ended = tasks.wait_for_first_end() => return error!(why = ended, "the webhook knows nothing any more"),
+            context = await_complete(&mut leads) => *self.current.write() = context,
         }
         drop(tasks);
         info!("the admission webhook answers from what the leader knows");
@@ -88,12 +88,12 @@ impl Caches {
 }
 
 /// The leader's context, once it is complete.
-async fn complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
+async fn await_complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
     let led = leads.wait_for(Option::is_some).await;
     let Some(context) = led.ok().and_then(|context| context.clone()) else {
         return std::future::pending().await;
     };
-    context.cache.synced().await;
-    context.cache.policies.loaded().await;
+    context.cache.wait_synced().await;
+    context.cache.policies.wait_loaded().await;
     context
 }

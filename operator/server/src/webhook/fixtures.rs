@@ -7,11 +7,11 @@ use serde_json::json;
 use trellis_api::TrainingQueue;
 use trellis_dispatch::context::Context;
 use trellis_gang::key::Key;
-use trellis_gang::observed::{SlimNamespace, Unhealthy};
+use trellis_gang::observed::{SlimNamespace, UnhealthyRules};
 
 /// One namespace, `ns`, with a default queue, and no policies yet.
 pub(super) fn context() -> Arc<Context> {
-    let (context, _) = Context::of(Unhealthy::default(), 0);
+    let (context, _) = Context::with_watches(UnhealthyRules::default(), 0);
     let meta = ObjectMeta {
         name: Some("ns".to_owned()),
         resource_version: Some("1".to_owned()),
@@ -21,7 +21,7 @@ pub(super) fn context() -> Arc<Context> {
     context
         .cache
         .namespaces
-        .observed(Key::new("", "ns"), namespace);
+        .insert_observed(Key::new("", "ns"), namespace);
     let queue: TrainingQueue = serde_json::from_value(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
         "metadata": {"name": "default", "uid": "q", "resourceVersion": "1"},
@@ -31,6 +31,6 @@ pub(super) fn context() -> Arc<Context> {
     context
         .cache
         .queues
-        .observed(Key::new("", "default"), queue);
+        .insert_observed(Key::new("", "default"), queue);
     context
 }

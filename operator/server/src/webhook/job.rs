@@ -1,28 +1,31 @@
 //! Judges a TrainingJob as the controller will.
 
 use trellis_api::{Reason, TrainingJob};
-use trellis_cache::policy::requester_of;
-use trellis_controller::{does_not_decode, foresee};
+use trellis_cache::policy::requester_from_user;
+use trellis_controller::{predict_job, undecodable_message};
 use trellis_gang::key::Key;
 
-use super::answer::Answer;
-use super::judge::{self, Judge, Judged};
-use super::review::Request;
+use super::answer::ReviewAnswer;
+use super::judge::{self, Judge, JudgedRequest};
+use super::review::ReviewRequest;
 
-pub(super) fn judge(by: &Judge, request: Request) -> Judged {
+pub(super) fn judge_job(by: &Judge, request: ReviewRequest) -> JudgedRequest {
     // The requester is the user of this request, whatever stamp the object has.
-    let requester = requester_of(&request.user_info);
-    let job: TrainingJob = match judge::object(request) {
+    let requester = requester_from_user(&request.user_info);
+    let job: TrainingJob = match judge::decode_object(request) {
         Ok(job) => job,
         Err(error) => {
-            let message = does_not_decode(&error);
-            return Judged::of_itself(Answer::refused(Reason::InvalidSpec, &message));
+            let message = undecodable_message(&error);
+            return JudgedRequest::independent(ReviewAnswer::refused(
+                Reason::InvalidSpec,
+                &message,
+            ));
         }
     };
-    if let Some(why) = unknown(by, &job) {
-        return Judged::of_itself(Answer::undecided(&why));
+    if let Some(why) = undecidable_reason(by, &job) {
+        return JudgedRequest::independent(ReviewAnswer::undecided(&why));
     }
-    let foreseen = foresee(
+    let foreseen = predict_job(
         &by.context.cache,
         job,
         requester,
@@ -30,24 +33,26 @@ pub(super) fn judge(by: &Judge, request: Request) -> Judged {
         &by.settings,
     );
     match foreseen.held {
-        None => Judged::of_itself(Answer::allowed(foreseen.warnings)),
-        Some(held) if held.is_refused() => Judged {
+        None => JudgedRequest::independent(ReviewAnswer::allowed(foreseen.warnings)),
+        Some(held) if held.is_refused() => JudgedRequest {
             may_be_behind: held.reason != Reason::InvalidSpec,
-            answer: Answer::refused(held.reason, &held.message),
+            answer: ReviewAnswer::refused(held.reason, &held.message),
         },
-        Some(held) => {
-            Judged::of_itself(Answer::waits(held.reason, &held.message, foreseen.warnings))
-        }
+        Some(held) => JudgedRequest::independent(ReviewAnswer::will_wait(
+            held.reason,
+            &held.message,
+            foreseen.warnings,
+        )),
     }
 }
 
 /// Why the job cannot be judged yet. A job is not refused for that: its namespace may have been
 /// created together with it.
-fn unknown(by: &Judge, job: &TrainingJob) -> Option<String> {
+fn undecidable_reason(by: &Judge, job: &TrainingJob) -> Option<String> {
     if !by.context.cache.is_synced() {
         return Some("the cluster has not been read yet".to_owned());
     }
-    if let Some(kind) = by.context.cache.unseen() {
+    if let Some(kind) = by.context.cache.stale_watch() {
         return Some(format!("what is known of {kind} is minutes old"));
     }
     let namespace = job.metadata.namespace.as_deref().unwrap_or_default();

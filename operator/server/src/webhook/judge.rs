@@ -6,10 +6,10 @@ use kube::Resource;
 use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingJob};
 use trellis_compiler::Settings;
 use trellis_dispatch::context::Context;
-use trellis_policies::cedar::{Loader, Policies};
+use trellis_policies::cedar::{Policies, PolicyLoader};
 
-use super::answer::Answer;
-use super::review::{self, Request};
+use super::answer::ReviewAnswer;
+use super::review::{self, ReviewRequest};
 use super::{job, policy, profile, quota};
 
 /// Everything that a decision depends on.
@@ -18,21 +18,21 @@ pub(super) struct Judge {
     pub(super) context: Arc<Context>,
     /// Policies in force.
     pub(super) policies: Option<Arc<Policies>>,
-    pub(super) loader: Loader,
+    pub(super) loader: PolicyLoader,
     pub(super) settings: Arc<Settings>,
 }
 
 /// Decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judged {
-    pub(super) answer: Answer,
+pub(super) struct JudgedRequest {
+    pub(super) answer: ReviewAnswer,
     /// The decision depends on other objects, which may be a moment out of date.
     pub(super) may_be_behind: bool,
 }
 
-impl Judged {
+impl JudgedRequest {
     /// A decision that does not depend on other objects.
-    pub(super) fn of_itself(answer: Answer) -> Self {
+    pub(super) fn independent(answer: ReviewAnswer) -> Self {
         Self {
             answer,
             may_be_behind: false,
@@ -42,7 +42,7 @@ impl Judged {
 
 /// Kind of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Job,
     ClusterPolicy,
     Policy,
@@ -51,14 +51,14 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
-    pub(super) fn of(request: &Request) -> Self {
+impl ObjectKind {
+    pub(super) fn from_request(request: &ReviewRequest) -> Self {
         let looked_at = [
-            (is::<TrainingJob>(request), Self::Job),
-            (is::<ClusterJobPolicy>(request), Self::ClusterPolicy),
-            (is::<JobPolicy>(request), Self::Policy),
-            (is::<QuotaPolicy>(request), Self::Quota),
-            (is::<RuntimeProfile>(request), Self::Profile),
+            (is_kind::<TrainingJob>(request), Self::Job),
+            (is_kind::<ClusterJobPolicy>(request), Self::ClusterPolicy),
+            (is_kind::<JobPolicy>(request), Self::Policy),
+            (is_kind::<QuotaPolicy>(request), Self::Quota),
+            (is_kind::<RuntimeProfile>(request), Self::Profile),
         ];
         let mut kinds = looked_at.into_iter().filter(|(is, _)| *is);
         kinds.next().map_or(Self::Other, |(_, kind)| kind)
@@ -77,30 +77,30 @@ impl Kind {
     }
 }
 
-fn is<K: Resource<DynamicType = ()>>(request: &Request) -> bool {
+fn is_kind<K: Resource<DynamicType = ()>>(request: &ReviewRequest) -> bool {
     request.kind.group == K::group(&()) && request.kind.kind == K::kind(&())
 }
 
 impl Judge {
     /// Judges the request.
-    pub(super) fn judge(&self, request: Request) -> Judged {
-        let kind = Kind::of(&request);
-        if kind == Kind::Other || !review::writes_spec(&request) {
-            return Judged::of_itself(Answer::passed());
+    pub(super) fn judge(&self, request: ReviewRequest) -> JudgedRequest {
+        let kind = ObjectKind::from_request(&request);
+        if kind == ObjectKind::Other || !review::writes_spec(&request) {
+            return JudgedRequest::independent(ReviewAnswer::passed());
         }
         match kind {
-            Kind::Job => job::judge(self, request),
-            Kind::ClusterPolicy => policy::judge::<ClusterJobPolicy>(self, request),
-            Kind::Policy => policy::judge::<JobPolicy>(self, request),
-            Kind::Quota => quota::judge(request),
-            Kind::Profile => profile::judge(self, request),
-            Kind::Other => Judged::of_itself(Answer::passed()),
+            ObjectKind::Job => job::judge_job(self, request),
+            ObjectKind::ClusterPolicy => policy::judge_policy::<ClusterJobPolicy>(self, request),
+            ObjectKind::Policy => policy::judge_policy::<JobPolicy>(self, request),
+            ObjectKind::Quota => quota::judge_quota_policy(request),
+            ObjectKind::Profile => profile::judge_profile(self, request),
+            ObjectKind::Other => JudgedRequest::independent(ReviewAnswer::passed()),
         }
     }
 }
 
 /// The object as it will be stored. Its name and namespace may only be in the request.
-pub(super) fn object<K>(request: Request) -> serde_json::Result<K>
+pub(super) fn decode_object<K>(request: ReviewRequest) -> serde_json::Result<K>
 where
     K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
 {

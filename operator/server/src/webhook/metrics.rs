@@ -10,55 +10,55 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use trellis_dispatch::counts::add;
-use trellis_dispatch::facts;
+use trellis_dispatch::metric_catalog;
+use trellis_dispatch::metrics::register_metric;
 
-use super::answer::Decision;
-use super::judge::Kind;
+use super::answer::ReviewDecision;
+use super::judge::ObjectKind;
 use crate::serve::Identity;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Asked {
+struct ReviewLabels {
     kind: &'static str,
     decision: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Unanswered {
+struct FailureLabels {
     code: u16,
 }
 
 /// All metrics of the webhook.
 #[derive(Debug)]
-pub(super) struct Metrics {
+pub(super) struct WebhookMetrics {
     registry: Registry,
-    requests: Family<Asked, Counter>,
-    unanswered: Family<Unanswered, Counter>,
+    requests: Family<ReviewLabels, Counter>,
+    unanswered: Family<FailureLabels, Counter>,
     seconds: Histogram,
     in_flight: Gauge<i64, AtomicI64>,
     certificate_ends: Gauge<i64, AtomicI64>,
     certificate_degraded: Gauge<i64, AtomicI64>,
 }
 
-impl Metrics {
+impl WebhookMetrics {
     pub(super) fn new() -> Self {
         let mut registry = Registry::with_prefix("trellis");
-        let requests = Family::<Asked, Counter>::default();
-        let unanswered = Family::<Unanswered, Counter>::default();
+        let requests = Family::<ReviewLabels, Counter>::default();
+        let unanswered = Family::<FailureLabels, Counter>::default();
         // From half a millisecond to four seconds.
         let seconds = Histogram::new(exponential_buckets(0.000_5, 2.0, 14));
         let in_flight = Gauge::default();
         let certificate_ends = Gauge::default();
         let certificate_degraded = Gauge::default();
         let all = &mut registry;
-        add(all, facts::WEBHOOK_REQUESTS, requests.clone());
-        add(all, facts::WEBHOOK_UNANSWERED, unanswered.clone());
-        add(all, facts::WEBHOOK_SECONDS, seconds.clone());
-        add(all, facts::WEBHOOK_IN_FLIGHT, in_flight.clone());
+        register_metric(all, metric_catalog::WEBHOOK_REQUESTS, requests.clone());
+        register_metric(all, metric_catalog::WEBHOOK_UNANSWERED, unanswered.clone());
+        register_metric(all, metric_catalog::WEBHOOK_SECONDS, seconds.clone());
+        register_metric(all, metric_catalog::WEBHOOK_IN_FLIGHT, in_flight.clone());
         let ends = certificate_ends.clone();
-        add(all, facts::WEBHOOK_CERTIFICATE_EXPIRY, ends);
+        register_metric(all, metric_catalog::WEBHOOK_CERTIFICATE_EXPIRY, ends);
         let degraded = certificate_degraded.clone();
-        add(all, facts::WEBHOOK_CERTIFICATE_DEGRADED, degraded);
+        register_metric(all, metric_catalog::WEBHOOK_CERTIFICATE_DEGRADED, degraded);
         Self {
             registry,
             requests,
@@ -71,13 +71,13 @@ impl Metrics {
     }
 
     /// Counts a request in flight, until the guard is dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> InFlight {
+    pub(super) fn track_request(self: &Arc<Self>) -> InFlight {
         self.in_flight.inc();
         InFlight(self.clone())
     }
 
-    pub(super) fn answered(&self, kind: Kind, decision: Decision, took: Duration) {
-        let asked = Asked {
+    pub(super) fn count_answer(&self, kind: ObjectKind, decision: ReviewDecision, took: Duration) {
+        let asked = ReviewLabels {
             kind: kind.as_str(),
             decision: decision.as_str(),
         };
@@ -85,13 +85,13 @@ impl Metrics {
         self.seconds.observe(took.as_secs_f64());
     }
 
-    pub(super) fn not_answered(&self, code: u16) {
-        self.unanswered.get_or_create(&Unanswered { code }).inc();
+    pub(super) fn count_failure(&self, code: u16) {
+        self.unanswered.get_or_create(&FailureLabels { code }).inc();
     }
 
     /// All metrics as text.
-    pub(super) fn text(&self, identity: &Identity) -> Result<String, std::fmt::Error> {
-        let ends = identity.ends().map_or(0, |ends| ends.as_second());
+    pub(super) fn render(&self, identity: &Identity) -> Result<String, std::fmt::Error> {
+        let ends = identity.expiry().map_or(0, |ends| ends.as_second());
         self.certificate_ends.set(ends);
         self.certificate_degraded
             .set(i64::from(identity.is_degraded()));
@@ -102,7 +102,7 @@ impl Metrics {
 }
 
 /// Guard for a request in flight.
-pub(super) struct InFlight(Arc<Metrics>);
+pub(super) struct InFlight(Arc<WebhookMetrics>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
@@ -112,11 +112,11 @@ impl Drop for InFlight {
 
 /// The text with every metric set.
 #[cfg(test)]
-pub(crate) fn told() -> String {
-    let metrics = Metrics::new();
-    metrics.answered(Kind::Job, Decision::Allowed, Duration::ZERO);
-    metrics.not_answered(400);
-    metrics.text(&Identity::default()).unwrap()
+pub(crate) fn sample_text() -> String {
+    let metrics = WebhookMetrics::new();
+    metrics.count_answer(ObjectKind::Job, ReviewDecision::Allowed, Duration::ZERO);
+    metrics.count_failure(400);
+    metrics.render(&Identity::default()).unwrap()
 }
 
 #[cfg(test)]
@@ -124,12 +124,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_is_told() {
-        let metrics = Arc::new(Metrics::new());
-        let one = metrics.enter();
-        metrics.answered(Kind::Job, Decision::Refused, Duration::from_millis(3));
-        metrics.not_answered(413);
-        let text = metrics.text(&Identity::default()).unwrap();
+    fn counted_requests_appear_in_the_metrics() {
+        let metrics = Arc::new(WebhookMetrics::new());
+        let one = metrics.track_request();
+        metrics.count_answer(
+            ObjectKind::Job,
+            ReviewDecision::Refused,
+            Duration::from_millis(3),
+        );
+        metrics.count_failure(413);
+        let text = metrics.render(&Identity::default()).unwrap();
         for line in [
             "trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Refused\"} 1",
             "trellis_webhook_unanswered_total{code=\"413\"} 1",
@@ -140,7 +144,7 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line}: {text}");
         }
         drop(one);
-        let text = metrics.text(&Identity::default()).unwrap();
+        let text = metrics.render(&Identity::default()).unwrap();
         assert!(text.contains("trellis_webhook_in_flight 0"), "{text}");
     }
 }

@@ -31,36 +31,39 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 use trellis_compiler::Settings;
-use trellis_policies::cedar::Loader;
+use trellis_policies::cedar::PolicyLoader;
 
-use crate::serve::{Certificate, Identity, Keeper, Tls, What, Whom};
-use caches::Caches;
+use crate::serve::{
+    CertificateKeeper, CertificateSource, Identity, ManagedCertificate, ReloadingCertificate,
+    TrustObject,
+};
+use caches::WebhookCaches;
 #[cfg(test)]
-pub(crate) use metrics::told;
+pub(crate) use metrics::sample_text;
 use trellis_dispatch::clients::Clients;
 use trellis_dispatch::context::Context;
 
-use server::Server;
+use server::WebhookServer;
 
 /// Name of the webhook's Service, Secret and ValidatingWebhookConfiguration.
 pub const NAME: &str = "trellis-webhook";
 
 /// The webhook's certificate.
-const CERTIFICATE: What = What {
+const CERTIFICATE: ManagedCertificate = ManagedCertificate {
     secret: NAME,
-    words: "the webhook",
-    file: "webhook.yaml",
-    told: Whom::Webhook(NAME),
+    purpose: "the webhook",
+    chart_file: "webhook.yaml",
+    trust_object: TrustObject::Webhook(NAME),
 };
 
 /// How long the webhook answers after a stop signal, until API servers have learned that it is not
 /// ready.
-const LINGER: Duration = Duration::from_secs(3);
+const SHUTDOWN_DELAY: Duration = Duration::from_secs(3);
 
 /// Where and as whom it listens.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "webhook_options")]
-pub struct Options {
+pub struct WebhookOptions {
     /// Address and port of the admission webhook (HTTPS). Without: none.
     #[arg(long = "webhook", id = "webhook", value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
@@ -98,34 +101,36 @@ pub struct Options {
     pub lifetime: u32,
 }
 
-impl Options {
+impl WebhookOptions {
     /// The webhook's address and certificate, if it is enabled.
     ///
     /// # Errors
     /// If the given certificate cannot be used.
-    pub fn given(&self, namespace: &str) -> anyhow::Result<Option<Given>> {
+    pub fn config(&self, namespace: &str) -> anyhow::Result<Option<WebhookConfig>> {
         let Some(address) = self.listen else {
             return Ok(None);
         };
         let source = match &self.tls {
-            Some(folder) => Source::Given(Tls::new(Certificate::Folder(folder.clone()))?),
+            Some(folder) => WebhookCertificate::Loaded(ReloadingCertificate::new(
+                CertificateSource::Folder(folder.clone()),
+            )?),
             None => {
                 let service = format!("{NAME}.{namespace}.svc");
                 let names = [&service].into_iter().chain(&self.hosts);
-                Source::Own {
+                WebhookCertificate::Managed {
                     identity: Identity::default(),
                     namespace: namespace.to_owned(),
-                    names: names.map(|name| plain(name)).collect(),
+                    names: names.map(|name| normalize_host(name)).collect(),
                     lifetime: Duration::from_secs(self.lifetime.into()),
                 }
             }
         };
-        Ok(Some(Given { address, source }))
+        Ok(Some(WebhookConfig { address, source }))
     }
 }
 
 /// A name or an address in the form of a certificate.
-fn plain(name: &str) -> String {
+fn normalize_host(name: &str) -> String {
     match name.parse::<std::net::IpAddr>() {
         Ok(address) => address.to_string(),
         Err(_) => name.to_ascii_lowercase(),
@@ -134,17 +139,17 @@ fn plain(name: &str) -> String {
 
 /// Address of the webhook, and the source of its certificate.
 #[derive(Debug)]
-pub struct Given {
+pub struct WebhookConfig {
     address: SocketAddr,
-    source: Source,
+    source: WebhookCertificate,
 }
 
 #[derive(Debug)]
-enum Source {
+enum WebhookCertificate {
     /// A given certificate. Another tool renews it, and writes its authority to the API server.
-    Given(Tls),
+    Loaded(ReloadingCertificate),
     /// A certificate that the operator makes and renews.
-    Own {
+    Managed {
         identity: Identity,
         namespace: String,
         names: Vec<String>,
@@ -152,12 +157,12 @@ enum Source {
     },
 }
 
-impl Given {
+impl WebhookConfig {
     /// TLS identity of the webhook.
     fn identity(&self) -> Identity {
         match &self.source {
-            Source::Given(tls) => tls.identity(),
-            Source::Own { identity, .. } => identity.clone(),
+            WebhookCertificate::Loaded(tls) => tls.identity(),
+            WebhookCertificate::Managed { identity, .. } => identity.clone(),
         }
     }
 }
@@ -165,9 +170,9 @@ impl Given {
 /// The webhook of this process.
 #[derive(Debug)]
 pub struct Webhook {
-    caches: Caches,
+    caches: WebhookCaches,
     identity: Identity,
-    is_leaving: CancellationToken,
+    is_shutting_down: CancellationToken,
     stop: CancellationToken,
     done: CancellationToken,
 }
@@ -175,32 +180,32 @@ pub struct Webhook {
 impl Webhook {
     /// A webhook, and its future, which must be polled for as long as the process lives.
     pub fn new(
-        given: Given,
+        given: WebhookConfig,
         clients: &Clients,
-        loader: Loader,
+        loader: PolicyLoader,
         settings: Arc<Settings>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let webhook = Self {
-            caches: Caches::default(),
+            caches: WebhookCaches::default(),
             identity: given.identity(),
-            is_leaving: CancellationToken::new(),
+            is_shutting_down: CancellationToken::new(),
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
         };
         let (watch, command) = (clients.watch.clone(), clients.command.clone());
-        let known = webhook.caches.clone().keep(watch, loader.clone());
+        let known = webhook.caches.clone().watch_cluster(watch, loader.clone());
         let (stop, done) = (webhook.stop.clone(), webhook.done.clone());
-        let (caches, is_leaving) = (webhook.caches.clone(), webhook.is_leaving.clone());
+        let (caches, is_leaving) = (webhook.caches.clone(), webhook.is_shutting_down.clone());
         let answers = async move {
             let identity = given.identity();
             let renewed = match given.source {
-                Source::Given(tls) => renew_given(tls),
-                Source::Own {
+                WebhookCertificate::Loaded(tls) => renew_loaded(tls),
+                WebhookCertificate::Managed {
                     identity,
                     namespace,
                     names,
                     lifetime,
-                } => renew_own(Keeper::new(
+                } => renew_managed(CertificateKeeper::new(
                     CERTIFICATE,
                     &command,
                     &namespace,
@@ -209,7 +214,8 @@ impl Webhook {
                     &identity,
                 )),
             };
-            let server = Server::new(caches, loader, settings, identity, command, is_leaving);
+            let server =
+                WebhookServer::new(caches, loader, settings, identity, command, is_leaving);
             tokio::select! {
                 () = known => {}
                 () = renewed => {}
@@ -229,16 +235,16 @@ impl Webhook {
     }
 
     /// Uses the leader's caches once they are complete, so that nothing is watched twice.
-    pub fn look_at(&self, context: Arc<Context>) {
-        self.caches.lead(context);
+    pub fn use_leader(&self, context: Arc<Context>) {
+        self.caches.use_leader(context);
     }
 
     /// Shuts down without a failed request: reports not ready, answers until API servers know that,
     /// accepts no more, and finishes the last requests.
     pub async fn drain(self) {
         info!("the admission webhook is no longer ready");
-        self.is_leaving.cancel();
-        tokio::time::sleep(LINGER).await;
+        self.is_shutting_down.cancel();
+        tokio::time::sleep(SHUTDOWN_DELAY).await;
         self.stop.cancel();
         self.done.cancelled().await;
     }
@@ -248,14 +254,14 @@ impl Webhook {
 #[derive(Clone, Debug)]
 pub struct Readiness {
     identity: Identity,
-    caches: Caches,
+    caches: WebhookCaches,
 }
 
 impl Readiness {
     /// Readiness with this context.
     #[cfg(test)]
-    pub(crate) fn of(identity: Identity, context: Arc<Context>) -> Self {
-        let caches = Caches::of(context);
+    pub(crate) fn for_context(identity: Identity, context: Arc<Context>) -> Self {
+        let caches = WebhookCaches::fixed(context);
         Self { identity, caches }
     }
 
@@ -268,14 +274,14 @@ impl Readiness {
     /// True if everything is known that an answer needs. Every replica has its own watches, until
     /// it leads and the leader's caches are complete.
     #[must_use]
-    pub fn knows_all(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.caches.is_complete()
     }
 
     /// The kind whose watch is stalled, so that no job is judged.
     #[must_use]
-    pub fn unseen(&self) -> Option<String> {
-        self.caches.context().cache.unseen()
+    pub fn stalled_watch(&self) -> Option<String> {
+        self.caches.context().cache.stale_watch()
     }
 
     /// Time since each watch last showed that it works.
@@ -285,12 +291,12 @@ impl Readiness {
     }
 }
 
-type Renews = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+type RenewalFuture = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-fn renew_given(tls: Tls) -> Renews {
-    Box::pin(tls.follow())
+fn renew_loaded(tls: ReloadingCertificate) -> RenewalFuture {
+    Box::pin(tls.reload_forever())
 }
 
-fn renew_own(keeper: Keeper) -> Renews {
-    Box::pin(keeper.keep())
+fn renew_managed(keeper: CertificateKeeper) -> RenewalFuture {
+    Box::pin(keeper.run())
 }

@@ -4,36 +4,39 @@
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use trellis_api::Reason;
-use trellis_controller::does_not_decode;
-use trellis_controller::policies::problems;
+use trellis_controller::policies::format_problems;
+use trellis_controller::undecodable_message;
 use trellis_policies::cedar::PolicyObject;
 
-use super::answer::Answer;
-use super::judge::{self, Judge, Judged};
-use super::review::Request;
+use super::answer::ReviewAnswer;
+use super::judge::{self, Judge, JudgedRequest};
+use super::review::ReviewRequest;
 
-pub(super) fn judge<K>(by: &Judge, request: Request) -> Judged
+pub(super) fn judge_policy<K>(by: &Judge, request: ReviewRequest) -> JudgedRequest
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     for<'a> PolicyObject: From<&'a K>,
 {
-    let object: K = match judge::object(request) {
+    let object: K = match judge::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
-            let message = does_not_decode(&error);
-            return Judged::of_itself(Answer::refused(Reason::InvalidSpec, &message));
+            let message = undecodable_message(&error);
+            return JudgedRequest::independent(ReviewAnswer::refused(
+                Reason::InvalidSpec,
+                &message,
+            ));
         }
     };
     let object = PolicyObject::from(&object);
     let (_, verdicts) = by.loader.load(None, vec![object]);
     let wrong = verdicts.iter().find(|verdict| !verdict.problems.is_empty());
-    Judged::of_itself(match wrong {
-        Some(verdict) => Answer::refused(Reason::InvalidSpec, &problems(verdict)),
+    JudgedRequest::independent(match wrong {
+        Some(verdict) => ReviewAnswer::refused(Reason::InvalidSpec, &format_problems(verdict)),
         None => {
             let said = verdicts.iter().flat_map(|verdict| &verdict.warnings);
             // A warning leaves out the line of the policy that it refers to.
             let first = said.map(|said| said.to_string().lines().take(1).collect());
-            Answer::allowed(first)
+            ReviewAnswer::allowed(first)
         }
     })
 }

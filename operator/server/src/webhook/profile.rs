@@ -3,38 +3,41 @@
 use std::collections::BTreeSet;
 
 use trellis_api::{Reason, RuntimeProfile};
-use trellis_controller::does_not_decode;
-use trellis_gang::lookup::{KnownProfile, several_defaults};
+use trellis_controller::undecodable_message;
+use trellis_gang::lookup::{CachedProfile, describe_several_defaults};
 
-use super::answer::Answer;
-use super::judge::{self, Judge, Judged};
-use super::review::Request;
+use super::answer::ReviewAnswer;
+use super::judge::{self, Judge, JudgedRequest};
+use super::review::ReviewRequest;
 
-pub(super) fn judge(by: &Judge, request: Request) -> Judged {
-    let object: RuntimeProfile = match judge::object(request) {
+pub(super) fn judge_profile(by: &Judge, request: ReviewRequest) -> JudgedRequest {
+    let object: RuntimeProfile = match judge::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
-            let message = does_not_decode(&error);
-            return Judged::of_itself(Answer::refused(Reason::InvalidSpec, &message));
+            let message = undecodable_message(&error);
+            return JudgedRequest::independent(ReviewAnswer::refused(
+                Reason::InvalidSpec,
+                &message,
+            ));
         }
     };
     let name = object.metadata.name.clone().unwrap_or_default();
-    let known = KnownProfile::from(object);
-    Judged::of_itself(match &known.profile {
-        Err(wrong) => Answer::refused(Reason::InvalidSpec, wrong),
-        Ok(_) => Answer::allowed(another_default(by, &name, &known)),
+    let known = CachedProfile::from(object);
+    JudgedRequest::independent(match &known.profile {
+        Err(wrong) => ReviewAnswer::refused(Reason::InvalidSpec, wrong),
+        Ok(_) => ReviewAnswer::allowed(second_default_warning(by, &name, &known)),
     })
 }
 
 /// Warns of a second default profile, because jobs without a profile would wait. It is only a
 /// warning, because moving the default takes two writes.
-fn another_default(by: &Judge, name: &str, known: &KnownProfile) -> Option<String> {
+fn second_default_warning(by: &Judge, name: &str, known: &CachedProfile) -> Option<String> {
     let all = by.context.cache.profiles.defaults();
     let mut names: BTreeSet<&str> = all.keys().map(String::as_str).collect();
     names.insert(name);
     let names: Vec<&str> = names.into_iter().collect();
     (known.is_default && names.len() > 1).then(|| {
         let reason = Reason::ProfileMisconfigured;
-        format!("{reason}: {}", several_defaults(&names))
+        format!("{reason}: {}", describe_several_defaults(&names))
     })
 }

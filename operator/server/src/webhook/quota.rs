@@ -1,23 +1,25 @@
 //! Judges a QuotaPolicy: whether its limits take effect, with the messages of its status.
 
 use trellis_api::{QuotaPolicy, Reason};
-use trellis_controller::quotas::takes_no_effect;
-use trellis_policies::quota::{QuotaPolicies, Unusable};
+use trellis_controller::quotas::no_effect_message;
+use trellis_policies::quota::{QuotaPolicies, UnusableReason};
 
-use super::answer::Answer;
-use super::judge::{self, Judged};
-use super::review::Request;
+use super::answer::ReviewAnswer;
+use super::judge::{self, JudgedRequest};
+use super::review::ReviewRequest;
 
-pub(super) fn judge(request: Request) -> Judged {
-    let fault = match judge::object::<QuotaPolicy>(request) {
+pub(super) fn judge_quota_policy(request: ReviewRequest) -> JudgedRequest {
+    let fault = match judge::decode_object::<QuotaPolicy>(request) {
         Ok(policy) => {
             let read = QuotaPolicies::load([&policy], []);
             read.unusable().first().map(|(_, why)| why.clone())
         }
-        Err(error) => Some(Unusable::Unreadable(error.to_string())),
+        Err(error) => Some(UnusableReason::Unreadable(error.to_string())),
     };
-    Judged::of_itself(match fault {
-        Some(why) => Answer::refused(Reason::InvalidSpec, &takes_no_effect(&why.to_string())),
-        None => Answer::allowed(Vec::new()),
+    JudgedRequest::independent(match fault {
+        Some(why) => {
+            ReviewAnswer::refused(Reason::InvalidSpec, &no_effect_message(&why.to_string()))
+        }
+        None => ReviewAnswer::allowed(Vec::new()),
     })
 }

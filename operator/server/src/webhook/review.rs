@@ -7,15 +7,15 @@ use kube::core::admission::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer::Answer;
+use super::answer::ReviewAnswer;
 
 /// The body is no review that can be answered.
 #[derive(Debug, thiserror::Error)]
 #[error("the body is no AdmissionReview of {META_API_VERSION_V1} with a request: {0}")]
-pub(super) struct Malformed(String);
+pub(super) struct MalformedReview(String);
 
-impl Malformed {
-    fn of(error: serde_json::Error) -> Self {
+impl MalformedReview {
+    fn from_error(error: serde_json::Error) -> Self {
         Self(error.to_string())
     }
 }
@@ -23,65 +23,65 @@ impl Malformed {
 /// The part of a review that its answer needs. The rest is skipped without being decoded.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Head {
+struct ReviewHead {
     api_version: String,
     kind: String,
-    request: Option<HeadOfRequest>,
+    request: Option<RequestHead>,
 }
 
 #[derive(Deserialize)]
-struct HeadOfRequest {
+struct RequestHead {
     uid: String,
     namespace: Option<String>,
 }
 
 /// Uid of the request. With it there can be an answer, whatever else is in the body.
-pub(super) fn uid(body: &[u8]) -> Result<String, Malformed> {
-    let head: Head = serde_json::from_slice(body).map_err(Malformed::of)?;
+pub(super) fn read_uid(body: &[u8]) -> Result<String, MalformedReview> {
+    let head: ReviewHead = serde_json::from_slice(body).map_err(MalformedReview::from_error)?;
     if head.api_version != META_API_VERSION_V1 || head.kind != META_KIND {
-        let (version, kind) = (shown(&head.api_version), shown(&head.kind));
-        return Err(Malformed(format!("it is {kind:?} of {version:?}")));
+        let (version, kind) = (shorten(&head.api_version), shorten(&head.kind));
+        return Err(MalformedReview(format!("it is {kind:?} of {version:?}")));
     }
     let request = head.request;
     let uid = request.map(|request| request.uid).unwrap_or_default();
     if uid.is_empty() {
-        return Err(Malformed("request.uid is missing".to_owned()));
+        return Err(MalformedReview("request.uid is missing".to_owned()));
     }
     Ok(uid)
 }
 
 /// Namespace of the request. Empty: it has none, or the body is no review.
-pub(super) fn namespace(body: &[u8]) -> String {
-    let head = serde_json::from_slice::<Head>(body).ok();
+pub(super) fn read_namespace(body: &[u8]) -> String {
+    let head = serde_json::from_slice::<ReviewHead>(body).ok();
     let request = head.and_then(|head| head.request);
     request
         .and_then(|request| request.namespace)
         .unwrap_or_default()
 }
 
-fn shown(word: &str) -> String {
+fn shorten(word: &str) -> String {
     word.chars().take(60).collect()
 }
 
 /// Request of a review.
-pub(super) type Request = AdmissionRequest<DynamicObject>;
+pub(super) type ReviewRequest = AdmissionRequest<DynamicObject>;
 
 /// Reads the request of a review.
-pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
+pub(super) fn parse_request(body: &[u8]) -> Result<ReviewRequest, MalformedReview> {
     let review: AdmissionReview<DynamicObject> =
-        serde_json::from_slice(body).map_err(Malformed::of)?;
-    let missing = || Malformed("request is missing".to_owned());
+        serde_json::from_slice(body).map_err(MalformedReview::from_error)?;
+    let missing = || MalformedReview("request is missing".to_owned());
     review.request.ok_or_else(missing)
 }
 
 /// The spec of an object, as it was sent.
-pub(super) fn spec(object: &DynamicObject) -> Option<&Value> {
+pub(super) fn object_spec(object: &DynamicObject) -> Option<&Value> {
     object.data.get("spec")
 }
 
 /// True if the request writes a new spec. Any other request passes at once. So does one for an
 /// object that is being deleted.
-pub(super) fn writes_spec(request: &Request) -> bool {
+pub(super) fn writes_spec(request: &ReviewRequest) -> bool {
     let Some(object) = &request.object else {
         return false;
     };
@@ -91,14 +91,16 @@ pub(super) fn writes_spec(request: &Request) -> bool {
     }
     match request.operation {
         Operation::Create => true,
-        Operation::Update => request.old_object.as_ref().and_then(spec) != spec(object),
+        Operation::Update => {
+            request.old_object.as_ref().and_then(object_spec) != object_spec(object)
+        }
         Operation::Delete | Operation::Connect => false,
     }
 }
 
 /// The body of an answer.
-pub(super) fn body(answer: Answer, uid: String) -> AdmissionReview<DynamicObject> {
-    answer.response(uid).into_review()
+pub(super) fn review_body(answer: ReviewAnswer, uid: String) -> AdmissionReview<DynamicObject> {
+    answer.into_response(uid).into_review()
 }
 
 #[cfg(test)]
@@ -107,16 +109,20 @@ mod tests {
 
     use super::*;
 
-    fn said(body: &[u8]) -> String {
-        uid(body).unwrap_err().to_string()
+    fn uid_error(body: &[u8]) -> String {
+        read_uid(body).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_no_review_is_told_so() {
-        let of = |value: Value| said(value.to_string().as_bytes());
+    fn invalid_review_is_rejected_with_the_reason() {
+        let of = |value: Value| uid_error(value.to_string().as_bytes());
         let v1 = "admission.k8s.io/v1";
-        assert!(said(b"").contains("EOF"), "{}", said(b""));
-        assert!(said(b"\xff{").contains("expected"), "{}", said(b"\xff{"));
+        assert!(uid_error(b"").contains("EOF"), "{}", uid_error(b""));
+        assert!(
+            uid_error(b"\xff{").contains("expected"),
+            "{}",
+            uid_error(b"\xff{")
+        );
         let old = of(json!({"apiVersion": "admission.k8s.io/v1beta1", "kind": META_KIND}));
         assert!(
             old.ends_with("it is \"AdmissionReview\" of \"admission.k8s.io/v1beta1\""),
@@ -128,19 +134,19 @@ mod tests {
         assert!(none.ends_with("request.uid is missing"), "{none}");
         let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
         let cut = format!("{{\"apiVersion\": {open}");
-        assert!(said(cut.as_bytes()).len() < 200);
+        assert!(uid_error(cut.as_bytes()).len() < 200);
         // The depth of skipped parts is not limited; that of decoded ones is.
         let deep = format!(
             "{{\"apiVersion\": \"{v1}\", \"kind\": \"{META_KIND}\", \
              \"request\": {{\"uid\": \"u\", \"object\": {{\"spec\": {open}{close}}}}}}}"
         );
-        assert_eq!(uid(deep.as_bytes()).unwrap(), "u");
-        let error = request(deep.as_bytes()).unwrap_err().to_string();
+        assert_eq!(read_uid(deep.as_bytes()).unwrap(), "u");
+        let error = parse_request(deep.as_bytes()).unwrap_err().to_string();
         assert!(error.contains("recursion limit"), "{error}");
     }
 
     #[test]
-    fn only_who_writes_a_spec_is_looked_at() {
+    fn only_requests_that_write_a_spec_are_judged() {
         let of = |operation: &str, now: Value, before: Value| {
             let review = json!({
                 "apiVersion": META_API_VERSION_V1, "kind": META_KIND,
@@ -152,8 +158,8 @@ mod tests {
                 },
             });
             let body = review.to_string();
-            assert_eq!(uid(body.as_bytes()).unwrap(), "u");
-            writes_spec(&request(body.as_bytes()).unwrap())
+            assert_eq!(read_uid(body.as_bytes()).unwrap(), "u");
+            writes_spec(&parse_request(body.as_bytes()).unwrap())
         };
         let job = |spec: u8, more: Value| json!({"apiVersion": "v", "kind": "k", "metadata": more, "spec": {"x": spec}});
         assert!(of("CREATE", job(1, json!({})), Value::Null));

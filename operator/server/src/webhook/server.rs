@@ -18,75 +18,75 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use trellis_compiler::Settings;
-use trellis_dispatch::turns::share;
-use trellis_policies::cedar::Loader;
+use trellis_dispatch::evaluation_turns::share_core;
+use trellis_policies::cedar::PolicyLoader;
 
-use super::answer::{Answer, Decision};
-use super::caches::Caches;
-use super::judge::{Judge, Judged, Kind};
-use super::metrics::Metrics;
-use super::review::{self, Malformed};
-use crate::endpoint::access::Wants;
-use crate::endpoint::admission::Admission;
-use crate::endpoint::fair::{Fair, FairTurn};
-use crate::endpoint::{Failure, admission};
+use super::answer::{ReviewAnswer, ReviewDecision};
+use super::caches::WebhookCaches;
+use super::judge::{Judge, JudgedRequest, ObjectKind};
+use super::metrics::WebhookMetrics;
+use super::review::{self, MalformedReview};
+use crate::endpoint::access::RequiredRight;
+use crate::endpoint::callers::CallerLimits;
+use crate::endpoint::fair_turns::{FairTurn, FairTurns};
+use crate::endpoint::{Failure, callers};
 use crate::serve;
-use crate::serve::{Identity, Limits, Shown};
+use crate::serve::{ClientCertificates, ConnectionLimits, Identity};
 
 /// Path of reviews.
-pub(super) const PATH: &str = "/validate";
+pub(super) const VALIDATE_PATH: &str = "/validate";
 
 /// Largest body. The API server's own limit for a request is the same.
-const BODY: usize = 3 << 20;
+const MAX_BODY: usize = 3 << 20;
 /// Room for bodies in memory, in KiB.
-const BODIES: usize = 64 << 10;
+const BODY_MEMORY_KIB: usize = 64 << 10;
 /// Longest wait for a body, and for room for it.
-const READ: Duration = Duration::from_secs(1);
-/// Longest wait for a decision. Together with [`READ`] it is well below `timeoutSeconds` of the
-/// chart.
-const DECIDE: Duration = Duration::from_millis(1_500);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait for a decision. Together with [`READ_TIMEOUT`] it is well below `timeoutSeconds` of
+/// the chart.
+const DECISION_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Longest wait for a core. Under more load an undecided answer at once is better.
-const CORE: Duration = Duration::from_millis(500);
+const CORE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How far the caches may be behind. A job that is applied together with a policy or a queue must
 /// not be refused because they are not known yet.
-const BEHIND: Duration = Duration::from_millis(300);
+const CACHE_LAG: Duration = Duration::from_millis(300);
 /// An API server keeps some connections open, and opens one for each further request. The heads of
 /// all together are small compared with the room for bodies.
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     head_bytes: 32 << 10,
-    head: Duration::from_secs(20),
-    life: Duration::from_secs(300),
-    last: Duration::from_secs(5),
+    head_timeout: Duration::from_secs(20),
+    max_age: Duration::from_secs(300),
+    shutdown_timeout: Duration::from_secs(5),
 };
 
 /// Server that answers reviews.
-pub(super) struct Server {
-    caches: Caches,
-    loader: Loader,
+pub(super) struct WebhookServer {
+    caches: WebhookCaches,
+    loader: PolicyLoader,
     settings: Arc<Settings>,
     identity: Identity,
-    is_leaving: CancellationToken,
+    is_shutting_down: CancellationToken,
     /// Authorizes readers of metrics.
-    admission: Admission,
-    metrics: Arc<Metrics>,
+    callers: CallerLimits,
+    metrics: Arc<WebhookMetrics>,
     /// Room for bodies, in KiB, by address.
-    room: Fair<IpAddr>,
+    body_memory: FairTurns<IpAddr>,
     /// Cores for decisions, by address: a client with many requests gets what others leave, and
     /// does not queue in front of them.
-    cores: Arc<Fair<IpAddr>>,
+    cores: Arc<FairTurns<IpAddr>>,
     /// A namespace gets at most half of the cores, because its objects may take long: all policies
     /// of an object are compiled in one go.
-    namespaces: Fair<(IpAddr, String)>,
+    namespaces: FairTurns<(IpAddr, String)>,
     /// When overload was last logged, in seconds.
-    told: AtomicU64,
-    began: Instant,
+    last_overload_log: AtomicU64,
+    started_at: Instant,
 }
 
-impl Server {
+impl WebhookServer {
     pub(super) fn new(
-        caches: Caches,
-        loader: Loader,
+        caches: WebhookCaches,
+        loader: PolicyLoader,
         settings: Arc<Settings>,
         identity: Identity,
         client: Client,
@@ -98,14 +98,14 @@ impl Server {
             loader,
             settings,
             identity,
-            is_leaving,
-            admission: Admission::new(client),
-            metrics: Arc::new(Metrics::new()),
-            room: Fair::halves(BODIES),
-            cores: Arc::new(Fair::rounds(cores)),
-            namespaces: Fair::halves(cores),
-            told: AtomicU64::new(0),
-            began: Instant::now(),
+            is_shutting_down: is_leaving,
+            callers: CallerLimits::new(client),
+            metrics: Arc::new(WebhookMetrics::new()),
+            body_memory: FairTurns::half_per_caller(BODY_MEMORY_KIB),
+            cores: Arc::new(FairTurns::all_per_caller(cores)),
+            namespaces: FairTurns::half_per_caller(cores),
+            last_overload_log: AtomicU64::new(0),
+            started_at: Instant::now(),
         }
     }
 
@@ -118,65 +118,85 @@ impl Server {
 
     async fn review(&self, request: HttpRequest) -> Result<Response, Failure> {
         let began = Instant::now();
-        let _in_flight = self.metrics.enter();
-        let shown = request.extensions().get::<Shown>().cloned();
+        let _in_flight = self.metrics.track_request();
+        let shown = request.extensions().get::<ClientCertificates>().cloned();
         let from = shown.unwrap_or_default().address();
-        let (_room, body) = self.read(request, from).await?;
-        let uid = review::uid(&body).map_err(malformed)?;
-        let (kind, answer) = match tokio::time::timeout(DECIDE, self.decide(body, from)).await {
-            Err(_) => (Kind::Other, self.busy()),
-            Ok(decided) => decided?,
-        };
+        let (_room, body) = self.read_request(request, from).await?;
+        let uid = review::read_uid(&body).map_err(malformed)?;
+        let (kind, answer) =
+            match tokio::time::timeout(DECISION_TIMEOUT, self.decide(body, from)).await {
+                Err(_) => (ObjectKind::Other, self.overload_answer()),
+                Ok(decided) => decided?,
+            };
         self.metrics
-            .answered(kind, answer.decision, began.elapsed());
-        Ok(Json(review::body(answer, uid)).into_response())
+            .count_answer(kind, answer.decision, began.elapsed());
+        Ok(Json(review::review_body(answer, uid)).into_response())
     }
 
     /// Reads the whole body, within its room in memory.
-    async fn read(&self, request: HttpRequest, from: IpAddr) -> Result<(FairTurn, Bytes), Failure> {
+    async fn read_request(
+        &self,
+        request: HttpRequest,
+        from: IpAddr,
+    ) -> Result<(FairTurn, Bytes), Failure> {
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|l| l.to_str().ok()?.parse::<usize>().ok());
-        let size = declared.unwrap_or(BODY);
-        if size > BODY {
+        let size = declared.unwrap_or(MAX_BODY);
+        if size > MAX_BODY {
             return Err(too_large());
         }
         let kib = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let body = request.into_body();
         let read = async {
-            let room = self.room.acquire_many(from, kib).await;
-            let room = room.map_err(|_| Failure::too_many())?;
-            Ok((room, whole(body).await?))
+            let room = self.body_memory.acquire_many(from, kib).await;
+            let room = room.map_err(|_| Failure::too_many_requests())?;
+            Ok((room, read_body(body).await?))
         };
-        let read = tokio::time::timeout(READ, read).await;
+        let read = tokio::time::timeout(READ_TIMEOUT, read).await;
         read.unwrap_or_else(|_| {
-            let message = format!("the body has not come within {READ:?}: send it at once");
+            let message = format!("the body has not come within {READ_TIMEOUT:?}: send it at once");
             Err(Failure::new(StatusCode::REQUEST_TIMEOUT, message))
         })
     }
 
     /// Judges a request. A refusal is checked again, because the caches may be a moment behind.
-    async fn decide(&self, body: Bytes, from: IpAddr) -> Result<(Kind, Answer), Failure> {
-        let Some(asked) = self.look(&body, from).await? else {
-            return Ok((Kind::Other, self.busy()));
+    async fn decide(
+        &self,
+        body: Bytes,
+        from: IpAddr,
+    ) -> Result<(ObjectKind, ReviewAnswer), Failure> {
+        let Some(asked) = self.judge_once(&body, from).await? else {
+            return Ok((ObjectKind::Other, self.overload_answer()));
         };
-        if asked.judged.answer.decision != Decision::Refused || !asked.judged.may_be_behind {
-            return Ok(asked.told());
+        if asked.judged.answer.decision != ReviewDecision::Refused || !asked.judged.may_be_behind {
+            return Ok(asked.log_decision());
         }
-        tokio::time::sleep(BEHIND).await;
+        tokio::time::sleep(CACHE_LAG).await;
         let context = self.caches.context();
-        context.cache.policies.settled(&asked.about.namespace).await;
-        let again = self.look(&body, from).await?;
-        Ok(again.map_or_else(|| (Kind::Other, self.busy()), Asked::told))
+        context
+            .cache
+            .policies
+            .wait_settled(&asked.identity.namespace)
+            .await;
+        let again = self.judge_once(&body, from).await?;
+        Ok(again.map_or_else(
+            || (ObjectKind::Other, self.overload_answer()),
+            JudgedReview::log_decision,
+        ))
     }
 
     /// Judges the request once, on a blocking thread. None: no core is free.
-    async fn look(&self, body: &Bytes, from: IpAddr) -> Result<Option<Asked>, Failure> {
+    async fn judge_once(
+        &self,
+        body: &Bytes,
+        from: IpAddr,
+    ) -> Result<Option<JudgedReview>, Failure> {
         let turns = async {
-            let namespace = (from, review::namespace(body));
+            let namespace = (from, review::read_namespace(body));
             let turn = self.namespaces.acquire(namespace).await.ok()?;
             Some((turn, self.cores.acquire(from).await.ok()?))
         };
-        let Ok(Some((turn, core))) = tokio::time::timeout(CORE, turns).await else {
+        let Ok(Some((turn, core))) = tokio::time::timeout(CORE_TIMEOUT, turns).await else {
             return Ok(None);
         };
         let context = self.caches.context();
@@ -187,7 +207,7 @@ impl Server {
             let cores = cores.clone();
             async move { cores.acquire(from).await.ok() }
         };
-        let policies = share(context.cache.policies.active(), Some(core), acquire);
+        let policies = share_core(context.cache.policies.active(), Some(core), acquire);
         let judge = Judge {
             context,
             policies,
@@ -197,16 +217,16 @@ impl Server {
         let body = body.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            let request = review::request(&body)?;
-            let about = About {
-                kind: Kind::of(&request),
+            let request = review::parse_request(&body)?;
+            let about = ReviewIdentity {
+                kind: ObjectKind::from_request(&request),
                 namespace: request.namespace.clone().unwrap_or_default(),
                 name: request.name.clone(),
                 user: request.user_info.username.clone().unwrap_or_default(),
                 dry_run: request.dry_run,
             };
-            Ok(Asked {
-                about,
+            Ok(JudgedReview {
+                identity: about,
                 judged: judge.judge(request),
             })
         });
@@ -220,44 +240,44 @@ impl Server {
     }
 
     /// Passes the request with a warning. Logs overload at most once a second.
-    fn busy(&self) -> Answer {
-        let now = self.began.elapsed().as_secs().saturating_add(1);
-        if self.told.swap(now, Ordering::Relaxed) != now {
+    fn overload_answer(&self) -> ReviewAnswer {
+        let now = self.started_at.elapsed().as_secs().saturating_add(1);
+        if self.last_overload_log.swap(now, Ordering::Relaxed) != now {
             warn!("too many ask the admission webhook: they pass, and the controller decides");
         }
-        Answer::undecided("too much is being asked for an early answer")
+        ReviewAnswer::undecided("too much is being asked for an early answer")
     }
 }
 
 /// One judgement of a request.
-struct Asked {
-    about: About,
-    judged: Judged,
+struct JudgedReview {
+    identity: ReviewIdentity,
+    judged: JudgedRequest,
 }
 
 /// Identity of a request for the log.
-struct About {
-    kind: Kind,
+struct ReviewIdentity {
+    kind: ObjectKind,
     namespace: String,
     name: String,
     user: String,
     dry_run: bool,
 }
 
-impl Asked {
+impl JudgedReview {
     /// Logs the decision and returns it.
-    fn told(self) -> (Kind, Answer) {
-        let About {
+    fn log_decision(self) -> (ObjectKind, ReviewAnswer) {
+        let ReviewIdentity {
             kind,
             namespace,
             name,
             user,
             dry_run,
-        } = self.about;
+        } = self.identity;
         let answer = self.judged.answer;
         let reason = answer.reason.map_or("", trellis_api::Reason::as_str);
         let (of, decision) = (kind.as_str(), answer.decision.as_str());
-        if answer.decision == Decision::Refused {
+        if answer.decision == ReviewDecision::Refused {
             info!(kind = of, %namespace, %name, %user, dry_run, reason, "refused at admission");
         } else {
             debug!(kind = of, %namespace, %name, %user, dry_run, reason, decision, "admitted");
@@ -266,8 +286,8 @@ impl Asked {
     }
 }
 
-async fn whole(body: Body) -> Result<Bytes, Failure> {
-    axum::body::to_bytes(body, BODY).await.map_err(|error| {
+async fn read_body(body: Body) -> Result<Bytes, Failure> {
+    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
         let is_large =
             std::error::Error::source(&error).is_some_and(|e| e.is::<LengthLimitError>());
         if is_large {
@@ -282,7 +302,7 @@ async fn whole(body: Body) -> Result<Bytes, Failure> {
 }
 
 fn too_large() -> Failure {
-    let message = format!("the body has more than {BODY} bytes");
+    let message = format!("the body has more than {MAX_BODY} bytes");
     Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
@@ -290,38 +310,39 @@ fn unavailable(why: &str) -> Failure {
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-fn malformed(why: Malformed) -> Failure {
+fn malformed(why: MalformedReview) -> Failure {
     Failure::new(StatusCode::BAD_REQUEST, why.to_string())
 }
 
-fn router(server: Server) -> Router {
+fn router(server: WebhookServer) -> Router {
     Router::new()
-        .route(PATH, post(validate))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(tell))
+        .route(VALIDATE_PATH, post(validate))
+        .route("/readyz", get(serve_ready))
+        .route("/metrics", get(serve_metrics))
         .fallback(async || {
-            let message = format!("there is nothing here: POST {PATH}, GET /readyz or /metrics");
+            let message =
+                format!("there is nothing here: POST {VALIDATE_PATH}, GET /readyz or /metrics");
             Failure::new(StatusCode::NOT_FOUND, message)
         })
         .with_state(Arc::new(server))
 }
 
-async fn validate(State(server): State<Arc<Server>>, request: HttpRequest) -> Response {
+async fn validate(State(server): State<Arc<WebhookServer>>, request: HttpRequest) -> Response {
     let answered = server.review(request).await;
     answered.unwrap_or_else(|failure| {
-        server.metrics.not_answered(failure.code());
+        server.metrics.count_failure(failure.code());
         debug!(%failure, "a request is not answered");
         failure.into_response()
     })
 }
 
 /// Readiness for reviews.
-async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failure> {
-    let why = if server.is_leaving.is_cancelled() {
+async fn serve_ready(State(server): State<Arc<WebhookServer>>) -> Result<&'static str, Failure> {
+    let why = if server.is_shutting_down.is_cancelled() {
         "it is told to stop"
     } else if !server.caches.is_complete() {
         "the cluster has not been read yet"
-    } else if server.caches.context().cache.unseen().is_some() {
+    } else if server.caches.context().cache.stale_watch().is_some() {
         "the cluster has not been heard of for minutes"
     } else {
         return Ok("ok");
@@ -329,17 +350,20 @@ async fn ready(State(server): State<Arc<Server>>) -> Result<&'static str, Failur
     Err(unavailable(why))
 }
 
-async fn tell(
-    State(server): State<Arc<Server>>,
-    shown: Option<Extension<Shown>>,
+async fn serve_metrics(
+    State(server): State<Arc<WebhookServer>>,
+    shown: Option<Extension<ClientCertificates>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Failure> {
-    let caller = server.admission.caller(&headers, shown);
-    admission::patient(caller.check(Wants::Path("/metrics"))).await?;
-    let _turn = caller.turn()?;
-    let text = server.metrics.text(&server.identity);
+    let caller = server.callers.caller(&headers, shown);
+    callers::with_timeout(caller.require_right(RequiredRight::Path("/metrics"))).await?;
+    let _turn = caller.take_turn()?;
+    let text = server.metrics.render(&server.identity);
     let text = text.map_err(|_| unavailable("the metrics could not be written"))?;
-    Ok(([(header::CONTENT_TYPE, crate::telemetry::FORMAT)], text))
+    Ok((
+        [(header::CONTENT_TYPE, crate::telemetry::OPENMETRICS_TYPE)],
+        text,
+    ))
 }
 
 #[cfg(test)]

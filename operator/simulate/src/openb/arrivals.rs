@@ -1,16 +1,16 @@
 //! The pods that arrive, in order.
 
-use super::read::{Pod, Trace};
+use super::trace::{OpenbPod, OpenbTrace};
 use crate::random::Random;
 
 /// All pods in random order. Random pods are added again while the pods ask for fewer GPUs than
 /// `load` times the capacity, and removed while they ask for more. The generator differs from the
 /// paper's, so its seeds give other orders of the same kind.
-pub(super) fn arrivals(trace: &Trace, load: f64, seed: u64) -> Vec<&Pod> {
+pub(super) fn draw_arrivals(trace: &OpenbTrace, load: f64, seed: u64) -> Vec<&OpenbPod> {
     let mut random = Random::new(seed);
-    let mut pods: Vec<&Pod> = trace.pods.iter().collect();
+    let mut pods: Vec<&OpenbPod> = trace.pods.iter().collect();
     random.shuffle(&mut pods);
-    let demand = |sum: i64, pod: &&Pod| sum.saturating_add(pod.gpu_demand());
+    let demand = |sum: i64, pod: &&OpenbPod| sum.saturating_add(pod.gpu_demand());
     let mut sum = pods.iter().fold(0, demand);
     if sum == 0 {
         return pods;
@@ -18,7 +18,7 @@ pub(super) fn arrivals(trace: &Trace, load: f64, seed: u64) -> Vec<&Pod> {
     let target = load * trace.capacity() as f64;
     if (sum as f64) < target {
         while (sum as f64) < target {
-            let Some(pod) = trace.pods.get(random.below(trace.pods.len())) else {
+            let Some(pod) = trace.pods.get(random.next_below(trace.pods.len())) else {
                 break;
             };
             sum = demand(sum, &pod);
@@ -26,7 +26,7 @@ pub(super) fn arrivals(trace: &Trace, load: f64, seed: u64) -> Vec<&Pod> {
         }
     } else {
         while sum as f64 > target && !pods.is_empty() {
-            let pod = pods.remove(random.below(pods.len()));
+            let pod = pods.remove(random.next_below(pods.len()));
             sum = sum.saturating_sub(pod.gpu_demand());
         }
     }

@@ -3,11 +3,11 @@
 //! does not fit is dropped.
 
 mod arrivals;
-mod read;
-mod run;
+mod protocol;
+mod trace;
 
 #[cfg(test)]
 mod tests;
 
-pub use read::Trace;
-pub use run::run;
+pub use protocol::run_trace;
+pub use trace::OpenbTrace;

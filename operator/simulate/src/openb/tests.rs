@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use super::arrivals::arrivals;
+use super::arrivals::draw_arrivals;
 use super::*;
-use crate::table::{Table, TableError};
+use crate::csv_table::{CsvTable, TableError};
 
 const NODES: &str = "sn,cpu_milli,memory_mib,gpu,model\n\
     a,64000,262144,2,P100\n\
@@ -15,12 +15,12 @@ const PODS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\n\
     p1,4000,1024,2,1000,G2|P100,LS\n\
     p0,4000,1024,0,1000,,BE\n";
 
-fn table(text: &str) -> Table {
-    Table::read(text.as_bytes()).unwrap()
+fn table(text: &str) -> CsvTable {
+    CsvTable::read(text.as_bytes()).unwrap()
 }
 
-fn trace(pods: &str) -> Result<Trace, TableError> {
-    Trace::read(&table(NODES), &table(pods))
+fn trace(pods: &str) -> Result<OpenbTrace, TableError> {
+    OpenbTrace::read(&table(NODES), &table(pods))
 }
 
 #[test]
@@ -29,7 +29,11 @@ fn columns_are_found_by_name_and_pods_sorted() {
     assert_eq!(read.capacity(), 10_000);
     let names: Vec<&str> = read.pods.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["p0", "p1", "p2"]);
-    let demands: Vec<i64> = read.pods.iter().map(super::read::Pod::gpu_demand).collect();
+    let demands: Vec<i64> = read
+        .pods
+        .iter()
+        .map(super::trace::OpenbPod::gpu_demand)
+        .collect();
     assert_eq!(demands, [0, 2_000, 460]);
     assert_eq!(read.pods[1].models, ["G2", "P100"]);
     // As the multigpu files are: five columns, in any order.
@@ -38,17 +42,17 @@ fn columns_are_found_by_name_and_pods_sorted() {
 }
 
 #[test]
-fn packed_or_plain_a_table_is_the_same() {
+fn gzip_table_equals_plain_table() {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     packer.write_all(PODS.as_bytes()).unwrap();
     let packed = packer.finish().unwrap();
-    assert_eq!(Table::read(&packed).unwrap(), table(PODS));
+    assert_eq!(CsvTable::read(&packed).unwrap(), table(PODS));
     let cut = packed.get(..packed.len() - 12).unwrap();
-    assert!(matches!(Table::read(cut), Err(TableError::Gzip(_))));
+    assert!(matches!(CsvTable::read(cut), Err(TableError::Gzip(_))));
 }
 
 #[test]
-fn what_means_nothing_is_refused_with_its_place() {
+fn invalid_values_are_refused_with_their_row() {
     let error = |pods: &str| trace(pods).unwrap_err().to_string();
     assert_eq!(
         error("name,cpu_milli,memory_mib,num_gpu\n"),
@@ -59,7 +63,7 @@ fn what_means_nothing_is_refused_with_its_place() {
         error(head),
         "holds no job: there is no row below the header"
     );
-    let nobody = Trace::read(&table(NODES.lines().next().unwrap()), &table(PODS));
+    let nobody = OpenbTrace::read(&table(NODES.lines().next().unwrap()), &table(PODS));
     assert!(matches!(nobody, Err(TableError::Empty("node"))));
     assert_eq!(
         error(&format!("{head}p,1,1,1,1000\nq,-1,1,1,1000\n")),
@@ -72,10 +76,10 @@ fn what_means_nothing_is_refused_with_its_place() {
 }
 
 #[test]
-fn as_much_comes_as_is_wanted() {
+fn arrivals_reach_the_requested_load() {
     let trace = trace(PODS).unwrap();
     for load in [0.2, 1.0, 1.3] {
-        let pods = arrivals(&trace, load, 42);
+        let pods = draw_arrivals(&trace, load, 42);
         let sum: i64 = pods.iter().map(|p| p.gpu_demand()).sum();
         let off = sum as f64 - load * 10_000.0;
         assert!(off.abs() <= 2_000.0, "{load}: {sum}");
@@ -83,10 +87,10 @@ fn as_much_comes_as_is_wanted() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_end_and_nothing_is_overbooked() {
+fn equal_seeds_give_equal_results_without_overbooking() {
     let trace = trace(PODS).unwrap();
-    let end = run(&trace, 1.3, 42);
-    assert_eq!(end, run(&trace, 1.3, 42));
+    let end = run_trace(&trace, 1.3, 42);
+    assert_eq!(end, run_trace(&trace, 1.3, 42));
     assert!(end.placed < end.jobs, "more comes than fits");
     assert!(end.allocated_gpu_percent <= 100.0 && end.allocated_gpu_percent > 50.0);
     assert!(end.arrived_gpu_percent >= Some(130.0));
@@ -94,8 +98,8 @@ fn the_same_seed_gives_the_same_end_and_nothing_is_overbooked() {
 }
 
 #[test]
-fn a_model_that_no_node_has_is_never_placed() {
+fn pod_with_an_unknown_model_is_never_placed() {
     let pods = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,1,1000,H100\n";
-    let end = run(&trace(pods).unwrap(), 1.0, 42);
+    let end = run_trace(&trace(pods).unwrap(), 1.0, 42);
     assert_eq!((end.placed, end.jobs), (0, 10));
 }

@@ -7,7 +7,7 @@ use trellis_scheduler::{GangId, PodKey, Time};
 
 /// An event in a run of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(super) enum RunEvent {
     /// The job has done its work.
     End,
     /// The job's pods have stopped after eviction.
@@ -15,39 +15,39 @@ pub(super) enum What {
     /// A surplus pod has stopped after eviction.
     StopSurplus(GangId),
     /// A failed pod of the gang is back.
-    Return(PodKey),
+    ReturnPod(PodKey),
     /// A failed surplus pod asks for a place again.
-    SeekAgain(GangId),
+    RetrySurplus(GangId),
     /// The gang is tried again after its back-off.
-    Retry,
+    RetryGang,
     /// More surplus pods may join.
-    Grow,
+    GrowSurplus,
 }
 
 /// Something that happens to one run of a job: to another run of it, it does not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Due {
-    pub(super) what: What,
+pub(super) struct DueEvent {
+    pub(super) event: RunEvent,
     pub(super) job: GangId,
-    pub(super) run: u32,
+    pub(super) event_generation: u32,
 }
 
 /// All of it, the next first; at one time by kind and name.
 #[derive(Debug, Default)]
-pub(super) struct Agenda(BinaryHeap<Reverse<(Time, Due)>>);
+pub(super) struct Agenda(BinaryHeap<Reverse<(Time, DueEvent)>>);
 
 impl Agenda {
-    pub(super) fn add(&mut self, at: Time, due: Due) {
+    pub(super) fn add(&mut self, at: Time, due: DueEvent) {
         self.0.push(Reverse((at, due)));
     }
 
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(super) fn next_time(&self) -> Option<Time> {
         self.0.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Removes and returns the next event that is due by then.
-    pub(super) fn pop(&mut self, now: Time) -> Option<Due> {
-        if self.next()? > now {
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<DueEvent> {
+        if self.next_time()? > now {
             return None;
         }
         self.0.pop().map(|Reverse((_, due))| due)

@@ -5,46 +5,49 @@
 //! resources are in use until the gang is released or deleted.
 
 mod agenda;
-mod elastic;
-mod expect;
-mod finished;
-mod heads;
-mod hours;
-mod job;
-mod look;
-mod meter;
-mod outside;
-mod pods;
+mod completion;
+mod expectations;
+mod gpu_hour_limits;
+mod gpu_use_meter;
+mod head_waits;
+mod job_counts;
+mod job_observer;
+mod pod_events;
 mod record;
 mod script;
-mod tally;
+mod script_changes;
+mod simulated_job;
+mod surplus_pods;
 
 #[cfg(test)]
 mod tests;
 
-pub use expect::{Expect, Expectation, ExpectedJobs};
-pub use record::{Clock, Event, Record, seconds, why};
-pub use script::{Change, Held, Job, PodChange, PodEvent, RequiredLevel, Script, SurplusPod};
+pub use expectations::{ExpectationResult, Expectations, ExpectedJobs};
+pub use record::{JobEvent, JobEventRecord, RecordClock, format_explanation, to_seconds};
+pub use script::{
+    PodChange, RequiredLevel, ScriptChange, ScriptJob, ScriptPodEvent, ScriptSurplusPod,
+    SimulationScript, WithheldJob,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use trellis_scheduler::{
-    Decision, Engine, Gang, GangId, NodeName, Placement, PodKey, Predictor, Time, Victim,
+    Decision, Engine, Gang, GangId, NodeName, Placement, PodKey, RuntimePredictor, Time, Victim,
 };
 
 use super::random::Random;
-use super::summary::Summary;
-use agenda::{Agenda, Due, What};
-use heads::Heads;
-use hours::Burning;
-use job::{SimulatedJob, Stage};
-use meter::Meter;
-use tally::Tally;
+use super::summary::SimulationSummary;
+use agenda::{Agenda, DueEvent, RunEvent};
+use gpu_hour_limits::GpuHourLimits;
+use gpu_use_meter::GpuUseMeter;
+use head_waits::HeadWaits;
+use job_counts::JobCounts;
+use simulated_job::{SimulatedJob, SimulatedJobStage};
 
 /// Runtimes that backfill uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Runtimes {
+pub enum BackfillRuntimeSource {
     /// Runtimes that the jobs declare.
     #[default]
     Declared,
@@ -56,11 +59,11 @@ pub enum Runtimes {
 
 /// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct SimulationOptions {
     /// Time at which the simulation stops. None: when no event is left.
     pub until: Option<Time>,
     /// Runtimes that backfill uses.
-    pub runtimes: Runtimes,
+    pub runtimes: BackfillRuntimeSource,
     /// Percentage of jobs whose runtime backfill does not know.
     pub unknown_percent: u8,
     /// Seed that picks those jobs.
@@ -70,81 +73,85 @@ pub struct Options {
 }
 
 /// Receives each record.
-pub type Tell<'a> = dyn FnMut(&Record<'_>) + 'a;
+pub type RecordSink<'a> = dyn FnMut(&JobEventRecord<'_>) + 'a;
 
 /// Runs a script and reports every record.
-pub fn run(script: Script, options: Options, tell: &mut Tell<'_>) -> Summary {
-    let mut runner = Runner::new(options, tell);
-    runner.run(script.into_order());
-    runner.sum_up()
+pub fn run_script(
+    script: SimulationScript,
+    options: SimulationOptions,
+    tell: &mut RecordSink<'_>,
+) -> SimulationSummary {
+    let mut runner = SimulationRunner::new(options, tell);
+    runner.run(script.into_changes());
+    runner.into_summary()
 }
 
 /// The time after a duration, rounded up to the millisecond.
-fn after(time: Time, duration: Duration) -> Time {
+fn add_duration(time: Time, duration: Duration) -> Time {
     time.plus(duration.saturating_add(Duration::from_nanos(999_999)))
 }
 
-struct Runner<'a, 'b> {
+struct SimulationRunner<'a, 'b> {
     engine: Engine,
-    options: Options,
+    options: SimulationOptions,
     agenda: Agenda,
     jobs: BTreeMap<GangId, SimulatedJob>,
     /// Jobs that hold a place.
-    holding: BTreeSet<GangId>,
+    placed_jobs: BTreeSet<GangId>,
     /// Pending jobs that are Refused.
     refused: BTreeSet<GangId>,
-    burning: Burning,
+    gpu_hour_limits: GpuHourLimits,
     /// External pods, with their GPUs.
-    foreign: BTreeMap<PodKey, (NodeName, i64)>,
-    meter: Meter,
-    tally: Tally,
-    heads: Heads,
-    predictor: Predictor,
+    external_pods: BTreeMap<PodKey, (NodeName, i64)>,
+    meter: GpuUseMeter,
+    tally: JobCounts,
+    head_waits: HeadWaits,
+    predictor: RuntimePredictor,
     random: Random,
-    expects: Vec<Expectation>,
-    nodes: BTreeMap<NodeName, NodeFacts>,
+    expectations: Vec<ExpectationResult>,
+    nodes: BTreeMap<NodeName, SimulatedNode>,
     /// Jobs whose surplus pods have joined in this cycle.
-    grew: BTreeSet<GangId>,
+    grown_jobs: BTreeSet<GangId>,
     /// True if the engine has more to decide at this time.
     is_unsettled: bool,
     now: Time,
-    tell: &'a mut Tell<'b>,
+    record_sink: &'a mut RecordSink<'b>,
 }
 
 /// A node as the simulation knows it.
-struct NodeFacts {
+struct SimulatedNode {
     unschedulable: bool,
     ready: bool,
 }
 
-impl<'a, 'b> Runner<'a, 'b> {
-    fn new(options: Options, tell: &'a mut Tell<'b>) -> Self {
+impl<'a, 'b> SimulationRunner<'a, 'b> {
+    fn new(options: SimulationOptions, tell: &'a mut RecordSink<'b>) -> Self {
         Self {
             engine: Engine::new(),
             options,
             agenda: Agenda::default(),
             jobs: BTreeMap::new(),
-            holding: BTreeSet::new(),
+            placed_jobs: BTreeSet::new(),
             refused: BTreeSet::new(),
-            burning: Burning::default(),
-            foreign: BTreeMap::new(),
-            meter: Meter::default(),
-            tally: Tally::default(),
-            heads: Heads::default(),
-            predictor: Predictor::new(),
+            gpu_hour_limits: GpuHourLimits::default(),
+            external_pods: BTreeMap::new(),
+            meter: GpuUseMeter::default(),
+            tally: JobCounts::default(),
+            head_waits: HeadWaits::default(),
+            predictor: RuntimePredictor::new(),
             random: Random::new(options.seed),
-            expects: Vec::new(),
+            expectations: Vec::new(),
             nodes: BTreeMap::new(),
-            grew: BTreeSet::new(),
+            grown_jobs: BTreeSet::new(),
             is_unsettled: false,
             now: Time::default(),
-            tell,
+            record_sink: tell,
         }
     }
 }
 
-impl Runner<'_, '_> {
-    fn run(&mut self, script: Vec<(Time, Change)>) {
+impl SimulationRunner<'_, '_> {
+    fn run(&mut self, script: Vec<(Time, ScriptChange)>) {
         let mut script = script.into_iter().peekable();
         let mut alarms_until: Option<Time> = None;
         loop {
@@ -153,9 +160,9 @@ impl Runner<'_, '_> {
             let alarm = alarm.filter(|at| alarms_until.is_none_or(|until| *at > until));
             let next = [
                 script.peek().map(|(at, _)| *at),
-                self.agenda.next(),
+                self.agenda.next_time(),
                 alarm,
-                self.limit_opens(),
+                self.next_limit_opening(),
             ];
             let Some(next) = next.into_iter().flatten().min() else {
                 break;
@@ -167,113 +174,124 @@ impl Runner<'_, '_> {
             alarms_until = Some(self.now);
             let mut expects = Vec::new();
             loop {
-                while let Some(due) = self.agenda.pop(self.now) {
-                    self.happen(&due);
+                while let Some(due) = self.agenda.pop_due(self.now) {
+                    self.apply_due_event(&due);
                 }
                 while let Some((_, change)) = script.next_if(|(at, _)| *at <= self.now) {
                     match change {
-                        Change::Expect(expect) => expects.push(expect),
-                        other => self.change(other),
+                        ScriptChange::Expect(expect) => expects.push(expect),
+                        other => self.apply_change(other),
                     }
                 }
-                self.burning.count(&mut self.engine, self.now);
+                self.gpu_hour_limits
+                    .update_usage(&mut self.engine, self.now);
                 self.is_unsettled = false;
                 for decision in self.engine.cycle(self.now) {
-                    self.carry_out(&decision);
+                    self.apply_decision(&decision);
                 }
                 self.pause_growth();
                 // Resources that are held now count from now on.
-                self.burning.count(&mut self.engine, self.now);
+                self.gpu_hour_limits
+                    .update_usage(&mut self.engine, self.now);
                 // Also handle events that these decisions cause at this same time.
                 let is_settled = !std::mem::take(&mut self.is_unsettled);
-                if is_settled && self.agenda.next().is_none_or(|next| next > self.now) {
+                if is_settled && self.agenda.next_time().is_none_or(|next| next > self.now) {
                     break;
                 }
             }
-            self.heads.look(self.now);
+            self.head_waits.update_heads(self.now);
             for expect in expects {
                 let result = expect.check(self.now, self);
-                self.expects.push(result);
+                self.expectations.push(result);
             }
         }
         if let Some(until) = self.options.until {
             self.advance(until);
         }
         for (at, change) in script {
-            if matches!(change, Change::Expect(_)) {
-                self.expects.push(Expect::not_reached(at, self.now));
+            if matches!(change, ScriptChange::Expect(_)) {
+                self.expectations
+                    .push(Expectations::not_reached(at, self.now));
             }
         }
     }
 
     /// Time at which a limit on GPU-hours opens that a pending job counts against.
-    fn limit_opens(&self) -> Option<Time> {
-        let waiting = self.jobs.values().filter(|job| job.stage == Stage::Waiting);
+    fn next_limit_opening(&self) -> Option<Time> {
+        let waiting = self
+            .jobs
+            .values()
+            .filter(|job| job.stage == SimulatedJobStage::Waiting);
         let draws = waiting.flat_map(|job| &job.gang.draws);
-        Burning::opens(&self.engine, draws, self.now)
+        GpuHourLimits::next_opening(&self.engine, draws, self.now)
     }
 
     fn advance(&mut self, to: Time) {
         self.now = self.now.max(to);
-        if self.meter.runs() {
+        if self.meter.has_begun() {
             self.meter.advance(self.now);
         }
     }
 
-    fn happen(&mut self, due: &Due) {
-        let Some(job) = self.jobs.get(&due.job).filter(|job| job.run == due.run) else {
+    fn apply_due_event(&mut self, due: &DueEvent) {
+        let Some(job) = self
+            .jobs
+            .get(&due.job)
+            .filter(|job| job.event_generation == due.event_generation)
+        else {
             return;
         };
-        let ran = job.ran(self.now);
-        match &due.what {
-            What::End => {
+        let ran = job.running_time(self.now);
+        match &due.event {
+            RunEvent::End => {
                 let (gpus, submitted) = (job.gpus, job.gang.submitted);
-                let (runs_as, by_itself) = (job.runs_as.clone(), job.ends_by_itself());
+                let (runs_as, by_itself) =
+                    (job.prediction_key.clone(), job.completes_before_limit());
                 let queue = job.gang.queue.clone();
-                self.give_up(&due.job, Stage::Ended);
+                self.end_placement(&due.job, SimulatedJobStage::Ended);
                 self.engine.delete_gang(&due.job);
                 if by_itself {
                     if self.predictor.observe(&runs_as, &queue, ran) {
-                        self.expect_anew(&queue);
+                        self.update_predictions(&queue);
                     }
-                    self.tally.ended(gpus, self.now.since(submitted), ran);
-                    self.say(Event::Finished, &due.job, String::new());
+                    self.tally.add_ended(gpus, self.now.since(submitted), ran);
+                    self.report_event(JobEvent::Finished, &due.job, String::new());
                 } else {
                     let limit = ran.as_secs();
                     let why = format!("ActiveDeadlineExceeded: it has run for {limit} s");
-                    self.say(Event::Failed, &due.job, why);
+                    self.report_event(JobEvent::Failed, &due.job, why);
                 }
             }
-            What::Stop => {
-                self.give_up(&due.job, Stage::Waiting);
+            RunEvent::Stop => {
+                self.end_placement(&due.job, SimulatedJobStage::Waiting);
                 self.engine.release_gang(&due.job, None);
             }
-            What::StopSurplus(pod) => {
-                self.vacate(&due.job, pod, None);
-                self.seek_surplus(&due.job);
+            RunEvent::StopSurplus(pod) => {
+                self.free_surplus(&due.job, pod, None);
+                self.submit_surplus(&due.job);
             }
-            What::SeekAgain(pod) => {
+            RunEvent::RetrySurplus(pod) => {
                 if let Some(job) = self.jobs.get_mut(&due.job) {
-                    job.surplus.seats.remove(pod);
+                    job.surplus.phases.remove(pod);
                 }
-                self.seek_surplus(&due.job);
+                self.submit_surplus(&due.job);
             }
-            What::Return(pod) => {
+            RunEvent::ReturnPod(pod) => {
                 if let Some(job) = self.jobs.get_mut(&due.job) {
-                    job.ranks.remove(pod);
+                    job.stopped_pods.remove(pod);
                 }
             }
-            What::Retry => {
+            RunEvent::RetryGang => {
                 let gang = self.jobs.get(&due.job).map(|job| job.gang.clone());
                 if let Some(gang) = gang {
                     self.engine.apply_gang(gang);
                 }
             }
-            What::Grow => self.seek_surplus(&due.job),
+            RunEvent::GrowSurplus => self.submit_surplus(&due.job),
         }
     }
 
-    fn carry_out(&mut self, decision: &Decision) {
+    fn apply_decision(&mut self, decision: &Decision) {
         if let Decision::Place {
             gang, placement, ..
         }
@@ -283,7 +301,7 @@ impl Runner<'_, '_> {
         | Decision::Reserve {
             gang, placement, ..
         } = decision
-            && let Some(job) = elastic::job_of(gang)
+            && let Some(job) = surplus_pods::job_of(gang)
         {
             if matches!(decision, Decision::Place { .. }) {
                 self.place_surplus(&job, gang, placement);
@@ -291,18 +309,20 @@ impl Runner<'_, '_> {
             return;
         }
         if let Decision::Wait { gang, .. } = decision
-            && elastic::job_of(gang).is_some()
+            && surplus_pods::job_of(gang).is_some()
         {
             return;
         }
-        for record in Record::of((self.now, Clock::Simulated), decision, |id| {
-            Some(&self.jobs.get(id)?.gang)
-        }) {
+        for record in
+            JobEventRecord::from_decision((self.now, RecordClock::Simulated), decision, |id| {
+                Some(&self.jobs.get(id)?.gang)
+            })
+        {
             // The eviction of a surplus pod is reported as an event of its job.
-            if record.event == Event::Preempted && elastic::job_of(record.job).is_some() {
+            if record.event == JobEvent::Preempted && surplus_pods::job_of(record.job).is_some() {
                 continue;
             }
-            (self.tell)(&record);
+            (self.record_sink)(&record);
         }
         match decision {
             Decision::Wait { gang, certificate } if certificate.detail.is_refusal() => {
@@ -318,55 +338,55 @@ impl Runner<'_, '_> {
         match decision {
             Decision::Place {
                 gang, placement, ..
-            } => self.place(gang, placement),
+            } => self.place_gang(gang, placement),
             Decision::Preempt { gang, victims, .. } => {
                 for victim in victims {
-                    self.evict(victim, Some(gang));
+                    self.evict_victim(victim, Some(gang));
                 }
             }
-            Decision::Drain { victim } => self.evict(victim, None),
+            Decision::Drain { victim } => self.evict_victim(victim, None),
             Decision::Wait { .. } | Decision::Reserve { .. } => {}
         }
     }
 
-    fn place(&mut self, id: &GangId, placement: &Placement) {
+    fn place_gang(&mut self, id: &GangId, placement: &Placement) {
         let Some(job) = self.jobs.get_mut(id) else {
             return;
         };
-        job.run = job.run.saturating_add(1);
-        job.stage = Stage::Placed { since: self.now };
-        job.place = job::held(&job.gang, placement);
-        for (node, gpus) in &job.place {
-            self.meter.hold(node, *gpus);
+        job.event_generation = job.event_generation.saturating_add(1);
+        job.stage = SimulatedJobStage::Placed { since: self.now };
+        job.gpus_by_node = simulated_job::placement_gpus(&job.gang, placement);
+        for (node, gpus) in &job.gpus_by_node {
+            self.meter.add_used(node, *gpus);
         }
-        self.holding.insert(id.clone());
-        self.heads.leave(&job.gang);
+        self.placed_jobs.insert(id.clone());
+        self.head_waits.remove_pending(&job.gang);
         if !std::mem::replace(&mut job.has_started, true) {
             let waited = self.now.since(job.gang.submitted);
-            self.tally.started(job.gpus, waited);
+            self.tally.add_started(job.gpus, waited);
             if self
                 .options
                 .domains
-                .is_some_and(|level| job.needs_one(level))
+                .is_some_and(|level| job.needs_one_domain(level))
                 && self.meter.is_size_of_domain(job.gpus)
             {
-                self.tally.started_in_whole_domain(waited);
+                self.tally.add_whole_domain_wait(waited);
             }
         }
-        if let Some(holds) = job.holds_for() {
-            let due = Due {
-                what: What::End,
+        if let Some(holds) = job.place_duration() {
+            let due = DueEvent {
+                event: RunEvent::End,
                 job: id.clone(),
-                run: job.run,
+                event_generation: job.event_generation,
             };
-            self.agenda.add(after(self.now, holds), due);
+            self.agenda.add(add_duration(self.now, holds), due);
         }
-        self.seek_surplus(id);
+        self.submit_surplus(id);
     }
 
     /// Evicts a victim: its work is lost, and its place is free after the grace period.
-    fn evict(&mut self, victim: &Victim, by: Option<&GangId>) {
-        if let Some(job) = elastic::job_of(&victim.gang) {
+    fn evict_victim(&mut self, victim: &Victim, by: Option<&GangId>) {
+        if let Some(job) = surplus_pods::job_of(&victim.gang) {
             self.evict_surplus(&job, victim, by);
             return;
         }
@@ -374,76 +394,76 @@ impl Runner<'_, '_> {
             return;
         };
         // Cancel the scheduled events of this run.
-        job.run = job.run.saturating_add(1);
-        job.stage = Stage::Leaving;
-        job.ranks.clear();
+        job.event_generation = job.event_generation.saturating_add(1);
+        job.stage = SimulatedJobStage::Leaving;
+        job.stopped_pods.clear();
         job.was_preempted = true;
-        let due = Due {
-            what: What::Stop,
+        let due = DueEvent {
+            event: RunEvent::Stop,
             job: victim.gang.clone(),
-            run: job.run,
+            event_generation: job.event_generation,
         };
-        self.agenda.add(after(self.now, job.gang.grace), due);
+        self.agenda.add(add_duration(self.now, job.gang.grace), due);
         self.tally.preemptions = self.tally.preemptions.saturating_add(1);
-        self.withdraw_surplus(&victim.gang);
+        self.withdraw_all_surplus(&victim.gang);
     }
 
     /// Ends a job's placement.
-    fn give_up(&mut self, id: &GangId, stage: Stage) {
+    fn end_placement(&mut self, id: &GangId, stage: SimulatedJobStage) {
         let Some(job) = self.jobs.get_mut(id) else {
             return;
         };
-        job.run = job.run.saturating_add(1);
+        job.event_generation = job.event_generation.saturating_add(1);
         job.stage = stage;
-        job.ranks.clear();
-        for (node, gpus) in std::mem::take(&mut job.place) {
-            self.meter.hold(&node, gpus.saturating_neg());
+        job.stopped_pods.clear();
+        for (node, gpus) in std::mem::take(&mut job.gpus_by_node) {
+            self.meter.add_used(&node, gpus.saturating_neg());
         }
-        self.holding.remove(id);
-        if stage == Stage::Waiting {
-            self.heads.wait(&job.gang);
+        self.placed_jobs.remove(id);
+        if stage == SimulatedJobStage::Waiting {
+            self.head_waits.add_pending(&job.gang);
         } else {
-            self.heads.leave(&job.gang);
+            self.head_waits.remove_pending(&job.gang);
         }
-        self.withdraw_surplus(id);
+        self.withdraw_all_surplus(id);
     }
 
     /// Reports an event of surplus pods, with their placement if they have one.
-    fn report(
+    fn report_with_place(
         &mut self,
-        event: Event,
+        event: JobEvent,
         job: &GangId,
         place: Option<(&Gang, &Placement)>,
         reason: String,
     ) {
-        (self.tell)(&Record {
+        (self.record_sink)(&JobEventRecord {
             t: self.now,
             event,
             job,
-            place,
+            placement: place,
             reason,
         });
     }
 
-    fn say(&mut self, event: Event, job: &GangId, reason: String) {
-        self.report(event, job, None, reason);
+    fn report_event(&mut self, event: JobEvent, job: &GangId, reason: String) {
+        self.report_with_place(event, job, None, reason);
     }
 
-    fn sum_up(self) -> Summary {
-        let mut summary = Summary {
-            allocated_gpu_percent: self.meter.held_percent(),
+    fn into_summary(self) -> SimulationSummary {
+        let mut summary = SimulationSummary {
+            allocated_gpu_percent: self.meter.used_percent(),
             stranded_gpus: Some(self.meter.stranded()),
-            longest_head_wait_seconds: Some(self.heads.longest(self.now).as_secs_f64()),
-            end_seconds: Some(seconds(self.now)),
-            expects_held: Some(self.expects.iter().all(|e| e.held)),
-            ..Summary::default()
+            longest_head_wait_seconds: Some(self.head_waits.longest_wait(self.now).as_secs_f64()),
+            end_seconds: Some(to_seconds(self.now)),
+            expects_held: Some(self.expectations.iter().all(|e| e.held)),
+            ..SimulationSummary::default()
         };
-        self.tally.sum_up(&mut summary);
+        self.tally.write_summary(&mut summary);
         summary.domains = self.options.domains.map(|level| {
-            let domains = self.meter.whole_domains(level);
-            self.tally.sum_up_domains(domains)
+            let domains = self.meter.domain_summary(level);
+            self.tally.with_waits(domains)
         });
-        summary.expects = self.expects;
+        summary.expects = self.expectations;
         summary
     }
 }

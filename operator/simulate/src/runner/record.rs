@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
-use trellis_scheduler::{Because, Certificate, Decision, Gang, GangId, Placement, Time, Victim};
+use trellis_scheduler::{
+    Decision, Gang, GangId, Placement, PreemptionReason, Time, Victim, WaitExplanation,
+};
 
 /// An event of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Event {
+pub enum JobEvent {
     /// The job is placed, and starts.
     Placed,
     /// The job is pending for another reason than was last reported.
@@ -39,7 +41,7 @@ pub enum Event {
     Deleted,
 }
 
-impl Event {
+impl JobEvent {
     /// The word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -64,23 +66,23 @@ impl Event {
 
 /// An event of a job, with its time. As JSON: `t`, `event`, `job`, `pods`, `reason`.
 #[derive(Clone, Debug)]
-pub struct Record<'a> {
+pub struct JobEventRecord<'a> {
     /// Time of the event.
     pub t: Time,
     /// The event.
-    pub event: Event,
+    pub event: JobEvent,
     /// The job.
     pub job: &'a GangId,
     /// The placement, if the job is placed or has a reservation.
-    pub place: Option<(&'a Gang, &'a Placement)>,
+    pub placement: Option<(&'a Gang, &'a Placement)>,
     /// Reason. Empty if the event is reason enough.
     pub reason: String,
 }
 
 /// Pods with their nodes, in the order of their ranks.
-struct Pods<'a>(Option<(&'a Gang, &'a Placement)>);
+struct PlacedPods<'a>(Option<(&'a Gang, &'a Placement)>);
 
-impl Serialize for Pods<'_> {
+impl Serialize for PlacedPods<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         if let Some((gang, placement)) = self.0 {
@@ -96,13 +98,13 @@ impl Serialize for Pods<'_> {
     }
 }
 
-impl Serialize for Record<'_> {
+impl Serialize for JobEventRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut line = serializer.serialize_struct("Record", 5)?;
-        line.serialize_field("t", &seconds(self.t))?;
+        line.serialize_field("t", &to_seconds(self.t))?;
         line.serialize_field("event", self.event.as_str())?;
         line.serialize_field("job", self.job.as_str())?;
-        line.serialize_field("pods", &Pods(self.place))?;
+        line.serialize_field("pods", &PlacedPods(self.placement))?;
         line.serialize_field("reason", &self.reason)?;
         line.end()
     }
@@ -110,18 +112,18 @@ impl Serialize for Record<'_> {
 
 /// The clock of an engine.
 #[derive(Clone, Copy, Debug)]
-pub enum Clock {
+pub enum RecordClock {
     /// Simulated time, which starts at zero.
     Simulated,
     /// The time of day.
     Wall,
 }
 
-impl<'a> Record<'a> {
+impl<'a> JobEventRecord<'a> {
     /// Records of a decision, one for each job. `gang` looks up the jobs that are placed.
     #[must_use]
-    pub fn of(
-        (t, clock): (Time, Clock),
+    pub fn from_decision(
+        (t, clock): (Time, RecordClock),
         decision: &'a Decision,
         gang: impl Fn(&GangId) -> Option<&'a Gang>,
     ) -> Vec<Self> {
@@ -129,7 +131,7 @@ impl<'a> Record<'a> {
             t,
             event,
             job,
-            place,
+            placement: place,
             reason,
         };
         let leaves = |victim: &'a Victim, by: Option<&GangId>| {
@@ -137,10 +139,10 @@ impl<'a> Record<'a> {
             let priorities = by.and_then(|by| priority(&victim.gang).zip(priority(by)));
             let order = priorities.map(|(own, other)| own.cmp(&other));
             one(
-                Event::Preempted,
+                JobEvent::Preempted,
                 &victim.gang,
                 None,
-                why_victim(victim, by, order),
+                format_victim_reason(victim, by, order),
             )
         };
         match decision {
@@ -150,7 +152,7 @@ impl<'a> Record<'a> {
                 ..
             } => {
                 let place = gang(id).map(|gang| (gang, placement));
-                vec![one(Event::Placed, id, place, String::new())]
+                vec![one(JobEvent::Placed, id, place, String::new())]
             }
             Decision::Preempt {
                 gang: id,
@@ -159,7 +161,7 @@ impl<'a> Record<'a> {
             } => {
                 let place = gang(id).map(|gang| (gang, placement));
                 let reason = format!("once {} victims are gone", victims.len());
-                let nominated = one(Event::Nominated, id, place, reason);
+                let nominated = one(JobEvent::Nominated, id, place, reason);
                 let victims = victims.iter().map(|victim| leaves(victim, Some(id)));
                 std::iter::once(nominated).chain(victims).collect()
             }
@@ -170,10 +172,10 @@ impl<'a> Record<'a> {
             } => {
                 let place = gang(id).map(|gang| (gang, placement));
                 let reason = match start {
-                    Some(start) => format!("from {} s on", seconds(*start)),
+                    Some(start) => format!("from {} s on", to_seconds(*start)),
                     None => "no start is known".to_owned(),
                 };
-                vec![one(Event::Reserved, id, place, reason)]
+                vec![one(JobEvent::Reserved, id, place, reason)]
             }
             Decision::Drain { victim } => vec![leaves(victim, None)],
             Decision::Wait {
@@ -181,11 +183,11 @@ impl<'a> Record<'a> {
                 certificate,
             } => {
                 let event = if certificate.detail.is_refusal() {
-                    Event::Refused
+                    JobEvent::Refused
                 } else {
-                    Event::Waiting
+                    JobEvent::Waiting
                 };
-                vec![one(event, id, None, why(certificate, clock))]
+                vec![one(event, id, None, format_explanation(certificate, clock))]
             }
         }
     }
@@ -193,33 +195,37 @@ impl<'a> Record<'a> {
 
 /// Seconds since the simulation began.
 #[must_use]
-pub fn seconds(time: Time) -> f64 {
+pub fn to_seconds(time: Time) -> f64 {
     time.as_millis() as f64 / 1000.0
 }
 
 /// Why a gang waits: the reason's word and the sentence, with times by this clock.
 #[must_use]
-pub fn why(certificate: &Certificate, clock: Clock) -> String {
+pub fn format_explanation(certificate: &WaitExplanation, clock: RecordClock) -> String {
     match clock {
-        Clock::Simulated => format!("{}: {certificate:#}", certificate.reason),
-        Clock::Wall => format!("{}: {certificate}", certificate.reason),
+        RecordClock::Simulated => format!("{}: {certificate:#}", certificate.reason),
+        RecordClock::Wall => format!("{}: {certificate}", certificate.reason),
     }
 }
 
 /// Reason of a preemption. `by`: the gang that takes the place. `order`: how the priority of the
 /// victim compares to that of `by`, if both are known.
 #[must_use]
-pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>, order: Option<Ordering>) -> String {
-    let because = match victim.because {
-        Because::LaterInQueue => match order {
+pub(super) fn format_victim_reason(
+    victim: &Victim,
+    by: Option<&GangId>,
+    order: Option<Ordering>,
+) -> String {
+    let because = match victim.reason {
+        PreemptionReason::LaterInQueue => match order {
             Some(Ordering::Less) => "its priority is lower in the same queue",
             Some(Ordering::Equal) => "it is later in the same queue at the same priority",
             Some(Ordering::Greater) | None => "it comes after the other in the same queue",
         },
-        Because::Borrows => "its queue holds more than its quota",
-        Because::LowerPriority => "its priority is lower",
-        Because::Drained => "its queue is drained",
-        Because::Surplus => "it is surplus",
+        PreemptionReason::Borrows => "its queue holds more than its quota",
+        PreemptionReason::LowerPriority => "its priority is lower",
+        PreemptionReason::Drained => "its queue is drained",
+        PreemptionReason::Surplus => "it is surplus",
     };
     let lost = victim.lost_device_seconds;
     match by {
@@ -230,7 +236,7 @@ pub(super) fn why_victim(victim: &Victim, by: Option<&GangId>, order: Option<Ord
 
 #[cfg(test)]
 mod tests {
-    use trellis_scheduler::{Detail, QueueName};
+    use trellis_scheduler::{QueueName, WaitDetail};
 
     use super::*;
 
@@ -242,35 +248,40 @@ mod tests {
     }
 
     /// Why victim `v` leaves for gang `by`.
-    fn reason(gangs: &[Gang], because: Because) -> String {
+    fn reason(gangs: &[Gang], because: PreemptionReason) -> String {
         let decision = Decision::Preempt {
             gang: GangId::new("team/by"),
             placement: Placement::new(),
             victims: vec![Victim {
                 gang: GangId::new("team/v"),
-                because,
+                reason: because,
                 lost_device_seconds: 8,
             }],
         };
         let known = |id: &GangId| gangs.iter().find(|gang| gang.id == *id);
-        let at = (Time::from_millis(0), Clock::Simulated);
-        let records = Record::of(at, &decision, known);
+        let at = (Time::from_millis(0), RecordClock::Simulated);
+        let records = JobEventRecord::from_decision(at, &decision, known);
         records.last().unwrap().reason.clone()
     }
 
     #[test]
-    fn times_are_told_by_the_clock_of_the_engine() {
+    fn times_use_the_clock_of_the_engine() {
         let until = Time::from_millis(90_000);
-        let certificate = Certificate::from(Detail::BackingOff { until });
-        assert!(why(&certificate, Clock::Simulated).ends_with("not before 90 s"));
-        assert!(why(&certificate, Clock::Wall).ends_with("not before 1970-01-01T00:01:30Z"));
+        let certificate = WaitExplanation::from(WaitDetail::BackingOff { until });
+        assert!(
+            format_explanation(&certificate, RecordClock::Simulated).ends_with("not before 90 s")
+        );
+        assert!(
+            format_explanation(&certificate, RecordClock::Wall)
+                .ends_with("not before 1970-01-01T00:01:30Z")
+        );
     }
 
     #[test]
-    fn a_victim_of_the_same_queue_has_a_lower_priority_or_is_later_at_the_same() {
+    fn reason_for_a_victim_of_its_queue_is_priority_or_age() {
         let reason = |own, other| {
             let gangs = [gang("team/v", own), gang("team/by", other)];
-            reason(&gangs, Because::LaterInQueue)
+            reason(&gangs, PreemptionReason::LaterInQueue)
         };
         assert_eq!(
             reason(1, 5),
@@ -284,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn a_victim_of_an_unknown_priority_comes_after_the_other() {
-        let reason = reason(&[gang("team/v", 1)], Because::LaterInQueue);
+    fn reason_for_a_victim_of_unknown_priority_is_its_order() {
+        let reason = reason(&[gang("team/v", 1)], PreemptionReason::LaterInQueue);
         assert!(
             reason.starts_with("for team/by: it comes after the other in the same queue; "),
             "{reason}"

@@ -10,54 +10,54 @@ use trellis_scheduler::{
     Topology, TopologyName,
 };
 
-use super::expect::Expect;
+use super::expectations::Expectations;
 
 /// All changes that a simulation applies, by time, then in the order in which they were added.
 #[derive(Clone, Debug, Default)]
-pub struct Script {
-    changes: Vec<(Time, Change)>,
+pub struct SimulationScript {
+    changes: Vec<(Time, ScriptChange)>,
 }
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum ScriptChange {
     /// A node is new or changed.
     Node(Node),
     /// A node is gone. Gangs that ran there restart elsewhere.
-    NodeGone(NodeName),
+    NodeDeleted(NodeName),
     /// A queue is new or changed.
     Queue(Queue),
     /// A queue is gone.
-    QueueGone(QueueName),
+    QueueDeleted(QueueName),
     /// A flavor is new or changed.
     Flavor(Flavor),
     /// A flavor is gone.
-    FlavorGone(FlavorName),
+    FlavorDeleted(FlavorName),
     /// A topology is new or changed.
     Topology(Topology),
     /// A topology is gone.
-    TopologyGone(TopologyName),
+    TopologyDeleted(TopologyName),
     /// These quota policies replace the previous ones.
     Quotas(Arc<QuotaPolicies>),
     /// An external pod requests these resources of a node.
-    Pod(PodKey, NodeName, Resources),
+    ExternalPod(PodKey, NodeName, Resources),
     /// An external pod is gone.
-    PodGone(PodKey),
+    ExternalPodDeleted(PodKey),
     /// A job is submitted, or changed while it waits.
-    Job(Box<Job>),
+    Job(Box<ScriptJob>),
     /// A job exists that cannot be queued.
-    Held(Held),
+    JobWithheld(WithheldJob),
     /// A job is deleted.
-    JobGone(GangId),
+    JobDeleted(GangId),
     /// A pod of a job fails, leaves or finishes.
-    JobPod(PodEvent),
+    JobPod(ScriptPodEvent),
     /// Expectations that must hold at this time.
-    Expect(Expect),
+    Expect(Expectations),
 }
 
 /// A job and its outcome.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ScriptJob {
     /// The gang. Its `runtime` is the one that the job declares.
     pub gang: Gang,
     /// Real runtime once the job is placed. None: for ever.
@@ -65,18 +65,18 @@ pub struct Job {
     /// Time after which the job is ended.
     pub limit: Option<Duration>,
     /// Key by which runtimes are predicted; similar jobs share it.
-    pub runs_as: String,
+    pub prediction_key: String,
     /// Limits on GPU-hours that the job counts against.
-    pub hours: Vec<LimitId>,
+    pub gpu_hour_limits: Vec<LimitId>,
     /// The job's surplus pods, by group and index.
-    pub surplus: Vec<SurplusPod>,
+    pub surplus: Vec<ScriptSurplusPod>,
     /// How the job reacts to failures of its pods.
     pub restart: Restart,
 }
 
 /// A pod beyond the gang of its job.
 #[derive(Clone, Debug)]
-pub struct SurplusPod {
+pub struct ScriptSurplusPod {
     /// The pod as a gang.
     pub gang: Gang,
     /// It is of an elastic group; else of one with `membership: BestEffort`.
@@ -96,7 +96,7 @@ pub struct RequiredLevel {
 
 /// An event of one pod of a job.
 #[derive(Clone, Debug)]
-pub struct PodEvent {
+pub struct ScriptPodEvent {
     /// The job.
     pub job: GangId,
     /// Name of the pod.
@@ -110,7 +110,7 @@ pub struct PodEvent {
     /// True if the pod's group is elastic.
     pub is_elastic: bool,
     /// The event.
-    pub what: PodChange,
+    pub change: PodChange,
 }
 
 /// The change of a pod by an event.
@@ -131,7 +131,7 @@ pub enum PodChange {
 
 impl PodChange {
     /// `fail`.
-    pub(super) const fn words(&self) -> &'static str {
+    pub(super) const fn as_str(&self) -> &'static str {
         match self {
             Self::Fails { .. } => "fail",
             Self::Leaves => "leave",
@@ -140,7 +140,7 @@ impl PodChange {
     }
 
     /// `failed with exit code 1`.
-    pub(super) fn past(&self) -> String {
+    pub(super) fn past_text(&self) -> String {
         match self {
             Self::Fails { exit_code, reason } => {
                 let code = exit_code.unwrap_or(1);
@@ -153,16 +153,16 @@ impl PodChange {
     }
 }
 
-impl Job {
+impl ScriptJob {
     /// Time that the job keeps its place if it is not preempted. None: for ever.
     #[must_use]
-    pub fn holds_for(&self) -> Option<Duration> {
-        earlier(self.runtime, self.limit)
+    pub fn place_duration(&self) -> Option<Duration> {
+        earlier_end(self.runtime, self.limit)
     }
 }
 
 /// The earlier of two ends.
-pub(super) fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+pub(super) fn earlier_end(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
@@ -171,7 +171,7 @@ pub(super) fn earlier(a: Option<Duration>, b: Option<Duration>) -> Option<Durati
 
 /// A job that is held back from the engine.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct WithheldJob {
     /// The job.
     pub id: GangId,
     /// True if the job must change first. False: it waits for other objects.
@@ -180,7 +180,7 @@ pub struct Held {
     pub reason: String,
 }
 
-impl Script {
+impl SimulationScript {
     /// Nothing happens.
     #[must_use]
     pub fn new() -> Self {
@@ -188,12 +188,12 @@ impl Script {
     }
 
     /// Adds something that happens at a time.
-    pub fn at(&mut self, time: Time, change: Change) {
+    pub fn add(&mut self, time: Time, change: ScriptChange) {
         self.changes.push((time, change));
     }
 
     /// All changes, by time.
-    pub(crate) fn into_order(mut self) -> Vec<(Time, Change)> {
+    pub(crate) fn into_changes(mut self) -> Vec<(Time, ScriptChange)> {
         self.changes.sort_by_key(|(time, _)| *time);
         self.changes
     }

@@ -7,14 +7,14 @@ use trellis_scheduler::{
     Gang, GangId, GroupName, Node, NodeName, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
 };
 
-use super::expect::{Look as _, Standing};
+use super::expectations::{JobObserver as _, SimulatedJobState};
 use super::*;
 
 const GPU: &str = "nvidia.com/gpu";
 
-fn node(name: &str, gpus: i64) -> Change {
+fn node(name: &str, gpus: i64) -> ScriptChange {
     let offers = Resources::new().with("pods", 110).with(GPU, gpus);
-    Change::Node(Node::new(NodeName::new(name), offers))
+    ScriptChange::Node(Node::new(NodeName::new(name), offers))
 }
 
 fn at(seconds: i64) -> Time {
@@ -22,10 +22,10 @@ fn at(seconds: i64) -> Time {
 }
 
 /// A gang of so many pods of 8 GPUs that runs for so many seconds.
-fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> Job {
+fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> ScriptJob {
     let request = Resources::new().with(GPU, 8);
     let group = TaskGroup::new(GroupName::new("w"), pods, request, format!("{name}-w"));
-    Job {
+    ScriptJob {
         gang: Gang {
             submitted: at(submitted),
             ..Gang::new(
@@ -36,36 +36,36 @@ fn job(name: &str, pods: u32, submitted: i64, runs: Option<u64>) -> Job {
         },
         runtime: runs.map(Duration::from_secs),
         limit: None,
-        hours: Vec::new(),
+        gpu_hour_limits: Vec::new(),
         surplus: Vec::new(),
         restart: Restart::default(),
-        runs_as: name.to_owned(),
+        prediction_key: name.to_owned(),
     }
 }
 
 /// Two nodes of 8 GPUs, a queue, and these jobs.
-fn script(jobs: Vec<Job>) -> Script {
-    let mut script = Script::new();
-    script.at(at(0), Change::Queue(Queue::new(QueueName::new("q"))));
+fn script(jobs: Vec<ScriptJob>) -> SimulationScript {
+    let mut script = SimulationScript::new();
+    script.add(at(0), ScriptChange::Queue(Queue::new(QueueName::new("q"))));
     for name in ["n0", "n1"] {
-        script.at(at(0), node(name, 8));
+        script.add(at(0), node(name, 8));
     }
     for job in jobs {
-        script.at(job.gang.submitted, Change::Job(Box::new(job)));
+        script.add(job.gang.submitted, ScriptChange::Job(Box::new(job)));
     }
     script
 }
 
-fn lines(script: Script, options: Options) -> (Vec<String>, Summary) {
+fn lines(script: SimulationScript, options: SimulationOptions) -> (Vec<String>, SimulationSummary) {
     let mut lines = Vec::new();
-    let summary = run(script, options, &mut |record: &Record<'_>| {
+    let summary = run_script(script, options, &mut |record: &JobEventRecord<'_>| {
         lines.push(serde_json::to_string(record).unwrap());
     });
     (lines, summary)
 }
 
-fn events(script: Script) -> Vec<(f64, String, String)> {
-    let (lines, _) = lines(script, Options::default());
+fn events(script: SimulationScript) -> Vec<(f64, String, String)> {
+    let (lines, _) = lines(script, SimulationOptions::default());
     let read = |line: &String| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         let word = |key: &str| line[key].as_str().unwrap().to_owned();
@@ -79,9 +79,9 @@ fn event(t: f64, event: &str, job: &str) -> (f64, String, String) {
 }
 
 #[test]
-fn a_line_says_when_what_who_where_and_why() {
+fn record_line_has_time_event_job_place_and_reason() {
     let jobs = vec![job("a", 2, 0, Some(12)), job("b", 1, 2, Some(5))];
-    let (lines, summary) = lines(script(jobs), Options::default());
+    let (lines, summary) = lines(script(jobs), SimulationOptions::default());
     assert_eq!(
         lines,
         [
@@ -106,10 +106,10 @@ fn a_line_says_when_what_who_where_and_why() {
 }
 
 #[test]
-fn a_lost_node_costs_the_gang_its_work_and_it_runs_whole_again() {
+fn gang_restarts_from_zero_after_a_lost_node() {
     let mut script = script(vec![job("a", 2, 0, Some(100))]);
-    script.at(at(60), Change::NodeGone(NodeName::new("n1")));
-    script.at(at(70), node("n2", 8));
+    script.add(at(60), ScriptChange::NodeDeleted(NodeName::new("n1")));
+    script.add(at(70), node("n2", 8));
     let expected = [
         event(0.0, "placed", "a"),
         event(60.0, "restarted", "a"),
@@ -121,8 +121,8 @@ fn a_lost_node_costs_the_gang_its_work_and_it_runs_whole_again() {
 }
 
 #[test]
-fn a_limit_ends_what_runs_longer() {
-    let limited = |name, runs| Job {
+fn limit_ends_a_longer_job() {
+    let limited = |name, runs| ScriptJob {
         limit: Some(Duration::from_secs(50)),
         ..job(name, 1, 0, runs)
     };
@@ -137,12 +137,18 @@ fn a_limit_ends_what_runs_longer() {
 }
 
 #[test]
-fn what_is_deleted_is_gone_and_what_has_ended_does_not_run_again() {
+fn deleted_and_ended_jobs_do_not_run_again() {
     let mut script = script(vec![job("a", 2, 0, None), job("b", 2, 1, Some(10))]);
-    script.at(at(5), Change::JobGone(GangId::new("team/a")));
-    script.at(at(30), Change::Job(Box::new(job("b", 1, 30, Some(10)))));
-    script.at(at(40), Change::JobGone(GangId::new("team/b")));
-    script.at(at(50), Change::Job(Box::new(job("b", 1, 50, Some(10)))));
+    script.add(at(5), ScriptChange::JobDeleted(GangId::new("team/a")));
+    script.add(
+        at(30),
+        ScriptChange::Job(Box::new(job("b", 1, 30, Some(10)))),
+    );
+    script.add(at(40), ScriptChange::JobDeleted(GangId::new("team/b")));
+    script.add(
+        at(50),
+        ScriptChange::Job(Box::new(job("b", 1, 50, Some(10)))),
+    );
     let expected = [
         event(0.0, "placed", "a"),
         event(1.0, "reserved", "b"),
@@ -158,15 +164,15 @@ fn what_is_deleted_is_gone_and_what_has_ended_does_not_run_again() {
 }
 
 #[test]
-fn others_pods_count_and_are_given_back() {
+fn external_pods_use_and_release_capacity() {
     let mut script = script(vec![job("a", 2, 1, Some(10))]);
     let pod = PodKey::new("x/p");
     let request = Resources::new().with(GPU, 4);
-    script.at(
+    script.add(
         at(0),
-        Change::Pod(pod.clone(), NodeName::new("n0"), request),
+        ScriptChange::ExternalPod(pod.clone(), NodeName::new("n0"), request),
     );
-    script.at(at(9), Change::PodGone(pod));
+    script.add(at(9), ScriptChange::ExternalPodDeleted(pod));
     let expected = [
         event(1.0, "waiting", "a"),
         event(9.0, "placed", "a"),
@@ -175,30 +181,30 @@ fn others_pods_count_and_are_given_back() {
     assert_eq!(events(script), expected);
 }
 
-fn expect(placed: &[&str], pending: &[&str], preempted: &[&str]) -> Change {
+fn expect(placed: &[&str], pending: &[&str], preempted: &[&str]) -> ScriptChange {
     let ids = |names: &[&str]| {
         let ids = names.iter().map(|n| GangId::new(format!("team/{n}")));
         Some(ExpectedJobs::All(ids.collect()))
     };
-    Change::Expect(Expect {
+    ScriptChange::Expect(Expectations {
         placed: ids(placed),
         pending: ids(pending),
         preempted: ids(preempted),
-        ..Expect::default()
+        ..Expectations::default()
     })
 }
 
 #[test]
-fn expectations_are_of_what_is_so_when_all_has_happened() {
+fn expectations_are_checked_after_all_events_of_the_time() {
     let mut script = script(vec![job("a", 2, 0, Some(10)), job("b", 1, 0, Some(10))]);
     // Before what happens at that time, as it is written.
-    script.at(at(0), expect(&["a"], &["b"], &[]));
-    script.at(at(10), expect(&["b"], &[], &[]));
-    script.at(at(20), expect(&["b"], &["a"], &["b"]));
-    script.at(at(99), expect(&[], &[], &[]));
-    let options = Options {
+    script.add(at(0), expect(&["a"], &["b"], &[]));
+    script.add(at(10), expect(&["b"], &[], &[]));
+    script.add(at(20), expect(&["b"], &["a"], &["b"]));
+    script.add(at(99), expect(&[], &[], &[]));
+    let options = SimulationOptions {
         until: Some(at(50)),
-        ..Options::default()
+        ..SimulationOptions::default()
     };
     let (_, summary) = lines(script, options);
     let told: Vec<_> = summary
@@ -224,10 +230,10 @@ fn expectations_are_of_what_is_so_when_all_has_happened() {
 }
 
 #[test]
-fn an_empty_list_says_that_there_is_none() {
+fn empty_expectation_list_means_no_job() {
     let mut script = script(vec![job("a", 2, 0, None)]);
-    script.at(at(1), expect(&[], &[], &[]));
-    let (_, summary) = lines(script, Options::default());
+    script.add(at(1), expect(&[], &[], &[]));
+    let (_, summary) = lines(script, SimulationOptions::default());
     assert_eq!(
         summary.expects[0].reason,
         "team/a is placed, and none is expected to be"
@@ -237,18 +243,18 @@ fn an_empty_list_says_that_there_is_none() {
 #[test]
 fn predictions_come_from_earlier_runs() {
     let mut first = script(vec![job("a", 2, 0, Some(100))]);
-    let again = |name: &str, submitted| Job {
-        runs_as: "a".to_owned(),
+    let again = |name: &str, submitted| ScriptJob {
+        prediction_key: "a".to_owned(),
         ..job(name, 2, submitted, Some(250))
     };
-    first.at(at(200), Change::Job(Box::new(again("b", 200))));
-    let options = Options {
-        runtimes: Runtimes::Predicted,
-        ..Options::default()
+    first.add(at(200), ScriptChange::Job(Box::new(again("b", 200))));
+    let options = SimulationOptions {
+        runtimes: BackfillRuntimeSource::Predicted,
+        ..SimulationOptions::default()
     };
-    let mut nothing = |_: &Record<'_>| {};
-    let mut runner = Runner::new(options, &mut nothing);
-    runner.run(first.into_order());
+    let mut nothing = |_: &JobEventRecord<'_>| {};
+    let mut runner = SimulationRunner::new(options, &mut nothing);
+    runner.run(first.into_changes());
     let b = runner.jobs.get(&GangId::new("team/b")).unwrap();
     assert_eq!(b.gang.predicted, Some(Duration::from_secs(100)));
     assert_eq!(
@@ -260,48 +266,52 @@ fn predictions_come_from_earlier_runs() {
 
 /// Ten run in the queue and end; one waits all the while, one comes after.
 #[test]
-fn of_whom_nothing_is_known_its_queue_tells_even_while_it_waits() {
-    let mut jobs: Vec<Job> = (0..10)
+fn job_without_history_uses_the_prediction_of_its_queue() {
+    let mut jobs: Vec<ScriptJob> = (0..10)
         .map(|n| job(&format!("j{n}"), 1, 0, Some(100)))
         .collect();
     jobs.push(job("waits", 1_000, 0, Some(1)));
     let mut script = script(jobs);
     let late = job("late", 1_000, 500, Some(1));
-    script.at(at(500), Change::Job(Box::new(late)));
-    let options = Options {
-        runtimes: Runtimes::Predicted,
+    script.add(at(500), ScriptChange::Job(Box::new(late)));
+    let options = SimulationOptions {
+        runtimes: BackfillRuntimeSource::Predicted,
         unknown_percent: 100,
-        ..Options::default()
+        ..SimulationOptions::default()
     };
-    let mut nothing = |_: &Record<'_>| {};
-    let mut runner = Runner::new(options, &mut nothing);
-    runner.run(script.into_order());
+    let mut nothing = |_: &JobEventRecord<'_>| {};
+    let mut runner = SimulationRunner::new(options, &mut nothing);
+    runner.run(script.into_changes());
     for name in ["team/waits", "team/late"] {
         let job = runner.jobs.get(&GangId::new(name)).unwrap();
-        assert_eq!(job.stage, super::job::Stage::Waiting, "{name}");
+        assert_eq!(
+            job.stage,
+            super::simulated_job::SimulatedJobStage::Waiting,
+            "{name}"
+        );
         // 100 s, rounded up.
         assert_eq!(job.gang.predicted, Some(Duration::from_secs(300)), "{name}");
     }
 }
 
 #[test]
-fn runtimes_are_told_as_asked_and_some_are_not() {
+fn backfill_runtimes_follow_the_options() {
     let told = |runtimes, unknown_percent| {
-        let jobs = (0..200).map(|n| Job {
+        let jobs = (0..200).map(|n| ScriptJob {
             gang: Gang {
                 runtime: Some(Duration::from_secs(999)),
                 ..job(&format!("j{n}"), 1, 0, Some(10)).gang
             },
             ..job(&format!("j{n}"), 1, 0, Some(10))
         });
-        let options = Options {
+        let options = SimulationOptions {
             runtimes,
             unknown_percent,
-            ..Options::default()
+            ..SimulationOptions::default()
         };
-        let mut nothing = |_: &Record<'_>| {};
-        let mut runner = Runner::new(options, &mut nothing);
-        runner.run(script(jobs.collect()).into_order());
+        let mut nothing = |_: &JobEventRecord<'_>| {};
+        let mut runner = SimulationRunner::new(options, &mut nothing);
+        runner.run(script(jobs.collect()).into_changes());
         let of = |seconds| {
             let known = Some(Duration::from_secs(seconds));
             runner
@@ -312,46 +322,46 @@ fn runtimes_are_told_as_asked_and_some_are_not() {
         };
         (of(999), of(10))
     };
-    assert_eq!(told(Runtimes::Declared, 0), (200, 0));
-    assert_eq!(told(Runtimes::Exact, 0), (0, 200));
-    assert_eq!(told(Runtimes::Predicted, 0), (0, 0));
-    assert_eq!(told(Runtimes::Declared, 100), (0, 0));
-    let (declared, _) = told(Runtimes::Declared, 50);
+    assert_eq!(told(BackfillRuntimeSource::Declared, 0), (200, 0));
+    assert_eq!(told(BackfillRuntimeSource::Exact, 0), (0, 200));
+    assert_eq!(told(BackfillRuntimeSource::Predicted, 0), (0, 0));
+    assert_eq!(told(BackfillRuntimeSource::Declared, 100), (0, 0));
+    let (declared, _) = told(BackfillRuntimeSource::Declared, 50);
     assert!((70..130).contains(&declared), "{declared}");
 }
 
 /// The engine's part is tested with the engine: this is what the simulation
 /// makes of what it decides.
 #[test]
-fn a_victim_stops_after_its_grace_loses_its_work_and_waits_again() {
+fn victim_stops_after_its_grace_and_waits_again() {
     let mut victim = job("v", 2, 0, Some(100));
     victim.gang.grace = Duration::from_secs(30);
-    let options = Options {
+    let options = SimulationOptions {
         until: Some(at(40)),
-        ..Options::default()
+        ..SimulationOptions::default()
     };
     let mut told = Vec::new();
-    let mut tell = |record: &Record<'_>| {
-        let t = super::seconds(record.t);
+    let mut tell = |record: &JobEventRecord<'_>| {
+        let t = super::to_seconds(record.t);
         told.push((t, record.event.as_str(), record.reason.clone()));
     };
-    let mut runner = Runner::new(options, &mut tell);
-    runner.run(script(vec![victim]).into_order());
+    let mut runner = SimulationRunner::new(options, &mut tell);
+    runner.run(script(vec![victim]).into_changes());
     runner.options.until = None;
     let id = GangId::new("team/v");
-    runner.carry_out(&Decision::Preempt {
+    runner.apply_decision(&Decision::Preempt {
         gang: GangId::new("team/other"),
         placement: Placement::new(),
         victims: vec![Victim {
             gang: id.clone(),
-            because: trellis_scheduler::Because::LowerPriority,
+            reason: trellis_scheduler::PreemptionReason::LowerPriority,
             lost_device_seconds: 640,
         }],
     });
-    assert_eq!(runner.standing(&id), Standing::Waiting);
+    assert_eq!(runner.job_state(&id), SimulatedJobState::Waiting);
     runner.run(Vec::new());
     assert!(runner.was_preempted(&id));
-    let summary = runner.sum_up();
+    let summary = runner.into_summary();
     assert_eq!(summary.preemptions, 1);
     let why = "for team/other: its priority is lower; 640 device-seconds of work are lost";
     let expected = [

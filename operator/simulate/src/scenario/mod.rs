@@ -1,10 +1,10 @@
 //! Scenarios: a cluster and its events, written by hand.
 
-mod expected;
-mod span;
+mod scenario_expectations;
+mod time_span;
 
-pub use expected::{Expected, JobList};
-pub use span::Span;
+pub use scenario_expectations::{JobList, ScenarioExpectations};
+pub use time_span::TimeSpan;
 
 use std::collections::BTreeMap;
 
@@ -61,27 +61,27 @@ pub struct ScenarioSpec {
 pub struct NodePattern {
     /// Number of nodes. Absent: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[garde(inner(custom(countable)))]
+    #[garde(inner(custom(check_count)))]
     pub count: Option<u32>,
     /// Name: `{i}` is the number of the node, from 0, `{i/4}` a fourth of it, rounded down.
-    #[garde(custom(not_empty))]
+    #[garde(custom(check_name))]
     pub name: String,
     /// Allocatable resources of each node. Pods: 110 if unset.
     #[serde(default)]
-    #[garde(custom(quantities))]
+    #[garde(custom(check_capacity))]
     pub capacity: BTreeMap<String, Quantity>,
     /// Labels; values may have the same patterns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Taints, as in a Node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub taints: Vec<Taint>,
+    pub taints: Vec<ScenarioTaint>,
 }
 
 /// A taint, as in a Node.
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Taint {
+pub struct ScenarioTaint {
     /// Key.
     pub key: String,
     /// Value.
@@ -96,16 +96,16 @@ pub struct Taint {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScenarioEvent {
     /// Time of the event.
-    pub at: Span,
+    pub at: TimeSpan,
     /// An object that is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<Value>,
     /// Real runtime of the applied job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runtime: Option<Span>,
+    pub runtime: Option<TimeSpan>,
     /// An object that is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delete: Option<Target>,
+    pub delete: Option<DeletedObject>,
     /// A pod of a job that fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<FailedPod>,
@@ -114,13 +114,13 @@ pub struct ScenarioEvent {
     pub finish: Option<FinishedPod>,
     /// Expectations that must hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expect: Option<Expected>,
+    pub expect: Option<ScenarioExpectations>,
 }
 
 /// The object that is deleted.
 #[derive(Deserialize, Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Target {
+pub struct DeletedObject {
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -158,7 +158,7 @@ pub struct FinishedPod {
     pub namespace: Option<String>,
 }
 
-fn countable(count: &u32, (): &()) -> garde::Result {
+fn check_count(count: &u32, (): &()) -> garde::Result {
     if (1..=MOST_NODES).contains(count) {
         return Ok(());
     }
@@ -166,7 +166,7 @@ fn countable(count: &u32, (): &()) -> garde::Result {
     Err(garde::Error::new(message))
 }
 
-fn not_empty(name: &str, (): &()) -> garde::Result {
+fn check_name(name: &str, (): &()) -> garde::Result {
     if name.is_empty() {
         return Err(garde::Error::new(
             "must not be empty: write one, such as gpu-{i}",
@@ -175,10 +175,10 @@ fn not_empty(name: &str, (): &()) -> garde::Result {
     Ok(())
 }
 
-fn quantities(capacity: &BTreeMap<String, Quantity>, (): &()) -> garde::Result {
+fn check_capacity(capacity: &BTreeMap<String, Quantity>, (): &()) -> garde::Result {
     for (name, quantity) in capacity {
         let negative = match quantity.amount() {
-            Ok(amount) => amount.millis_up().is_some_and(|millis| millis < 0),
+            Ok(amount) => amount.ceil_millis().is_some_and(|millis| millis < 0),
             Err(error) => {
                 let message = format!("{name}: {error}: write it as in 96, 500m or 1Ti");
                 return Err(garde::Error::new(message));

@@ -6,13 +6,13 @@ use cedar_policy::{Authorizer, PolicySet};
 use trellis_api::Enforcement;
 use trellis_api::job_policy::OnViolation;
 
-use super::ask::Ask;
-use super::object::{ObjectKey, PolicyObject};
-use super::scene::Scene;
-use super::schema::{Schema, schema_text};
-use super::set::{Loader, ObjectState};
-use super::subject::{About, Subject};
-use super::{Decision, Verdict};
+use super::policy_object::{ObjectKey, PolicyObject};
+use super::policy_request::PolicyRequest;
+use super::policy_set::{PolicyLoader, PolicyObjectState};
+use super::principal::{JobAttributes, RequestingNamespace};
+use super::request_context::RequestContext;
+use super::schema::{PolicySchema, schema_text};
+use super::{RequestDecision, RequestVerdict};
 
 fn object(name: &str, cedar: &str) -> PolicyObject {
     PolicyObject {
@@ -27,17 +27,19 @@ fn object(name: &str, cedar: &str) -> PolicyObject {
         on_violation: OnViolation::Report,
         selector: None,
         tests: Vec::new(),
-        unreadable: None,
+        decode_error: None,
     }
 }
 
-fn within<T>(work: impl FnOnce(&Subject<'_>, &About<'_>) -> T) -> T {
+fn with_job_attributes<T>(
+    work: impl FnOnce(&RequestingNamespace<'_>, &JobAttributes<'_>) -> T,
+) -> T {
     let labels = BTreeMap::new();
-    let subject = Subject {
+    let subject = RequestingNamespace {
         namespace: "ml",
         labels: &labels,
     };
-    let about = About {
+    let about = JobAttributes {
         job: "llm",
         labels: &labels,
         requester: None,
@@ -52,39 +54,48 @@ fn within<T>(work: impl FnOnce(&Subject<'_>, &About<'_>) -> T) -> T {
     work(&subject, &about)
 }
 
-fn ask() -> Ask {
-    Ask::UsePriorityClass("high".to_owned())
+fn queue_request() -> PolicyRequest {
+    PolicyRequest::UsePriorityClass("high".to_owned())
 }
 
-fn decide(policies: &super::Policies) -> Decision {
-    within(|subject, about| policies.decide(subject, about, [&ask()])).remove(0)
+fn decide(policies: &super::Policies) -> RequestDecision {
+    with_job_attributes(|subject, about| policies.decide(subject, about, [&queue_request()]))
+        .remove(0)
 }
 
 /// A version of Trellis whose schema lacks an attribute that a policy asks for.
 #[test]
-fn an_attribute_that_is_gone_from_the_schema_denies() {
+fn policy_denies_when_the_schema_lacks_its_attribute() {
     let text = "permit(principal, action, resource) when { context.attempt < 9 };";
-    let (policies, _) = Loader::new().unwrap().load(None, vec![object("x", text)]);
-    assert!(decide(&policies).allows());
+    let (policies, _) = PolicyLoader::new()
+        .unwrap()
+        .load(None, vec![object("x", text)]);
+    assert!(decide(&policies).is_allowed());
 
     let without = schema_text().replace("    attempt: Long,\n", "");
-    let later = Loader::of(Schema::of_text(&without).unwrap());
+    let later = PolicyLoader::with_schema(PolicySchema::from_text(&without).unwrap());
     let all = object("all", "permit(principal, action, resource);");
     let (policies, verdicts) = later.load(None, vec![object("x", text), all.clone()]);
-    assert_eq!(verdicts[0].state, ObjectState::Invalid);
+    assert_eq!(verdicts[0].state, PolicyObjectState::Invalid);
     assert!(
         verdicts[0].problems[0].message.contains("`attempt`"),
         "{verdicts:?}"
     );
     // The request has an attribute that the schema lacks, so that it cannot be decided.
-    assert!(matches!(decide(&policies).verdict, Verdict::Undecided(_)));
+    assert!(matches!(
+        decide(&policies).verdict,
+        RequestVerdict::Undecided(_)
+    ));
     let (policies, _) = later.load(None, vec![all]);
-    assert!(matches!(decide(&policies).verdict, Verdict::Undecided(_)));
+    assert!(matches!(
+        decide(&policies).verdict,
+        RequestVerdict::Undecided(_)
+    ));
 }
 
 /// Several policy sets together give the same answer as Cedar gives for one set.
 #[test]
-fn the_answer_is_that_of_one_whole_set() {
+fn decision_over_several_sets_equals_cedars_for_one_set() {
     let texts = [
         "permit(principal, action, resource);",
         "permit(principal == Trellis::Namespace::\"ml\", action, resource);",
@@ -95,8 +106,8 @@ fn the_answer_is_that_of_one_whole_set() {
         "forbid(principal, action, resource) unless { context.gpus > 7 };",
         "forbid(principal, action, resource) when { context.gpus + 9223372036854775807 > 0 };",
     ];
-    let schema = Schema::new().unwrap();
-    let loader = Loader::new().unwrap();
+    let schema = PolicySchema::new().unwrap();
+    let loader = PolicyLoader::new().unwrap();
     // Each subset of them, an object each.
     for subset in 0_u32..1 << texts.len() {
         let chosen = (0..texts.len()).filter(|i| subset & (1 << i) != 0);
@@ -114,12 +125,17 @@ fn the_answer_is_that_of_one_whole_set() {
                 .add(cedar_policy::Policy::parse(Some(id), text).unwrap())
                 .unwrap();
         }
-        let posed = within(|s, a| Scene::new(&schema, s, a).unwrap().pose(&ask()).unwrap());
+        let posed = with_job_attributes(|s, a| {
+            RequestContext::new(&schema, s, a)
+                .unwrap()
+                .build_request(&queue_request())
+                .unwrap()
+        });
         let response = Authorizer::new().is_authorized(&posed.request, &whole, &posed.entities);
         let errs = response.diagnostics().errors().next().is_some();
         let allowed = response.decision() == cedar_policy::Decision::Allow && !errs;
-        assert_eq!(decision.allows(), allowed, "{chosen:?}");
-        if !matches!(decision.verdict, Verdict::Undecided(_)) {
+        assert_eq!(decision.is_allowed(), allowed, "{chosen:?}");
+        if !matches!(decision.verdict, RequestVerdict::Undecided(_)) {
             let mut reasons: Vec<_> = response
                 .diagnostics()
                 .reason()

@@ -4,27 +4,27 @@ use trellis_api::document::split;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
 use trellis_policies::cedar::{Action, PolicyObject};
 
-use super::support::{cluster, decide, problems, queue, set};
+use super::support::{cluster, decide, load_problems, queue_request, set};
 
-const TEXT: &str = include_str!("../../../../docs/policies.md");
+const PAGE: &str = include_str!("../../../../docs/policies.md");
 
-fn blocks(language: &str) -> Vec<&'static str> {
+fn code_blocks(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
-    let rest = TEXT.split(fence.as_str()).skip(1);
+    let rest = PAGE.split(fence.as_str()).skip(1);
     rest.map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
 #[test]
-fn the_examples_are_good_and_pass_their_tests() {
+fn documented_policies_are_valid_and_pass_their_tests() {
     let mut objects = Vec::new();
-    for document in blocks("yaml")
+    for document in code_blocks("yaml")
         .into_iter()
         .flat_map(|block| split(block).unwrap())
     {
         objects.push(match document.kind.as_str() {
-            "JobPolicy" => PolicyObject::from(&document.valid::<JobPolicy>().unwrap()),
+            "JobPolicy" => PolicyObject::from(&document.decode_valid::<JobPolicy>().unwrap()),
             "ClusterJobPolicy" => {
-                PolicyObject::from(&document.valid::<ClusterJobPolicy>().unwrap())
+                PolicyObject::from(&document.decode_valid::<ClusterJobPolicy>().unwrap())
             }
             // Tests of several objects: operator/tests/policy runs them.
             "PolicyTests" => continue,
@@ -37,14 +37,16 @@ fn the_examples_are_good_and_pass_their_tests() {
 }
 
 #[test]
-fn what_is_quoted_is_what_is_said() {
+fn documented_messages_match_the_code() {
     let text = "permit(principal, action, resource)\nwhen { context.gpu > 8 };\n";
-    assert!(TEXT.contains(&problems(cluster("x", text))));
-    let hint = decide(&set(vec![]), "ml", &queue("prod")).hint.unwrap();
-    assert!(TEXT.contains(&hint));
+    assert!(PAGE.contains(&load_problems(cluster("x", text))));
+    let hint = decide(&set(vec![]), "ml", &queue_request("prod"))
+        .missing_permit
+        .unwrap();
+    assert!(PAGE.contains(&hint));
     for action in Action::ALL {
         assert!(
-            TEXT.contains(&format!("`{}`", action.as_str())),
+            PAGE.contains(&format!("`{}`", action.as_str())),
             "{action:?}"
         );
     }
@@ -52,23 +54,23 @@ fn what_is_quoted_is_what_is_said() {
 
 /// The policies that the page recommends do what it says.
 #[test]
-fn what_is_easily_got_wrong() {
+fn documented_advice_forbids_the_intended_requests() {
     use trellis_api::job::{NetworkPort, Protocol};
     use trellis_compiler::{Endpoint, Peer};
-    use trellis_policies::cedar::{Ask, Far, Verdict};
+    use trellis_policies::cedar::{NetworkPeer, PolicyRequest, RequestVerdict};
     let body = "resource has cidr && ip(\"169.254.169.254\").isInRange(resource.cidr)";
-    assert!(TEXT.contains(body));
+    assert!(PAGE.contains(body));
     let text = format!(
         "forbid(principal, action == Trellis::Action::\"ConnectTo\", resource) when {{ {body} }};"
     );
     let policies = set(vec![cluster("metadata", &text)]);
     for (cidr, verdict) in [
-        ("0.0.0.0/0", Verdict::Forbidden),
-        ("169.254.169.254/32", Verdict::Forbidden),
-        ("::ffff:169.254.169.254/128", Verdict::Forbidden),
-        ("10.0.0.0/8", Verdict::NotPermitted),
+        ("0.0.0.0/0", RequestVerdict::Forbidden),
+        ("169.254.169.254/32", RequestVerdict::Forbidden),
+        ("::ffff:169.254.169.254/128", RequestVerdict::Forbidden),
+        ("10.0.0.0/8", RequestVerdict::NotPermitted),
     ] {
-        let ask = Ask::ConnectTo(Far {
+        let ask = PolicyRequest::ConnectTo(NetworkPeer {
             endpoint: Endpoint {
                 peer: Peer::Cidr(cidr.to_owned()),
                 ports: Vec::new(),
@@ -79,7 +81,7 @@ fn what_is_easily_got_wrong() {
     }
     let body =
         "resource has ports && !resource.hasPortRange && !resource.ports.contains(\"22/TCP\")";
-    assert!(TEXT.contains(body));
+    assert!(PAGE.contains(body));
     let text = format!(
         "permit(principal, action, resource); \
          forbid(principal, action == Trellis::Action::\"ConnectTo\", resource) unless {{ {body} }};"
@@ -91,19 +93,28 @@ fn what_is_easily_got_wrong() {
         ..NetworkPort::tcp(port)
     };
     for (ports, verdict) in [
-        (vec![NetworkPort::tcp(443)], Verdict::Allowed),
-        (vec![range(443, 443, Protocol::Tcp)], Verdict::Allowed),
-        (vec![range(22, 22, Protocol::Udp)], Verdict::Allowed),
+        (vec![NetworkPort::tcp(443)], RequestVerdict::Allowed),
+        (
+            vec![range(443, 443, Protocol::Tcp)],
+            RequestVerdict::Allowed,
+        ),
+        (vec![range(22, 22, Protocol::Udp)], RequestVerdict::Allowed),
         (
             vec![NetworkPort::tcp(443), NetworkPort::tcp(22)],
-            Verdict::Forbidden,
+            RequestVerdict::Forbidden,
         ),
-        (vec![range(22, 22, Protocol::Tcp)], Verdict::Forbidden),
-        (vec![range(20, 30, Protocol::Tcp)], Verdict::Forbidden),
-        (Vec::new(), Verdict::Forbidden),
+        (
+            vec![range(22, 22, Protocol::Tcp)],
+            RequestVerdict::Forbidden,
+        ),
+        (
+            vec![range(20, 30, Protocol::Tcp)],
+            RequestVerdict::Forbidden,
+        ),
+        (Vec::new(), RequestVerdict::Forbidden),
     ] {
         let said = format!("{ports:?}");
-        let ask = Ask::ConnectTo(Far {
+        let ask = PolicyRequest::ConnectTo(NetworkPeer {
             endpoint: Endpoint {
                 peer: Peer::Cidr("10.0.0.0/8".to_owned()),
                 ports,
@@ -116,10 +127,10 @@ fn what_is_easily_got_wrong() {
 
 /// Ports are part of the id of an Endpoint: in one order, and each of them once.
 #[test]
-fn ports_of_one_meaning_have_one_id() {
+fn endpoint_id_is_independent_of_port_order_and_notation() {
     use trellis_api::job::{NetworkPort, Protocol};
     use trellis_compiler::{Endpoint, Peer};
-    use trellis_policies::cedar::{Ask, Far, Verdict};
+    use trellis_policies::cedar::{NetworkPeer, PolicyRequest, RequestVerdict};
     let text = "permit(principal, action, \
         resource == Trellis::Endpoint::\"cidr/10.0.0.0/8:443/TCP,443/UDP\");";
     let policies = set(vec![cluster("one", text)]);
@@ -132,12 +143,15 @@ fn ports_of_one_meaning_have_one_id() {
         protocol: Some(Protocol::Udp),
         ..NetworkPort::tcp(443)
     };
-    let ask = Ask::ConnectTo(Far {
+    let ask = PolicyRequest::ConnectTo(NetworkPeer {
         endpoint: Endpoint {
             peer: Peer::Cidr("10.0.0.0/8".to_owned()),
             ports: vec![written_out, udp, NetworkPort::tcp(443)],
         },
         namespace: "ml".to_owned(),
     });
-    assert_eq!(decide(&policies, "ml", &ask).verdict, Verdict::Allowed);
+    assert_eq!(
+        decide(&policies, "ml", &ask).verdict,
+        RequestVerdict::Allowed
+    );
 }

@@ -1,32 +1,32 @@
 //! Deny policies decide; Warn and Audit policies only report what they would deny.
 
 use trellis_api::Enforcement;
-use trellis_policies::cedar::{Beside, Verdict};
+use trellis_policies::cedar::{RequestVerdict, UnenforcedResult};
 
-use super::support::{ALLOW_ALL, cluster, decide, enforced, queue, set};
+use super::support::{ALLOW_ALL, cluster, decide, enforced, queue_request, set};
 
 const FORBID: &str = "forbid(principal, action == Trellis::Action::\"UseQueue\", resource);";
-const ERRS: &str =
+const FAILING_FORBID: &str =
     "forbid(principal, action, resource) when { context.gpus + 9223372036854775807 > 0 };";
 
 #[test]
-fn warn_and_audit_say_what_they_would_deny_and_deny_nothing() {
+fn warn_and_audit_policies_report_denials_and_deny_nothing() {
     let policies = set(vec![
         cluster("all", ALLOW_ALL),
         enforced(Enforcement::Warn, cluster("w", FORBID)),
         enforced(Enforcement::Audit, cluster("a", FORBID)),
         enforced(Enforcement::Audit, cluster("b", FORBID)),
     ]);
-    let decision = decide(&policies, "ml", &queue("prod"));
-    assert_eq!(decision.verdict, Verdict::Allowed);
+    let decision = decide(&policies, "ml", &queue_request("prod"));
+    assert_eq!(decision.verdict, RequestVerdict::Allowed);
     assert_eq!(decision.policies, ["all/0"]);
-    let beside = |enforcement, ids: &[&str]| Beside {
+    let beside = |enforcement, ids: &[&str]| UnenforcedResult {
         enforcement,
         policies: ids.iter().map(|&id| id.to_owned()).collect(),
         errors: Vec::new(),
     };
     assert_eq!(
-        decision.beside,
+        decision.unenforced,
         [
             beside(Enforcement::Warn, &["w/0"]),
             beside(Enforcement::Audit, &["a/0", "b/0"])
@@ -35,21 +35,24 @@ fn warn_and_audit_say_what_they_would_deny_and_deny_nothing() {
 }
 
 #[test]
-fn what_errs_beside_is_told_and_changes_nothing() {
+fn failing_warn_policy_is_reported_and_the_job_allowed() {
     let policies = set(vec![
         cluster("all", ALLOW_ALL),
-        enforced(Enforcement::Warn, cluster("w", ERRS)),
+        enforced(Enforcement::Warn, cluster("w", FAILING_FORBID)),
     ]);
-    let decision = decide(&policies, "ml", &queue("prod"));
-    assert_eq!(decision.verdict, Verdict::Allowed);
-    assert!(decision.beside[0].errors[0].contains("w/0"), "{decision:?}");
+    let decision = decide(&policies, "ml", &queue_request("prod"));
+    assert_eq!(decision.verdict, RequestVerdict::Allowed);
+    assert!(
+        decision.unenforced[0].errors[0].contains("w/0"),
+        "{decision:?}"
+    );
 }
 
 #[test]
-fn a_permit_that_does_not_decide_grants_nothing() {
+fn warn_or_audit_permit_grants_nothing() {
     for enforcement in [Enforcement::Warn, Enforcement::Audit] {
         let policies = set(vec![enforced(enforcement, cluster("w", ALLOW_ALL))]);
-        let decision = decide(&policies, "ml", &queue("prod"));
-        assert_eq!(decision.verdict, Verdict::NotPermitted);
+        let decision = decide(&policies, "ml", &queue_request("prod"));
+        assert_eq!(decision.verdict, RequestVerdict::NotPermitted);
     }
 }

@@ -3,12 +3,13 @@
 use serde_json::json;
 use trellis_api::{Enforcement, Reason};
 use trellis_policies::cedar::{
-    Ask, Decision, ObjectState, Policies, PolicyObject, Requester, Undecided, Verdict,
+    Policies, PolicyObject, PolicyObjectState, PolicyRequest, RequestDecision, RequestVerdict,
+    Requester, UndecidedReason,
 };
 
 use super::support::{
-    ALLOW_ALL, Around, cluster, cluster_with, decide, enforced, labels, loader, namespaced, queue,
-    secret, set,
+    ALLOW_ALL, RequestFixture, cluster, cluster_with, decide, enforced, labels, loader, namespaced,
+    queue_request, secret_request, set,
 };
 
 const BROKEN: &str = "permit(principal, action, resource) when { context.nope };";
@@ -17,19 +18,19 @@ fn load(objects: Vec<PolicyObject>) -> Policies {
     loader().load(None, objects).0
 }
 
-fn undecided(decision: &Decision) -> &Undecided {
+fn undecided_reason(decision: &RequestDecision) -> &UndecidedReason {
     match &decision.verdict {
-        Verdict::Undecided(why) => why,
+        RequestVerdict::Undecided(why) => why,
         other => panic!("decided: {other:?}"),
     }
 }
 
 #[test]
-fn no_policy_at_all_denies() {
-    let decision = decide(&set(vec![]), "ml", &queue("prod"));
-    assert_eq!(decision.verdict, Verdict::NotPermitted);
+fn request_is_denied_without_policies() {
+    let decision = decide(&set(vec![]), "ml", &queue_request("prod"));
+    assert_eq!(decision.verdict, RequestVerdict::NotPermitted);
     assert_eq!(
-        decision.hint.as_deref(),
+        decision.missing_permit.as_deref(),
         Some(
             "permit(principal == Trellis::Namespace::\"ml\", action == \
              Trellis::Action::\"UseQueue\", resource == Trellis::Queue::\"prod\");"
@@ -38,19 +39,19 @@ fn no_policy_at_all_denies() {
 }
 
 #[test]
-fn a_policy_that_never_was_valid_keeps_its_reach_from_all() {
+fn never_valid_policy_blocks_the_namespaces_it_selects() {
     let good = || cluster("all", ALLOW_ALL);
     let reached = |policies: &Policies, namespace: &str, pairs: &[(&str, &str)]| {
-        let around = Around {
+        let around = RequestFixture {
             labels: labels(pairs),
-            ..Around::default()
+            ..RequestFixture::default()
         };
-        let decision = around.decide(policies, namespace, &queue("prod"));
-        if let Verdict::Undecided(why) = &decision.verdict {
+        let decision = around.decide(policies, namespace, &queue_request("prod"));
+        if let RequestVerdict::Undecided(why) = &decision.verdict {
             assert_eq!(why.reason(), Reason::PolicyNotEvaluated);
             assert!(why.to_string().contains("bad"), "{why}");
         }
-        !decision.allows()
+        !decision.is_allowed()
     };
     let everywhere = load(vec![good(), cluster("bad", BROKEN)]);
     assert!(reached(&everywhere, "ml", &[]));
@@ -72,29 +73,36 @@ fn a_policy_that_never_was_valid_keeps_its_reach_from_all() {
 }
 
 #[test]
-fn a_forbid_is_an_answer_whatever_else_is_broken() {
+fn forbid_decides_while_another_policy_is_invalid() {
     let policies = load(vec![
         cluster("no", "forbid(principal, action, resource);"),
         cluster("bad", BROKEN),
     ]);
-    let decision = decide(&policies, "ml", &queue("prod"));
-    assert_eq!(decision.verdict, Verdict::Forbidden);
+    let decision = decide(&policies, "ml", &queue_request("prod"));
+    assert_eq!(decision.verdict, RequestVerdict::Forbidden);
     assert_eq!(decision.policies, ["no/0"]);
 }
 
 /// A sum that overflows is an error of evaluation, which Cedar passes over.
 #[test]
-fn an_overflow_denies_where_cedar_would_allow() {
+fn overflow_in_a_forbid_denies_the_request() {
     let sum = "forbid(principal, action, resource) \
                when { context.gpus * 9223372036854775807 > 8 };";
     let policies = set(vec![cluster("all", ALLOW_ALL), cluster("sum", sum)]);
-    let around = |gpus| Around {
+    let around = |gpus| RequestFixture {
         gpus,
-        ..Around::default()
+        ..RequestFixture::default()
     };
-    assert!(around(0).decide(&policies, "ml", &queue("prod")).allows());
-    let decision = around(2).decide(&policies, "ml", &queue("prod"));
-    assert_eq!(undecided(&decision), &Undecided::Error);
+    assert!(
+        around(0)
+            .decide(&policies, "ml", &queue_request("prod"))
+            .is_allowed()
+    );
+    let decision = around(2).decide(&policies, "ml", &queue_request("prod"));
+    assert_eq!(
+        undecided_reason(&decision),
+        &UndecidedReason::EvaluationError
+    );
     assert!(
         decision.errors[0].contains("sum/0"),
         "{:?}",
@@ -109,22 +117,28 @@ fn an_overflow_denies_where_cedar_would_allow() {
 }
 
 #[test]
-fn a_permit_that_errs_denies_even_beside_one_that_holds() {
+fn failing_permit_denies_although_another_permit_matches() {
     let errs =
         "permit(principal, action, resource) when { context.gpus + 9223372036854775807 > 8 };";
     let policies = set(vec![cluster("all", ALLOW_ALL), cluster("errs", errs)]);
-    let decision = decide(&policies, "ml", &queue("prod"));
-    assert_eq!(undecided(&decision), &Undecided::Error);
+    let decision = decide(&policies, "ml", &queue_request("prod"));
+    assert_eq!(
+        undecided_reason(&decision),
+        &UndecidedReason::EvaluationError
+    );
 }
 
 /// An attribute of an entity that is in no request is an error, not an absence.
 #[test]
-fn an_entity_that_nobody_knows_denies() {
+fn policy_on_an_unknown_entity_denies_the_request() {
     let text = "forbid(principal, action, resource) \
                 when { Trellis::Queue::\"gone\".selectsNamespace };";
     let policies = set(vec![cluster("all", ALLOW_ALL), cluster("other", text)]);
-    let decision = decide(&policies, "ml", &queue("prod"));
-    assert_eq!(undecided(&decision), &Undecided::Error);
+    let decision = decide(&policies, "ml", &queue_request("prod"));
+    assert_eq!(
+        undecided_reason(&decision),
+        &UndecidedReason::EvaluationError
+    );
     assert!(
         decision.errors[0].contains("does not exist"),
         "{:?}",
@@ -133,16 +147,18 @@ fn an_entity_that_nobody_knows_denies() {
 }
 
 #[test]
-fn a_requester_whom_nobody_knows_is_nobody() {
+fn unknown_requester_matches_no_requester_policy() {
     let text = "permit(principal, action, resource) when { context has requester && \
                 context.requester.groups.contains(\"research\") };";
     let policies = set(vec![cluster("people", text)]);
     let by = |requester| {
-        let around = Around {
+        let around = RequestFixture {
             requester,
-            ..Around::default()
+            ..RequestFixture::default()
         };
-        around.decide(&policies, "ml", &queue("prod")).verdict
+        around
+            .decide(&policies, "ml", &queue_request("prod"))
+            .verdict
     };
     let requester = |group: &str| {
         Some(Requester {
@@ -150,17 +166,17 @@ fn a_requester_whom_nobody_knows_is_nobody() {
             groups: [group.to_owned()].into(),
         })
     };
-    assert_eq!(by(requester("research")), Verdict::Allowed);
-    assert_eq!(by(requester("sales")), Verdict::NotPermitted);
-    assert_eq!(by(None), Verdict::NotPermitted);
+    assert_eq!(by(requester("research")), RequestVerdict::Allowed);
+    assert_eq!(by(requester("sales")), RequestVerdict::NotPermitted);
+    assert_eq!(by(None), RequestVerdict::NotPermitted);
 }
 
 #[test]
-fn a_request_that_cannot_be_put_together_denies() {
+fn invalid_request_is_denied() {
     use trellis_compiler::{Endpoint, Peer};
     let policies = set(vec![cluster("all", ALLOW_ALL)]);
     let peer = Peer::Cidr("nowhere".to_owned());
-    let ask = Ask::ConnectTo(trellis_policies::cedar::Far {
+    let ask = PolicyRequest::ConnectTo(trellis_policies::cedar::NetworkPeer {
         endpoint: Endpoint {
             peer,
             ports: Vec::new(),
@@ -168,7 +184,7 @@ fn a_request_that_cannot_be_put_together_denies() {
         namespace: "ml".to_owned(),
     });
     let decision = decide(&policies, "ml", &ask);
-    let why = undecided(&decision).to_string();
+    let why = undecided_reason(&decision).to_string();
     assert_eq!(
         why,
         "the request cannot be put together: \"nowhere\" is no network"
@@ -176,7 +192,7 @@ fn a_request_that_cannot_be_put_together_denies() {
 }
 
 #[test]
-fn the_last_good_version_stays() {
+fn last_valid_version_stays_in_effect() {
     let text = |name: &str| {
         format!(
             "permit(principal == Trellis::Namespace::\"{name}\", \
@@ -185,27 +201,27 @@ fn the_last_good_version_stays() {
     };
     let loader = loader();
     let (first, verdicts) = loader.load(None, vec![cluster("x", &text("ml"))]);
-    assert_eq!(verdicts[0].state, ObjectState::Active);
-    let ask = secret("ml", "token");
-    assert!(decide(&first, "ml", &ask).allows());
+    assert_eq!(verdicts[0].state, PolicyObjectState::Active);
+    let ask = secret_request("ml", "token");
+    assert!(decide(&first, "ml", &ask).is_allowed());
 
     let (second, verdicts) = loader.load(Some(&first), vec![cluster("x", BROKEN)]);
-    assert_eq!(verdicts[0].state, ObjectState::Degraded);
+    assert_eq!(verdicts[0].state, PolicyObjectState::Degraded);
     assert!(!verdicts[0].problems.is_empty());
     assert_eq!(verdicts[0].policy_ids, ["x/0"]);
-    assert!(decide(&second, "ml", &ask).allows());
-    assert!(!decide(&second, "ops", &ask).allows());
+    assert!(decide(&second, "ml", &ask).is_allowed());
+    assert!(!decide(&second, "ops", &ask).is_allowed());
     assert_eq!(second.hash(), first.hash());
 
     // With a different error the same last valid version stays.
     let (third, verdicts) = loader.load(Some(&second), vec![cluster("x", "permit(")]);
-    assert_eq!(verdicts[0].state, ObjectState::Degraded);
+    assert_eq!(verdicts[0].state, PolicyObjectState::Degraded);
     assert_eq!(third.hash(), first.hash());
 
     let (mended, verdicts) = loader.load(Some(&third), vec![cluster("x", &text("ops"))]);
-    assert_eq!(verdicts[0].state, ObjectState::Active);
-    assert!(!decide(&mended, "ml", &ask).allows());
-    assert!(decide(&mended, "ops", &ask).allows());
+    assert_eq!(verdicts[0].state, PolicyObjectState::Active);
+    assert!(!decide(&mended, "ml", &ask).is_allowed());
+    assert!(decide(&mended, "ops", &ask).is_allowed());
     assert_ne!(mended.hash(), first.hash());
 
     // Another object of the name inherits nothing, and one that is gone leaves nothing.
@@ -214,7 +230,10 @@ fn the_last_good_version_stays() {
         ..cluster("x", BROKEN)
     };
     let (_, verdicts) = loader.load(Some(&mended), vec![other]);
-    assert_eq!(verdicts[0].state, ObjectState::Invalid);
+    assert_eq!(verdicts[0].state, PolicyObjectState::Invalid);
     let (gone, _) = loader.load(Some(&mended), vec![]);
-    assert_eq!(decide(&gone, "ops", &ask).verdict, Verdict::NotPermitted);
+    assert_eq!(
+        decide(&gone, "ops", &ask).verdict,
+        RequestVerdict::NotPermitted
+    );
 }

@@ -1,12 +1,14 @@
 //! Formatted policies are the same policies, with the same comments.
 
 use proptest::prelude::*;
-use trellis_policies::cedar::{Decision, format};
+use trellis_policies::cedar::{RequestDecision, format};
 
-use super::support::{ALLOW_ALL, Around, cluster, on_a_stack_of, queue, secret, set};
+use super::support::{
+    ALLOW_ALL, RequestFixture, cluster, queue_request, run_on_stack, secret_request, set,
+};
 
 fn formatted(text: &str) -> String {
-    let told = |problems: Vec<trellis_policies::cedar::Problem>| {
+    let told = |problems: Vec<trellis_policies::cedar::PolicyProblem>| {
         problems
             .iter()
             .map(ToString::to_string)
@@ -21,7 +23,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn one_policy() {
+fn policy_is_formatted_in_cedar_style() {
     let text = "// Why.\n@id(\"a\")permit(principal in Trellis::Team::\"x\",action==Trellis::Action::\"UseQueue\",\nresource)when{context.gpus>8&&resource.selectsNamespace};";
     assert_eq!(
         formatted(text),
@@ -30,7 +32,7 @@ fn one_policy() {
 }
 
 #[test]
-fn what_is_no_policy_is_refused_with_its_place() {
+fn invalid_text_is_refused_with_its_position() {
     let said = refused("permit(principal, action, resource)\nwhen { context.gpus >< 8 };");
     assert!(said.starts_with("spec.cedar:2:22: "), "{said}");
     assert!(said.ends_with('^'), "{said}");
@@ -42,7 +44,7 @@ fn what_is_no_policy_is_refused_with_its_place() {
 
 /// The formatter drops a comma before a bracket, and a comment behind it.
 #[test]
-fn a_comment_that_would_be_lost_is_shown() {
+fn format_refuses_text_that_would_lose_a_comment() {
     let said =
         refused("permit(principal, action, resource)\nwhen { [1, 2\n, // why\n].contains(1) };");
     assert_eq!(
@@ -54,7 +56,7 @@ fn a_comment_that_would_be_lost_is_shown() {
 /// The deepest and longest that are taken, on a small stack: formatted or refused,
 /// in words and in time.
 #[test]
-fn what_is_deep_is_formatted_on_a_small_stack() {
+fn deep_policy_is_formatted_on_a_small_stack() {
     let when = |body: String| format!("permit(principal, action, resource) when {{ {body} }};");
     for body in [
         format!("{}true{}", "[true].contains(".repeat(7), ")".repeat(7)),
@@ -66,7 +68,7 @@ fn what_is_deep_is_formatted_on_a_small_stack() {
     ] {
         let text = when(body);
         let started = std::time::Instant::now();
-        let done = on_a_stack_of(320 << 10, move || format(&text).map_err(|p| p.len()));
+        let done = run_on_stack(320 << 10, move || format(&text).map_err(|p| p.len()));
         assert!(done.is_ok(), "{done:?}");
         assert!(started.elapsed().as_secs() < 20);
     }
@@ -101,7 +103,7 @@ fn condition() -> impl Strategy<Value = String> {
 }
 
 /// White space, and comments.
-fn gap() -> impl Strategy<Value = &'static str> {
+fn whitespace() -> impl Strategy<Value = &'static str> {
     let gaps = vec![
         "",
         " ",
@@ -124,8 +126,13 @@ fn policy() -> impl Strategy<Value = String> {
     let effect = prop::sample::select(vec!["permit", "forbid"]);
     let clause = (prop::sample::select(vec!["when", "unless"]), condition());
     let clauses = prop::collection::vec(clause, 0..3);
-    (effect, head, clauses, prop::collection::vec(gap(), 8)).prop_map(
-        |(effect, head, clauses, gaps)| {
+    (
+        effect,
+        head,
+        clauses,
+        prop::collection::vec(whitespace(), 8),
+    )
+        .prop_map(|(effect, head, clauses, gaps)| {
             let clauses: String = clauses
                 .iter()
                 .map(|(word, body)| format!("{}{word}{}{{ {body} }}{}", gaps[0], gaps[1], gaps[2]))
@@ -134,21 +141,20 @@ fn policy() -> impl Strategy<Value = String> {
                 "{}{effect}{}({}{head}{}){}{clauses};{}",
                 gaps[3], gaps[4], gaps[5], gaps[6], gaps[7], gaps[0]
             )
-        },
-    )
+        })
 }
 
 /// Decisions of a policy text about some requests.
-fn decisions(text: &str) -> Vec<Decision> {
+fn decisions(text: &str) -> Vec<RequestDecision> {
     let policies = set(vec![cluster("x", text), cluster("all", ALLOW_ALL)]);
     let mut all = Vec::new();
     for gpus in [1, 7, 8, 9] {
         for namespace in ["ml", "ops"] {
-            let around = Around {
+            let around = RequestFixture {
                 gpus,
-                ..Around::default()
+                ..RequestFixture::default()
             };
-            for ask in [queue("prod"), secret("ml", "token")] {
+            for ask in [queue_request("prod"), secret_request("ml", "token")] {
                 all.push(around.decide_once(&policies, namespace, &ask));
             }
         }
@@ -167,10 +173,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_same_is_decided_and_nothing_is_lost(texts in prop::collection::vec(policy(), 1..4)) {
+    fn formatting_keeps_decisions_and_comments(texts in prop::collection::vec(policy(), 1..4)) {
         let text = texts.join("\n");
         // Not every text is valid: a policy that can never apply is none.
-        let good = super::support::problems(cluster("x", &text)).is_empty();
+        let good = super::support::load_problems(cluster("x", &text)).is_empty();
         match format(&text) {
             Ok(formatted) => {
                 prop_assert_eq!(format(&formatted), Ok(formatted.clone()), "it is at rest");

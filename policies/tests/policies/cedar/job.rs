@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{from_value, json};
 use trellis_api::{QueueSpec, Reason};
-use trellis_policies::Facts;
-use trellis_policies::cedar::{self, JobDecision, NotAuthorized, Policies, Submission};
+use trellis_policies::ClusterFacts;
+use trellis_policies::cedar::{self, JobDecision, NotAuthorized, Policies, SubmissionFacts};
 
 use super::support::{ALLOW_ALL, cluster, loader, set};
-use crate::authorize::compiled;
+use crate::authorize::compile_yaml;
 
 const JOB: &str = "\
 apiVersion: trellis.dev/v1alpha1
@@ -52,38 +52,41 @@ fn authorize_job(
     }))
     .unwrap();
     let none = BTreeMap::new();
-    let facts = Facts {
+    let facts = ClusterFacts {
         queue: "default",
         queue_spec: &queue,
         namespace: "team-a",
         namespace_labels: &none,
         priority_class: Some("high"),
     };
-    let submission = Submission {
+    let submission = SubmissionFacts {
         labels: &none,
         requester: None,
         attempt: 1,
     };
     let (decision, outcome) =
-        cedar::authorize(policies, compiled(yaml, 5, false), &facts, &submission);
+        cedar::authorize(policies, compile_yaml(yaml, 5, false), &facts, &submission);
     assert_eq!(
         outcome.is_ok(),
-        decision.decided.iter().all(|(_, d)| d.allows())
+        decision.decisions.iter().all(|(_, d)| d.is_allowed())
     );
     (decision, outcome.map(drop))
 }
 
 #[test]
-fn every_demand_is_one_request() {
+fn job_makes_one_request_for_each_demand() {
     let policies = set(vec![cluster("all", ALLOW_ALL)]);
     let (decision, outcome) = authorize(Some(&policies));
     assert_eq!(outcome, Ok(()));
     let asked: Vec<_> = decision
-        .decided
+        .decisions
         .iter()
         .map(|(demanded, decision)| {
             assert_eq!(decision.policies, ["all/0"]);
-            (demanded.ask.action().as_str(), demanded.words.join(", "))
+            (
+                demanded.request.action().as_str(),
+                demanded.descriptions.join(", "),
+            )
         })
         .collect();
     let asked: Vec<_> = asked
@@ -130,7 +133,7 @@ fn every_demand_is_one_request() {
 }
 
 #[test]
-fn what_the_context_says_of_the_job() {
+fn request_context_has_the_facts_of_the_job() {
     let holds = "context.gpus == 32 && context.pods == 4 && context.framework == \"PyTorch\" && \
         context.priority == 5 && context has runtimeSeconds && context.runtimeSeconds == 3600 && \
         context.attempt == 1 && context.job.name == \"llm\" && context.job in principal && \
@@ -141,7 +144,7 @@ fn what_the_context_says_of_the_job() {
 }
 
 #[test]
-fn all_that_is_denied_is_said_at_once() {
+fn denial_lists_all_denied_demands() {
     let policies = set(vec![
         cluster(
             "most",
@@ -170,22 +173,22 @@ fn all_that_is_denied_is_said_at_once() {
 }
 
 #[test]
-fn before_the_policies_are_read_nothing_is_allowed_and_nothing_refused() {
+fn job_is_undecided_before_the_policies_are_loaded() {
     let (decision, outcome) = authorize(None);
     let not = outcome.unwrap_err();
     assert_eq!(not.reason(), Reason::CacheNotReady);
     assert_eq!(not.to_string(), "the policies have not been read yet");
-    assert_eq!(decision.set, None);
+    assert_eq!(decision.set_hash, None);
     assert!(
         decision
-            .decided
+            .decisions
             .iter()
-            .all(|(_, decision)| !decision.allows())
+            .all(|(_, decision)| !decision.is_allowed())
     );
 }
 
 #[test]
-fn a_job_waits_for_a_policy_that_cannot_be_evaluated() {
+fn job_is_undecided_while_a_policy_is_invalid() {
     let (policies, _) = loader().load(
         None,
         vec![cluster("all", ALLOW_ALL), cluster("bad", "permit(")],
@@ -201,7 +204,7 @@ fn a_job_waits_for_a_policy_that_cannot_be_evaluated() {
 
 /// The job's status reports the decision.
 #[test]
-fn the_status_tells_who_decides_and_what_is_missing() {
+fn job_status_lists_deciding_policies_and_missing_permits() {
     use trellis_api::Enforcement;
     use trellis_api::job::PolicyDecision;
 
@@ -209,7 +212,10 @@ fn the_status_tells_who_decides_and_what_is_missing() {
 
     let of = |policies: Option<&Policies>| {
         let (decision, outcome) = authorize(policies);
-        (decision.status(&outcome), decision.forbidden())
+        (
+            decision.to_policy_verdict(&outcome),
+            decision.forbidden_demands(),
+        )
     };
     let no = |id: &str| {
         format!(
@@ -263,7 +269,7 @@ fn the_status_tells_who_decides_and_what_is_missing() {
 
 /// The API server limits the size of the status that lists the denials.
 #[test]
-fn of_a_thousand_denials_the_first_are_told() {
+fn job_status_lists_only_the_first_denials() {
     let name = |n: usize| {
         format!(
             "{{name: E{n}, valueFrom: {{secretKeyRef: {{name: {}{n}, key: k}}}}}}",
@@ -284,7 +290,7 @@ fn of_a_thousand_denials_the_first_are_told() {
     let said = outcome.as_ref().unwrap_err().to_string();
     assert!(said.ends_with("more"), "{said}");
     assert!(said.len() < 32_000, "{}", said.len());
-    let told = decision.status(&outcome);
+    let told = decision.to_policy_verdict(&outcome);
     let all = told
         .policies
         .iter()

@@ -1,17 +1,17 @@
 //! Policies that people write.
 
-mod bad;
-mod confined;
 mod document;
 mod enforcement;
-mod evict;
+mod eviction;
 mod failures;
 mod format;
-mod hostile;
+mod hostile_names;
+mod invalid_policies;
 mod job;
+mod namespaced_policies;
 mod parts;
-mod remote;
+mod policy_set;
+mod remote_secrets;
 mod schema;
-mod set;
 pub mod starter;
 pub mod support;

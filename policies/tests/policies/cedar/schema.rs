@@ -4,13 +4,17 @@ use std::path::Path;
 
 use trellis_api::job::{NetworkPort, SecretStoreKind};
 use trellis_compiler::{Endpoint, Peer};
-use trellis_policies::cedar::{Action, Ask, Far, Loader, Object, VolumeKind, schema_text};
+use trellis_policies::cedar::{
+    Action, NamespacedName, NetworkPeer, PolicyLoader, PolicyRequest, VolumeKind, schema_text,
+};
 
-use super::remote::remote;
-use super::support::{ALLOW_ALL, cluster, decide, problems, queue, secret, set};
+use super::remote_secrets::remote_secret_request;
+use super::support::{
+    ALLOW_ALL, cluster, decide, load_problems, queue_request, secret_request, set,
+};
 
 #[test]
-fn the_copy_in_docs_is_that_of_the_code() {
+fn documented_schema_matches_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/policies/trellis.cedarschema");
     if std::env::var("INSTA_UPDATE").as_deref() == Ok("always") {
         std::fs::write(&path, schema_text()).unwrap();
@@ -24,17 +28,17 @@ fn the_copy_in_docs_is_that_of_the_code() {
 }
 
 #[test]
-fn cedar_takes_it() {
-    Loader::new().unwrap();
+fn schema_is_valid_in_cedar() {
+    PolicyLoader::new().unwrap();
 }
 
 /// One request of each action, with everything that it may have.
-fn one_of_each() -> Vec<Ask> {
-    let object = || Object {
+fn one_request_of_each_action() -> Vec<PolicyRequest> {
+    let object = || NamespacedName {
         namespace: "ml".to_owned(),
         name: "x".to_owned(),
     };
-    let far = |peer, ports: &[i32]| Far {
+    let far = |peer, ports: &[i32]| NetworkPeer {
         endpoint: Endpoint {
             peer,
             ports: ports.iter().map(|port| NetworkPort::tcp(*port)).collect(),
@@ -43,35 +47,35 @@ fn one_of_each() -> Vec<Ask> {
     };
     let text = str::to_owned;
     vec![
-        Ask::Submit,
-        queue("prod"),
-        Ask::UsePriorityClass(text("high")),
-        Ask::UseFlavor(text("h100")),
-        Ask::UseImage(text("train")),
-        Ask::UseImage(text("registry.example/team/train:1@sha256:00")),
-        Ask::UseServiceAccount(object()),
-        secret("ml", "token"),
-        remote(SecretStoreKind::SecretStore, "ml/wandb"),
-        remote(SecretStoreKind::ClusterSecretStore, "ml/wandb"),
-        Ask::UseVolume(VolumeKind::Claim, object()),
-        Ask::UseVolume(VolumeKind::ConfigMap, object()),
-        Ask::UseVolume(VolumeKind::Ephemeral, object()),
-        Ask::ConnectTo(far(Peer::Cidr(text("10.20.0.0/16")), &[443, 80, 443])),
-        Ask::ConnectTo(far(Peer::Cidr(text("::ffff:10.0.0.1/128")), &[])),
-        Ask::ConnectTo(far(Peer::Service(text("store")), &[])),
-        Ask::AcceptFrom(far(Peer::Namespace(text("monitoring")), &[9090])),
-        Ask::UsePrivilege(text("RunAsRoot")),
+        PolicyRequest::Submit,
+        queue_request("prod"),
+        PolicyRequest::UsePriorityClass(text("high")),
+        PolicyRequest::UseFlavor(text("h100")),
+        PolicyRequest::UseImage(text("train")),
+        PolicyRequest::UseImage(text("registry.example/team/train:1@sha256:00")),
+        PolicyRequest::UseServiceAccount(object()),
+        secret_request("ml", "token"),
+        remote_secret_request(SecretStoreKind::SecretStore, "ml/wandb"),
+        remote_secret_request(SecretStoreKind::ClusterSecretStore, "ml/wandb"),
+        PolicyRequest::UseVolume(VolumeKind::Claim, object()),
+        PolicyRequest::UseVolume(VolumeKind::ConfigMap, object()),
+        PolicyRequest::UseVolume(VolumeKind::Ephemeral, object()),
+        PolicyRequest::ConnectTo(far(Peer::Cidr(text("10.20.0.0/16")), &[443, 80, 443])),
+        PolicyRequest::ConnectTo(far(Peer::Cidr(text("::ffff:10.0.0.1/128")), &[])),
+        PolicyRequest::ConnectTo(far(Peer::Service(text("store")), &[])),
+        PolicyRequest::AcceptFrom(far(Peer::Namespace(text("monitoring")), &[9090])),
+        PolicyRequest::UsePrivilege(text("RunAsRoot")),
     ]
 }
 
 /// Every request is held to the schema as it is put together.
 #[test]
-fn every_kind_of_request_is_of_the_schema() {
+fn request_of_every_action_matches_the_schema() {
     let policies = set(vec![cluster("all", ALLOW_ALL)]);
     let mut seen = std::collections::BTreeSet::new();
-    for ask in one_of_each() {
+    for ask in one_request_of_each_action() {
         let decision = decide(&policies, "ml", &ask);
-        assert!(decision.allows(), "{ask:?}: {decision:?}");
+        assert!(decision.is_allowed(), "{ask:?}: {decision:?}");
         seen.insert(ask.action());
     }
     assert_eq!(seen.len(), Action::ALL.len());
@@ -79,22 +83,22 @@ fn every_kind_of_request_is_of_the_schema() {
 
 /// The hint names the request exactly: a permit written from it allows this request only.
 #[test]
-fn the_missing_permit_is_the_one_that_allows_it() {
+fn missing_permit_allows_only_the_denied_request() {
     let nothing = set(vec![]);
-    let all = one_of_each();
+    let all = one_request_of_each_action();
     for ask in &all {
-        let hint = decide(&nothing, "ml", ask).hint.unwrap();
+        let hint = decide(&nothing, "ml", ask).missing_permit.unwrap();
         let policies = set(vec![cluster("hint", &hint)]);
         for other in &all {
-            let allowed = decide(&policies, "ml", other).allows();
+            let allowed = decide(&policies, "ml", other).is_allowed();
             assert_eq!(allowed, other == ask, "{hint}: {other:?}");
-            assert!(!decide(&policies, "other", other).allows(), "{hint}");
+            assert!(!decide(&policies, "other", other).is_allowed(), "{hint}");
         }
     }
 }
 
 #[test]
-fn what_may_be_absent_must_be_asked_for() {
+fn policy_must_guard_optional_attributes_with_has() {
     for (attribute, with) in [
         (
             "context.requester.user == \"a\"",
@@ -108,14 +112,14 @@ fn what_may_be_absent_must_be_asked_for() {
         let text = |guard: &str| {
             format!("forbid(principal, action, resource) when {{ {guard}{attribute} }};")
         };
-        let said = problems(cluster("x", &text("")));
+        let said = load_problems(cluster("x", &text("")));
         assert!(
             said.contains("unable to guarantee safety of access"),
             "{said}"
         );
-        assert_eq!(problems(cluster("x", &text(with))), "");
+        assert_eq!(load_problems(cluster("x", &text(with))), "");
     }
-    let said = problems(cluster(
+    let said = load_problems(cluster(
         "x",
         "permit(principal, action == Trellis::Action::\"ConnectTo\", resource) \
          when { [\"443/TCP\"].containsAll(resource.ports) };",

@@ -12,7 +12,7 @@ const CHART: &str = include_str!("../../../../charts/trellis/files/policies.yaml
 pub fn policies() -> Policies {
     let documents = split(CHART).unwrap();
     let objects = documents.iter().map(|document| {
-        let object: ClusterJobPolicy = document.valid().unwrap_or_else(|e| panic!("{e}"));
+        let object: ClusterJobPolicy = document.decode_valid().unwrap_or_else(|e| panic!("{e}"));
         PolicyObject::from(&object)
     });
     set(objects.collect())
@@ -20,7 +20,7 @@ pub fn policies() -> Policies {
 
 /// The starter policies permit no privilege except running as root.
 #[test]
-fn no_privilege_but_root() {
+fn starter_set_permits_only_the_root_privilege() {
     let policies = policies();
     let all = [
         "RunAsRoot",
@@ -44,8 +44,8 @@ fn no_privilege_but_root() {
         "capability RunAsRoot",
     ];
     for name in all {
-        let ask = trellis_policies::cedar::Ask::UsePrivilege(name.to_owned());
+        let ask = trellis_policies::cedar::PolicyRequest::UsePrivilege(name.to_owned());
         let decision = super::support::decide(&policies, "ml", &ask);
-        assert_eq!(decision.allows(), name == "RunAsRoot", "{name}");
+        assert_eq!(decision.is_allowed(), name == "RunAsRoot", "{name}");
     }
 }

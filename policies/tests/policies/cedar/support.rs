@@ -6,13 +6,14 @@ use std::sync::LazyLock;
 use serde_json::{Value, from_value, json};
 use trellis_api::{ClusterJobPolicy, Enforcement, JobPolicy};
 use trellis_policies::cedar::{
-    About, Ask, Decision, Loader, Object, ObjectVerdict, Policies, PolicyObject, Requester, Subject,
+    JobAttributes, NamespacedName, ObjectLoadResult, Policies, PolicyLoader, PolicyObject,
+    PolicyRequest, RequestDecision, Requester, RequestingNamespace,
 };
 
 pub const ALLOW_ALL: &str = "permit(principal, action, resource);";
 
-pub fn loader() -> &'static Loader {
-    static LOADER: LazyLock<Loader> = LazyLock::new(|| Loader::new().unwrap());
+pub fn loader() -> &'static PolicyLoader {
+    static LOADER: LazyLock<PolicyLoader> = LazyLock::new(|| PolicyLoader::new().unwrap());
     &LOADER
 }
 
@@ -52,25 +53,29 @@ pub fn enforced(enforcement: Enforcement, object: PolicyObject) -> PolicyObject 
 pub fn set(objects: Vec<PolicyObject>) -> Policies {
     let (policies, verdicts) = loader().load(None, objects);
     for verdict in verdicts {
-        assert!(verdict.problems.is_empty(), "{}", told(&verdict));
+        assert!(
+            verdict.problems.is_empty(),
+            "{}",
+            describe_problems(&verdict)
+        );
     }
     policies
 }
 
 /// All that is wrong with an object, as one text.
-pub fn told(verdict: &ObjectVerdict) -> String {
+pub fn describe_problems(verdict: &ObjectLoadResult) -> String {
     let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
     problems.join("\n")
 }
 
 /// All that is wrong with this one object.
-pub fn problems(object: PolicyObject) -> String {
+pub fn load_problems(object: PolicyObject) -> String {
     let (_, verdicts) = loader().load(None, vec![object]);
-    told(&verdicts[0])
+    describe_problems(&verdicts[0])
 }
 
 /// Runs a function in a thread with that many bytes of stack.
-pub fn on_a_stack_of<T: Send + 'static>(
+pub fn run_on_stack<T: Send + 'static>(
     bytes: usize,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> T {
@@ -80,14 +85,14 @@ pub fn on_a_stack_of<T: Send + 'static>(
 
 /// Facts of a job with defaults, for tests that do not depend on them.
 #[derive(Debug)]
-pub struct Around {
+pub struct RequestFixture {
     pub labels: BTreeMap<String, String>,
     pub job_labels: BTreeMap<String, String>,
     pub requester: Option<Requester>,
     pub gpus: i64,
 }
 
-impl Default for Around {
+impl Default for RequestFixture {
     fn default() -> Self {
         Self {
             labels: BTreeMap::new(),
@@ -98,17 +103,27 @@ impl Default for Around {
     }
 }
 
-impl Around {
+impl RequestFixture {
     /// Decides, and sees that the index changes nothing.
-    pub fn decide(&self, policies: &Policies, namespace: &str, ask: &Ask) -> Decision {
+    pub fn decide(
+        &self,
+        policies: &Policies,
+        namespace: &str,
+        ask: &PolicyRequest,
+    ) -> RequestDecision {
         let decision = self.decide_once(policies, namespace, ask);
         let bare = self.decide_once(&policies.without_index(), namespace, ask);
         assert_eq!(decision, bare, "the index changes nothing");
         decision
     }
 
-    pub fn decide_once(&self, policies: &Policies, namespace: &str, ask: &Ask) -> Decision {
-        let about = About {
+    pub fn decide_once(
+        &self,
+        policies: &Policies,
+        namespace: &str,
+        ask: &PolicyRequest,
+    ) -> RequestDecision {
+        let about = JobAttributes {
             job: "llm",
             labels: &self.job_labels,
             requester: self.requester.as_ref(),
@@ -120,7 +135,7 @@ impl Around {
             profile: None,
             attempt: 1,
         };
-        let subject = Subject {
+        let subject = RequestingNamespace {
             namespace,
             labels: &self.labels,
         };
@@ -128,19 +143,19 @@ impl Around {
     }
 }
 
-pub fn decide(policies: &Policies, namespace: &str, ask: &Ask) -> Decision {
-    Around::default().decide(policies, namespace, ask)
+pub fn decide(policies: &Policies, namespace: &str, ask: &PolicyRequest) -> RequestDecision {
+    RequestFixture::default().decide(policies, namespace, ask)
 }
 
-pub fn queue(name: &str) -> Ask {
-    Ask::UseQueue {
+pub fn queue_request(name: &str) -> PolicyRequest {
+    PolicyRequest::UseQueue {
         queue: name.to_owned(),
         selects_namespace: true,
     }
 }
 
-pub fn secret(namespace: &str, name: &str) -> Ask {
-    Ask::UseSecret(Object {
+pub fn secret_request(namespace: &str, name: &str) -> PolicyRequest {
+    PolicyRequest::UseSecret(NamespacedName {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     })

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use serde_json::{Value, json};
-use trellis_gang::observed::{Flavors, PodView};
+use trellis_gang::observed::{FlavorsByResource, PodView};
 
 use super::*;
 
@@ -26,24 +26,30 @@ fn key() -> Key {
 
 /// Applies the pod as the watch shows it, in a cluster where users cannot write the queue
 /// annotations.
-fn see(index: &ExternalPodIndex, pod: &SlimPod) -> Option<[Option<Arc<ExternalPod>>; 2]> {
+fn apply_observed(
+    index: &ExternalPodIndex,
+    pod: &SlimPod,
+) -> Option<[Option<Arc<ExternalPod>>; 2]> {
     index.apply(&key(), pod, |_, _| true)
 }
 
 #[test]
-fn an_external_pod_names_trellis_and_is_no_jobs() {
-    let external = ExternalPod::of(&pod("u", json!({}))).unwrap();
+fn external_pod_uses_trellis_and_belongs_to_no_job() {
+    let external = ExternalPod::from_pod(&pod("u", json!({}))).unwrap();
     assert_eq!(external.group(), Some("g"));
-    assert_eq!(external.gates().collect::<Vec<_>>(), ["example.com/wait"]);
+    assert_eq!(
+        external.scheduling_gates().collect::<Vec<_>>(),
+        ["example.com/wait"]
+    );
     assert_eq!((external.priority, external.grace), (7, 30));
-    assert!(external.waits() && !external.is_bound());
+    assert!(external.is_waiting() && !external.is_bound());
     let other = json!({"/spec/schedulerName": "default-scheduler"});
-    assert_eq!(ExternalPod::of(&pod("u", other)), None);
+    assert_eq!(ExternalPod::from_pod(&pod("u", other)), None);
     let owned = json!({"/metadata": {"name": "p", "namespace": "ns", "uid": "u", "ownerReferences": [
         {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j", "uid": "j", "controller": true}]}});
-    assert_eq!(ExternalPod::of(&pod("u", owned)), None);
+    assert_eq!(ExternalPod::from_pod(&pod("u", owned)), None);
     let broken = json!({"/spec/schedulingGates": [{"name": 5}]});
-    let broken = ExternalPod::of(&pod("u", broken)).unwrap();
+    let broken = ExternalPod::from_pod(&pod("u", broken)).unwrap();
     assert!(
         matches!(broken.spec, Some(Err(_))),
         "it is told, and not placed"
@@ -52,44 +58,45 @@ fn an_external_pod_names_trellis_and_is_no_jobs() {
 
 /// A user may set a TrainingJob of another manager as the controller of a pod.
 #[test]
-fn external_pod_that_trellis_has_bound_stays_one_whatever_controls_it() {
+fn bound_external_pod_stays_external_with_any_controller() {
     let bound = json!({"/metadata": {"name": "p", "namespace": "ns", "uid": "u",
         "annotations": {"trellis.dev/placed-in": "q"}, "ownerReferences": [
         {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob", "name": "j", "uid": "j", "controller": true}]}});
     let mut bound = pod("u", bound);
     bound.spec.node_name = Some("n".to_owned());
-    assert_eq!(PodView::of(&bound), None);
-    let external = ExternalPod::of(&bound).unwrap();
-    assert_eq!(external.counts_in(), Some("q"));
+    assert_eq!(PodView::from_pod(&bound), None);
+    let external = ExternalPod::from_pod(&bound).unwrap();
+    assert_eq!(external.charged_queue(), Some("q"));
 }
 
 #[test]
-fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
+fn late_watch_does_not_revert_a_binding() {
     let index = ExternalPodIndex::default();
     let group = Key::new("ns", "g");
-    assert!(see(&index, &pod("u", json!({}))).is_some());
+    assert!(apply_observed(&index, &pod("u", json!({}))).is_some());
     assert!(
-        see(&index, &pod("u", json!({}))).is_none(),
+        apply_observed(&index, &pod("u", json!({}))).is_none(),
         "nothing is another"
     );
-    let by = BoundBy {
+    let by = BindingAnnotations {
         plan: "plan",
         queue: "queue",
-        with: None,
-        flavors: &Flavors::from([("gpu".to_owned(), "spot".to_owned())]),
+        placed_with: None,
+        flavors: &FlavorsByResource::from([("gpu".to_owned(), "spot".to_owned())]),
     };
     let told = Cell::new(0);
-    let bound = |uid: &str| index.bound(&key(), uid, "n", by, |_| told.set(told.get() + 1));
+    let bound =
+        |uid: &str| index.record_binding(&key(), uid, "n", by, |_| told.set(told.get() + 1));
     bound("another");
     assert_eq!(told.get(), 0, "it is gone");
     bound("u");
     bound("u");
     assert_eq!(told.get(), 1, "it is known by then");
     let shown = |uid: &str| pod(uid, json!({}));
-    assert!(index.is_bound_since(&key(), &shown("u")));
-    assert!(!index.is_bound_since(&key(), &shown("another")));
-    index.deleting(&key(), "another");
-    let late = see(&index, &pod("u", json!({"/spec/priority": 8})));
+    assert!(index.has_unobserved_binding(&key(), &shown("u")));
+    assert!(!index.has_unobserved_binding(&key(), &shown("another")));
+    index.mark_deleting(&key(), "another");
+    let late = apply_observed(&index, &pod("u", json!({"/spec/priority": 8})));
     let [_, now] = late.unwrap();
     let now = now.unwrap();
     assert_eq!(
@@ -97,21 +104,21 @@ fn what_an_answer_has_said_is_not_taken_back_by_a_late_watch() {
         (Some("n"), Some("plan"))
     );
     assert!(!now.deleting && now.is_bound());
-    assert_eq!(now.counts_in(), Some("queue"));
+    assert_eq!(now.charged_queue(), Some("queue"));
     assert_eq!(now.flavors["gpu"], "spot");
-    assert_eq!(index.of_group(&group).len(), 1);
+    assert_eq!(index.pods_of_group(&group).len(), 1);
     // A later pod of the same name is another pod.
-    let [_, next] = see(&index, &pod("v", json!({}))).unwrap();
-    assert!(next.unwrap().waits());
+    let [_, next] = apply_observed(&index, &pod("v", json!({}))).unwrap();
+    assert!(next.unwrap().is_waiting());
     assert!(index.delete(&key(), "u").is_none());
     assert!(index.delete(&key(), "v").is_some());
-    assert!(index.of_group(&group).is_empty());
+    assert!(index.pods_of_group(&group).is_empty());
 }
 
 #[test]
-fn a_pod_that_leaves_its_group_is_in_it_no_more() {
+fn pod_moves_to_the_group_of_its_new_label() {
     let index = ExternalPodIndex::default();
-    see(&index, &pod("u", json!({})));
+    apply_observed(&index, &pod("u", json!({})));
     let [before, now] = index
         .apply(
             &key(),
@@ -124,12 +131,12 @@ fn a_pod_that_leaves_its_group_is_in_it_no_more() {
         .unwrap();
     assert_eq!(before.unwrap().group(), Some("g"));
     assert_eq!(now.unwrap().group(), Some("h"));
-    assert!(index.of_group(&Key::new("ns", "g")).is_empty());
-    assert_eq!(index.of_group(&Key::new("ns", "h")).len(), 1);
+    assert!(index.pods_of_group(&Key::new("ns", "g")).is_empty());
+    assert_eq!(index.pods_of_group(&Key::new("ns", "h")).len(), 1);
 }
 
 #[test]
-fn what_a_pod_was_told_is_kept_and_no_news() {
+fn scheduling_condition_is_stored_without_a_change() {
     let index = ExternalPodIndex::default();
     let pod = |phase: &str, told: &str| -> SlimPod {
         serde_json::from_value(json!({
@@ -140,9 +147,9 @@ fn what_a_pod_was_told_is_kept_and_no_news() {
         }))
         .unwrap()
     };
-    assert!(see(&index, &pod("Pending", "one")).is_some());
-    assert!(see(&index, &pod("Pending", "two")).is_none());
-    let told = index.get(&key()).unwrap().told.clone();
+    assert!(apply_observed(&index, &pod("Pending", "one")).is_some());
+    assert!(apply_observed(&index, &pod("Pending", "two")).is_none());
+    let told = index.get(&key()).unwrap().unscheduled_condition.clone();
     assert_eq!(told.map(|(_, message)| message).as_deref(), Some("two"));
-    assert!(see(&index, &pod("Running", "three")).is_some());
+    assert!(apply_observed(&index, &pod("Running", "three")).is_some());
 }

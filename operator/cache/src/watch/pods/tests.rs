@@ -1,5 +1,5 @@
 use serde_json::json;
-use trellis_gang::observed::{Checkpoint, PodPhase};
+use trellis_gang::observed::{PodCheckpoint, PodPhase};
 
 use super::*;
 
@@ -20,45 +20,49 @@ fn pod(uid: &str, phase: &str) -> SlimPod {
 }
 
 #[test]
-fn what_a_change_means() {
+fn pod_change_has_an_urgency() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     let change = |pod: &SlimPod| index.apply(&key, pod).unwrap()[0].1;
-    assert_eq!(change(&pod("a", "Pending")), Change::New);
-    assert_eq!(change(&pod("a", "Pending")), Change::None);
-    assert_eq!(change(&pod("a", "Running")), Change::Progress);
-    assert_eq!(change(&pod("a", "Failed")), Change::Urgent);
-    assert_eq!(change(&pod("b", "Pending")), Change::Urgent, "another pod");
+    assert_eq!(change(&pod("a", "Pending")), ChangeUrgency::New);
+    assert_eq!(change(&pod("a", "Pending")), ChangeUrgency::None);
+    assert_eq!(change(&pod("a", "Running")), ChangeUrgency::Progress);
+    assert_eq!(change(&pod("a", "Failed")), ChangeUrgency::Urgent);
+    assert_eq!(
+        change(&pod("b", "Pending")),
+        ChangeUrgency::Urgent,
+        "another pod"
+    );
     let mut going = pod("b", "Pending");
     going.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    assert_eq!(change(&going), Change::Urgent);
+    assert_eq!(change(&going), ChangeUrgency::Urgent);
 }
 
 #[test]
-fn a_late_answer_to_a_create_brings_no_deleted_pod_back() {
+fn late_create_answer_does_not_restore_a_deleted_pod() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
-    assert!(index.created(&key, &pod("a", "Pending")));
-    assert!(!index.created(&key, &pod("a", "Pending")), "known");
+    assert!(index.insert_created(&key, &pod("a", "Pending")));
+    assert!(!index.insert_created(&key, &pod("a", "Pending")), "known");
     assert_eq!(
         index.apply(&key, &pod("a", "Pending")).unwrap()[0].1,
-        Change::None
+        ChangeUrgency::None
     );
     index.delete(&key, "a");
-    assert!(!index.created(&key, &pod("a", "Pending")));
-    assert!(index.of(&Key::new("ns", "j")).is_empty());
+    assert!(!index.insert_created(&key, &pod("a", "Pending")));
+    assert!(index.pods_of_job(&Key::new("ns", "j")).is_empty());
 }
 
 #[test]
-fn an_accepted_delete_is_known_before_the_watch_shows_it() {
+fn accepted_delete_marks_the_pod_before_the_watch_shows_it() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     index.apply(&key, &pod("a", "Running"));
-    let deleting = || index.of(&Key::new("ns", "j"))["j-worker-0"].deleting;
-    index.deleting(&key, "another");
+    let deleting = || index.pods_of_job(&Key::new("ns", "j"))["j-worker-0"].deleting;
+    index.mark_deleting(&key, "another");
     assert!(!deleting());
-    index.deleting(&key, "a");
+    index.mark_deleting(&key, "a");
     assert!(deleting());
     index.apply(&key, &pod("a", "Failed"));
     assert!(deleting(), "an event of before the delete");
@@ -67,30 +71,33 @@ fn an_accepted_delete_is_known_before_the_watch_shows_it() {
 }
 
 #[test]
-fn a_late_deletion_does_not_touch_what_a_create_has_made() {
+fn late_deletion_does_not_remove_a_created_pod() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
-    assert!(index.created(&key, &pod("b", "Pending")));
+    assert!(index.insert_created(&key, &pod("b", "Pending")));
     assert_eq!(index.delete(&key, "a"), None);
-    assert_eq!(index.of(&Key::new("ns", "j")).len(), 1);
+    assert_eq!(index.pods_of_job(&Key::new("ns", "j")).len(), 1);
 }
 
 /// Another client created and deleted a pod of the same name before Trellis created its own; the
 /// watch shows both events late.
 #[test]
-fn a_late_watch_that_shows_an_earlier_pod_does_not_hide_ours_for_ever() {
+fn late_watch_of_an_earlier_pod_keeps_the_created_pod() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
-    assert!(index.created(&key, &pod("ours", "Pending")));
+    assert!(index.insert_created(&key, &pod("ours", "Pending")));
     index.apply(&key, &pod("earlier", "Pending")).unwrap();
     index.delete(&key, "earlier").unwrap();
     assert!(index.apply(&key, &pod("ours", "Pending")).is_some());
-    assert_eq!(index.of(&Key::new("ns", "j"))["j-worker-0"].uid, "ours");
+    assert_eq!(
+        index.pods_of_job(&Key::new("ns", "j"))["j-worker-0"].uid,
+        "ours"
+    );
 }
 
 /// Users may remove owner references, and `kubectl delete --cascade=orphan` does so too.
 #[test]
-fn pod_that_loses_its_owner_stays_its_jobs() {
+fn pod_without_its_owner_stays_with_its_job() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     let job = Key::new("ns", "j");
@@ -98,15 +105,15 @@ fn pod_that_loses_its_owner_stays_its_jobs() {
     let mut orphan = pod("a", "Running");
     orphan.metadata.owner_references = None;
     let changes = index.apply(&key, &orphan).unwrap();
-    assert_eq!(changes, [(job.clone(), Change::Urgent)]);
-    assert_eq!(index.of(&job)["j-worker-0"].job_uid, "job");
+    assert_eq!(changes, [(job.clone(), ChangeUrgency::Urgent)]);
+    assert_eq!(index.pods_of_job(&job)["j-worker-0"].job_uid, "job");
     let changes = index.apply(&key, &orphan).unwrap();
-    assert_eq!(changes, [(job.clone(), Change::None)]);
+    assert_eq!(changes, [(job.clone(), ChangeUrgency::None)]);
     assert_eq!(index.delete(&key, "a"), Some(job));
 }
 
 #[test]
-fn pod_whose_owner_is_patched_to_another_job_stays_its_jobs() {
+fn pod_with_a_patched_owner_stays_with_its_job() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     let job = Key::new("ns", "j");
@@ -115,14 +122,14 @@ fn pod_whose_owner_is_patched_to_another_job_stays_its_jobs() {
     let owner = &mut moved.metadata.owner_references.as_mut().unwrap()[0];
     (owner.name, owner.uid) = ("other".to_owned(), "other".to_owned());
     let changes = index.apply(&key, &moved).unwrap();
-    assert_eq!(changes, [(job.clone(), Change::Urgent)]);
-    assert_eq!(index.of(&job)["j-worker-0"].job_uid, "job");
-    assert!(index.of(&Key::new("ns", "other")).is_empty());
+    assert_eq!(changes, [(job.clone(), ChangeUrgency::Urgent)]);
+    assert_eq!(index.pods_of_job(&job)["j-worker-0"].job_uid, "job");
+    assert!(index.pods_of_job(&Key::new("ns", "other")).is_empty());
 }
 
 /// Pods without the labels: those that older versions created, and those of other controllers.
 #[test]
-fn pod_without_labels_is_of_the_job_that_controls_it() {
+fn pod_without_labels_belongs_to_its_controlling_job() {
     let index = PodIndex::default();
     let key = Key::new("ns", "j-worker-0");
     let (job, other) = (Key::new("ns", "j"), Key::new("ns", "other"));
@@ -136,39 +143,45 @@ fn pod_without_labels_is_of_the_job_that_controls_it() {
     moved.metadata.owner_references.as_mut().unwrap()[0].name = "other".to_owned();
     assert_eq!(
         index.apply(&key, &moved).unwrap(),
-        [(job.clone(), Change::Urgent), (other.clone(), Change::New)]
+        [
+            (job.clone(), ChangeUrgency::Urgent),
+            (other.clone(), ChangeUrgency::New)
+        ]
     );
-    assert!(index.of(&job).is_empty());
-    assert_eq!(index.of(&other).len(), 1);
+    assert!(index.pods_of_job(&job).is_empty());
+    assert_eq!(index.pods_of_job(&other).len(), 1);
 }
 
-fn of_version(uid: &str, version: u64) -> SlimPod {
+fn pod_of_version(uid: &str, version: u64) -> SlimPod {
     let mut pod = pod(uid, "Pending");
     pod.metadata.resource_version = Some(version.to_string());
     pod
 }
 
 #[test]
-fn a_pod_that_only_its_creation_has_shown_goes_with_the_list_that_does_not_show_it() {
+fn created_pod_is_removed_when_a_later_list_lacks_it() {
     let index = PodIndex::default();
     let (key, job) = (Key::new("ns", "j-worker-0"), Key::new("ns", "j"));
     let none = HashSet::new();
-    assert!(index.created(&key, &of_version("a", 5)));
-    assert_eq!(index.ghosts(&none, 4), [], "it came after the list");
-    assert_eq!(index.ghosts(&HashSet::from([key.clone()]), 5), []);
-    assert_eq!(index.ghosts(&none, 5), [(key.clone(), "a".to_owned())]);
+    assert!(index.insert_created(&key, &pod_of_version("a", 5)));
+    assert_eq!(index.unlisted_pods(&none, 4), [], "it came after the list");
+    assert_eq!(index.unlisted_pods(&HashSet::from([key.clone()]), 5), []);
+    assert_eq!(
+        index.unlisted_pods(&none, 5),
+        [(key.clone(), "a".to_owned())]
+    );
     assert_eq!(index.delete(&key, "a"), Some(job.clone()));
-    assert!(index.inner.read().unseen.is_empty());
+    assert!(index.inner.read().unobserved.is_empty());
 
     // An answer that is older than the list.
-    assert!(!index.created(&key, &of_version("b", 5)));
-    assert!(index.of(&job).is_empty());
+    assert!(!index.insert_created(&key, &pod_of_version("b", 5)));
+    assert!(index.pods_of_job(&job).is_empty());
 
     // Only the watch ends a pod that the watch has shown.
-    assert!(index.created(&key, &of_version("c", 6)));
-    index.apply(&key, &of_version("c", 6)).unwrap();
-    assert_eq!(index.ghosts(&none, 7), []);
-    assert_eq!(index.of(&job).len(), 1);
+    assert!(index.insert_created(&key, &pod_of_version("c", 6)));
+    index.apply(&key, &pod_of_version("c", 6)).unwrap();
+    assert_eq!(index.unlisted_pods(&none, 7), []);
+    assert_eq!(index.pods_of_job(&job).len(), 1);
 }
 
 /// Phase of a pod with a sidecar, an init container and a main container.
@@ -190,11 +203,11 @@ fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
         },
     }))
     .unwrap();
-    trellis_gang::observed::phase(&pod)
+    trellis_gang::observed::pod_phase(&pod)
 }
 
 #[test]
-fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
+fn pod_phase_ignores_the_exit_code_of_sidecars() {
     for code in [1, 137, 143] {
         assert_eq!(phase_of("Succeeded", code, 0, 0), PodPhase::Succeeded);
         let failed = |exit_code| PodPhase::Failed {
@@ -215,7 +228,7 @@ fn how_a_sidecar_takes_its_end_is_no_word_on_the_others() {
 }
 
 #[test]
-fn the_last_line_of_a_pod_is_one_that_says_something() {
+fn last_line_skips_lines_without_letters_or_digits() {
     let last_line = |message: &str| {
         let pod: SlimPod = serde_json::from_value(json!({
             "metadata": {"name": "j-worker-0"},
@@ -225,7 +238,7 @@ fn the_last_line_of_a_pod_is_one_that_says_something() {
             }]},
         }))
         .unwrap();
-        match trellis_gang::observed::phase(&pod) {
+        match trellis_gang::observed::pod_phase(&pod) {
             PodPhase::Failed { last_line, .. } => last_line,
             other => panic!("{other:?}"),
         }
@@ -243,11 +256,11 @@ fn the_last_line_of_a_pod_is_one_that_says_something() {
 }
 
 #[test]
-fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
+fn checkpoint_is_read_from_the_annotation_named_by_the_pod() {
     let said = |annotations: serde_json::Value| {
         let mut pod = pod("a", "Running");
         pod.metadata.annotations = serde_json::from_value(annotations).unwrap();
-        let (_, view) = PodView::of(&pod).unwrap();
+        let (_, view) = PodView::from_pod(&pod).unwrap();
         view.checkpoint.map(|said| (*said).clone())
     };
     let key = "trellis.dev/checkpoint-annotation";
@@ -255,9 +268,9 @@ fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
     assert_eq!(said(json!({"acme.example/saved": at})), None);
     assert_eq!(said(json!({key: "acme.example/saved"})), None);
     let told = said(json!({key: "acme.example/saved", "acme.example/saved": at}));
-    assert_eq!(told, Some(Checkpoint::At(at.parse().unwrap())));
+    assert_eq!(told, Some(PodCheckpoint::At(at.parse().unwrap())));
     let told = said(json!({key: "saved", "saved": "1796040000"}));
-    let Some(Checkpoint::Unreadable(why)) = told else {
+    let Some(PodCheckpoint::Unreadable(why)) = told else {
         panic!("{told:?}");
     };
     assert!(
@@ -268,7 +281,7 @@ fn a_pod_says_when_its_last_checkpoint_was_by_the_annotation_that_it_names() {
 
 /// A thousand pods write it every few minutes.
 #[test]
-fn a_checkpoint_is_no_urgent_news() {
+fn checkpoint_change_is_not_urgent() {
     let index = PodIndex::default();
     let key = Key::new("ns", "a");
     let mut shown = pod("a", "Running");
@@ -277,5 +290,5 @@ fn a_checkpoint_is_no_urgent_news() {
         json!({"trellis.dev/checkpoint-annotation": "k", "k": "2026-11-30T12:00:00Z"});
     shown.metadata.annotations = serde_json::from_value(annotations).unwrap();
     let changes = index.apply(&key, &shown).unwrap();
-    assert_eq!(changes[0].1, Change::Progress);
+    assert_eq!(changes[0].1, ChangeUrgency::Progress);
 }

@@ -2,30 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use super::report::{Report, Tested};
+use super::report::{TestReport, TestRun};
 
 /// All results. Each object and each file of tests is a suite.
-pub(super) fn text(report: &Report) -> String {
-    let mut suites: BTreeMap<(&str, &str), Vec<&Tested>> = BTreeMap::new();
+pub(super) fn render_junit(report: &TestReport) -> String {
+    let mut suites: BTreeMap<(&str, &str), Vec<&TestRun>> = BTreeMap::new();
     for test in &report.tests {
         suites.entry((&test.file, &test.of)).or_default().push(test);
     }
-    let too_low = report.too_low();
+    let too_low = report.coverage_problem();
     let more = usize::from(report.min_coverage.is_some());
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     out.push_str(&format!(
         "<testsuites name=\"trellis policy test\" tests=\"{}\" failures=\"{}\" errors=\"0\">\n",
         report.tests.len().saturating_add(more),
         report
-            .failed()
+            .failed_count()
             .saturating_add(usize::from(too_low.is_some()))
     ));
     for ((file, of), tests) in suites {
         let failed = tests.iter().filter(|test| !test.passed).count();
-        open((of, file), tests.len(), failed, &mut out);
+        open_suite((of, file), tests.len(), failed, &mut out);
         for test in tests {
             let why = (!test.passed).then(|| test.failure.as_deref().unwrap_or_default());
-            case(
+            render_case(
                 (of, &test.name),
                 Some((&test.file, test.line)),
                 why,
@@ -35,15 +35,18 @@ pub(super) fn text(report: &Report) -> String {
         out.push_str("  </testsuite>\n");
     }
     if report.min_coverage.is_some() {
-        open(
+        open_suite(
             ("coverage", ""),
             1,
             usize::from(too_low.is_some()),
             &mut out,
         );
-        let untested: Vec<_> = report.untested().map(|policy| policy.id.as_str()).collect();
+        let untested: Vec<_> = report
+            .untested_policies()
+            .map(|policy| policy.id.as_str())
+            .collect();
         let why = too_low.map(|why| format!("{why}: no test is about {}", untested.join(", ")));
-        case(
+        render_case(
             ("coverage", "policies are tested"),
             None,
             why.as_deref(),
@@ -55,42 +58,42 @@ pub(super) fn text(report: &Report) -> String {
     out
 }
 
-fn open((name, file): (&str, &str), tests: usize, failed: usize, out: &mut String) {
+fn open_suite((name, file): (&str, &str), tests: usize, failed: usize, out: &mut String) {
     let file = match file {
         "" => String::new(),
-        file => format!(" file=\"{}\"", escaped(file)),
+        file => format!(" file=\"{}\"", escape(file)),
     };
     out.push_str(&format!(
         "  <testsuite name=\"{}\"{file} tests=\"{tests}\" failures=\"{failed}\" errors=\"0\">\n",
-        escaped(name)
+        escape(name)
     ));
 }
 
-fn case(
+fn render_case(
     (of, name): (&str, &str),
     place: Option<(&str, usize)>,
     why: Option<&str>,
     out: &mut String,
 ) {
-    let place = place.map(|(file, line)| format!(" file=\"{}\" line=\"{line}\"", escaped(file)));
+    let place = place.map(|(file, line)| format!(" file=\"{}\" line=\"{line}\"", escape(file)));
     out.push_str(&format!(
         "    <testcase classname=\"{}\" name=\"{}\"{}",
-        escaped(of),
-        escaped(name),
+        escape(of),
+        escape(name),
         place.unwrap_or_default()
     ));
     match why {
         None => out.push_str("/>\n"),
         Some(why) => out.push_str(&format!(
             ">\n      <failure message=\"{}\"/>\n    </testcase>\n",
-            escaped(why)
+            escape(why)
         )),
     }
 }
 
 /// A text within an attribute. What XML 1.0 cannot have, however it is written, is
 /// shown as a question mark.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -112,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_text_is_markup() {
+    fn text_is_escaped_in_the_markup() {
         assert_eq!(
-            escaped("<a b=\"c\">&\n\u{1b}\u{ffff}é"),
+            escape("<a b=\"c\">&\n\u{1b}\u{ffff}é"),
             "&lt;a b=&quot;c&quot;&gt;&amp;&#10;??é"
         );
     }

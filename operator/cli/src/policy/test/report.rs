@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A test that has been run.
 #[derive(Serialize, Clone, Debug)]
-pub(super) struct Tested {
+pub(super) struct TestRun {
     pub(super) file: String,
     /// Where it stands in the file.
     pub(super) line: usize,
@@ -21,7 +21,7 @@ pub(super) struct Tested {
 
 /// A policy, and whether any test has had it decide something.
 #[derive(Serialize, Clone, Debug)]
-pub(super) struct Policy {
+pub(super) struct PolicyCoverage {
     pub(super) id: String,
     pub(super) file: String,
     /// Where its object stands in the file.
@@ -32,9 +32,9 @@ pub(super) struct Policy {
 /// What came of all tests.
 #[derive(Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
-    pub(super) tests: Vec<Tested>,
-    pub(super) policies: Vec<Policy>,
+pub(super) struct TestReport {
+    pub(super) tests: Vec<TestRun>,
+    pub(super) policies: Vec<PolicyCoverage>,
     /// Of all policies how many in a hundred decide something in any test.
     pub(super) coverage: usize,
     /// How many must.
@@ -42,8 +42,8 @@ pub(super) struct Report {
     pub(super) min_coverage: Option<u8>,
 }
 
-impl Report {
-    pub(super) fn new(tests: Vec<Tested>, policies: Vec<Policy>) -> Self {
+impl TestReport {
+    pub(super) fn new(tests: Vec<TestRun>, policies: Vec<PolicyCoverage>) -> Self {
         let tested = policies.iter().filter(|p| p.tested).count();
         let all = policies.len();
         Self {
@@ -54,7 +54,7 @@ impl Report {
         }
     }
 
-    pub(super) fn held_to(self, min_coverage: Option<u8>) -> Self {
+    pub(super) fn with_min_coverage(self, min_coverage: Option<u8>) -> Self {
         Self {
             min_coverage,
             ..self
@@ -62,16 +62,16 @@ impl Report {
     }
 
     /// Policies that decide nothing in any test.
-    pub(super) fn untested(&self) -> impl Iterator<Item = &Policy> {
+    pub(super) fn untested_policies(&self) -> impl Iterator<Item = &PolicyCoverage> {
         self.policies.iter().filter(|policy| !policy.tested)
     }
 
-    pub(super) fn failed(&self) -> usize {
+    pub(super) fn failed_count(&self) -> usize {
         self.tests.iter().filter(|test| !test.passed).count()
     }
 
     /// What is said of the coverage, if it is too low.
-    pub(super) fn too_low(&self) -> Option<String> {
+    pub(super) fn coverage_problem(&self) -> Option<String> {
         let min = self
             .min_coverage
             .filter(|min| self.coverage < (*min).into())?;
@@ -81,12 +81,12 @@ impl Report {
         ))
     }
 
-    pub(super) fn is_good(&self) -> bool {
-        self.failed() == 0 && self.too_low().is_none()
+    pub(super) fn has_passed(&self) -> bool {
+        self.failed_count() == 0 && self.coverage_problem().is_none()
     }
 
     /// As people read it.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn render(&self) -> String {
         let count = self.tests.len();
         let s = if count == 1 { "" } else { "s" };
         let mut out = format!("running {count} test{s}\n");
@@ -94,7 +94,7 @@ impl Report {
             let came = if test.passed { "ok" } else { "FAILED" };
             out.push_str(&format!("test {}: {} ... {came}\n", test.of, test.name));
         }
-        if self.failed() > 0 {
+        if self.failed_count() > 0 {
             out.push_str("\nfailures:\n");
         }
         for test in self.tests.iter().filter(|test| !test.passed) {
@@ -105,23 +105,26 @@ impl Report {
                 out.push_str(&format!("    {line}\n"));
             }
         }
-        if self.untested().next().is_some() {
+        if self.untested_policies().next().is_some() {
             out.push_str("\npolicies that decide nothing in any test:\n");
         }
-        for policy in self.untested() {
-            let Policy { id, file, line, .. } = policy;
+        for policy in self.untested_policies() {
+            let PolicyCoverage { id, file, line, .. } = policy;
             out.push_str(&format!("    {id} ({file}:{line})\n"));
         }
-        let tested = self.policies.len().saturating_sub(self.untested().count());
+        let tested = self
+            .policies
+            .len()
+            .saturating_sub(self.untested_policies().count());
         out.push_str(&format!(
             "\ntest result: {}. {} passed; {} failed; {tested} of {} policies tested ({} %)\n",
-            if self.is_good() { "ok" } else { "FAILED" },
-            count.saturating_sub(self.failed()),
-            self.failed(),
+            if self.has_passed() { "ok" } else { "FAILED" },
+            count.saturating_sub(self.failed_count()),
+            self.failed_count(),
             self.policies.len(),
             self.coverage
         ));
-        if let Some(why) = self.too_low() {
+        if let Some(why) = self.coverage_problem() {
             out.push_str(&format!("{why}\n"));
         }
         out

@@ -7,36 +7,36 @@ use trellis_api::document::{self, Problem};
 use trellis_api::job_policy::{ExpectedDecision, PolicyTest};
 use trellis_api::{TrainingJob, names};
 use trellis_policies::cedar::{
-    Decision, Examined, Loader, NotAuthorized, Policies, PolicyObject, Requester, compare,
-    undecided,
+    Examination, NotAuthorized, Policies, PolicyLoader, PolicyObject, RequestDecision, Requester,
+    check_expectation, undecided_failure,
 };
 
-use super::file::{self, Case, Given};
-use super::report::{Policy, Report, Tested};
-use crate::plan::input::Input;
-use crate::plan::snapshot::Snapshot;
+use super::report::{PolicyCoverage, TestReport, TestRun};
+use super::test_file::{self, PolicyTestCase, TestSuite};
+use crate::plan::input::PlanInput;
+use crate::plan::snapshot::ClusterSnapshot;
 use crate::policy;
-use crate::policy::decided::Asked;
-use crate::policy::files::{Files, Piece};
-use crate::policy::objects::{self, Written};
+use crate::policy::decisions::JobToDecide;
+use crate::policy::input_files::{ParsedFiles, ParsedObject};
+use crate::policy::policy_objects::{self, PolicySource};
 
 /// Runs all tests of the files. Beside the results what users might not expect.
 ///
 /// # Errors
 /// With all that is wrong with the files.
-pub(super) fn run(files: Files) -> Result<(Report, Vec<String>), Vec<Problem>> {
+pub(super) fn run(files: ParsedFiles) -> Result<(TestReport, Vec<String>), Vec<Problem>> {
     let mut problems = files.problems;
-    let (facts, mut notes) = facts(&files.pieces, &mut problems);
-    let written = objects::gather(&files.pieces);
+    let (facts, mut notes) = read_facts(&files.objects, &mut problems);
+    let written = policy_objects::collect_policies(&files.objects);
     let mut suites = Vec::new();
-    for found in files.pieces.iter().filter_map(Given::of) {
+    for found in files.objects.iter().filter_map(TestSuite::from_object) {
         match found {
             Ok(given) => suites.push(given),
             Err(wrong) => problems.extend(wrong),
         }
     }
-    let loader = policy::loader().map_err(|e| vec![Problem::of_file(e.to_string())])?;
-    let good = written.and_then(|all| Ok((objects::examine(&loader, &all)?, all)));
+    let loader = policy::new_loader().map_err(|e| vec![Problem::for_file(e.to_string())])?;
+    let good = written.and_then(|all| Ok((policy_objects::examine_all(&loader, &all)?, all)));
     let (examined, written) = match good {
         Ok(good) => good,
         Err(wrong) => {
@@ -46,29 +46,29 @@ pub(super) fn run(files: Files) -> Result<(Report, Vec<String>), Vec<Problem>> {
     };
     if written.is_empty() && problems.is_empty() {
         let message = "no file holds a ClusterJobPolicy or a JobPolicy: name one that does";
-        problems.push(Problem::of_file(message));
+        problems.push(Problem::for_file(message));
     }
-    problems.extend(strangers(&written, &examined, &suites));
+    problems.extend(unknown_name_problems(&written, &examined, &suites));
     let mut jobs = Vec::new();
     for suite in &suites {
-        jobs.push(of_jobs(suite, &mut problems));
+        jobs.push(suite_jobs(suite, &mut problems));
     }
     if !problems.is_empty() {
         return Err(problems);
     }
     let mut tests = Vec::new();
     for (written, examined) in written.iter().zip(&examined) {
-        tests.extend(inline(written, examined));
+        tests.extend(inline_test_runs(written, examined));
         let warnings = examined.warnings.iter();
         notes.extend(warnings.map(|w| format!("warning: {}", written.problem(w))));
     }
     for (suite, jobs) in suites.iter().zip(&jobs) {
-        let policies = together(&loader, &written, suite);
+        let policies = policies_of_suite(&loader, &written, suite);
         let cases = suite.spec.tests.iter().zip(jobs).enumerate();
         tests.extend(cases.map(|(i, (case, job))| {
-            let came = Came::of(case, job.as_ref(), &policies, &facts);
+            let came = CaseResult::run_case(case, job.as_ref(), &policies, &facts);
             let at = suite.source.problem(&format!("spec.tests[{i}]"), "");
-            Tested {
+            TestRun {
                 file: suite.source.file.clone(),
                 line: at.line,
                 of: suite.name.clone(),
@@ -79,34 +79,37 @@ pub(super) fn run(files: Files) -> Result<(Report, Vec<String>), Vec<Problem>> {
             }
         }));
     }
-    let policies = covered(&written, &examined, &tests);
-    Ok((Report::new(tests, policies), notes))
+    let policies = measure_coverage(&written, &examined, &tests);
+    Ok((TestReport::new(tests, policies), notes))
 }
 
 /// What jobs of tests need beside policies.
-fn facts(pieces: &[Piece], problems: &mut Vec<Problem>) -> (Snapshot, Vec<String>) {
-    let mut input = Input::default();
+fn read_facts(
+    pieces: &[ParsedObject],
+    problems: &mut Vec<Problem>,
+) -> (ClusterSnapshot, Vec<String>) {
+    let mut input = PlanInput::default();
     for piece in pieces {
         let source = &piece.source;
-        let is_policy = source.is("ClusterJobPolicy") || source.is("JobPolicy");
-        if !is_policy && !source.is(file::KIND) {
-            input.document(source.document.clone(), &source.file, true);
+        let is_policy = source.is_kind("ClusterJobPolicy") || source.is_kind("JobPolicy");
+        if !is_policy && !source.is_kind(test_file::KIND) {
+            input.add_document(source.document.clone(), &source.file, true);
         }
     }
     problems.extend(input.problems);
     let mut facts = input.snapshot;
-    facts.with_queues();
+    facts.queues_or_default();
     let notes = input.notes.iter();
     (facts, notes.map(|note| format!("note: {note}")).collect())
 }
 
 /// The tests of an object, as it has run them.
-fn inline(written: &Written, examined: &Examined) -> Vec<Tested> {
+fn inline_test_runs(written: &PolicySource, examined: &Examination) -> Vec<TestRun> {
     let tests = examined.tests.iter().enumerate();
     let tests = tests.map(|(i, test)| {
-        let (file, line) = written.place(&format!("spec.tests[{i}]"));
+        let (file, line) = written.location(&format!("spec.tests[{i}]"));
         let failure = test.failure.as_ref();
-        Tested {
+        TestRun {
             file,
             line,
             of: written.object.key.to_string(),
@@ -120,7 +123,11 @@ fn inline(written: &Written, examined: &Examined) -> Vec<Tested> {
 }
 
 /// The policies that a file of tests asks. Their own tests stop none.
-fn together(loader: &Loader, written: &[Written], suite: &Given) -> Policies {
+fn policies_of_suite(
+    loader: &PolicyLoader,
+    written: &[PolicySource],
+    suite: &TestSuite,
+) -> Policies {
     let wanted = suite.spec.policies.as_ref();
     let chosen = written.iter().filter(|written| {
         let key = written.object.key.to_string();
@@ -134,7 +141,11 @@ fn together(loader: &Loader, written: &[Written], suite: &Given) -> Policies {
 }
 
 /// Tests that name a policy, or an object, that is not there.
-fn strangers(written: &[Written], examined: &[Examined], suites: &[Given]) -> Vec<Problem> {
+fn unknown_name_problems(
+    written: &[PolicySource],
+    examined: &[Examination],
+    suites: &[TestSuite],
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     let unknown = |name: &str, what: &str, known: &[&str]| {
         let near = match document::nearest(name, known) {
@@ -151,7 +162,7 @@ fn strangers(written: &[Written], examined: &[Examined], suites: &[Given]) -> Ve
                 if !known.contains(&id.as_str()) {
                     let field = format!("spec.tests[{i}].policies[{j}]");
                     let message = unknown(id, "policy", &known);
-                    problems.push(written.piece.source.problem(&field, message));
+                    problems.push(written.source.source.problem(&field, message));
                 }
             }
         }
@@ -192,10 +203,10 @@ fn strangers(written: &[Written], examined: &[Examined], suites: &[Given]) -> Ve
 }
 
 /// The job of each test that has one.
-fn of_jobs(suite: &Given, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob>> {
+fn suite_jobs(suite: &TestSuite, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob>> {
     let indices = 0..suite.spec.tests.len();
     let jobs = indices.map(|i| match suite.job(i)? {
-        Ok(document) => match document.valid::<TrainingJob>() {
+        Ok(document) => match document.decode_valid::<TrainingJob>() {
             Ok(mut job) => {
                 let namespace = &mut job.metadata.namespace;
                 namespace.get_or_insert_with(|| "default".to_owned());
@@ -203,7 +214,7 @@ fn of_jobs(suite: &Given, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob
                 Some(job)
             }
             Err(wrong) => {
-                problems.extend(suite.source.all(wrong));
+                problems.extend(suite.source.to_problems(wrong));
                 None
             }
         },
@@ -217,61 +228,72 @@ fn of_jobs(suite: &Given, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob
 
 /// What came of a test.
 #[derive(Default)]
-struct Came {
+struct CaseResult {
     /// Every policy that says something in it.
     policies: Vec<String>,
     failure: Option<String>,
 }
 
-impl Came {
-    fn of(case: &Case, job: Option<&TrainingJob>, policies: &Policies, facts: &Snapshot) -> Self {
+impl CaseResult {
+    fn run_case(
+        case: &PolicyTestCase,
+        job: Option<&TrainingJob>,
+        policies: &Policies,
+        facts: &ClusterSnapshot,
+    ) -> Self {
         match (&case.request, job) {
-            (Some(request), _) => match policies.answer(request) {
-                Ok(decision) => Self::of_request(case, &decision),
-                Err(problem) => Self::failed(format!("{}: {}", problem.message, problem.fix)),
+            (Some(request), _) => match policies.decide_test_request(request) {
+                Ok(decision) => Self::check_request(case, &decision),
+                Err(problem) => Self::from_failure(format!("{}: {}", problem.message, problem.fix)),
             },
-            (None, Some(job)) => Self::of_job(case, job, policies, facts),
-            (None, None) => Self::failed("asks for nothing".to_owned()),
+            (None, Some(job)) => Self::check_job(case, job, policies, facts),
+            (None, None) => Self::from_failure("asks for nothing".to_owned()),
         }
     }
 
-    fn failed(why: String) -> Self {
+    fn from_failure(why: String) -> Self {
         Self {
             policies: Vec::new(),
             failure: Some(why),
         }
     }
 
-    fn of_request(case: &Case, decision: &Decision) -> Self {
-        let beside = beside([decision]);
-        let came = match decision.why_undecided() {
-            Some(why) => Err(undecided(&why)),
+    fn check_request(case: &PolicyTestCase, decision: &RequestDecision) -> Self {
+        let beside = unenforced_policies([decision]);
+        let came = match decision.undecided_message() {
+            Some(why) => Err(undecided_failure(&why)),
             None => {
-                let came = decision.outcome(case.decision == ExpectedDecision::Abstain);
-                compare(
+                let came =
+                    decision.to_expected_decision(case.decision == ExpectedDecision::Abstain);
+                check_expectation(
                     (case.decision, case.policies.as_deref()),
                     (came, &decision.policies),
                 )
             }
         };
-        let came = came.map_err(|why| match &decision.hint {
+        let came = came.map_err(|why| match &decision.missing_permit {
             Some(hint) => format!("{why}\nno policy permits it; this one would: {hint}"),
             None => why,
         });
         Self {
-            failure: came.and_then(|()| judge_beside(case, &beside)).err(),
+            failure: came.and_then(|()| check_unenforced(case, &beside)).err(),
             policies: decision.policies.iter().cloned().chain(beside).collect(),
         }
     }
 
-    fn of_job(case: &Case, job: &TrainingJob, policies: &Policies, facts: &Snapshot) -> Self {
+    fn check_job(
+        case: &PolicyTestCase,
+        job: &TrainingJob,
+        policies: &Policies,
+        facts: &ClusterSnapshot,
+    ) -> Self {
         let requester = case.requester.as_ref().map(|requester| Requester {
             user: requester.user.clone(),
             groups: requester.groups.iter().cloned().collect(),
         });
-        let asked = Asked {
+        let asked = JobToDecide {
             job,
-            there: None,
+            in_cluster: None,
             requester: requester.as_ref(),
         };
         let mut more = case.namespace_labels.clone();
@@ -279,23 +301,23 @@ impl Came {
         more.remove(names::NAMESPACE_NAME);
         let stages = match asked.judge(policies, facts, &more) {
             Ok(stages) => stages,
-            Err(held) => return Self::failed(undecided(&held.message)),
+            Err(held) => return Self::from_failure(undecided_failure(&held.message)),
         };
-        let decided = || stages.iter().flat_map(|judged| &judged.decision.decided);
+        let decided = || stages.iter().flat_map(|judged| &judged.decision.decisions);
         let decisions = || decided().map(|(_, decision)| decision);
         let refused = stages
             .iter()
             .find_map(|judged| judged.outcome.as_ref().err());
         let is_allowed = refused.is_none();
-        let deciding = decisions().filter(|decision| decision.allows() == is_allowed);
+        let deciding = decisions().filter(|decision| decision.is_allowed() == is_allowed);
         let deciding: BTreeSet<String> = deciding.flat_map(|d| d.policies.clone()).collect();
         let deciding: Vec<String> = deciding.into_iter().collect();
-        let beside = beside(decisions());
+        let beside = unenforced_policies(decisions());
         let came = match refused {
-            Some(NotAuthorized::Undecided { message, .. }) => Err(undecided(message)),
-            _ => compare(
+            Some(NotAuthorized::Undecided { message, .. }) => Err(undecided_failure(message)),
+            _ => check_expectation(
                 (case.decision, case.policies.as_deref()),
-                (outcome(case, decisions(), is_allowed), &deciding),
+                (job_decision(case, decisions(), is_allowed), &deciding),
             ),
         };
         let came = came.map_err(|why| match refused {
@@ -306,12 +328,12 @@ impl Came {
             _ => why,
         });
         let denied: BTreeSet<String> = decided()
-            .filter(|(_, decision)| !decision.allows())
-            .map(|(demanded, _)| demanded.ask.action().as_str().to_owned())
+            .filter(|(_, decision)| !decision.is_allowed())
+            .map(|(demanded, _)| demanded.request.action().as_str().to_owned())
             .collect();
         let came = came
-            .and_then(|()| judge_denied(case, &denied))
-            .and_then(|()| judge_beside(case, &beside));
+            .and_then(|()| check_denied(case, &denied))
+            .and_then(|()| check_unenforced(case, &beside));
         let all = decisions().flat_map(|d| d.policies.clone());
         Self {
             failure: came.err(),
@@ -325,15 +347,18 @@ impl Came {
 }
 
 /// The decision on a whole job, in the words of its test.
-fn outcome<'a>(
-    case: &Case,
-    mut decisions: impl Iterator<Item = &'a Decision>,
+fn job_decision<'a>(
+    case: &PolicyTestCase,
+    mut decisions: impl Iterator<Item = &'a RequestDecision>,
     is_allowed: bool,
 ) -> ExpectedDecision {
     let abstains = case.decision == ExpectedDecision::Abstain;
     match is_allowed {
         true => ExpectedDecision::Allow,
-        false if abstains && !decisions.any(|d| d.outcome(true) == ExpectedDecision::Deny) => {
+        false
+            if abstains
+                && !decisions.any(|d| d.to_expected_decision(true) == ExpectedDecision::Deny) =>
+        {
             ExpectedDecision::Abstain
         }
         false => ExpectedDecision::Deny,
@@ -341,12 +366,14 @@ fn outcome<'a>(
 }
 
 /// The policies of Warn and Audit that would deny something.
-fn beside<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> BTreeSet<String> {
-    let beside = decisions.into_iter().flat_map(|d| &d.beside);
+fn unenforced_policies<'a>(
+    decisions: impl IntoIterator<Item = &'a RequestDecision>,
+) -> BTreeSet<String> {
+    let beside = decisions.into_iter().flat_map(|d| &d.unenforced);
     beside.flat_map(|b| b.policies.clone()).collect()
 }
 
-fn judge_beside(case: &Case, came: &BTreeSet<String>) -> Result<(), String> {
+fn check_unenforced(case: &PolicyTestCase, came: &BTreeSet<String>) -> Result<(), String> {
     let Some(wanted) = &case.would_deny else {
         return Ok(());
     };
@@ -359,7 +386,7 @@ fn judge_beside(case: &Case, came: &BTreeSet<String>) -> Result<(), String> {
     ))
 }
 
-fn judge_denied(case: &Case, came: &BTreeSet<String>) -> Result<(), String> {
+fn check_denied(case: &PolicyTestCase, came: &BTreeSet<String>) -> Result<(), String> {
     let Some(wanted) = &case.denied else {
         return Ok(());
     };
@@ -373,13 +400,17 @@ fn judge_denied(case: &Case, came: &BTreeSet<String>) -> Result<(), String> {
 }
 
 /// Every policy, and whether it decides something in any test.
-fn covered(written: &[Written], examined: &[Examined], tests: &[Tested]) -> Vec<Policy> {
+fn measure_coverage(
+    written: &[PolicySource],
+    examined: &[Examination],
+    tests: &[TestRun],
+) -> Vec<PolicyCoverage> {
     let tested: BTreeSet<&String> = tests.iter().flat_map(|test| &test.policies).collect();
     let mut all = BTreeMap::new();
     for (written, examined) in written.iter().zip(examined) {
-        let (file, line) = written.place("metadata.name");
+        let (file, line) = written.location("metadata.name");
         for id in &examined.policy_ids {
-            let policy = Policy {
+            let policy = PolicyCoverage {
                 id: id.clone(),
                 file: file.clone(),
                 line,

@@ -1,26 +1,26 @@
 //! From files to a script: every object goes the way that a plan goes, at the
 //! time at which it is applied.
 
-mod author;
-mod delete;
-mod expects;
-mod pods;
-mod queued;
+mod deletion;
+mod expectations;
+mod job_pods;
+mod queued_job;
+mod script_author;
 
 use std::path::PathBuf;
 
 use trellis_api::document::Problem;
 use trellis_policies::cedar::Requester;
 
-use super::files::Files;
-use crate::source::Source;
-use author::Author;
-use trellis_simulate::Script;
+use super::input_files::SimulationFiles;
+use crate::source_object::SourceObject;
+use script_author::ScriptAuthor;
+use trellis_simulate::SimulationScript;
 use trellis_simulate::scenario::ScenarioEvent;
 
 /// What the files come to.
-pub(super) struct Read {
-    pub(super) script: Script,
+pub(super) struct ReadScenario {
+    pub(super) script: SimulationScript,
     /// What a scenario says is to be drawn with.
     pub(super) seed: Option<u64>,
     /// What the user might not expect.
@@ -28,9 +28,9 @@ pub(super) struct Read {
 }
 
 /// An event, and where it is written.
-struct Event<'a> {
+struct SourcedEvent<'a> {
     event: &'a ScenarioEvent,
-    source: &'a Source,
+    source: &'a SourceObject,
     /// `spec.events[3]`.
     field: String,
 }
@@ -39,26 +39,29 @@ struct Event<'a> {
 ///
 /// # Errors
 /// Everything that is wrong with them.
-pub(super) fn read(paths: &[PathBuf], requester: Option<Requester>) -> Result<Read, Vec<Problem>> {
-    let mut files = Files::read(paths);
+pub(super) fn read_scenario(
+    paths: &[PathBuf],
+    requester: Option<Requester>,
+) -> Result<ReadScenario, Vec<Problem>> {
+    let mut files = SimulationFiles::read(paths);
     let mut problems = std::mem::take(&mut files.problems);
     if problems.is_empty() && files.scenarios.is_empty() && files.objects.is_empty() {
         let paths: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
         let message = "holds nothing to simulate: name a file with a Scenario or with objects";
-        problems.push(Problem::of_file(message).in_file(paths.join(", ")));
+        problems.push(Problem::for_file(message).with_file(paths.join(", ")));
     }
-    let mut author = Author::new(requester);
+    let mut author = ScriptAuthor::new(requester);
     for (scenario, source) in &files.scenarios {
         for (number, pattern) in scenario.spec.nodes.iter().enumerate() {
-            author.pattern(pattern, source, &format!("spec.nodes[{number}]"));
+            author.add_pattern(pattern, source, &format!("spec.nodes[{number}]"));
         }
     }
-    author.begin(&files.objects);
-    let mut events: Vec<Event<'_>> = Vec::new();
+    author.add_initial_objects(&files.objects);
+    let mut events: Vec<SourcedEvent<'_>> = Vec::new();
     for (scenario, source) in &files.scenarios {
         for (number, event) in scenario.spec.events.iter().enumerate() {
             let field = format!("spec.events[{number}]");
-            events.push(Event {
+            events.push(SourcedEvent {
                 event,
                 source,
                 field,
@@ -68,7 +71,7 @@ pub(super) fn read(paths: &[PathBuf], requester: Option<Requester>) -> Result<Re
     // What happens at one time, in the order in which it is written.
     events.sort_by_key(|event| event.event.at);
     for event in &events {
-        author.event(event);
+        author.add_event(event);
     }
     let seed = files.scenarios.iter().find_map(|(s, _)| s.spec.seed);
     let (script, notes) = match author.finish(&events) {
@@ -79,7 +82,7 @@ pub(super) fn read(paths: &[PathBuf], requester: Option<Requester>) -> Result<Re
         }
     };
     if problems.is_empty() {
-        Ok(Read {
+        Ok(ReadScenario {
             script,
             seed,
             notes,

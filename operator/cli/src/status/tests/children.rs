@@ -6,9 +6,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use trellis_api::job::CompiledObject;
 
-use super::second_attempt;
-use crate::status::read;
-use crate::status::report::ObjectState;
+use super::second_attempt_report;
+use crate::status::report::ChildState;
+use crate::status::report_reads;
 
 /// What an API server answers about a child.
 fn client(code: u16, object: Value) -> Client {
@@ -23,12 +23,12 @@ fn client(code: u16, object: Value) -> Client {
 }
 
 #[tokio::test]
-async fn a_child_is_there_or_missing_or_anothers_or_not_to_be_seen() {
+async fn child_is_present_missing_foreign_or_forbidden() {
     let child: CompiledObject =
         serde_json::from_value(json!({"apiVersion": "v1", "kind": "Secret",
         "name": "llm-ssh-u", "hash": "h", "ready": true}))
         .unwrap();
-    let own = second_attempt().job;
+    let own = second_attempt_report().job;
     let meta = |uid: &str| {
         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {
             "name": "llm-ssh-u", "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1",
@@ -39,13 +39,13 @@ async fn a_child_is_there_or_missing_or_anothers_or_not_to_be_seen() {
             "message": "no", "reason": "r", "code": code})
     };
     for (code, answer, state) in [
-        (200, meta("u-1"), ObjectState::There),
-        (200, meta("u-2"), ObjectState::NotOurs),
-        (404, status(404), ObjectState::Missing),
-        (403, status(403), ObjectState::Forbidden),
-        (500, status(500), ObjectState::Unread),
+        (200, meta("u-1"), ChildState::There),
+        (200, meta("u-2"), ChildState::NotOurs),
+        (404, status(404), ChildState::Missing),
+        (403, status(403), ChildState::Forbidden),
+        (500, status(500), ChildState::Unread),
     ] {
-        let line = read::object(&client(code, answer), "ml", &own, &child).await;
+        let line = report_reads::check_object(&client(code, answer), "ml", &own, &child).await;
         assert_eq!(line.state, state, "{code}");
     }
 }

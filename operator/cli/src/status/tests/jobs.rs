@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::status::report::UnreadLine;
+use crate::status::report::ReadErrorLine;
 
 #[test]
-fn one_that_waits() {
+fn report_of_a_pending_job() {
     let job = job(
         workers(8),
         json!({"observedGeneration": 1, "phase": "Queued", "reason": "InsufficientCapacity",
@@ -35,7 +35,7 @@ fn one_that_waits() {
 }
 
 #[test]
-fn one_that_starts() {
+fn report_of_a_starting_job() {
     let job = job(
         json!({"queueName": "research", "taskGroups": [
             group("store", json!({})),
@@ -54,29 +54,29 @@ fn one_that_starts() {
     let mut report = report(
         job,
         vec![
-            runs("store", 0, 1, "gpu-0"),
-            second(pod("worker", 1, 1, "gpu-0", creates(), "Pending"), 1),
-            second(pod("worker", 2, 1, "gpu-0", creates(), "Pending"), 2),
-            second(pod("worker", 3, 1, "gpu-1", stuck, "Pending"), 3),
+            running_pod("store", 0, 1, "gpu-0"),
+            with_second_rank(pod("worker", 1, 1, "gpu-0", creates(), "Pending"), 1),
+            with_second_rank(pod("worker", 2, 1, "gpu-0", creates(), "Pending"), 2),
+            with_second_rank(pod("worker", 3, 1, "gpu-1", stuck, "Pending"), 3),
         ],
     );
-    report.objects[1].state = ObjectState::Missing;
+    report.objects[1].state = ChildState::Missing;
     report.objects[1].problem = Some("admission webhook \"net.example.org\" denied it".to_owned());
     insta::assert_snapshot!(text(&report, false));
 }
 
 #[test]
-fn one_that_runs_after_a_failure() {
-    insta::assert_snapshot!(text(&second_attempt(), false));
+fn report_of_a_running_job_after_a_failure() {
+    insta::assert_snapshot!(text(&second_attempt_report(), false));
 }
 
 #[test]
-fn one_that_runs_with_all_columns() {
-    insta::assert_snapshot!(text(&second_attempt(), true));
+fn report_of_a_running_job_with_all_columns() {
+    insta::assert_snapshot!(text(&second_attempt_report(), true));
 }
 
 #[test]
-fn one_that_is_elastic() {
+fn report_of_an_elastic_job() {
     let mut spec = workers(6);
     spec["taskGroups"][0]["minReplicas"] = json!(2);
     let job = job(
@@ -89,18 +89,18 @@ fn one_that_is_elastic() {
             "internal": {"awaitedPods": {"attempt": 1, "round": 1, "countedRound": 1, "pods": [
                 {"name": "worker", "indexes": "1", "round": 1, "notBefore": "2026-01-01T12:00:10Z"}]}}}),
     );
-    let mut again = runs("worker", 3, 1, "gpu-1");
+    let mut again = running_pod("worker", 3, 1, "gpu-1");
     again["metadata"]["annotations"] = json!({"trellis.dev/round": "1"});
     let pods = vec![
-        runs("worker", 0, 1, "gpu-0"),
-        runs("worker", 2, 1, "gpu-0"),
+        running_pod("worker", 0, 1, "gpu-0"),
+        running_pod("worker", 2, 1, "gpu-0"),
         again,
     ];
     insta::assert_snapshot!(text(&report(job, pods), false));
 }
 
 #[test]
-fn one_of_stages() {
+fn report_of_a_job_with_stages() {
     let job = job(
         json!({"queueName": "research", "taskGroups": [
             group("prepare", json!({"replicas": 2})),
@@ -118,14 +118,14 @@ fn one_of_stages() {
     let pods = vec![
         pod("prepare", 0, 1, "cpu-0", ended(), "Succeeded"),
         pod("prepare", 1, 1, "cpu-0", ended(), "Succeeded"),
-        runs("train", 0, 2, "gpu-0"),
-        runs("train", 1, 2, "gpu-0"),
+        running_pod("train", 0, 2, "gpu-0"),
+        running_pod("train", 1, 2, "gpu-0"),
     ];
     insta::assert_snapshot!(text(&report(job, pods), false));
 }
 
 #[test]
-fn one_that_is_suspended() {
+fn report_of_a_suspended_job() {
     let mut spec = workers(2);
     spec["suspend"] = json!(true);
     let job = job(
@@ -138,7 +138,7 @@ fn one_that_is_suspended() {
 }
 
 #[test]
-fn one_that_is_complete() {
+fn report_of_a_complete_job() {
     let job = job(
         workers(2),
         json!({"observedGeneration": 1, "phase": "Complete", "reason": "Complete",
@@ -149,13 +149,13 @@ fn one_that_is_complete() {
     );
     let mut report = report(job, vec![]);
     for object in &mut report.objects {
-        object.state = ObjectState::Missing;
+        object.state = ChildState::Missing;
     }
     insta::assert_snapshot!(text(&report, false));
 }
 
 #[test]
-fn one_that_has_failed() {
+fn report_of_a_failed_job() {
     let job = job(
         workers(2),
         json!({"observedGeneration": 1, "phase": "Failed", "reason": "RestartLimitReached",
@@ -178,7 +178,7 @@ fn one_that_has_failed() {
 }
 
 #[test]
-fn one_that_is_refused() {
+fn report_of_a_refused_job() {
     let mut job = job(
         workers(2),
         json!({"observedGeneration": 1, "phase": "Refused", "reason": "PolicyDenied",
@@ -190,7 +190,7 @@ fn one_that_is_refused() {
     .unwrap();
     let mut report = report(job, vec![]);
     report.objects.clear();
-    report.unread = vec![UnreadLine {
+    report.unread = vec![ReadErrorLine {
         what: "pods",
         why: "cannot list pods: the right to do so is missing: pods is forbidden: User \"bob\" cannot list resource \"pods\"".to_owned(),
     }];

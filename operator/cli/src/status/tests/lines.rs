@@ -5,13 +5,13 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn many_nodes_that_do_well_are_one_row() {
+fn healthy_nodes_share_one_row() {
     let job = job(
         workers(32),
         json!({"phase": "Running", "reason": "Running", "attempt": 1, "ready": "31/32"}),
     );
     let mut pods: Vec<_> = (0..32)
-        .map(|n| runs("worker", n, 1, &format!("gpu-{n}")))
+        .map(|n| running_pod("worker", n, 1, &format!("gpu-{n}")))
         .collect();
     pods[17] = pod(
         "worker",
@@ -39,8 +39,8 @@ fn many_nodes_that_do_well_are_one_row() {
 }
 
 #[test]
-fn a_pod_that_has_come_again_has_a_row_of_its_own_among_all_columns() {
-    let mut report = second_attempt();
+fn replaced_pod_has_its_own_row_in_the_wide_table() {
+    let mut report = second_attempt_report();
     report.pods[1].round = Some(2);
     let rows = |wide| {
         let text = text(&report, wide);
@@ -52,8 +52,8 @@ fn a_pod_that_has_come_again_has_a_row_of_its_own_among_all_columns() {
 }
 
 #[test]
-fn a_condition_that_is_not_as_the_phase_has_it_is_told() {
-    let mut report = second_attempt();
+fn condition_that_contradicts_the_phase_is_listed() {
+    let mut report = second_attempt_report();
     let conditions = &mut report.job.status.as_mut().unwrap().conditions;
     conditions.retain(|condition| condition.type_ != "Stalled");
     for condition in conditions.iter_mut().filter(|c| c.type_ == "Ready") {
@@ -69,8 +69,8 @@ fn a_condition_that_is_not_as_the_phase_has_it_is_told() {
 }
 
 #[test]
-fn scripts_get_one_object_of_a_documented_shape() {
-    let object = serde_json::to_value(second_attempt()).unwrap();
+fn script_output_has_the_documented_fields() {
+    let object = serde_json::to_value(second_attempt_report()).unwrap();
     let mut keys: Vec<_> = object.as_object().unwrap().keys().collect();
     // Another crate of the build may have serde_json keep the order in which they are written.
     keys.sort();

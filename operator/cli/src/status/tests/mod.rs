@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
-use trellis_api::condition::Verdict;
+use trellis_api::condition::JobSummary;
 
-use super::report::{ObjectLine, ObjectState, Report};
+use super::report::{ChildState, ObjectLine, StatusReport};
 use super::view;
 use crate::events::EventLine;
-use crate::pods::{PodLine, missing};
+use crate::pods::{PodLine, find_missing};
 
 fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
@@ -32,7 +32,7 @@ fn job(spec: Value, status: Value) -> TrainingJob {
         serde_json::from_value(json!({"decision": "Allowed", "requester": "ada@example.org"}))
             .unwrap();
     // As the operator writes them.
-    let verdict = Verdict {
+    let verdict = JobSummary {
         phase: status.phase.unwrap(),
         reason: status.reason.unwrap(),
         message: status.message.clone().unwrap_or_default(),
@@ -72,29 +72,29 @@ fn pod(group: &str, n: u32, attempt: i64, node: &str, container: Value, phase: &
 }
 
 /// The same, of a group whose first rank is 1.
-fn second(mut pod: Value, n: u32) -> Value {
+fn with_second_rank(mut pod: Value, n: u32) -> Value {
     pod["spec"]["containers"][0]["env"][0]["value"] = json!(n.saturating_add(1).to_string());
     pod
 }
 
-fn runs(group: &str, n: u32, attempt: i64, node: &str) -> Value {
+fn running_pod(group: &str, n: u32, attempt: i64, node: &str) -> Value {
     pod(group, n, attempt, node, json!({"running": {}}), "Running")
 }
 
-fn report(job: TrainingJob, pods: Vec<Value>) -> Report {
+fn report(job: TrainingJob, pods: Vec<Value>) -> StatusReport {
     let pods = pods
         .into_iter()
         .map(|pod| serde_json::from_value::<Pod>(pod).unwrap());
-    let pods: Vec<_> = pods.filter_map(|pod| PodLine::of(&pod)).collect();
+    let pods: Vec<_> = pods.filter_map(|pod| PodLine::from_pod(&pod)).collect();
     let object = |api_version: &str, kind: &str| ObjectLine {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         name: "llm".to_owned(),
-        state: ObjectState::There,
+        state: ChildState::There,
         problem: None,
     };
-    Report {
-        missing: missing(&job, &pods),
+    StatusReport {
+        missing: find_missing(&job, &pods),
         job,
         pods,
         objects: vec![
@@ -117,13 +117,13 @@ fn event(type_: &str, reason: &str, note: &str, count: i32, last: &str) -> Event
     }
 }
 
-fn text(report: &Report, wide: bool) -> String {
-    let text = view::text(report, now(), wide, Some(100));
+fn text(report: &StatusReport, wide: bool) -> String {
+    let text = view::render_report(report, now(), wide, Some(100));
     anstream::adapter::strip_str(&text).to_string()
 }
 
 /// One that has failed before, and whose node is kept away from.
-fn second_attempt() -> Report {
+fn second_attempt_report() -> StatusReport {
     let mut spec = workers(4);
     spec["restart"] = json!({"limit": 5});
     spec["checkpoint"] = json!({"gracePeriodSeconds": 300});
@@ -147,7 +147,7 @@ fn second_attempt() -> Report {
                 "time": "2026-01-01T10:10:00Z"}}),
     );
     let pods = [(0, "gpu-0"), (1, "gpu-0"), (2, "gpu-2"), (3, "gpu-2")];
-    let pods = pods.map(|(n, node)| runs("worker", n, 3, node));
+    let pods = pods.map(|(n, node)| running_pod("worker", n, 3, node));
     let mut report = report(job, pods.into());
     report.objects.insert(
         2,
@@ -155,7 +155,7 @@ fn second_attempt() -> Report {
             api_version: "v1".to_owned(),
             kind: "Secret".to_owned(),
             name: "llm-ssh-u".to_owned(),
-            state: ObjectState::Forbidden,
+            state: ChildState::Forbidden,
             problem: None,
         },
     );

@@ -4,32 +4,36 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus};
 
-use crate::output::{age, until};
+use crate::output::{format_age, format_until};
 
 /// Seconds as a span of time.
-fn span(seconds: i64) -> String {
+fn format_seconds(seconds: i64) -> String {
     let end = Timestamp::from_second(seconds.max(0)).unwrap_or(Timestamp::UNIX_EPOCH);
-    age(Timestamp::UNIX_EPOCH, end)
+    format_age(Timestamp::UNIX_EPOCH, end)
 }
 
 /// How long ago.
 #[must_use]
-pub fn ago(then: Timestamp, now: Timestamp) -> String {
-    format!("{} ago", age(then, now))
+pub fn format_ago(then: Timestamp, now: Timestamp) -> String {
+    format!("{} ago", format_age(then, now))
 }
 
 /// What it waits for its place, or has.
 #[must_use]
-pub fn waited(status: &TrainingJobStatus, now: Timestamp) -> String {
+pub fn describe_wait(status: &TrainingJobStatus, now: Timestamp) -> String {
     let waits = matches!(
         status.phase,
         Some(JobPhase::Waiting | JobPhase::Queued | JobPhase::Blocked | JobPhase::Restarting)
     );
     if waits {
-        let since = status.waits_since().map(|since| age(since, now));
+        let since = status.pending_since().map(|since| format_age(since, now));
         let retry = status.retry_time.as_ref().filter(|time| time.0 > now);
-        let retry =
-            retry.map(|time| format!("not placed again before {} from now", until(time.0, now)));
+        let retry = retry.map(|time| {
+            format!(
+                "not placed again before {} from now",
+                format_until(time.0, now)
+            )
+        });
         let since = since.map(|since| format!("{since} so far"));
         let said: Vec<_> = since.into_iter().chain(retry).collect();
         return said.join(", ");
@@ -46,18 +50,18 @@ pub fn waited(status: &TrainingJobStatus, now: Timestamp) -> String {
     ];
     // What failed since then has not made it wait.
     let begins = begins.into_iter().flatten().filter(|time| *time <= placed);
-    let waited = begins.max().map(|since| age(since, placed));
+    let waited = begins.max().map(|since| format_age(since, placed));
     let waited = waited.map(|waited| format!("{waited}, then placed"));
     format!(
         "{} {}",
         waited.unwrap_or_else(|| "placed".to_owned()),
-        ago(placed, now)
+        format_ago(placed, now)
     )
 }
 
 /// What it has run, in all of its attempts.
 #[must_use]
-pub fn ran(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp) -> String {
+pub fn describe_runtime(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp) -> String {
     let before = status.active_seconds.unwrap_or(0);
     let ended = status.completion_time.as_ref().map(|time| time.0);
     let since = status.running_time.as_ref().map(|time| time.0);
@@ -70,12 +74,16 @@ pub fn ran(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp) -> Str
         return String::new();
     }
     let limit = job.spec.deadlines.as_ref().and_then(|d| d.active_seconds);
-    let limit = limit.map(|limit| format!(" of {} at most", span(limit)));
+    let limit = limit.map(|limit| format!(" of {} at most", format_seconds(limit)));
     let several = match (current, before) {
         (Some(current), before) if before > 0 => {
-            format!(", {} in this attempt", span(current))
+            format!(", {} in this attempt", format_seconds(current))
         }
         _ => String::new(),
     };
-    format!("{}{}{several}", span(all), limit.unwrap_or_default())
+    format!(
+        "{}{}{several}",
+        format_seconds(all),
+        limit.unwrap_or_default()
+    )
 }

@@ -1,5 +1,5 @@
-use trellis_gang::quota::{account_of, read_ledger as read};
-use trellis_policies::quota::{Burnt, Holder, LimitId, What};
+use trellis_gang::quota::{read_ledger, read_own_ledger};
+use trellis_policies::quota::{GpuTimeUsage, LimitHolder, LimitId, LimitedQuantity};
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn policy(uid: &str, limits: Value) -> QuotaPolicy {
     .unwrap()
 }
 
-fn with_hours(uid: &str) -> QuotaPolicy {
+fn policy_with_gpu_hours(uid: &str) -> QuotaPolicy {
     policy(uid, json!({"gpuHours": {"limit": 16, "windowHours": 48}}))
 }
 
@@ -41,54 +41,60 @@ fn entry(seconds: &str) -> Value {
 fn report(gpu_seconds: i128, second: i64) -> LimitsReport {
     let limit = LimitId {
         policy: "p".to_owned(),
-        holder: Holder::Requester("ada".to_owned()),
-        what: What::GpuHours,
+        holder: LimitHolder::Requester("ada".to_owned()),
+        quantity: LimitedQuantity::GpuHours,
     };
-    let part = Burnt {
+    let part = GpuTimeUsage {
         start: START,
         gpu_seconds,
     };
     let mut report = LimitsReport::default();
     let until = START.saturating_add(second);
-    report.burnt.insert(limit, (until, vec![part]));
+    report.used_gpu_hours.insert(limit, (until, vec![part]));
     report
 }
 
-fn stored(ledger: &QuotaLedger) -> Stored<'_> {
-    Stored {
+fn stored(ledger: &QuotaLedger) -> StoredLedger<'_> {
+    StoredLedger {
         ledger: Some(ledger),
         undecodable: None,
     }
 }
 
 #[test]
-fn ledger_is_created_with_its_first_entry_and_is_read_as_it_was_written() {
-    let policy = with_hours("u");
-    let none = Stored::default();
-    assert_eq!(due(&policy, none, &LimitsReport::default(), at(0)), None);
-    let Some(Write::Create(made)) = due(&policy, none, &report(90, 5), at(5)) else {
+fn ledger_is_created_with_its_first_entry() {
+    let policy = policy_with_gpu_hours("u");
+    let none = StoredLedger::default();
+    assert_eq!(
+        due_write(&policy, none, &LimitsReport::default(), at(0)),
+        None
+    );
+    let Some(LedgerWrite::Create(made)) = due_write(&policy, none, &report(90, 5), at(5)) else {
         panic!("nothing is created");
     };
-    assert!(is_of(&made, &policy));
-    assert!(!is_of(&made, &with_hours("another")));
-    let account = account_of(&policy, Some(&made)).unwrap().unwrap();
+    assert!(is_ledger_owned_by(&made, &policy));
+    assert!(!is_ledger_owned_by(
+        &made,
+        &policy_with_gpu_hours("another")
+    ));
+    let account = read_own_ledger(&policy, Some(&made)).unwrap().unwrap();
     assert_eq!(account.until, at(5).as_second());
-    let part = Burnt {
+    let part = GpuTimeUsage {
         start: START,
         gpu_seconds: 90,
     };
-    let holder = Holder::Requester("ada".to_owned());
+    let holder = LimitHolder::Requester("ada".to_owned());
     assert_eq!(account.holders, [(holder, vec![part])].into());
 }
 
 #[test]
-fn ledger_is_written_once_a_minute_and_only_as_the_version_that_was_seen() {
-    let policy = with_hours("u");
+fn ledger_is_patched_once_a_minute_with_its_resource_version() {
+    let policy = policy_with_gpu_hours("u");
     let before = ledger("u", 0, json!([entry("90")]));
-    let write = |second| due(&policy, stored(&before), &report(180, second), at(second));
+    let write = |second| due_write(&policy, stored(&before), &report(180, second), at(second));
     assert_eq!(write(1), None);
     assert_eq!(write(59), None);
-    let Some(Write::Patch(patch)) = write(60) else {
+    let Some(LedgerWrite::Patch(patch)) = write(60) else {
         panic!("nothing is written");
     };
     assert_eq!(
@@ -99,43 +105,54 @@ fn ledger_is_written_once_a_minute_and_only_as_the_version_that_was_seen() {
     assert_eq!(patch["spec"]["entries"][0]["gpuSeconds"], "180");
     // An entry that has left the window is taken out, once.
     let none = LimitsReport::default();
-    let Some(Write::Patch(patch)) = due(&policy, stored(&before), &none, at(60)) else {
+    let Some(LedgerWrite::Patch(patch)) = due_write(&policy, stored(&before), &none, at(60)) else {
         panic!("nothing is written");
     };
     assert_eq!(patch["spec"]["entries"], Value::Null);
     let empty = ledger("u", 0, json!([]));
-    assert_eq!(due(&policy, stored(&empty), &none, at(600)), None);
+    assert_eq!(due_write(&policy, stored(&empty), &none, at(600)), None);
 }
 
 #[test]
-fn ledger_with_a_time_to_come_is_written_over() {
+fn ledger_with_a_future_time_is_overwritten() {
     let future = ledger("u", 1_000_000, json!([entry("90")]));
-    let write = due(&with_hours("u"), stored(&future), &report(90, 1), at(1));
-    assert!(matches!(write, Some(Write::Patch(_))), "{write:?}");
+    let write = due_write(
+        &policy_with_gpu_hours("u"),
+        stored(&future),
+        &report(90, 1),
+        at(1),
+    );
+    assert!(matches!(write, Some(LedgerWrite::Patch(_))), "{write:?}");
 }
 
 #[test]
-fn ledger_goes_where_the_policy_has_no_gpu_hours_or_another_policy_owns_it() {
-    let deleted = Some(Write::Delete {
+fn ledger_is_deleted_without_gpu_hours_or_with_another_owner() {
+    let deleted = Some(LedgerWrite::Delete {
         uid: "ledger".to_owned(),
     });
     let without = policy("u", json!({"runningJobs": 1}));
     let own = ledger("u", 0, json!([entry("90")]));
     let none = LimitsReport::default();
-    assert_eq!(due(&without, stored(&own), &none, at(1)), deleted);
-    assert_eq!(due(&without, Stored::default(), &none, at(1)), None);
-    let anew = with_hours("another");
-    assert_eq!(account_of(&anew, Some(&own)), Ok(None));
-    assert_eq!(due(&anew, stored(&own), &report(90, 1), at(1)), deleted);
+    assert_eq!(due_write(&without, stored(&own), &none, at(1)), deleted);
+    assert_eq!(
+        due_write(&without, StoredLedger::default(), &none, at(1)),
+        None
+    );
+    let anew = policy_with_gpu_hours("another");
+    assert_eq!(read_own_ledger(&anew, Some(&own)), Ok(None));
+    assert_eq!(
+        due_write(&anew, stored(&own), &report(90, 1), at(1)),
+        deleted
+    );
     // A policy of a file has no uid.
-    let mut file = with_hours("u");
+    let mut file = policy_with_gpu_hours("u");
     file.metadata.uid = None;
-    assert!(account_of(&file, Some(&own)).unwrap().is_some());
+    assert!(read_own_ledger(&file, Some(&own)).unwrap().is_some());
 }
 
 #[test]
-fn entry_that_cannot_be_counted_makes_the_ledger_unreadable_and_it_is_kept() {
-    let policy = with_hours("u");
+fn ledger_with_an_invalid_entry_is_unreadable_and_stays() {
+    let policy = policy_with_gpu_hours("u");
     for (amount, why) in [
         ("lots", "spec.entries[1].gpuSeconds is not a number"),
         ("", "spec.entries[1].gpuSeconds is empty"),
@@ -143,34 +160,37 @@ fn entry_that_cannot_be_counted_makes_the_ledger_unreadable_and_it_is_kept() {
         ("9e30", "spec.entries[1].gpuSeconds is too large"),
     ] {
         let bad = ledger("u", 0, json!([entry("1"), entry(amount)]));
-        let said = account_of(&policy, Some(&bad)).unwrap_err();
+        let said = read_own_ledger(&policy, Some(&bad)).unwrap_err();
         assert!(said.starts_with(why), "{amount}: {said}");
         // A ledger that the policy does not own is ignored, whatever it says.
-        assert_eq!(account_of(&with_hours("another"), Some(&bad)), Ok(None));
+        assert_eq!(
+            read_own_ledger(&policy_with_gpu_hours("another"), Some(&bad)),
+            Ok(None)
+        );
         let mut report = report(1, 1);
         report.unreadable_ledgers.insert("p".to_owned(), said);
-        assert_eq!(due(&policy, stored(&bad), &report, at(600)), None);
+        assert_eq!(due_write(&policy, stored(&bad), &report, at(600)), None);
     }
     // A part of a second is a second.
     let part = ledger("u", 0, json!([entry("500m")]));
-    let account = read(&part).unwrap();
+    let account = read_ledger(&part).unwrap();
     let parts: Vec<_> = account.holders.values().flatten().collect();
     assert_eq!(parts[0].gpu_seconds, 1);
 }
 
 #[test]
-fn ledger_that_was_read_before_it_was_spoilt_is_written_over() {
+fn undecodable_ledger_that_was_read_before_is_overwritten() {
     let spoilt = Undecodable {
         uid: "ledger".to_owned(),
         generation: None,
         error: "no".to_owned(),
     };
-    let stored = Stored {
+    let stored = StoredLedger {
         ledger: None,
         undecodable: Some(&spoilt),
     };
-    let write = due(&with_hours("u"), stored, &report(90, 1), at(1));
-    let Some(Write::Patch(patch)) = write else {
+    let write = due_write(&policy_with_gpu_hours("u"), stored, &report(90, 1), at(1));
+    let Some(LedgerWrite::Patch(patch)) = write else {
         panic!("{write:?}");
     };
     assert_eq!(patch["metadata"]["uid"], "ledger");
@@ -179,21 +199,23 @@ fn ledger_that_was_read_before_it_was_spoilt_is_written_over() {
 }
 
 #[test]
-fn ledger_of_many_holders_has_one_entry_for_each() {
+fn ledger_of_many_holders_has_one_entry_per_holder() {
     let mut report = LimitsReport::default();
     for user in 0..200 {
         let limit = LimitId {
             policy: "p".to_owned(),
-            holder: Holder::Requester(format!("user-{user:03}")),
-            what: What::GpuHours,
+            holder: LimitHolder::Requester(format!("user-{user:03}")),
+            quantity: LimitedQuantity::GpuHours,
         };
-        let parts = (0..48).map(|part| Burnt {
+        let parts = (0..48).map(|part| GpuTimeUsage {
             start: START + part * 3600,
             gpu_seconds: 10,
         });
-        report.burnt.insert(limit, (START, parts.collect()));
+        report
+            .used_gpu_hours
+            .insert(limit, (START, parts.collect()));
     }
-    let spec = spec("p", &report, at(0));
+    let spec = ledger_spec("p", &report, at(0));
     assert_eq!(spec.entries.len(), 200);
     let last = Time(at(47 * 3600));
     assert!(spec.entries.iter().all(|e| e.start == last));

@@ -17,29 +17,30 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use namespaces::Namespaces;
+use namespaces::NamespacePermits;
 
-const FIRST: usize = 16;
-const LEAST: usize = 2;
-const MOST: usize = 32;
+const INITIAL_LIMIT: usize = 16;
+const MIN_LIMIT: usize = 2;
+const MAX_LIMIT: usize = 32;
 /// A write of low priority waits while this many or more are in flight. The server works on them
 /// all at once, so even with free permits it would slow down every other write.
-const FEW: usize = 4;
+const LOW_PRIORITY_THRESHOLD: usize = 4;
 /// A write without an answer for so long hangs, perhaps at a webhook. The server does not work on
 /// it, so it does not slow down other writes.
-const HANGS: Duration = Duration::from_secs(1);
+const HANG_AFTER: Duration = Duration::from_secs(1);
 /// How often a write of low priority checks whether the others hang.
-const LOOK: Duration = Duration::from_millis(250);
+const HANG_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Longest wait of a write of low priority.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_LOW_PRIORITY_WAIT: Duration = Duration::from_secs(10);
 
 /// When a write gets its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum WritePriority {
     /// In the order of arrival.
-    InOrder,
-    /// When fewer than [`FEW`] are in flight, or after [`PATIENCE`].
-    AfterOthers {
+    Normal,
+    /// When fewer than [`LOW_PRIORITY_THRESHOLD`] are in flight, or after
+    /// [`MAX_LOW_PRIORITY_WAIT`].
+    Low {
         /// Time that it has waited already.
         waited: Duration,
     },
@@ -50,34 +51,34 @@ pub(super) enum Turn {
 pub(super) struct Limiter {
     semaphore: Semaphore,
     /// Notified when a permit is returned.
-    returned: Notify,
-    state: Mutex<State>,
+    permit_returned: Notify,
+    state: Mutex<LimiterState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LimiterState {
     /// When each held permit was given, by its number.
-    sent: BTreeMap<u64, Instant>,
+    sent_at: BTreeMap<u64, Instant>,
     next: u64,
     limit: usize,
     /// Permits to remove when they are returned.
     debt: usize,
-    good: usize,
-    namespaces: Namespaces,
+    successes: usize,
+    namespaces: NamespacePermits,
 }
 
 impl Default for Limiter {
     fn default() -> Self {
         Self {
-            semaphore: Semaphore::new(FIRST),
-            returned: Notify::new(),
-            state: Mutex::new(State {
-                sent: BTreeMap::new(),
+            semaphore: Semaphore::new(INITIAL_LIMIT),
+            permit_returned: Notify::new(),
+            state: Mutex::new(LimiterState {
+                sent_at: BTreeMap::new(),
                 next: 0,
-                limit: FIRST,
+                limit: INITIAL_LIMIT,
                 debt: 0,
-                good: 0,
-                namespaces: Namespaces::default(),
+                successes: 0,
+                namespaces: NamespacePermits::default(),
             }),
         }
     }
@@ -90,35 +91,37 @@ pub(super) struct Permit<'a> {
     permit: Option<SemaphorePermit<'a>>,
     number: u64,
     /// Dropped after the permit, so that a write that waits for this share finds a permit.
-    _share: Share<'a>,
+    _share: NamespaceShare<'a>,
 }
 
 /// One of the permits that a namespace may hold.
 #[derive(Debug)]
-struct Share<'a> {
+struct NamespaceShare<'a> {
     limiter: &'a Limiter,
     namespace: Box<str>,
 }
 
 impl Limiter {
     /// Writes in flight, and how many may be.
-    pub(super) fn standing(&self) -> (usize, usize) {
+    pub(super) fn usage(&self) -> (usize, usize) {
         let state = self.state.lock();
-        (state.sent.len(), state.limit)
+        (state.sent_at.len(), state.limit)
     }
 
     /// Waits for the right to one write to that namespace.
-    pub(super) async fn acquire(&self, turn: Turn, namespace: &str) -> Permit<'_> {
-        if let Turn::AfterOthers { waited } = turn {
-            let patience = PATIENCE.saturating_sub(waited);
-            if let Ok(permit) = tokio::time::timeout(patience, self.calm(namespace)).await {
+    pub(super) async fn acquire(&self, turn: WritePriority, namespace: &str) -> Permit<'_> {
+        if let WritePriority::Low { waited } = turn {
+            let patience = MAX_LOW_PRIORITY_WAIT.saturating_sub(waited);
+            if let Ok(permit) =
+                tokio::time::timeout(patience, self.acquire_when_few_in_flight(namespace)).await
+            {
                 return permit;
             }
         }
-        let share = self.share(namespace).await;
+        let share = self.acquire_share(namespace).await;
         // The semaphore is never closed. If it were, writes would be unlimited rather than stop.
         let permit = self.semaphore.acquire().await.ok();
-        let number = self.state.lock().send();
+        let number = self.state.lock().record_send();
         Permit {
             limiter: self,
             permit,
@@ -128,56 +131,57 @@ impl Limiter {
     }
 
     /// A permit once few writes are in flight.
-    async fn calm(&self, namespace: &str) -> Permit<'_> {
+    async fn acquire_when_few_in_flight(&self, namespace: &str) -> Permit<'_> {
         loop {
             {
                 let mut state = self.state.lock();
-                if state.in_flight() < FEW
+                if state.in_flight() < LOW_PRIORITY_THRESHOLD
                     && state.has_room(namespace)
                     && let Ok(permit) = self.semaphore.try_acquire()
                 {
-                    let number = state.send();
-                    state.namespaces.take(namespace);
+                    let number = state.record_send();
+                    state.namespaces.take_permit(namespace);
                     // There may be room for the next as well.
-                    self.returned.notify_one();
+                    self.permit_returned.notify_one();
                     return Permit {
                         limiter: self,
                         permit: Some(permit),
                         number,
-                        _share: Share {
+                        _share: NamespaceShare {
                             limiter: self,
                             namespace: namespace.into(),
                         },
                     };
                 }
             }
-            let _ = tokio::time::timeout(LOOK, self.returned.notified()).await;
+            let _ =
+                tokio::time::timeout(HANG_CHECK_INTERVAL, self.permit_returned.notified()).await;
         }
     }
 
     /// Waits until the namespace holds fewer permits than it may.
-    async fn share(&self, namespace: &str) -> Share<'_> {
-        let share = || Share {
+    async fn acquire_share(&self, namespace: &str) -> NamespaceShare<'_> {
+        let share = || NamespaceShare {
             limiter: self,
             namespace: namespace.into(),
         };
         let (left, _waiting) = {
             let mut state = self.state.lock();
             if state.has_room(namespace) {
-                state.namespaces.take(namespace);
+                state.namespaces.take_permit(namespace);
                 return share();
             }
-            let waiting = Waiting {
+            let waiting = WaitingWrite {
                 limiter: self,
                 namespace,
             };
-            (state.namespaces.wait(namespace), waiting)
+            (state.namespaces.add_waiting_write(namespace), waiting)
         };
         loop {
             left.notified().await;
             let mut state = self.state.lock();
             if state.has_room(namespace) {
-                state.namespaces.take(namespace);
+                state.namespaces.take_permit(namespace);
                 if state.has_room(namespace) {
                     left.notify_one();
                 }
@@ -194,48 +198,48 @@ impl Limiter {
 }
 
 /// Counts a waiting write of a namespace, until it is dropped.
-struct Waiting<'a> {
+struct WaitingWrite<'a> {
     limiter: &'a Limiter,
     namespace: &'a str,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingWrite<'_> {
     fn drop(&mut self) {
         let mut state = self.limiter.state.lock();
-        state.namespaces.leave(self.namespace, |here| {
-            here.waiting = here.waiting.saturating_sub(1);
+        state.namespaces.release(self.namespace, |here| {
+            here.waiting_writes = here.waiting_writes.saturating_sub(1);
         });
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for NamespaceShare<'_> {
     fn drop(&mut self) {
         let mut state = self.limiter.state.lock();
-        state.namespaces.leave(&self.namespace, |here| {
-            here.taken = here.taken.saturating_sub(1);
-            here.left.notify_one();
+        state.namespaces.release(&self.namespace, |here| {
+            here.permits = here.permits.saturating_sub(1);
+            here.permit_returned.notify_one();
         });
     }
 }
 
-impl State {
+impl LimiterState {
     /// True if the namespace may hold another permit.
     fn has_room(&self, namespace: &str) -> bool {
         self.namespaces.has_room(namespace, self.limit)
     }
 
     /// Returns the number of the permit.
-    fn send(&mut self) -> u64 {
+    fn record_send(&mut self) -> u64 {
         let number = self.next;
         self.next = number.wrapping_add(1);
-        self.sent.insert(number, Instant::now());
+        self.sent_at.insert(number, Instant::now());
         number
     }
 
     /// Writes that the server works on.
     fn in_flight(&self) -> usize {
-        let sent = self.sent.values();
-        sent.filter(|at| at.elapsed() < HANGS).count()
+        let sent = self.sent_at.values();
+        sent.filter(|at| at.elapsed() < HANG_AFTER).count()
     }
 }
 
@@ -247,15 +251,15 @@ impl Permit<'_> {
         };
         let mut state = self.limiter.state.lock();
         if pushed_back {
-            state.good = 0;
-            let lower = state.limit.div_ceil(2).max(LEAST);
+            state.successes = 0;
+            let lower = state.limit.div_ceil(2).max(MIN_LIMIT);
             let less = state.limit.saturating_sub(lower);
             state.debt = state.debt.saturating_add(less);
             state.limit = lower;
         } else {
-            state.good = state.good.saturating_add(1);
-            if state.good >= state.limit.saturating_mul(2) && state.limit < MOST {
-                state.good = 0;
+            state.successes = state.successes.saturating_add(1);
+            if state.successes >= state.limit.saturating_mul(2) && state.limit < MAX_LIMIT {
+                state.successes = 0;
                 state.limit = state.limit.saturating_add(1);
                 if state.debt > 0 {
                     state.debt = state.debt.saturating_sub(1);
@@ -276,9 +280,9 @@ impl Drop for Permit<'_> {
         drop(self.permit.take());
         {
             let mut state = self.limiter.state.lock();
-            state.sent.remove(&self.number);
+            state.sent_at.remove(&self.number);
         }
-        self.limiter.returned.notify_one();
+        self.limiter.permit_returned.notify_one();
     }
 }
 

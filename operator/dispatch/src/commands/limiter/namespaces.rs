@@ -7,39 +7,41 @@ use tokio::sync::Notify;
 
 /// Namespaces that hold a permit, or wait for one.
 #[derive(Debug, Default)]
-pub(super) struct Namespaces(HashMap<Box<str>, Namespace>);
+pub(super) struct NamespacePermits(HashMap<Box<str>, NamespaceUsage>);
 
 /// Permits and waiting writes of one namespace.
 #[derive(Debug, Default)]
-pub(super) struct Namespace {
+pub(super) struct NamespaceUsage {
     /// Permits that the namespace holds, or is about to hold.
-    pub(super) taken: usize,
+    pub(super) permits: usize,
     /// Writes that wait until the namespace holds fewer permits.
-    pub(super) waiting: usize,
+    pub(super) waiting_writes: usize,
     /// Notified when the namespace returns a permit.
-    pub(super) left: Arc<Notify>,
+    pub(super) permit_returned: Arc<Notify>,
 }
 
-impl Namespaces {
+impl NamespacePermits {
     /// True if the namespace may hold another of `limit` permits: it never holds more than three
     /// quarters.
     pub(super) fn has_room(&self, namespace: &str, limit: usize) -> bool {
         let kept = limit.div_ceil(4);
         let share = limit.saturating_sub(kept).max(1);
-        self.0.get(namespace).is_none_or(|here| here.taken < share)
+        self.0
+            .get(namespace)
+            .is_none_or(|here| here.permits < share)
     }
 
     /// Counts one more permit for the namespace.
-    pub(super) fn take(&mut self, namespace: &str) {
+    pub(super) fn take_permit(&mut self, namespace: &str) {
         let here = self.0.entry(namespace.into()).or_default();
-        here.taken = here.taken.saturating_add(1);
+        here.permits = here.permits.saturating_add(1);
     }
 
     /// Counts a waiting write, and returns what notifies it.
-    pub(super) fn wait(&mut self, namespace: &str) -> Arc<Notify> {
+    pub(super) fn add_waiting_write(&mut self, namespace: &str) -> Arc<Notify> {
         let here = self.0.entry(namespace.into()).or_default();
-        here.waiting = here.waiting.saturating_add(1);
-        here.left.clone()
+        here.waiting_writes = here.waiting_writes.saturating_add(1);
+        here.permit_returned.clone()
     }
 
     #[cfg(test)]
@@ -49,10 +51,10 @@ impl Namespaces {
 
     /// Applies a change by which a permit or a waiting write goes. A namespace without either is
     /// forgotten.
-    pub(super) fn leave(&mut self, namespace: &str, change: impl FnOnce(&mut Namespace)) {
+    pub(super) fn release(&mut self, namespace: &str, change: impl FnOnce(&mut NamespaceUsage)) {
         if let Some(here) = self.0.get_mut(namespace) {
             change(here);
-            if here.taken == 0 && here.waiting == 0 {
+            if here.permits == 0 && here.waiting_writes == 0 {
                 self.0.remove(namespace);
             }
         }

@@ -1,35 +1,35 @@
 use super::*;
 
-const AFTER_OTHERS: Turn = Turn::AfterOthers {
+const LOW_PRIORITY: WritePriority = WritePriority::Low {
     waited: Duration::ZERO,
 };
 
-async fn one(limiter: &Limiter, pushed_back: bool) {
-    let permit = limiter.acquire(Turn::InOrder, "ns").await;
+async fn write_once(limiter: &Limiter, pushed_back: bool) {
+    let permit = limiter.acquire(WritePriority::Normal, "ns").await;
     permit.report(pushed_back);
 }
 
 #[tokio::test]
-async fn grows_while_all_is_well_and_halves_on_push_back() {
+async fn limit_grows_on_success_and_halves_on_push_back() {
     let limiter = Limiter::default();
     for _ in 0..10_000 {
-        one(&limiter, false).await;
+        write_once(&limiter, false).await;
     }
-    assert_eq!(limiter.limit(), MOST);
-    one(&limiter, true).await;
-    assert_eq!(limiter.limit(), MOST / 2);
+    assert_eq!(limiter.limit(), MAX_LIMIT);
+    write_once(&limiter, true).await;
+    assert_eq!(limiter.limit(), MAX_LIMIT / 2);
     for _ in 0..100 {
-        one(&limiter, true).await;
+        write_once(&limiter, true).await;
     }
-    assert_eq!(limiter.limit(), LEAST);
+    assert_eq!(limiter.limit(), MIN_LIMIT);
 }
 
 #[tokio::test]
-async fn never_lets_more_through_than_the_limit() {
+async fn permits_never_exceed_the_limit() {
     let limiter = Limiter::default();
     for pushed_back in [true, false, true, true, false] {
         for _ in 0..200 {
-            one(&limiter, pushed_back).await;
+            write_once(&limiter, pushed_back).await;
         }
         let mut held = Vec::new();
         while let Ok(permit) = limiter.semaphore.try_acquire() {
@@ -41,20 +41,24 @@ async fn never_lets_more_through_than_the_limit() {
 }
 
 /// Takes all permits there are.
-async fn all(limiter: &Limiter) -> Vec<Permit<'_>> {
+async fn take_all_permits(limiter: &Limiter) -> Vec<Permit<'_>> {
     let mut held = Vec::new();
     for number in 0..limiter.limit() {
-        held.push(limiter.acquire(Turn::InOrder, &number.to_string()).await);
+        held.push(
+            limiter
+                .acquire(WritePriority::Normal, &number.to_string())
+                .await,
+        );
     }
     held
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_lets_others_go_first_waits_until_few_are_in_flight() {
+async fn low_priority_write_waits_until_few_writes_are_in_flight() {
     let limiter = Limiter::default();
     let mut held = Vec::new();
-    for _ in 0..=FEW {
-        held.push(limiter.acquire(Turn::InOrder, "ns").await);
+    for _ in 0..=LOW_PRIORITY_THRESHOLD {
+        held.push(limiter.acquire(WritePriority::Normal, "ns").await);
     }
     let start = tokio::time::Instant::now();
     let pause = Duration::from_millis(100);
@@ -65,7 +69,7 @@ async fn a_write_that_lets_others_go_first_waits_until_few_are_in_flight() {
         }
     };
     let take = async || {
-        limiter.acquire(AFTER_OTHERS, "ns").await.report(false);
+        limiter.acquire(LOW_PRIORITY, "ns").await.report(false);
         start.elapsed()
     };
     let ((), one, two) = tokio::join!(free, take(), take());
@@ -73,9 +77,9 @@ async fn a_write_that_lets_others_go_first_waits_until_few_are_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_for_a_permit_that_nobody_wants() {
+async fn low_priority_write_goes_after_all_waiting_normal_writes() {
     let limiter = Limiter::default();
-    let mut held = all(&limiter).await;
+    let mut held = take_all_permits(&limiter).await;
     let order = Mutex::new(Vec::new());
     let write = async |name: &'static str, turn| {
         let permit = limiter.acquire(turn, "ns").await;
@@ -90,10 +94,10 @@ async fn it_waits_for_a_permit_that_nobody_wants() {
         held.clear();
     };
     tokio::join!(
-        write("event", AFTER_OTHERS),
-        write("status", AFTER_OTHERS),
-        write("pod", Turn::InOrder),
-        write("another", Turn::InOrder),
+        write("event", LOW_PRIORITY),
+        write("status", LOW_PRIORITY),
+        write("pod", WritePriority::Normal),
+        write("another", WritePriority::Normal),
         free,
     );
     assert_eq!(*order.lock(), ["pod", "another", "event", "status"]);
@@ -102,20 +106,20 @@ async fn it_waits_for_a_permit_that_nobody_wants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_no_longer_than_its_patience() {
+async fn low_priority_write_gets_a_permit_after_the_maximum_wait() {
     let limiter = &Limiter::default();
     let start = tokio::time::Instant::now();
     // Pods without end, of more gangs than there will ever be permits.
-    let pods = futures::future::join_all((0..=MOST).map(|number| async move {
+    let pods = futures::future::join_all((0..=MAX_LIMIT).map(|number| async move {
         let namespace = number.to_string();
         loop {
-            let permit = limiter.acquire(Turn::InOrder, &namespace).await;
+            let permit = limiter.acquire(WritePriority::Normal, &namespace).await;
             tokio::time::sleep(Duration::from_millis(200)).await;
             permit.report(false);
         }
     }));
     let told = async {
-        let permit = limiter.acquire(AFTER_OTHERS, "ns").await;
+        let permit = limiter.acquire(LOW_PRIORITY, "ns").await;
         permit.report(false);
         start.elapsed()
     };
@@ -126,15 +130,15 @@ async fn it_waits_no_longer_than_its_patience() {
     };
     let next = Duration::from_secs(1);
     assert!(
-        took >= PATIENCE && took < PATIENCE.saturating_add(next),
+        took >= MAX_LOW_PRIORITY_WAIT && took < MAX_LOW_PRIORITY_WAIT.saturating_add(next),
         "{took:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_waited_elsewhere_has_waited() {
+async fn earlier_waiting_time_of_a_low_priority_write_counts() {
     let limiter = Limiter::default();
-    let mut held = all(&limiter).await;
+    let mut held = take_all_permits(&limiter).await;
     let start = Instant::now();
     let soon = Duration::from_millis(100);
     let free = async {
@@ -145,48 +149,57 @@ async fn who_has_waited_elsewhere_has_waited() {
         limiter.acquire(turn, "ns").await.report(false);
         start.elapsed()
     };
-    let late = Turn::AfterOthers { waited: PATIENCE };
-    let ((), early, late) = tokio::join!(free, take(AFTER_OTHERS), take(late));
+    let late = WritePriority::Low {
+        waited: MAX_LOW_PRIORITY_WAIT,
+    };
+    let ((), early, late) = tokio::join!(free, take(LOW_PRIORITY), take(late));
     // With the first permit, though it is not calm yet.
     assert_eq!(late, soon);
     assert!(early > late, "{early:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_that_hang_are_none_that_it_waits_for() {
+async fn low_priority_write_does_not_wait_for_hanging_writes() {
     let limiter = Limiter::default();
     let mut held = Vec::new();
-    for _ in 0..=FEW {
-        held.push(limiter.acquire(Turn::InOrder, "hangs").await);
+    for _ in 0..=LOW_PRIORITY_THRESHOLD {
+        held.push(limiter.acquire(WritePriority::Normal, "hangs").await);
     }
     let start = Instant::now();
-    limiter.acquire(AFTER_OTHERS, "ns").await.report(false);
+    limiter.acquire(LOW_PRIORITY, "ns").await.report(false);
     let took = start.elapsed();
-    assert!(HANGS <= took && took <= HANGS + LOOK, "{took:?}");
+    assert!(
+        HANG_AFTER <= took && took <= HANG_AFTER + HANG_CHECK_INTERVAL,
+        "{took:?}"
+    );
 }
 
 /// A namespace whose webhooks hang does not hold up writes to other namespaces.
 #[tokio::test(start_paused = true)]
-async fn one_namespace_never_has_all_permits() {
+async fn namespace_never_takes_all_permits() {
     let limiter = Limiter::default();
     for pushed_back in [false, true] {
         if pushed_back {
             for _ in 0..10 {
-                one(&limiter, true).await;
+                write_once(&limiter, true).await;
             }
-            assert_eq!(limiter.limit(), LEAST);
+            assert_eq!(limiter.limit(), MIN_LIMIT);
         }
-        let share: usize = if pushed_back { 1 } else { FIRST / 4 * 3 };
+        let share: usize = if pushed_back {
+            1
+        } else {
+            INITIAL_LIMIT / 4 * 3
+        };
         let many = share.saturating_mul(4);
         let start = Instant::now();
         let hang = futures::future::join_all((0..many).map(|_| async {
-            let permit = limiter.acquire(Turn::InOrder, "hangs").await;
+            let permit = limiter.acquire(WritePriority::Normal, "hangs").await;
             tokio::time::sleep(Duration::from_secs(10)).await;
             permit.report(false);
         }));
         let other = async {
             tokio::task::yield_now().await;
-            let permit = limiter.acquire(Turn::InOrder, "other").await;
+            let permit = limiter.acquire(WritePriority::Normal, "other").await;
             permit.report(false);
             start.elapsed()
         };
@@ -199,16 +212,16 @@ async fn one_namespace_never_has_all_permits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stops_waiting_for_its_namespace_leaves_its_turn_to_the_next() {
+async fn cancelled_wait_passes_the_namespace_permit_to_the_next_write() {
     let limiter = Limiter::default();
     let mut held = Vec::new();
-    for _ in 0..FIRST / 4 * 3 {
-        held.push(limiter.acquire(Turn::InOrder, "ns").await);
+    for _ in 0..INITIAL_LIMIT / 4 * 3 {
+        held.push(limiter.acquire(WritePriority::Normal, "ns").await);
     }
     let second = Duration::from_secs(1);
-    let mut first = Box::pin(limiter.acquire(Turn::InOrder, "ns"));
+    let mut first = Box::pin(limiter.acquire(WritePriority::Normal, "ns"));
     assert!(tokio::time::timeout(second, &mut first).await.is_err());
-    let mut next = Box::pin(limiter.acquire(Turn::InOrder, "ns"));
+    let mut next = Box::pin(limiter.acquire(WritePriority::Normal, "ns"));
     assert!(tokio::time::timeout(second, &mut next).await.is_err());
     held.pop();
     drop(first);

@@ -2,72 +2,83 @@
 
 use std::collections::HashSet;
 
-use trellis_gang::observed::{BoundBy, Flavors, SlimConfigMap, SlimNetworkPolicy};
+use trellis_gang::observed::{
+    BindingAnnotations, FlavorsByResource, SlimConfigMap, SlimNetworkPolicy,
+};
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_job_whose_pod_loses_its_owner_is_looked_at() {
-    let case = Case::new();
+async fn job_is_requeued_when_its_pod_loses_its_owner() {
+    let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[])]).await;
     case.pod("j", "n0");
-    case.looked_at().await;
+    case.requeued_jobs().await;
     let orphan: SlimPod = decoded(json!({
         "metadata": {"name": "j-worker-0", "namespace": "a", "uid": "pod-of-j"},
         "spec": {"nodeName": "n0"},
         "status": {"phase": "Running"},
     }));
-    case.watched.apply(Key::of(&orphan.metadata), orphan);
-    assert_eq!(case.looked_at().await, ["a/j"]);
-    assert!(case.context.cache.pods.of(&Key::new("a", "j")).is_empty());
+    case.sink.apply(Key::from_meta(&orphan.metadata), orphan);
+    assert_eq!(case.requeued_jobs().await, ["a/j"]);
+    assert!(
+        case.context
+            .cache
+            .pods
+            .pods_of_job(&Key::new("a", "j"))
+            .is_empty()
+    );
 }
 
 /// An answer says that a pod is gone, and the next of its name is created, while the watch still
 /// shows the end of the first.
 #[tokio::test(start_paused = true)]
-async fn a_late_watch_does_not_touch_the_next_pod_of_a_name() {
-    let mut case = Case::new();
+async fn late_watch_event_spares_the_next_pod_of_the_name() {
+    let mut case = ContextFixture::new();
     case.pod("j", "n0");
     let (key, job) = (Key::new("a", "j-worker-0"), Key::new("a", "j"));
     assert!(case.context.cache.pods.delete(&key, "pod-of-j").is_some());
-    let next = Case::pod_of("j", "n1", "next", "Pending");
-    assert!(case.context.cache.pods.created(&key, &next));
-    case.heard.take();
+    let next = ContextFixture::pod_of("j", "n1", "next", "Pending");
+    assert!(case.context.cache.pods.insert_created(&key, &next));
+    case.events.take_all();
 
-    let ended = Case::pod_of("j", "n0", "pod-of-j", "Failed");
-    case.watched.apply(key.clone(), ended);
-    Sink::<SlimPod>::delete(case.watched.as_ref(), &key, "pod-of-j");
-    let told = case.heard.take();
+    let ended = ContextFixture::pod_of("j", "n0", "pod-of-j", "Failed");
+    case.sink.apply(key.clone(), ended);
+    Sink::<SlimPod>::delete(case.sink.as_ref(), &key, "pod-of-j");
+    let told = case.events.take_all();
     assert!(told.is_empty(), "the scheduler is told {told:?}");
-    assert_eq!(case.context.cache.pods.of(&job)["j-worker-0"].uid, "next");
+    assert_eq!(
+        case.context.cache.pods.pods_of_job(&job)["j-worker-0"].uid,
+        "next"
+    );
 
     // Its own end is told, and so is that of a pod that is nobody's.
     for (name, uid) in [("j-worker-0", "next"), ("foreign", "f")] {
         let key = Key::new("a", name);
-        Sink::<SlimPod>::delete(case.watched.as_ref(), &key, uid);
-        let told = case.heard.take();
+        Sink::<SlimPod>::delete(case.sink.as_ref(), &key, uid);
+        let told = case.events.take_all();
         assert!(
-            matches!(told.first(), Some(Feed::PodGone(pod)) if *pod == key),
+            matches!(told.first(), Some(SchedulerEvent::PodGone(pod)) if *pod == key),
             "{told:?}"
         );
     }
-    assert!(case.context.cache.pods.of(&job).is_empty());
+    assert!(case.context.cache.pods.pods_of_job(&job).is_empty());
 }
 
 /// Each kind of which an answer may show an object first forgets it when a list does not show it.
 #[tokio::test(start_paused = true)]
-async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
-    fn listed<K>(watched: &WatchSink, version: u64) -> Vec<(Key, String)>
+async fn object_missing_from_a_list_is_forgotten() {
+    fn delete_ghosts<K>(watched: &WatchSink, version: u64) -> Vec<(Key, String)>
     where
         WatchSink: Sink<K>,
     {
-        let gone = Sink::<K>::ghosts(watched, &HashSet::new(), version);
+        let gone = Sink::<K>::unlisted_objects(watched, &HashSet::new(), version);
         for (key, uid) in &gone {
             Sink::<K>::delete(watched, key, uid);
         }
         gone
     }
-    let mut case = Case::new();
+    let mut case = ContextFixture::new();
     let context = case.context.clone();
     let (key, pod) = (Key::new("a", "j"), Key::new("a", "j-worker-0"));
     let meta = json!({"name": "j", "namespace": "a", "uid": "u", "resourceVersion": "5"});
@@ -75,47 +86,54 @@ async fn what_came_and_went_behind_a_broken_watch_is_forgotten() {
     let object = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
         "metadata": meta, "spec": spec});
     let plain = json!({"metadata": meta});
-    context.cache.pod_groups.found(key.clone(), decoded(object));
+    context
+        .cache
+        .pod_groups
+        .insert_returned(key.clone(), decoded(object));
     context
         .cache
         .services
-        .found(key.clone(), decoded(plain.clone()));
+        .insert_returned(key.clone(), decoded(plain.clone()));
     context
         .cache
         .network_policies
-        .found(key.clone(), decoded(plain.clone()));
+        .insert_returned(key.clone(), decoded(plain.clone()));
     let hosts = Key::new("a", "j-hosts");
-    context.cache.config_maps.found(hosts, decoded(plain));
-    let mut created = Case::pod_of("j", "n0", "u", "Pending");
+    context
+        .cache
+        .config_maps
+        .insert_returned(hosts, decoded(plain));
+    let mut created = ContextFixture::pod_of("j", "n0", "u", "Pending");
     created.metadata.resource_version = Some("5".to_owned());
-    assert!(context.cache.pods.created(&pod, &created));
+    assert!(context.cache.pods.insert_created(&pod, &created));
 
     for (version, gone) in [(4, 0), (5, 1), (6, 0)] {
-        let watched = case.watched.as_ref();
+        let watched = case.sink.as_ref();
         for forgotten in [
-            listed::<PodGroup>(watched, version),
-            listed::<SlimService>(watched, version),
-            listed::<SlimNetworkPolicy>(watched, version),
-            listed::<SlimConfigMap>(watched, version),
-            listed::<SlimPod>(watched, version),
+            delete_ghosts::<PodGroup>(watched, version),
+            delete_ghosts::<SlimService>(watched, version),
+            delete_ghosts::<SlimNetworkPolicy>(watched, version),
+            delete_ghosts::<SlimConfigMap>(watched, version),
+            delete_ghosts::<SlimPod>(watched, version),
         ] {
             assert_eq!(forgotten.len(), gone, "{version}: {forgotten:?}");
         }
     }
     assert!(context.cache.pod_groups.is_empty() && context.cache.services.is_empty());
     assert!(context.cache.network_policies.is_empty() && context.cache.config_maps.is_empty());
-    assert!(!context.cache.pods.knows(&pod));
-    let told = case.heard.take();
-    let freed = |feed: &Feed| matches!(feed, Feed::PodGone(gone) if *gone == pod);
+    assert!(!context.cache.pods.contains(&pod));
+    let told = case.events.take_all();
+    let freed =
+        |feed: &SchedulerEvent| matches!(feed, SchedulerEvent::PodGone(gone) if *gone == pod);
     assert!(told.iter().any(freed), "{told:?}");
-    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert_eq!(case.requeued_jobs().await, ["a/j"]);
 }
 
 /// An event from before a binding may arrive after the answer to it. Taken for the pod's end, it
 /// would free the node for other gangs.
 #[tokio::test(start_paused = true)]
-async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
-    let mut case = Case::new();
+async fn bound_pod_keeps_its_node_despite_a_late_watch_event() {
+    let mut case = ContextFixture::new();
     let key = Key::new("a", "p");
     let pod = |priority: i32, node: Option<&str>| -> SlimPod {
         decoded(json!({
@@ -123,30 +141,32 @@ async fn a_late_watch_does_not_take_its_node_from_a_pod_that_was_bound() {
             "spec": {"schedulerName": "trellis", "priority": priority, "nodeName": node},
         }))
     };
-    let told_gone = |case: &mut Case| {
-        let told = case.heard.take();
-        told.iter().any(|feed| matches!(feed, Feed::PodGone(_)))
+    let told_gone = |case: &mut ContextFixture| {
+        let told = case.events.take_all();
+        told.iter()
+            .any(|feed| matches!(feed, SchedulerEvent::PodGone(_)))
     };
-    case.watched.apply(key.clone(), pod(1, None));
+    case.sink.apply(key.clone(), pod(1, None));
     assert!(told_gone(&mut case), "it holds nothing yet");
-    let by = BoundBy {
+    let by = BindingAnnotations {
         plan: "plan",
         queue: "queue",
-        with: None,
-        flavors: &Flavors::new(),
+        placed_with: None,
+        flavors: &FlavorsByResource::new(),
     };
     case.context
         .cache
         .external_pods
-        .bound(&key, "p", "n0", by, |_| {});
-    case.watched.apply(key.clone(), pod(2, None));
+        .record_binding(&key, "p", "n0", by, |_| {});
+    case.sink.apply(key.clone(), pod(2, None));
     assert!(!told_gone(&mut case));
-    case.watched.apply(key.clone(), pod(2, Some("n0")));
-    let told = case.heard.take();
+    case.sink.apply(key.clone(), pod(2, Some("n0")));
+    let told = case.events.take_all();
     assert!(
-        told.iter().any(|feed| matches!(feed, Feed::Pod { .. })),
+        told.iter()
+            .any(|feed| matches!(feed, SchedulerEvent::Pod { .. })),
         "{told:?}"
     );
-    Sink::<SlimPod>::delete(case.watched.as_ref(), &key, "p");
+    Sink::<SlimPod>::delete(case.sink.as_ref(), &key, "p");
     assert!(told_gone(&mut case));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Cores that a node offers to the engine.
-fn cores(case: &Case, node: &str) -> i64 {
+fn cores(case: &ContextFixture, node: &str) -> i64 {
     let node = case.context.cache.engine_node(node).unwrap();
     node.allocatable
         .get(&trellis_scheduler::ResourceName::new("cpu"))
@@ -11,17 +11,17 @@ fn cores(case: &Case, node: &str) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
-    let mut case = Case::new();
+async fn own_node_reserves_resources_until_the_daemon_set_pod_exists() {
+    let mut case = ContextFixture::new();
     let node = |name: &str, own: &str| -> SlimNode {
         decoded(json!({
-            "metadata": {"name": name, "uid": name, "labels": {names::OWN_NODE: own}},
-            "spec": {"taints": [{"key": names::OWN_NODE, "value": "true", "effect": "NoSchedule"}]},
+            "metadata": {"name": name, "uid": name, "labels": {names::DEDICATED_NODE: own}},
+            "spec": {"taints": [{"key": names::DEDICATED_NODE, "value": "true", "effect": "NoSchedule"}]},
             "status": {"allocatable": {"cpu": "96", "pods": "110"}},
         }))
     };
-    case.watched.apply(Key::new("", "own"), node("own", "true"));
-    case.watched
+    case.sink.apply(Key::new("", "own"), node("own", "true"));
+    case.sink
         .apply(Key::new("", "shared"), node("shared", "false"));
     let set: SlimDaemonSet = decoded(json!({
         "metadata": {"name": "d", "namespace": "kube-system", "uid": "d", "generation": 1},
@@ -30,14 +30,14 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
             "tolerations": [{"operator": "Exists"}],
         }}},
     }));
-    let key = Key::of(&set.metadata);
-    let told = async |case: &mut Case| {
+    let key = Key::from_meta(&set.metadata);
+    let told = async |case: &mut ContextFixture| {
         let mut nodes = Vec::new();
-        for feed in case.heard.take() {
+        for feed in case.events.take_all() {
             match feed {
-                Feed::Node(name) => nodes.push(name.to_string()),
-                Feed::Pod { .. } => nodes.push("pod".to_owned()),
-                Feed::PodGone(_) => nodes.push("gone".to_owned()),
+                SchedulerEvent::Node(name) => nodes.push(name.to_string()),
+                SchedulerEvent::Pod { .. } => nodes.push("pod".to_owned()),
+                SchedulerEvent::PodGone(_) => nodes.push("gone".to_owned()),
                 _ => {}
             }
         }
@@ -45,10 +45,10 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
     };
     told(&mut case).await;
     assert_eq!((cores(&case, "own"), cores(&case, "shared")), (96, 96));
-    case.watched.apply(key.clone(), set.clone());
+    case.sink.apply(key.clone(), set.clone());
     assert_eq!((cores(&case, "own"), cores(&case, "shared")), (94, 96));
     assert_eq!(told(&mut case).await, ["own"]);
-    case.watched.apply(key.clone(), set);
+    case.sink.apply(key.clone(), set);
     assert!(
         told(&mut case).await.is_empty(),
         "its status alone has changed"
@@ -62,16 +62,16 @@ async fn an_own_node_offers_less_until_the_daemon_sets_pod_is_there() {
         }))
     };
     let name = Key::new("kube-system", "d-1");
-    case.watched.apply(name.clone(), pod("Running"));
+    case.sink.apply(name.clone(), pod("Running"));
     assert_eq!(cores(&case, "own"), 96);
     assert_eq!(told(&mut case).await, ["pod", "own"]);
-    case.watched.apply(name.clone(), pod("Failed"));
+    case.sink.apply(name.clone(), pod("Failed"));
     assert_eq!(cores(&case, "own"), 94);
     assert_eq!(told(&mut case).await, ["own", "gone"]);
-    case.watched.apply(name.clone(), pod("Running"));
+    case.sink.apply(name.clone(), pod("Running"));
     told(&mut case).await;
-    Sink::<SlimPod>::delete(case.watched.as_ref(), &name, "p");
+    Sink::<SlimPod>::delete(case.sink.as_ref(), &name, "p");
     assert_eq!(told(&mut case).await, ["own", "gone"]);
-    Sink::<SlimDaemonSet>::delete(case.watched.as_ref(), &key, "d");
+    Sink::<SlimDaemonSet>::delete(case.sink.as_ref(), &key, "d");
     assert_eq!(cores(&case, "own"), 96);
 }

@@ -4,7 +4,7 @@ use trellis_gang::observed::SlimExternalSecret;
 
 use super::*;
 
-fn object(
+fn new_external_secret(
     name: &str,
     uid: &str,
     version: u64,
@@ -24,46 +24,50 @@ fn object(
     }))
 }
 
-impl Case {
+impl ContextFixture {
     fn external_secret(&self, object: SlimExternalSecret) {
-        self.watched.apply(Key::of(object.meta()), object);
+        self.sink.apply(Key::from_meta(object.meta()), object);
     }
 
-    fn of(&self, job: &str) -> Vec<String> {
-        let all = self.context.cache.external_secrets.of(&Key::new("a", job));
+    fn secrets_of_job(&self, job: &str) -> Vec<String> {
+        let all = self
+            .context
+            .cache
+            .external_secrets
+            .for_job(&Key::new("a", job));
         all.iter().map(|(key, _)| key.name.to_string()).collect()
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_job_that_owns_one_hears_of_it_when_something_is_new() {
-    let case = Case::new();
+async fn job_is_requeued_when_its_external_secret_changes() {
+    let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[]), ("a", "k", &[])]).await;
-    case.external_secret(object("j-x", "x", 1, Some("j"), "False"));
-    case.external_secret(object("k-y", "y", 2, Some("k"), "False"));
-    case.external_secret(object("theirs", "z", 3, None, "False"));
-    assert_eq!(case.looked_at().await, ["a/j", "a/k"]);
+    case.external_secret(new_external_secret("j-x", "x", 1, Some("j"), "False"));
+    case.external_secret(new_external_secret("k-y", "y", 2, Some("k"), "False"));
+    case.external_secret(new_external_secret("theirs", "z", 3, None, "False"));
+    assert_eq!(case.requeued_jobs().await, ["a/j", "a/k"]);
     assert_eq!(
-        (case.of("j"), case.of("k")),
+        (case.secrets_of_job("j"), case.secrets_of_job("k")),
         (vec!["j-x".to_owned()], vec!["k-y".to_owned()])
     );
     // Read again by its controller, as each hour.
-    case.external_secret(object("j-x", "x", 4, Some("j"), "False"));
-    assert!(case.looked_at().await.is_empty());
-    case.external_secret(object("j-x", "x", 5, Some("j"), "True"));
-    assert_eq!(case.looked_at().await, ["a/j"]);
+    case.external_secret(new_external_secret("j-x", "x", 4, Some("j"), "False"));
+    assert!(case.requeued_jobs().await.is_empty());
+    case.external_secret(new_external_secret("j-x", "x", 5, Some("j"), "True"));
+    assert_eq!(case.requeued_jobs().await, ["a/j"]);
     // Its owner is taken away.
-    case.external_secret(object("j-x", "x", 6, None, "True"));
-    assert_eq!(case.looked_at().await, ["a/j"]);
-    assert!(case.of("j").is_empty());
-    Sink::<SlimExternalSecret>::delete(case.watched.as_ref(), &Key::new("a", "k-y"), "y");
-    assert_eq!(case.looked_at().await, ["a/k"]);
-    assert!(case.of("k").is_empty());
+    case.external_secret(new_external_secret("j-x", "x", 6, None, "True"));
+    assert_eq!(case.requeued_jobs().await, ["a/j"]);
+    assert!(case.secrets_of_job("j").is_empty());
+    Sink::<SlimExternalSecret>::delete(case.sink.as_ref(), &Key::new("a", "k-y"), "y");
+    assert_eq!(case.requeued_jobs().await, ["a/k"]);
+    assert!(case.secrets_of_job("k").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn whether_the_cluster_knows_the_kind_is_news_to_jobs_with_stores_alone() {
-    let case = Case::new();
+async fn only_jobs_with_stores_are_requeued_when_external_secrets_appear() {
+    let case = ContextFixture::new();
     case.jobs(&[("a", "plain", &[])]).await;
     let store = json!({"kind": "SecretStore", "name": "vault"});
     let stored: TrainingJob = decoded(json!({
@@ -71,16 +75,16 @@ async fn whether_the_cluster_knows_the_kind_is_news_to_jobs_with_stores_alone() 
         "metadata": {"name": "stored", "namespace": "a", "uid": "u"},
         "spec": {"taskGroups": [], "secrets": [{"name": "x", "store": store, "data": {"k": "p"}}]},
     }));
-    case.watched.apply(Key::of(stored.meta()), stored);
+    case.sink.apply(Key::from_meta(stored.meta()), stored);
     case.sync();
-    case.looked_at().await;
-    let sink = || case.watched.as_ref();
+    case.requeued_jobs().await;
+    let sink = || case.sink.as_ref();
     assert!(!case.context.cache.external_secrets.is_known());
     Sink::<SlimExternalSecret>::synced(sink());
-    assert_eq!(case.looked_at().await, ["a/stored"]);
+    assert_eq!(case.requeued_jobs().await, ["a/stored"]);
     assert!(case.context.cache.external_secrets.is_known());
     Sink::<SlimExternalSecret>::synced(sink());
-    assert!(case.looked_at().await.is_empty());
-    Sink::<SlimExternalSecret>::unknown(sink());
-    assert_eq!(case.looked_at().await, ["a/stored"]);
+    assert!(case.requeued_jobs().await.is_empty());
+    Sink::<SlimExternalSecret>::kind_unknown(sink());
+    assert_eq!(case.requeued_jobs().await, ["a/stored"]);
 }

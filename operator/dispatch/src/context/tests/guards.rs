@@ -7,7 +7,7 @@ use trellis_gang::observed::SlimAdmission;
 
 use super::*;
 
-impl Case {
+impl ContextFixture {
     /// An external pod on a node that says it counts in queue "other".
     fn placed_pod(&self, name: &str) {
         let pod: SlimPod = decoded(json!({
@@ -16,44 +16,44 @@ impl Case {
                 "annotations": {"trellis.dev/placed-in": "other", "trellis.dev/plan": "p"}},
             "spec": {"schedulerName": "trellis", "nodeName": "n"},
         }));
-        self.watched.apply(Key::new("a", name), pod);
+        self.sink.apply(Key::new("a", name), pod);
     }
 
-    fn counts(&self, name: &str) -> bool {
+    fn counts_in_queue(&self, name: &str) -> bool {
         let pod = self
             .context
             .cache
             .external_pods
             .get(&Key::new("a", name))
             .unwrap();
-        pod.counts_in() == Some("other")
+        pod.charged_queue() == Some("other")
     }
 }
 
 #[tokio::test]
-async fn external_pod_that_appears_while_the_guard_is_missing_counts_in_no_queue() {
-    let case = Case::new();
+async fn external_pod_counts_in_no_queue_while_the_guard_is_missing() {
+    let case = ContextFixture::new();
     put_in_force(&case.context.cache.guards);
     case.placed_pod("before");
     case.sync();
     case.placed_pod("guarded");
     let binding = Key::new("", "trellis-reserved-keys");
-    Sink::<SlimAdmission<ValidatingAdmissionPolicyBinding>>::delete(&*case.watched, &binding, "a");
+    Sink::<SlimAdmission<ValidatingAdmissionPolicyBinding>>::delete(&*case.sink, &binding, "a");
     case.placed_pod("forged");
     case.placed_pod("guarded");
-    assert!(case.counts("before") && case.counts("guarded"));
-    assert!(!case.counts("forged"));
+    assert!(case.counts_in_queue("before") && case.counts_in_queue("guarded"));
+    assert!(!case.counts_in_queue("forged"));
     // Pods written while the guard was off stay untrusted once it is on again.
     put_in_force(&case.context.cache.guards);
     case.placed_pod("forged");
-    assert!(!case.counts("forged"));
+    assert!(!case.counts_in_queue("forged"));
     case.placed_pod("later");
-    assert!(case.counts("later"));
+    assert!(case.counts_in_queue("later"));
 }
 
 #[tokio::test]
-async fn external_pod_that_a_plan_names_counts_without_the_guard() {
-    let case = Case::new();
+async fn external_pod_named_by_a_plan_counts_without_the_guard() {
+    let case = ContextFixture::new();
     let pods = json!([{"name": "planned", "uid": "planned"}]);
     let group: PodGroup = decoded(json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -63,11 +63,11 @@ async fn external_pod_that_a_plan_names_counts_without_the_guard() {
             "queue": "other", "compiled": "",
             "assignments": [{"group": "g0", "node": "n", "count": 1, "pods": pods}]}},
     }));
-    case.watched.apply(Key::new("a", "g"), group);
+    case.sink.apply(Key::new("a", "g"), group);
     for name in ["planned", "forged"] {
         case.placed_pod(name);
     }
     case.sync();
-    assert!(case.counts("planned"));
-    assert!(!case.counts("forged"));
+    assert!(case.counts_in_queue("planned"));
+    assert!(!case.counts_in_queue("forged"));
 }

@@ -6,8 +6,8 @@ use super::*;
 
 /// A lookup that found neither would take the job for gone, and give its place away.
 #[tokio::test]
-async fn a_job_that_decodes_and_does_not_in_turn_is_there_all_the_time() {
-    let case = Case::new();
+async fn job_stays_in_the_cache_while_its_decodability_alternates() {
+    let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[])]).await;
     let key = Key::new("a", "j");
     let job = case.context.cache.jobs.get(&key).unwrap();
@@ -26,8 +26,8 @@ async fn a_job_that_decodes_and_does_not_in_turn_is_there_all_the_time() {
                 generation: None,
                 error: String::new(),
             };
-            Sink::<TrainingJob>::undecodable(&*case.watched, &key, broken);
-            case.watched.apply(key.clone(), (*job).clone());
+            Sink::<TrainingJob>::undecodable(&*case.sink, &key, broken);
+            case.sink.apply(key.clone(), (*job).clone());
         }
         over.store(true, Ordering::Relaxed);
         assert_eq!(looks.join().unwrap(), 0);

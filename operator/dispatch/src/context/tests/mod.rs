@@ -2,13 +2,13 @@
 
 mod children;
 mod daemon_sets;
+mod dependencies;
 mod external_secrets;
 mod guards;
 mod jobs;
 mod lost_nodes;
 mod policies;
 mod storage;
-mod surroundings;
 mod unhealthy_nodes;
 
 use std::time::Duration;
@@ -24,23 +24,23 @@ use trellis_gang::observed::{
 use super::*;
 
 /// A context in which nothing has happened, and the sinks into its cache.
-struct Case {
+struct ContextFixture {
     context: Arc<Context>,
-    watched: Arc<WatchSink>,
-    heard: Heard,
+    sink: Arc<WatchSink>,
+    events: EventReceiver,
 }
 
 fn decoded<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
 }
 
-impl Case {
+impl ContextFixture {
     fn new() -> Self {
         let (context, heard) = Context::new();
         Self {
-            watched: WatchSink::new(&context),
+            sink: WatchSink::new(&context),
             context,
-            heard,
+            events: heard,
         }
     }
 
@@ -53,9 +53,9 @@ impl Case {
                 "metadata": {"name": name, "namespace": namespace, "uid": format!("{namespace}-{name}")},
                 "spec": {"taskGroups": [], "network": {"egress": egress}},
             }));
-            self.watched.apply(Key::of(job.meta()), job);
+            self.sink.apply(Key::from_meta(job.meta()), job);
         }
-        self.looked_at().await;
+        self.requeued_jobs().await;
     }
 
     fn node(&self, name: &str, ready: &str) {
@@ -63,12 +63,12 @@ impl Case {
             "metadata": {"name": name, "uid": name},
             "status": {"conditions": [{"type": "Ready", "status": ready}]},
         }));
-        self.watched.apply(Key::new("", name), node);
+        self.sink.apply(Key::new("", name), node);
     }
 
     fn pod(&self, job: &str, node: &str) {
         let pod = Self::pod_of(job, node, &format!("pod-of-{job}"), "Running");
-        self.watched.apply(Key::of(&pod.metadata), pod);
+        self.sink.apply(Key::from_meta(&pod.metadata), pod);
     }
 
     fn pod_of(job: &str, node: &str, uid: &str, phase: &str) -> SlimPod {
@@ -87,7 +87,7 @@ impl Case {
         let service: SlimService = decoded(json!({
             "metadata": {"name": name, "namespace": namespace, "uid": "s", "labels": labels},
         }));
-        self.watched.apply(Key::new(namespace, name), service);
+        self.sink.apply(Key::new(namespace, name), service);
     }
 
     fn namespace(&self, meta: Value) {
@@ -95,23 +95,24 @@ impl Case {
         meta["name"] = json!("a");
         meta["uid"] = json!("a");
         let namespace: SlimNamespace = decoded(json!({"metadata": meta}));
-        self.watched.apply(Key::new("", "a"), namespace);
+        self.sink.apply(Key::new("", "a"), namespace);
     }
 
     /// Everything has been listed, and nodes are looked after.
     fn sync(&self) {
         for _ in 0..WATCHES {
-            self.context.cache.one_synced();
+            self.context.cache.mark_kind_synced();
         }
-        tokio::spawn(self.context.clone().tell_of_lost_nodes());
+        tokio::spawn(self.context.clone().follow_node_health());
     }
 
     /// The jobs that are due within the next tenth of a second.
-    async fn looked_at(&self) -> Vec<String> {
+    async fn requeued_jobs(&self) -> Vec<String> {
         let mut jobs = Vec::new();
-        let due = || tokio::time::timeout(Duration::from_millis(100), self.context.work.next());
+        let due =
+            || tokio::time::timeout(Duration::from_millis(100), self.context.work_queue.next());
         while let Ok(job) = due().await {
-            self.context.work.done(&job);
+            self.context.work_queue.mark_done(&job);
             jobs.push(job.to_string());
         }
         jobs.sort();

@@ -1,7 +1,7 @@
 //! Policies that change wake the jobs that they decide about.
 
 use trellis_api::JobPolicy;
-use trellis_policies::cedar::{Loader, Policies, PolicyObject};
+use trellis_policies::cedar::{Policies, PolicyLoader, PolicyObject};
 
 use super::*;
 
@@ -16,21 +16,21 @@ fn load(namespaces: &[&str]) -> Policies {
         PolicyObject::from(&policy)
     };
     let objects = namespaces.iter().map(object).collect();
-    Loader::new().unwrap().load(None, objects).0
+    PolicyLoader::new().unwrap().load(None, objects).0
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_of_a_namespace_wakes_its_jobs_and_the_first_ones_wake_all() {
-    let case = Case::new();
+async fn namespace_policy_requeues_its_jobs_and_first_policies_requeue_all() {
+    let case = ContextFixture::new();
     case.jobs(&[("a", "j", &[]), ("b", "j", &[])]).await;
     let (none, of_a) = (load(&[]), load(&["a"]));
     case.context.policies_changed(None, &none);
-    assert!(case.looked_at().await.is_empty(), "not all is listed");
+    assert!(case.requeued_jobs().await.is_empty(), "not all is listed");
     case.sync();
     case.context.policies_changed(None, &none);
-    assert_eq!(case.looked_at().await, ["a/j", "b/j"]);
+    assert_eq!(case.requeued_jobs().await, ["a/j", "b/j"]);
     case.context.policies_changed(Some(&none), &of_a);
-    assert_eq!(case.looked_at().await, ["a/j"]);
+    assert_eq!(case.requeued_jobs().await, ["a/j"]);
     case.context.policies_changed(Some(&of_a), &load(&["a"]));
-    assert!(case.looked_at().await.is_empty());
+    assert!(case.requeued_jobs().await.is_empty());
 }

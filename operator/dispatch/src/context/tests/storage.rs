@@ -3,7 +3,7 @@
 use super::*;
 
 /// A job that mounts this claim is there.
-fn mounts(case: &Case, namespace: &str, name: &str, claim: &str) {
+fn add_job_mounting(case: &ContextFixture, namespace: &str, name: &str, claim: &str) {
     let group = json!({"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
         "mounts": [{"path": "/data", "claimName": claim}]});
     let job: TrainingJob = decoded(json!({
@@ -11,21 +11,21 @@ fn mounts(case: &Case, namespace: &str, name: &str, claim: &str) {
         "metadata": {"name": name, "namespace": namespace, "uid": name},
         "spec": {"taskGroups": [group]},
     }));
-    case.watched.apply(Key::of(job.meta()), job);
+    case.sink.apply(Key::from_meta(job.meta()), job);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
-    let case = Case::new();
+async fn changed_claim_or_volume_requeues_its_jobs() {
+    let case = ContextFixture::new();
     for (namespace, name, claim) in [
         ("a", "mounts", "data"),
         ("a", "other", "x"),
         ("b", "far", "data"),
     ] {
-        mounts(&case, namespace, name, claim);
+        add_job_mounting(&case, namespace, name, claim);
     }
     case.sync();
-    case.looked_at().await;
+    case.requeued_jobs().await;
     let claim = |phase: &str, volume: &str| -> SlimClaim {
         decoded(json!({
             "metadata": {"name": "data", "namespace": "a", "uid": "c"},
@@ -33,12 +33,12 @@ async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
         }))
     };
     let key = Key::new("a", "data");
-    case.watched.apply(key.clone(), claim("Pending", ""));
-    assert_eq!(case.looked_at().await, ["a/mounts"]);
-    case.watched.apply(key.clone(), claim("Pending", ""));
-    assert!(case.looked_at().await.is_empty(), "nothing new");
-    case.watched.apply(key.clone(), claim("Bound", "v"));
-    assert_eq!(case.looked_at().await, ["a/mounts"]);
+    case.sink.apply(key.clone(), claim("Pending", ""));
+    assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
+    case.sink.apply(key.clone(), claim("Pending", ""));
+    assert!(case.requeued_jobs().await.is_empty(), "nothing new");
+    case.sink.apply(key.clone(), claim("Bound", "v"));
+    assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
     let volume = |zone: &str| -> SlimVolume {
         decoded(json!({
             "metadata": {"name": "v", "uid": "v", "labels": {"topology.kubernetes.io/zone": zone}},
@@ -46,33 +46,33 @@ async fn a_claim_and_its_volume_wake_the_jobs_that_mount_it_when_they_change() {
         }))
     };
     for (zone, woken) in [("x", 1), ("x", 0), ("y", 1)] {
-        case.watched.apply(Key::new("", "v"), volume(zone));
-        assert_eq!(case.looked_at().await.len(), woken, "{zone}");
+        case.sink.apply(Key::new("", "v"), volume(zone));
+        assert_eq!(case.requeued_jobs().await.len(), woken, "{zone}");
     }
-    Sink::<SlimVolume>::delete(case.watched.as_ref(), &Key::new("", "v"), "v");
-    assert_eq!(case.looked_at().await, ["a/mounts"]);
-    Sink::<SlimClaim>::delete(case.watched.as_ref(), &key, "c");
-    assert_eq!(case.looked_at().await, ["a/mounts"]);
+    Sink::<SlimVolume>::delete(case.sink.as_ref(), &Key::new("", "v"), "v");
+    assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
+    Sink::<SlimClaim>::delete(case.sink.as_ref(), &key, "c");
+    assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
 }
 
 /// A volume that nobody has may be what a claim waits for.
 #[tokio::test(start_paused = true)]
-async fn a_free_volume_wakes_the_jobs_whose_claims_it_could_be_given_to() {
-    let case = Case::new();
+async fn free_volume_requeues_jobs_with_matching_unbound_claims() {
+    let case = ContextFixture::new();
     for (name, class, volume) in [
         ("waits", "late", ""),
         ("bound", "late", "other"),
         ("elsewhere", "soon", ""),
     ] {
-        mounts(&case, "a", name, name);
+        add_job_mounting(&case, "a", name, name);
         let claim: SlimClaim = decoded(json!({
             "metadata": {"name": name, "namespace": "a", "uid": name},
             "spec": {"storageClassName": class, "volumeName": volume},
         }));
-        case.watched.apply(Key::new("a", name), claim);
+        case.sink.apply(Key::new("a", name), claim);
     }
     case.sync();
-    case.looked_at().await;
+    case.requeued_jobs().await;
     let volume = |to: serde_json::Value, phase: &str| -> SlimVolume {
         decoded(json!({
             "metadata": {"name": "v", "uid": "v"}, "status": {"phase": phase},
@@ -80,28 +80,28 @@ async fn a_free_volume_wakes_the_jobs_whose_claims_it_could_be_given_to() {
         }))
     };
     let (key, free) = (Key::new("", "v"), serde_json::Value::Null);
-    case.watched
+    case.sink
         .apply(key.clone(), volume(free.clone(), "Pending"));
-    assert_eq!(case.looked_at().await, ["a/waits"]);
-    case.watched
+    assert_eq!(case.requeued_jobs().await, ["a/waits"]);
+    case.sink
         .apply(key.clone(), volume(free.clone(), "Available"));
-    assert_eq!(case.looked_at().await, ["a/waits"]);
-    case.watched
+    assert_eq!(case.requeued_jobs().await, ["a/waits"]);
+    case.sink
         .apply(key.clone(), volume(free.clone(), "Available"));
-    assert!(case.looked_at().await.is_empty(), "nothing new");
+    assert!(case.requeued_jobs().await.is_empty(), "nothing new");
     // It is another's now: those who counted on it are told, too.
     let to = json!({"namespace": "a", "name": "bound", "uid": "bound"});
-    case.watched.apply(key.clone(), volume(to, "Available"));
-    assert_eq!(case.looked_at().await, ["a/bound", "a/waits"]);
-    case.watched.apply(key.clone(), volume(free, "Available"));
-    case.looked_at().await;
-    Sink::<SlimVolume>::delete(case.watched.as_ref(), &key, "v");
-    assert_eq!(case.looked_at().await, ["a/waits"]);
+    case.sink.apply(key.clone(), volume(to, "Available"));
+    assert_eq!(case.requeued_jobs().await, ["a/bound", "a/waits"]);
+    case.sink.apply(key.clone(), volume(free, "Available"));
+    case.requeued_jobs().await;
+    Sink::<SlimVolume>::delete(case.sink.as_ref(), &key, "v");
+    assert_eq!(case.requeued_jobs().await, ["a/waits"]);
 }
 
 /// An external pod that waits and mounts a claim; of the group "g" where it has an ephemeral
 /// volume.
-fn external(case: &Case, name: &str, volume: Value, node: Option<&str>) {
+fn add_external_pod(case: &ContextFixture, name: &str, volume: Value, node: Option<&str>) {
     let labels = match volume.get("ephemeral") {
         Some(_) => json!({"trellis.dev/pod-group": "g"}),
         None => json!({}),
@@ -112,30 +112,30 @@ fn external(case: &Case, name: &str, volume: Value, node: Option<&str>) {
             "containers": [{"name": "c"}], "volumes": [volume]},
         "status": {"phase": "Pending"},
     }));
-    case.watched.apply(Key::of(&pod.metadata), pod);
+    case.sink.apply(Key::from_meta(&pod.metadata), pod);
 }
 
 #[tokio::test(start_paused = true)]
-async fn claims_volumes_and_classes_wake_the_external_pods_that_wait_for_them() {
-    let mut case = Case::new();
+async fn changed_claims_volumes_and_classes_requeue_waiting_external_pods() {
+    let mut case = ContextFixture::new();
     let mounts = |claim: &str| json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
     let own = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
-    external(&case, "waits", mounts("data"), None);
-    external(&case, "runs", mounts("data"), Some("n"));
-    external(&case, "other", mounts("x"), None);
-    external(&case, "own", own, None);
-    external(&case, "none", json!({"name": "v", "emptyDir": {}}), None);
+    add_external_pod(&case, "waits", mounts("data"), None);
+    add_external_pod(&case, "runs", mounts("data"), Some("n"));
+    add_external_pod(&case, "other", mounts("x"), None);
+    add_external_pod(&case, "own", own, None);
+    add_external_pod(&case, "none", json!({"name": "v", "emptyDir": {}}), None);
     case.sync();
-    let woken = move |heard: &mut Heard| -> Vec<String> {
-        let looks = heard.take().into_iter().filter_map(|feed| match feed {
-            Feed::Look(unit) => Some(unit.name.to_string()),
+    let woken = move |heard: &mut EventReceiver| -> Vec<String> {
+        let looks = heard.take_all().into_iter().filter_map(|feed| match feed {
+            SchedulerEvent::Recheck(unit) => Some(unit.name.to_string()),
             _ => None,
         });
         let mut looks: Vec<_> = looks.collect();
         looks.sort();
         looks
     };
-    woken(&mut case.heard);
+    woken(&mut case.events);
     let claim = |name: &str, owner: &str, class: &str| {
         let owners = match owner {
             "" => json!([]),
@@ -146,37 +146,37 @@ async fn claims_volumes_and_classes_wake_the_external_pods_that_wait_for_them() 
             "metadata": {"name": name, "namespace": "a", "uid": name, "ownerReferences": owners},
             "spec": {"storageClassName": class}, "status": {"phase": "Pending"},
         }));
-        case.watched.apply(Key::new("a", name), claim);
+        case.sink.apply(Key::new("a", name), claim);
     };
-    let [pod, group] = [external::of_pod, external::of_group];
+    let [pod, group] = [external::pod_gang_key, external::pod_group_gang_key];
     let pod = |name: &str| pod(&Key::new("a", name)).name.to_string();
     let group = group(&Key::new("a", "g")).name.to_string();
     claim("data", "", "late");
-    assert_eq!(woken(&mut case.heard), [pod("waits")]);
+    assert_eq!(woken(&mut case.events), [pod("waits")]);
     claim("own-scratch", "own", "late");
     let mut both = vec![group, pod("own")];
     both.sort();
-    assert_eq!(woken(&mut case.heard), both);
+    assert_eq!(woken(&mut case.events), both);
     // A change of the claim's owner counts, too.
     claim("own-scratch", "", "late");
-    assert_eq!(woken(&mut case.heard), both);
+    assert_eq!(woken(&mut case.events), both);
     // The pod also waits while the claim of that name belongs to another pod.
     claim("own-scratch", "before", "late");
-    assert_eq!(woken(&mut case.heard), both);
+    assert_eq!(woken(&mut case.events), both);
     let taken = Key::new("a", "own-scratch");
-    Sink::<SlimClaim>::delete(case.watched.as_ref(), &taken, "own-scratch");
-    assert_eq!(woken(&mut case.heard), both);
+    Sink::<SlimClaim>::delete(case.sink.as_ref(), &taken, "own-scratch");
+    assert_eq!(woken(&mut case.events), both);
     let volume: SlimVolume = decoded(json!({
         "metadata": {"name": "v", "uid": "v"},
         "spec": {"claimRef": {"namespace": "a", "name": "data"}},
     }));
-    case.watched.apply(Key::new("", "v"), volume);
-    assert_eq!(woken(&mut case.heard), [pod("waits")]);
+    case.sink.apply(Key::new("", "v"), volume);
+    assert_eq!(woken(&mut case.events), [pod("waits")]);
     let class: SlimStorageClass = decoded(json!({
         "metadata": {"name": "late", "uid": "late"}, "provisioner": "disks.example",
     }));
-    case.watched.apply(Key::new("", "late"), class);
+    case.sink.apply(Key::new("", "late"), class);
     both.extend([pod("waits"), pod("other")]);
     both.sort();
-    assert_eq!(woken(&mut case.heard), both);
+    assert_eq!(woken(&mut case.events), both);
 }

@@ -1,11 +1,11 @@
 //! Nodes that are declared unhealthy, and which of them are left.
 
 use tokio::time::Instant;
-use trellis_gang::observed::Leave;
+use trellis_gang::observed::EvictionDecision;
 
 use super::*;
 
-impl Case {
+impl ContextFixture {
     fn gpu_node(&self, name: &str, bad: &str) {
         let node: SlimNode = decoded(json!({
             "metadata": {"name": name, "uid": name},
@@ -14,13 +14,13 @@ impl Case {
                 "conditions": [{"type": "GpuMemWatch", "status": bad}],
             },
         }));
-        self.watched.apply(Key::new("", name), node);
+        self.sink.apply(Key::new("", name), node);
     }
 }
 
 #[test]
-fn where_most_nodes_with_devices_fall_ill_nobody_leaves() {
-    let case = Case::new();
+fn gangs_stay_when_most_device_nodes_become_unhealthy() {
+    let case = ContextFixture::new();
     // Many nodes without devices hide nothing.
     for i in 0..20 {
         case.node(&format!("cpu-{i}"), "True");
@@ -28,41 +28,52 @@ fn where_most_nodes_with_devices_fall_ill_nobody_leaves() {
     for i in 0..4 {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
-    let leave = || case.context.cache.may_leave("gpu-1", Instant::now());
+    let leave = || {
+        case.context
+            .cache
+            .eviction_decision("gpu-1", Instant::now())
+    };
     for i in 0..3 {
         case.gpu_node(&format!("gpu-{i}"), "True");
     }
-    assert!(case.context.cache.why_unhealthy("gpu-1").is_some());
-    assert!(matches!(leave(), Leave::PartialDisruption(_)));
+    assert!(case.context.cache.unhealthy_reason("gpu-1").is_some());
+    assert!(matches!(leave(), EvictionDecision::PartialDisruption(_)));
     // More nodes come, and the same are a smaller part.
     for i in 4..6 {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
-    assert_eq!(leave(), Leave::Now);
-    case.context.cache.left("gpu-1", Instant::now());
-    let second = case.context.cache.may_leave("gpu-0", Instant::now());
-    assert!(matches!(second, Leave::After(_)), "{second:?}");
+    assert_eq!(leave(), EvictionDecision::Now);
+    case.context.cache.record_eviction("gpu-1", Instant::now());
+    let second = case
+        .context
+        .cache
+        .eviction_decision("gpu-0", Instant::now());
+    assert!(matches!(second, EvictionDecision::After(_)), "{second:?}");
     // One that is gone counts no more.
     case.gpu_node("gpu-3", "True");
-    Sink::<SlimNode>::delete(&*case.watched, &Key::new("", "gpu-5"), "gpu-5");
-    let now = || case.context.cache.may_leave("gpu-0", Instant::now());
-    assert!(matches!(now(), Leave::PartialDisruption(_)));
+    Sink::<SlimNode>::delete(&*case.sink, &Key::new("", "gpu-5"), "gpu-5");
+    let now = || {
+        case.context
+            .cache
+            .eviction_decision("gpu-0", Instant::now())
+    };
+    assert!(matches!(now(), EvictionDecision::PartialDisruption(_)));
     case.gpu_node("gpu-2", "False");
     case.gpu_node("gpu-3", "False");
-    assert!(matches!(now(), Leave::After(_)));
+    assert!(matches!(now(), EvictionDecision::After(_)));
 }
 
 /// Nothing on the nodes themselves changes, so no other event would wake these jobs.
 #[tokio::test]
-async fn when_a_zone_is_well_enough_again_the_jobs_on_its_unhealthy_nodes_are_looked_at() {
-    let case = Case::new();
+async fn jobs_on_unhealthy_nodes_are_requeued_when_their_zone_recovers() {
+    let case = ContextFixture::new();
     case.jobs(&[("a", "stays", &[])]).await;
     for i in 0..5 {
         case.gpu_node(&format!("gpu-{i}"), if i < 3 { "True" } else { "False" });
     }
     case.pod("stays", "gpu-0");
     case.sync();
-    case.looked_at().await;
+    case.requeued_jobs().await;
     case.gpu_node("gpu-2", "False");
-    assert_eq!(case.context.work.next().await, Key::new("a", "stays"));
+    assert_eq!(case.context.work_queue.next().await, Key::new("a", "stays"));
 }

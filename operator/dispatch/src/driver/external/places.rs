@@ -6,26 +6,26 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::{PodGroup, PodGroupSpec, Reason};
-use trellis_gang::external::asks::ExternalRequest;
-use trellis_gang::external::form::Ticket;
-use trellis_gang::external::next::planned;
-use trellis_gang::external::{Unit, form, plan};
-use trellis_gang::flavors::Place;
+use trellis_gang::external::engine_gang::ExternalAttemptState;
+use trellis_gang::external::external_request::ExternalRequest;
+use trellis_gang::external::pod_group_step::planned_pods;
+use trellis_gang::external::{ExternalGangRef, engine_gang, plan};
+use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
-use trellis_gang::{Certificate, engine, external, quota};
+use trellis_gang::{GangExplanation, engine, external, quota};
 use trellis_scheduler::NodeName;
 
-use super::super::{Driver, Inside};
-use super::find::Nominated;
-use crate::Feed;
-use crate::commit::{ExternalPlan, JudgedBy};
+use super::super::{Driver, EngineState};
+use super::requests::NominatedRequest;
+use crate::SchedulerEvent;
+use crate::commit::{ExternalPlan, PolicyVersions};
 
 /// Pause before a place is tried again that an earlier leader has promised.
-const SOON: Duration = Duration::from_millis(200);
+const PROMISED_PLACE_RETRY: Duration = Duration::from_millis(200);
 
 impl Driver {
     /// Enqueues the pods in the engine.
-    pub(super) fn enqueue_asks(
+    pub(super) fn enqueue_request(
         &mut self,
         unit: &Key,
         group: Option<&PodGroupSpec>,
@@ -33,97 +33,104 @@ impl Driver {
         retry: Option<Timestamp>,
         near: BTreeMap<String, String>,
     ) {
-        if self.keeps_nomination(unit, &asks, &near) {
+        if self.keep_nomination(unit, &asks, &near) {
             return;
         }
         let now = Instant::now();
-        let fresh = self.external_pods.next_place();
+        let fresh = self.external_pods.next_place_number();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
-        let before = std::mem::replace(&mut state.inside, Inside::Waiting);
-        if before == Inside::No {
-            state.place = fresh;
+        let before = std::mem::replace(&mut state.engine_state, EngineState::Waiting);
+        if before == EngineState::Absent {
+            state.place_number = fresh;
         }
         if let Some(end) = state.avoided.next_end(now) {
             self.alarms.set(unit, end);
         }
-        let ticket = Ticket {
+        let ticket = ExternalAttemptState {
             not_before: retry,
-            excluded: state.avoided.now(now).cloned().collect(),
-            preempted: state.preempted,
-            near: near.clone(),
-            place: state.place,
+            excluded_nodes: state.avoided.current(now).cloned().collect(),
+            preempted: state.was_preempted,
+            gang_domain_labels: near.clone(),
+            place_number: state.place_number,
         };
-        state.near = near;
-        state.looks = 0;
-        state.telling.forget();
-        let gang = form::waiting(unit, group, &asks, &ticket);
+        state.domain_labels = near;
+        state.rechecks = 0;
+        state.conditions.drop_delayed();
+        let gang = engine_gang::pending_gang(unit, group, &asks, &ticket);
         let limits = asks.limits.clone();
-        state.ask(asks.into());
-        if matches!(before, Inside::Placed | Inside::Nominated) {
+        state.set_request(asks.into());
+        if matches!(before, EngineState::Placed | EngineState::Nominated) {
             // The place was tentative and its plan was never written.
             self.engine.delete_gang(&gang.id);
-            self.spare(unit);
+            self.release_victims(unit);
         }
         self.engine.apply_gang(gang);
-        self.note_hours(&limits);
+        self.track_gpu_hours(&limits);
     }
 
     /// True if a single pod keeps its nominated place, because its request is the same: only its
     /// limits are updated. The nomination of a gang is in its journal.
-    fn keeps_nomination(
+    fn keep_nomination(
         &mut self,
         unit: &Key,
         asks: &ExternalRequest,
         near: &BTreeMap<String, String>,
     ) -> bool {
-        let alone = matches!(external::unit(unit), Some(Unit::Pod(_)));
+        let alone = matches!(
+            external::parse_gang_key(unit),
+            Some(ExternalGangRef::Pod(_))
+        );
         let state = self.external_pods.gangs.get_mut(unit).filter(|_| alone);
-        let Some(state) = state.filter(|state| state.inside == Inside::Nominated) else {
+        let Some(state) = state.filter(|state| state.engine_state == EngineState::Nominated) else {
             return false;
         };
-        let before = state.asks.as_deref();
+        let before = state.request.as_deref();
         let is_same = before.is_some_and(|before| before.is_same_demand(asks));
-        if !is_same || state.near != *near {
+        if !is_same || state.domain_labels != *near {
             return false;
         }
         let limits = asks.limits.clone();
-        state.ask(asks.clone().into());
-        self.engine.apply_draws(&engine::id(unit), limits.draws());
-        self.note_hours(&limits);
+        state.set_request(asks.clone().into());
+        self.engine
+            .apply_draws(&engine::gang_id(unit), limits.to_draws());
+        self.track_gpu_hours(&limits);
         true
     }
 
     /// Binds waiting pods to the place that the engine has found.
-    pub(in super::super) fn place_external_pods(&mut self, unit: &Key, place: Place) {
-        self.spare(unit);
+    pub(in super::super) fn place_external_pods(&mut self, unit: &Key, place: GangPlacement) {
+        self.release_victims(unit);
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
-            return self.engine.retire_gang(&engine::id(unit));
+            return self.engine.retire_gang(&engine::gang_id(unit));
         };
-        let before = std::mem::replace(&mut state.inside, Inside::Placed);
-        state.held.clear();
+        let before = std::mem::replace(&mut state.engine_state, EngineState::Placed);
+        state.allocations.clear();
         let busy = state.task.is_some();
         let is_nominated = self.nominated_plan(unit).is_some();
         if is_nominated && busy {
             // The nomination is in the journal: it is continued once the task has ended.
             return;
         }
-        let found = self.asks_for_place(unit, is_nominated || before == Inside::Nominated);
+        let found = self.request_for_place(unit, is_nominated || before == EngineState::Nominated);
         let context = self.committer.context();
         let policies = context.cache.policies.active();
         let is_loaded = policies.is_some_and(|policies| policies.is_loaded(&unit.namespace));
-        let is_undecided = matches!(found, Some(Nominated::Undecided));
+        let is_undecided = matches!(found, Some(NominatedRequest::Undecided));
         if is_undecided || (is_nominated && found.is_none() && !is_loaded) {
             // Policies have not decided yet, or not since this replica leads: the place stays held.
-            if let Some(at) = Instant::now().checked_add(SOON) {
+            if let Some(at) = Instant::now().checked_add(PROMISED_PLACE_RETRY) {
                 self.alarms.set(unit, at);
             }
             return;
         }
-        let asks = found.and_then(Nominated::asks);
-        let fit = asks.filter(|asks| !busy && self.is_as_asked(unit, asks, &place));
+        let asks = found.and_then(NominatedRequest::into_request);
+        let fit = asks.filter(|asks| !busy && self.is_request_still_valid(unit, asks, &place));
         let (Some(asks), Some(uid)) = (fit, self.external_uid(unit)) else {
             self.withdraw(unit);
-            return self.committer.context().tell(Feed::Look(unit.clone()));
+            return self
+                .committer
+                .context()
+                .send_event(SchedulerEvent::Recheck(unit.clone()));
         };
         self.bind_external_pods(unit, uid, &asks, place);
     }
@@ -131,50 +138,55 @@ impl Driver {
     /// The request of pods that have a place. `for_it`: victims have left for the place, so the
     /// request is computed anew at once, before the place could go to another gang. None: the
     /// request has to be found anew, or is unknown.
-    fn asks_for_place(&mut self, unit: &Key, for_it: bool) -> Option<Nominated> {
+    fn request_for_place(&mut self, unit: &Key, for_it: bool) -> Option<NominatedRequest> {
         let state = self.external_pods.gangs.get(unit)?;
-        let (before, asks_anew) = (state.asks.clone(), state.asks_anew);
+        let (before, asks_anew) = (state.request.clone(), state.has_new_request);
         let plan = self.nominated_plan(unit).map(|(_, plan)| plan);
         let counts_in = plan.and_then(|plan| plan.queue);
         let counts_in = counts_in.or_else(|| before.as_ref().map(|asks| asks.queue.clone()));
         // Pods may have joined the gang since, or the pod may name another queue.
-        let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins);
+        let anew = for_it || before.as_ref().is_some_and(|asks| asks.joins_gang);
         let asks = match anew {
-            true => self.find_nominated(unit),
-            false => before
-                .filter(|_| !asks_anew)
-                .map(Nominated::ExternalRequest),
+            true => self.find_nominated_request(unit),
+            false => before.filter(|_| !asks_anew).map(NominatedRequest::Allowed),
         };
         // The place counts against the quota of that queue. In another queue a place is sought
         // anew.
         let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
         asks.filter(|found| match found {
-            Nominated::ExternalRequest(asks) => is_its_queue(&asks.queue),
-            Nominated::Undecided => true,
+            NominatedRequest::Allowed(asks) => is_its_queue(&asks.queue),
+            NominatedRequest::Undecided => true,
         })
     }
 
     /// True if the policies and quotas that allowed the request are the current ones.
-    fn is_of_now(&self, unit: &Key, asks: &ExternalRequest) -> bool {
+    fn is_current_request(&self, unit: &Key, asks: &ExternalRequest) -> bool {
         let context = self.committer.context();
         let policies = context.cache.policies.active();
         let version = policies.map(|policies| policies.version(&unit.namespace));
-        version.as_deref() == Some(asks.allowed.version())
+        version.as_deref() == Some(asks.authorization.version())
             && asks.limits.version == context.cache.quotas.version()
     }
 
     /// True if the pods of the request still wait and its policies are current. If not, the pods
     /// are judged again and go back to the queue.
-    fn is_as_asked(&self, unit: &Key, asks: &ExternalRequest, place: &Place) -> bool {
+    fn is_request_still_valid(
+        &self,
+        unit: &Key,
+        asks: &ExternalRequest,
+        place: &GangPlacement,
+    ) -> bool {
         let context = self.committer.context();
         let is_there = |pod: &trellis_api::pod_group::PlannedPod| {
             let there = context
                 .cache
                 .external_pods
                 .get(&Key::new(&unit.namespace, &pod.name));
-            there.is_some_and(|there| there.uid == pod.uid && there.waits())
+            there.is_some_and(|there| there.uid == pod.uid && there.is_waiting())
         };
-        asks.pods().all(is_there) && self.is_of_now(unit, asks) && form::fits(asks, place)
+        asks.pods().all(is_there)
+            && self.is_current_request(unit, asks)
+            && engine_gang::placement_fits(asks, place)
     }
 
     fn bind_external_pods(
@@ -182,7 +194,7 @@ impl Driver {
         unit: &Key,
         uid: String,
         asks: &ExternalRequest,
-        place: Place,
+        place: GangPlacement,
     ) {
         self.external_pods.judgements.forget(unit);
         let context = self.committer.context().clone();
@@ -190,61 +202,69 @@ impl Driver {
             .external_pods
             .gangs
             .get(unit)
-            .map_or(0, |state| state.place);
-        let generation = match external::unit(unit) {
-            Some(Unit::Group(group)) => context.cache.pod_groups.get(&group),
+            .map_or(0, |state| state.place_number);
+        let generation = match external::parse_gang_key(unit) {
+            Some(ExternalGangRef::Group(group)) => context.cache.pod_groups.get(&group),
             _ => None,
         };
         let generation = generation.and_then(|group| group.metadata.generation);
         // The place was found by the earlier limits, so the plan records the current ones.
-        let place = Place {
-            limits: quota::planned(&asks.limits),
+        let place = GangPlacement {
+            limits: quota::to_planned_limits(&asks.limits),
             ..place
         };
-        let plan = plan::plan(
+        let plan = plan::build_plan(
             &uid,
             generation.unwrap_or(0),
             asks,
             &place,
             Timestamp::now(),
         );
-        for (pod, name) in plan::names(unit, number, &plan) {
-            self.external_pods.names.insert(pod, name);
+        for (pod, name) in plan::engine_pod_names(unit, number, &plan) {
+            self.external_pods.pod_names.insert(pod, name);
         }
-        let nodes = planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
-        let mounts = asks.mounts(nodes);
-        let group = self.gang_of(unit, asks.joins);
+        let nodes = planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let mounts = asks.claim_mounts(nodes);
+        let group = self.pod_group_of(unit, asks.joins_gang);
         let wanted = ExternalPlan {
             uid,
             plan,
             group: group.as_ref().map(|group| group.name.to_string()),
             mounts,
             since: Some(asks.submitted),
-            judged: Some(judged_by(asks)),
-            specs: asks.judged.clone(),
+            judged: Some(policy_versions(asks)),
+            specs: asks.judged_specs.clone(),
         };
-        if let (Some(Unit::Pod(pod)), Some(group)) = (external::unit(unit), &group) {
+        if let (Some(ExternalGangRef::Pod(pod)), Some(group)) =
+            (external::parse_gang_key(unit), &group)
+        {
             // The next pod that joins is judged with this one counted.
-            let state = self.external_pods.gangs.get_mut(&external::of_group(group));
+            let state = self
+                .external_pods
+                .gangs
+                .get_mut(&external::pod_group_gang_key(group));
             if let Some((state, pod)) = state.zip(context.cache.external_pods.get(&pod)) {
                 state.total.add(&pod);
             }
         }
         let (committer, key) = (self.committer.clone(), unit.clone());
-        let alone = matches!(external::unit(unit), Some(Unit::Pod(_)));
-        self.start(unit, None, |stop| async move {
+        let alone = matches!(
+            external::parse_gang_key(unit),
+            Some(ExternalGangRef::Pod(_))
+        );
+        self.start_task(unit, None, |stop| async move {
             match alone {
-                true => committer.bind_external(key, wanted, stop).await,
+                true => committer.bind_single_pod(key, wanted, stop).await,
                 false => committer.commit_external_pods(key, wanted, stop).await,
             }
         });
     }
 
     /// PodGroup of the gang that a unit is, or joins.
-    pub(super) fn gang_of(&self, unit: &Key, joins: bool) -> Option<Key> {
-        match external::unit(unit)? {
-            Unit::Group(group) => Some(group),
-            Unit::Pod(pod) => {
+    pub(super) fn pod_group_of(&self, unit: &Key, joins: bool) -> Option<Key> {
+        match external::parse_gang_key(unit)? {
+            ExternalGangRef::Group(group) => Some(group),
+            ExternalGangRef::Pod(pod) => {
                 let there = self.committer.cache().external_pods.get(&pod)?;
                 let group = there.group().filter(|_| joins)?;
                 Some(Key::new(&pod.namespace, group))
@@ -257,22 +277,23 @@ impl Driver {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
         };
-        let mut promised: BTreeSet<Key> = state.held.drain(..).map(|held| held.pod).collect();
-        let asked = state.asks.iter().flat_map(|asks| asks.pods());
+        let mut promised: BTreeSet<Key> =
+            state.allocations.drain(..).map(|held| held.pod).collect();
+        let asked = state.request.iter().flat_map(|asks| asks.pods());
         promised.extend(asked.map(|pod| Key::new(&unit.namespace, &pod.name)));
-        if std::mem::take(&mut state.inside) != Inside::No {
-            self.engine.retire_gang(&engine::id(unit));
+        if std::mem::take(&mut state.engine_state) != EngineState::Absent {
+            self.engine.retire_gang(&engine::gang_id(unit));
         }
         // Pods that are not bound, or do not exist, lose what was promised to them.
-        promised.extend(self.external_pods(unit).into_iter().map(|(pod, _)| pod));
+        promised.extend(self.pods_of_unit(unit).into_iter().map(|(pod, _)| pod));
         for pod in promised {
-            let name = self.external_pods.names.get(&pod);
-            let is_its = name.is_some_and(|name| form::is_name_of(unit, name));
+            let name = self.external_pods.pod_names.get(&pod);
+            let is_its = name.is_some_and(|name| engine_gang::is_pod_of_gang(unit, name));
             if is_its && !self.pods.contains_key(&pod) {
-                self.external_pods.names.remove(&pod);
+                self.external_pods.pod_names.remove(&pod);
             }
         }
-        self.spare(unit);
+        self.release_victims(unit);
     }
 
     /// Labels of the domain in which a pod must be that comes after its gang. Empty: it may be
@@ -280,17 +301,19 @@ impl Driver {
     ///
     /// # Errors
     /// If no node of its gang is in a domain: the pod waits, and is not placed elsewhere.
-    pub(super) fn external_pods_near(
+    pub(super) fn joining_domain_labels(
         &self,
         group: &PodGroup,
-    ) -> Result<BTreeMap<String, String>, Certificate> {
+    ) -> Result<BTreeMap<String, String>, GangExplanation> {
         let asked = group.spec.topology.as_ref();
         let Some(level) = asked.and_then(|asked| asked.required.as_deref()) else {
             return Ok(BTreeMap::new());
         };
-        let unit = external::of_group(&Key::of(&group.metadata));
+        let unit = external::pod_group_gang_key(&Key::from_meta(&group.metadata));
         let state = self.external_pods.gangs.get(&unit);
-        let there = state.map(|state| state.held.as_slice()).unwrap_or_default();
+        let there = state
+            .map(|state| state.allocations.as_slice())
+            .unwrap_or_default();
         if there.is_empty() {
             // The gang has no place that the pod could join.
             return Ok(BTreeMap::new());
@@ -304,16 +327,16 @@ impl Driver {
                 "the gang must stay in one domain of level {level:?}; none of its nodes has the \
                  labels of that level: label the nodes"
             );
-            Certificate::waits(Reason::TopologyNotFound, message)
+            GangExplanation::waiting(Reason::TopologyNotFound, message)
         })
     }
 }
 
 /// Versions of the policies and quotas that allow the pods, current as of now.
-pub(super) fn judged_by(asks: &ExternalRequest) -> JudgedBy {
-    JudgedBy {
-        at: Instant::now(),
-        policies: asks.allowed.version().to_owned(),
+pub(super) fn policy_versions(asks: &ExternalRequest) -> PolicyVersions {
+    PolicyVersions {
+        judged_at: Instant::now(),
+        policies: asks.authorization.version().to_owned(),
         quotas: asks.limits.version,
     }
 }

@@ -8,18 +8,18 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 use trellis_api::pod_group::{Plan, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::external::{asks, next, plan};
+use trellis_gang::external::{external_request, plan, pod_group_step};
+use trellis_gang::gang_step::PodDeletion;
 use trellis_gang::journal;
-use trellis_gang::keeper::Doomed;
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 
 use super::super::Driver;
-use crate::commit::{ExternalPlan, Outcome};
+use crate::commit::{ExternalPlan, TaskOutcome};
 
 impl Driver {
     /// Continues the plan in the journal.
-    pub(super) fn go_on_with_external_pods(
+    pub(super) fn resume_external_plan(
         &mut self,
         unit: &Key,
         group: &PodGroup,
@@ -29,18 +29,19 @@ impl Driver {
         let (Some(plan), Some(uid)) = (journal.plan.clone(), group.metadata.uid.clone()) else {
             return;
         };
-        self.stay_unless_asked(unit);
+        self.keep_unless_leaving(unit);
         let mut claims = BTreeMap::new();
         for (name, pod) in pods {
             // A bound pod has no stored spec, and its claims are bound.
             if let Some(Ok(spec)) = &pod.spec {
-                claims.insert(name.clone(), asks::claims(name, spec));
+                claims.insert(name.clone(), external_request::pod_claims(name, spec));
             }
         }
-        let nodes = next::planned(&plan).map(|(pod, node)| (pod.name.as_str(), node));
-        let mounts = asks::mounts(&claims, nodes);
+        let nodes =
+            pod_group_step::planned_pods(&plan).map(|(pod, node)| (pod.name.as_str(), node));
+        let mounts = external_request::collect_mounts(&claims, nodes);
         let state = self.external_pods.gangs.get(unit);
-        let asks = state.and_then(|state| state.asks.as_ref());
+        let asks = state.and_then(|state| state.request.as_ref());
         let wanted = ExternalPlan {
             uid,
             plan,
@@ -48,10 +49,12 @@ impl Driver {
             mounts,
             since: asks.map(|asks| asks.submitted),
             judged: None,
-            specs: asks.map(|asks| asks.judged.clone()).unwrap_or_default(),
+            specs: asks
+                .map(|asks| asks.judged_specs.clone())
+                .unwrap_or_default(),
         };
         let (committer, key) = (self.committer.clone(), unit.clone());
-        self.start(unit, None, |stop| async move {
+        self.start_task(unit, None, |stop| async move {
             committer.resume_external_pods(key, wanted, stop).await
         });
     }
@@ -63,11 +66,11 @@ impl Driver {
     pub(super) fn adopt_external_pods(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
         let ours = || {
             let all = pods.values();
-            all.filter(|pod| pod.counts_with_its_gang().is_some())
+            all.filter(|pod| pod.gang_charged_queue().is_some())
         };
         // The adoption does not renew the time in which the gang cannot be preempted.
         let since = ours().filter_map(|pod| pod.created).min();
-        let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIME).ok());
+        let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIMEOUT).ok());
         let adopted = Plan {
             hash: trellis_compiler::hash_of(&(
                 &group.metadata.uid,
@@ -80,27 +83,27 @@ impl Driver {
             deadline: until.map(Time),
             ..Plan::default()
         };
-        self.write(unit, move |before| plan::adopted(before, adopted));
+        self.write_journal(unit, move |before| plan::adopt(before, adopted));
     }
 
-    pub(super) fn stop_external_pods(&mut self, unit: &Key, doomed: Vec<Doomed>, evict: bool) {
+    pub(super) fn stop_external_pods(&mut self, unit: &Key, doomed: Vec<PodDeletion>, evict: bool) {
         let now = Instant::now();
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             for pod in &doomed {
-                state.deletions.ask(&pod.uid, pod.force, now);
+                state.deletions.record_request(&pod.uid, pod.force, now);
             }
         }
         let (committer, key) = (self.committer.clone(), unit.clone());
-        self.start(unit, None, |_| async move {
+        self.start_task(unit, None, |_| async move {
             match evict {
-                true => committer.evict(&key, doomed).await,
-                false => committer.delete(&key, doomed).await,
+                true => committer.evict_pods(&key, doomed).await,
+                false => committer.delete_pods(&key, doomed).await,
             }
         });
     }
 
     /// Nothing is left of the plan: the volumes that its claims were given are taken back.
-    pub(super) fn clear_external_pods(
+    pub(super) fn finish_external_rollback(
         &mut self,
         unit: &Key,
         group: &PodGroup,
@@ -112,23 +115,23 @@ impl Driver {
         };
         let preempted = journal.reason == Some(Reason::Preempted);
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
-            state.preempted = preempted;
+            state.was_preempted = preempted;
         }
         self.withdraw(unit);
         let specs = pods.iter().filter_map(|(name, pod)| match &pod.spec {
-            Some(Ok(spec)) => Some(asks::claims(name, spec)),
+            Some(Ok(spec)) => Some(external_request::pod_claims(name, spec)),
             _ => None,
         });
         let claims = specs.flatten().collect();
         let hash = journal.plan.as_ref().map(|plan| plan.hash.clone());
         let (committer, key) = (self.committer.clone(), unit.clone());
-        self.start(unit, None, |_| async move {
+        self.start_task(unit, None, |_| async move {
             let hash = hash.unwrap_or_default();
             let cleared = async {
                 committer.unbind_external_pods(&key, &claims, &hash).await?;
-                committer.journal(&key, &uid, plan::emptied).await
+                committer.write_journal(&key, &uid, plan::clear_place).await
             };
-            cleared.await.err().unwrap_or(Outcome::Done)
+            cleared.await.err().unwrap_or(TaskOutcome::Done)
         });
     }
 }

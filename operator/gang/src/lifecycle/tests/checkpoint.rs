@@ -1,44 +1,46 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::observed::Checkpoint;
+use crate::observed::PodCheckpoint;
 
-fn says(case: &mut Case, index: u32, said: Checkpoint) {
+fn report_checkpoint(case: &mut JobCase, index: u32, said: PodCheckpoint) {
     case.pod(index).checkpoint = Some(Arc::new(said));
 }
 
-fn last(case: &Case) -> Option<Time> {
+fn last_checkpoint_time(case: &JobCase) -> Option<Time> {
     case.status.checkpoint.clone()?.last_time
 }
 
 #[test]
-fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
-    let mut case = Case::new(json!({}));
+fn latest_checkpoint_counts_and_a_future_time_counts_as_now() {
+    let mut case = JobCase::new(json!({}));
     case.second = 100;
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     assert_eq!(case.status.checkpoint, None);
 
     case.second = 200;
-    says(&mut case, 0, Checkpoint::At(at(150)));
-    says(&mut case, 1, Checkpoint::At(at(140)));
-    let next = case.step();
-    assert_eq!(last(&case), time(150));
-    let Wish::Run(run) = next.wish else { panic!() };
+    report_checkpoint(&mut case, 0, PodCheckpoint::At(at(150)));
+    report_checkpoint(&mut case, 1, PodCheckpoint::At(at(140)));
+    let next = case.evaluate_and_store();
+    assert_eq!(last_checkpoint_time(&case), time(150));
+    let DesiredGang::Run(run) = next.desired else {
+        panic!()
+    };
     assert_eq!(run.checkpoint, Some(at(150)), "preemption prices with it");
 
     // A time from a fast clock counts as the moment at which it is first seen, whatever time the
     // pod reports later, and the status is not written meanwhile.
-    says(&mut case, 0, Checkpoint::At(at(230)));
-    case.step();
-    assert_eq!(last(&case), time(200));
+    report_checkpoint(&mut case, 0, PodCheckpoint::At(at(230)));
+    case.evaluate_and_store();
+    assert_eq!(last_checkpoint_time(&case), time(200));
     let before = case.status.checkpoint.clone();
     assert_eq!(before.clone().unwrap().problem, None);
     case.second = 240;
-    case.step();
+    case.evaluate_and_store();
     assert_eq!(case.status.checkpoint, before, "it was seen at 200");
-    says(&mut case, 0, Checkpoint::At(at(900)));
-    case.step();
+    report_checkpoint(&mut case, 0, PodCheckpoint::At(at(900)));
+    case.evaluate_and_store();
     let told = case.status.checkpoint.clone().unwrap();
     assert!(told.problem.unwrap().ends_with("which is to come"));
     assert_eq!(told.last_time, time(240));
@@ -46,81 +48,85 @@ fn the_latest_checkpoint_that_a_pod_names_counts_and_none_in_the_future() {
     // A saved checkpoint stays saved.
     case.second = 300;
     case.pod(0).phase = exit(1);
-    case.says(JobPhase::Restarting, Reason::PodFailed);
+    case.expect_status(JobPhase::Restarting, Reason::PodFailed);
     case.clear();
-    case.certify(Reason::InsufficientCapacity);
-    case.step();
-    assert_eq!(last(&case), time(240));
+    case.set_explanation(Reason::InsufficientCapacity);
+    case.evaluate_and_store();
+    assert_eq!(last_checkpoint_time(&case), time(240));
 }
 
 /// The grace period exists for this checkpoint.
 #[test]
-fn what_is_saved_while_the_pods_stop_counts() {
-    let mut case = Case::new(json!({}));
+fn checkpoint_of_a_stopping_pod_counts() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.preempt();
     case.second = 100;
-    case.says(JobPhase::Restarting, Reason::Preempted);
+    case.expect_status(JobPhase::Restarting, Reason::Preempted);
     assert_eq!(case.attempt(), 2);
     case.pod(0).deleting = true;
     case.second = 110;
-    says(&mut case, 0, Checkpoint::At(at(108)));
-    case.step();
-    assert_eq!(last(&case), time(108));
+    report_checkpoint(&mut case, 0, PodCheckpoint::At(at(108)));
+    case.evaluate_and_store();
+    assert_eq!(last_checkpoint_time(&case), time(108));
 }
 
 #[test]
-fn what_is_no_time_is_said_and_does_not_count() {
-    let mut case = Case::new(json!({}));
+fn unreadable_checkpoint_time_is_reported_and_ignored() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
-    says(&mut case, 1, Checkpoint::Unreadable("is none".to_owned()));
-    case.step();
+    report_checkpoint(
+        &mut case,
+        1,
+        PodCheckpoint::Unreadable("is none".to_owned()),
+    );
+    case.evaluate_and_store();
     let said = case.status.checkpoint.clone().unwrap();
     assert_eq!(said.last_time, None);
     let problem = said.problem.unwrap();
     assert_eq!(problem, "pod \"llm-worker-1\": is none");
-    says(&mut case, 1, Checkpoint::At(at(0)));
-    case.step();
+    report_checkpoint(&mut case, 1, PodCheckpoint::At(at(0)));
+    case.evaluate_and_store();
     assert_eq!(case.status.checkpoint.unwrap().problem, None);
 }
 
 /// A pod that runs well has its full grace period when it is stopped. Ranks that hang because
 /// another rank failed could not save together.
 #[test]
-fn only_an_attempt_that_was_hurried_is_stopped_in_a_hurry() {
-    let hurries = |case: &mut Case| match case.step().wish {
-        Wish::Run(run) => run.hurry,
-        Wish::Finish { hurry, .. } => hurry,
+fn only_an_attempt_that_cannot_save_is_stopped_in_a_hurry() {
+    let hurries = |case: &mut JobCase| match case.evaluate_and_store().desired {
+        DesiredGang::Run(run) => run.hurry,
+        DesiredGang::Finish { hurry, .. } => hurry,
         other => panic!("{other:?}"),
     };
     let placed = |more: Value| {
-        let mut case = Case::new(more);
+        let mut case = JobCase::new(more);
         case.place(1, &PodPhase::Running);
-        case.step();
+        case.evaluate_and_store();
         case
     };
     let mut failed = placed(json!({}));
     failed.pod(0).phase = exit(1);
     assert!(hurries(&mut failed));
     let mut unhealthy = placed(json!({}));
-    unhealthy.unhealthy.insert("node-0".to_owned());
+    unhealthy.unhealthy_nodes.insert("node-0".to_owned());
     assert!(!hurries(&mut unhealthy));
     let mut both = placed(json!({}));
-    both.unhealthy.insert("node-0".to_owned());
+    both.unhealthy_nodes.insert("node-0".to_owned());
     both.pod(0).phase = exit(1);
     assert!(hurries(&mut both), "the others hang");
     // The kubelet evicted the pod because its node was short of memory.
     let mut evicted = placed(json!({}));
     evicted.pod(0).phase = exit(143);
-    evicted.pod(0).disrupted = true;
+    evicted.pod(0).is_disrupted = true;
     assert!(!hurries(&mut evicted));
     let mut lost = placed(json!({}));
-    lost.lost.insert("node-0".to_owned());
+    lost.lost_nodes.insert("node-0".to_owned());
     assert!(hurries(&mut lost));
-    let mut slow = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
+    let mut slow = JobCase::new(json!({"deadlines": {"startupSeconds": 60}}));
     slow.place(1, &PodPhase::Pending);
-    slow.step();
+    slow.evaluate_and_store();
     slow.second = 60;
     assert!(hurries(&mut slow), "it never ran");
     let mut preempted = placed(json!({}));

@@ -1,51 +1,51 @@
 use super::*;
 
-fn ended(more: Value, pods: &PodPhase) -> Case {
-    let mut case = Case::new(more);
+fn ended_job(more: Value, pods: &PodPhase) -> JobCase {
+    let mut case = JobCase::new(more);
     case.place(1, pods);
-    case.step();
+    case.evaluate_and_store();
     assert!(case.status.phase.unwrap().is_terminal());
     case
 }
 
 #[test]
-fn terminal_never_reverts() {
+fn ended_job_never_reverts() {
     for pods in [PodPhase::Succeeded, exit(1)] {
-        let mut case = ended(json!({"restart": {"limit": 0}}), &pods);
+        let mut case = ended_job(json!({"restart": {"limit": 0}}), &pods);
         let before = case.status.clone();
         case.spec.suspend = Some(true);
-        assert_eq!(case.step().status, None);
+        assert_eq!(case.evaluate_and_store().status, None);
         case.spec.suspend = None;
-        case.hold(JobPhase::Refused, Reason::PolicyDenied);
-        assert_eq!(case.step().status, None);
+        case.hold_job(JobPhase::Refused, Reason::PolicyDenied);
+        assert_eq!(case.evaluate_and_store().status, None);
         case.place(1, &PodPhase::Running);
-        assert_eq!(case.step().wish, finishes(true));
+        assert_eq!(case.evaluate_and_store().desired, desired_finish(true));
         case.clear();
-        assert_eq!(case.step().status, None);
+        assert_eq!(case.evaluate_and_store().status, None);
         assert_eq!(case.status, before);
     }
 }
 
 /// The status of an ended job must not say that pods run.
 #[test]
-fn of_a_job_that_has_ended_nothing_runs() {
-    let mut case = Case::new(json!({"restart": {"scope": "Never"}}));
+fn ended_job_counts_no_running_pods() {
+    let mut case = JobCase::new(json!({"restart": {"scope": "Never"}}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     assert_eq!(case.status.ready.as_deref(), Some("2/2"));
     case.pod(0).phase = exit(1);
-    case.says(JobPhase::Failed, Reason::NoRestart);
+    case.expect_status(JobPhase::Failed, Reason::NoRestart);
     let counts = case.status.pods.unwrap();
     assert_eq!((counts.running, counts.failed), (0, 1));
     assert_eq!(case.status.ready.as_deref(), Some("0/2"));
     assert_eq!(case.status.nodes, Some(0));
     // Succeeded pods still count.
-    let complete = ended(json!({}), &PodPhase::Succeeded);
+    let complete = ended_job(json!({}), &PodPhase::Succeeded);
     assert_eq!(complete.status.ready.as_deref(), Some("2/2"));
 }
 
 #[test]
-fn finished_pods_stay_or_go_by_how_the_job_ended() {
+fn cleanup_deletes_finished_pods_by_the_end_of_the_job() {
     for (pods, cleanup, keep) in [
         (PodPhase::Succeeded, json!({}), true),
         (exit(1), json!({}), true),
@@ -63,13 +63,17 @@ fn finished_pods_stay_or_go_by_how_the_job_ended() {
         (exit(1), json!({"podsOnSuccess": "Delete"}), true),
     ] {
         let spec = json!({"restart": {"limit": 0}, "cleanup": cleanup});
-        let case = ended(spec, &pods);
-        assert_eq!(case.look().wish, finishes(keep), "{pods:?} {cleanup}");
+        let case = ended_job(spec, &pods);
+        assert_eq!(
+            case.evaluate().desired,
+            desired_finish(keep),
+            "{pods:?} {cleanup}"
+        );
     }
 }
 
 #[test]
-fn what_is_left_expires() {
+fn children_and_ended_job_expire_after_their_ttl() {
     let day = 86_400;
     for (spec, children, job) in [
         (json!({}), day, None),
@@ -85,65 +89,74 @@ fn what_is_left_expires() {
             Some(60),
         ),
     ] {
-        let mut case = ended(spec, &PodPhase::Succeeded);
+        let mut case = ended_job(spec, &PodPhase::Succeeded);
         if children > 0 {
             case.second = children - 1;
-            let next = case.look();
+            let next = case.evaluate();
             assert_eq!(
-                (next.expired, next.again),
-                (Expired::Nothing, Some(at(children)))
+                (next.expired, next.next_check),
+                (ExpiredObjects::Nothing, Some(at(children)))
             );
         }
         case.second = children;
-        let next = case.look();
-        assert_eq!((next.expired, next.again), (Expired::Children, job.map(at)));
-        assert_eq!(next.wish, finishes(false));
+        let next = case.evaluate();
+        assert_eq!(
+            (next.expired, next.next_check),
+            (ExpiredObjects::Children, job.map(at))
+        );
+        assert_eq!(next.desired, desired_finish(false));
         if let Some(job) = job {
             case.second = job;
-            let next = case.look();
-            assert_eq!((next.expired, next.again), (Expired::Job, None));
+            let next = case.evaluate();
+            assert_eq!((next.expired, next.next_check), (ExpiredObjects::Job, None));
         }
     }
 }
 
 #[test]
-fn what_a_job_has_made_lives_as_long_as_the_job() {
+fn children_live_as_long_as_a_job_with_a_long_ttl() {
     let week = 604_800;
-    let mut case = ended(
+    let mut case = ended_job(
         json!({"ttlSecondsAfterFinished": week}),
         &PodPhase::Succeeded,
     );
     case.second = week - 1;
-    let next = case.look();
+    let next = case.evaluate();
     assert_eq!(
-        (next.expired, next.again),
-        (Expired::Nothing, Some(at(week)))
+        (next.expired, next.next_check),
+        (ExpiredObjects::Nothing, Some(at(week)))
     );
     case.second = week;
-    assert_eq!(case.look().expired, Expired::Job);
+    assert_eq!(case.evaluate().expired, ExpiredObjects::Job);
 }
 
 /// Children with a longer TTL are deleted with their job.
 #[test]
-fn what_a_job_has_made_goes_with_it() {
+fn children_with_a_longer_ttl_expire_with_their_job() {
     let spec = json!({"cleanup": {"childrenTTLSeconds": 600}, "ttlSecondsAfterFinished": 60});
-    let mut case = ended(spec, &PodPhase::Succeeded);
+    let mut case = ended_job(spec, &PodPhase::Succeeded);
     case.second = 59;
-    assert_eq!(case.look().again, Some(at(60)));
+    assert_eq!(case.evaluate().next_check, Some(at(60)));
     case.second = 60;
-    let next = case.look();
-    assert_eq!((next.expired, next.wish), (Expired::Job, finishes(false)));
+    let next = case.evaluate();
+    assert_eq!(
+        (next.expired, next.desired),
+        (ExpiredObjects::Job, desired_finish(false))
+    );
 }
 
 /// An operator that could not decode the job may have left this state.
 #[test]
-fn a_job_with_a_completion_time_has_ended_whatever_its_phase_says() {
+fn job_with_a_completion_time_has_ended_in_any_phase() {
     for phase in [JobPhase::Refused, JobPhase::Unrecognized] {
-        let mut case = ended(json!({}), &PodPhase::Succeeded);
+        let mut case = ended_job(json!({}), &PodPhase::Succeeded);
         case.status.phase = Some(phase);
-        let next = case.step();
+        let next = case.evaluate_and_store();
         assert_eq!(next.status, None);
-        assert!(matches!(next.wish, Wish::Finish { keep: true, .. }));
-        assert_eq!(next.again, Some(at(86_400)));
+        assert!(matches!(
+            next.desired,
+            DesiredGang::Finish { keep: true, .. }
+        ));
+        assert_eq!(next.next_check, Some(at(86_400)));
     }
 }

@@ -1,11 +1,11 @@
 use super::*;
 
 /// A pod disappears with its node, or because another client deletes it.
-fn goes(case: &mut Case, index: u32) {
+fn remove_pod(case: &mut JobCase, index: u32) {
     case.pods.remove(&format!("llm-worker-{index}")).unwrap();
 }
 
-fn told(case: &Case) -> Option<(String, String)> {
+fn recorded_indexes(case: &JobCase) -> Option<(String, String)> {
     let finished = case.status.internal.finished_pods.clone()?;
     assert_eq!(finished.attempt, case.attempt());
     let group = finished.groups.into_iter().next()?;
@@ -13,25 +13,28 @@ fn told(case: &Case) -> Option<(String, String)> {
     Some((group.completed_indexes, group.failed_indexes))
 }
 
-fn running(more: Value) -> Case {
-    let mut case = Case::new(more);
+fn running_job(more: Value) -> JobCase {
+    let mut case = JobCase::new(more);
     case.place(1, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(told(&case), None);
+    case.expect_status(JobPhase::Running, Reason::Running);
+    assert_eq!(recorded_indexes(&case), None);
     case
 }
 
 #[test]
-fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {
-    let mut case = running(json!({}));
+fn succeeded_pod_may_disappear() {
+    let mut case = running_job(json!({}));
     case.pod(1).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(told(&case), Some(("1".to_owned(), String::new())));
-    goes(&mut case, 1);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
+    assert_eq!(
+        recorded_indexes(&case),
+        Some(("1".to_owned(), String::new()))
+    );
+    remove_pod(&mut case, 1);
+    case.expect_status(JobPhase::Running, Reason::Running);
     assert_eq!(case.status.ready.as_deref(), Some("2/2"));
     case.pod(0).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Complete, Reason::Complete);
+    case.expect_status(JobPhase::Complete, Reason::Complete);
     assert_eq!(
         case.status.message.as_deref(),
         Some("all 2 pods have succeeded")
@@ -39,42 +42,45 @@ fn a_pod_that_has_succeeded_is_not_missed_when_it_goes() {
 }
 
 #[test]
-fn a_pod_whose_failure_is_ignored_is_not_missed_when_it_goes() {
+fn pod_with_an_ignored_failure_may_disappear() {
     let ignore = json!({"restart": {"rules": [{"onExitCodes": [3], "action": "Ignore"}]}});
-    let mut case = running(ignore);
+    let mut case = running_job(ignore);
     case.pod(1).phase = exit(3);
-    case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(told(&case), Some((String::new(), "1".to_owned())));
-    goes(&mut case, 1);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
+    assert_eq!(
+        recorded_indexes(&case),
+        Some((String::new(), "1".to_owned()))
+    );
+    remove_pod(&mut case, 1);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.pod(0).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Complete, Reason::Complete);
+    case.expect_status(JobPhase::Complete, Reason::Complete);
 }
 
 #[test]
-fn a_pod_that_runs_is_missed_and_the_next_attempt_has_all_its_pods_to_run() {
-    let mut case = running(json!({}));
+fn missing_running_pod_restarts_all_pods_in_the_next_attempt() {
+    let mut case = running_job(json!({}));
     case.pod(1).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Running, Reason::Running);
-    goes(&mut case, 0);
-    case.says(JobPhase::Restarting, Reason::PodDisrupted);
+    case.expect_status(JobPhase::Running, Reason::Running);
+    remove_pod(&mut case, 0);
+    case.expect_status(JobPhase::Restarting, Reason::PodDisrupted);
     case.place(2, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(told(&case), None);
-    goes(&mut case, 1);
-    case.says(JobPhase::Restarting, Reason::PodDisrupted);
+    case.expect_status(JobPhase::Running, Reason::Running);
+    assert_eq!(recorded_indexes(&case), None);
+    remove_pod(&mut case, 1);
+    case.expect_status(JobPhase::Restarting, Reason::PodDisrupted);
 }
 
 /// The pod counts in the status stay the same, because the status records finished pods.
 #[test]
-fn who_leads_now_misses_nothing_that_ended_before() {
-    let mut case = running(json!({"success": {"policy": "Leader"}}));
+fn next_leader_counts_finished_pods_from_the_status() {
+    let mut case = running_job(json!({"success": {"policy": "Leader"}}));
     case.pod(1).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     let before = case.status.clone();
-    goes(&mut case, 1);
-    let next = case.step();
+    remove_pod(&mut case, 1);
+    let next = case.evaluate_and_store();
     assert_eq!(next.status.unwrap().pods, before.pods);
     case.pod(0).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Complete, Reason::Complete);
+    case.expect_status(JobPhase::Complete, Reason::Complete);
 }

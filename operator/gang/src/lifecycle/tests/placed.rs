@@ -1,212 +1,218 @@
 use super::*;
 
 #[test]
-fn placed_starts_then_runs_then_succeeds() {
-    let mut case = Case::new(json!({}));
+fn placed_job_starts_then_runs_then_succeeds() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Pending);
-    case.says(JobPhase::Starting, Reason::Starting);
-    assert_eq!(case.row(), "TTTFFFFFTF");
+    case.expect_status(JobPhase::Starting, Reason::Starting);
+    assert_eq!(case.condition_row(), "TTTFFFFFTF");
     case.pod(0).phase = PodPhase::Running;
-    case.says(JobPhase::Starting, Reason::Starting);
+    case.expect_status(JobPhase::Starting, Reason::Starting);
     case.pod(1).phase = PodPhase::Running;
-    case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(case.row(), "TTTTFFFTFF");
+    case.expect_status(JobPhase::Running, Reason::Running);
+    assert_eq!(case.condition_row(), "TTTTFFFTFF");
     case.pod(0).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.pod(1).phase = PodPhase::Succeeded;
-    case.says(JobPhase::Complete, Reason::Complete);
-    assert_eq!(case.row(), "TFFFTFFTFF");
+    case.expect_status(JobPhase::Complete, Reason::Complete);
+    assert_eq!(case.condition_row(), "TFFFTFFTFF");
 }
 
 /// The write that closes the plan waits for the pods of other gangs.
 #[test]
-fn a_gang_that_has_ended_before_its_plan_is_closed_has_ended() {
-    let mut case = Case::new(json!({}));
+fn gang_can_end_before_its_plan_is_closed() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
     case.journal.phase = Some(PodGroupPhase::Committing);
     case.pod(0).phase = PodPhase::Succeeded;
-    assert_eq!(case.step().status, None, "one still runs");
+    assert_eq!(case.evaluate_and_store().status, None, "one still runs");
     case.pod(1).phase = PodPhase::Succeeded;
-    let next = case.says(JobPhase::Complete, Reason::Complete);
-    assert_eq!(next.wish, finishes(true));
-    assert_eq!(case.row(), "TFFFTFFTFF");
+    let next = case.expect_status(JobPhase::Complete, Reason::Complete);
+    assert_eq!(next.desired, desired_finish(true));
+    assert_eq!(case.condition_row(), "TFFFTFFTFF");
     assert_eq!(case.status.scheduled_time, time(case.second));
 
-    let mut case = Case::new(json!({}));
+    let mut case = JobCase::new(json!({}));
     case.place(1, &exit(1));
     case.journal.phase = Some(PodGroupPhase::Committing);
-    case.says(JobPhase::Restarting, Reason::PodFailed);
+    case.expect_status(JobPhase::Restarting, Reason::PodFailed);
     assert_eq!(case.attempt(), 2);
     // Not all pods existed: the scheduler rolls the plan back.
-    let mut case = Case::new(json!({}));
+    let mut case = JobCase::new(json!({}));
     case.place(1, &exit(1));
     case.journal.phase = Some(PodGroupPhase::Committing);
     case.pods.pop_last();
-    assert_eq!(case.step().status, None);
+    assert_eq!(case.evaluate_and_store().status, None);
 }
 
 #[test]
-fn success_is_all_any_or_the_leader() {
+fn success_policy_decides_when_a_job_succeeds() {
     for (policy, done, succeeds) in [
         ("All", 0, false),
         ("Any", 1, true),
         ("Leader", 0, true),
         ("Leader", 1, false),
     ] {
-        let mut case = Case::new(json!({"success": {"policy": policy}}));
+        let mut case = JobCase::new(json!({"success": {"policy": policy}}));
         case.place(1, &PodPhase::Running);
         case.pod(done).phase = PodPhase::Succeeded;
-        case.step();
+        case.evaluate_and_store();
         let complete = case.status.phase == Some(JobPhase::Complete);
         assert_eq!(complete, succeeds, "{policy} {done}");
     }
 }
 
 #[test]
-fn the_jobs_own_faults_cost_restarts_and_double_the_wait() {
+fn job_failure_counts_a_restart_and_doubles_the_back_off() {
     let restart = json!({"limit": 4, "backoffSeconds": 10, "maxBackoffSeconds": 30});
-    let mut case = Case::new(json!({"restart": restart}));
+    let mut case = JobCase::new(json!({"restart": restart}));
     for (attempt, wait) in [(1, 10), (2, 20), (3, 30), (4, 30)] {
         // Both ranks fail together: this ends one attempt.
         case.place(attempt, &exit(1));
-        case.says(JobPhase::Restarting, Reason::PodFailed);
+        case.expect_status(JobPhase::Restarting, Reason::PodFailed);
         assert_eq!(case.attempt(), attempt + 1);
         assert_eq!(case.status.restarts, Some(attempt));
         assert_eq!(case.status.disruptions, Some(0));
         assert_eq!(case.status.retry_time, time(wait));
     }
     case.place(5, &exit(1));
-    case.says(JobPhase::Failed, Reason::RestartLimitReached);
-    assert_eq!(case.row(), "TFFFFTFFFT");
+    case.expect_status(JobPhase::Failed, Reason::RestartLimitReached);
+    assert_eq!(case.condition_row(), "TFFFFTFFFT");
     assert_eq!(case.status.restarts, Some(4));
 }
 
 #[test]
-fn the_clusters_faults_cost_disruptions_alone() {
-    let mut case = Case::new(json!({"restart": {"limit": 0, "disruptionLimit": 1}}));
+fn cluster_failure_counts_only_a_disruption() {
+    let mut case = JobCase::new(json!({"restart": {"limit": 0, "disruptionLimit": 1}}));
     case.place(1, &PodPhase::Running);
-    case.lost.insert("node-1".to_owned());
+    case.lost_nodes.insert("node-1".to_owned());
     case.pod(0).phase = exit(1);
-    case.says(JobPhase::Restarting, Reason::NodeLost);
+    case.expect_status(JobPhase::Restarting, Reason::NodeLost);
     assert_eq!(case.status.restarts, Some(0));
     assert_eq!(case.status.disruptions, Some(1));
     assert_eq!(case.status.retry_time, None);
     case.place(2, &PodPhase::Running);
-    case.says(JobPhase::Failed, Reason::DisruptionLimitReached);
+    case.expect_status(JobPhase::Failed, Reason::DisruptionLimitReached);
 }
 
 #[test]
-fn scope_never_ends_with_the_first_fault() {
-    let mut case = Case::new(json!({"restart": {"scope": "Never"}}));
+fn job_with_scope_never_fails_with_the_first_failure() {
+    let mut case = JobCase::new(json!({"restart": {"scope": "Never"}}));
     case.place(1, &exit(3));
-    case.says(JobPhase::Failed, Reason::NoRestart);
+    case.expect_status(JobPhase::Failed, Reason::NoRestart);
     let failure = case.status.last_failure.unwrap();
     assert_eq!((failure.exit_code, failure.attempt), (Some(3), 1));
 }
 
 #[test]
-fn a_slow_start_is_the_jobs_own_fault() {
-    let mut case = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
+fn startup_timeout_counts_a_restart_of_the_job() {
+    let mut case = JobCase::new(json!({"deadlines": {"startupSeconds": 60}}));
     case.place(1, &PodPhase::Pending);
-    let next = case.says(JobPhase::Starting, Reason::Starting);
-    assert_eq!(next.again, Some(at(60)));
+    let next = case.expect_status(JobPhase::Starting, Reason::Starting);
+    assert_eq!(next.next_check, Some(at(60)));
     case.second = 60;
-    case.says(JobPhase::Restarting, Reason::StartupTimeout);
+    case.expect_status(JobPhase::Restarting, Reason::StartupTimeout);
     assert_eq!(case.status.restarts, Some(1));
 }
 
 /// Another client has deleted the PodGroup, and a new one exists: the end of the attempt is a
 /// disruption, and the next attempt has its full startup time.
 #[test]
-fn a_gang_whose_journal_is_gone_is_placed_anew_at_nobodys_cost() {
+fn gang_with_a_deleted_journal_restarts_as_a_disruption() {
     let spec = json!({"deadlines": {"startupSeconds": 60, "queueSeconds": 60}});
-    let mut case = Case::new(spec);
+    let mut case = JobCase::new(spec);
     case.place(1, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.second = 1000;
     case.journal = PodGroupStatus::default();
 
     // The PodGroup may only be missing from the cache.
     case.has_journal = false;
-    let silent = case.step();
-    assert_eq!((silent.status, silent.again), (None, Some(at(1005))));
-    assert!(matches!(silent.wish, Wish::Run(Attempt { number: 1, .. })));
+    let silent = case.evaluate_and_store();
+    assert_eq!((silent.status, silent.next_check), (None, Some(at(1005))));
+    assert!(matches!(
+        silent.desired,
+        DesiredGang::Run(DesiredAttempt { number: 1, .. })
+    ));
     // For example, another object has the PodGroup's name.
-    let runnable = case.standing.clone();
-    case.hold(JobPhase::Blocked, Reason::NameConflict);
-    assert_eq!(case.look().wish, Wish::Wait);
-    case.standing = runnable;
+    let runnable = case.readiness.clone();
+    case.hold_job(JobPhase::Blocked, Reason::NameConflict);
+    assert_eq!(case.evaluate().desired, DesiredGang::Wait);
+    case.readiness = runnable;
 
     case.has_journal = true;
-    let next = case.says(JobPhase::Restarting, Reason::JournalLost);
-    assert!(matches!(next.wish, Wish::Run(Attempt { number: 2, .. })));
+    let next = case.expect_status(JobPhase::Restarting, Reason::JournalLost);
+    assert!(matches!(
+        next.desired,
+        DesiredGang::Run(DesiredAttempt { number: 2, .. })
+    ));
     let counts = (case.status.restarts, case.status.disruptions);
     assert_eq!(counts, (Some(0), Some(1)));
     assert_eq!(case.status.scheduled_time, None);
     let message = case.status.message.clone().unwrap();
     assert!(message.contains("was deleted") && message.contains("2 pods to end"));
     // The loss counts once.
-    case.says(JobPhase::Restarting, Reason::JournalLost);
+    case.expect_status(JobPhase::Restarting, Reason::JournalLost);
     assert_eq!(case.attempt(), 2);
     case.place(2, &PodPhase::Pending);
-    case.says(JobPhase::Starting, Reason::Starting);
+    case.expect_status(JobPhase::Starting, Reason::Starting);
     assert_eq!(case.status.scheduled_time, time(1000));
 }
 
 #[test]
-fn a_gang_that_has_succeeded_needs_no_journal() {
-    let mut case = Case::new(json!({}));
+fn succeeded_gang_completes_without_a_journal() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.pod(0).phase = PodPhase::Succeeded;
     case.pod(1).phase = PodPhase::Succeeded;
     case.journal = PodGroupStatus::default();
-    case.says(JobPhase::Complete, Reason::Complete);
+    case.expect_status(JobPhase::Complete, Reason::Complete);
 }
 
 #[test]
-fn the_active_deadline_counts_running_time_over_attempts() {
-    let mut case = Case::new(json!({"deadlines": {"activeSeconds": 100}}));
+fn active_deadline_counts_running_time_over_all_attempts() {
+    let mut case = JobCase::new(json!({"deadlines": {"activeSeconds": 100}}));
     case.place(1, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.second = 40;
     case.pod(1).phase = exit(1);
-    case.says(JobPhase::Restarting, Reason::PodFailed);
+    case.expect_status(JobPhase::Restarting, Reason::PodFailed);
     assert_eq!(case.status.active_seconds, Some(40));
     case.second = 1000;
     case.place(2, &PodPhase::Running);
-    let next = case.says(JobPhase::Running, Reason::Running);
-    assert_eq!(next.again, Some(at(1060)));
+    let next = case.expect_status(JobPhase::Running, Reason::Running);
+    assert_eq!(next.next_check, Some(at(1060)));
     case.second = 1060;
-    case.says(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
+    case.expect_status(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
     assert_eq!(case.status.active_seconds, Some(100));
 }
 
 #[test]
-fn who_may_not_have_a_later_deadline_keeps_the_one_that_it_was_placed_with() {
-    let mut case = Case::new(json!({"deadlines": {"activeSeconds": 5000}}));
+fn job_on_hold_keeps_the_active_deadline_of_its_plan() {
+    let mut case = JobCase::new(json!({"deadlines": {"activeSeconds": 5000}}));
     case.place(1, &PodPhase::Running);
     if let Some(plan) = &mut case.journal.plan {
         plan.active_seconds = Some(100);
     }
-    let next = case.step();
-    assert_eq!(next.again, Some(at(5000)), "it may be changed");
-    case.hold(JobPhase::Refused, Reason::QuotaPolicyExceeded);
-    assert_eq!(case.step().again, Some(at(100)));
+    let next = case.evaluate_and_store();
+    assert_eq!(next.next_check, Some(at(5000)), "it may be changed");
+    case.hold_job(JobPhase::Refused, Reason::QuotaPolicyExceeded);
+    assert_eq!(case.evaluate_and_store().next_check, Some(at(100)));
     case.second = 100;
-    case.says(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
+    case.expect_status(JobPhase::Failed, Reason::ActiveDeadlineExceeded);
 }
 
 #[test]
-fn refusals_in_a_row_wait_longer_each_time() {
+fn back_off_grows_with_consecutive_refusals() {
     let restart = json!({"backoffSeconds": 10, "maxBackoffSeconds": 30});
-    let mut case = Case::new(json!({"restart": restart}));
+    let mut case = JobCase::new(json!({"restart": restart}));
     for (attempt, wait) in [(1, None), (2, time(10)), (3, time(20)), (4, time(30))] {
         case.place(attempt, &PodPhase::Pending);
         case.pod(1).phase = PodPhase::Refused {
             reason: "OutOfnvidia.com/gpu".to_owned(),
         };
-        case.says(JobPhase::Restarting, Reason::KubeletRefused);
+        case.expect_status(JobPhase::Restarting, Reason::KubeletRefused);
         assert_eq!(case.status.retry_time, wait, "attempt {attempt}");
         assert_eq!(case.status.restarts, Some(0));
     }

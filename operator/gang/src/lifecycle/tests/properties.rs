@@ -4,11 +4,11 @@ use trellis_api::condition::ConditionType;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Event {
+enum CaseEvent {
     Wait(i64),
     Commit,
     Place(PodPhase),
-    Unwind,
+    RollBack,
     Preempt,
     Nominate,
     Clear,
@@ -18,7 +18,7 @@ enum Event {
     Join(u32, PodPhase),
     Lose(u32),
     Suspend(bool),
-    Certify,
+    Explain,
     Hold,
     Evict,
 }
@@ -32,54 +32,54 @@ fn phase() -> impl Strategy<Value = PodPhase> {
     ]
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn case_event() -> impl Strategy<Value = CaseEvent> {
     prop_oneof![
-        (0..100_i64).prop_map(Event::Wait),
-        Just(Event::Commit),
-        phase().prop_map(Event::Place),
-        Just(Event::Place(PodPhase::Running)),
-        Just(Event::Unwind),
-        Just(Event::Preempt),
-        Just(Event::Nominate),
-        Just(Event::Clear),
-        (0..4_u32, phase()).prop_map(|(i, p)| Event::Pod(i, p)),
-        (0..4_u32).prop_map(Event::Delete),
-        (0..4_u32, phase()).prop_map(|(i, p)| Event::Join(i, p)),
-        (0..2_u32).prop_map(Event::Lose),
-        any::<bool>().prop_map(Event::Suspend),
-        Just(Event::Certify),
-        Just(Event::Hold),
-        Just(Event::Evict),
+        (0..100_i64).prop_map(CaseEvent::Wait),
+        Just(CaseEvent::Commit),
+        phase().prop_map(CaseEvent::Place),
+        Just(CaseEvent::Place(PodPhase::Running)),
+        Just(CaseEvent::RollBack),
+        Just(CaseEvent::Preempt),
+        Just(CaseEvent::Nominate),
+        Just(CaseEvent::Clear),
+        (0..4_u32, phase()).prop_map(|(i, p)| CaseEvent::Pod(i, p)),
+        (0..4_u32).prop_map(CaseEvent::Delete),
+        (0..4_u32, phase()).prop_map(|(i, p)| CaseEvent::Join(i, p)),
+        (0..2_u32).prop_map(CaseEvent::Lose),
+        any::<bool>().prop_map(CaseEvent::Suspend),
+        Just(CaseEvent::Explain),
+        Just(CaseEvent::Hold),
+        Just(CaseEvent::Evict),
     ]
 }
 
-fn happen(case: &mut Case, event: Event) {
+fn apply_event(case: &mut JobCase, event: CaseEvent) {
     let attempt = case.attempt();
     match event {
-        Event::Wait(seconds) => case.second += seconds,
-        Event::Commit => case.commit(attempt),
-        Event::Place(phase) => case.place(attempt, &phase),
-        Event::Unwind => case.journal.phase = Some(PodGroupPhase::Unwinding),
-        Event::Preempt => case.preempt(),
-        Event::Nominate => {
+        CaseEvent::Wait(seconds) => case.second += seconds,
+        CaseEvent::Commit => case.commit(attempt),
+        CaseEvent::Place(phase) => case.place(attempt, &phase),
+        CaseEvent::RollBack => case.journal.phase = Some(PodGroupPhase::Unwinding),
+        CaseEvent::Preempt => case.preempt(),
+        CaseEvent::Nominate => {
             case.commit(attempt);
             case.journal.phase = Some(PodGroupPhase::Nominated);
         }
-        Event::Clear => case.clear(),
-        Event::Pod(index, phase) => {
+        CaseEvent::Clear => case.clear(),
+        CaseEvent::Pod(index, phase) => {
             let name = format!("llm-{}-{index}", case.group());
             if let Some(pod) = case.pods.get_mut(&name) {
                 pod.phase = phase;
             }
         }
-        Event::Delete(index) => {
+        CaseEvent::Delete(index) => {
             case.pods.remove(&format!("llm-{}-{index}", case.group()));
         }
-        Event::Join(index, phase) => {
+        CaseEvent::Join(index, phase) => {
             if let Some(first) = case.pods.values().next().cloned() {
                 let awaited = case.status.internal.awaited_pods.as_ref();
                 let group = case.group();
-                let round = awaited.and_then(|a| Some(a.by_pod().of(&group, index)?.round));
+                let round = awaited.and_then(|a| Some(a.index_by_pod().get(&group, index)?.round));
                 // A pod of the plan is on its planned node.
                 let of_plan = case.pods.get(&format!("llm-{group}-{index}"));
                 let node = of_plan.map_or(first.node.clone(), |pod| pod.node.clone());
@@ -94,33 +94,35 @@ fn happen(case: &mut Case, event: Event) {
                 case.pods.insert(format!("llm-{group}-{index}"), pod);
             }
         }
-        Event::Lose(index) => {
-            case.lost.insert(format!("node-{index}"));
+        CaseEvent::Lose(index) => {
+            case.lost_nodes.insert(format!("node-{index}"));
         }
-        Event::Suspend(suspend) => case.spec.suspend = Some(suspend),
-        Event::Certify => case.certify(Reason::InsufficientCapacity),
-        Event::Evict => match case.evicted {
-            None => case.evict(),
-            Some(_) => case.allow(),
+        CaseEvent::Suspend(suspend) => case.spec.suspend = Some(suspend),
+        CaseEvent::Explain => case.set_explanation(Reason::InsufficientCapacity),
+        CaseEvent::Evict => match case.eviction_reason {
+            None => case.evict_by_policy(),
+            Some(_) => case.allow_by_policy(),
         },
-        Event::Hold => {
-            case.evicted = None;
-            match case.standing {
-                Standing::Runnable { .. } => case.hold(JobPhase::Waiting, Reason::QueueNotFound),
-                Standing::Held(_) => case.allow(),
+        CaseEvent::Hold => {
+            case.eviction_reason = None;
+            match case.readiness {
+                JobReadiness::Runnable { .. } => {
+                    case.hold_job(JobPhase::Waiting, Reason::QueueNotFound)
+                }
+                JobReadiness::OnHold(_) => case.allow_by_policy(),
             }
         }
     }
 }
 
 /// Jobs that restart as a whole, by pod and by group; an elastic job; and a job with stages.
-fn kinds() -> Vec<Case> {
+fn job_kinds() -> Vec<JobCase> {
     let of = |scope: Value| {
         let mut restart = json!({"limit": 2, "disruptionLimit": 2});
         if !scope.is_null() {
             restart["scope"] = scope;
         }
-        Case::new(json!({"restart": restart}))
+        JobCase::new(json!({"restart": restart}))
     };
     let mut elastic = of(Value::Null);
     let group = elastic.spec.task_groups.first_mut().unwrap();
@@ -130,7 +132,7 @@ fn kinds() -> Vec<Case> {
         of(json!("Pod")),
         of(json!("Group")),
         elastic,
-        stages::case(json!({"restart": {"limit": 2, "disruptionLimit": 2}})),
+        stages::staged_case(json!({"restart": {"limit": 2, "disruptionLimit": 2}})),
     ]
 }
 
@@ -138,12 +140,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens(kind in 0..5_usize, events in prop::collection::vec(event(), 1..60)) {
-        let mut case = kinds().swap_remove(kind);
+    fn status_invariants_hold_after_any_events(kind in 0..5_usize, events in prop::collection::vec(case_event(), 1..60)) {
+        let mut case = job_kinds().swap_remove(kind);
         for event in events {
-            happen(&mut case, event);
+            apply_event(&mut case, event);
             let before = case.status.clone();
-            let first = case.step();
+            let first = case.evaluate_and_store();
             let attempt = case.status.attempt.unwrap_or(1);
             prop_assert!(attempt >= before.attempt.unwrap_or(1));
             prop_assert!(attempt <= before.attempt.unwrap_or(1) + 1);
@@ -164,17 +166,17 @@ proptest! {
             // once its failure is written, and a job that continues or begins anew reports why it
             // waits.
             let written = case.status.clone();
-            case.step();
+            case.evaluate_and_store();
             prop_assert_eq!(case.status.attempt, written.attempt);
             prop_assert_eq!(case.status.restarts, written.restarts);
             prop_assert_eq!(case.status.disruptions, written.disruptions);
-            let resumed = before.phase == Some(JobPhase::Suspended) && first.wish == Wish::Wait;
+            let resumed = before.phase == Some(JobPhase::Suspended) && first.desired == DesiredGang::Wait;
             let anew = resumed || written.reason == Some(Reason::JournalLost);
-            if matches!(case.standing, Standing::Runnable { .. }) && !anew {
+            if matches!(case.readiness, JobReadiness::Runnable { .. }) && !anew {
                 prop_assert_eq!(&case.status, &written);
             }
             let settled = case.status.clone();
-            case.step();
+            case.evaluate_and_store();
             prop_assert_eq!(&case.status, &settled);
         }
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::observed::Checkpoint;
+use crate::observed::PodCheckpoint;
 
 /// Two pods prepare, then two train, then two evaluate.
-pub(super) fn case(more: Value) -> Case {
+pub(super) fn staged_case(more: Value) -> JobCase {
     let group = |name: &str, replicas: u32, after: Option<&str>| {
         let after = after.map(|group| json!({"group": group, "status": "Complete"}));
         json!({"name": name, "replicas": replicas, "image": "i",
@@ -20,13 +20,13 @@ pub(super) fn case(more: Value) -> Case {
     for (key, value) in more.as_object().unwrap() {
         spec[key] = value.clone();
     }
-    let mut case = Case::new(json!({}));
+    let mut case = JobCase::new(json!({}));
     case.spec = serde_json::from_value(spec).unwrap();
     case
 }
 
 /// Adds pods of this group for the attempt; earlier pods stay.
-fn place_as(case: &mut Case, group: &str, attempt: i64, phase: &PodPhase) {
+fn place_group(case: &mut JobCase, group: &str, attempt: i64, phase: &PodPhase) {
     assert_eq!(case.group(), group);
     let before = std::mem::take(&mut case.pods);
     case.place(attempt, phase);
@@ -34,30 +34,30 @@ fn place_as(case: &mut Case, group: &str, attempt: i64, phase: &PodPhase) {
     case.pods.extend(placed);
 }
 
-fn stage(case: &Case) -> (i64, i64, i64) {
+fn stage_numbers(case: &JobCase) -> (i64, i64, i64) {
     let stage = case.status.stage.as_ref().unwrap();
     (stage.number, stage.of, stage.first_attempt)
 }
 
 #[test]
-fn stages_come_one_after_the_other() {
-    let mut case = case(json!({}));
-    case.certify(Reason::Queued);
-    case.says(JobPhase::Queued, Reason::Queued);
-    assert_eq!(stage(&case), (1, 3, 1));
+fn stages_run_one_after_the_other() {
+    let mut case = staged_case(json!({}));
+    case.set_explanation(Reason::Queued);
+    case.expect_status(JobPhase::Queued, Reason::Queued);
+    assert_eq!(stage_numbers(&case), (1, 3, 1));
     assert_eq!(case.status.pods.unwrap().total, 2);
     case.place(1, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.second = 60;
     case.place(1, &PodPhase::Succeeded);
-    let next = case.says(JobPhase::Queued, Reason::StageComplete);
+    let next = case.expect_status(JobPhase::Queued, Reason::StageComplete);
     // The next stage begins only after the status records the end of this one.
-    let stop = Wish::Stop {
+    let stop = DesiredGang::Stop {
         reason: Reason::StageComplete,
         hurry: true,
     };
-    assert_eq!(next.wish, stop);
-    assert_eq!(stage(&case), (2, 3, 2));
+    assert_eq!(next.desired, stop);
+    assert_eq!(stage_numbers(&case), (2, 3, 2));
     assert_eq!(
         case.status.message.as_deref(),
         Some("stage 1 of 3 is complete: all 2 pods have succeeded"),
@@ -71,100 +71,103 @@ fn stages_come_one_after_the_other() {
     // The place is being released, and the status stays the same.
     case.journal.phase = Some(PodGroupPhase::Unwinding);
     case.journal.reason = Some(Reason::StageComplete);
-    let next = case.says(JobPhase::Queued, Reason::StageComplete);
-    assert!(matches!(next.wish, Wish::Run(Attempt { number: 2, .. })));
+    let next = case.expect_status(JobPhase::Queued, Reason::StageComplete);
+    assert!(matches!(
+        next.desired,
+        DesiredGang::Run(DesiredAttempt { number: 2, .. })
+    ));
     // The next stage does not wait for finished pods.
     case.journal = PodGroupStatus::default();
-    case.says(JobPhase::Queued, Reason::Queued);
+    case.expect_status(JobPhase::Queued, Reason::Queued);
 
-    place_as(&mut case, "train", 2, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    place_group(&mut case, "train", 2, &PodPhase::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     assert_eq!(case.status.ready.as_deref(), Some("2/2"));
-    place_as(&mut case, "train", 2, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
-    place_as(&mut case, "look", 3, &PodPhase::Succeeded);
-    case.says(JobPhase::Complete, Reason::Complete);
-    assert_eq!(stage(&case), (3, 3, 3));
+    place_group(&mut case, "train", 2, &PodPhase::Succeeded);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
+    place_group(&mut case, "look", 3, &PodPhase::Succeeded);
+    case.expect_status(JobPhase::Complete, Reason::Complete);
+    assert_eq!(stage_numbers(&case), (3, 3, 3));
 }
 
 #[test]
-fn a_failure_starts_its_own_stage_again() {
-    let mut case = case(json!({"restart": {"limit": 1, "backoffSeconds": 1}}));
+fn failure_restarts_only_its_own_stage() {
+    let mut case = staged_case(json!({"restart": {"limit": 1, "backoffSeconds": 1}}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.place(1, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
-    place_as(&mut case, "train", 2, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
+    place_group(&mut case, "train", 2, &PodPhase::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.pods.get_mut("llm-train-1").unwrap().phase = exit(1);
-    case.says(JobPhase::Restarting, Reason::PodFailed);
-    assert_eq!((stage(&case), case.attempt()), ((2, 3, 2), 3));
+    case.expect_status(JobPhase::Restarting, Reason::PodFailed);
+    assert_eq!((stage_numbers(&case), case.attempt()), ((2, 3, 2), 3));
     // Finished pods of the first stage are not waited for.
     let message = case.status.message.clone().unwrap();
     assert!(message.ends_with("waiting for 2 pods to end: \"llm-train-0\" on \"node-0\", \"llm-train-1\" on \"node-1\""), "{message}");
     case.second = 100;
-    place_as(&mut case, "train", 3, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    place_group(&mut case, "train", 3, &PodPhase::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     case.pods.get_mut("llm-train-0").unwrap().phase = exit(1);
     // The limit applies to the whole job.
-    case.says(JobPhase::Failed, Reason::RestartLimitReached);
+    case.expect_status(JobPhase::Failed, Reason::RestartLimitReached);
 }
 
 #[test]
-fn a_suspended_job_goes_on_with_its_stage() {
-    let mut case = case(json!({}));
+fn suspended_job_resumes_in_its_stage() {
+    let mut case = staged_case(json!({}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.place(1, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
     case.journal = PodGroupStatus::default();
     case.spec.suspend = Some(true);
     // Finished pods of the first stage do not delay the suspension.
-    case.says(JobPhase::Suspended, Reason::Suspended);
+    case.expect_status(JobPhase::Suspended, Reason::Suspended);
     case.spec.suspend = Some(false);
-    case.says(JobPhase::Queued, Reason::Queued);
-    assert_eq!((stage(&case), case.attempt()), ((2, 3, 2), 3));
-    place_as(&mut case, "train", 3, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Queued, Reason::Queued);
+    assert_eq!((stage_numbers(&case), case.attempt()), ((2, 3, 2), 3));
+    place_group(&mut case, "train", 3, &PodPhase::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
 }
 
 #[test]
-fn each_stage_has_its_time_in_the_queue() {
-    let mut case = case(json!({"deadlines": {"queueSeconds": 100}}));
+fn each_stage_has_its_own_queue_deadline() {
+    let mut case = staged_case(json!({"deadlines": {"queueSeconds": 100}}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.second = 1_000;
     case.place(1, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
     case.journal = PodGroupStatus::default();
-    case.certify(Reason::Queued);
+    case.set_explanation(Reason::Queued);
     case.second = 1_099;
-    case.says(JobPhase::Queued, Reason::Queued);
+    case.expect_status(JobPhase::Queued, Reason::Queued);
     case.second = 1_100;
-    case.says(JobPhase::Failed, Reason::QueueDeadlineExceeded);
+    case.expect_status(JobPhase::Failed, Reason::QueueDeadlineExceeded);
 }
 
 /// Another client may have written this status: a spec cannot lose a stage once it has one.
 #[test]
-fn a_stage_that_is_not_there_any_more_is_the_last() {
-    let mut case = case(json!({}));
+fn stage_number_beyond_the_spec_is_the_last_stage() {
+    let mut case = staged_case(json!({}));
     case.status.stage = Some(trellis_api::job::JobStage {
         number: 9,
         of: 9,
         first_attempt: 1,
         since: None,
     });
-    case.certify(Reason::Queued);
-    case.step();
-    assert_eq!(stage(&case), (3, 3, 1));
+    case.set_explanation(Reason::Queued);
+    case.evaluate_and_store();
+    assert_eq!(stage_numbers(&case), (3, 3, 1));
     case.spec.task_groups.truncate(1);
-    case.step();
+    case.evaluate_and_store();
     assert_eq!(case.status.stage, None);
 }
 
 /// The job runs, and each group waits for the one before, in its own stage or an earlier one.
 #[test]
-fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
+fn each_stage_has_its_own_groups_with_dependencies() {
     let group = |name: &str, on: &[(&str, &str)]| {
         let on = on
             .iter()
@@ -172,18 +175,18 @@ fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
         json!({"name": name, "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
             "dependsOn": on.collect::<Vec<_>>()})
     };
-    let mut case = Case::new(json!({}));
+    let mut case = JobCase::new(json!({}));
     case.spec = serde_json::from_value(json!({"taskGroups": [
         group("a", &[]), group("b", &[("a", "Ready")]),
         group("c", &[("a", "Complete"), ("b", "Complete")]), group("d", &[("c", "Ready")]),
     ]}))
     .unwrap();
-    let held = |case: &Case| {
+    let held = |case: &JobCase| {
         let awaited = case.status.internal.awaited_pods.clone().unwrap();
         (awaited.attempt, awaited.held_groups)
     };
-    case.certify(Reason::Queued);
-    case.step();
+    case.set_explanation(Reason::Queued);
+    case.evaluate_and_store();
     assert_eq!(held(&case), (1, vec!["b".to_owned()]));
     case.place(1, &PodPhase::Succeeded);
     let first = case.pods.pop_first().unwrap().1;
@@ -197,56 +200,56 @@ fn each_stage_has_its_own_that_wait_for_others_to_be_ready() {
         ("llm-b-0".to_owned(), second),
     ]);
     case.journal.plan.as_mut().unwrap().assignments[1].group = "b".to_owned();
-    case.says(JobPhase::Queued, Reason::StageComplete);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
     assert_eq!(held(&case), (2, vec!["d".to_owned()]));
 }
 
 #[test]
-fn what_is_left_of_a_stage_is_no_pod_that_a_policy_stops() {
-    let mut case = case(json!({}));
+fn eviction_does_not_wait_for_pods_of_a_complete_stage() {
+    let mut case = staged_case(json!({}));
     case.place(1, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
-    place_as(&mut case, "train", 2, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
-    case.evict();
-    case.says(JobPhase::Restarting, Reason::PolicyViolation);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
+    place_group(&mut case, "train", 2, &PodPhase::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
+    case.evict_by_policy();
+    case.expect_status(JobPhase::Restarting, Reason::PolicyViolation);
     case.pods.retain(|_, pod| pod.group == "worker");
     case.journal = PodGroupStatus::default();
-    case.says(JobPhase::Refused, Reason::PolicyDenied);
+    case.expect_status(JobPhase::Refused, Reason::PolicyDenied);
 }
 
 #[test]
-fn what_is_left_of_a_stage_says_nothing_of_checkpoints() {
-    let mut case = case(json!({}));
+fn pods_of_a_complete_stage_report_no_checkpoint() {
+    let mut case = staged_case(json!({}));
     case.place(1, &PodPhase::Succeeded);
-    case.pod(0).checkpoint = Some(Arc::new(Checkpoint::At(at(9_999))));
-    case.says(JobPhase::Queued, Reason::StageComplete);
-    place_as(&mut case, "train", 2, &PodPhase::Running);
-    case.pods.get_mut("llm-train-0").unwrap().checkpoint = Some(Arc::new(Checkpoint::At(at(5))));
+    case.pod(0).checkpoint = Some(Arc::new(PodCheckpoint::At(at(9_999))));
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
+    place_group(&mut case, "train", 2, &PodPhase::Running);
+    case.pods.get_mut("llm-train-0").unwrap().checkpoint = Some(Arc::new(PodCheckpoint::At(at(5))));
     case.second = 10;
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
     let told = case.status.checkpoint.clone().unwrap();
     assert_eq!((told.last_time, told.problem), (Some(Time(at(5))), None));
 }
 
 /// A plan that cannot be carried out says why, whatever happened before.
 #[test]
-fn why_the_next_stage_could_not_be_placed_is_told() {
-    let mut case = case(json!({}));
+fn status_shows_why_the_next_stage_rolled_back() {
+    let mut case = staged_case(json!({}));
     case.place(1, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
-    place_as(&mut case, "train", 2, &PodPhase::Pending);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
+    place_group(&mut case, "train", 2, &PodPhase::Pending);
     case.journal.phase = Some(PodGroupPhase::Unwinding);
     case.journal.reason = Some(Reason::PodRefused);
-    case.says(JobPhase::Restarting, Reason::PodRefused);
+    case.expect_status(JobPhase::Restarting, Reason::PodRefused);
 }
 
 /// If finished pods are to be deleted, each stage waits for the deletion of the stage before.
 #[test]
-fn pods_that_are_to_go_are_gone_before_the_next_stage() {
-    let mut case = case(json!({"cleanup": {"podsOnSuccess": "Delete"}}));
+fn next_stage_waits_for_the_deletion_of_finished_pods() {
+    let mut case = staged_case(json!({"cleanup": {"podsOnSuccess": "Delete"}}));
     case.place(1, &PodPhase::Succeeded);
-    case.says(JobPhase::Queued, Reason::StageComplete);
+    case.expect_status(JobPhase::Queued, Reason::StageComplete);
     let message = case.status.message.clone().unwrap();
     assert!(message.contains("waiting for 2 pods to end"), "{message}");
 }

@@ -1,78 +1,84 @@
 use super::*;
 
 #[test]
-fn a_placed_job_is_suspended_once_all_is_gone() {
-    let mut case = Case::new(json!({}));
+fn placed_job_is_suspended_once_its_pods_are_gone() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
-    case.says(JobPhase::Running, Reason::Running);
+    case.expect_status(JobPhase::Running, Reason::Running);
 
     case.second = 30;
     case.spec.suspend = Some(true);
-    let next = case.says(JobPhase::Restarting, Reason::PodsTerminating);
-    assert_eq!(next.wish, Wish::stop(Reason::Suspended));
+    let next = case.expect_status(JobPhase::Restarting, Reason::PodsTerminating);
+    assert_eq!(next.desired, DesiredGang::stop(Reason::Suspended));
     assert_eq!(case.status.active_seconds, Some(30));
 
     case.journal = PodGroupStatus::default();
-    case.says(JobPhase::Restarting, Reason::PodsTerminating);
+    case.expect_status(JobPhase::Restarting, Reason::PodsTerminating);
 
     case.pods.clear();
-    let next = case.says(JobPhase::Suspended, Reason::Suspended);
-    assert_eq!(next.wish, Wish::stop(Reason::Suspended));
-    assert_eq!(case.row(), "TFFFFFTTFF");
+    let next = case.expect_status(JobPhase::Suspended, Reason::Suspended);
+    assert_eq!(next.desired, DesiredGang::stop(Reason::Suspended));
+    assert_eq!(case.condition_row(), "TFFFFFTTFF");
     assert_eq!(case.attempt(), 1);
 }
 
 #[test]
-fn to_go_on_is_a_new_attempt_at_the_end_of_the_queue() {
-    let mut case = Case::new(json!({}));
+fn resumed_job_queues_last_with_a_new_attempt() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.clear();
     case.spec.suspend = Some(true);
-    case.says(JobPhase::Suspended, Reason::Suspended);
+    case.expect_status(JobPhase::Suspended, Reason::Suspended);
 
     case.second = 100;
     case.spec.suspend = None;
     // The status records the resumption first; the next evaluation acts on it.
-    let next = case.says(JobPhase::Queued, Reason::Queued);
-    assert_eq!((next.wish, next.again), (Wish::Wait, Some(at(100))));
-    assert_eq!(case.row(), "TFFFFFFFTF");
-    case.certify(Reason::InsufficientCapacity);
-    let next = case.says(JobPhase::Queued, Reason::InsufficientCapacity);
-    let run = runs(2, 100);
-    assert_eq!(next.wish, run);
+    let next = case.expect_status(JobPhase::Queued, Reason::Queued);
+    assert_eq!(
+        (next.desired, next.next_check),
+        (DesiredGang::Wait, Some(at(100)))
+    );
+    assert_eq!(case.condition_row(), "TFFFFFFFTF");
+    case.set_explanation(Reason::InsufficientCapacity);
+    let next = case.expect_status(JobPhase::Queued, Reason::InsufficientCapacity);
+    let run = desired_run(2, 100);
+    assert_eq!(next.desired, run);
     assert_eq!(case.status.queued_time, time(100));
     assert_eq!(case.status.restarts, Some(0));
 }
 
 #[test]
-fn a_job_that_was_created_suspended_starts_with_its_first_attempt() {
-    let mut case = Case::new(json!({"suspend": true}));
-    case.says(JobPhase::Suspended, Reason::Suspended);
+fn job_created_suspended_starts_with_its_first_attempt() {
+    let mut case = JobCase::new(json!({"suspend": true}));
+    case.expect_status(JobPhase::Suspended, Reason::Suspended);
     case.spec.suspend = None;
-    let next = case.says(JobPhase::Queued, Reason::Queued);
-    assert_eq!(next.wish, Wish::Wait);
-    let next = case.step();
-    assert!(matches!(next.wish, Wish::Run(Attempt { number: 1, .. })));
+    let next = case.expect_status(JobPhase::Queued, Reason::Queued);
+    assert_eq!(next.desired, DesiredGang::Wait);
+    let next = case.evaluate_and_store();
+    assert!(matches!(
+        next.desired,
+        DesiredGang::Run(DesiredAttempt { number: 1, .. })
+    ));
     case.place(1, &PodPhase::Pending);
-    case.says(JobPhase::Starting, Reason::Starting);
+    case.expect_status(JobPhase::Starting, Reason::Starting);
     assert_eq!(case.attempt(), 1);
 }
 
 /// This holds however often and quickly the job is suspended: the attempt number fences its pods.
 #[test]
-fn no_attempt_is_gone_on_with_twice() {
-    let mut case = Case::new(json!({}));
+fn resumed_job_never_reuses_an_attempt_number() {
+    let mut case = JobCase::new(json!({}));
     case.place(1, &PodPhase::Running);
-    case.step();
+    case.evaluate_and_store();
     case.clear();
     let mut wanted = Vec::new();
     for _ in 0..3 {
         case.spec.suspend = Some(true);
-        case.says(JobPhase::Suspended, Reason::Suspended);
+        case.expect_status(JobPhase::Suspended, Reason::Suspended);
         case.spec.suspend = None;
         for _ in 0..3 {
-            if let Wish::Run(run) = case.step().wish {
+            if let DesiredGang::Run(run) = case.evaluate_and_store().desired {
                 assert_ne!(case.status.phase, Some(JobPhase::Suspended));
                 wanted.push(run.number);
             }
@@ -83,25 +89,25 @@ fn no_attempt_is_gone_on_with_twice() {
 }
 
 #[test]
-fn a_suspension_taken_back_gives_the_attempt_its_whole_startup_time() {
-    let mut case = Case::new(json!({"deadlines": {"startupSeconds": 60}}));
+fn revoked_suspension_restores_the_full_startup_time() {
+    let mut case = JobCase::new(json!({"deadlines": {"startupSeconds": 60}}));
     case.place(1, &PodPhase::Pending);
-    case.says(JobPhase::Starting, Reason::Starting);
+    case.expect_status(JobPhase::Starting, Reason::Starting);
     case.spec.suspend = Some(true);
-    case.says(JobPhase::Restarting, Reason::PodsTerminating);
+    case.expect_status(JobPhase::Restarting, Reason::PodsTerminating);
 
     case.spec.suspend = None;
     case.journal.phase = Some(PodGroupPhase::Unwinding);
-    case.step();
+    case.evaluate_and_store();
     case.second = 100;
     case.place(1, &PodPhase::Pending);
-    case.says(JobPhase::Starting, Reason::Starting);
+    case.expect_status(JobPhase::Starting, Reason::Starting);
     assert_eq!(case.status.scheduled_time, time(100));
 }
 
 #[test]
-fn a_suspended_job_is_not_judged_by_its_standing() {
-    let mut case = Case::new(json!({"suspend": true}));
-    case.hold(JobPhase::Waiting, Reason::QueueNotFound);
-    case.says(JobPhase::Suspended, Reason::Suspended);
+fn suspended_job_stays_suspended_when_it_is_on_hold() {
+    let mut case = JobCase::new(json!({"suspend": true}));
+    case.hold_job(JobPhase::Waiting, Reason::QueueNotFound);
+    case.expect_status(JobPhase::Suspended, Reason::Suspended);
 }

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const PACE: Pace = Pace {
+const PACE: EvictionPace = EvictionPace {
     threshold: 0.55,
     interval: Duration::from_secs(10),
 };
 
-fn zone(name: &str) -> Zone {
-    Zone {
+fn zone(name: &str) -> EvictionZone {
+    EvictionZone {
         region: None,
         name: Some(name.to_owned()),
         has_gpus: true,
@@ -19,8 +19,8 @@ fn zone(name: &str) -> Zone {
 }
 
 /// A zone of that many nodes, of which the first are unhealthy.
-fn with(nodes: usize, unhealthy: usize) -> Disruption {
-    let mut all = Disruption::new(PACE);
+fn zone_with_unhealthy(nodes: usize, unhealthy: usize) -> ZoneDisruption {
+    let mut all = ZoneDisruption::new(PACE);
     for node in 0..nodes {
         all.apply(&node.to_string(), zone("a"), node < unhealthy);
     }
@@ -28,7 +28,7 @@ fn with(nodes: usize, unhealthy: usize) -> Disruption {
 }
 
 #[test]
-fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
+fn zone_is_disrupted_from_the_threshold_with_over_two_unhealthy_nodes() {
     let now = Instant::now();
     for (nodes, unhealthy, leaves) in [
         (1, 1, true),
@@ -44,60 +44,82 @@ fn from_a_share_on_that_is_more_than_two_nobody_leaves() {
         (100, 55, false),
         (100, 100, false),
     ] {
-        let leave = with(nodes, unhealthy).may_leave("0", now);
+        let leave = zone_with_unhealthy(nodes, unhealthy).eviction_decision("0", now);
         let expected = match leaves {
-            true => Leave::Now,
-            false => Leave::PartialDisruption(LOOK),
+            true => EvictionDecision::Now,
+            false => EvictionDecision::PartialDisruption(RECHECK_INTERVAL),
         };
         assert_eq!(leave, expected, "{unhealthy} of {nodes}");
     }
 }
 
 /// Evicts the node if that is allowed.
-fn leave(all: &mut Disruption, node: &str, now: Instant) -> Leave {
-    let leave = all.may_leave(node, now);
-    assert_eq!(all.may_leave(node, now), leave, "to ask takes no turn");
-    if leave == Leave::Now {
-        all.left(node, now);
+fn evict_if_allowed(all: &mut ZoneDisruption, node: &str, now: Instant) -> EvictionDecision {
+    let leave = all.eviction_decision(node, now);
+    assert_eq!(
+        all.eviction_decision(node, now),
+        leave,
+        "to ask takes no turn"
+    );
+    if leave == EvictionDecision::Now {
+        all.record_eviction(node, now);
     }
     leave
 }
 
 #[test]
-fn nodes_are_left_one_after_the_other_and_each_for_good() {
+fn unhealthy_nodes_are_evicted_one_by_one_per_zone() {
     let begin = Instant::now();
     let at = |seconds: u64| begin + Duration::from_secs(seconds);
-    let mut all = with(10, 3);
-    assert_eq!(leave(&mut all, "1", at(0)), Leave::Now);
-    // All gangs on the node may be evicted, also again after a failed write.
-    assert_eq!(leave(&mut all, "1", at(0)), Leave::Now);
+    let mut all = zone_with_unhealthy(10, 3);
     assert_eq!(
-        leave(&mut all, "0", at(4)),
-        Leave::After(Duration::from_secs(6))
+        evict_if_allowed(&mut all, "1", at(0)),
+        EvictionDecision::Now
     );
-    assert_eq!(leave(&mut all, "0", at(10)), Leave::Now);
+    // All gangs on the node may be evicted, also again after a failed write.
     assert_eq!(
-        leave(&mut all, "2", at(11)),
-        Leave::After(Duration::from_secs(9))
+        evict_if_allowed(&mut all, "1", at(0)),
+        EvictionDecision::Now
+    );
+    assert_eq!(
+        evict_if_allowed(&mut all, "0", at(4)),
+        EvictionDecision::After(Duration::from_secs(6))
+    );
+    assert_eq!(
+        evict_if_allowed(&mut all, "0", at(10)),
+        EvictionDecision::Now
+    );
+    assert_eq!(
+        evict_if_allowed(&mut all, "2", at(11)),
+        EvictionDecision::After(Duration::from_secs(9))
     );
     // Another zone has its own pause.
     all.apply("b", zone("b"), true);
-    assert_eq!(leave(&mut all, "b", at(11)), Leave::Now);
+    assert_eq!(
+        evict_if_allowed(&mut all, "b", at(11)),
+        EvictionDecision::Now
+    );
     // The evicted node was healthy in between: it must wait again.
     all.apply("1", zone("a"), false);
     all.apply("1", zone("a"), true);
     assert_eq!(
-        leave(&mut all, "1", at(12)),
-        Leave::After(Duration::from_secs(8))
+        evict_if_allowed(&mut all, "1", at(12)),
+        EvictionDecision::After(Duration::from_secs(8))
     );
     // A healthy node is not evicted.
-    assert_eq!(leave(&mut all, "9", at(60)), Leave::After(PACE.interval));
-    assert_eq!(leave(&mut all, "2", at(60)), Leave::Now);
+    assert_eq!(
+        evict_if_allowed(&mut all, "9", at(60)),
+        EvictionDecision::After(PACE.interval)
+    );
+    assert_eq!(
+        evict_if_allowed(&mut all, "2", at(60)),
+        EvictionDecision::Now
+    );
 }
 
 #[test]
-fn that_a_zone_turns_is_told_once_each_way() {
-    let mut all = with(5, 2);
+fn zone_change_is_reported_once_per_direction() {
+    let mut all = zone_with_unhealthy(5, 2);
     let turned = all.apply("2", zone("a"), true);
     let told: Vec<_> = turned
         .iter()
@@ -120,10 +142,10 @@ fn that_a_zone_turns_is_told_once_each_way() {
 }
 
 #[test]
-fn nodes_with_gpus_are_a_zone_of_their_own() {
+fn nodes_with_gpus_form_their_own_zone() {
     let of = |labels: Value, allocatable: Value| {
         let node = json!({"metadata": {"name": "n", "labels": labels}, "status": {"allocatable": allocatable}});
-        Zone::of(&serde_json::from_value(node).unwrap())
+        EvictionZone::from_node(&serde_json::from_value(node).unwrap())
     };
     let gpu = json!({"cpu": "8", "nvidia.com/gpu": "0"});
     let labels = json!({"topology.kubernetes.io/zone": "a"});
@@ -148,10 +170,10 @@ fn nodes_with_gpus_are_a_zone_of_their_own() {
 proptest! {
     /// The counts match the nodes, and each change of a zone's state is reported.
     #[test]
-    fn counts_are_those_of_the_nodes(
+    fn zone_counts_match_the_nodes_after_any_changes(
         steps in proptest::collection::vec((0_u8..12, 0_u8..3, 0_u8..3), 1..80),
     ) {
-        let mut all = Disruption::new(PACE);
+        let mut all = ZoneDisruption::new(PACE);
         let mut told = BTreeMap::new();
         for (node, place, state) in steps {
             let (node, place) = (node.to_string(), zone(&place.to_string()));

@@ -80,7 +80,7 @@ impl From<core::PersistentVolumeClaimSpec> for SlimClaimSpec {
 impl SlimClaimSpec {
     /// True if both have equal requirements, whatever the spelling of their quantities.
     #[must_use]
-    pub fn asks_as(&self, other: &Self) -> bool {
+    pub fn has_same_requirements(&self, other: &Self) -> bool {
         let mode = |c: &Self| c.volume_mode.clone().unwrap_or(FILESYSTEM.to_owned());
         mode(self) == mode(other)
             && amount(&self.resources.requests) == amount(&other.resources.requests)
@@ -151,7 +151,7 @@ impl SlimClaim {
 
     /// True if both are equal for the pods that mount the claim.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_equal_for_pods(&self, other: &Self) -> bool {
         let read = |c: &Self| {
             let meta = &c.metadata;
             let going = meta.deletion_timestamp.is_some();

@@ -13,7 +13,7 @@ use super::annotation;
 use crate::observed::slim::slim;
 
 /// The annotations that mark the default class; the second is the old name.
-const DEFAULT_CLASS: [&str; 2] = [
+const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
@@ -42,7 +42,7 @@ pub struct SlimStorageClass {
 impl SlimStorageClass {
     /// True if claims are bound when their first pod is placed.
     #[must_use]
-    pub fn binds_late(&self) -> bool {
+    pub fn binds_on_first_consumer(&self) -> bool {
         self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
     }
 
@@ -56,12 +56,12 @@ impl SlimStorageClass {
     #[must_use]
     pub fn is_default(&self) -> bool {
         let is_set = |key: &&str| annotation(&self.metadata, key) == Some("true");
-        DEFAULT_CLASS.iter().any(is_set)
+        DEFAULT_CLASS_ANNOTATIONS.iter().any(is_set)
     }
 
     /// True if both bind in the same way.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_equal_for_binding(&self, other: &Self) -> bool {
         self.volume_binding_mode == other.volume_binding_mode
             && self.is_default() == other.is_default()
             && self.provisioner == other.provisioner
@@ -88,7 +88,7 @@ pub fn default_class<S: Borrow<SlimStorageClass>>(
 fn default_or_not<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let mut meta = slim(deserializer)?;
     if let Some(annotations) = &mut meta.annotations {
-        annotations.retain(|key, _| DEFAULT_CLASS.contains(&key.as_str()));
+        annotations.retain(|key, _| DEFAULT_CLASS_ANNOTATIONS.contains(&key.as_str()));
     }
     meta.labels = None;
     Ok(meta)

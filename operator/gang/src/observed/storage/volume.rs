@@ -26,7 +26,7 @@ pub const ZONE_LABELS: [&str; 4] = [
 #[resource(inherit = "core::PersistentVolume")]
 pub struct SlimVolume {
     /// Metadata without owners, and only the annotations of binding.
-    #[serde(deserialize_with = "of_nobody")]
+    #[serde(deserialize_with = "without_owners")]
     pub metadata: ObjectMeta,
     /// Spec.
     #[serde(default)]
@@ -103,7 +103,7 @@ impl SlimVolume {
 
     /// True if both are equal for the claims and nodes that may use them.
     #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn is_equal_for_claims(&self, other: &Self) -> bool {
         let going = |v: &Self| v.metadata.deletion_timestamp.is_some();
         self.spec == other.spec
             && self.status == other.status
@@ -112,7 +112,7 @@ impl SlimVolume {
     }
 }
 
-fn of_nobody<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+fn without_owners<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let mut meta = binding(slim(deserializer)?);
     meta.owner_references = None;
     Ok(meta)
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_volume_only_what_places_pods_and_binds_is_kept() {
+    fn slim_volume_keeps_only_placement_and_binding_fields() {
         let volume: SlimVolume = serde_json::from_value(json!({
             "metadata": {
                 "name": "v", "uid": "u", "resourceVersion": "7",
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(volume.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(volume.spec.claim_ref.as_ref().unwrap().name, "c");
         let mut another = volume.clone();
-        assert!(another.is_like(&volume));
+        assert!(another.is_equal_for_claims(&volume));
         another.spec.node_affinity = None;
-        assert!(!another.is_like(&volume));
+        assert!(!another.is_equal_for_claims(&volume));
     }
 }

@@ -7,27 +7,27 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::placed::{Part, Placed, Standing};
-use super::super::{Engine, Stage};
+use super::super::placed::{NodeUsage, PlacedGang, PlacedState};
+use super::super::{Engine, GangStage};
 
-use super::asker::{Asked, Asker};
-use crate::decision::Because;
+use super::preemptor::{Preemptor, QueueClaims};
+use crate::decision::PreemptionReason;
 use crate::ids::QueueName;
-use crate::preemption::Budget;
-use crate::preemption::policy::{self, Holds, Rank, Terms};
+use crate::preemption::QuotaBudget;
+use crate::preemption::policy::{self, PreemptionFacts, QueueRelation, VictimRank};
 use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
 /// A gang that may be a victim.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
+pub(super) struct VictimCandidate {
     pub(super) gang: GangIdx,
     pub(super) queue: QueueIdx,
     pub(super) same_queue: bool,
     /// Its queue owes what it holds, at least once gangs of the preemptor's queue have left.
     owed: bool,
-    terms: Terms,
+    terms: PreemptionFacts,
     pub(super) lost_device_seconds: u64,
     since: Time,
     /// The number of its charge.
@@ -36,9 +36,9 @@ pub(super) struct Candidate {
     parts: Range<usize>,
 }
 
-impl Candidate {
+impl VictimCandidate {
     /// True if it may be a victim even if its queue's quota covers it.
-    pub(super) fn preemptible(&self) -> bool {
+    pub(super) fn is_preemptible(&self) -> bool {
         self.terms.preemptible
     }
 
@@ -47,46 +47,47 @@ impl Candidate {
     }
 
     /// Candidates of a lower rank leave first.
-    pub(super) fn rank(&self) -> Rank {
+    pub(super) fn rank(&self) -> VictimRank {
         self.terms.rank(self.owed)
     }
 }
 
 /// All candidates.
 #[derive(Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct VictimCandidates {
     /// In preemption order: surplus, gangs of queues that owe what they hold, lower priority, less
     /// lost work, newer placement; then by name.
-    pub(super) list: Vec<Candidate>,
-    parts: Vec<Part>,
+    pub(super) list: Vec<VictimCandidate>,
+    parts: Vec<NodeUsage>,
     charges: Vec<Arc<Demand>>,
     /// Gangs that are still protected, and until when.
     pub(super) protected: Vec<(GangIdx, Time)>,
 }
 
-impl Candidates {
+impl VictimCandidates {
     /// The charge of a candidate.
-    pub(super) fn charge(&self, candidate: &Candidate) -> &Demand {
-        static NOTHING: std::sync::LazyLock<Demand> = std::sync::LazyLock::new(Demand::default);
+    pub(super) fn charge(&self, candidate: &VictimCandidate) -> &Demand {
+        static EMPTY_DEMAND: std::sync::LazyLock<Demand> =
+            std::sync::LazyLock::new(Demand::default);
         self.charges
             .get(candidate.charge)
-            .map_or(&NOTHING, |demand| &**demand)
+            .map_or(&EMPTY_DEMAND, |demand| &**demand)
     }
 
     /// The sum of the candidates' charges, without surplus.
-    fn held_by_gangs(&self) -> Vec<(FlavorResource, i128)> {
+    fn sum_gang_charges(&self) -> Vec<(FlavorResource, i128)> {
         let gangs = self.list.iter().filter(|candidate| !candidate.is_surplus());
-        self.charged_to(gangs).into_iter().collect()
+        self.sum_charges(gangs).into_iter().collect()
     }
 
     /// The sum of the charges of candidates of the preemptor's own queue.
-    pub(super) fn held_by_own(&self) -> BTreeMap<FlavorResource, i128> {
-        self.charged_to(self.list.iter().filter(|candidate| candidate.same_queue))
+    pub(super) fn sum_own_charges(&self) -> BTreeMap<FlavorResource, i128> {
+        self.sum_charges(self.list.iter().filter(|candidate| candidate.same_queue))
     }
 
-    fn charged_to<'a>(
+    fn sum_charges<'a>(
         &self,
-        candidates: impl Iterator<Item = &'a Candidate>,
+        candidates: impl Iterator<Item = &'a VictimCandidate>,
     ) -> BTreeMap<FlavorResource, i128> {
         let mut sums: BTreeMap<FlavorResource, i128> = BTreeMap::new();
         for (what, amount) in candidates.flat_map(|candidate| self.charge(candidate).iter()) {
@@ -97,17 +98,21 @@ impl Candidates {
     }
 
     /// Usage by a candidate, node by node.
-    pub(super) fn parts(&self, candidate: &Candidate) -> &[Part] {
+    pub(super) fn node_usages(&self, candidate: &VictimCandidate) -> &[NodeUsage] {
         self.parts.get(candidate.parts.clone()).unwrap_or(&[])
     }
 }
 
 impl Engine {
     /// The gangs that may be victims, now or once other victims have left.
-    pub(super) fn candidates(&mut self, asker: &Asker<'_>, budget: &mut Budget) -> Candidates {
-        let mut found = Candidates::default();
+    pub(super) fn victim_candidates(
+        &mut self,
+        asker: &Preemptor<'_>,
+        budget: &mut QuotaBudget,
+    ) -> VictimCandidates {
+        let mut found = VictimCandidates::default();
         let mut charges: FxHashMap<usize, usize> = FxHashMap::default();
-        let names = self.asked_queues(asker);
+        let names = self.claimed_queues(asker);
         let (own, others): (Vec<QueueName>, Vec<QueueName>) = names
             .into_iter()
             .partition(|name| *name == asker.gang.queue);
@@ -115,22 +120,22 @@ impl Engine {
             .iter()
             .filter_map(|name| self.queues.tree().find(name))
             .collect();
-        budget.look_at_claims(&mut self.queues, queues.iter().copied());
-        self.gangs.start_reading();
+        budget.compute_claims(&mut self.queues, queues.iter().copied());
+        self.gangs.forget_misplaced();
         for name in own {
-            let asked = self.asked_of_own(asker, &name);
+            let asked = self.own_queue_claims(asker, &name);
             self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
         }
-        let leaving = found.held_by_gangs();
+        let leaving = found.sum_gang_charges();
         let best = budget.best_claims(&mut self.queues, &leaving, queues.into_iter());
         for name in others {
-            let asked = self.asked_of_other(asker, budget, &name, &best);
+            let asked = self.other_queue_claims(asker, budget, &name, &best);
             self.add_candidates(asker, budget, (&name, asked), (&mut found, &mut charges));
         }
         // The sort is stable and fast here: most candidates come in order, or in reverse order.
-        let rank = |c: &Candidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
-        let name = |c: &Candidate| self.gangs.name(c.gang);
-        let order = |a: &Candidate, b: &Candidate| {
+        let rank = |c: &VictimCandidate| (c.rank(), c.lost_device_seconds, Reverse(c.since));
+        let name = |c: &VictimCandidate| self.gangs.name(c.gang);
+        let order = |a: &VictimCandidate, b: &VictimCandidate| {
             let ranks = rank(a).cmp(&rank(b));
             ranks.then_with(|| name(a).cmp(&name(b)))
         };
@@ -141,26 +146,26 @@ impl Engine {
     /// Adds the candidates of one queue.
     fn add_candidates(
         &mut self,
-        asker: &Asker<'_>,
-        budget: &mut Budget,
-        (name, asked): (&QueueName, Asked),
-        (found, charges): (&mut Candidates, &mut FxHashMap<usize, usize>),
+        asker: &Preemptor<'_>,
+        budget: &mut QuotaBudget,
+        (name, asked): (&QueueName, QueueClaims),
+        (found, charges): (&mut VictimCandidates, &mut FxHashMap<usize, usize>),
     ) {
         let Some(queue) = self.queues.tree().find(name) else {
             return;
         };
         let holders: Vec<(GangIdx, usize)> = match (asked.gangs, asked.surplus) {
             (None, None) => return,
-            (None, Some(_)) => self.queues.surplus_of(name).collect(),
-            (Some(_), _) => self.queues.held_by(name).collect(),
+            (None, Some(_)) => self.queues.surplus_charges(name).collect(),
+            (Some(_), _) => self.queues.holder_charges(name).collect(),
         };
-        let terms = Terms::of(asker.gang);
+        let terms = PreemptionFacts::from_gang(asker.gang);
         let cap = self.queues.max_min_runtime(name);
         for (gang, number) in holders {
-            let Some(card) = self.gangs.card(gang, &self.pods) else {
+            let Some(card) = self.gangs.facts(gang, &self.pods) else {
                 continue;
             };
-            let Some(demand) = self.queues.charged(number) else {
+            let Some(demand) = self.queues.charge_by_number(number) else {
                 continue;
             };
             let holds = match card.terms.surplus {
@@ -170,11 +175,13 @@ impl Engine {
             let Some(holds) = holds else { continue };
             let guaranteed =
                 !card.terms.preemptible && budget.guarantees(&self.queues, (name, queue), demand);
-            let may = |holds| policy::may(&asker.preemption, terms, card.terms, holds, guaranteed);
+            let may = |holds| {
+                policy::preemption_reason(&asker.preemption, terms, card.terms, holds, guaranteed)
+            };
             if may(holds.now).or_else(|| may(holds.at_best)).is_none() {
                 continue;
             }
-            if let Some(until) = card.safe_until(cap).filter(|until| *until > self.now) {
+            if let Some(until) = card.protected_until(cap).filter(|until| *until > self.now) {
                 found.protected.push((gang, until));
                 continue;
             }
@@ -184,7 +191,7 @@ impl Engine {
             });
             let from = found.parts.len();
             found.parts.extend_from_slice(&card.parts);
-            found.list.push(Candidate {
+            found.list.push(VictimCandidate {
                 gang,
                 queue,
                 same_queue: *name == asker.gang.queue,
@@ -200,14 +207,14 @@ impl Engine {
 
     /// The reason why a candidate may be preempted now, after other victims have left. None: it may
     /// not.
-    pub(super) fn may_still_ask(
+    pub(super) fn preemption_reason(
         &mut self,
-        asker: &Asker<'_>,
-        budget: &mut Budget,
-        (candidate, charge): (&Candidate, &Demand),
-    ) -> Option<Because> {
+        asker: &Preemptor<'_>,
+        budget: &mut QuotaBudget,
+        (candidate, charge): (&VictimCandidate, &Demand),
+    ) -> Option<PreemptionReason> {
         let is_own_surplus = candidate.same_queue && candidate.is_surplus();
-        if asker.must_not_borrow(is_own_surplus) && budget.borrows_what_lacks(&mut self.queues) {
+        if asker.must_not_borrow(is_own_surplus) && budget.borrows_missing_quota(&mut self.queues) {
             return None;
         }
         if !candidate.terms.preemptible {
@@ -217,22 +224,22 @@ impl Engine {
             }
         }
         let holds = if candidate.same_queue {
-            Holds::Own
+            QueueRelation::Own
         } else {
             let claimed = match candidate.is_surplus() {
                 true => budget.claim_on_surplus(&mut self.queues, candidate.queue),
                 false => budget.claim(&mut self.queues, candidate.queue),
             };
-            Holds::Other(claimed?.claim)
+            QueueRelation::Other(claimed?.kind)
         };
-        let terms = Terms::of(asker.gang);
-        policy::may(&asker.preemption, terms, candidate.terms, holds, false)
+        let terms = PreemptionFacts::from_gang(asker.gang);
+        policy::preemption_reason(&asker.preemption, terms, candidate.terms, holds, false)
     }
 
     /// A placed gang that is neither nominated nor leaving.
-    pub(in crate::engine) fn settled(&self, at: GangIdx) -> Option<&Placed> {
+    pub(in crate::engine) fn settled_gang(&self, at: GangIdx) -> Option<&PlacedGang> {
         match &self.state(at)?.stage {
-            Stage::Placed(placed) if placed.standing == Standing::Settled => Some(placed),
+            GangStage::Placed(placed) if placed.state == PlacedState::Settled => Some(placed),
             _ => None,
         }
     }

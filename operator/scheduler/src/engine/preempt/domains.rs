@@ -2,47 +2,49 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::field::{Ground, Search};
-use crate::placement::{Closeness, Near};
+use super::search_data::{EvictionNodes, VictimSearch};
+use crate::placement::{GangTopology, ResolvedRequest};
 use crate::state::Nodes;
 
 /// Domains that are searched at most: those first that lack least.
-const DOMAINS: usize = 64;
+const MAX_DOMAINS: usize = 64;
 
-impl Search<'_> {
+impl VictimSearch<'_> {
     /// The domains in which room could be made, those first that lack least. None: the gang need
     /// not be in one.
-    pub(super) fn domains(&self, nodes: &Nodes) -> Option<Vec<Ground>> {
-        let close = Closeness::of(nodes, self.wish.shape)?;
-        let required = |near: &Near| near.is_required();
+    pub(super) fn domains(&self, nodes: &Nodes) -> Option<Vec<EvictionNodes>> {
+        let close = GangTopology::for_shape(nodes, self.request.shape)?;
+        let required = |near: &ResolvedRequest| near.is_required();
         // One group in one domain: counting pods is exact.
-        let single = close.single(self.wish.shape).map(|(_, near)| near);
+        let single = close
+            .single_request(self.request.shape)
+            .map(|(_, near)| near);
         let single = single.filter(required);
         let one = single.is_some();
         let near = single.or_else(|| close.gang.clone().filter(required))?;
         let layout = &near.level.layout;
-        let mut grounds: Vec<(u64, Ground)> = Vec::new();
+        let mut grounds: Vec<(u64, EvictionNodes)> = Vec::new();
         for stretch in layout.domains(near.level.depth) {
-            let mut domain = FixedBitSet::with_capacity(nodes.len());
-            for node in layout.stretch(stretch) {
+            let mut domain = FixedBitSet::with_capacity(nodes.index_bound());
+            for node in layout.nodes_in(stretch) {
                 domain.insert(node.at());
             }
-            let rooms = self.ground.rooms.within(&domain);
-            let short = rooms.short();
-            domain.intersect_with(&self.ground.of_use);
+            let rooms = self.eviction_nodes.rooms.within(&domain);
+            let short = rooms.missing_pods();
+            domain.intersect_with(&self.eviction_nodes.useful_nodes);
             if short > 0 && domain.is_clear() {
                 continue;
             }
-            let ground = Ground {
+            let ground = EvictionNodes {
                 rooms,
-                of_use: domain,
-                counted: one && self.counts(),
+                useful_nodes: domain,
+                is_count_exact: one && self.is_count_exact(),
             };
             grounds.push((short, ground));
         }
         // The sort is stable: equal domains stay ordered by name.
         grounds.sort_by_key(|(short, _)| *short);
-        grounds.truncate(DOMAINS);
+        grounds.truncate(MAX_DOMAINS);
         Some(grounds.into_iter().map(|(_, ground)| ground).collect())
     }
 }

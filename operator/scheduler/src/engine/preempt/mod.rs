@@ -4,39 +4,41 @@
 //! restricts the search for a gang that must be in one domain. `nominate` carries the choice out,
 //! and `protected` lists the gangs that may not be preempted yet.
 
-mod asker;
-mod asking;
-mod by_node;
 mod candidates;
-mod card;
 mod domains;
-mod field;
-mod nominate;
-mod protected;
-mod search;
+mod gang_facts;
+mod node_order;
+mod nomination;
+mod preemptor;
+mod protected_gangs;
+mod search_data;
+mod victim_search;
+mod victim_selection;
 
-pub(super) use asker::Right;
-pub(super) use card::Card;
+pub(super) use gang_facts::PlacedGangFacts;
+pub(super) use preemptor::PreemptionRight;
 
-use super::ways::Way;
-use crate::decision::Because;
-use crate::placement::Runs;
+use super::flavor_assignment::FlavorAssignment;
+use crate::decision::PreemptionReason;
+use crate::placement::PodRuns;
 use crate::state::GangIdx;
 
 /// Victims of a preemption, and the placement that they make possible. Not carried out yet.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) way: Way,
-    pub(super) groups: Vec<Runs>,
-    pub(super) victims: Vec<Leaver>,
+pub(super) struct PreemptionPlan {
+    pub(super) assignment: FlavorAssignment,
+    pub(super) groups: Vec<PodRuns>,
+    pub(super) victims: Vec<PlannedVictim>,
 }
 
-impl Plan {
+impl PreemptionPlan {
     /// True if only surplus leaves, and gangs of queues that owe what they hold.
-    pub(super) fn takes_only_what_is_owed(&self) -> bool {
-        let is_owed = |leaver: &Leaver| match leaver.because {
-            Because::Borrows | Because::Surplus | Because::Drained => true,
-            Because::LaterInQueue | Because::LowerPriority => false,
+    pub(super) fn takes_only_owed_quota(&self) -> bool {
+        let is_owed = |leaver: &PlannedVictim| match leaver.reason {
+            PreemptionReason::Borrows | PreemptionReason::Surplus | PreemptionReason::Drained => {
+                true
+            }
+            PreemptionReason::LaterInQueue | PreemptionReason::LowerPriority => false,
         };
         self.victims.iter().all(is_owed)
     }
@@ -44,8 +46,8 @@ impl Plan {
 
 /// A victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Leaver {
+pub(super) struct PlannedVictim {
     pub(super) gang: GangIdx,
-    pub(super) because: Because,
+    pub(super) reason: PreemptionReason,
     pub(super) lost_device_seconds: u64,
 }

@@ -3,9 +3,9 @@
 //! `take` makes a snapshot of an engine, `restore` an engine from a snapshot, and `positions` gives
 //! the queue positions of pending gangs.
 
+mod capture;
 mod positions;
 mod restore;
-mod take;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ use crate::constraints::Constraints;
 use crate::explain::WaitReason;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, LimitName, NodeName, PodKey, QueueName, ResourceName};
-use crate::limits::Closure;
+use crate::limits::LimitClosure;
 use crate::node::Node;
-use crate::placement::{History, Placement};
+use crate::placement::{Placement, TaskHistory};
 use crate::queue::{Flavor, GroupFlavors, Queue};
-use crate::quota::Decay;
+use crate::quota::UsageDecay;
 use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::Topology;
@@ -32,7 +32,7 @@ pub struct Snapshot {
     /// The latest time that the engine was given.
     pub now: Time,
     /// The decay of usage.
-    pub decay: Decay,
+    pub decay: UsageDecay,
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The known pods.
@@ -46,16 +46,16 @@ pub struct Snapshot {
     /// The queues.
     pub queues: Vec<Queue>,
     /// Past usage of the queues.
-    pub lags: Vec<LagSnapshot>,
+    pub lags: Vec<UsageLagSnapshot>,
     /// The closed limits.
-    pub closed: Vec<(LimitName, Closure)>,
+    pub closed: Vec<(LimitName, LimitClosure)>,
     /// The gangs.
     pub gangs: Vec<GangSnapshot>,
     /// Deleted gangs whose pods still stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stopping: Vec<StoppingSnapshot>,
+    pub stopping: Vec<StoppingGangSnapshot>,
     /// The typical tasks.
-    pub history: History,
+    pub history: TaskHistory,
     /// The reservations that were last reported. Current ones are computed again.
     pub reservations: Vec<Reservation>,
 }
@@ -80,7 +80,7 @@ pub struct PodSnapshot {
 /// own unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LagSnapshot {
+pub struct UsageLagSnapshot {
     /// The queue.
     pub queue: QueueName,
     /// The resource.
@@ -111,13 +111,13 @@ pub struct GangSnapshot {
     pub idle: bool,
     /// The place that is kept for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<KeepSnapshot>,
+    pub kept: Option<RestartPlaceSnapshot>,
 }
 
 /// A deleted gang whose pods still stop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StoppingSnapshot {
+pub struct StoppingGangSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
     /// Its pods that still exist.
@@ -127,13 +127,13 @@ pub struct StoppingSnapshot {
     /// Quota of its queue that it holds until then.
     pub charged: Vec<ChargeSnapshot>,
     /// Limits that it holds until then.
-    pub drawn: Vec<DrawnSnapshot>,
+    pub drawn: Vec<LimitChargeSnapshot>,
 }
 
 /// An amount of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DrawnSnapshot {
+pub struct LimitChargeSnapshot {
     /// The limit.
     pub limit: LimitName,
     /// The amount, in base units.
@@ -144,7 +144,7 @@ pub struct DrawnSnapshot {
 /// The place that is kept for a gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct KeepSnapshot {
+pub struct RestartPlaceSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
     /// When the keeping ends.
@@ -156,13 +156,13 @@ pub struct KeepSnapshot {
     /// The charge to its queue.
     pub charged: Vec<ChargeSnapshot>,
     /// The room of its pods.
-    pub pods: Vec<KeptPodSnapshot>,
+    pub pods: Vec<PodRoomSnapshot>,
 }
 
 /// The kept room of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct KeptPodSnapshot {
+pub struct PodRoomSnapshot {
     /// The number of its task group.
     pub group: usize,
     /// The index of the pod in the group.
@@ -186,7 +186,7 @@ pub struct PlaceSnapshot {
     /// When the gang was placed.
     pub since: Time,
     /// The state of the place.
-    pub standing: StandingSnapshot,
+    pub standing: PlacedStateSnapshot,
     /// When its work was last saved.
     pub checkpoint: Option<Time>,
     /// It cannot be a victim before this time.
@@ -207,7 +207,7 @@ pub struct PlaceSnapshot {
 /// The state of a placed gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum StandingSnapshot {
+pub enum PlacedStateSnapshot {
     /// Its pods exist or are being created.
     Settled,
     /// Its pods are created once its victims are gone.

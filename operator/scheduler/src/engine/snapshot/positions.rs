@@ -15,7 +15,7 @@ impl Snapshot {
         let waiting = self.gangs.iter().filter(|g| g.place.is_none() && !g.idle);
         for told in waiting {
             let line = lines.entry(&told.gang.queue).or_default();
-            line.push(OrderKey::of(&told.gang));
+            line.push(OrderKey::for_gang(&told.gang));
         }
         let mut positions = BTreeMap::new();
         for mut line in lines.into_values() {
@@ -35,7 +35,7 @@ mod tests {
     use crate::{Gang, Node, Queue, TaskGroup, Time};
 
     #[test]
-    fn they_are_those_of_the_engine() {
+    fn snapshot_positions_equal_those_of_the_engine() {
         let mut engine = Engine::new();
         let offers = Resources::new().with("gpu", 8).with("pods", 110);
         engine.apply_node(Node::new(NodeName::new("n"), offers));

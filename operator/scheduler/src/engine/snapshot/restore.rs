@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::super::keeping::{Keep, KeptPod};
+use super::super::flavor_assignment::FlavorAssignment;
 use super::super::placed::PlacedGroup;
-use super::super::stopping::Held;
-use super::super::ways::Way;
-use super::super::{Engine, Stage};
+use super::super::restart_places::{PodRoom, RestartPlace};
+use super::super::stopping::DeletedGang;
+use super::super::{Engine, GangStage};
 use super::{
-    ChargeSnapshot, GangSnapshot, KeepSnapshot, PlaceSnapshot, PodSnapshot, Snapshot,
-    StandingSnapshot, StoppingSnapshot,
+    ChargeSnapshot, GangSnapshot, PlaceSnapshot, PlacedStateSnapshot, PodSnapshot,
+    RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
 };
 use crate::gang::TaskGroup;
-use crate::placement::Runs;
-use crate::quota::{Demand, FlavorResource, Lag};
-use crate::state::{GangIdx, Pod};
+use crate::placement::PodRuns;
+use crate::quota::{Demand, FlavorResource, UsageLag};
+use crate::state::{GangIdx, KnownPod};
 
 impl Engine {
     /// An engine with this state. It makes the same decisions as the engine of the snapshot.
@@ -23,7 +23,7 @@ impl Engine {
         let mut engine = Self::with_decay(snapshot.decay);
         engine.advance(snapshot.now);
         for flavor in &snapshot.flavor_names {
-            engine.queues.flavors_mut().number(flavor);
+            engine.queues.flavors_mut().intern(flavor);
         }
         for node in &snapshot.nodes {
             engine.apply_node(node.clone());
@@ -47,15 +47,15 @@ impl Engine {
             engine.put_gang(gang);
         }
         for gang in &snapshot.gangs {
-            engine.put_standing(gang);
+            engine.put_placed_state(gang);
         }
         for told in &snapshot.stopping {
             engine.put_stopping(told);
         }
-        let lags: Vec<Lag> = snapshot
+        let lags: Vec<UsageLag> = snapshot
             .lags
             .iter()
-            .map(|told| Lag {
+            .map(|told| UsageLag {
                 queue: told.queue.clone(),
                 resource: engine.catalog.pin(&told.resource),
                 lag: told.lag,
@@ -65,7 +65,7 @@ impl Engine {
         engine.queues.restore_lags(lags);
         engine.restore_history(&snapshot.history);
         let told = snapshot.reservations.iter();
-        engine.backfill.told = told.map(|r| (r.gang.clone(), r.clone())).collect();
+        engine.backfill.reported = told.map(|r| (r.gang.clone(), r.clone())).collect();
         engine
     }
 
@@ -73,34 +73,40 @@ impl Engine {
         let demand = self.catalog.acquire_demand(&pod.request);
         let node = self.nodes.hold(&pod.node);
         let amounts = self.catalog.demand(demand);
-        self.take(node, &amounts, 1, pod.held);
+        self.charge_node(node, &amounts, 1, pod.held);
         let held = pod.held;
-        self.pods
-            .insert(pod.pod.clone(), Pod { node, demand, held });
+        self.pods.insert(
+            pod.pod.clone(),
+            KnownPod {
+                node,
+                demand,
+                in_placed_gang: held,
+            },
+        );
         if let Some(by) = pod.leaves {
-            self.pod_leaves(&pod.pod, by);
+            self.mark_pod_leaving(&pod.pod, by);
         }
     }
 
     fn put_gang(&mut self, told: &GangSnapshot) {
         let place = told.place.as_ref();
         let gang = place.map_or(&told.gang, |place| &place.gang);
-        let at = self.insert(gang.clone(), Stage::Waiting(None));
+        let at = self.insert(gang.clone(), GangStage::Pending(None));
         if let Some(state) = self.state_mut(at) {
             state.not_before = told.not_before;
             state.preempted = told.preempted;
-            state.told = told.told;
+            state.reported_reason = told.told;
         }
         if let Some(kept) = &told.kept {
-            self.put_kept(at, kept);
+            self.put_restart_place(at, kept);
         }
         match place {
             None if told.idle => {
                 if let Some(state) = self.state_mut(at) {
-                    state.idle = true;
+                    state.awaits_apply = true;
                 }
             }
-            None => self.wait(at),
+            None => self.make_pending(at),
             Some(place) => {
                 self.put_place(at, place);
                 self.update(at, told.gang.clone());
@@ -108,15 +114,15 @@ impl Engine {
         }
     }
 
-    fn put_stopping(&mut self, told: &StoppingSnapshot) {
+    fn put_stopping(&mut self, told: &StoppingGangSnapshot) {
         let charged = self.put_charges(&told.charged);
         let drawn = told.drawn.iter();
-        self.stops(Held {
+        self.add_stopping(DeletedGang {
             gang: Arc::new(told.gang.clone()),
             charged,
             drawn: drawn.map(|d| (d.limit.clone(), d.amount)).collect(),
             pods: told.pods.clone(),
-            by: told.by,
+            gone_by: told.by,
         });
     }
 
@@ -124,45 +130,48 @@ impl Engine {
         let mut amounts = Vec::new();
         for charge in charges {
             let resource = self.catalog.pin(&charge.resource);
-            let flavor = self.queues.flavors_mut().number(&charge.flavor);
+            let flavor = self.queues.flavors_mut().intern(&charge.flavor);
             amounts.push((FlavorResource { flavor, resource }, charge.amount));
         }
         amounts.into_iter().collect()
     }
 
-    fn put_kept(&mut self, at: GangIdx, kept: &KeepSnapshot) {
+    fn put_restart_place(&mut self, at: GangIdx, kept: &RestartPlaceSnapshot) {
         let charged = self.put_charges(&kept.charged);
         let gang = Arc::new(kept.gang.clone());
-        self.take_quota(at, &gang, charged);
+        self.charge_quota(at, &gang, charged);
         let mut pods = Vec::with_capacity(kept.pods.len());
         for told in &kept.pods {
             let demand = self.catalog.acquire_demand(&told.request);
             let node = self.nodes.hold(&told.node);
             if told.held {
                 let amounts = self.catalog.demand(demand);
-                self.take(node, &amounts, 1, true);
+                self.charge_node(node, &amounts, 1, true);
             }
             let Some(group) = gang.groups.get(told.group) else {
                 continue;
             };
-            pods.push(KeptPod {
+            pods.push(PodRoom {
                 key: gang.pod_key(group, told.index),
                 group: told.group,
                 index: told.index,
                 node,
                 demand,
-                held: told.held,
+                pod_is_gone: told.held,
             });
         }
-        let keep = Keep {
+        let keep = RestartPlace {
             choices: kept.flavors.iter().map(|g| g.flavors.clone()).collect(),
-            charge: self.queues.charge_of(&gang.queue, at).unwrap_or_default(),
+            charge: self
+                .queues
+                .shared_charge(&gang.queue, at)
+                .unwrap_or_default(),
             gang,
             until: kept.until,
-            by: kept.by,
+            pods_gone_by: kept.by,
             pods,
         };
-        self.put_keep(at, keep);
+        self.insert_restart_place(at, keep);
     }
 
     fn put_place(&mut self, at: GangIdx, place: &PlaceSnapshot) {
@@ -173,9 +182,9 @@ impl Engine {
         let shape = Arc::new(self.catalog.acquire_shape(&constrained));
         let charged = self.put_charges(&place.charged);
         let choices = place.flavors.iter().map(|g| g.flavors.clone()).collect();
-        let way = Way::charged(Arc::clone(&shape), charged, choices);
+        let way = FlavorAssignment::from_charge(Arc::clone(&shape), charged, choices);
         let of = |group: &TaskGroup| place.placement.runs(&group.name).unwrap_or(&[]);
-        let groups: Vec<Runs> = place
+        let groups: Vec<PodRuns> = place
             .gang
             .groups
             .iter()
@@ -185,47 +194,47 @@ impl Engine {
                     .collect()
             })
             .collect();
-        self.settle_place(at, &way, groups.clone(), place.since);
+        self.record_place(at, &way, groups.clone(), place.since);
         // The placed gang has its own holds now.
         for (node, _) in groups.iter().flatten() {
-            self.nodes.unhold(*node);
+            self.nodes.release_hold(*node);
         }
         let mut assumed = Vec::new();
         if let Some(placed) = self.placed_mut(at) {
             placed.checkpoint = place.checkpoint;
-            placed.protected = place.protected;
+            placed.protected_until = place.protected;
             for (group, settled) in placed.groups.iter_mut().zip(&place.settled) {
                 for index in settled {
-                    group.settle(*index);
+                    group.confirm(*index);
                 }
             }
             for (group, gone) in placed.groups.iter_mut().zip(&place.gone) {
                 for index in gone {
-                    group.set_there(*index, false);
+                    group.set_in_place(*index, false);
                 }
             }
-            assumed.extend(placed.groups.iter().map(PlacedGroup::assumed));
+            assumed.extend(placed.groups.iter().map(PlacedGroup::assumed_runs));
         }
         for (group, runs) in shape.groups.iter().zip(assumed) {
             for (node, pods) in runs {
-                self.take(node, &group.demand, pods, true);
+                self.charge_node(node, &group.demand, pods, true);
             }
         }
         self.drop_shape(&shape);
     }
 
     /// Restores the state of a gang's place. All gangs must have been added, so that victims exist.
-    fn put_standing(&mut self, told: &GangSnapshot) {
+    fn put_placed_state(&mut self, told: &GangSnapshot) {
         let Some(place) = &told.place else { return };
-        let Some(&at) = self.ids.get(&told.gang.id) else {
+        let Some(&at) = self.by_id.get(&told.gang.id) else {
             return;
         };
         match &place.standing {
-            StandingSnapshot::Settled => {}
-            StandingSnapshot::Leaving { since } => {
-                self.leave_since(at, *since);
+            PlacedStateSnapshot::Settled => {}
+            PlacedStateSnapshot::Leaving { since } => {
+                self.start_leaving_since(at, *since);
             }
-            StandingSnapshot::Nominated => self.is_to_follow(at),
+            PlacedStateSnapshot::Nominated => self.mark_nominated(at),
         }
     }
 }

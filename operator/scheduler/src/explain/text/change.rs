@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-use super::{Count, amount};
-use crate::explain::{Change, FreeOn, Raise};
+use super::{CountText, amount_text};
+use crate::explain::{NodeRelease, QuotaRaise, UnblockingChange};
 use crate::ids::ResourceName;
 
 /// Nodes and limits that a sentence names at most.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
-impl fmt::Display for Change {
+impl fmt::Display for UnblockingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Raise(raises) => list(f, raises),
-            Self::Allow(more) => list(f, more),
+            Self::Raise(raises) => write_list(f, raises),
+            Self::Allow(more) => write_list(f, more),
             Self::Free(nodes) => {
                 let alike = nodes.windows(2).all(|two| match two {
                     [a, b] => a.amounts == b.amounts,
@@ -21,51 +21,53 @@ impl fmt::Display for Change {
                 });
                 match nodes.as_slice() {
                     [first, _, ..] if alike => {
-                        write!(f, "{} more free on each of ", Amounts(&first.amounts))?;
-                        let names = nodes.iter().take(NAMED);
+                        write!(f, "{} more free on each of ", AmountList(&first.amounts))?;
+                        let names = nodes.iter().take(MAX_NAMED);
                         for (i, on) in names.enumerate() {
                             let start = if i == 0 { "" } else { ", " };
                             write!(f, "{start}{:?}", on.node.as_str())?;
                         }
                     }
                     _ => {
-                        for (i, FreeOn { node, amounts }) in nodes.iter().take(NAMED).enumerate() {
+                        for (i, NodeRelease { node, amounts }) in
+                            nodes.iter().take(MAX_NAMED).enumerate()
+                        {
                             let start = if i == 0 { "" } else { ", " };
                             let more = if i == 0 { " more free" } else { "" };
-                            let amounts = Amounts(amounts);
+                            let amounts = AmountList(amounts);
                             write!(f, "{start}{amounts}{more} on {:?}", node.as_str())?;
                         }
                     }
                 }
-                rest(f, nodes.len(), "node")
+                write_rest(f, nodes.len(), "node")
             }
         }
     }
 }
 
 /// Limits that are raised.
-fn list(f: &mut fmt::Formatter<'_>, limits: &[impl fmt::Display]) -> fmt::Result {
-    for (i, limit) in limits.iter().take(NAMED).enumerate() {
+fn write_list(f: &mut fmt::Formatter<'_>, limits: &[impl fmt::Display]) -> fmt::Result {
+    for (i, limit) in limits.iter().take(MAX_NAMED).enumerate() {
         let start = if i == 0 { "" } else { ", " };
         write!(f, "{start}{limit}")?;
     }
-    rest(f, limits.len(), "limit")
+    write_rest(f, limits.len(), "limit")
 }
 
 /// The number of items that are not named.
-fn rest(f: &mut fmt::Formatter<'_>, all: usize, what: &'static str) -> fmt::Result {
-    match u32::try_from(all.saturating_sub(NAMED)) {
+fn write_rest(f: &mut fmt::Formatter<'_>, all: usize, what: &'static str) -> fmt::Result {
+    match u32::try_from(all.saturating_sub(MAX_NAMED)) {
         Ok(0) | Err(_) => Ok(()),
-        Ok(more) => write!(f, " and {} more", Count(more, what)),
+        Ok(more) => write!(f, " and {} more", CountText(more, what)),
     }
 }
 
-impl fmt::Display for Raise {
+impl fmt::Display for QuotaRaise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "{} more {}",
-            amount(&self.resource, self.by),
+            amount_text(&self.resource, self.by),
             self.resource
         )?;
         if let Some(flavor) = &self.flavor {
@@ -81,13 +83,13 @@ impl fmt::Display for Raise {
 }
 
 /// `8 nvidia.com/gpu and 4 cpu`.
-struct Amounts<'a>(&'a [(ResourceName, i128)]);
+struct AmountList<'a>(&'a [(ResourceName, i128)]);
 
-impl fmt::Display for Amounts<'_> {
+impl fmt::Display for AmountList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (resource, base_units)) in self.0.iter().enumerate() {
             let and = if i == 0 { "" } else { " and " };
-            write!(f, "{and}{} {resource}", amount(resource, *base_units))?;
+            write!(f, "{and}{} {resource}", amount_text(resource, *base_units))?;
         }
         Ok(())
     }

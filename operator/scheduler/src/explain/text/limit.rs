@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Count, Is, amount, verb};
-use crate::explain::{Allow, Detail};
+use super::{AmountWithVerb, CountText, amount_text, verb};
+use crate::explain::{LimitRaise, WaitDetail};
 use crate::ids::ResourceName;
 
-impl Detail {
+impl WaitDetail {
     /// The sentences about limits.
-    pub(super) fn limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LimitClosed { limit, closure, .. } => {
                 write!(f, "{limit}: {}, and nothing starts ", closure.why)?;
@@ -20,10 +20,10 @@ impl Detail {
                     None => f.write_str("before that changes"),
                 }
             }
-            Self::TooManyWait {
+            Self::TooManyPending {
                 limit,
-                most,
-                before,
+                max_pending: most,
+                pending_before: before,
                 ..
             } => write!(
                 f,
@@ -41,17 +41,17 @@ impl Detail {
                 largest,
                 ..
             } => {
-                let shown = |number| Number(resource.as_ref(), number);
+                let shown = |number| LimitAmount(resource.as_ref(), number);
                 write!(
                     f,
                     "{limit}: needs {}, {} of {} are held: {} missing",
                     shown(*needs),
                     shown(*used),
                     shown(*most),
-                    Is(shown(*missing)),
+                    AmountWithVerb(shown(*missing)),
                 )?;
                 if *holders > 0 {
-                    write!(f, "; held by {}", Count(*holders, "gang"))?;
+                    write!(f, "; held by {}", CountText(*holders, "gang"))?;
                 }
                 for (i, (gang, held)) in largest.iter().enumerate() {
                     let start = if i == 0 { " (" } else { ", " };
@@ -72,24 +72,24 @@ impl Detail {
     }
 }
 
-impl fmt::Display for Allow {
+impl fmt::Display for LimitRaise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "{} more in {}",
-            Number(self.resource.as_ref(), self.by),
+            LimitAmount(self.resource.as_ref(), self.by),
             self.limit
         )
     }
 }
 
 /// An amount of a resource, or a number of gangs.
-struct Number<'a>(Option<&'a ResourceName>, i128);
+struct LimitAmount<'a>(Option<&'a ResourceName>, i128);
 
-impl fmt::Display for Number<'_> {
+impl fmt::Display for LimitAmount<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(resource) => amount(resource, self.1).fmt(f),
+            Some(resource) => amount_text(resource, self.1).fmt(f),
             None => self.1.fmt(f),
         }
     }

@@ -10,21 +10,21 @@ mod topology;
 
 use std::fmt;
 
-use super::amount::Amount;
-use super::{Certificate, Detail, Exclusions, MissingLabel, Silent};
+use super::amount::AmountText;
+use super::{Exclusions, MissingLabel, UnadvertisedDevice, WaitDetail, WaitExplanation};
 use crate::ids::{GroupName, ResourceName};
 
-impl fmt::Display for Certificate {
+impl fmt::Display for WaitExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.detail.fmt(f)?;
-        match self.news() {
+        match self.beyond_reason() {
             Some(change) => write!(f, "; it would fit with {change}"),
             None => Ok(()),
         }
     }
 }
 
-impl fmt::Display for Detail {
+impl fmt::Display for WaitDetail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueNotFound { .. }
@@ -35,39 +35,39 @@ impl fmt::Display for Detail {
             | Self::FlavorNotOffered { .. }
             | Self::BackingOff { .. }
             | Self::NotOffered { .. }
-            | Self::ExceedsQuota { .. } => self.queue(f),
-            Self::QuotaExceeded { .. } => self.quota_exceeded(f),
-            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyWait { .. } => {
-                self.limit(f)
+            | Self::ExceedsQuota { .. } => self.write_queue(f),
+            Self::QuotaExceeded { .. } => self.write_quota_exceeded(f),
+            Self::LimitExceeded { .. } | Self::LimitClosed { .. } | Self::TooManyPending { .. } => {
+                self.write_limit(f)
             }
             Self::TopologyNotFound { .. }
             | Self::ExceedsTopology(_)
-            | Self::TopologyFragmented { .. } => self.topology(f),
+            | Self::TopologyFragmented { .. } => self.write_topology(f),
             Self::NodesAvoided { .. }
             | Self::NoMatchingNodes { .. }
             | Self::PodTooLarge { .. }
             | Self::ClusterTooSmall { .. }
-            | Self::TooFewPlaces { .. } => self.never(f),
+            | Self::TooFewPlaces { .. } => self.write_never(f),
             Self::InsufficientCapacity { .. }
             | Self::Scattered { .. }
-            | Self::Apart { .. }
-            | Self::GroupsCollide { .. } => self.not_now(f),
-            Self::Reserved { .. } | Self::QuotaReserved { .. } => self.reserved(f),
+            | Self::SeparateResources { .. }
+            | Self::GroupsCollide { .. } => self.write_not_now(f),
+            Self::Reserved { .. } | Self::QuotaReserved { .. } => self.write_reserved(f),
         }
     }
 }
 
-fn amount(resource: &ResourceName, base_units: i128) -> Amount<'_> {
-    Amount {
+fn amount_text(resource: &ResourceName, base_units: i128) -> AmountText<'_> {
+    AmountText {
         resource,
         base_units,
     }
 }
 
 /// `1 node`, `2 nodes`.
-struct Count<N>(N, &'static str);
+struct CountText<N>(N, &'static str);
 
-impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Count<N> {
+impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for CountText<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.0 == N::from(1) { "" } else { "s" };
         write!(f, "{} {}{plural}", self.0, self.1)
@@ -80,9 +80,9 @@ fn verb<N: PartialEq + From<u8>>(number: N, one: &'static str, many: &'static st
 }
 
 /// An amount and its verb: `1 is`, `2 are`.
-struct Is<T>(T);
+struct AmountWithVerb<T>(T);
 
-impl<T: fmt::Display> fmt::Display for Is<T> {
+impl<T: fmt::Display> fmt::Display for AmountWithVerb<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.to_string();
         let verb = if shown == "1" { "is" } else { "are" };
@@ -91,9 +91,9 @@ impl<T: fmt::Display> fmt::Display for Is<T> {
 }
 
 /// `group "worker": `, where there are several.
-struct Of<'a>(&'a Option<GroupName>);
+struct GroupPrefix<'a>(&'a Option<GroupName>);
 
-impl fmt::Display for Of<'_> {
+impl fmt::Display for GroupPrefix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(group) => write!(f, "group {:?}: ", group.as_str()),
@@ -103,17 +103,17 @@ impl fmt::Display for Of<'_> {
 }
 
 /// The nodes whose device plugin is silent, as an addition to a sentence.
-struct And<'a>(&'a Option<Silent>);
+struct UnadvertisedSuffix<'a>(&'a Option<UnadvertisedDevice>);
 
-impl fmt::Display for And<'_> {
+impl fmt::Display for UnadvertisedSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Silent { resource, nodes }) = self.0 else {
+        let Some(UnadvertisedDevice { resource, nodes }) = self.0 else {
             return Ok(());
         };
         write!(
             f,
             "; {} {} as if with {resource} but {} none: look at the device plugin there",
-            Count(*nodes, "more node"),
+            CountText(*nodes, "more node"),
             verb(*nodes, "looks", "look"),
             verb(*nodes, "advertises", "advertise"),
         )
@@ -137,9 +137,9 @@ impl fmt::Display for Exclusions {
         if self.nodes == 0 {
             return f.write_str("there are no nodes");
         }
-        write!(f, "none of {} matches: ", Count(self.nodes, "node"))?;
-        f.write_str(&self.counts())?;
-        if let Some(Silent { resource, nodes }) = &self.silent {
+        write!(f, "none of {} matches: ", CountText(self.nodes, "node"))?;
+        f.write_str(&self.list_counts())?;
+        if let Some(UnadvertisedDevice { resource, nodes }) = &self.unadvertised {
             write!(
                 f,
                 "; {nodes} of those {} as if with {resource} but {} none: look at the device plugin there",
@@ -153,7 +153,7 @@ impl fmt::Display for Exclusions {
 
 impl Exclusions {
     /// `2 not ready, 1 cordoned`.
-    fn counts(&self) -> String {
+    fn list_counts(&self) -> String {
         let some = |counts: &[(u32, &str)]| -> Vec<String> {
             let some = counts.iter().filter(|(nodes, _)| *nodes > 0);
             some.map(|(nodes, why)| format!("{nodes} {why}")).collect()
@@ -176,11 +176,11 @@ impl Exclusions {
         parts.extend(some(&[
             (self.volumes, "out of reach of a mounted volume"),
             (
-                self.kept_out,
+                self.anti_affinity,
                 "where anti-affinity of other pods keeps it out",
             ),
         ]));
-        for (resource, nodes) in &self.lacking {
+        for (resource, nodes) in &self.missing_resource {
             parts.push(format!("{nodes} without {resource}"));
         }
         parts.join(", ")
@@ -189,9 +189,9 @@ impl Exclusions {
 
 /// The reasons that keep the group off the other nodes, as an addition to a sentence about those
 /// that match.
-struct Besides<'a>(u32, &'a Exclusions);
+struct ExclusionsSuffix<'a>(u32, &'a Exclusions);
 
-impl fmt::Display for Besides<'_> {
+impl fmt::Display for ExclusionsSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(matching, others) = self;
         let left = others.nodes.saturating_sub(*matching);
@@ -201,9 +201,9 @@ impl fmt::Display for Besides<'_> {
         write!(
             f,
             "; {left} of {} {} not match: {}",
-            Count(others.nodes, "node"),
+            CountText(others.nodes, "node"),
             verb(left, "does", "do"),
-            others.counts()
+            others.list_counts()
         )
     }
 }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use super::{And, Besides, Count, Is, Of, amount, verb};
-use crate::explain::Detail;
+use super::{
+    AmountWithVerb, CountText, ExclusionsSuffix, GroupPrefix, UnadvertisedSuffix, amount_text, verb,
+};
+use crate::explain::WaitDetail;
 
-impl Detail {
+impl WaitDetail {
     /// The sentences about reasons that would remain if all other gangs ended.
-    pub(super) fn never(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_never(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodesAvoided { avoided } => write!(
                 f,
@@ -19,7 +21,7 @@ impl Detail {
                 }
             ),
             Self::NoMatchingNodes { group, exclusions } => {
-                write!(f, "{}{exclusions}", Of(group))
+                write!(f, "{}{exclusions}", GroupPrefix(group))
             }
             Self::PodTooLarge {
                 group,
@@ -27,34 +29,34 @@ impl Detail {
                 needs,
                 largest,
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             } => {
                 write!(
                     f,
                     "{}needs {} {resource} on one node; the largest of {} has {}{}{}",
-                    Of(group),
-                    amount(resource, *needs),
-                    Count(*nodes, "matching node"),
-                    amount(resource, *largest),
-                    And(silent),
-                    Besides(*nodes, others),
+                    GroupPrefix(group),
+                    amount_text(resource, *needs),
+                    CountText(*nodes, "matching node"),
+                    amount_text(resource, *largest),
+                    UnadvertisedSuffix(silent),
+                    ExclusionsSuffix(*nodes, others),
                 )
             }
             Self::PodTooLarge {
                 group,
                 resource: None,
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
                 ..
             } => write!(
                 f,
                 "{}none of {} has all that one pod needs, even when empty{}{}",
-                Of(group),
-                Count(*nodes, "matching node"),
-                And(silent),
-                Besides(*nodes, others),
+                GroupPrefix(group),
+                CountText(*nodes, "matching node"),
+                UnadvertisedSuffix(silent),
+                ExclusionsSuffix(*nodes, others),
             ),
             Self::ClusterTooSmall {
                 group,
@@ -62,58 +64,58 @@ impl Detail {
                 needs,
                 capacity,
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             } => write!(
                 f,
                 "{}needs {} {resource}; {} {} {} even when empty{}{}",
-                Of(group),
-                amount(resource, *needs),
-                Count(*nodes, "matching node"),
+                GroupPrefix(group),
+                amount_text(resource, *needs),
+                CountText(*nodes, "matching node"),
                 verb(*nodes, "has", "have"),
-                amount(resource, *capacity),
-                And(silent),
-                Besides(*nodes, others),
+                amount_text(resource, *capacity),
+                UnadvertisedSuffix(silent),
+                ExclusionsSuffix(*nodes, others),
             ),
             Self::TooFewPlaces {
                 group,
                 pods,
                 room: Some(room),
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
             } => write!(
                 f,
                 "{}{} {} room for {room} of {} even when empty{}{}",
-                Of(group),
-                Count(*nodes, "matching node"),
+                GroupPrefix(group),
+                CountText(*nodes, "matching node"),
                 verb(*nodes, "has", "have"),
-                Count(*pods, "pod"),
-                And(silent),
-                Besides(*nodes, others),
+                CountText(*pods, "pod"),
+                UnadvertisedSuffix(silent),
+                ExclusionsSuffix(*nodes, others),
             ),
             Self::TooFewPlaces {
                 pods,
                 room: None,
                 nodes,
-                silent,
-                others,
+                unadvertised: silent,
+                exclusions: others,
                 ..
             } => write!(
                 f,
                 "each task group would fit alone, but {} {} not hold all {} together even when empty{}{}",
-                Count(*nodes, "matching node"),
+                CountText(*nodes, "matching node"),
                 verb(*nodes, "does", "do"),
-                Count(*pods, "pod"),
-                And(silent),
-                Besides(*nodes, others),
+                CountText(*pods, "pod"),
+                UnadvertisedSuffix(silent),
+                ExclusionsSuffix(*nodes, others),
             ),
             _ => Ok(()),
         }
     }
 
     /// The sentences about what is not free now.
-    pub(super) fn not_now(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_not_now(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InsufficientCapacity {
                 group,
@@ -122,18 +124,18 @@ impl Detail {
                 free,
                 missing,
                 nodes,
-                held_by_gangs,
-                held_by_others,
+                used_by_gangs: held_by_gangs,
+                used_by_external_pods: held_by_others,
             } => write!(
                 f,
                 "{}needs {} {resource}, {} free on {}: {} missing; gangs hold {}, other pods {}",
-                Of(group),
-                amount(resource, *needs),
-                Is(amount(resource, *free)),
-                Count(*nodes, "matching node"),
-                Is(amount(resource, *missing)),
-                amount(resource, *held_by_gangs),
-                amount(resource, *held_by_others),
+                GroupPrefix(group),
+                amount_text(resource, *needs),
+                AmountWithVerb(amount_text(resource, *free)),
+                CountText(*nodes, "matching node"),
+                AmountWithVerb(amount_text(resource, *missing)),
+                amount_text(resource, *held_by_gangs),
+                amount_text(resource, *held_by_others),
             ),
             Self::Scattered {
                 group,
@@ -142,16 +144,16 @@ impl Detail {
                 pods: 1,
                 free,
                 nodes,
-                most,
+                largest_free: most,
                 ..
             } => write!(
                 f,
                 "{}needs {} {resource} on one node; {} free on {}, at most {} on one",
-                Of(group),
-                amount(resource, *needs),
-                Is(amount(resource, *free)),
-                Count(*nodes, "node"),
-                amount(resource, *most),
+                GroupPrefix(group),
+                amount_text(resource, *needs),
+                AmountWithVerb(amount_text(resource, *free)),
+                CountText(*nodes, "node"),
+                amount_text(resource, *most),
             ),
             Self::Scattered {
                 group,
@@ -161,35 +163,35 @@ impl Detail {
                 room,
                 free,
                 nodes,
-                most,
+                largest_free: most,
             } => write!(
                 f,
                 "{}{} need {} {resource} each; {} free on {}, at most {} on one: room for {room}",
-                Of(group),
-                Count(*pods, "pod"),
-                amount(resource, *needs),
-                Is(amount(resource, *free)),
-                Count(*nodes, "node"),
-                amount(resource, *most),
+                GroupPrefix(group),
+                CountText(*pods, "pod"),
+                amount_text(resource, *needs),
+                AmountWithVerb(amount_text(resource, *free)),
+                CountText(*nodes, "node"),
+                amount_text(resource, *most),
             ),
-            Self::Apart {
+            Self::SeparateResources {
                 group,
                 resource,
                 needs,
                 pods,
                 room,
                 nodes,
-                lacking,
-                lacking_nodes,
+                missing_resource: lacking,
+                missing_resource_nodes: lacking_nodes,
             } => write!(
                 f,
                 "{}{} {} {} {resource}{}, free on {}, of which {lacking_nodes} {} too little {lacking}: room for {room}",
-                Of(group),
-                Count(*pods, "pod"),
+                GroupPrefix(group),
+                CountText(*pods, "pod"),
                 verb(*pods, "needs", "need"),
-                amount(resource, *needs),
+                amount_text(resource, *needs),
                 verb(*pods, "", " each"),
-                Count(*nodes, "node"),
+                CountText(*nodes, "node"),
                 verb(*lacking_nodes, "has", "have"),
             ),
             Self::GroupsCollide {
@@ -199,9 +201,9 @@ impl Detail {
             } => write!(
                 f,
                 "each task group fits alone, but {} {} no room for all {} together{}",
-                Count(*nodes, "matching node"),
+                CountText(*nodes, "matching node"),
                 verb(*nodes, "has", "have"),
-                Count(*pods, "pod"),
+                CountText(*pods, "pod"),
                 if *certain {
                     ""
                 } else {

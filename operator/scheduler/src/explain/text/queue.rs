@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Of, amount};
-use crate::explain::{Detail, Unfit};
+use super::{GroupPrefix, amount_text};
+use crate::explain::{FlavorMismatch, WaitDetail};
 use crate::ids::{FlavorName, ResourceName};
 
-impl Detail {
+impl WaitDetail {
     /// The sentences about the queue.
-    pub(super) fn queue(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_queue(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueNotFound { queue } => {
                 write!(f, "queue {:?} does not exist", queue.as_str())
@@ -34,7 +34,7 @@ impl Detail {
                 write!(
                     f,
                     "needs {} {resource}, which queue {:?} does not offer (it offers {})",
-                    amount(resource, *needs),
+                    amount_text(resource, *needs),
                     queue.as_str(),
                     if offers.is_empty() {
                         "nothing".to_owned()
@@ -60,17 +60,19 @@ impl Detail {
                 write!(
                     f,
                     "{}queue {:?} has no flavor for it:",
-                    Of(group),
+                    GroupPrefix(group),
                     queue.as_str()
                 )?;
                 for (i, (flavor, why)) in flavors.iter().enumerate() {
                     let comma = if i == 0 { " " } else { ", " };
                     let why = match why {
-                        Unfit::Undefined => "does not exist (create the ResourceFlavor)",
-                        Unfit::Untolerated => {
+                        FlavorMismatch::Undefined => "does not exist (create the ResourceFlavor)",
+                        FlavorMismatch::Untolerated => {
                             "has taints that taskGroups[].tolerations does not tolerate"
                         }
-                        Unfit::Elsewhere => "is of other nodes than taskGroups[].nodeSelector",
+                        FlavorMismatch::OtherNodes => {
+                            "is of other nodes than taskGroups[].nodeSelector"
+                        }
                     };
                     write!(f, "{comma}{:?} {why}", flavor.as_str())?;
                 }
@@ -84,10 +86,10 @@ impl Detail {
             } => write!(
                 f,
                 "{}asks for flavor {}, which queue {:?} does not offer (it offers {})",
-                Of(group),
-                listed(flavors),
+                GroupPrefix(group),
+                quote_flavors(flavors),
                 queue.as_str(),
-                listed(offers)
+                quote_flavors(offers)
             ),
             Self::ExceedsQuota {
                 queue,
@@ -98,10 +100,10 @@ impl Detail {
             } => write!(
                 f,
                 "needs {} {resource}{}, the whole quota of queue {:?} is {}",
-                amount(resource, *needs),
-                OfFlavor(flavor),
+                amount_text(resource, *needs),
+                FlavorSuffix(flavor),
                 queue.as_str(),
-                amount(resource, *most),
+                amount_text(resource, *most),
             ),
             _ => Ok(()),
         }
@@ -109,7 +111,7 @@ impl Detail {
 }
 
 /// `"a100", "h100"`.
-fn listed(flavors: &[FlavorName]) -> String {
+fn quote_flavors(flavors: &[FlavorName]) -> String {
     let flavors: Vec<String> = flavors
         .iter()
         .map(|f| format!("{:?}", f.as_str()))
@@ -118,9 +120,9 @@ fn listed(flavors: &[FlavorName]) -> String {
 }
 
 /// ` of flavor "h100"`, unless it is the default one.
-pub(super) struct OfFlavor<'a>(pub(super) &'a Option<FlavorName>);
+pub(super) struct FlavorSuffix<'a>(pub(super) &'a Option<FlavorName>);
 
-impl fmt::Display for OfFlavor<'_> {
+impl fmt::Display for FlavorSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(flavor) => write!(f, " of flavor {:?}", flavor.as_str()),

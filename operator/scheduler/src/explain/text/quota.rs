@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use super::queue::OfFlavor;
-use super::{Count, Is, amount};
-use crate::explain::{Detail, OwnQuota};
+use super::queue::FlavorSuffix;
+use super::{AmountWithVerb, CountText, amount_text};
+use crate::explain::{OwnQuota, WaitDetail};
 use crate::ids::{QueueName, ResourceName};
-use crate::queue::Reclaim;
+use crate::queue::ReclaimPolicy;
 
-impl Detail {
+impl WaitDetail {
     /// The sentence about quota that others hold.
-    pub(super) fn quota_exceeded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_quota_exceeded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::QuotaExceeded {
             queue,
             borrowing_limit,
@@ -32,26 +32,26 @@ impl Detail {
         write!(
             f,
             "needs {} {resource}{}, {} of {}{} are held in queue {:?}: {} missing",
-            amount(resource, *needs),
-            OfFlavor(flavor),
-            amount(resource, *used),
-            amount(resource, *most),
+            amount_text(resource, *needs),
+            FlavorSuffix(flavor),
+            amount_text(resource, *used),
+            amount_text(resource, *most),
             if *borrowing_limit {
                 " (its borrowing limit)"
             } else {
                 ""
             },
             queue.as_str(),
-            Is(amount(resource, *missing)),
+            AmountWithVerb(amount_text(resource, *missing)),
         )?;
-        amounts(f, "; held by queue", queues, resource)?;
+        write_holders(f, "; held by queue", queues, resource)?;
         if *holders > 0 {
             let start = if queues.is_empty() {
                 "; held by"
             } else {
                 ", and by"
             };
-            write!(f, "{start} {}", Count(*holders, "gang"))?;
+            write!(f, "{start} {}", CountText(*holders, "gang"))?;
             if !queues.is_empty() {
                 f.write_str(" of its own queue")?;
             }
@@ -60,48 +60,54 @@ impl Detail {
             f.write_str(" (")?;
             for (i, (gang, held)) in largest.iter().enumerate() {
                 let comma = if i == 0 { "" } else { ", " };
-                write!(f, "{comma}{:?} {}", gang.as_str(), amount(resource, *held))?;
+                write!(
+                    f,
+                    "{comma}{:?} {}",
+                    gang.as_str(),
+                    amount_text(resource, *held)
+                )?;
             }
             let all = usize::try_from(*holders).is_ok_and(|n| n <= largest.len());
             f.write_str(if all { ")" } else { ", ...)" })?;
         }
-        amounts(f, "; borrowed by queue", borrowers, resource)?;
-        own.as_ref().map_or(Ok(()), |own| own.sentence(f, resource))
+        write_holders(f, "; borrowed by queue", borrowers, resource)?;
+        own.as_ref()
+            .map_or(Ok(()), |own| own.write_sentence(f, resource))
     }
 }
 
 impl OwnQuota {
-    fn sentence(&self, f: &mut fmt::Formatter<'_>, resource: &ResourceName) -> fmt::Result {
+    fn write_sentence(&self, f: &mut fmt::Formatter<'_>, resource: &ResourceName) -> fmt::Result {
         let name = self.queue.as_str();
         write!(
             f,
             "; queue {name:?} holds {} of its {}",
-            amount(resource, self.held),
-            amount(resource, self.nominal),
+            amount_text(resource, self.usage),
+            amount_text(resource, self.nominal),
         )?;
         // Within its nominal quota the queue only lacks what it has lent, and would not borrow.
         if self.would_borrow > 0 {
             write!(
                 f,
                 ", would borrow {} and may borrow {} now",
-                amount(resource, self.would_borrow),
-                amount(resource, self.may_borrow),
+                amount_text(resource, self.would_borrow),
+                amount_text(resource, self.may_borrow),
             )?;
         }
         match self.reclaim {
-            Some(Reclaim::Never) => f.write_str(
+            Some(ReclaimPolicy::Never) => f.write_str(
                 ", and what it has lent is not taken back: its preemption.reclaimWithinCohort is Never",
             ),
-            Some(Reclaim::LowerPriority) => f.write_str(
+            Some(ReclaimPolicy::LowerPriority) => f.write_str(
                 ", and what it has lent is taken back from lower priorities alone: its preemption.reclaimWithinCohort is LowerPriority",
             ),
-            Some(Reclaim::Any) | None => Ok(()),
+            Some(ReclaimPolicy::Any) | None => Ok(()),
         }
     }
 }
 
 /// `; held by queue "a" 12, "b" 4`, where there are some.
-fn amounts(
+fn write_holders(
     f: &mut fmt::Formatter<'_>,
     start: &str,
     queues: &[(QueueName, i128)],
@@ -113,7 +119,7 @@ fn amounts(
             f,
             "{start} {:?} {}",
             queue.as_str(),
-            amount(resource, *held)
+            amount_text(resource, *held)
         )?;
     }
     Ok(())

@@ -2,36 +2,36 @@
 
 use std::fmt;
 
-use super::Count;
-use crate::explain::Detail;
+use super::CountText;
+use crate::explain::WaitDetail;
 use crate::time::Time;
 
-impl Detail {
+impl WaitDetail {
     /// The sentences about reservations.
-    pub(super) fn reserved(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_reserved(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reserved { head, start, nodes } => write!(
                 f,
                 "there is room, but {:?} waits before it: {}, on {}",
                 head.as_str(),
-                Start(*start),
-                Count(*nodes, "node"),
+                StartText(*start),
+                CountText(*nodes, "node"),
             ),
             Self::QuotaReserved { queue, head, start } => write!(
                 f,
                 "there is quota, but {:?} waits before it in queue {:?}: {}",
                 head.as_str(),
                 queue.as_str(),
-                Start(*start),
+                StartText(*start),
             ),
             _ => Ok(()),
         }
     }
 }
 
-struct Start(Option<Time>);
+struct StartText(Option<Time>);
 
-impl fmt::Display for Start {
+impl fmt::Display for StartText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(start) => {

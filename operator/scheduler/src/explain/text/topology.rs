@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use super::{Count, Of, verb};
-use crate::explain::{Detail, InDomain, MissingLevel};
+use super::{CountText, GroupPrefix, verb};
+use crate::explain::{BestDomain, MissingLevel, WaitDetail};
 use crate::topology::NODE_LEVEL;
 
-impl Detail {
+impl WaitDetail {
     /// The sentences about topology.
-    pub(super) fn topology(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write_topology(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TopologyNotFound {
                 group,
                 missing,
                 levels,
             } => {
-                write!(f, "{}topology", Of(group))?;
+                write!(f, "{}topology", GroupPrefix(group))?;
                 match missing {
                     MissingLevel::Required(level) => {
                         write!(f, ".required: no Topology has a level {level:?}: ")?;
@@ -40,12 +40,14 @@ impl Detail {
                 write!(
                     f,
                     "name one of {}, or create a Topology that has it",
-                    quoted(levels, ", ")
+                    join_quoted(levels, ", ")
                 )
             }
-            Self::ExceedsTopology(domain) => domain.sentence(f, "largest", " even when empty"),
+            Self::ExceedsTopology(domain) => {
+                domain.write_sentence(f, "largest", " even when empty")
+            }
             Self::TopologyFragmented { domain, certain } => {
-                domain.sentence(f, "best", "")?;
+                domain.write_sentence(f, "best", "")?;
                 if *certain {
                     return Ok(());
                 }
@@ -56,36 +58,41 @@ impl Detail {
     }
 }
 
-impl InDomain {
-    fn sentence(&self, f: &mut fmt::Formatter<'_>, best: &str, when: &str) -> fmt::Result {
+impl BestDomain {
+    fn write_sentence(&self, f: &mut fmt::Formatter<'_>, best: &str, when: &str) -> fmt::Result {
         let Self {
             group,
             level,
             labels,
             pods,
-            holds,
+            fitting_pods: holds,
             domains,
             unlabelled,
             ..
         } = self;
-        write!(f, "{}{} must be ", Of(group), Count(*pods, "pod"))?;
+        write!(
+            f,
+            "{}{} must be ",
+            GroupPrefix(group),
+            CountText(*pods, "pod")
+        )?;
         match level == NODE_LEVEL {
             true => f.write_str("on one node")?,
             false => write!(f, "in one domain of level {level:?}")?,
         }
-        match &self.best {
+        match &self.domain {
             None => {
                 return write!(
                     f,
                     ", and no node has the label{} {}: label the nodes, or ask for another level",
                     if labels.len() == 1 { "" } else { "s" },
-                    quoted(labels, " and ")
+                    join_quoted(labels, " and ")
                 );
             }
             Some(_) if holds >= pods => write!(
                 f,
                 ", and {} {} not hold all together as close as they must be{when}",
-                Count(*domains, "domain"),
+                CountText(*domains, "domain"),
                 verb(*domains, "does", "do"),
             )?,
             Some(name) => write!(
@@ -97,9 +104,9 @@ impl InDomain {
             write!(
                 f,
                 "; {} {} in none, for want of label {}",
-                Count(*unlabelled, "node"),
+                CountText(*unlabelled, "node"),
                 verb(*unlabelled, "is", "are"),
-                quoted(labels, " or ")
+                join_quoted(labels, " or ")
             )?;
         }
         Ok(())
@@ -107,7 +114,7 @@ impl InDomain {
 }
 
 /// `"block", "rack"`, with another word between them.
-fn quoted(keys: &[String], between: &str) -> String {
+fn join_quoted(keys: &[String], between: &str) -> String {
     let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
     keys.join(between)
 }

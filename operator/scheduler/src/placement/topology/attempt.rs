@@ -1,24 +1,24 @@
 //! Tries a whole gang: in one domain, in few domains, or each group as close as it asks.
 
-use super::super::fit::Room;
-use super::super::frontier::Answer;
-use super::super::pack::Runs;
-use super::super::packing::Packing;
-use super::super::place::{self, NoPlace, Wish};
+use super::super::frontier::SearchResult;
+use super::super::group_fit::CapacityView;
+use super::super::pack::PodRuns;
+use super::super::packing::PackingState;
+use super::super::place::{self, NoPlace, PlacementRequest};
 use super::super::undo::UndoLog;
 use super::best_fit::FreeLookup;
-use super::close::Close;
+use super::group_filler::GroupFiller;
 use super::search::search_scope;
-use super::{Closeness, Counts, Near, in_order};
+use super::{DomainCounts, GangTopology, ResolvedRequest, order_runs};
 use crate::state::{Catalog, Layout, NodeIdx, Nodes};
 
 /// A gang with a topology request, and the live state on which it is tried.
-pub(super) struct Attempt<'a> {
+pub(super) struct TopologyAttempt<'a> {
     pub(super) nodes: &'a mut Nodes,
-    packing: &'a mut Packing,
+    packing: &'a mut PackingState,
     pub(super) catalog: &'a Catalog,
-    pub(super) wish: &'a Wish<'a>,
-    pub(super) close: &'a Closeness,
+    pub(super) request: &'a PlacementRequest<'a>,
+    pub(super) gang_topology: &'a GangTopology,
     log: UndoLog,
     /// Comparisons of all searches together.
     spent: usize,
@@ -29,20 +29,20 @@ pub(super) struct Attempt<'a> {
 /// Finds a place for a gang with a topology request, as [`place::place`] does.
 pub(in super::super) fn place(
     nodes: &mut Nodes,
-    packing: &mut Packing,
+    packing: &mut PackingState,
     catalog: &Catalog,
-    wish: &Wish<'_>,
+    wish: &PlacementRequest<'_>,
     log: &mut UndoLog,
-) -> Result<Vec<Runs>, NoPlace> {
-    let Some(close) = Closeness::of(nodes, wish.shape) else {
+) -> Result<Vec<PodRuns>, NoPlace> {
+    let Some(close) = GangTopology::for_shape(nodes, wish.shape) else {
         return Err(NoPlace { certain: true });
     };
-    let mut attempt = Attempt {
+    let mut attempt = TopologyAttempt {
         nodes,
         packing,
         catalog,
-        wish,
-        close: &close,
+        request: wish,
+        gang_topology: &close,
         log: UndoLog::default(),
         spent: 0,
         certain: true,
@@ -54,64 +54,65 @@ pub(in super::super) fn place(
     };
     log.append(tried);
     let ordered = groups.into_iter().enumerate().map(|(at, runs)| {
-        let near = close.gang.as_ref().or_else(|| close.own(at));
-        in_order(nodes, near, runs)
+        let near = close.gang.as_ref().or_else(|| close.group_request(at));
+        order_runs(nodes, near, runs)
     });
     Ok(ordered.collect())
 }
 
-impl Attempt<'_> {
-    fn run(&mut self) -> Option<Vec<Runs>> {
-        if let Some((group, near)) = self.close.single(self.wish.shape) {
+impl TopologyAttempt<'_> {
+    fn run(&mut self) -> Option<Vec<PodRuns>> {
+        if let Some((group, near)) = self.gang_topology.single_request(self.request.shape) {
             // Identical pods do not compete, so this is exact.
-            return self.largest_first(None, |at| (at == group).then(|| near.clone()));
+            return self.place_largest_first(None, |at| (at == group).then(|| near.clone()));
         }
-        match &self.close.gang {
-            Some(near) if near.is_required() => self.in_one(near),
+        match &self.gang_topology.gang {
+            Some(near) if near.is_required() => self.place_in_one(near),
             Some(near) => self
-                .in_one(near)
-                .or_else(|| self.in_few(near))
-                .or_else(|| self.anywhere()),
-            None => self.anywhere(),
+                .place_in_one(near)
+                .or_else(|| self.place_in_few(near))
+                .or_else(|| self.place_anywhere()),
+            None => self.place_anywhere(),
         }
     }
 
     /// On all nodes, each group as close as it asks.
-    fn anywhere(&mut self) -> Option<Vec<Runs>> {
-        let close = self.close;
-        if let Some(runs) = self.largest_first(None, |at| close.within(at)) {
+    fn place_anywhere(&mut self) -> Option<Vec<PodRuns>> {
+        let close = self.gang_topology;
+        if let Some(runs) = self.place_largest_first(None, |at| close.request_within(at)) {
             return Some(runs);
         }
         let all: Vec<NodeIdx> = self.nodes.iter().map(|(node, _)| node).collect();
-        self.search(&all)
+        self.search_exhaustively(&all)
     }
 
     /// On these nodes, where each group alone would fit.
-    pub(super) fn scope(&mut self, among: &[NodeIdx]) -> Option<Vec<Runs>> {
-        self.greedy(among).or_else(|| self.search(among))
+    pub(super) fn place_in_scope(&mut self, among: &[NodeIdx]) -> Option<Vec<PodRuns>> {
+        self.place_greedily(among)
+            .or_else(|| self.search_exhaustively(among))
     }
 
     /// On these nodes, without trying every way.
-    pub(super) fn greedy(&mut self, among: &[NodeIdx]) -> Option<Vec<Runs>> {
-        let close = self.close;
-        self.largest_first(Some(among), |at| close.within(at))
+    pub(super) fn place_greedily(&mut self, among: &[NodeIdx]) -> Option<Vec<PodRuns>> {
+        let close = self.gang_topology;
+        self.place_largest_first(Some(among), |at| close.request_within(at))
     }
 
     /// Places groups one after another, the one with the largest pods first, each as close as
     /// `near` says. Charges them if all have a place.
-    fn largest_first(
+    fn place_largest_first(
         &mut self,
         among: Option<&[NodeIdx]>,
-        near: impl Fn(usize) -> Option<Near>,
-    ) -> Option<Vec<Runs>> {
-        let wish = self.wish;
-        let mut placed: Vec<(usize, Runs)> = Vec::new();
-        for (at, group) in place::by_size(self.nodes, wish.shape) {
-            let Some(runs) = self.group(at, near(at).as_ref(), among) else {
+        near: impl Fn(usize) -> Option<ResolvedRequest>,
+    ) -> Option<Vec<PodRuns>> {
+        let wish = self.request;
+        let mut placed: Vec<(usize, PodRuns)> = Vec::new();
+        for (at, group) in place::groups_by_size(self.nodes, wish.shape) {
+            let Some(runs) = self.place_group(at, near(at).as_ref(), among) else {
                 self.log.roll_back(self.nodes);
                 return None;
             };
-            place::charge(self.nodes, group, &runs, &mut self.log);
+            place::charge_runs(self.nodes, group, &runs, &mut self.log);
             placed.push((at, runs));
         }
         placed.sort_unstable_by_key(|(at, _)| *at);
@@ -119,22 +120,27 @@ impl Attempt<'_> {
     }
 
     /// A place for one group.
-    fn group(&mut self, at: usize, near: Option<&Near>, among: Option<&[NodeIdx]>) -> Option<Runs> {
-        let (wish, catalog) = (self.wish, self.catalog);
+    fn place_group(
+        &mut self,
+        at: usize,
+        near: Option<&ResolvedRequest>,
+        among: Option<&[NodeIdx]>,
+    ) -> Option<PodRuns> {
+        let (wish, catalog) = (self.request, self.catalog);
         let group = wish.shape.groups.get(at)?;
         if group.count == 0 {
-            return Some(Runs::new());
+            return Some(PodRuns::new());
         }
         let Some(near) = near else {
             let how = (wish.strategy, wish.excluded);
-            return place::fill(self.nodes, self.packing, catalog, group, how);
+            return place::fill_group(self.nodes, self.packing, catalog, group, how);
         };
         let signature = catalog.signature(group.signature)?;
         let layout = &near.level.layout;
         let ranked = self
             .packing
             .rank(group, (&mut *self.nodes, catalog), true)?;
-        let close = Close {
+        let close = GroupFiller {
             ranked: &ranked,
             signature,
             strategy: wish.strategy,
@@ -147,9 +153,9 @@ impl Attempt<'_> {
     }
 
     /// How many pods of each group the nodes of a topology hold, as of now.
-    pub(super) fn counts(&mut self, layout: &Layout) -> Counts {
-        let (wish, catalog) = (self.wish, self.catalog);
-        let mut counts = Counts::default();
+    pub(super) fn count_pods(&mut self, layout: &Layout) -> DomainCounts {
+        let (wish, catalog) = (self.request, self.catalog);
+        let mut counts = DomainCounts::default();
         for (at, group) in wish.shape.groups.iter().enumerate() {
             let mut earlier = wish.shape.groups.iter().take(at);
             if let Some(like) = earlier.position(|earlier| earlier.is_like(group)) {
@@ -162,7 +168,7 @@ impl Attempt<'_> {
                 counts.add(layout, |_| 0);
                 continue;
             };
-            let mut wanted = ranked.wanted();
+            let mut wanted = ranked.rank_lookup();
             counts.add(layout, |node| {
                 let allows = signature.allows(node) && !wish.excluded.contains(&node);
                 wanted(node).filter(|_| allows).map_or(0, |(_, pods)| pods)
@@ -172,24 +178,24 @@ impl Attempt<'_> {
     }
 
     /// Tries every way on these nodes, within bounds. Charges the place if one is found.
-    fn search(&mut self, among: &[NodeIdx]) -> Option<Vec<Runs>> {
-        let wish = self.wish;
+    fn search_exhaustively(&mut self, among: &[NodeIdx]) -> Option<Vec<PodRuns>> {
+        let wish = self.request;
         let answer = search_scope(
             self.nodes,
             self.catalog,
             (wish.shape, wish.excluded),
-            self.close,
-            (among, Room::Free),
+            self.gang_topology,
+            (among, CapacityView::Free),
             &mut self.spent,
         );
         match answer {
-            Answer::Found(runs) => {
+            SearchResult::Placed(runs) => {
                 for (group, runs) in wish.shape.groups.iter().zip(&runs) {
-                    place::charge(self.nodes, group, runs, &mut self.log);
+                    place::charge_runs(self.nodes, group, runs, &mut self.log);
                 }
                 Some(runs)
             }
-            Answer::Nothing { certain } => {
+            SearchResult::NoPlace { certain } => {
                 self.certain &= certain;
                 None
             }

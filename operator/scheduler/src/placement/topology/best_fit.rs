@@ -7,9 +7,10 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::super::ranking::Order;
+use super::super::ranking::ClassRank;
 use crate::state::{
-    Catalog, Column, GroupShape, Layout, NodeIdx, Nodes, ResourceIdx, Signature, Tier, WHOLE,
+    Catalog, ConstraintSignature, GroupShape, Layout, NodeIdx, Nodes, PreferenceTier,
+    ResourceColumn, ResourceIdx, WHOLE_DEVICE,
 };
 
 /// Free capacity, the least first: devices in thousandths, then cores.
@@ -21,8 +22,8 @@ pub(super) struct FreeCapacity {
 
 impl FreeCapacity {
     /// The free capacity of a node whose class has this order for a group. It is the
-    /// same as [`FreeLookup::of`] for that group alone.
-    pub(super) fn of_class(order: Order) -> Self {
+    /// same as [`FreeLookup::get`] for that group alone.
+    pub(super) fn from_class_rank(order: ClassRank) -> Self {
         Self {
             devices: order.devices,
             cores: order.cores,
@@ -38,9 +39,9 @@ impl FreeCapacity {
 }
 
 /// A device that counts towards free capacity.
-struct Device<'a> {
+struct CountedDevice<'a> {
     resource: ResourceIdx,
-    column: &'a Column,
+    column: &'a ResourceColumn,
     /// Pods may have shares of it.
     is_shared: bool,
 }
@@ -48,8 +49,8 @@ struct Device<'a> {
 /// Looks up the free capacity of nodes.
 pub(super) struct FreeLookup<'a> {
     nodes: &'a Nodes,
-    devices: SmallVec<[Device<'a>; 2]>,
-    cores: Option<&'a Column>,
+    devices: SmallVec<[CountedDevice<'a>; 2]>,
+    cores: Option<&'a ResourceColumn>,
     /// The pods use no devices: every node that has devices counts one thousandth
     /// more than its free devices, so that nodes without devices come first.
     avoids_devices: bool,
@@ -78,7 +79,7 @@ impl<'a> FreeLookup<'a> {
             nodes,
             devices: columns
                 .filter_map(|resource| {
-                    Some(Device {
+                    Some(CountedDevice {
                         resource,
                         column: nodes.column(resource)?,
                         is_shared: nodes.is_shared(resource),
@@ -90,15 +91,15 @@ impl<'a> FreeLookup<'a> {
         }
     }
 
-    pub(super) fn of(&self, node: NodeIdx) -> FreeCapacity {
+    pub(super) fn get(&self, node: NodeIdx) -> FreeCapacity {
         let mut devices = 0_i64;
         let mut has_devices = false;
         for device in &self.devices {
             has_devices |= self.avoids_devices && device.column.allocatable(node) > 0;
-            let whole = device.column.free(node).max(0).saturating_mul(WHOLE);
+            let whole = device.column.free(node).max(0).saturating_mul(WHOLE_DEVICE);
             devices = devices.saturating_add(whole);
             if device.is_shared {
-                let open = self.nodes.open_devices(node);
+                let open = self.nodes.shared_devices(node);
                 let open = open.filter(|(shared, _)| *shared == device.resource);
                 let left = open.map(|(_, left)| left);
                 devices = left.fold(devices, i64::saturating_add);
@@ -114,16 +115,16 @@ impl<'a> FreeLookup<'a> {
 /// The distance of pods from the nodes that they prefer, the smallest first: by discouraging
 /// taints, then by the weights of preferences that are met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Distance {
+pub(super) struct PreferenceDistance {
     discouraging: u128,
     preference: Reverse<i128>,
 }
 
-impl Distance {
+impl PreferenceDistance {
     /// Sums up `count` pods that fill the preferred nodes first; `seats` are nodes
     /// with how many pods each holds.
-    pub(super) fn of(
-        signature: &Signature,
+    pub(super) fn for_pods(
+        signature: &ConstraintSignature,
         count: u64,
         seats: impl Iterator<Item = (NodeIdx, u32)>,
     ) -> Self {
@@ -131,7 +132,7 @@ impl Distance {
         if !signature.has_tiers() {
             return sum;
         }
-        let mut tiers: Vec<(Tier, u32)> = seats
+        let mut tiers: Vec<(PreferenceTier, u32)> = seats
             .map(|(node, pods)| (signature.tier(node), pods))
             .collect();
         tiers.sort_unstable();
@@ -139,7 +140,7 @@ impl Distance {
         for (tier, pods) in tiers {
             let pods = u64::from(pods).min(left);
             left = left.saturating_sub(pods);
-            let (discouraging, preference) = tier.of_pods(pods);
+            let (discouraging, preference) = tier.times(pods);
             sum = sum.plus(Self {
                 discouraging,
                 preference: Reverse(preference),
@@ -162,17 +163,17 @@ impl Distance {
 
 /// Nodes of a topology, by their places in its row, with the free capacity of each
 /// that the pods may use.
-pub(super) struct Row<'r, P, F> {
+pub(super) struct TopologyRow<'r, P, F> {
     pub(super) layout: &'r Layout,
     pub(super) len: usize,
     /// The place of a node in the row of the topology.
-    pub(super) place: P,
-    pub(super) free: F,
+    pub(super) position: P,
+    pub(super) free_capacity: F,
     /// The pods prefer some nodes to others.
     pub(super) has_tiers: bool,
 }
 
-impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> Row<'_, P, F> {
+impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> TopologyRow<'_, P, F> {
     /// Sorts domains of a level, best fit first: by free capacity, then by the
     /// nodes that the pods prefer, then by the free capacity of the domain one
     /// level up and so on, then by name. `stretch` says which nodes of the row are
@@ -182,13 +183,13 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> Row<'_, P, F> {
         depth: usize,
         domains: Vec<T>,
         stretch: impl Fn(&T) -> Range<usize>,
-        distance: impl Fn(&T) -> Distance,
+        distance: impl Fn(&T) -> PreferenceDistance,
     ) -> Vec<T> {
         if domains.len() < 2 {
             return domains;
         }
         let with_free = |domain: T| {
-            let free = stretch(&domain).map(&self.free);
+            let free = stretch(&domain).map(&self.free_capacity);
             (
                 free.fold(FreeCapacity::default(), FreeCapacity::plus),
                 domain,
@@ -203,7 +204,7 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> Row<'_, P, F> {
                 continue;
             };
             let parent = |domain: &T| {
-                let place = (self.place)(stretch(domain).start);
+                let place = (self.position)(stretch(domain).start);
                 self.layout.domain_at(depth.checked_sub(1)?, place)
             };
             // The domains are in the order of the row, so all between the first and the last have
@@ -214,7 +215,7 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> Row<'_, P, F> {
             }
             let above = above.get_or_init(|| self.levels_above(depth));
             equal.sort_by_cached_key(|(_, domain)| {
-                let place = (self.place)(stretch(domain).start);
+                let place = (self.position)(stretch(domain).start);
                 let above = above.iter().enumerate().rev().map(|(depth, free)| {
                     let domain = self.layout.domain_at(depth, place);
                     domain.and_then(|at| free.get(at as usize)).copied()
@@ -231,9 +232,9 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> Row<'_, P, F> {
         let level = |depth: usize| {
             let mut free = vec![FreeCapacity::default(); self.layout.domain_count(depth)];
             for at in 0..self.len {
-                let domain = self.layout.domain_at(depth, (self.place)(at));
+                let domain = self.layout.domain_at(depth, (self.position)(at));
                 if let Some(sum) = domain.and_then(|domain| free.get_mut(domain as usize)) {
-                    *sum = sum.plus((self.free)(at));
+                    *sum = sum.plus((self.free_capacity)(at));
                 }
             }
             free

@@ -6,34 +6,34 @@
 
 mod attempt;
 mod best_fit;
-mod close;
-mod counts;
-mod scopes;
+mod candidate_domains;
+mod domain_counts;
+mod group_filler;
 mod search;
 mod seats;
 
 pub(super) use attempt::place;
-use counts::{Counts, enough};
+use domain_counts::{DomainCounts, has_enough};
 pub(crate) use search::search;
 
 use std::sync::Arc;
 
-use super::pack::Runs;
+use super::pack::PodRuns;
 use crate::explain::MissingLevel;
-use crate::state::{Domains, Level, NodeIdx, Nodes, Shape};
+use crate::state::{DomainLevel, GangShape, NodeIdx, Nodes, TopologyDomains};
 use crate::topology::TopologyRequest;
 
 /// A topology request whose levels are known.
 #[derive(Clone, Debug)]
-pub(crate) struct Near {
+pub(crate) struct ResolvedRequest {
     /// The level that is required, or else the one that is preferred.
-    pub(crate) level: Level,
-    pub(crate) mode: Mode,
+    pub(crate) level: DomainLevel,
+    pub(crate) mode: RequestMode,
 }
 
 /// Strictness of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum RequestMode {
     /// All pods are in one domain of the level. Within it, they are in as few domains of the
     /// preferred level as possible, which is finer and given by its depth.
     Required { preferred: Option<usize> },
@@ -43,19 +43,22 @@ pub(crate) enum Mode {
 
 /// The topology requests of a gang and its groups.
 #[derive(Debug)]
-pub(crate) struct Closeness {
-    pub(crate) gang: Option<Near>,
+pub(crate) struct GangTopology {
+    pub(crate) gang: Option<ResolvedRequest>,
     /// The requests of the groups, in the order of the gang's groups.
-    pub(crate) groups: Vec<Option<Near>>,
+    pub(crate) groups: Vec<Option<ResolvedRequest>>,
 }
 
-impl Near {
+impl ResolvedRequest {
     /// Finds the levels of a request.
     ///
     /// # Errors
     ///
     /// A level is missing, or the preferred level is not finer than the required one.
-    pub(crate) fn find(domains: &Domains, request: &TopologyRequest) -> Result<Self, MissingLevel> {
+    pub(crate) fn find(
+        domains: &TopologyDomains,
+        request: &TopologyRequest,
+    ) -> Result<Self, MissingLevel> {
         let find = |level: &String, missing: fn(String) -> MissingLevel| {
             domains.find(level).ok_or_else(|| missing(level.clone()))
         };
@@ -64,18 +67,18 @@ impl Near {
                 let level = find(level, MissingLevel::Preferred)?;
                 return Ok(Self {
                     level,
-                    mode: Mode::Preferred,
+                    mode: RequestMode::Preferred,
                 });
             }
             TopologyRequest::Required { level, preferred } => (level, preferred),
         };
         let level = find(required, MissingLevel::Required)?;
         let Some(finer) = finer else {
-            let mode = Mode::Required { preferred: None };
+            let mode = RequestMode::Required { preferred: None };
             return Ok(Self { level, mode });
         };
         find(finer, MissingLevel::Preferred)?;
-        let depth = domains.find_beside(required, finer);
+        let depth = domains.find_in_same_topology(required, finer);
         let preferred = depth.filter(|depth| *depth > level.depth);
         if preferred.is_none() {
             return Err(MissingLevel::NotFiner {
@@ -83,27 +86,27 @@ impl Near {
                 preferred: finer.clone(),
             });
         }
-        let mode = Mode::Required { preferred };
+        let mode = RequestMode::Required { preferred };
         Ok(Self { level, mode })
     }
 
     /// The preference of the request: as few domains as possible of the preferred level, or of the
     /// required level if none is preferred.
-    fn preferred(&self) -> Self {
+    fn to_preferred(&self) -> Self {
         Self {
-            level: Level {
+            level: DomainLevel {
                 depth: self.preferred_depth().unwrap_or(self.level.depth),
                 ..self.level.clone()
             },
-            mode: Mode::Preferred,
+            mode: RequestMode::Preferred,
         }
     }
 
     /// Depth of the level at which the pods use as few domains as possible.
     fn preferred_depth(&self) -> Option<usize> {
         match self.mode {
-            Mode::Required { preferred } => preferred,
-            Mode::Preferred => Some(self.level.depth),
+            RequestMode::Required { preferred } => preferred,
+            RequestMode::Preferred => Some(self.level.depth),
         }
     }
 
@@ -114,7 +117,7 @@ impl Near {
 
     /// True if the request is required.
     pub(crate) fn is_required(&self) -> bool {
-        self.mode != Mode::Preferred
+        self.mode != RequestMode::Preferred
     }
 
     /// True if these nodes are in one domain, unless the request is only a preference.
@@ -130,7 +133,7 @@ impl Near {
     /// Combines two requests for the same pods, if both are for one topology: the finer one of the
     /// required levels, and within it the coarser one of the preferred levels. Under `Pack` the
     /// finer levels follow anyway.
-    fn and(&self, other: &Self) -> Option<Self> {
+    fn combine(&self, other: &Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.level.layout, &other.level.layout) {
             return None;
         }
@@ -140,10 +143,10 @@ impl Near {
         let preferred = preferred.filter(|depth| required.is_none_or(|must| *depth > must));
         let preferred = preferred.min();
         let (depth, mode) = match required {
-            Some(depth) => (depth, Mode::Required { preferred }),
-            None => (preferred?, Mode::Preferred),
+            Some(depth) => (depth, RequestMode::Required { preferred }),
+            None => (preferred?, RequestMode::Preferred),
         };
-        let level = Level {
+        let level = DomainLevel {
             depth,
             ..self.level.clone()
         };
@@ -151,11 +154,13 @@ impl Near {
     }
 }
 
-impl Closeness {
+impl GangTopology {
     /// None if no topology has a level that is asked for.
-    pub(crate) fn of(nodes: &Nodes, shape: &Shape) -> Option<Self> {
+    pub(crate) fn for_shape(nodes: &Nodes, shape: &GangShape) -> Option<Self> {
         let near = |request: &Option<TopologyRequest>| match request {
-            Some(request) => Near::find(nodes.domains(), request).ok().map(Some),
+            Some(request) => ResolvedRequest::find(nodes.domains(), request)
+                .ok()
+                .map(Some),
             None => Some(None),
         };
         Some(Self {
@@ -169,12 +174,12 @@ impl Closeness {
     }
 
     /// The request of a group itself.
-    pub(crate) fn own(&self, group: usize) -> Option<&Near> {
+    pub(crate) fn group_request(&self, group: usize) -> Option<&ResolvedRequest> {
         self.groups.get(group)?.as_ref()
     }
 
     /// True if a place meets the required levels. `groups` are the runs of each group.
-    pub(crate) fn allows(&self, groups: &[Runs]) -> bool {
+    pub(crate) fn allows(&self, groups: &[PodRuns]) -> bool {
         let own = groups.iter().zip(&self.groups);
         let mut own = own.filter_map(|(runs, near)| Some((near.as_ref()?, runs)));
         let gang = self.gang.as_ref();
@@ -184,19 +189,19 @@ impl Closeness {
 
     /// The request for a group once the gang's domain is chosen: its own request, else the
     /// preference of the gang's request.
-    fn within(&self, group: usize) -> Option<Near> {
-        let own = self.own(group).cloned();
-        own.or_else(|| self.gang.as_ref().map(Near::preferred))
+    fn request_within(&self, group: usize) -> Option<ResolvedRequest> {
+        let own = self.group_request(group).cloned();
+        own.or_else(|| self.gang.as_ref().map(ResolvedRequest::to_preferred))
     }
 
     /// The only request, if only one group has pods and all requests are for one topology.
-    pub(crate) fn single(&self, shape: &Shape) -> Option<(usize, Near)> {
+    pub(crate) fn single_request(&self, shape: &GangShape) -> Option<(usize, ResolvedRequest)> {
         let mut with_pods = (0..).zip(&shape.groups).filter(|(_, g)| g.count > 0);
         let ((group, _), None) = (with_pods.next()?, with_pods.next()) else {
             return None;
         };
-        let near = match (&self.gang, self.own(group)) {
-            (Some(gang), Some(own)) => gang.and(own)?,
+        let near = match (&self.gang, self.group_request(group)) {
+            (Some(gang), Some(own)) => gang.combine(own)?,
             (Some(one), None) | (None, Some(one)) => one.clone(),
             (None, None) => return None,
         };
@@ -205,17 +210,21 @@ impl Closeness {
 }
 
 /// True if a gang with pods, or one of its groups, has a topology request.
-pub(crate) fn is_asked(shape: &Shape) -> bool {
+pub(crate) fn has_request(shape: &GangShape) -> bool {
     let asks = shape.topology.is_some() || shape.groups.iter().any(|g| g.topology.is_some());
     asks && shape.groups.iter().any(|g| g.count > 0)
 }
 
 /// Runs of a group in order, each node once: neighbouring ranks on neighbouring nodes, by domain if
 /// there is a topology request, then by name.
-pub(crate) fn in_order(nodes: &Nodes, near: Option<&Near>, mut runs: Runs) -> Runs {
+pub(crate) fn order_runs(
+    nodes: &Nodes,
+    near: Option<&ResolvedRequest>,
+    mut runs: PodRuns,
+) -> PodRuns {
     let place = |node: NodeIdx| match near {
         Some(near) => near.level.layout.position(node),
-        None => nodes.rank_of(node),
+        None => nodes.position_by_name(node),
     };
     runs.sort_unstable_by_key(|(node, _)| place(*node));
     runs.dedup_by(|next, run| {

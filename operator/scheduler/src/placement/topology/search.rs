@@ -4,22 +4,22 @@
 
 use std::collections::BTreeSet;
 
-use super::super::fit::{Fit, Room};
-use super::super::frontier::{Answer, Field, search_in};
-use super::super::pack::Runs;
+use super::super::frontier::{SearchNodes, SearchResult, search_in};
+use super::super::group_fit::{CapacityView, GroupFit};
+use super::super::pack::PodRuns;
 use super::best_fit::FreeLookup;
-use super::seats::{Seat, Seats};
-use super::{Closeness, Near, enough};
-use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, Shape};
+use super::seats::{Seat, SeatRow};
+use super::{GangTopology, ResolvedRequest, has_enough};
+use crate::state::{Catalog, GangShape, GroupShape, NodeIdx, Nodes};
 
 /// Choices of domains that are tried on one set of nodes.
-const CHOICES: usize = 1_024;
+const MAX_CHOICES: usize = 1_024;
 
 /// A group that must be in one domain, and the domains that would hold it, best fit
 /// first.
-struct Choice<'a> {
+struct DomainChoice<'a> {
     group: usize,
-    near: &'a Near,
+    near: &'a ResolvedRequest,
     domains: Vec<u32>,
 }
 
@@ -27,10 +27,10 @@ struct Choice<'a> {
 pub(crate) fn search(
     nodes: &Nodes,
     catalog: &Catalog,
-    (shape, excluded): (&Shape, &[NodeIdx]),
-    close: &Closeness,
-    room: Room,
-) -> Answer {
+    (shape, excluded): (&GangShape, &[NodeIdx]),
+    close: &GangTopology,
+    room: CapacityView,
+) -> SearchResult {
     let mut spent = 0;
     let mut scope = |among: &[NodeIdx]| {
         let wish = (shape, excluded);
@@ -43,95 +43,97 @@ pub(crate) fn search(
     let layout = &near.level.layout;
     let mut sure = true;
     for domain in layout.domains(near.level.depth) {
-        match scope(layout.stretch(domain)) {
-            Answer::Found(runs) => return Answer::Found(runs),
-            Answer::Nothing { certain } => sure &= certain,
+        match scope(layout.nodes_in(domain)) {
+            SearchResult::Placed(runs) => return SearchResult::Placed(runs),
+            SearchResult::NoPlace { certain } => sure &= certain,
         }
     }
-    Answer::Nothing { certain: sure }
+    SearchResult::NoPlace { certain: sure }
 }
 
 /// Searches on these nodes, without regard to the request of the gang as a whole.
 pub(super) fn search_scope(
     nodes: &Nodes,
     catalog: &Catalog,
-    (shape, excluded): (&Shape, &[NodeIdx]),
-    close: &Closeness,
-    (among, room): (&[NodeIdx], Room),
+    (shape, excluded): (&GangShape, &[NodeIdx]),
+    close: &GangTopology,
+    (among, room): (&[NodeIdx], CapacityView),
     spent: &mut usize,
-) -> Answer {
-    let none = Answer::Nothing { certain: true };
-    if !enough(nodes, shape, among, room) {
+) -> SearchResult {
+    let none = SearchResult::NoPlace { certain: true };
+    if !has_enough(nodes, shape, among, room) {
         return none;
     }
-    let among = nodes.tightest_of(among.iter().copied().filter(|n| !excluded.contains(n)));
-    let mut choices: Vec<Choice<'_>> = Vec::new();
-    let mut alone: Vec<Runs> = Vec::new();
+    let among = nodes.sort_by_tightness(among.iter().copied().filter(|n| !excluded.contains(n)));
+    let mut choices: Vec<DomainChoice<'_>> = Vec::new();
+    let mut alone: Vec<PodRuns> = Vec::new();
     for (at, group) in shape.groups.iter().enumerate() {
-        let fits = fits(nodes, catalog, group, &among, room);
-        let near = close.own(at).filter(|near| near.is_required());
+        let fits = fitting_nodes(nodes, catalog, group, &among, room);
+        let near = close.group_request(at).filter(|near| near.is_required());
         let fits = match near.filter(|_| group.count > 0) {
             None => fits,
             Some(near) => {
-                let domains = domains(nodes, catalog, near, (group, &fits));
+                let domains = fitting_domains(nodes, catalog, near, (group, &fits));
                 let first = domains.first().copied();
-                choices.push(Choice {
+                choices.push(DomainChoice {
                     group: at,
                     near,
                     domains,
                 });
-                let inside = |(node, _): &(NodeIdx, u32)| domain(near, *node) == first;
+                let inside = |(node, _): &(NodeIdx, u32)| domain_of_node(near, *node) == first;
                 fits.into_iter()
                     .filter(|fit| first.is_some() && inside(fit))
                     .collect()
             }
         };
-        match taken(&fits, group.count) {
+        match take_pods(&fits, group.count) {
             Some(runs) => alone.push(runs),
             None => return none,
         }
     }
     if shape.groups.iter().filter(|g| g.count > 0).count() < 2 {
-        return Answer::Found(alone);
+        return SearchResult::Placed(alone);
     }
-    every_choice(nodes, catalog, shape, (&among, room), &choices, spent)
+    try_every_choice(nodes, catalog, shape, (&among, room), &choices, spent)
 }
 
 /// Every choice of a domain for each group that must be in one.
-fn every_choice(
+fn try_every_choice(
     nodes: &Nodes,
     catalog: &Catalog,
-    shape: &Shape,
-    (among, room): (&[NodeIdx], Room),
-    choices: &[Choice<'_>],
+    shape: &GangShape,
+    (among, room): (&[NodeIdx], CapacityView),
+    choices: &[DomainChoice<'_>],
     spent: &mut usize,
-) -> Answer {
+) -> SearchResult {
     let mut sure = true;
     let mut at = vec![0_usize; choices.len()];
-    for _ in 0..CHOICES {
+    for _ in 0..MAX_CHOICES {
         let allows = |group: usize, node: NodeIdx| {
             let mut own = choices.iter().zip(&at).filter(|(c, _)| c.group == group);
-            own.all(|(choice, at)| choice.domains.get(*at).copied() == domain(choice.near, node))
+            own.all(|(choice, at)| {
+                choice.domains.get(*at).copied() == domain_of_node(choice.near, node)
+            })
         };
-        let field = Field {
-            among,
+        let field = SearchNodes {
+            nodes: among,
             allows: &allows,
-            room,
+            view: room,
         };
         *spent = spent.saturating_add(among.len());
         match search_in(nodes, catalog, shape, &field, spent) {
-            Answer::Found(runs) => return Answer::Found(runs),
-            Answer::Nothing { certain } => sure &= certain,
+            SearchResult::Placed(runs) => return SearchResult::Placed(runs),
+            SearchResult::NoPlace { certain } => sure &= certain,
         }
-        if !next(&mut at, choices) {
-            return Answer::Nothing { certain: sure };
+        if !advance_choice(&mut at, choices) {
+            return SearchResult::NoPlace { certain: sure };
         }
     }
-    Answer::Nothing { certain: false }
+    SearchResult::NoPlace { certain: false }
 }
 
 /// Advances to the next choice. False: there is none.
-fn next(at: &mut [usize], choices: &[Choice<'_>]) -> bool {
+fn advance_choice(at: &mut [usize], choices: &[DomainChoice<'_>]) -> bool {
     for (at, choice) in at.iter_mut().zip(choices).rev() {
         *at = at.saturating_add(1);
         if *at < choice.domains.len() {
@@ -142,34 +144,34 @@ fn next(at: &mut [usize], choices: &[Choice<'_>]) -> bool {
     false
 }
 
-fn domain(near: &Near, node: NodeIdx) -> Option<u32> {
+fn domain_of_node(near: &ResolvedRequest, node: NodeIdx) -> Option<u32> {
     near.level.layout.domain(near.level.depth, node)
 }
 
 /// The nodes that a group may use, each with how many of its pods it holds.
-fn fits(
+fn fitting_nodes(
     nodes: &Nodes,
     catalog: &Catalog,
     group: &GroupShape,
     among: &[NodeIdx],
-    room: Room,
+    room: CapacityView,
 ) -> Vec<(NodeIdx, u32)> {
     let Some(signature) = catalog.signature(group.signature) else {
         return Vec::new();
     };
-    let fit = Fit::new(nodes, group, room);
+    let fit = GroupFit::new(nodes, group, room);
     let allowed = among.iter().filter(|node| signature.allows(**node));
     allowed
-        .map(|node| (*node, fit.pods(*node, group.count)))
+        .map(|node| (*node, fit.count_fitting(*node, group.count)))
         .collect()
 }
 
 /// The domains that hold all pods of a group, in the order in which the group alone would take
 /// them: first those that hold it in one domain of a finer level, then by best fit.
-fn domains(
+fn fitting_domains(
     nodes: &Nodes,
     catalog: &Catalog,
-    near: &Near,
+    near: &ResolvedRequest,
     (group, fits): (&GroupShape, &[(NodeIdx, u32)]),
 ) -> Vec<u32> {
     let Some(signature) = catalog.signature(group.signature) else {
@@ -178,17 +180,17 @@ fn domains(
     let layout = &near.level.layout;
     let free = FreeLookup::new(nodes, catalog, std::iter::once(group));
     let seat = |(node, pods): &(NodeIdx, u32)| Seat {
-        place: layout.position(*node),
+        position: layout.position(*node),
         node: *node,
         pods: *pods,
-        free: free.of(*node),
+        free: free.get(*node),
     };
     let mut row: Vec<Seat> = fits.iter().map(seat).collect();
-    row.sort_unstable_by_key(|seat| seat.place);
-    let seats = Seats {
+    row.sort_unstable_by_key(|seat| seat.position);
+    let seats = SeatRow {
         layout,
         signature,
-        row: &row,
+        seats: &row,
     };
     let level = near.level.depth;
     let mut domains: Vec<u32> = Vec::new();
@@ -196,7 +198,7 @@ fn domains(
     for depth in (level..layout.depths()).rev() {
         for part in seats.domains_for(group.count, depth) {
             let first = row.get(part.seats.start);
-            let domain = first.and_then(|seat| layout.domain_at(level, seat.place));
+            let domain = first.and_then(|seat| layout.domain_at(level, seat.position));
             domains.extend(domain.filter(|domain| known.insert(*domain)));
         }
     }
@@ -204,9 +206,9 @@ fn domains(
 }
 
 /// Takes `count` pods from the first nodes that hold them.
-fn taken(fits: &[(NodeIdx, u32)], count: u32) -> Option<Runs> {
+fn take_pods(fits: &[(NodeIdx, u32)], count: u32) -> Option<PodRuns> {
     let mut left = count;
-    let mut runs = Runs::new();
+    let mut runs = PodRuns::new();
     for (node, pods) in fits {
         if left == 0 {
             break;

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use super::best_fit::{Distance, FreeCapacity, Row};
-use super::counts::min_domains;
-use crate::state::{Layout, NodeIdx, Signature};
+use super::best_fit::{FreeCapacity, PreferenceDistance, TopologyRow};
+use super::domain_counts::min_domains;
+use crate::state::{ConstraintSignature, Layout, NodeIdx};
 
 /// A node that a group may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seat {
     /// In the row of the topology.
-    pub(super) place: u32,
+    pub(super) position: u32,
     pub(super) node: NodeIdx,
     /// How many pods of the group the node holds; 0 if too little is free.
     pub(super) pods: u32,
@@ -18,7 +18,7 @@ pub(super) struct Seat {
 }
 
 /// Consecutive seats in one domain, or in none.
-pub(super) struct Part {
+pub(super) struct SeatDomain {
     pub(super) domain: Option<u32>,
     pub(super) seats: Range<usize>,
     pub(super) pods: u64,
@@ -26,18 +26,18 @@ pub(super) struct Part {
 
 /// Seats of a group in the order of the topology.
 #[derive(Clone, Copy)]
-pub(super) struct Seats<'a> {
+pub(super) struct SeatRow<'a> {
     pub(super) layout: &'a Layout,
-    pub(super) signature: &'a Signature,
-    pub(super) row: &'a [Seat],
+    pub(super) signature: &'a ConstraintSignature,
+    pub(super) seats: &'a [Seat],
 }
 
-impl Seats<'_> {
+impl SeatRow<'_> {
     /// The seats by their domains of a level.
-    pub(super) fn parts(&self, depth: usize) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
-        for (at, seat) in self.row.iter().enumerate() {
-            let domain = self.layout.domain_at(depth, seat.place);
+    pub(super) fn domains(&self, depth: usize) -> Vec<SeatDomain> {
+        let mut parts: Vec<SeatDomain> = Vec::new();
+        for (at, seat) in self.seats.iter().enumerate() {
+            let domain = self.layout.domain_at(depth, seat.position);
             let end = at.saturating_add(1);
             let pods = u64::from(seat.pods);
             match parts.last_mut() {
@@ -45,7 +45,7 @@ impl Seats<'_> {
                     part.seats.end = end;
                     part.pods = part.pods.saturating_add(pods);
                 }
-                _ => parts.push(Part {
+                _ => parts.push(SeatDomain {
                     domain,
                     seats: at..end,
                     pods,
@@ -56,37 +56,42 @@ impl Seats<'_> {
     }
 
     /// Sorts domains of a level by best fit for `count` pods.
-    pub(super) fn sorted(&self, depth: usize, count: u32, parts: Vec<Part>) -> Vec<Part> {
-        let seat = |at: usize| self.row.get(at);
-        let row = Row {
+    pub(super) fn sorted(
+        &self,
+        depth: usize,
+        count: u32,
+        parts: Vec<SeatDomain>,
+    ) -> Vec<SeatDomain> {
+        let seat = |at: usize| self.seats.get(at);
+        let row = TopologyRow {
             layout: self.layout,
-            len: self.row.len(),
-            place: |at| seat(at).map_or(u32::MAX, |seat| seat.place),
-            free: |at| seat(at).map_or_else(FreeCapacity::default, |seat| seat.free),
+            len: self.seats.len(),
+            position: |at| seat(at).map_or(u32::MAX, |seat| seat.position),
+            free_capacity: |at| seat(at).map_or_else(FreeCapacity::default, |seat| seat.free),
             has_tiers: self.signature.has_tiers(),
         };
-        let distance = |part: &Part| {
-            let seats = self.row.get(part.seats.clone()).unwrap_or(&[]).iter();
+        let distance = |part: &SeatDomain| {
+            let seats = self.seats.get(part.seats.clone()).unwrap_or(&[]).iter();
             let seats = seats.map(|seat| (seat.node, seat.pods));
-            Distance::of(self.signature, u64::from(count), seats)
+            PreferenceDistance::for_pods(self.signature, u64::from(count), seats)
         };
         row.sorted(depth, parts, |part| part.seats.clone(), distance)
     }
 
     /// Fewest domains of level `depth` inside `part` that hold `count` pods.
-    pub(super) fn domains_needed(&self, part: &Part, count: u32, depth: usize) -> usize {
-        let seats = Seats {
-            row: self.row.get(part.seats.clone()).unwrap_or(&[]),
+    pub(super) fn domains_needed(&self, part: &SeatDomain, count: u32, depth: usize) -> usize {
+        let seats = SeatRow {
+            seats: self.seats.get(part.seats.clone()).unwrap_or(&[]),
             ..*self
         };
-        let parts = seats.parts(depth).into_iter();
+        let parts = seats.domains(depth).into_iter();
         let pods = parts.filter(|part| part.domain.is_some());
         min_domains(pods.map(|part| u128::from(part.pods)), u128::from(count))
     }
 
     /// The domains of a level that each hold `count` pods, best fit first.
-    pub(super) fn domains_for(&self, count: u32, depth: usize) -> Vec<Part> {
-        let mut parts = self.parts(depth);
+    pub(super) fn domains_for(&self, count: u32, depth: usize) -> Vec<SeatDomain> {
+        let mut parts = self.domains(depth);
         parts.retain(|part| part.domain.is_some() && part.pods >= u64::from(count));
         self.sorted(depth, count, parts)
     }

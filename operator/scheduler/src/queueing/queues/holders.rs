@@ -9,11 +9,11 @@ use crate::state::GangIdx;
 
 /// A gang and its charge.
 #[derive(Debug)]
-pub(super) struct Holder {
+pub(super) struct QueueHolder {
     pub(super) gang: GangIdx,
     pub(super) priority: i32,
     /// It is not preemptible: its queue's quota protects it.
-    pub(super) kept: bool,
+    pub(super) non_preemptible: bool,
     pub(super) surplus: bool,
     /// The number of its charge; equal charges share one number.
     pub(super) charge: usize,
@@ -22,9 +22,9 @@ pub(super) struct Holder {
 
 /// All holders of one queue.
 #[derive(Debug, Default)]
-pub(super) struct Holders {
+pub(super) struct QueueHolders {
     /// In no order, but contiguous: the search for victims iterates over all of them.
-    list: Vec<Holder>,
+    list: Vec<QueueHolder>,
     places: FxHashMap<GangIdx, usize>,
     /// The number of holders of each priority.
     priorities: BTreeMap<i32, usize>,
@@ -32,8 +32,8 @@ pub(super) struct Holders {
     surplus: BTreeSet<GangIdx>,
 }
 
-impl Holders {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Holder> {
+impl QueueHolders {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &QueueHolder> {
         self.list.iter()
     }
 
@@ -41,7 +41,7 @@ impl Holders {
         self.list.len()
     }
 
-    pub(super) fn get(&self, gang: GangIdx) -> Option<&Holder> {
+    pub(super) fn get(&self, gang: GangIdx) -> Option<&QueueHolder> {
         self.list.get(*self.places.get(&gang)?)
     }
 
@@ -50,17 +50,17 @@ impl Holders {
     }
 
     /// Holders that are surplus.
-    pub(super) fn surplus(&self) -> impl Iterator<Item = &Holder> {
+    pub(super) fn surplus(&self) -> impl Iterator<Item = &QueueHolder> {
         self.surplus.iter().filter_map(|gang| self.get(*gang))
     }
 
     /// The number of holders that are not surplus.
-    pub(super) fn gangs(&self) -> usize {
+    pub(super) fn gang_count(&self) -> usize {
         self.list.len().saturating_sub(self.surplus.len())
     }
 
     /// Adds a gang that is not a holder yet.
-    pub(super) fn insert(&mut self, holder: Holder) {
+    pub(super) fn insert(&mut self, holder: QueueHolder) {
         if holder.surplus {
             self.surplus.insert(holder.gang);
         }
@@ -70,7 +70,7 @@ impl Holders {
         self.list.push(holder);
     }
 
-    pub(super) fn remove(&mut self, gang: GangIdx) -> Option<Holder> {
+    pub(super) fn remove(&mut self, gang: GangIdx) -> Option<QueueHolder> {
         let place = self.places.remove(&gang)?;
         self.surplus.remove(&gang);
         if place >= self.list.len() {
@@ -95,21 +95,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_leaves_takes_nobody_along() {
-        let mut holders = Holders::default();
+    fn removing_a_holder_keeps_the_other_holders() {
+        let mut holders = QueueHolders::default();
         for (at, priority) in [(7, 3), (1, 0), (4, 3)] {
-            holders.insert(Holder {
+            holders.insert(QueueHolder {
                 gang: GangIdx::of(at),
                 priority,
-                kept: false,
+                non_preemptible: false,
                 surplus: at == 4,
                 charge: at,
                 id: GangId::new(format!("a/{at}")),
             });
         }
         assert_eq!(holders.lowest_priority(), Some(0));
-        assert_eq!((holders.gangs(), holders.surplus().count()), (2, 1));
-        let charge = |holders: &Holders, at| holders.get(GangIdx::of(at)).map(|h| h.charge);
+        assert_eq!((holders.gang_count(), holders.surplus().count()), (2, 1));
+        let charge = |holders: &QueueHolders, at| holders.get(GangIdx::of(at)).map(|h| h.charge);
         assert_eq!(holders.remove(GangIdx::of(7)).map(|h| h.charge), Some(7));
         assert!(holders.remove(GangIdx::of(7)).is_none());
         assert_eq!(charge(&holders, 7), None);
@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(holders.lowest_priority(), Some(3));
         assert_eq!((holders.len(), charge(&holders, 4)), (1, Some(4)));
         assert!(holders.remove(GangIdx::of(4)).is_some());
-        assert_eq!((holders.gangs(), holders.surplus().count()), (0, 0));
+        assert_eq!((holders.gang_count(), holders.surplus().count()), (0, 0));
     }
 }

@@ -7,9 +7,9 @@ use crate::quota::{Demand, FlavorResource};
 
 /// Amounts by queue. Queues of which the gangs hold nothing are left out.
 #[derive(Debug, Default)]
-pub(super) struct Sums(BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>);
+pub(super) struct QueueSums(BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>);
 
-impl Sums {
+impl QueueSums {
     /// Adds the demand of a gang.
     pub(super) fn add(&mut self, queue: &QueueName, demand: &Demand) {
         for (what, amount) in demand.iter() {
@@ -20,7 +20,7 @@ impl Sums {
     }
 
     /// Removes the demand of a gang.
-    pub(super) fn take(&mut self, queue: &QueueName, demand: &Demand) {
+    pub(super) fn remove(&mut self, queue: &QueueName, demand: &Demand) {
         let Some(sums) = self.0.get_mut(queue) else {
             return;
         };
@@ -36,7 +36,7 @@ impl Sums {
     }
 
     /// Amounts that the gangs hold of a queue.
-    pub(super) fn of(&self, queue: &QueueName) -> Option<&BTreeMap<FlavorResource, i128>> {
+    pub(super) fn get(&self, queue: &QueueName) -> Option<&BTreeMap<FlavorResource, i128>> {
         self.0.get(queue)
     }
 

@@ -7,10 +7,10 @@
 
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorIdx, FlavorResource};
-use crate::quota::decay::Decay;
-use crate::quota::member::{Member, Quota, Weight};
-use crate::quota::order::Next;
-use crate::quota::tree::{QueueIdx, Tree};
+use crate::quota::decay::UsageDecay;
+use crate::quota::queue_config::{QueueConfig, Quota, Weight};
+use crate::quota::tree::{QueueIdx, QuotaTree};
+use crate::quota::turn_order::NextGang;
 use crate::state::ResourceIdx;
 use crate::time::Time;
 
@@ -21,10 +21,10 @@ pub fn resource(name: &str) -> ResourceIdx {
     ResourceIdx::of(RESOURCES.iter().position(|r| *r == name).unwrap())
 }
 
-pub fn what(name: &str) -> FlavorResource {
+pub fn flavor_resource(name: &str) -> FlavorResource {
     let (flavor, name) = name.split_once('/').unwrap_or(("any", name));
     FlavorResource {
-        flavor: FlavorIdx::of(FLAVORS.iter().position(|f| *f == flavor).unwrap()),
+        flavor: FlavorIdx::from_index(FLAVORS.iter().position(|f| *f == flavor).unwrap()),
         resource: resource(name),
     }
 }
@@ -58,7 +58,7 @@ fn quota(text: &str) -> Quota {
 }
 
 /// A queue, as written.
-pub fn queue(text: &str) -> (QueueName, Member) {
+pub fn queue(text: &str) -> (QueueName, QueueConfig) {
     let (head, quotas) = match text.split_once(':') {
         Some((head, quotas)) => (head, Some(quotas)),
         None => (text, None),
@@ -70,13 +70,13 @@ pub fn queue(text: &str) -> (QueueName, Member) {
     let quotas = quotas.map(|quotas| {
         let each = quotas.split_whitespace();
         each.map(|q| q.split_once('=').unwrap())
-            .map(|(of, amounts)| (what(of), quota(amounts)))
+            .map(|(of, amounts)| (flavor_resource(of), quota(amounts)))
             .collect()
     });
-    let member = Member {
+    let member = QueueConfig {
         parent,
         weight: Weight::default(),
-        unusable: None,
+        group_fault: None,
         quotas,
     };
     (name(of), member)
@@ -86,69 +86,71 @@ pub fn queue(text: &str) -> (QueueName, Member) {
 pub fn demand(text: &str) -> Demand {
     text.split_whitespace()
         .map(|amount| amount.split_once('=').unwrap())
-        .map(|(of, amount)| (what(of), amount.parse().unwrap()))
+        .map(|(of, amount)| (flavor_resource(of), amount.parse().unwrap()))
         .collect()
 }
 
-pub fn empty(decay: Decay) -> Tree {
-    Tree::new(resource("pods"), decay)
+pub fn empty(decay: UsageDecay) -> QuotaTree {
+    QuotaTree::new(resource("pods"), decay)
 }
 
 /// A tree of these queues.
-pub fn tree(queues: &[&str]) -> Tree {
-    let mut tree = empty(Decay::default());
+pub fn tree(queues: &[&str]) -> QuotaTree {
+    let mut tree = empty(UsageDecay::default());
     for text in queues {
-        tree.put(text);
+        tree.apply_queue(text);
     }
     tree
 }
 
-impl Tree {
-    pub fn put(&mut self, text: &str) {
+impl QuotaTree {
+    pub fn apply_queue(&mut self, text: &str) {
         let (name, member) = queue(text);
         self.apply(&name, member);
     }
 
     /// Charges, as `a: gpu=8`.
-    pub fn take(&mut self, text: &str) {
+    pub fn charge_queue(&mut self, text: &str) {
         let (of, amounts) = text.split_once(": ").unwrap();
         self.charge(&name(of), &demand(amounts));
     }
 
-    pub fn give(&mut self, text: &str) {
+    pub fn release_queue(&mut self, text: &str) {
         let (of, amounts) = text.split_once(": ").unwrap();
         self.release(&name(of), &demand(amounts));
     }
 
-    pub fn at(&self, of: &str) -> QueueIdx {
+    pub fn queue_idx(&self, of: &str) -> QueueIdx {
         self.find(&name(of)).unwrap()
     }
 
-    pub fn room_of(&self, of: &str, resource: &str) -> Option<i128> {
-        self.available(self.at(of), what(resource))
+    pub fn available_to(&self, of: &str, resource: &str) -> Option<i128> {
+        self.available(self.queue_idx(of), flavor_resource(resource))
     }
 
     /// Units charged to a queue itself.
-    pub fn charged(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
+    pub fn own_usage_of(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         let node = self.node(queue);
         node.and_then(|n| n.cells.get(&what)).map_or(0, |c| c.own)
     }
 
     /// Units of a resource that a queue and all queues below it hold, over all flavors.
-    pub fn held(&self, queue: QueueIdx, resource: ResourceIdx) -> i128 {
+    pub fn subtree_usage(&self, queue: QueueIdx, resource: ResourceIdx) -> i128 {
         let node = self.node(queue);
         node.and_then(|n| n.memory.get(&resource))
-            .map_or(0, |memory| memory.held())
+            .map_or(0, |memory| memory.current())
     }
 
     /// How much a queue could get if nothing else were held.
-    pub fn could_ever(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
-        self.room(queue, what, |_| 0)
+    pub fn available_when_empty(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
+        self.compute_available(queue, what, |_| 0)
     }
 
-    pub fn borrowed_by(&self, of: &str, resource: &str) -> i128 {
-        let standings = self.standings(self.at(of));
-        let of_what = standings.iter().find(|s| s.what == what(resource));
+    pub fn borrowed_amount(&self, of: &str, resource: &str) -> i128 {
+        let standings = self.quota_usages(self.queue_idx(of));
+        let of_what = standings
+            .iter()
+            .find(|s| s.flavor_resource == flavor_resource(resource));
         of_what.map_or(0, |s| s.borrowed)
     }
 }
@@ -164,10 +166,10 @@ pub fn cases(least: u32) -> proptest::test_runner::Config {
 }
 
 /// The gang that a leaf would start next, submitted this many milliseconds after 0.
-pub fn starts(text: &str, submitted: i64) -> Next {
-    Next {
+pub fn next_gang(text: &str, submitted: i64) -> NextGang {
+    NextGang {
         demand: demand(text),
         submitted: ms(submitted),
-        ..Next::default()
+        ..NextGang::default()
     }
 }

@@ -2,28 +2,30 @@
 
 use proptest::prelude::*;
 
-use super::common::{cases, demand, empty, ms, name, queue, resource, starts, what};
+use super::common::{cases, demand, empty, flavor_resource, ms, name, next_gang, queue, resource};
 use crate::quota::amounts::Demand;
-use crate::quota::decay::Decay;
-use crate::quota::member::Weight;
-use crate::quota::memory::Decayed;
-use crate::quota::order::Order;
-use crate::quota::tree::Tree;
+use crate::quota::decay::UsageDecay;
+use crate::quota::memory::DecayedAmount;
+use crate::quota::queue_config::Weight;
+use crate::quota::tree::QuotaTree;
+use crate::quota::turn_order::TurnOrder;
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 
-fn gpus(tree: &Tree, of: &str) -> f64 {
-    let usage = tree.remembered(tree.at(of)).usage;
+fn gpus(tree: &QuotaTree, of: &str) -> f64 {
+    let usage = tree.remembered_usage(tree.queue_idx(of)).usage;
     let of_gpu = usage.iter().find(|(r, _)| *r == resource("gpu"));
-    of_gpu.map_or(0.0, |(_, u)| u.as_parts() as f64 / Decayed::PER_UNIT as f64)
+    of_gpu.map_or(0.0, |(_, u)| {
+        u.as_parts() as f64 / DecayedAmount::PER_UNIT as f64
+    })
 }
 
-fn near(found: f64, expected: f64) {
+fn assert_near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-5, "{found} is not {expected}");
 }
 
-fn pair(decay: Decay, heavy: u32) -> Tree {
+fn two_queues(decay: UsageDecay, heavy: u32) -> QuotaTree {
     let mut tree = empty(decay);
     tree.set_capacity(resource("gpu"), 30);
     for (text, weight) in [("light", 1_000), ("heavy", heavy)] {
@@ -35,81 +37,85 @@ fn pair(decay: Decay, heavy: u32) -> Tree {
 }
 
 #[test]
-fn usage_comes_and_goes_by_half() {
-    let mut tree = pair(Decay::half_life(DAY), 1_000);
+fn usage_grows_and_decays_by_half_each_half_life() {
+    let mut tree = two_queues(UsageDecay::with_half_life(DAY), 1_000);
     tree.advance(ms(5 * DAY + 7));
-    tree.take("light: gpu=8");
-    near(gpus(&tree, "light"), 0.0);
+    tree.charge_queue("light: gpu=8");
+    assert_near(gpus(&tree, "light"), 0.0);
     for (days, expected) in [(1, 4.0), (2, 6.0), (3, 7.0)] {
         tree.advance(ms((5 + days) * DAY + 7));
-        near(gpus(&tree, "light"), expected);
+        assert_near(gpus(&tree, "light"), expected);
     }
-    tree.give("light: gpu=8");
-    near(gpus(&tree, "light"), 7.0);
+    tree.release_queue("light: gpu=8");
+    assert_near(gpus(&tree, "light"), 7.0);
     tree.advance(ms(8 * DAY + 12 * HOUR + 7));
-    near(gpus(&tree, "light"), 7.0 / 2_f64.sqrt());
+    assert_near(gpus(&tree, "light"), 7.0 / 2_f64.sqrt());
     tree.advance(ms(9 * DAY + 7));
-    near(gpus(&tree, "light"), 3.5);
+    assert_near(gpus(&tree, "light"), 3.5);
     // Time does not go back.
     tree.advance(ms(0));
-    near(gpus(&tree, "light"), 3.5);
+    assert_near(gpus(&tree, "light"), 3.5);
     tree.advance(ms(500 * DAY));
-    assert!(tree.remembered(tree.at("light")).usage.is_empty());
+    assert!(
+        tree.remembered_usage(tree.queue_idx("light"))
+            .usage
+            .is_empty()
+    );
 }
 
 #[test]
-fn without_half_life_what_is_held_counts() {
-    let mut tree = pair(Decay::half_life(0), 1_000);
+fn only_current_usage_counts_without_a_half_life() {
+    let mut tree = two_queues(UsageDecay::with_half_life(0), 1_000);
     tree.advance(ms(DAY));
-    tree.take("light: gpu=8");
-    near(gpus(&tree, "light"), 8.0);
-    near(tree.share(tree.at("light")).as_f64(), 8.0 / 30.0);
-    tree.give("light: gpu=8");
-    near(gpus(&tree, "light"), 0.0);
+    tree.charge_queue("light: gpu=8");
+    assert_near(gpus(&tree, "light"), 8.0);
+    assert_near(tree.share(tree.queue_idx("light")).as_f64(), 8.0 / 30.0);
+    tree.release_queue("light: gpu=8");
+    assert_near(gpus(&tree, "light"), 0.0);
 }
 
 #[test]
-fn a_share_is_of_the_dominant_resource_for_its_weight() {
-    let mut tree = pair(Decay::half_life(0), 2_000);
+fn share_is_the_dominant_resource_divided_by_weight() {
+    let mut tree = two_queues(UsageDecay::with_half_life(0), 2_000);
     tree.set_capacity(resource("memory"), 1 << 40);
-    tree.take("heavy: gpu=3 memory=274877906944 cpu=100");
-    near(tree.share(tree.at("heavy")).as_f64(), 0.25 / 2.0);
-    tree.take("heavy: h100/gpu=12");
-    near(tree.share(tree.at("heavy")).as_f64(), 0.5 / 2.0);
+    tree.charge_queue("heavy: gpu=3 memory=274877906944 cpu=100");
+    assert_near(tree.share(tree.queue_idx("heavy")).as_f64(), 0.25 / 2.0);
+    tree.charge_queue("heavy: h100/gpu=12");
+    assert_near(tree.share(tree.queue_idx("heavy")).as_f64(), 0.5 / 2.0);
     // A resource without capacity adds nothing to a share.
     tree.set_capacity(resource("gpu"), 0);
-    near(tree.share(tree.at("heavy")).as_f64(), 0.25 / 2.0);
+    assert_near(tree.share(tree.queue_idx("heavy")).as_f64(), 0.25 / 2.0);
 }
 
 #[test]
-fn what_a_subtree_holds_is_its_parents_too() {
-    let mut tree = empty(Decay::half_life(DAY));
+fn parent_usage_includes_the_usage_of_its_subtree() {
+    let mut tree = empty(UsageDecay::with_half_life(DAY));
     for text in ["root", "p < root", "a < p", "b < p"] {
-        tree.put(text);
+        tree.apply_queue(text);
     }
-    tree.take("a: gpu=4");
+    tree.charge_queue("a: gpu=4");
     tree.advance(ms(DAY));
-    tree.take("b: gpu=4");
+    tree.charge_queue("b: gpu=4");
     tree.advance(ms(2 * DAY));
-    near(gpus(&tree, "root"), 5.0);
-    near(gpus(&tree, "p"), gpus(&tree, "a") + gpus(&tree, "b"));
+    assert_near(gpus(&tree, "root"), 5.0);
+    assert_near(gpus(&tree, "p"), gpus(&tree, "a") + gpus(&tree, "b"));
     // A queue that moves takes along its own usage, not that of its former siblings.
-    tree.put("b");
-    near(gpus(&tree, "root"), 5.0);
+    tree.apply_queue("b");
+    assert_near(gpus(&tree, "root"), 5.0);
     tree.advance(ms(3 * DAY));
-    near(gpus(&tree, "root"), 4.5);
-    near(gpus(&tree, "b"), 3.0);
+    assert_near(gpus(&tree, "root"), 4.5);
+    assert_near(gpus(&tree, "b"), 3.0);
 }
 
 /// Both queues always have work; the queue whose turn it is gets the next free slot. Returns the
 /// GPU hours of each.
-fn run(decay: Decay, days: i64, spoilt: bool) -> (f64, f64) {
-    let mut tree = pair(decay, 2_000);
+fn simulate_two_queues(decay: UsageDecay, days: i64, spoilt: bool) -> (f64, f64) {
+    let mut tree = two_queues(decay, 2_000);
     if spoilt {
         // One of the queues has held everything for a long time.
-        tree.take("heavy: gpu=30");
+        tree.charge_queue("heavy: gpu=30");
         tree.advance(ms(30 * DAY));
-        tree.give("heavy: gpu=30");
+        tree.release_queue("heavy: gpu=30");
     }
     let begin = if spoilt { 30 * 24 } else { 0 };
     let mut running: Vec<(i64, &str, i64)> = Vec::new();
@@ -119,14 +125,14 @@ fn run(decay: Decay, days: i64, spoilt: bool) -> (f64, f64) {
         tree.advance(ms(hour * HOUR));
         running.retain(|(until, of, size)| {
             if *until <= hour {
-                tree.give(&format!("{of}: gpu={size}"));
+                tree.release_queue(&format!("{of}: gpu={size}"));
                 free += size;
             }
             *until > hour
         });
-        let mut order = Order::default();
+        let mut order = TurnOrder::default();
         for of in ["light", "heavy"] {
-            order.insert(&tree, tree.at(of), starts("gpu=1", 0));
+            order.insert(&tree, tree.queue_idx(of), next_gang("gpu=1", 0));
         }
         loop {
             let (size, length) = (1 + started % 4, 2 + started % 7);
@@ -134,13 +140,13 @@ fn run(decay: Decay, days: i64, spoilt: bool) -> (f64, f64) {
                 break;
             }
             let first = order.first(&tree).unwrap();
-            let of = if first == tree.at("light") {
+            let of = if first == tree.queue_idx("light") {
                 "light"
             } else {
                 "heavy"
             };
-            tree.take(&format!("{of}: gpu={size}"));
-            order.moved(&tree, first);
+            tree.charge_queue(&format!("{of}: gpu={size}"));
+            order.update_shares(&tree, first);
             running.push((hour + length, of, size));
             free -= size;
             started += 1;
@@ -151,53 +157,53 @@ fn run(decay: Decay, days: i64, spoilt: bool) -> (f64, f64) {
 }
 
 #[test]
-fn in_the_long_run_weights_decide() {
+fn long_run_usage_follows_weights() {
     for decay in [
-        Decay::default(),
-        Decay::half_life(2 * DAY),
-        Decay::default().ordered_ahead(0),
+        UsageDecay::default(),
+        UsageDecay::with_half_life(2 * DAY),
+        UsageDecay::default().with_order_lookahead(0),
     ] {
-        let (light, heavy) = run(decay, 90, false);
+        let (light, heavy) = simulate_two_queues(decay, 90, false);
         let ratio = heavy / light;
         assert!((1.98..2.02).contains(&ratio), "{decay:?}: {ratio}");
     }
 }
 
 #[test]
-fn without_memory_weights_decide_as_well_as_the_size_of_gangs_allows() {
-    let (light, heavy) = run(Decay::half_life(0), 90, false);
+fn usage_follows_weights_roughly_without_a_half_life() {
+    let (light, heavy) = simulate_two_queues(UsageDecay::with_half_life(0), 90, false);
     let ratio = heavy / light;
     assert!((1.7..2.3).contains(&ratio), "{ratio}");
 }
 
 #[test]
-fn who_had_more_than_its_part_waits_until_the_other_has_caught_up() {
-    let (light, heavy) = run(Decay::default(), 2, true);
+fn queue_with_high_past_usage_waits_for_the_other_queue() {
+    let (light, heavy) = simulate_two_queues(UsageDecay::default(), 2, true);
     assert!(heavy < light / 10.0, "{light} {heavy}");
-    let (light, heavy) = run(Decay::half_life(0), 2, true);
+    let (light, heavy) = simulate_two_queues(UsageDecay::with_half_life(0), 2, true);
     assert!(heavy > light, "nothing is remembered: {light} {heavy}");
 }
 
 #[test]
-fn a_burst_is_shared_by_weight_at_once() {
+fn burst_is_shared_by_weight() {
     let burst = |decay| {
-        let mut tree = pair(decay, 2_000);
-        let mut order = Order::default();
+        let mut tree = two_queues(decay, 2_000);
+        let mut order = TurnOrder::default();
         for of in ["light", "heavy"] {
-            order.insert(&tree, tree.at(of), starts("gpu=1", 0));
+            order.insert(&tree, tree.queue_idx(of), next_gang("gpu=1", 0));
         }
         for _ in 0..30 {
             let first = order.first(&tree).unwrap();
             let of = tree.name(first).unwrap().clone();
             tree.charge(&of, &demand("gpu=1"));
-            order.moved(&tree, first);
+            order.update_shares(&tree, first);
         }
-        tree.charged(tree.at("heavy"), what("gpu"))
+        tree.own_usage_of(tree.queue_idx("heavy"), flavor_resource("gpu"))
     };
-    assert_eq!(burst(Decay::default()), 20);
-    assert_eq!(burst(Decay::half_life(0)), 20);
+    assert_eq!(burst(UsageDecay::default()), 20);
+    assert_eq!(burst(UsageDecay::with_half_life(0)), 20);
     // Decayed usage alone cannot tell the queues apart: the first by name gets everything.
-    assert_eq!(burst(Decay::default().ordered_ahead(0)), 30);
+    assert_eq!(burst(UsageDecay::default().with_order_lookahead(0)), 30);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -218,17 +224,17 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 const TRIO: [&str; 3] = ["a", "b", "solo"];
 
-fn trio() -> Tree {
-    let mut tree = empty(Decay::default());
+fn three_queues() -> QuotaTree {
+    let mut tree = empty(UsageDecay::default());
     for text in ["p", "a < p", "b < p", "solo"] {
-        tree.put(text);
+        tree.apply_queue(text);
     }
     tree.set_capacity(resource("gpu"), 17);
     tree
 }
 
-fn charge(tree: &mut Tree, step: Step, back: bool) {
-    let demand = Demand::from_iter([(what("gpu"), step.amount)]);
+fn charge(tree: &mut QuotaTree, step: Step, back: bool) {
+    let demand = Demand::from_iter([(flavor_resource("gpu"), step.amount)]);
     if back {
         tree.release(&name(TRIO[step.queue]), &demand);
     } else {
@@ -240,18 +246,18 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn it_makes_no_difference_how_often_one_looks_or_tries(
+    fn share_does_not_depend_on_reads_or_released_trial_charges(
         steps in prop::collection::vec((any_step(), any::<bool>()), 0..20),
         looks in prop::collection::vec(1..40_i64, 1..4),
     ) {
-        let (mut calm, mut nosy) = (trio(), trio());
+        let (mut calm, mut nosy) = (three_queues(), three_queues());
         let mut now = 0;
         for (step, back) in steps {
             for part in &looks {
                 // A charge that is released at once, some time before.
                 nosy.advance(ms(now + step.later / 40 * part));
                 charge(&mut nosy, step, false);
-                let _ = nosy.share(nosy.at("p"));
+                let _ = nosy.share(nosy.queue_idx("p"));
                 charge(&mut nosy, step, true);
             }
             now += step.later;
@@ -260,19 +266,19 @@ proptest! {
             charge(&mut calm, step, back);
             charge(&mut nosy, step, back);
             for of in ["p", "a", "b", "solo"] {
-                let at = calm.at(of);
-                prop_assert_eq!(calm.share(at), nosy.share(nosy.at(of)));
-                prop_assert_eq!(calm.remembered(at), nosy.remembered(nosy.at(of)));
+                let at = calm.queue_idx(of);
+                prop_assert_eq!(calm.share(at), nosy.share(nosy.queue_idx(of)));
+                prop_assert_eq!(calm.remembered_usage(at), nosy.remembered_usage(nosy.queue_idx(of)));
             }
         }
     }
 
     #[test]
-    fn what_happens_at_once_may_come_in_any_order(
+    fn usage_does_not_depend_on_the_order_of_simultaneous_charges(
         mut steps in prop::collection::vec(any_step(), 0..12),
         later in 0..30 * DAY,
     ) {
-        let (mut forth, mut back) = (trio(), trio());
+        let (mut forth, mut back) = (three_queues(), three_queues());
         forth.advance(ms(DAY));
         back.advance(ms(DAY));
         for step in &steps {
@@ -285,13 +291,13 @@ proptest! {
         forth.advance(ms(DAY + later));
         back.advance(ms(DAY + later));
         for of in ["p", "a", "b", "solo"] {
-            prop_assert_eq!(forth.remembered(forth.at(of)), back.remembered(back.at(of)));
+            prop_assert_eq!(forth.remembered_usage(forth.queue_idx(of)), back.remembered_usage(back.queue_idx(of)));
         }
     }
 
     #[test]
-    fn it_is_the_exponential_average(steps in prop::collection::vec(any_step(), 1..20)) {
-        let mut tree = trio();
+    fn decayed_usage_is_the_exponential_average(steps in prop::collection::vec(any_step(), 1..20)) {
+        let mut tree = three_queues();
         let (mut now, mut held, mut average) = (0, 0.0, 0.0_f64);
         for step in steps {
             now += step.later;

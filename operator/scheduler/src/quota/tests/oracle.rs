@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::common::{demand, empty, name, resource};
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorResource};
-use crate::quota::decay::Decay;
-use crate::quota::member::{Member, Quota};
-use crate::quota::misconfigured::MAX_DEPTH;
-use crate::quota::tree::Tree;
+use crate::quota::decay::UsageDecay;
+use crate::quota::queue_config::{QueueConfig, Quota};
+use crate::quota::queue_fault::MAX_DEPTH;
+use crate::quota::tree::QuotaTree;
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
-    pub queues: BTreeMap<QueueName, Member>,
+    pub queues: BTreeMap<QueueName, QueueConfig>,
     pub charged: BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>,
 }
 
 impl Oracle {
     /// A tree that is built from the same queues and charges, in reverse order.
-    pub fn rebuilt(&self) -> Tree {
-        let mut tree = empty(Decay::default());
+    pub fn rebuilt(&self) -> QuotaTree {
+        let mut tree = empty(UsageDecay::default());
         for (of, charged) in &self.charged {
             let demand: Demand = charged.iter().map(|(w, n)| (*w, *n)).collect();
             tree.charge(of, &demand);
@@ -74,7 +74,7 @@ impl Oracle {
     }
 
     fn children(&self, of: &QueueName) -> impl Iterator<Item = &QueueName> {
-        let below = |(_, m): &(&QueueName, &Member)| m.parent.as_ref() == Some(of);
+        let below = |(_, m): &(&QueueName, &QueueConfig)| m.parent.as_ref() == Some(of);
         let all = self.queues.iter().filter(below).map(|(child, _)| child);
         all.filter(|child| self.path(child).is_some())
     }
@@ -87,7 +87,7 @@ impl Oracle {
             .unwrap_or_default()
     }
 
-    pub fn own(&self, of: &QueueName, what: FlavorResource) -> i128 {
+    pub fn own_usage(&self, of: &QueueName, what: FlavorResource) -> i128 {
         let charged = self.charged.get(of).and_then(|c| c.get(&what));
         charged.copied().unwrap_or(0)
     }
@@ -109,18 +109,18 @@ impl Oracle {
         let quotas = &self.queues[of].quotas;
         let unnamed = quotas.as_ref().is_some_and(|q| !q.contains_key(&what));
         let exempt = what.resource == resource("pods") && unnamed;
-        let own = if exempt { 0 } else { self.own(of, what) };
+        let own = if exempt { 0 } else { self.own_usage(of, what) };
         own + self.children(of).map(passed).sum::<i128>()
     }
 
-    fn formula(&self, path: &[QueueName], what: FlavorResource) -> i128 {
+    fn available_by_formula(&self, path: &[QueueName], what: FlavorResource) -> i128 {
         let of = &path[0];
         let (subtree, usage) = (self.subtree(of, what), self.usage(of, what));
         if path.len() == 1 {
             return subtree - usage;
         }
         let local = self.local(of, what);
-        let mut second = self.formula(&path[1..], what);
+        let mut second = self.available_by_formula(&path[1..], what);
         if let Some(limit) = self.quota(of, what).borrowing_limit {
             second = second.min((subtree - local) - (usage - local).max(0) + i128::from(limit));
         }
@@ -155,7 +155,7 @@ impl Oracle {
         } else if !tree.iter().any(|q| self.names_any(q, |w| *w == what)) {
             return unnamed;
         }
-        Some(self.formula(&path, what))
+        Some(self.available_by_formula(&path, what))
     }
 
     /// True if the quota that a queue names, or may borrow, is limited.
@@ -212,7 +212,7 @@ impl Oracle {
             let chain = below(&to);
             let own = match &self.queues[holder].quotas {
                 Some(named) if what.resource == resource("pods") && !named.contains_key(&what) => 0,
-                _ => self.own(holder, what),
+                _ => self.own_usage(holder, what),
             };
             let chain = chain.iter().map(|of| self.borrowed(of, what));
             chain.fold(own, i128::min)
@@ -234,7 +234,7 @@ impl Oracle {
 }
 
 #[test]
-fn the_oracle_knows_the_worked_example() {
+fn oracle_computes_the_worked_example() {
     let mut oracle = Oracle::default();
     for text in ["root", "a < root: gpu=10+3-4", "b < root: gpu=6"] {
         let (of, member) = super::common::queue(text);
@@ -242,7 +242,7 @@ fn the_oracle_knows_the_worked_example() {
     }
     oracle.charge(&name("a"), &demand("gpu=8"));
     oracle.charge(&name("b"), &demand("gpu=5"));
-    let gpu = super::common::what("gpu");
+    let gpu = super::common::flavor_resource("gpu");
     let root = name("root");
     assert_eq!(
         (oracle.subtree(&root, gpu), oracle.usage(&root, gpu)),

@@ -2,18 +2,20 @@
 
 use proptest::prelude::*;
 
-use super::common::{cases, demand, empty, ms, name, queue, resource, starts, tree, what};
-use crate::quota::decay::Decay;
-use crate::quota::member::Weight;
-use crate::quota::order::Order;
-use crate::quota::tree::{QueueIdx, Tree};
+use super::common::{
+    cases, demand, empty, flavor_resource, ms, name, next_gang, queue, resource, tree,
+};
+use crate::quota::decay::UsageDecay;
+use crate::quota::queue_config::Weight;
+use crate::quota::tree::{QueueIdx, QuotaTree};
+use crate::quota::turn_order::TurnOrder;
 use crate::time::Time;
 
 /// All leaves in the order of their turns, if each would start `next`.
-fn turns(tree: &Tree, leaves: &[&str], next: &str) -> Vec<String> {
-    let mut order = Order::default();
+fn turn_names(tree: &QuotaTree, leaves: &[&str], next: &str) -> Vec<String> {
+    let mut order = TurnOrder::default();
     for leaf in leaves {
-        order.insert(tree, tree.at(leaf), starts(next, 0));
+        order.insert(tree, tree.queue_idx(leaf), next_gang(next, 0));
     }
     let turn = || {
         let first = order.first(tree)?;
@@ -23,8 +25,8 @@ fn turns(tree: &Tree, leaves: &[&str], next: &str) -> Vec<String> {
     std::iter::from_fn(turn).collect()
 }
 
-fn instant(queues: &[(&str, u32)]) -> Tree {
-    let mut tree = empty(Decay::half_life(0));
+fn tree_without_memory(queues: &[(&str, u32)]) -> QuotaTree {
+    let mut tree = empty(UsageDecay::with_half_life(0));
     for (text, weight) in queues {
         let (of, mut member) = queue(text);
         member.weight = Weight::from_thousandths(*weight);
@@ -35,25 +37,25 @@ fn instant(queues: &[(&str, u32)]) -> Tree {
 }
 
 #[test]
-fn who_is_within_nominal_goes_before_who_borrows() {
+fn queue_within_nominal_goes_before_a_borrowing_queue() {
     let mut tree = tree(&["c:", "a < c: gpu=4", "b < c: gpu=4", "other: gpu=2"]);
     tree.set_capacity(resource("gpu"), 10);
-    tree.take("b: gpu=3");
-    tree.take("other: gpu=1");
+    tree.charge_queue("b: gpu=3");
+    tree.charge_queue("other: gpu=1");
     tree.advance(ms(1_000_000_000));
-    let turns = |tree: &Tree, next| turns(tree, &["a", "b", "other"], next);
+    let turns = |tree: &QuotaTree, next| turn_names(tree, &["a", "b", "other"], next);
     // All leaves stay within nominal quota: the smaller share decides, at the roots first.
     assert_eq!(turns(&tree, "gpu=1"), ["other", "a", "b"]);
     // Now only a stays within nominal quota.
     assert_eq!(turns(&tree, "gpu=2"), ["a", "other", "b"]);
-    tree.take("a: gpu=4");
+    tree.charge_queue("a: gpu=4");
     // Now all but a do, although a has had less than b so far.
     assert_eq!(turns(&tree, "gpu=1"), ["other", "b", "a"]);
 }
 
 #[test]
 fn shares_are_compared_level_by_level() {
-    let mut tree = instant(&[
+    let mut tree = tree_without_memory(&[
         ("left", 1_000),
         ("right", 1_000),
         ("a < left", 1_000),
@@ -62,43 +64,50 @@ fn shares_are_compared_level_by_level() {
         ("y < right", 1_000),
     ]);
     for charge in ["a: gpu=1", "b: gpu=9", "x: gpu=5", "y: gpu=6"] {
-        tree.take(charge);
+        tree.charge_queue(charge);
     }
     // left holds 10, right 11: even b goes before x.
     let leaves = ["a", "b", "x", "y"];
-    assert_eq!(turns(&tree, &leaves, "gpu=1"), ["a", "b", "x", "y"]);
-    tree.take("a: gpu=2");
-    assert_eq!(turns(&tree, &leaves, "gpu=1"), ["x", "y", "a", "b"]);
+    assert_eq!(turn_names(&tree, &leaves, "gpu=1"), ["a", "b", "x", "y"]);
+    tree.charge_queue("a: gpu=2");
+    assert_eq!(turn_names(&tree, &leaves, "gpu=1"), ["x", "y", "a", "b"]);
 }
 
 #[test]
 fn weights_divide_and_names_break_ties() {
-    let mut tree = instant(&[("a", 1_000), ("b", 2_000), ("c", 500), ("d", 0), ("e", 0)]);
+    let mut tree =
+        tree_without_memory(&[("a", 1_000), ("b", 2_000), ("c", 500), ("d", 0), ("e", 0)]);
     let leaves = ["e", "d", "c", "b", "a"];
-    assert_eq!(turns(&tree, &leaves, "gpu=1"), ["a", "b", "c", "d", "e"]);
+    assert_eq!(
+        turn_names(&tree, &leaves, "gpu=1"),
+        ["a", "b", "c", "d", "e"]
+    );
     for charge in ["a: gpu=4", "b: gpu=6", "c: gpu=1", "d: gpu=1"] {
-        tree.take(charge);
+        tree.charge_queue(charge);
     }
-    assert_eq!(turns(&tree, &leaves, "gpu=1"), ["c", "b", "a", "e", "d"]);
+    assert_eq!(
+        turn_names(&tree, &leaves, "gpu=1"),
+        ["c", "b", "a", "e", "d"]
+    );
 }
 
 #[test]
-fn only_leaves_that_are_sound_have_turns() {
+fn only_valid_leaves_have_turns() {
     let tree = tree(&["p", "a < p", "lost < nowhere", "own < own"]);
-    let mut order = Order::default();
+    let mut order = TurnOrder::default();
     for of in ["p", "lost", "own"] {
-        order.insert(&tree, tree.at(of), starts("gpu=1", 0));
+        order.insert(&tree, tree.queue_idx(of), next_gang("gpu=1", 0));
     }
     assert_eq!(order.first(&tree), None);
-    order.remove(&tree, tree.at("p"));
-    order.moved(&tree, tree.at("p"));
-    order.insert(&tree, tree.at("a"), starts("gpu=1", 0));
-    assert_eq!(order.first(&tree), Some(tree.at("a")));
+    order.remove(&tree, tree.queue_idx("p"));
+    order.update_shares(&tree, tree.queue_idx("p"));
+    order.insert(&tree, tree.queue_idx("a"), next_gang("gpu=1", 0));
+    assert_eq!(order.first(&tree), Some(tree.queue_idx("a")));
 }
 
 const LEAVES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-fn forest(weights: &[u32]) -> Tree {
+fn forest(weights: &[u32]) -> QuotaTree {
     let texts = [
         "left",
         "mid < left",
@@ -110,19 +119,25 @@ fn forest(weights: &[u32]) -> Tree {
         "e: gpu=9",
     ];
     let queues: Vec<_> = texts.into_iter().zip(weights.iter().copied()).collect();
-    instant(&queues)
+    tree_without_memory(&queues)
 }
 
 /// How far up a leaf must borrow for this much: 0 not at all, 9 from its whole tree. No queue of
 /// this forest keeps quota local.
-fn borrowing_level(tree: &Tree, leaf: QueueIdx, next: &str) -> usize {
-    let (what, need) = (what("gpu"), demand(next).amount(what("gpu")));
+fn borrowing_level(tree: &QuotaTree, leaf: QueueIdx, next: &str) -> usize {
+    let (what, need) = (
+        flavor_resource("gpu"),
+        demand(next).amount(flavor_resource("gpu")),
+    );
     if need == 0 {
         return 0;
     }
     let path: Vec<_> = tree.path(leaf).collect();
     let within = path.iter().position(|(at, _)| {
-        let standing = tree.standings(*at).into_iter().find(|s| s.what == what);
+        let standing = tree
+            .quota_usages(*at)
+            .into_iter()
+            .find(|s| s.flavor_resource == what);
         standing.is_some_and(|s| s.usage + need <= s.quota)
     });
     match within {
@@ -132,13 +147,13 @@ fn borrowing_level(tree: &Tree, leaf: QueueIdx, next: &str) -> usize {
     }
 }
 
-type Next = Option<(String, i64)>;
+type LeafGang = Option<(String, i64)>;
 
 /// The same by looking at all leaves: down the tree, the first of the children.
-fn smallest(tree: &Tree, next: &[Next]) -> Option<QueueIdx> {
+fn first_by_full_scan(tree: &QuotaTree, next: &[LeafGang]) -> Option<QueueIdx> {
     let leaves = LEAVES.iter().zip(next).filter_map(|(leaf, next)| {
         let (next, submitted) = next.as_ref()?;
-        let at = tree.at(leaf);
+        let at = tree.queue_idx(leaf);
         Some((borrowing_level(tree, at, next), at, ms(*submitted)))
     });
     let leaves: Vec<_> = leaves.collect();
@@ -154,7 +169,7 @@ fn smallest(tree: &Tree, next: &[Next]) -> Option<QueueIdx> {
 
 /// The leaf that goes first below a queue, and the submission time of its gang.
 fn first_below(
-    tree: &Tree,
+    tree: &QuotaTree,
     parent: Option<QueueIdx>,
     leaves: &[(QueueIdx, Time)],
 ) -> Option<(QueueIdx, Time)> {
@@ -183,23 +198,23 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn the_order_is_that_of_looking_at_all(
+    fn turn_order_equals_a_full_scan(
         weights in prop::collection::vec(prop_oneof![Just(0), Just(1_000), 1..4_000_u32], 8),
         events in prop::collection::vec((0..LEAVES.len(), 0..6_u8, 0..4_u8, 0..3_i64), 0..40),
     ) {
         let mut tree = forest(&weights);
-        let mut order = Order::default();
-        let mut next: Vec<Next> = vec![None; LEAVES.len()];
+        let mut order = TurnOrder::default();
+        let mut next: Vec<LeafGang> = vec![None; LEAVES.len()];
         for (leaf, amount, kind, submitted) in events {
-            let at = tree.at(LEAVES[leaf]);
+            let at = tree.queue_idx(LEAVES[leaf]);
             let text = format!("gpu={amount}");
             match kind {
                 0 => {
                     tree.charge(&name(LEAVES[leaf]), &demand(&text));
-                    order.moved(&tree, at);
+                    order.update_shares(&tree, at);
                     // The next gang of the queue may borrow now.
                     if let Some((text, submitted)) = &next[leaf] {
-                        order.insert(&tree, at, starts(text, *submitted));
+                        order.insert(&tree, at, next_gang(text, *submitted));
                     }
                 }
                 1 => {
@@ -207,11 +222,11 @@ proptest! {
                     next[leaf] = None;
                 }
                 _ => {
-                    order.insert(&tree, at, starts(&text, submitted));
+                    order.insert(&tree, at, next_gang(&text, submitted));
                     next[leaf] = Some((text, submitted));
                 }
             }
-            prop_assert_eq!(order.first(&tree), smallest(&tree, &next));
+            prop_assert_eq!(order.first(&tree), first_by_full_scan(&tree, &next));
         }
     }
 }

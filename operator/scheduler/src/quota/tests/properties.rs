@@ -4,29 +4,32 @@ use std::cmp::Reverse;
 
 use proptest::prelude::*;
 
-use super::common::{cases, tree as tree_of, what};
+use super::common::{cases, flavor_resource, tree as tree_of};
 use super::oracle::Oracle;
 use super::random::{
-    QUEUES, any_charges, any_demand, any_event, any_sound, happen, kinds, queue_name,
+    QUEUES, any_charges, any_demand, any_event, any_valid_tree, apply_event, kinds, queue_name,
 };
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorResource};
-use crate::quota::claim::Claim;
-use crate::quota::tree::Tree;
+use crate::quota::claim::ClaimKind;
+use crate::quota::tree::QuotaTree;
 
 /// Every answer that a tree can give.
-fn told(tree: &Tree) -> Vec<String> {
+fn all_answers(tree: &QuotaTree) -> Vec<String> {
     let names = (0..QUEUES).map(queue_name);
     let told = names.map(|of| {
         let Some(at) = tree.find(&of) else {
             return format!("{of} {}", tree.number(&of).is_some());
         };
         let of_kind = |kind: FlavorResource| {
-            let (room, ever) = (tree.available(at, kind), tree.could_ever(at, kind));
-            let held = tree.held(at, kind.resource);
+            let (room, ever) = (
+                tree.available(at, kind),
+                tree.available_when_empty(at, kind),
+            );
+            let held = tree.subtree_usage(at, kind.resource);
             let borrowers = tree.borrowers(at, kind, 5, 3);
             let demand = Demand::from_iter([(kind, 5)]);
-            let lacks = tree.lacks(at, &demand);
+            let lacks = tree.shortages(at, &demand);
             let names = (0..QUEUES).filter_map(|at| tree.find(&queue_name(at)));
             let back: Vec<_> = names
                 .map(|of| tree.claim(at, &demand, of, |_| true))
@@ -35,9 +38,9 @@ fn told(tree: &Tree) -> Vec<String> {
         };
         format!(
             "{of} {:?} {} {:?} {:?}",
-            tree.misconfigured(at),
+            tree.fault(at),
             tree.is_leaf(at),
-            tree.standings(at),
+            tree.quota_usages(at),
             kinds().map(of_kind),
         )
     });
@@ -49,12 +52,12 @@ fn sum_of(oracle: &Oracle, amount: impl Fn(&QueueName) -> i128) -> i128 {
 }
 
 /// Charges what fits and releases some of it again; calls `check` after each step.
-fn fill(
+fn charge_fitting(
     oracle: &mut Oracle,
     leaves: &[QueueName],
     charges: &[(prop::sample::Index, Demand, bool)],
-    mut check: impl FnMut(&Tree, &Oracle) -> Result<(), TestCaseError>,
-) -> Result<Tree, TestCaseError> {
+    mut check: impl FnMut(&QuotaTree, &Oracle) -> Result<(), TestCaseError>,
+) -> Result<QuotaTree, TestCaseError> {
     let mut tree = oracle.rebuilt();
     let mut taken = Vec::new();
     for (at, demand, back) in charges {
@@ -75,11 +78,11 @@ fn fill(
 }
 
 /// Charges everything, whether it fits or not.
-fn charged(
+fn charge_all(
     oracle: &mut Oracle,
     leaves: &[QueueName],
     charges: &[(prop::sample::Index, Demand, bool)],
-) -> Tree {
+) -> QuotaTree {
     let mut tree = oracle.rebuilt();
     for (at, demand, _) in charges {
         tree.charge(at.get(leaves), demand);
@@ -92,23 +95,23 @@ proptest! {
     #![proptest_config(cases(256))]
 
     #[test]
-    fn after_any_events_the_tree_is_as_if_built_from_what_is_there(
+    fn tree_after_random_events_equals_a_rebuilt_tree(
         events in prop::collection::vec(any_event(), 0..40),
     ) {
         let mut tree = tree_of(&[]);
         let mut oracle = Oracle::default();
         for event in events {
-            happen(&mut tree, &mut oracle, event);
+            apply_event(&mut tree, &mut oracle, event);
             for of in oracle.queues.keys() {
                 let at = tree.find(of).unwrap();
-                let sound = tree.misconfigured(at).is_none();
+                let sound = tree.fault(at).is_none();
                 prop_assert_eq!(sound, oracle.path(of).is_some(), "{}", of);
                 for kind in kinds() {
                     let room = oracle.available(of, kind);
                     prop_assert_eq!(tree.available(at, kind), room, "{} {:?}", of, kind);
                     if sound {
-                        let standings = tree.standings(at);
-                        let found = standings.iter().find(|s| s.what == kind);
+                        let standings = tree.quota_usages(at);
+                        let found = standings.iter().find(|s| s.flavor_resource == kind);
                         let found = found.map_or((0, 0), |s| (s.quota, s.usage));
                         let expected = (oracle.subtree(of, kind), oracle.usage(of, kind));
                         prop_assert_eq!(found, expected, "{} {:?}", of, kind);
@@ -116,7 +119,7 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(told(&tree), told(&oracle.rebuilt()));
+        prop_assert_eq!(all_answers(&tree), all_answers(&oracle.rebuilt()));
         // The tree is empty once everything is released and deleted.
         for (of, charged) in &oracle.charged {
             tree.release(of, &charged.iter().map(|(w, n)| (*w, *n)).collect());
@@ -130,32 +133,32 @@ proptest! {
     }
 
     #[test]
-    fn what_was_charged_is_taken_back_exactly(
+    fn released_charges_leave_no_usage(
         events in prop::collection::vec(any_event(), 0..30),
         charges in prop::collection::vec((0..QUEUES, any_demand()), 0..8),
     ) {
         let mut tree = tree_of(&[]);
         let mut oracle = Oracle::default();
         for event in events {
-            happen(&mut tree, &mut oracle, event);
+            apply_event(&mut tree, &mut oracle, event);
         }
-        let before = format!("{:?}", told(&tree));
+        let before = format!("{:?}", all_answers(&tree));
         for (at, demand) in &charges {
             tree.charge(&queue_name(*at), demand);
         }
         for (at, demand) in &charges {
             tree.release(&queue_name(*at), demand);
         }
-        prop_assert_eq!(before, format!("{:?}", told(&tree)));
+        prop_assert_eq!(before, format!("{:?}", all_answers(&tree)));
     }
 
     #[test]
-    fn charging_what_is_available_keeps_every_promise(
-        (mut oracle, leaves) in any_sound(),
+    fn charging_available_quota_respects_every_guarantee(
+        (mut oracle, leaves) in any_valid_tree(),
         charges in any_charges(),
     ) {
         let root = queue_name(0);
-        let filled = fill(&mut oracle, &leaves, &charges, |tree, oracle| {
+        let filled = charge_fitting(&mut oracle, &leaves, &charges, |tree, oracle| {
             for kind in kinds() {
                 let used = oracle.usage(&root, kind);
                 prop_assert!(used <= oracle.subtree(&root, kind), "the root is over");
@@ -165,7 +168,7 @@ proptest! {
                 };
                 let counted = |q: &QueueName| {
                     let exempt = tree.available(tree.find(q).unwrap(), kind).is_none();
-                    if exempt { 0 } else { oracle.own(q, kind) }
+                    if exempt { 0 } else { oracle.own_usage(q, kind) }
                 };
                 prop_assert!(sum_of(oracle, counted) <= sum_of(oracle, nominal));
                 for leaf in &leaves {
@@ -187,11 +190,11 @@ proptest! {
     }
 
     #[test]
-    fn debts_of_others_never_reach_what_a_queue_keeps(
-        (mut oracle, leaves) in any_sound(),
+    fn overuse_of_other_queues_never_reduces_local_quota(
+        (mut oracle, leaves) in any_valid_tree(),
         charges in any_charges(),
     ) {
-        let tree = charged(&mut oracle, &leaves, &charges);
+        let tree = charge_all(&mut oracle, &leaves, &charges);
         for of in oracle.queues.keys() {
             for kind in kinds() {
                 let (local, usage) = (oracle.local(of, kind), oracle.usage(of, kind));
@@ -205,20 +208,20 @@ proptest! {
     }
 
     #[test]
-    fn what_lacks_is_what_would_help(
-        (mut oracle, leaves) in any_sound(),
+    fn raising_limits_by_the_reported_shortage_is_exactly_enough(
+        (mut oracle, leaves) in any_valid_tree(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         need in 1..20_i128,
     ) {
-        let kind = what("gpu");
-        let mut tree = charged(&mut oracle, &leaves, &charges);
+        let kind = flavor_resource("gpu");
+        let mut tree = charge_all(&mut oracle, &leaves, &charges);
         let leaf = asked.get(&leaves);
         let at = tree.find(leaf).unwrap();
         let demand = Demand::from_iter([(kind, need)]);
         let room = tree.available(at, kind);
         prop_assert_eq!(tree.fits(at, &demand), room.is_none_or(|room| room >= need));
-        let lacks = tree.lacks(at, &demand);
+        let lacks = tree.shortages(at, &demand);
         prop_assert_eq!(lacks.is_empty(), tree.fits(at, &demand) || !tree.offers(at, kind));
         let Some(lack) = lacks.first() else { return Ok(()) };
         prop_assert_eq!(Some(lack.available), room);
@@ -226,7 +229,7 @@ proptest! {
         // less it does not.
         let raise = |less: Option<usize>| {
             let mut raised = oracle.clone();
-            for (place, shortage) in lack.shortages.iter().enumerate() {
+            for (place, shortage) in lack.exceeded_limits.iter().enumerate() {
                 let by = i64::try_from(shortage.missing).unwrap() - i64::from(less == Some(place));
                 let member = raised.queues.get_mut(&shortage.queue).unwrap();
                 let quota = member.quotas.get_or_insert_default().entry(kind).or_default();
@@ -239,7 +242,7 @@ proptest! {
             tree.fits(tree.find(leaf).unwrap(), &demand)
         };
         prop_assert!(raise(None));
-        for place in 0..lack.shortages.len() {
+        for place in 0..lack.exceeded_limits.len() {
             prop_assert!(!raise(Some(place)));
         }
         // The demand does not fit before this much has been given back.
@@ -255,13 +258,13 @@ proptest! {
     }
 
     #[test]
-    fn who_borrows_is_told_the_largest_first(
-        (mut oracle, leaves) in any_sound(),
+    fn borrowers_are_listed_largest_first(
+        (mut oracle, leaves) in any_valid_tree(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         demand in any_demand(),
     ) {
-        let tree = charged(&mut oracle, &leaves, &charges);
+        let tree = charge_all(&mut oracle, &leaves, &charges);
         let at = tree.find(asked.get(&leaves)).unwrap();
         for (kind, need) in demand.iter() {
             let told = tree.borrowers(at, kind, need, usize::MAX);
@@ -270,39 +273,39 @@ proptest! {
             prop_assert_eq!(&first[..], &told[..told.len().min(2)]);
             for one in &told {
                 let of = tree.find(&one.queue).unwrap();
-                let borrowed = tree.standings(of).iter().find(|s| s.what == kind).unwrap().borrowed;
+                let borrowed = tree.quota_usages(of).iter().find(|s| s.flavor_resource == kind).unwrap().borrowed;
                 prop_assert!(0 < one.borrowed && one.borrowed <= borrowed);
             }
         }
     }
 
     #[test]
-    fn claims_are_those_of_the_rules(
-        (mut oracle, leaves) in any_sound(),
+    fn claims_equal_those_of_the_oracle(
+        (mut oracle, leaves) in any_valid_tree(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         demand in any_demand(),
         only in prop::option::of(any::<prop::sample::Index>()),
     ) {
-        let tree = charged(&mut oracle, &leaves, &charges);
+        let tree = charge_all(&mut oracle, &leaves, &charges);
         let leaf = asked.get(&leaves);
         let lacks = |what: FlavorResource| only.is_none_or(|i| *i.get(&kinds()) == what);
         for holder in leaves.iter().filter(|holder| *holder != leaf) {
             let (from, to) = (tree.find(leaf).unwrap(), tree.find(holder).unwrap());
             let claimed = tree.claim(from, &demand, to, lacks);
-            let claimed = claimed.map(|c| (c.claim == Claim::Owed, c.left));
+            let claimed = claimed.map(|c| (c.kind == ClaimKind::Owed, c.remaining));
             prop_assert_eq!(claimed, oracle.claim(leaf, &demand, holder, lacks));
         }
     }
 
     #[test]
-    fn what_may_be_reclaimed_is_enough_for_what_is_guaranteed(
-        (mut oracle, leaves) in any_sound(),
+    fn reclaim_restores_every_guaranteed_quota(
+        (mut oracle, leaves) in any_valid_tree(),
         charges in any_charges(),
         asked in any::<prop::sample::Index>(),
         demand in any_demand(),
     ) {
-        let mut tree = charged(&mut oracle, &leaves, &charges);
+        let mut tree = charge_all(&mut oracle, &leaves, &charges);
         let leaf = asked.get(&leaves);
         let at = tree.find(leaf).unwrap();
         let offered = demand.iter().all(|(kind, _)| tree.offers(at, kind));
@@ -310,17 +313,17 @@ proptest! {
             return Ok(());
         }
         // Each queue gives back what it borrows, as long as something is missing.
-        while let Some(lack) = tree.lacks(at, &demand).first() {
+        while let Some(lack) = tree.shortages(at, &demand).first() {
             let others = leaves.iter().filter(|holder| *holder != leaf);
             let claimed = others.filter_map(|holder| {
                 let to = tree.find(holder)?;
-                Some((holder, tree.claim(at, &demand, to, |what| what == lack.what)?))
+                Some((holder, tree.claim(at, &demand, to, |what| what == lack.flavor_resource)?))
             });
-            let claimed = claimed.max_by_key(|(_, claimed)| claimed.left);
+            let claimed = claimed.max_by_key(|(_, claimed)| claimed.remaining);
             prop_assert!(claimed.is_some(), "it is guaranteed, but {lack:?}");
             let (holder, claimed) = claimed.unwrap();
-            prop_assert_eq!(claimed.claim, Claim::Owed);
-            tree.release(holder, &Demand::from_iter([(claimed.what, claimed.left)]));
+            prop_assert_eq!(claimed.kind, ClaimKind::Owed);
+            tree.release(holder, &Demand::from_iter([(claimed.flavor_resource, claimed.remaining)]));
         }
         prop_assert!(tree.fits(at, &demand));
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::common::{name, what};
+use super::common::{flavor_resource, name};
 use super::oracle::Oracle;
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorResource};
-use crate::quota::member::{Member, Quota, Weight};
-use crate::quota::tree::Tree;
+use crate::quota::queue_config::{QueueConfig, Quota, Weight};
+use crate::quota::tree::QuotaTree;
 
 pub const QUEUES: usize = 7;
 const KINDS: [&str; 4] = ["gpu", "h100/gpu", "cpu", "pods"];
@@ -19,7 +19,7 @@ pub fn queue_name(at: usize) -> QueueName {
 }
 
 pub fn kinds() -> [FlavorResource; 4] {
-    KINDS.map(what)
+    KINDS.map(flavor_resource)
 }
 
 fn any_quota(least: i64) -> impl Strategy<Value = Quota> {
@@ -75,19 +75,22 @@ pub fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn member(parent: Option<usize>, quotas: Option<BTreeMap<FlavorResource, Quota>>) -> Member {
-    Member {
+fn queue_config(
+    parent: Option<usize>,
+    quotas: Option<BTreeMap<FlavorResource, Quota>>,
+) -> QueueConfig {
+    QueueConfig {
         parent: parent.map(queue_name),
         weight: Weight::default(),
-        unusable: None,
+        group_fault: None,
         quotas,
     }
 }
 
-pub fn happen(tree: &mut Tree, oracle: &mut Oracle, event: Event) {
+pub fn apply_event(tree: &mut QuotaTree, oracle: &mut Oracle, event: Event) {
     match event {
         Event::Apply(at, parent, quotas) => {
-            let member = member(parent, quotas);
+            let member = queue_config(parent, quotas);
             tree.apply(&queue_name(at), member.clone());
             oracle.queues.insert(queue_name(at), member);
         }
@@ -107,13 +110,13 @@ pub fn happen(tree: &mut Tree, oracle: &mut Oracle, event: Event) {
 }
 
 /// A tree with one root in which no queue is misconfigured, and its leaves.
-pub fn any_sound() -> impl Strategy<Value = (Oracle, Vec<QueueName>)> {
+pub fn any_valid_tree() -> impl Strategy<Value = (Oracle, Vec<QueueName>)> {
     let queue = (any::<prop::sample::Index>(), any_quotas(0));
     prop::collection::vec(queue, 1..QUEUES).prop_map(|queues| {
         let mut oracle = Oracle::default();
         for (at, (parent, quotas)) in queues.into_iter().enumerate() {
             let parent = (at > 0).then(|| parent.index(at.max(1)));
-            let member = member(parent, Some(quotas));
+            let member = queue_config(parent, Some(quotas));
             oracle.queues.insert(queue_name(at), member);
         }
         let is_parent = |q: &QueueName| {

@@ -1,68 +1,78 @@
 //! Tests of the claims on other queues, case by case: Kueue's reclaim within a cohort.
 
 use super::common::{demand, resource, tree};
-use crate::quota::claim::{Claim, Claimed};
-use crate::quota::tree::Tree;
+use crate::quota::claim::{ClaimKind, QuotaClaim};
+use crate::quota::tree::QuotaTree;
 
 /// The claims of a queue whose demand does not fit, by name of the other queue, with amounts; `?`
 /// marks those that are not owed.
-fn asked(tree: &Tree, queue: &str, needs: &str) -> Vec<String> {
-    let (at, demand) = (tree.at(queue), demand(needs));
-    let lacks = tree.lacks(at, &demand);
-    let lacks = |what| lacks.iter().any(|lack| lack.what == what);
+fn claims_of(tree: &QuotaTree, queue: &str, needs: &str) -> Vec<String> {
+    let (at, demand) = (tree.queue_idx(queue), demand(needs));
+    let lacks = tree.shortages(at, &demand);
+    let lacks = |what| lacks.iter().any(|lack| lack.flavor_resource == what);
     let mut names = tree.names();
     names.sort();
     let others = names.into_iter().filter(|name| name.as_str() != queue);
     let each = others.filter_map(|name| {
         let holder = tree.find(name).filter(|at| tree.is_leaf(*at))?;
-        let Claimed { claim, left, .. } = tree.claim(at, &demand, holder, lacks)?;
-        let owed = if claim == Claim::Owed { "" } else { "?" };
+        let QuotaClaim {
+            kind: claim,
+            remaining: left,
+            ..
+        } = tree.claim(at, &demand, holder, lacks)?;
+        let owed = if claim == ClaimKind::Owed { "" } else { "?" };
         Some(format!("{name}: {left}{owed}"))
     });
     each.collect()
 }
 
-fn sized(queues: &[&str], gpus: i128, charged: &[&str]) -> Tree {
+fn tree_with_capacity(queues: &[&str], gpus: i128, charged: &[&str]) -> QuotaTree {
     let mut tree = tree(queues);
     tree.set_capacity(resource("gpu"), gpus);
     for charge in charged {
-        tree.take(charge);
+        tree.charge_queue(charge);
     }
     tree
 }
 
 #[test]
-fn nominal_quota_is_asked_back_from_who_borrows_it() {
-    let tree = sized(
+fn nominal_quota_is_reclaimed_from_its_borrowers() {
+    let tree = tree_with_capacity(
         &["c:", "a < c: gpu=4", "b < c: gpu=4", "d < c: gpu=4"],
         12,
         &["a: gpu=7", "d: gpu=4"],
     );
-    assert_eq!(asked(&tree, "b", "gpu=4"), ["a: 3"]);
-    assert!(asked(&tree, "b", "gpu=1").is_empty(), "1 is idle");
+    assert_eq!(claims_of(&tree, "b", "gpu=4"), ["a: 3"]);
+    assert!(claims_of(&tree, "b", "gpu=1").is_empty(), "1 is idle");
     // Beyond nominal quota there is no owed claim; the policies decide if it may borrow.
-    assert_eq!(asked(&tree, "b", "gpu=5"), ["a: 3?"]);
+    assert_eq!(claims_of(&tree, "b", "gpu=5"), ["a: 3?"]);
 }
 
 #[test]
-fn nobody_else_is_asked() {
-    let within = sized(
+fn queue_within_nominal_or_outside_the_cohort_is_not_claimed() {
+    let within = tree_with_capacity(
         &["c:", "a < c: gpu=4", "b < c: gpu=2"],
         6,
         &["a: gpu=4", "b: gpu=2"],
     );
     assert!(
-        asked(&within, "b", "gpu=1").is_empty(),
+        claims_of(&within, "b", "gpu=1").is_empty(),
         "all are within nominal"
     );
-    let apart = sized(&["a: gpu=4", "b: gpu=2"], 6, &["a: gpu=6"]);
-    assert!(asked(&apart, "b", "gpu=2").is_empty(), "they share nothing");
-    let kept = sized(&["c:", "a < c: gpu=4-0", "b < c: gpu=2"], 6, &["b: gpu=2"]);
-    assert!(asked(&kept, "a", "gpu=4").is_empty(), "all of it was kept");
+    let apart = tree_with_capacity(&["a: gpu=4", "b: gpu=2"], 6, &["a: gpu=6"]);
+    assert!(
+        claims_of(&apart, "b", "gpu=2").is_empty(),
+        "they share nothing"
+    );
+    let kept = tree_with_capacity(&["c:", "a < c: gpu=4-0", "b < c: gpu=2"], 6, &["b: gpu=2"]);
+    assert!(
+        claims_of(&kept, "a", "gpu=4").is_empty(),
+        "all of it was kept"
+    );
 }
 
 #[test]
-fn a_cohort_within_its_quota_is_left_alone() {
+fn cohort_within_its_quota_is_not_claimed() {
     let queues = [
         "root:",
         "left < root:",
@@ -72,17 +82,17 @@ fn a_cohort_within_its_quota_is_left_alone() {
         "y < right: gpu=4",
     ];
     // x borrows from y, which does not concern a.
-    let tree = sized(&queues, 10, &["x: gpu=6", "a: gpu=1"]);
-    assert!(asked(&tree, "a", "gpu=3").is_empty());
+    let tree = tree_with_capacity(&queues, 10, &["x: gpu=6", "a: gpu=1"]);
+    assert!(claims_of(&tree, "a", "gpu=3").is_empty());
     // x borrows 2 from a and 4 from y.
-    let tree = sized(&queues, 10, &["x: gpu=8", "a: gpu=2"]);
-    assert_eq!(asked(&tree, "a", "gpu=2"), ["x: 2"]);
-    assert_eq!(asked(&tree, "y", "gpu=4"), ["x: 6"]);
+    let tree = tree_with_capacity(&queues, 10, &["x: gpu=8", "a: gpu=2"]);
+    assert_eq!(claims_of(&tree, "a", "gpu=2"), ["x: 2"]);
+    assert_eq!(claims_of(&tree, "y", "gpu=4"), ["x: 6"]);
 }
 
 #[test]
 fn guarantees_of_a_cohort_are_owed_by_other_cohorts() {
-    let tree = sized(
+    let tree = tree_with_capacity(
         &[
             "root:",
             "left < root: gpu=4",
@@ -94,16 +104,16 @@ fn guarantees_of_a_cohort_are_owed_by_other_cohorts() {
         &["b: gpu=3", "x: gpu=3"],
     );
     // a would borrow from left: b need not give way, x must.
-    assert_eq!(asked(&tree, "a", "gpu=2"), ["b: 3?", "x: 2"]);
+    assert_eq!(claims_of(&tree, "a", "gpu=2"), ["b: 3?", "x: 2"]);
     // Within its own nominal quota, both must; b's side of the tree holds more.
-    assert!(asked(&tree, "a", "gpu=1").is_empty() || tree.room_of("a", "gpu") == Some(0));
-    assert_eq!(asked(&tree, "a", "gpu=1"), ["b: 3", "x: 2"]);
+    assert!(claims_of(&tree, "a", "gpu=1").is_empty() || tree.available_to("a", "gpu") == Some(0));
+    assert_eq!(claims_of(&tree, "a", "gpu=1"), ["b: 3", "x: 2"]);
 }
 
 #[test]
-fn what_is_owed_below_is_owed_above_too() {
+fn quota_owed_below_a_cohort_is_owed_above_it() {
     // left itself is over its quota, but what a wants is its own.
-    let tree = sized(
+    let tree = tree_with_capacity(
         &[
             "root:",
             "left < root:",
@@ -115,13 +125,13 @@ fn what_is_owed_below_is_owed_above_too() {
         6,
         &["b: gpu=3", "x: gpu=3"],
     );
-    assert_eq!(asked(&tree, "a", "gpu=2"), ["b: 3", "x: 2"]);
+    assert_eq!(claims_of(&tree, "a", "gpu=2"), ["b: 3", "x: 2"]);
 }
 
 #[test]
-fn what_a_queue_keeps_is_not_asked_of_its_parent() {
+fn local_quota_is_not_claimed_from_other_queues() {
     // a keeps 2 of 5; the other 3 are what its parent has.
-    let tree = sized(
+    let tree = tree_with_capacity(
         &[
             "root:",
             "p < root: gpu=1",
@@ -131,13 +141,13 @@ fn what_a_queue_keeps_is_not_asked_of_its_parent() {
         7,
         &["x: gpu=4"],
     );
-    assert_eq!(asked(&tree, "a", "gpu=5"), ["x: 2"]);
-    assert_eq!(asked(&tree, "a", "gpu=6"), ["x: 2?"]);
+    assert_eq!(claims_of(&tree, "a", "gpu=5"), ["x: 2"]);
+    assert_eq!(claims_of(&tree, "a", "gpu=6"), ["x: 2?"]);
 }
 
 #[test]
-fn what_lies_behind_a_borrowing_limit_is_left_alone() {
-    let tree = sized(
+fn queue_outside_a_borrowing_limit_owes_only_the_amount_in_need() {
+    let tree = tree_with_capacity(
         &[
             "root:",
             "left < root: gpu=0+0",
@@ -150,12 +160,12 @@ fn what_lies_behind_a_borrowing_limit_is_left_alone() {
         &["b: gpu=4", "x: gpu=3"],
     );
     // x giving back does not help: it may be asked, but turns out not to be needed.
-    assert_eq!(asked(&tree, "a", "gpu=1"), ["b: 2", "x: 1"]);
+    assert_eq!(claims_of(&tree, "a", "gpu=1"), ["b: 2", "x: 1"]);
 }
 
 #[test]
-fn only_what_is_lacking_is_asked_for() {
-    let tree = sized(
+fn claims_cover_only_missing_resources() {
+    let tree = tree_with_capacity(
         &[
             "c:",
             "a < c: gpu=4 cpu=8",
@@ -166,7 +176,7 @@ fn only_what_is_lacking_is_asked_for() {
         &["a: gpu=6 cpu=10", "d: cpu=12 gpu=5"],
     );
     // 1 gpu and 2 cpu are left.
-    assert_eq!(asked(&tree, "b", "gpu=3 cpu=2"), ["a: 2", "d: 1"]);
-    assert_eq!(asked(&tree, "b", "gpu=1 cpu=3"), ["a: 2", "d: 4"]);
-    assert_eq!(asked(&tree, "b", "gpu=3 cpu=3"), ["a: 2", "d: 4"]);
+    assert_eq!(claims_of(&tree, "b", "gpu=3 cpu=2"), ["a: 2", "d: 1"]);
+    assert_eq!(claims_of(&tree, "b", "gpu=1 cpu=3"), ["a: 2", "d: 4"]);
+    assert_eq!(claims_of(&tree, "b", "gpu=3 cpu=3"), ["a: 2", "d: 4"]);
 }

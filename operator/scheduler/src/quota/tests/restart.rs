@@ -3,17 +3,17 @@
 use proptest::prelude::*;
 
 use super::common::{cases, empty, ms, name, resource};
-use crate::quota::decay::Decay;
-use crate::quota::tree::Tree;
+use crate::quota::decay::UsageDecay;
+use crate::quota::tree::QuotaTree;
 
 const HOUR: i64 = 3_600_000;
 const QUEUES: [&str; 4] = ["p", "a < p", "b < p", "c"];
 const NAMES: [&str; 4] = ["p", "a", "b", "c"];
 
-fn fresh() -> Tree {
-    let mut tree = empty(Decay::default());
+fn restart_tree() -> QuotaTree {
+    let mut tree = empty(UsageDecay::default());
     for text in QUEUES {
-        tree.put(text);
+        tree.apply_queue(text);
     }
     tree.set_capacity(resource("gpu"), 64);
     tree.set_capacity(resource("cpu"), 512);
@@ -24,38 +24,38 @@ proptest! {
     #![proptest_config(cases(128))]
 
     #[test]
-    fn shares_go_on_as_if_nothing_had_happened(
+    fn shares_are_unchanged_by_a_restart(
         charges in prop::collection::vec((1..4_usize, 0..9_u8, 0..64_u8, 0..200_i64), 0..12),
         down in 0..400_i64,
         later in 0..400_i64,
     ) {
-        let mut tree = fresh();
+        let mut tree = restart_tree();
         let mut now = 0;
         for (at, gpu, cpu, hours) in &charges {
             now += hours * HOUR;
             tree.advance(ms(now));
-            tree.take(&format!("{}: gpu={gpu} cpu={cpu}", NAMES[*at]));
+            tree.charge_queue(&format!("{}: gpu={gpu} cpu={cpu}", NAMES[*at]));
             if cpu % 2 == 0 {
-                tree.give(&format!("{}: cpu={}", NAMES[*at], cpu / 2));
+                tree.release_queue(&format!("{}: cpu={}", NAMES[*at], cpu / 2));
             }
         }
-        let told: Vec<_> = NAMES.map(|of| tree.remembered(tree.at(of))).into();
+        let told: Vec<_> = NAMES.map(|of| tree.remembered_usage(tree.queue_idx(of))).into();
         // The new tree comes up later, and running gangs are charged again then.
-        let mut other = fresh();
+        let mut other = restart_tree();
         other.advance(ms(now + down * HOUR));
         for (at, gpu, cpu, _) in &charges {
             let cpu = if cpu % 2 == 0 { cpu - cpu / 2 } else { *cpu };
-            other.take(&format!("{}: gpu={gpu} cpu={cpu}", NAMES[*at]));
+            other.charge_queue(&format!("{}: gpu={gpu} cpu={cpu}", NAMES[*at]));
         }
         for (of, remembered) in NAMES.iter().zip(&told) {
-            other.recall(other.at(of), remembered);
+            other.restore_memory(other.queue_idx(of), remembered);
         }
         for wait in [0, later] {
             let then = ms(now + (down + wait) * HOUR);
             tree.advance(then);
             other.advance(then);
             for of in NAMES {
-                let (before, after) = (tree.share(tree.at(of)), other.share(other.at(of)));
+                let (before, after) = (tree.share(tree.queue_idx(of)), other.share(other.queue_idx(of)));
                 // To 2^-20 of a base unit, of at least 64 of them.
                 let off = (before.as_f64() - after.as_f64()).abs();
                 prop_assert!(off <= 2_f64.powi(-24), "{} {:?} {:?}", of, before, after);
@@ -65,26 +65,26 @@ proptest! {
 }
 
 #[test]
-fn what_nobody_remembers_is_nothing() {
-    let mut tree = fresh();
-    tree.take("a: gpu=8");
+fn usage_without_memory_starts_at_zero() {
+    let mut tree = restart_tree();
+    tree.charge_queue("a: gpu=8");
     tree.advance(ms(400 * HOUR));
-    let at = tree.at("a");
-    let remembered = tree.remembered(at);
+    let at = tree.queue_idx("a");
+    let remembered = tree.remembered_usage(at);
     assert_eq!((remembered.at, remembered.usage.len()), (ms(400 * HOUR), 1));
     // Nothing is known of the past except what is restored: here that there was none.
     let mut told = remembered.clone();
     told.usage.clear();
-    tree.recall(at, &told);
-    assert!(tree.remembered(at).usage.is_empty());
-    assert_eq!(tree.held(at, resource("gpu")), 8);
-    tree.recall(at, &remembered);
-    assert_eq!(tree.remembered(at), remembered);
+    tree.restore_memory(at, &told);
+    assert!(tree.remembered_usage(at).usage.is_empty());
+    assert_eq!(tree.subtree_usage(at, resource("gpu")), 8);
+    tree.restore_memory(at, &remembered);
+    assert_eq!(tree.remembered_usage(at), remembered);
     // Usage that is restored for the future counts as of now.
-    tree.give("a: gpu=8");
+    tree.release_queue("a: gpu=8");
     told = remembered.clone();
     told.at = ms(4_000 * HOUR);
-    tree.recall(at, &told);
-    assert_eq!(tree.remembered(at), remembered);
+    tree.restore_memory(at, &told);
+    assert_eq!(tree.remembered_usage(at), remembered);
     assert!(tree.find(&name("nobody")).is_none());
 }

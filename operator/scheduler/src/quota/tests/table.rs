@@ -1,6 +1,6 @@
 //! Tests of borrowing, lending and limits, case by case, as a Kueue user knows them.
 
-use super::common::{tree, what};
+use super::common::{flavor_resource, tree};
 
 struct Case {
     name: &'static str,
@@ -227,18 +227,18 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn as_in_the_table() {
+fn quota_cases_match_the_table() {
     for case in CASES {
         let mut tree = tree(case.queues);
         for charge in case.charged {
-            tree.take(charge);
+            tree.charge_queue(charge);
         }
         for (queue, resource, available, ever, borrowed) in case.expect {
-            let at = tree.at(queue);
+            let at = tree.queue_idx(queue);
             let found = (
-                tree.available(at, what(resource)),
-                tree.could_ever(at, what(resource)),
-                tree.borrowed_by(queue, resource),
+                tree.available(at, flavor_resource(resource)),
+                tree.available_when_empty(at, flavor_resource(resource)),
+                tree.borrowed_amount(queue, resource),
             );
             let expected = (Some(*available), Some(*ever), *borrowed);
             assert_eq!(found, expected, "{}: {queue} {resource}", case.name);

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::tree::{Label, Path};
+use super::tree::{LabelPath, LabelValue};
 use crate::state::NodeIdx;
 
 /// The node is in no domain.
-const NONE: u32 = u32::MAX;
+const NO_DOMAIN: u32 = u32::MAX;
 
 /// All existing nodes, ordered by their labels from coarse to fine, nodes that lack a label after
 /// those that have it, then by name. Domains of each level are numbered in that order. Free
@@ -18,36 +18,41 @@ pub(crate) struct Layout {
     /// By node: its place in the row.
     positions: Vec<u32>,
     /// By depth, from coarse to fine.
-    levels: Vec<Numbers>,
+    levels: Vec<LevelDomains>,
 }
 
 /// The domains of one level.
 #[derive(Debug, Default)]
-struct Numbers {
+struct LevelDomains {
     /// By place in the row: the number of the domain.
-    of: Vec<u32>,
+    by_place: Vec<u32>,
     /// Where each domain begins, and one past its end.
     stretches: Vec<(u32, u32)>,
     /// The labels of one node of each domain.
-    paths: Vec<Path>,
+    paths: Vec<LabelPath>,
 }
 
 impl Layout {
     /// Nodes with the labels of so many levels, in order.
-    pub(super) fn new<'a>(depths: usize, nodes: impl Iterator<Item = (&'a Path, NodeIdx)>) -> Self {
+    pub(super) fn new<'a>(
+        depths: usize,
+        nodes: impl Iterator<Item = (&'a LabelPath, NodeIdx)>,
+    ) -> Self {
         let mut layout = Self {
-            levels: (0..depths).map(|_| Numbers::default()).collect(),
+            levels: (0..depths).map(|_| LevelDomains::default()).collect(),
             ..Self::default()
         };
-        let mut before: Option<&Path> = None;
+        let mut before: Option<&LabelPath> = None;
         for (place, (path, node)) in (0_u32..).zip(nodes) {
-            let same = before.map_or(0, |before| alike(before, path));
+            let same = before.map_or(0, |before| common_depth(before, path));
             for (depth, level) in layout.levels.iter_mut().enumerate() {
                 level.push(place, path, depth, same > depth);
             }
             layout.nodes.push(node);
             if layout.positions.len() <= node.at() {
-                layout.positions.resize(node.at().saturating_add(1), NONE);
+                layout
+                    .positions
+                    .resize(node.at().saturating_add(1), NO_DOMAIN);
             }
             if let Some(slot) = layout.positions.get_mut(node.at()) {
                 *slot = place;
@@ -69,7 +74,7 @@ impl Layout {
 
     /// The place of a node in the row; nodes that do not exist come last.
     pub(crate) fn position(&self, node: NodeIdx) -> u32 {
-        self.positions.get(node.at()).copied().unwrap_or(NONE)
+        self.positions.get(node.at()).copied().unwrap_or(NO_DOMAIN)
     }
 
     /// The number of a node's domain at a level. None: the node lacks a label.
@@ -79,8 +84,8 @@ impl Layout {
 
     /// The number of the domain at a place in the row.
     pub(crate) fn domain_at(&self, depth: usize, place: u32) -> Option<u32> {
-        let number = *self.levels.get(depth)?.of.get(place as usize)?;
-        (number != NONE).then_some(number)
+        let number = *self.levels.get(depth)?.by_place.get(place as usize)?;
+        (number != NO_DOMAIN).then_some(number)
     }
 
     /// The stretch of each domain of a level, in the order of their numbers.
@@ -91,7 +96,7 @@ impl Layout {
     }
 
     /// The nodes of a stretch.
-    pub(crate) fn stretch(&self, places: Range<usize>) -> &[NodeIdx] {
+    pub(crate) fn nodes_in(&self, places: Range<usize>) -> &[NodeIdx] {
         self.nodes.get(places).unwrap_or(&[])
     }
 
@@ -107,20 +112,20 @@ impl Layout {
         let values: Vec<&str> = labels
             .iter()
             .map(|label| match label {
-                Label::Value(value) => &**value,
-                Label::Missing => "",
+                LabelValue::Value(value) => &**value,
+                LabelValue::Missing => "",
             })
             .collect();
         values.join("/")
     }
 }
 
-impl Numbers {
+impl LevelDomains {
     /// Adds the next node of the row. `same`: it is in the domain of the previous node.
-    fn push(&mut self, place: u32, path: &Path, depth: usize, same: bool) {
+    fn push(&mut self, place: u32, path: &LabelPath, depth: usize, same: bool) {
         let end = place.saturating_add(1);
-        if !matches!(path.get(depth), Some(Label::Value(_))) {
-            self.of.push(NONE);
+        if !matches!(path.get(depth), Some(LabelValue::Value(_))) {
+            self.by_place.push(NO_DOMAIN);
             return;
         }
         match self.stretches.last_mut() {
@@ -131,12 +136,13 @@ impl Numbers {
             }
         }
         let domain = self.stretches.len().saturating_sub(1);
-        self.of.push(u32::try_from(domain).unwrap_or(NONE));
+        self.by_place
+            .push(u32::try_from(domain).unwrap_or(NO_DOMAIN));
     }
 }
 
 /// The number of levels, from the coarsest on, in which two paths agree.
-fn alike(a: &Path, b: &Path) -> usize {
+fn common_depth(a: &LabelPath, b: &LabelPath) -> usize {
     if Arc::ptr_eq(a, b) {
         return a.len();
     }

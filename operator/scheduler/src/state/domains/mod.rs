@@ -8,40 +8,40 @@ pub(crate) use layout::Layout;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Labels, NodeIdx};
+use super::{NodeIdx, NodeLabels};
 use crate::ids::{NodeName, TopologyName};
 use crate::topology::{NODE_LEVEL, Topology, TopologyLevel};
-use tree::Tree;
+use tree::TopologyTree;
 
 /// All topologies.
 #[derive(Debug, Default)]
-pub(crate) struct Domains {
-    trees: BTreeMap<TopologyName, Tree>,
+pub(crate) struct TopologyDomains {
+    trees: BTreeMap<TopologyName, TopologyTree>,
 }
 
 /// A level of a topology.
 #[derive(Clone, Debug)]
-pub(crate) struct Level {
+pub(crate) struct DomainLevel {
     pub(crate) layout: Arc<Layout>,
     /// 0 is the coarsest level.
     pub(crate) depth: usize,
 }
 
-impl Domains {
+impl TopologyDomains {
     /// Adds or replaces a topology. `nodes` are the existing nodes with their labels. Returns true
     /// if that changes anything.
     pub(super) fn apply<'a>(
         &mut self,
         topology: Topology,
-        nodes: impl Iterator<Item = (NodeIdx, &'a NodeName, &'a Labels)>,
+        nodes: impl Iterator<Item = (NodeIdx, &'a NodeName, &'a NodeLabels)>,
     ) -> bool {
         let before = self.trees.get(&topology.name);
         if before.is_some_and(|tree| tree.levels() == topology.levels) {
             return false;
         }
-        let mut tree = Tree::new(topology.levels);
+        let mut tree = TopologyTree::new(topology.levels);
         for (node, name, labels) in nodes {
-            tree.put(node, name, Some(labels));
+            tree.update_node(node, name, Some(labels));
         }
         self.trees.insert(topology.name, tree);
         true
@@ -53,9 +53,14 @@ impl Domains {
     }
 
     /// Moves a node to the domains of its labels; removes it if it is gone.
-    pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
+    pub(super) fn update_node(
+        &mut self,
+        node: NodeIdx,
+        name: &NodeName,
+        labels: Option<&NodeLabels>,
+    ) {
         for tree in self.trees.values_mut() {
-            tree.put(node, name, labels);
+            tree.update_node(node, name, labels);
         }
     }
 
@@ -67,17 +72,17 @@ impl Domains {
     }
 
     /// The level of that name, in the first topology by name that has it. The layout is as of the
-    /// last call of [`Domains::lay_out`].
-    pub(crate) fn find(&self, level: &str) -> Option<Level> {
+    /// last call of [`TopologyDomains::lay_out`].
+    pub(crate) fn find(&self, level: &str) -> Option<DomainLevel> {
         self.trees.values().find_map(|tree| {
             let depth = tree.depth(level)?;
             let layout = tree.layout();
-            Some(Level { layout, depth })
+            Some(DomainLevel { layout, depth })
         })
     }
 
-    /// The depth of another level in the topology in which [`Domains::find`] finds a level.
-    pub(crate) fn find_beside(&self, level: &str, other: &str) -> Option<usize> {
+    /// The depth of another level in the topology in which [`TopologyDomains::find`] finds a level.
+    pub(crate) fn find_in_same_topology(&self, level: &str, other: &str) -> Option<usize> {
         let mut trees = self.trees.values();
         let tree = trees.find(|tree| tree.depth(level).is_some())?;
         tree.depth(other)
@@ -85,7 +90,7 @@ impl Domains {
 
     /// The keys of the labels whose values name a domain of the level: those of coarser levels
     /// first, its own last.
-    pub(crate) fn labels(&self, level: &str) -> Vec<String> {
+    pub(crate) fn level_labels(&self, level: &str) -> Vec<String> {
         let found = self.trees.values().find_map(|tree| {
             let depth = tree.depth(level)?;
             tree.levels().get(..=depth)
@@ -104,9 +109,9 @@ impl Domains {
 
     /// The names of all levels, each once, except the level of single nodes: by name of the
     /// topology, and from coarse to fine.
-    pub(crate) fn levels(&self) -> Vec<String> {
+    pub(crate) fn level_names(&self) -> Vec<String> {
         let mut levels: Vec<String> = Vec::new();
-        for TopologyLevel { name, .. } in self.trees.values().flat_map(Tree::levels) {
+        for TopologyLevel { name, .. } in self.trees.values().flat_map(TopologyTree::levels) {
             if name != NODE_LEVEL && !levels.contains(name) {
                 levels.push(name.clone());
             }

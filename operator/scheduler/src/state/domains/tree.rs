@@ -5,33 +5,33 @@ use std::sync::Arc;
 
 use super::layout::Layout;
 use crate::ids::NodeName;
-use crate::state::{Labels, NodeIdx};
+use crate::state::{NodeIdx, NodeLabels};
 use crate::topology::{NODE_LEVEL, TopologyLevel};
 
 /// The value of a label. Nodes that lack it come after those that have it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Label {
+pub(super) enum LabelValue {
     Value(Arc<str>),
     /// The label is missing, or one of a coarser level is.
     Missing,
 }
 
 /// A node's labels of all levels, coarse to fine.
-pub(super) type Path = Arc<[Label]>;
+pub(super) type LabelPath = Arc<[LabelValue]>;
 
 /// A topology and its nodes, kept up to date as nodes change.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct TopologyTree {
     levels: Vec<TopologyLevel>,
-    nodes: BTreeMap<(Path, NodeName), NodeIdx>,
+    nodes: BTreeMap<(LabelPath, NodeName), NodeIdx>,
     /// By node.
-    paths: Vec<Option<Path>>,
+    paths: Vec<Option<LabelPath>>,
     layout: Arc<Layout>,
     /// The layout is out of date.
     stale: bool,
 }
 
-impl Tree {
+impl TopologyTree {
     pub(super) fn new(levels: Vec<TopologyLevel>) -> Self {
         Self {
             levels,
@@ -50,9 +50,14 @@ impl Tree {
         self.levels.iter().position(|known| known.name == level)
     }
 
-    pub(super) fn put(&mut self, node: NodeIdx, name: &NodeName, labels: Option<&Labels>) {
-        let path = labels.map(|labels| self.path(name, labels));
-        let path = path.map(|path| self.shared(path));
+    pub(super) fn update_node(
+        &mut self,
+        node: NodeIdx,
+        name: &NodeName,
+        labels: Option<&NodeLabels>,
+    ) {
+        let path = labels.map(|labels| self.make_path(name, labels));
+        let path = path.map(|path| self.shared_path(path));
         if self.paths.len() <= node.at() {
             self.paths.resize(node.at().saturating_add(1), None);
         }
@@ -72,7 +77,7 @@ impl Tree {
     }
 
     /// The path of a node with the same labels, if there is one.
-    fn shared(&self, path: Path) -> Path {
+    fn shared_path(&self, path: LabelPath) -> LabelPath {
         let first = (path, NodeName::new(""));
         let same = self.nodes.range(&first..).next();
         match same.filter(|((same, _), _)| *same == first.0) {
@@ -81,14 +86,14 @@ impl Tree {
         }
     }
 
-    fn path(&self, name: &NodeName, labels: &Labels) -> Path {
+    fn make_path(&self, name: &NodeName, labels: &NodeLabels) -> LabelPath {
         let mut missing = false;
         let label = |level: &TopologyLevel| match labels.get(&level.node_label) {
-            _ if level.name == NODE_LEVEL => Label::Value(name.as_str().into()),
-            Some(value) if !missing => Label::Value(Arc::clone(value)),
+            _ if level.name == NODE_LEVEL => LabelValue::Value(name.as_str().into()),
+            Some(value) if !missing => LabelValue::Value(Arc::clone(value)),
             _ => {
                 missing = true;
-                Label::Missing
+                LabelValue::Missing
             }
         };
         self.levels.iter().map(label).collect()

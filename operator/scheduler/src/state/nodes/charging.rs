@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::Nodes;
-use crate::state::profile::{Needs, Profile, WHOLE};
-use crate::state::shape::Demand;
+use crate::state::profile::{NodeProfile, PodNeeds, WHOLE_DEVICE};
+use crate::state::shape::PodDemand;
 use crate::state::{Catalog, NodeIdx, ResourceIdx};
 
 /// Shared devices as they were before a charge.
@@ -13,15 +13,15 @@ pub(crate) type SavedShares = SmallVec<[(ResourceIdx, Option<Vec<Vec<i64>>>); 0]
 impl Nodes {
     /// Charges `times` pods to a node, or, for negative `times`, releases them. `held`: they belong
     /// to a placed gang.
-    pub(crate) fn charge(&mut self, at: NodeIdx, demand: &Demand, times: i64, held: bool) {
+    pub(crate) fn charge(&mut self, at: NodeIdx, demand: &PodDemand, times: i64, held: bool) {
         for (resource, need) in demand {
             let used = i128::from(*need).saturating_mul(i128::from(times));
             self.add(*resource, at, used, if held { used } else { 0 });
             if let Some(device) = self.shares.device_of(*resource) {
-                self.share_out(at, device, *need, times);
+                self.charge_share(at, device, *need, times);
             }
         }
-        self.touch(at);
+        self.mark_stale(at);
     }
 
     /// Undoes the last charge of `pods` pods (negative: the last release), so that every share is
@@ -29,7 +29,7 @@ impl Nodes {
     pub(crate) fn undo(
         &mut self,
         at: NodeIdx,
-        demand: &Demand,
+        demand: &PodDemand,
         (pods, held): (i64, bool),
         saved: SavedShares,
     ) {
@@ -43,22 +43,22 @@ impl Nodes {
             self.ledger
                 .add(device, at, i128::from(freed).saturating_neg(), 0);
         }
-        self.touch(at);
+        self.mark_stale(at);
     }
 
     /// The shared devices of a node, for the devices of which the demand has a share.
-    pub(crate) fn saved_shares(&self, at: NodeIdx, demand: &Demand) -> SavedShares {
-        if self.shares.kinds() == 0 {
+    pub(crate) fn saved_shares(&self, at: NodeIdx, demand: &PodDemand) -> SavedShares {
+        if self.shares.kind_count() == 0 {
             return SavedShares::new();
         }
         let devices = demand.iter().filter_map(|(r, _)| self.shares.device_of(*r));
         devices
-            .map(|device| (device, self.shares.saved(at, device)))
+            .map(|device| (device, self.shares.save(at, device)))
             .collect()
     }
 
     /// Counts pods on the node as those of a placed gang, or, for negative `times`, no longer.
-    pub(crate) fn set_held(&mut self, at: NodeIdx, demand: &Demand, times: i64) {
+    pub(crate) fn mark_placed(&mut self, at: NodeIdx, demand: &PodDemand, times: i64) {
         for (resource, need) in demand {
             let held = i128::from(*need).saturating_mul(i128::from(times));
             self.add(*resource, at, 0, held);
@@ -70,18 +70,18 @@ impl Nodes {
     fn add(&mut self, resource: ResourceIdx, at: NodeIdx, used: i128, held: i128) {
         self.ledger.add(resource, at, used, held);
         if let Some(share) = self.shares.share_of(resource) {
-            let whole = i128::from(WHOLE);
+            let whole = i128::from(WHOLE_DEVICE);
             let (used, held) = (used.saturating_mul(whole), held.saturating_mul(whole));
             self.ledger.add(share, at, used, held);
         }
     }
 
     /// A shared device is no longer free as a whole.
-    fn share_out(&mut self, at: NodeIdx, device: ResourceIdx, share: i64, times: i64) {
+    fn charge_share(&mut self, at: NodeIdx, device: ResourceIdx, share: i64, times: i64) {
         for _ in 0..times.unsigned_abs() {
-            if times > 0 && self.shares.take(at, device, share) {
+            if times > 0 && self.shares.charge(at, device, share) {
                 self.ledger.add(device, at, 1, 0);
-            } else if times < 0 && self.shares.give(at, device, share) {
+            } else if times < 0 && self.shares.release(at, device, share) {
                 self.ledger.add(device, at, -1, 0);
             }
         }
@@ -89,15 +89,18 @@ impl Nodes {
 
     /// Starts counting thousandths of all devices of which the catalog knows shares. Must be called
     /// before any such share is charged.
-    pub(crate) fn know_shares(&mut self, catalog: &Catalog) {
-        let new = catalog.shares().get(self.shares.kinds()..).unwrap_or(&[]);
+    pub(crate) fn enable_shares(&mut self, catalog: &Catalog) {
+        let new = catalog
+            .shares()
+            .get(self.shares.kind_count()..)
+            .unwrap_or(&[]);
         for (share, device) in new {
             for at in (0..self.entries.len()).map(NodeIdx::of) {
                 let all = self.ledger.allocatable(*device, at);
                 self.ledger
-                    .set_allocatable(*share, at, all.saturating_mul(WHOLE));
-                let (gangs, others) = self.ledger.held(*device, at);
-                let whole = |n: i128| n.saturating_mul(i128::from(WHOLE));
+                    .set_allocatable(*share, at, all.saturating_mul(WHOLE_DEVICE));
+                let (gangs, others) = self.ledger.usage(*device, at);
+                let whole = |n: i128| n.saturating_mul(i128::from(WHOLE_DEVICE));
                 let used = whole(gangs.saturating_add(others));
                 self.ledger.add(*share, at, used, whole(gangs));
             }
@@ -107,14 +110,14 @@ impl Nodes {
 
     /// The demand in the form that profiles use. None if it asks for more than one device in
     /// thousandths, or for shares of several devices: no node can provide that.
-    pub(crate) fn needs(&self, demand: &Demand) -> Option<Needs> {
-        let mut needs = Needs {
+    pub(crate) fn needs(&self, demand: &PodDemand) -> Option<PodNeeds> {
+        let mut needs = PodNeeds {
             amounts: SmallVec::new(),
             share: None,
         };
         for (resource, need) in demand {
             match self.shares.device_of(*resource) {
-                Some(device) if needs.share.is_none() && *need <= WHOLE => {
+                Some(device) if needs.share.is_none() && *need <= WHOLE_DEVICE => {
                     needs.share = Some((device, *need));
                 }
                 Some(_) => return None,
@@ -126,9 +129,13 @@ impl Nodes {
 
     /// The resource that changes together with this one, and by how much at most: thousandths with
     /// their device, a device with its thousandths.
-    pub(crate) fn along(&self, resource: ResourceIdx, amount: i128) -> Option<(ResourceIdx, i128)> {
+    pub(crate) fn coupled_resource(
+        &self,
+        resource: ResourceIdx,
+        amount: i128,
+    ) -> Option<(ResourceIdx, i128)> {
         let share = self.shares.share_of(resource);
-        let share = share.map(|share| (share, amount.saturating_mul(i128::from(WHOLE))));
+        let share = share.map(|share| (share, amount.saturating_mul(i128::from(WHOLE_DEVICE))));
         // A share is at least a thousandth, and may be the last of its device.
         share.or_else(|| Some((self.shares.device_of(resource)?, amount)))
     }
@@ -137,21 +144,21 @@ impl Nodes {
     pub(crate) fn free_without_gangs(&self, resource: ResourceIdx, at: NodeIdx) -> i64 {
         let others = |resource| {
             let has = i128::from(self.ledger.allocatable(resource, at));
-            let (_, others) = self.ledger.held(resource, at);
+            let (_, others) = self.ledger.usage(resource, at);
             has.saturating_sub(others)
         };
         let free = match self.shares.share_of(resource) {
             // No pod is charged for a shared device itself, so its thousandths decide.
-            Some(share) => others(share).div_euclid(i128::from(WHOLE)),
+            Some(share) => others(share).div_euclid(i128::from(WHOLE_DEVICE)),
             None => others(resource),
         };
         i64::try_from(free).unwrap_or(0)
     }
 
     /// Capacity of an empty node of this kind.
-    pub(crate) fn has_empty(&self, kind: &Profile, resource: ResourceIdx) -> i64 {
+    pub(crate) fn empty_capacity(&self, kind: &NodeProfile, resource: ResourceIdx) -> i64 {
         match self.shares.device_of(resource) {
-            Some(device) => kind.free(device).saturating_mul(WHOLE),
+            Some(device) => kind.free(device).saturating_mul(WHOLE_DEVICE),
             None => kind.free(resource),
         }
     }
@@ -167,7 +174,7 @@ impl Nodes {
     }
 
     /// The free part of each shared device of a node, in thousandths.
-    pub(crate) fn open_devices(&self, at: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
+    pub(crate) fn shared_devices(&self, at: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
         self.shares.open(at)
     }
 }

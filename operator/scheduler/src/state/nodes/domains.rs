@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::Nodes;
 use crate::ids::{NodeName, TopologyName};
-use crate::state::Domains;
+use crate::state::TopologyDomains;
 use crate::topology::Topology;
 
 impl Nodes {
     /// Adds or replaces a topology. Returns true if that changes anything.
     pub(crate) fn apply_topology(&mut self, topology: Topology) -> bool {
         let present = self.by_name.iter().filter_map(|(name, at)| {
-            let facts = self.entries.get(at.at())?.facts.as_ref()?;
+            let facts = self.entries.get(at.at())?.properties.as_ref()?;
             Some((*at, name, &facts.labels))
         });
         self.domains.apply(topology, present)
@@ -30,8 +30,8 @@ impl Nodes {
         node: &NodeName,
     ) -> Option<BTreeMap<String, String>> {
         let at = self.by_name.get(node)?;
-        let labels = &self.entries.get(at.at())?.facts.as_ref()?.labels;
-        let keys = self.domains.labels(level);
+        let labels = &self.entries.get(at.at())?.properties.as_ref()?.labels;
+        let keys = self.domains.level_labels(level);
         if keys.is_empty() {
             return None;
         }
@@ -42,8 +42,8 @@ impl Nodes {
         keys.into_iter().map(label).collect()
     }
 
-    /// The topologies, as of when [`Nodes::rank`] was last called.
-    pub(crate) fn domains(&self) -> &Domains {
+    /// The topologies, as of when [`Nodes::rank_by_name`] was last called.
+    pub(crate) fn domains(&self) -> &TopologyDomains {
         &self.domains
     }
 }

@@ -1,19 +1,19 @@
 //! Nodes by name, by what is free on them, and in classes.
 
 use super::Nodes;
-use crate::state::classes::Classes;
-use crate::state::profile::{Profile, fraction};
+use crate::state::classes::NodeClasses;
+use crate::state::profile::{NodeProfile, fraction};
 use crate::state::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 
 impl Nodes {
     /// Existing nodes, tightest first: nodes without devices, then by free devices, by the free
     /// fraction of the cores, by free cores, and by name.
-    pub(crate) fn tightest(&self) -> Vec<NodeIdx> {
-        self.tightest_of(self.iter().map(|(at, _)| at))
+    pub(crate) fn nodes_by_tightness(&self) -> Vec<NodeIdx> {
+        self.sort_by_tightness(self.iter().map(|(at, _)| at))
     }
 
     /// These nodes in the same order; equal ones stay in the given order.
-    pub(crate) fn tightest_of(&self, nodes: impl Iterator<Item = NodeIdx>) -> Vec<NodeIdx> {
+    pub(crate) fn sort_by_tightness(&self, nodes: impl Iterator<Item = NodeIdx>) -> Vec<NodeIdx> {
         let mut all: Vec<((i64, u32, i64), NodeIdx)> = nodes
             .map(|at| {
                 let has = |d: &&ResourceIdx| self.ledger.allocatable(**d, at) > 0;
@@ -31,13 +31,13 @@ impl Nodes {
     }
 
     /// The classes, as of when they were last sorted.
-    pub(crate) fn classes(&self) -> &Classes {
+    pub(crate) fn classes(&self) -> &NodeClasses {
         &self.classes
     }
 
     /// Ranks the nodes by name again if nodes have come, and updates the domains if they have
     /// changed.
-    pub(crate) fn rank(&mut self) {
+    pub(crate) fn rank_by_name(&mut self) {
         self.domains.lay_out();
         if !std::mem::take(&mut self.unranked) {
             return;
@@ -49,72 +49,73 @@ impl Nodes {
                 *slot = rank;
             }
         }
-        self.unsort();
+        self.mark_all_stale();
     }
 
     /// Makes classes distinguish which of these signatures nodes meet, the first 128.
-    pub(crate) fn look_through(&mut self, lenses: Vec<SignatureIdx>) {
-        self.lenses = lenses;
-        self.unsort();
+    pub(crate) fn set_class_signatures(&mut self, lenses: Vec<SignatureIdx>) {
+        self.class_signatures = lenses;
+        self.mark_all_stale();
     }
 
     /// Marks all nodes to be sorted again.
-    fn unsort(&mut self) {
+    fn mark_all_stale(&mut self) {
         self.classes.clear();
         for at in (0..self.entries.len()).map(NodeIdx::of) {
-            self.touch(at);
+            self.mark_stale(at);
         }
     }
 
     /// Sorts changed nodes into their classes. Costs nothing if no node has changed.
-    pub(crate) fn sort(&mut self, catalog: &Catalog) {
+    pub(crate) fn sort_into_classes(&mut self, catalog: &Catalog) {
         if self.stale.is_empty() {
             return;
         }
         if self.classes.is_sparse() {
-            self.unsort();
+            self.mark_all_stale();
         }
         for at in std::mem::take(&mut self.stale) {
             if let Some(entry) = self.entries.get_mut(at.at()) {
                 entry.stale = false;
             }
-            let there = self.facts(at).is_some();
+            let there = self.properties(at).is_some();
             let profile = there.then(|| self.profile(at, catalog));
-            self.classes.put(at, self.rank_of(at), profile);
+            self.classes
+                .set_profile(at, self.position_by_name(at), profile);
         }
     }
 
     /// The profile of a node without any pods.
-    pub(super) fn empty(&self, at: NodeIdx) -> Profile {
-        self.with_free(at, |resource| self.ledger.allocatable(resource, at))
+    pub(super) fn empty_profile(&self, at: NodeIdx) -> NodeProfile {
+        self.profile_with_free(at, |resource| self.ledger.allocatable(resource, at))
     }
 
     /// The profile of a node with these free amounts.
-    fn with_free(&self, at: NodeIdx, free: impl Fn(ResourceIdx) -> i64) -> Profile {
+    fn profile_with_free(&self, at: NodeIdx, free: impl Fn(ResourceIdx) -> i64) -> NodeProfile {
         let has = |d: &ResourceIdx| self.ledger.allocatable(*d, at) > 0;
         let cores = self.cpu.map_or(0, |cpu| self.ledger.allocatable(cpu, at));
-        let mut profile = Profile::new(cores, self.devices.iter().any(has));
-        for resource in self.offers(at) {
+        let mut profile = NodeProfile::new(cores, self.devices.iter().any(has));
+        for resource in self.listed_resources(at) {
             profile.set(*resource, free(*resource));
         }
         profile
     }
 
-    fn profile(&self, at: NodeIdx, catalog: &Catalog) -> Profile {
+    fn profile(&self, at: NodeIdx, catalog: &Catalog) -> NodeProfile {
         let free = |resource| self.ledger.free(resource, at);
-        let mut profile = self.with_free(at, free);
+        let mut profile = self.profile_with_free(at, free);
         for (device, left) in self.shares.open(at) {
-            profile.push_open(device, left);
+            profile.add_shared_device(device, left);
         }
-        for (bit, lens) in (0_u32..u128::BITS).zip(&self.lenses) {
+        for (bit, lens) in (0_u32..u128::BITS).zip(&self.class_signatures) {
             if catalog.signature(*lens).is_some_and(|s| s.allows(at)) {
-                profile.meets |= 1_u128.checked_shl(bit).unwrap_or(0);
+                profile.met_signatures |= 1_u128.checked_shl(bit).unwrap_or(0);
             }
         }
         profile
     }
 
-    pub(super) fn touch(&mut self, at: NodeIdx) {
+    pub(super) fn mark_stale(&mut self, at: NodeIdx) {
         if let Some(entry) = self.entries.get_mut(at.at())
             && !std::mem::replace(&mut entry.stale, true)
         {

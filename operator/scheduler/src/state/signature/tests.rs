@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::constraints::{
-    Expression, LabelDomain, NodeSelectorTerm, Operator, Preference, Toleration, TolerationOperator,
+    LabelDomain, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
+    PreferredSchedulingTerm, Toleration, TolerationOperator,
 };
 use crate::ids::NodeName;
 use crate::node::Node;
@@ -60,27 +61,27 @@ fn any_node() -> impl Strategy<Value = Node> {
 
 fn any_term() -> impl Strategy<Value = NodeSelectorTerm> {
     let operator = prop_oneof![
-        Just(Operator::In),
-        Just(Operator::NotIn),
-        Just(Operator::Exists),
-        Just(Operator::DoesNotExist),
-        Just(Operator::Gt),
-        Just(Operator::Lt),
+        Just(NodeSelectorOperator::In),
+        Just(NodeSelectorOperator::NotIn),
+        Just(NodeSelectorOperator::Exists),
+        Just(NodeSelectorOperator::DoesNotExist),
+        Just(NodeSelectorOperator::Gt),
+        Just(NodeSelectorOperator::Lt),
     ];
     let expression = (
         any_key(),
         operator,
         prop::collection::vec(any_value(), 0..3),
     );
-    let expression = expression.prop_map(|(key, operator, values)| Expression {
+    let expression = expression.prop_map(|(key, operator, values)| NodeSelectorRequirement {
         key,
         operator,
         values,
     });
     let field = prop::collection::vec((0..NODES).prop_map(|at| format!("n{at}")), 1..3);
-    let field = field.prop_map(|values| Expression {
+    let field = field.prop_map(|values| NodeSelectorRequirement {
         key: "metadata.name".to_owned(),
-        operator: Operator::In,
+        operator: NodeSelectorOperator::In,
         values,
     });
     (
@@ -96,7 +97,7 @@ fn any_term() -> impl Strategy<Value = NodeSelectorTerm> {
 fn any_constraints() -> impl Strategy<Value = Constraints> {
     let terms = || prop::collection::vec(any_term(), 0..3);
     let preference = (any_term(), -1..4_i32);
-    let preference = preference.prop_map(|(term, weight)| Preference { weight, term });
+    let preference = preference.prop_map(|(term, weight)| PreferredSchedulingTerm { weight, term });
     let key = prop_oneof![any_key(), Just(UNSCHEDULABLE.to_owned())];
     let toleration = key.prop_map(|key| Toleration {
         key: Some(key),
@@ -140,19 +141,19 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn check(signature: &Signature, nodes: &Nodes) -> Result<(), TestCaseError> {
+fn check(signature: &ConstraintSignature, nodes: &Nodes) -> Result<(), TestCaseError> {
     let constraints = signature.constraints();
     let mut special = 0;
-    for node in (0..nodes.len()).map(NodeIdx::of) {
-        let met = nodes.facts(node);
-        let met = met.filter(|facts| allows(constraints, nodes, node, facts));
+    for node in (0..nodes.index_bound()).map(NodeIdx::of) {
+        let met = nodes.properties(node);
+        let met = met.filter(|facts| is_allowed(constraints, nodes, node, facts));
         prop_assert_eq!(signature.allows(node), met.is_some(), "{:?}", constraints);
         let wanted = met.map(|facts| tier(constraints, nodes, node, facts));
         let wanted = wanted.unwrap_or_default();
         prop_assert_eq!(signature.tier(node), wanted, "{:?}", constraints);
-        special += usize::from(wanted != Tier::default());
+        special += usize::from(wanted != PreferenceTier::default());
     }
-    prop_assert_eq!(signature.special, special);
+    prop_assert_eq!(signature.tiered_nodes, special);
     Ok(())
 }
 
@@ -160,12 +161,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(4_000)))]
 
     #[test]
-    fn what_traits_find_is_what_a_look_at_each_node_finds(
+    fn lookup_by_traits_finds_the_same_nodes_as_a_full_scan(
         events in prop::collection::vec(any_event(), 1..16),
     ) {
         let (mut nodes, mut catalog) = (Nodes::default(), Catalog::default());
-        let mut traits = Traits::default();
-        let mut asked: Vec<Signature> = Vec::new();
+        let mut traits = NodeTraits::default();
+        let mut asked: Vec<ConstraintSignature> = Vec::new();
         for event in events {
             match event {
                 Event::Apply(node) => {
@@ -174,7 +175,7 @@ proptest! {
                 Event::Delete(at) => {
                     nodes.delete(&NodeName::new(format!("n{at}")));
                 }
-                Event::Ask(constraints) => asked.push(Signature::new(Arc::new(constraints))),
+                Event::Ask(constraints) => asked.push(ConstraintSignature::new(Arc::new(constraints))),
             }
             for signature in &mut asked {
                 signature.refresh(&nodes, &mut traits);

@@ -14,7 +14,7 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Names of the headers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct HeaderNames {
     /// Headers of the user name: the first with a value counts.
     pub(super) user: Vec<String>,
     /// Headers of the uid: the first with a value counts.
@@ -25,15 +25,16 @@ pub(super) struct Names {
     pub(super) extra: Vec<String>,
 }
 
-impl Names {
+impl HeaderNames {
     /// The user that the headers name. A header with two values is an error, because one of them
     /// may come from the client and not from the proxy.
     pub(super) fn user(&self, headers: &HeaderMap) -> Result<UserInfo, String> {
-        let username = one(headers, &self.user)?.ok_or_else(|| self.nobody())?;
+        let username =
+            first_value(headers, &self.user)?.ok_or_else(|| self.missing_user_message())?;
         let mut groups = Vec::new();
         for name in &self.groups {
             for value in headers.get_all(name.as_str()) {
-                groups.push(text(name, value)?);
+                groups.push(decode_value(name, value)?);
             }
         }
         let known = [AUTHENTICATED, UNAUTHENTICATED];
@@ -43,7 +44,7 @@ impl Names {
         }
         let extra = self.extra(headers)?;
         Ok(UserInfo {
-            uid: one(headers, &self.uid)?,
+            uid: first_value(headers, &self.uid)?,
             groups: Some(groups),
             extra: (!extra.is_empty()).then_some(extra),
             username: Some(username),
@@ -51,12 +52,12 @@ impl Names {
     }
 
     /// True if the headers name a user.
-    pub(super) fn name_somebody(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn are_present_in(&self, headers: &HeaderMap) -> bool {
         self.user.iter().any(|name| headers.contains_key(name))
     }
 
     /// Message for headers that name no user.
-    pub(super) fn nobody(&self) -> String {
+    pub(super) fn missing_user_message(&self) -> String {
         let names = self.user.join(", ");
         format!("no user is named: one of {names} is needed")
     }
@@ -71,27 +72,27 @@ impl Names {
                 name.as_str().strip_prefix(&prefix.to_ascii_lowercase())
             });
             let Some(key) = key else { continue };
-            let key = decoded(key).ok_or_else(|| {
+            let key = percent_decode(key).ok_or_else(|| {
                 format!("the header {name} must be percent-encoded UTF-8 after its prefix")
             })?;
             extra
                 .entry(key)
                 .or_default()
-                .push(text(name.as_str(), value)?);
+                .push(decode_value(name.as_str(), value)?);
         }
         Ok(extra)
     }
 }
 
 /// The value of the first of these headers that has one.
-fn one(headers: &HeaderMap, names: &[String]) -> Result<Option<String>, String> {
+fn first_value(headers: &HeaderMap, names: &[String]) -> Result<Option<String>, String> {
     for name in names {
         let mut values = headers.get_all(name.as_str()).iter();
         let Some(value) = values.next() else { continue };
         if values.next().is_some() {
             return Err(format!("the header {name} must be there once"));
         }
-        let value = text(name, value)?;
+        let value = decode_value(name, value)?;
         if !value.is_empty() {
             return Ok(Some(value));
         }
@@ -99,14 +100,14 @@ fn one(headers: &HeaderMap, names: &[String]) -> Result<Option<String>, String> 
     Ok(None)
 }
 
-fn text(name: &str, value: &HeaderValue) -> Result<String, String> {
+fn decode_value(name: &str, value: &HeaderValue) -> Result<String, String> {
     let text = std::str::from_utf8(value.as_bytes());
     text.map(str::to_owned)
         .map_err(|_| format!("the header {name} must be UTF-8"))
 }
 
 /// Decodes percent-encoded text. None: the result is not UTF-8, or an escape is incomplete.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut out = Vec::new();
     while let Some(byte) = bytes.next() {
@@ -126,8 +127,8 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
-        Names {
+    fn names() -> HeaderNames {
+        HeaderNames {
             user: vec!["X-Remote-User".to_owned()],
             uid: vec!["X-Remote-Uid".to_owned()],
             groups: vec!["X-Remote-Group".to_owned()],
@@ -135,7 +136,7 @@ mod tests {
         }
     }
 
-    fn read(headers: &[(&str, &str)]) -> Result<UserInfo, String> {
+    fn read_user(headers: &[(&str, &str)]) -> Result<UserInfo, String> {
         let mut all = HeaderMap::new();
         for (name, value) in headers {
             let name: axum::http::HeaderName = name.parse().unwrap();
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn user_uid_groups_and_extras_are_read() {
-        let user = read(&[
+        let user = read_user(&[
             ("X-Remote-User", "ann"),
             ("X-Remote-Uid", "42"),
             ("X-Remote-Group", "team-a"),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_named_twice_or_not_at_all_is_nobody() {
+    fn duplicate_or_missing_user_header_is_an_error() {
         for (headers, why) in [
             (
                 &[("X-Remote-Group", "system:masters")][..],
@@ -187,16 +188,16 @@ mod tests {
                 "percent-encoded",
             ),
         ] {
-            let error = read(headers).unwrap_err();
+            let error = read_user(headers).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }
 
     #[test]
-    fn nobody_is_authenticated_by_being_anonymous() {
-        let anonymous = read(&[("X-Remote-User", ANONYMOUS)]).unwrap();
+    fn anonymous_user_is_not_in_the_authenticated_group() {
+        let anonymous = read_user(&[("X-Remote-User", ANONYMOUS)]).unwrap();
         assert_eq!(anonymous.groups.unwrap(), Vec::<String>::new());
         let told = [("X-Remote-User", "a"), ("X-Remote-Group", AUTHENTICATED)];
-        assert_eq!(read(&told).unwrap().groups.unwrap(), [AUTHENTICATED]);
+        assert_eq!(read_user(&told).unwrap().groups.unwrap(), [AUTHENTICATED]);
     }
 }

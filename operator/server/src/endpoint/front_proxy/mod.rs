@@ -6,12 +6,12 @@
 //! `follow` watches the ConfigMap, `headers` reads the user. Any client can send certificates and
 //! headers: a certificate is verified only if a user is named, and then once per connection.
 
-mod follow;
+mod config_watch;
 mod headers;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use follow::{Known, follow};
+pub(super) use config_watch::{TrustedProxy, follow_config};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use tracing::warn;
 
-use crate::serve::{Found, Shown};
-use headers::Names;
+use crate::serve::{ClientCertificates, Verification};
+use headers::HeaderNames;
 
 /// Namespace and name of the ConfigMap.
 pub(super) const CONFIG_MAP: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
@@ -44,7 +44,7 @@ pub(super) struct FrontProxy {
     /// Allowed common names of certificates. Empty: all that the authority has signed, as in the
     /// API server.
     allowed: Vec<String>,
-    names: Names,
+    header_names: HeaderNames,
 }
 
 impl FrontProxy {
@@ -80,7 +80,7 @@ impl FrontProxy {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             authority: verifier.build()?,
             allowed: list("requestheader-allowed-names")?,
-            names: Names {
+            header_names: HeaderNames {
                 user: list("requestheader-username-headers")?,
                 uid: list("requestheader-uid-headers")?,
                 groups: list("requestheader-group-headers")?,
@@ -93,31 +93,35 @@ impl FrontProxy {
     ///
     /// # Errors
     /// Why the headers are not trusted, or name no user.
-    pub(super) fn user(&self, shown: &Shown, headers: &HeaderMap) -> Result<UserInfo, String> {
+    pub(super) fn user(
+        &self,
+        shown: &ClientCertificates,
+        headers: &HeaderMap,
+    ) -> Result<UserInfo, String> {
         // Checked before the certificate, because most direct requests name no user.
-        if !self.names.name_somebody(headers) {
-            return Err(self.names.nobody());
+        if !self.header_names.are_present_in(headers) {
+            return Err(self.header_names.missing_user_message());
         }
         self.verify(shown, UnixTime::now())?;
-        self.names.user(headers)
+        self.header_names.user(headers)
     }
 
     /// True if these certificates are the front proxy's.
-    pub(super) fn shows(&self, shown: &Shown) -> bool {
+    pub(super) fn is_presented_in(&self, shown: &ClientCertificates) -> bool {
         self.verify(shown, UnixTime::now()).is_ok()
     }
 
-    fn verify(&self, shown: &Shown, now: UnixTime) -> Result<(), String> {
-        let found = shown.found(self.id, now, |own, others| Found {
-            by: self.id,
-            from: now,
-            until: end(own, others, now),
-            verdict: self.look(own, others, now),
+    fn verify(&self, shown: &ClientCertificates, now: UnixTime) -> Result<(), String> {
+        let found = shown.verify_once(self.id, now, |own, others| Verification {
+            verifier_id: self.id,
+            valid_from: now,
+            valid_until: earliest_expiry(own, others, now),
+            verdict: self.verify_chain(own, others, now),
         });
         found.unwrap_or_else(|| Err("no client certificate is shown".to_owned()))
     }
 
-    fn look(
+    fn verify_chain(
         &self,
         own: &CertificateDer<'_>,
         others: &[CertificateDer<'_>],
@@ -139,7 +143,11 @@ impl FrontProxy {
 
 /// The earliest expiry of these certificates. Expired ones did not lead to the authority, so they
 /// are left out.
-fn end(own: &CertificateDer<'_>, others: &[CertificateDer<'_>], now: UnixTime) -> UnixTime {
+fn earliest_expiry(
+    own: &CertificateDer<'_>,
+    others: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> UnixTime {
     let ends = std::iter::once(own).chain(others).filter_map(|shown| {
         let (_, read) = x509_parser::parse_x509_certificate(shown).ok()?;
         u64::try_from(read.validity().not_after.timestamp()).ok()

@@ -15,11 +15,11 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use serde_json::json;
 
 use super::FrontProxy;
-use crate::serve::Shown;
+use crate::serve::ClientCertificates;
 
-pub(in crate::endpoint) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(in crate::endpoint) struct TestAuthority(CertifiedIssuer<'static, KeyPair>);
 
-impl Authority {
+impl TestAuthority {
     pub(in crate::endpoint) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -27,7 +27,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
-    fn issue(&self, name: &str, usage: ExtendedKeyUsagePurpose, ends: i32) -> Shown {
+    fn issue(&self, name: &str, usage: ExtendedKeyUsagePurpose, ends: i32) -> ClientCertificates {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         for (at, name) in name.split('+').enumerate() {
@@ -42,10 +42,10 @@ impl Authority {
         params.not_after = rcgen::date_time_ymd(ends, 1, 1);
         let key = KeyPair::generate().unwrap();
         let signed = params.signed_by(&key, &self.0).unwrap();
-        Shown::new(Some(&[CertificateDer::from(signed.der().to_vec())]))
+        ClientCertificates::new(Some(&[CertificateDer::from(signed.der().to_vec())]))
     }
 
-    pub(in crate::endpoint) fn client(&self, name: &str) -> Shown {
+    pub(in crate::endpoint) fn client(&self, name: &str) -> ClientCertificates {
         self.issue(name, ExtendedKeyUsagePurpose::ClientAuth, 4000)
     }
 
@@ -76,22 +76,22 @@ impl Authority {
     }
 }
 
-pub(in crate::endpoint) fn ann() -> HeaderMap {
+pub(in crate::endpoint) fn headers_of_ann() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("x-remote-user", "ann".parse().unwrap());
     headers
 }
 
 #[test]
-fn headers_are_believed_of_the_front_proxy_and_of_nobody_else() {
-    let (own, other) = (Authority::new(), Authority::new());
+fn headers_are_trusted_only_from_the_front_proxy() {
+    let (own, other) = (TestAuthority::new(), TestAuthority::new());
     let proxy = own.proxy(&["front-proxy-client"]);
-    let user = proxy.user(&own.client("front-proxy-client"), &ann());
+    let user = proxy.user(&own.client("front-proxy-client"), &headers_of_ann());
     assert_eq!(user.unwrap().username.as_deref(), Some("ann"));
     let server = ExtendedKeyUsagePurpose::ServerAuth;
     let client = ExtendedKeyUsagePurpose::ClientAuth;
     for (shown, why) in [
-        (Shown::default(), "no client certificate"),
+        (ClientCertificates::default(), "no client certificate"),
         (own.client("kubelet"), "common name"),
         (own.client(""), "common name"),
         // Two common names are ambiguous.
@@ -107,7 +107,7 @@ fn headers_are_believed_of_the_front_proxy_and_of_nobody_else() {
             "not the front proxy's",
         ),
     ] {
-        let error = proxy.user(&shown, &ann()).unwrap_err();
+        let error = proxy.user(&shown, &headers_of_ann()).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
     let nobody = proxy.user(&own.client("front-proxy-client"), &HeaderMap::new());
@@ -115,16 +115,16 @@ fn headers_are_believed_of_the_front_proxy_and_of_nobody_else() {
 }
 
 #[test]
-fn no_names_are_all_names_that_the_authority_has_signed() {
-    let (own, other) = (Authority::new(), Authority::new());
+fn empty_name_list_allows_every_signed_certificate() {
+    let (own, other) = (TestAuthority::new(), TestAuthority::new());
     let proxy = own.proxy(&[]);
-    assert!(proxy.user(&own.client("any"), &ann()).is_ok());
-    assert!(proxy.user(&other.client("any"), &ann()).is_err());
+    assert!(proxy.user(&own.client("any"), &headers_of_ann()).is_ok());
+    assert!(proxy.user(&other.client("any"), &headers_of_ann()).is_err());
 }
 
 #[test]
-fn what_cannot_be_used_names_its_key() {
-    let own = Authority::new();
+fn invalid_config_error_names_its_key() {
+    let own = TestAuthority::new();
     assert!(FrontProxy::read(&BTreeMap::new()).unwrap().is_none());
     for (key, value) in [
         ("requestheader-client-ca-file", "no PEM"),
@@ -139,8 +139,8 @@ fn what_cannot_be_used_names_its_key() {
 }
 
 #[test]
-fn a_certificate_that_nobody_can_read_takes_nothing_from_the_others() {
-    let own = Authority::new();
+fn unreadable_authority_does_not_affect_the_rest() {
+    let own = TestAuthority::new();
     let key = "requestheader-client-ca-file";
     let of =
         |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
@@ -148,7 +148,10 @@ fn a_certificate_that_nobody_can_read_takes_nothing_from_the_others() {
         let mut data = own.data(&[]);
         data.insert(key.to_owned(), format!("{bad}{}{bad}", own.0.pem()));
         let proxy = FrontProxy::read(&data).unwrap().unwrap();
-        assert!(proxy.user(&own.client("any"), &ann()).is_ok(), "{bad}");
+        assert!(
+            proxy.user(&own.client("any"), &headers_of_ann()).is_ok(),
+            "{bad}"
+        );
         data.insert(key.to_owned(), bad);
         assert!(FrontProxy::read(&data).is_err(), "nobody is left");
     }
@@ -156,9 +159,9 @@ fn a_certificate_that_nobody_can_read_takes_nothing_from_the_others() {
 
 /// Counts how often it is asked.
 #[derive(Debug)]
-struct Counting(Arc<dyn ClientCertVerifier>, Arc<AtomicUsize>);
+struct CountingVerifier(Arc<dyn ClientCertVerifier>, Arc<AtomicUsize>);
 
-impl ClientCertVerifier for Counting {
+impl ClientCertVerifier for CountingVerifier {
     fn root_hint_subjects(&self) -> &[rustls::DistinguishedName] {
         self.0.root_hint_subjects()
     }
@@ -197,25 +200,25 @@ impl ClientCertVerifier for Counting {
 }
 
 #[test]
-fn a_certificate_is_verified_once_a_connection_and_for_those_alone_who_name_a_user() {
-    let (own, other) = (Authority::new(), Authority::new());
+fn certificate_is_verified_once_per_connection_naming_a_user() {
+    let (own, other) = (TestAuthority::new(), TestAuthority::new());
     let mut proxy = own.proxy(&[]);
     let count = Arc::new(AtomicUsize::new(0));
-    proxy.authority = Arc::new(Counting(proxy.authority.clone(), count.clone()));
+    proxy.authority = Arc::new(CountingVerifier(proxy.authority.clone(), count.clone()));
     let asked = || count.swap(0, Ordering::SeqCst);
     for shown in [own.client("any"), other.client("any")] {
         assert!(proxy.user(&shown, &HeaderMap::new()).is_err());
         assert_eq!(asked(), 0, "nobody is named");
         for _ in 0..3 {
-            let _ = proxy.user(&shown, &ann());
+            let _ = proxy.user(&shown, &headers_of_ann());
         }
         assert_eq!(asked(), 1);
     }
 }
 
 #[test]
-fn what_was_found_of_a_certificate_ends_with_it() {
-    let own = Authority::new();
+fn cached_verification_ends_with_the_certificate() {
+    let own = TestAuthority::new();
     let proxy = own.proxy(&[]);
     let at = |years: u64| UnixTime::since_unix_epoch(Duration::from_secs(years * 365 * 24 * 3600));
     let shown = own.issue("any", ExtendedKeyUsagePurpose::ClientAuth, 2100);

@@ -4,16 +4,16 @@ use jiff::Timestamp;
 
 /// Time since `at`. Zero if it is in the future.
 pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
-    span(now.duration_since(at).as_secs())
+    format_span(now.duration_since(at).as_secs())
 }
 
 /// Time until `at`. Zero if it is in the past.
 pub(super) fn until(at: Timestamp, now: Timestamp) -> String {
-    span(at.duration_since(now).as_secs())
+    format_span(at.duration_since(now).as_secs())
 }
 
 /// In the two largest relevant units, as kubectl does.
-fn span(seconds: i64) -> String {
+fn format_span(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let of = |unit: i64| seconds.checked_div(unit).unwrap_or(0);
     let rest = |unit: i64, small: i64| {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_kubectl_shows_them() {
+    fn ages_are_formatted_as_by_kubectl() {
         for (seconds, shown) in [
             (-5, "0s"),
             (119, "119s"),
@@ -58,7 +58,7 @@ mod tests {
             (864_000, "10d"),
             (70_000_000, "2y80d"),
         ] {
-            assert_eq!(span(seconds), shown, "{seconds}");
+            assert_eq!(format_span(seconds), shown, "{seconds}");
         }
         let at = Timestamp::from_second(1_000).unwrap();
         let now = Timestamp::from_second(1_090).unwrap();

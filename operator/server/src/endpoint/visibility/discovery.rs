@@ -2,27 +2,30 @@
 
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use trellis_api::visibility::{self, ALL, GROUP, Served, VERSION};
+use trellis_api::visibility::{self, ALL_RESOURCES, GROUP, ServedResource, VERSION};
 
-use super::request::{Document, Path};
+use super::request::{DiscoveryDocument, DiscoveryPath};
 use crate::endpoint::Failure;
 
 const JSON: &str = "application/json";
-const WHOLE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The document of a path.
-pub(super) fn answer(path: &Path) -> Result<Response, Failure> {
+pub(super) fn discovery_response(path: &DiscoveryPath) -> Result<Response, Failure> {
     let (content_type, document) = match path {
-        Path::Groups { whole: true } => (WHOLE, whole()),
-        Path::Groups { whole: false } => (JSON, groups()),
-        Path::Group => (JSON, group(true)),
-        Path::Resources => (JSON, resources()),
-        Path::OpenApi2 => (JSON, swagger()),
-        Path::OpenApi3 => (JSON, schemas_are_at()),
-        Path::Schemas => (JSON, schemas()),
+        DiscoveryPath::Groups { aggregated: true } => (AGGREGATED, aggregated_groups()),
+        DiscoveryPath::Groups { aggregated: false } => (JSON, groups()),
+        DiscoveryPath::Group => (JSON, group(true)),
+        DiscoveryPath::Resources => (JSON, resources()),
+        DiscoveryPath::OpenApi2 => (JSON, openapi_v2()),
+        DiscoveryPath::OpenApi3 => (JSON, openapi_v3_index()),
+        DiscoveryPath::Schemas => (JSON, schemas()),
     };
     let text = serde_json::to_vec(&document).map_err(|_| Failure::unavailable())?;
-    Ok(super::document(Document { content_type, text }))
+    Ok(super::document_response(DiscoveryDocument {
+        content_type,
+        text,
+    }))
 }
 
 fn groups() -> Value {
@@ -41,20 +44,20 @@ fn group(alone: bool) -> Value {
 }
 
 fn resources() -> Value {
-    let resources: Vec<Value> = ALL.iter().map(resource).collect();
+    let resources: Vec<Value> = ALL_RESOURCES.iter().map(resource).collect();
     json!({"kind": "APIResourceList", "apiVersion": "v1",
         "groupVersion": format!("{GROUP}/{VERSION}"), "resources": resources})
 }
 
-fn resource(served: &Served) -> Value {
+fn resource(served: &ServedResource) -> Value {
     json!({
         "name": served.plural, "singularName": served.singular, "namespaced": served.namespaced,
         "kind": served.kind, "verbs": served.verbs, "shortNames": served.short_names,
     })
 }
 
-fn whole() -> Value {
-    let resources = ALL.iter().map(|served| {
+fn aggregated_groups() -> Value {
+    let resources = ALL_RESOURCES.iter().map(|served| {
         json!({
             "resource": served.plural, "singularResource": served.singular,
             "responseKind": {"group": GROUP, "version": VERSION, "kind": served.kind},
@@ -76,11 +79,11 @@ fn info() -> Value {
     json!({"title": "Trellis visibility", "version": VERSION})
 }
 
-fn swagger() -> Value {
+fn openapi_v2() -> Value {
     json!({"swagger": "2.0", "info": info(), "paths": {}, "definitions": {}})
 }
 
-fn schemas_are_at() -> Value {
+fn openapi_v3_index() -> Value {
     let path = format!("apis/{GROUP}/{VERSION}");
     // A new version of the program makes clients read the schema again.
     let hash = env!("CARGO_PKG_VERSION");
@@ -116,11 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_is_served_is_in_each_document() {
-        let (old, new) = (resources(), whole());
+    fn every_served_resource_is_in_each_discovery_document() {
+        let (old, new) = (resources(), aggregated_groups());
         let new = &new["items"][0]["versions"][0]["resources"];
-        assert_eq!(old["resources"].as_array().unwrap().len(), ALL.len());
-        for (at, served) in ALL.iter().enumerate() {
+        assert_eq!(
+            old["resources"].as_array().unwrap().len(),
+            ALL_RESOURCES.len()
+        );
+        for (at, served) in ALL_RESOURCES.iter().enumerate() {
             assert_eq!(old["resources"][at]["name"], served.plural);
             assert_eq!(new[at]["resource"], served.plural);
             let scope = if served.namespaced {

@@ -9,68 +9,68 @@ use tokio::time::Instant;
 use trellis_scheduler::{Forecast, Snapshot};
 
 /// Most events to look ahead: starts or ends of gangs.
-const AHEAD: usize = 20_000;
+const MAX_EVENTS: usize = 20_000;
 /// Longest time to compute a forecast.
-const LOOK_AHEAD: Duration = Duration::from_secs(2);
+const MAX_COMPUTE_TIME: Duration = Duration::from_secs(2);
 /// How long an answer waits for a forecast. With few jobs it takes less.
-const WAIT: Duration = Duration::from_millis(200);
+const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Age at which a forecast is not shown any more.
-const OLD: Duration = Duration::from_secs(60);
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The last forecast.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Forecasts(Arc<Mutex<State>>);
+pub(super) struct ForecastCache(Arc<Mutex<ForecastState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ForecastState {
     last: Option<(Instant, Arc<Forecast>)>,
     /// A forecast is being computed.
-    busy: bool,
+    is_computing: bool,
     /// Earliest start of the next forecast: forecasts never take more than a third of a core.
-    rests: Option<Instant>,
+    next_start: Option<Instant>,
 }
 
-impl Forecasts {
+impl ForecastCache {
     /// The forecast for this snapshot, if it is computed in time, else a recent one. None: there is
     /// none yet.
-    pub(super) async fn of(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
-        if self.begin() {
+    pub(super) async fn get(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
+        if self.try_begin() {
             let (kept, snapshot) = (self.clone(), snapshot.clone());
-            let made = tokio::task::spawn_blocking(move || kept.make(&snapshot));
+            let made = tokio::task::spawn_blocking(move || kept.compute(&snapshot));
             // The computation continues after the timeout.
-            let _ = tokio::time::timeout(WAIT, made).await;
+            let _ = tokio::time::timeout(MAX_WAIT, made).await;
         }
         let state = self.0.lock();
         let (at, last) = state.last.as_ref()?;
-        (at.elapsed() < OLD).then(|| last.clone())
+        (at.elapsed() < MAX_AGE).then(|| last.clone())
     }
 
     /// True: the caller has to compute the forecast.
-    fn begin(&self) -> bool {
+    fn try_begin(&self) -> bool {
         let mut state = self.0.lock();
-        let rests = state.rests.is_some_and(|until| Instant::now() < until);
-        let begins = !state.busy && !rests;
-        state.busy |= begins;
+        let rests = state.next_start.is_some_and(|until| Instant::now() < until);
+        let begins = !state.is_computing && !rests;
+        state.is_computing |= begins;
         begins
     }
 
-    fn make(&self, snapshot: &Snapshot) {
+    fn compute(&self, snapshot: &Snapshot) {
         // The next forecast may begin even if this one panics.
-        let _done = Done(self);
+        let _done = ComputeGuard(self);
         let began = Instant::now();
-        let go_on = |moments| moments < AHEAD && began.elapsed() < LOOK_AHEAD;
-        let made = Arc::new(Forecast::of(snapshot, go_on));
+        let go_on = |moments| moments < MAX_EVENTS && began.elapsed() < MAX_COMPUTE_TIME;
+        let made = Arc::new(Forecast::from_snapshot(snapshot, go_on));
         let took = began.elapsed();
         let mut state = self.0.lock();
-        state.rests = Instant::now().checked_add(took.saturating_mul(2));
+        state.next_start = Instant::now().checked_add(took.saturating_mul(2));
         state.last = Some((began, made));
     }
 }
 
-struct Done<'f>(&'f Forecasts);
+struct ComputeGuard<'f>(&'f ForecastCache);
 
-impl Drop for Done<'_> {
+impl Drop for ComputeGuard<'_> {
     fn drop(&mut self) {
-        self.0.0.lock().busy = false;
+        self.0.0.lock().is_computing = false;
     }
 }

@@ -9,23 +9,23 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
-use trellis_api::visibility::{JobState, Served};
-use trellis_api::{Reason, TrainingJob, TrainingQueue, fact};
+use trellis_api::visibility::{JobState, ServedResource};
+use trellis_api::{Reason, TrainingJob, TrainingQueue, shorten_message};
 use trellis_scheduler::{
-    Forecast, Gang, GangId, GangSnapshot, NodeName, Placement, Snapshot, StandingSnapshot, Time,
+    Forecast, Gang, GangId, GangSnapshot, NodeName, PlacedStateSnapshot, Placement, Snapshot, Time,
 };
 
 pub(super) use external_gang::ExternalGang;
-pub(in crate::endpoint) use external_gang::NOMINATED;
+pub(in crate::endpoint) use external_gang::NOMINATED_MESSAGE;
 
 use trellis_gang::key::Key;
 use trellis_gang::{engine, external};
 
 use super::age;
-use super::table::{Column, Row};
+use super::table::{Column, TableRow};
 
 /// Sources of the rows.
-pub(super) struct Facts<'a, J, G, Q> {
+pub(super) struct JobRowSources<'a, J, G, Q> {
     /// Snapshot of the engine.
     pub(super) snapshot: &'a Snapshot,
     /// Positions of waiting gangs in their queues.
@@ -40,7 +40,7 @@ pub(super) struct Facts<'a, J, G, Q> {
     pub(super) queue: Q,
 }
 
-impl<J, G, Q> Facts<'_, J, G, Q>
+impl<J, G, Q> JobRowSources<'_, J, G, Q>
 where
     J: Fn(&Key) -> Option<Arc<TrainingJob>>,
     G: Fn(&Key) -> Option<ExternalGang>,
@@ -70,30 +70,30 @@ where
         }
         let mut by_job: BTreeMap<Key, usize> = BTreeMap::new();
         for (at, row) in rows.iter().enumerate() {
-            by_job.insert(Key::of(&row.metadata), at);
+            by_job.insert(Key::from_meta(&row.metadata), at);
         }
         // Surplus pods count for their job.
         for told in gangs.filter(|told| told.gang.surplus) {
             let Some(place) = &told.place else { continue };
-            let row = by_job.get(&engine::job_of(&told.gang.id));
+            let row = by_job.get(&engine::job_key(&told.gang.id));
             if let Some(row) = row.and_then(|at| rows.get_mut(*at)) {
-                let (gpus, pods) = size(&place.gang);
+                let (gpus, pods) = gang_size(&place.gang);
                 row.gpus = row.gpus.saturating_add(gpus);
                 row.pods = row.pods.saturating_add(pods);
             }
         }
-        rows.sort_by(|a, b| order(a).cmp(&order(b)));
+        rows.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         rows
     }
 
     fn row(&self, told: &GangSnapshot) -> JobState {
         let place = told.place.as_ref();
         // The gang waits for its victims to leave.
-        let is_nominated = place.is_some_and(|of| of.standing == StandingSnapshot::Nominated);
+        let is_nominated = place.is_some_and(|of| of.standing == PlacedStateSnapshot::Nominated);
         let holds = place.filter(|_| !is_nominated);
         let gang = place.map_or(&told.gang, |place| &place.gang);
-        let key = engine::job_of(&gang.id);
-        let name = external::gang_name(&key).served();
+        let key = engine::job_key(&gang.id);
+        let name = external::gang_name(&key).object_name();
         let mut row = JobState::new(&key.namespace, &name, gang.queue.as_str());
         let job = (self.job)(&key);
         let status = job.as_ref().and_then(|job| job.status.as_ref());
@@ -106,36 +106,36 @@ where
             row.user = policy.and_then(|policy| policy.requester.clone());
             row.phase = status.phase;
             row.reason = status.reason;
-            row.message = status.message.as_deref().map(fact);
+            row.message = status.message.as_deref().map(shorten_message);
         }
         if let Some(external) = (self.external_gang)(&key) {
-            row.metadata.creation_timestamp = external.created();
+            row.metadata.creation_timestamp = external.creation_time();
             row.phase = Some(external.phase(holds.is_some()));
             // A placed gang has no reason to wait.
             let reason = external.reason(is_nominated).filter(|_| holds.is_none());
             (row.reason, row.message) = reason.unzip();
-            row.message = row.message.as_deref().map(fact);
+            row.message = row.message.as_deref().map(shorten_message);
         }
         row.priority = gang.priority;
-        (row.gpus, row.pods) = size(gang);
-        let submitted = at(gang.submitted).unwrap_or_default();
+        (row.gpus, row.pods) = gang_size(gang);
+        let submitted = to_timestamp(gang.submitted).unwrap_or_default();
         // The engine of a new leader does not know when a running job was submitted; its status
         // does.
         let queued = status.and_then(|s| s.queued_time.as_ref());
         row.submitted = MetaTime(queued.map_or(submitted, |queued| queued.0));
-        let waits = status.and_then(trellis_api::job::TrainingJobStatus::waits_since);
-        let since = holds.map(|place| at(place.since).unwrap_or_default());
+        let waits = status.and_then(trellis_api::job::TrainingJobStatus::pending_since);
+        let since = holds.map(|place| to_timestamp(place.since).unwrap_or_default());
         row.since = MetaTime(since.or(waits).unwrap_or(submitted));
         if let Some(place) = place {
-            let nodes = nodes(&place.placement);
+            let nodes = placement_nodes(&place.placement);
             row.node_count = u32::try_from(nodes.len()).ok();
-            let first = nodes.into_iter().take(JobState::NODES);
+            let first = nodes.into_iter().take(JobState::MAX_NODES);
             row.nodes = first.map(|node| node.as_str().to_owned()).collect();
         }
         if let Some(forecast) = self.forecast {
             let future = |time: Option<&Time>| {
                 let time = time.filter(|time| **time >= self.snapshot.now)?;
-                at(*time).map(MetaTime)
+                to_timestamp(*time).map(MetaTime)
             };
             row.expected_end = future(forecast.ends.get(&gang.id));
             if place.is_none() || is_nominated {
@@ -149,11 +149,11 @@ where
 }
 
 /// None: outside the range of timestamps.
-pub(super) fn at(time: Time) -> Option<Timestamp> {
+pub(super) fn to_timestamp(time: Time) -> Option<Timestamp> {
     Timestamp::from_millisecond(time.as_millis()).ok()
 }
 
-fn order(row: &JobState) -> impl Ord + use<'_> {
+fn sort_key(row: &JobState) -> impl Ord + use<'_> {
     let place = row.position.unwrap_or(0);
     let held_since = row.position.is_none().then_some(row.since.0);
     let meta = &row.metadata;
@@ -161,7 +161,7 @@ fn order(row: &JobState) -> impl Ord + use<'_> {
 }
 
 /// Devices and pods of a gang.
-pub(super) fn size(gang: &Gang) -> (i64, i64) {
+pub(super) fn gang_size(gang: &Gang) -> (i64, i64) {
     let mut size = (0_i64, 0_i64);
     for group in &gang.groups {
         let count = i64::from(group.count);
@@ -174,12 +174,12 @@ pub(super) fn size(gang: &Gang) -> (i64, i64) {
     size
 }
 
-fn nodes(placement: &Placement) -> BTreeSet<&NodeName> {
+fn placement_nodes(placement: &Placement) -> BTreeSet<&NodeName> {
     placement.iter().map(|(_, _, node)| node).collect()
 }
 
-impl Row for JobState {
-    const SERVED: &'static Served = &Self::SERVED;
+impl TableRow for JobState {
+    const SERVED: &'static ServedResource = &Self::SERVED;
     const ABSENT: &'static str =
         "it neither waits for a place nor holds one; its own status says what it does";
     const COLUMNS: &'static [Column] = &[

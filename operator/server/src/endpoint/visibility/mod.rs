@@ -7,18 +7,18 @@
 
 mod age;
 mod discovery;
-mod explain;
+mod explanations;
 mod forecasts;
 mod jobs;
-mod look;
 mod nodes;
-mod page;
 mod queues;
 mod request;
+mod row_set;
+mod snapshot_view;
 mod table;
 
-pub(super) use jobs::NOMINATED;
-pub(super) use look::Looks;
+pub(super) use jobs::NOMINATED_MESSAGE;
+pub(super) use snapshot_view::SnapshotViews;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,31 +29,33 @@ use axum::extract::{Request, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
-use trellis_api::visibility::{Explanation, GangName, JobState, NodeState, QueueState, Served};
+use trellis_api::visibility::{
+    Explanation, GangName, JobState, NodeState, QueueState, ServedResource,
+};
 use trellis_gang::external;
 
-use super::access::{Visible, Wants};
-use super::admission::{self, Caller, Turn};
+use super::access::{RequiredRight, ResourceRight};
+use super::callers::{self, Caller, RequestTurn};
 use super::{Endpoint, Failure};
-use crate::serve::Shown;
-use explain::Sees;
-use page::Page;
-use request::{Asked, Document, Object};
+use crate::serve::ClientCertificates;
+use explanations::VisibleScope;
+use request::{ApiRequest, DiscoveryDocument, ObjectRequest};
+use row_set::RowSet;
 
 /// Answers requests under `/apis` and `/openapi`.
-pub(super) async fn answer(
+pub(super) async fn serve(
     State(endpoint): State<Arc<Endpoint>>,
-    shown: Option<Extension<Shown>>,
+    shown: Option<Extension<ClientCertificates>>,
     request: Request,
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
-    let caller = endpoint.admission.caller(&head.headers, shown);
-    admission::patient(async {
-        let user = caller.user().await?;
-        let asked = Asked::read(&head)?;
+    let caller = endpoint.callers.caller(&head.headers, shown);
+    callers::with_timeout(async {
+        let user = caller.authenticate().await?;
+        let asked = ApiRequest::parse(&head)?;
         let wants = match &asked {
-            Asked::Document(_) => Wants::Path(head.uri.path()),
-            Asked::Object(object) => Wants::Visible(Visible {
+            ApiRequest::Document(_) => RequiredRight::Path(head.uri.path()),
+            ApiRequest::Object(object) => RequiredRight::Resource(ResourceRight {
                 resource: object.served.plural,
                 verb: object.verb,
                 namespace: object.namespace.as_deref(),
@@ -63,26 +65,26 @@ pub(super) async fn answer(
         caller.authorize(&user, wants).await?;
         // The API server uses discovery as a health check: it is answered without a turn, however
         // many requests the API server forwards.
-        let is_probe = caller.is_proxied() && matches!(asked, Asked::Document(_));
+        let is_probe = caller.is_proxied() && matches!(asked, ApiRequest::Document(_));
         let turn = match is_probe {
             true => None,
-            false => Some(caller.turn()?),
+            false => Some(caller.take_turn()?),
         };
         // A standby replica does not serve discovery.
-        let context = endpoint.context()?;
+        let context = endpoint.leader_context()?;
         match (asked, turn) {
-            (Asked::Document(document), _) => discovery::answer(&document),
-            (Asked::Object(_), None) => Err(Failure::unavailable()),
-            (Asked::Object(object), Some(turn)) => {
-                object.is_supported()?;
+            (ApiRequest::Document(document), _) => discovery::discovery_response(&document),
+            (ApiRequest::Object(_), None) => Err(Failure::unavailable()),
+            (ApiRequest::Object(object), Some(turn)) => {
+                object.check_supported()?;
                 let format = object.format;
-                let look = endpoint.looks.now(&context).await?;
+                let look = endpoint.snapshot_views.current(&context).await?;
                 let bytes = match object.served.plural {
                     plural if plural == Explanation::SERVED.plural => {
-                        explained(&object, &look, turn, &caller, &user).await?
+                        serve_explanation(&object, &look, turn, &caller, &user).await?
                     }
                     _ => {
-                        look.work(turn, move |look| objects(&object, look))
+                        look.run(turn, move |look| serve_objects(&object, look))
                             .await??
                     }
                 };
@@ -96,46 +98,48 @@ pub(super) async fn answer(
 
 /// Why one job waits, as far as the caller may know. Explanations are served by namespace and name
 /// only.
-async fn explained(
-    asked: &Object,
-    look: &Arc<look::Look>,
-    turn: Turn,
+async fn serve_explanation(
+    asked: &ObjectRequest,
+    look: &Arc<snapshot_view::SnapshotView>,
+    turn: RequestTurn,
     caller: &Caller<'_>,
     user: &UserInfo,
 ) -> Result<Bytes, Failure> {
     let (namespace, name) = (asked.namespace.as_deref(), asked.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-    let gang = external::of_name(namespace, &GangName::from_served(name));
+    let gang = external::gang_key_from_name(namespace, &GangName::from_object_name(name));
     let told = match look.explain(gang, turn).await? {
         None => None,
         Some((mut told, priorities)) => {
-            let sees = may_see(&told, caller, user).await?;
-            explain::reduce(&mut told, &priorities, &sees);
+            let sees = review_scope(&told, caller, user).await?;
+            explanations::redact(&mut told, &priorities, &sees);
             Some(told)
         }
     };
-    page::one(told.as_ref(), name, asked.format, look.now())
+    row_set::serialize_row(told.as_ref(), name, asked.format, look.time())
 }
 
 /// Reviews what the caller may see in an explanation beyond the job itself.
-async fn may_see(
+async fn review_scope(
     told: &Explanation,
     caller: &Caller<'_>,
     user: &UserInfo,
-) -> Result<Sees, Failure> {
-    let may = async |wants: Visible<'_>| caller.may(user, Wants::Visible(wants)).await;
-    let list = |served: &'static Served| Visible {
+) -> Result<VisibleScope, Failure> {
+    let may = async |wants: ResourceRight<'_>| {
+        caller.has_right(user, RequiredRight::Resource(wants)).await
+    };
+    let list = |served: &'static ServedResource| ResourceRight {
         resource: served.plural,
         verb: "list",
         namespace: None,
         name: None,
     };
-    let mut sees = Sees {
+    let mut sees = VisibleScope {
         nodes: may(list(&NodeState::SERVED)).await?,
         queues: may(list(&QueueState::SERVED)).await?,
         namespaces: BTreeSet::new(),
     };
-    let foreign = explain::foreign(told);
+    let foreign = explanations::foreign_namespaces(told);
     let jobs = list(&JobState::SERVED);
     // With the right to list all namespaces, each one need not be reviewed.
     if foreign.len() > 1 && may(jobs).await? {
@@ -144,23 +148,29 @@ async fn may_see(
     }
     for name in foreign {
         let namespace = Some(name.as_str());
-        if may(Visible { namespace, ..jobs }).await? {
+        if may(ResourceRight { namespace, ..jobs }).await? {
             sees.namespaces.insert(name);
         }
     }
     Ok(sees)
 }
 
-fn objects(asked: &Object, look: &look::Look) -> Result<Bytes, Failure> {
+fn serve_objects(
+    asked: &ObjectRequest,
+    look: &snapshot_view::SnapshotView,
+) -> Result<Bytes, Failure> {
     match asked.served.plural {
-        plural if plural == JobState::SERVED.plural => of(asked, look.jobs()),
-        plural if plural == QueueState::SERVED.plural => of(asked, look.queues()),
-        plural if plural == NodeState::SERVED.plural => of(asked, look.nodes()),
+        plural if plural == JobState::SERVED.plural => serve_rows(asked, look.jobs()),
+        plural if plural == QueueState::SERVED.plural => serve_rows(asked, look.queues()),
+        plural if plural == NodeState::SERVED.plural => serve_rows(asked, look.nodes()),
         _ => Err(Failure::no_such_resource(asked.served.plural)),
     }
 }
 
-fn of<T: table::Row>(asked: &Object, page: &Page<T>) -> Result<Bytes, Failure> {
+fn serve_rows<T: table::TableRow>(
+    asked: &ObjectRequest,
+    page: &RowSet<T>,
+) -> Result<Bytes, Failure> {
     match &asked.name {
         None => page.list(asked.namespace.as_deref(), asked.format),
         Some(name) => page.get(asked.namespace.as_deref(), name, asked.format),
@@ -168,7 +178,7 @@ fn of<T: table::Row>(asked: &Object, page: &Page<T>) -> Result<Bytes, Failure> {
 }
 
 /// The response for a document that is not an object.
-fn document(document: Document) -> Response {
+fn document_response(document: DiscoveryDocument) -> Response {
     let content_type = [(header::CONTENT_TYPE, document.content_type)];
     (content_type, document.text).into_response()
 }

@@ -8,17 +8,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::queue::DecayedUsage;
-use trellis_api::visibility::{Amount, QueueResource, QueueState, Served};
+use trellis_api::visibility::{Amount, QueueResource, QueueState, ServedResource};
 use trellis_api::{Quantity, Reason, TrainingQueue};
 use trellis_dispatch::QueueReport;
 use trellis_gang::engine;
-use trellis_scheduler::{QueueName, ResourceName, Snapshot, StandingLine};
+use trellis_scheduler::{QueueName, QueueUsageLine, ResourceName, Snapshot};
 
-use super::jobs::at;
-use super::table::{Column, Row};
+use super::jobs::to_timestamp;
+use super::table::{Column, TableRow};
 
 /// Requests of the jobs that wait in a queue, in base units.
-type Asked<'s> = BTreeMap<&'s ResourceName, i128>;
+type PendingRequests<'s> = BTreeMap<&'s ResourceName, i128>;
 
 /// The row of each queue, by name.
 pub(super) fn rows(
@@ -26,7 +26,7 @@ pub(super) fn rows(
     reports: &BTreeMap<QueueName, QueueReport>,
     snapshot: &Snapshot,
 ) -> Vec<QueueState> {
-    let mut asked: HashMap<&QueueName, Asked<'_>> = HashMap::new();
+    let mut asked: HashMap<&QueueName, PendingRequests<'_>> = HashMap::new();
     let waiting = snapshot.gangs.iter().filter(|g| g.place.is_none());
     for told in waiting.filter(|told| !told.gang.surplus) {
         let sums = asked.entry(&told.gang.queue).or_default();
@@ -52,13 +52,13 @@ pub(super) fn rows(
 fn row(
     queue: &TrainingQueue,
     report: Option<&QueueReport>,
-    asked: Option<&Asked<'_>>,
+    asked: Option<&PendingRequests<'_>>,
 ) -> QueueState {
     let status = queue.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice());
     let mut conditions = conditions.unwrap_or_default().iter();
     let active = conditions.find(|condition| condition.type_ == "Active");
-    let standing = report.and_then(|report| report.standing.as_ref());
+    let standing = report.and_then(|report| report.usage.as_ref());
     let memory = report.and_then(|report| report.memory.as_ref());
     let count = |of: fn(&QueueReport) -> usize| i64::try_from(report.map_or(0, of)).unwrap_or(0);
     QueueState {
@@ -78,35 +78,37 @@ fn row(
         message: active.map(|condition| condition.message.clone()),
         pending: count(|report| report.counts.pending),
         admitted: count(|report| report.counts.admitted),
-        share: standing.map(|standing| trellis_controller::share(standing.share)),
+        share: standing.map(|standing| trellis_controller::format_share(standing.share)),
         decayed_usage: memory.map_or_else(Vec::new, |memory| {
             let usage = memory.usage.iter();
             usage
                 .map(|(resource, decayed)| DecayedUsage {
                     resource: resource.as_str().to_owned(),
-                    amount: engine::decayed(resource.as_str(), *decayed),
+                    amount: engine::decayed_quantity(resource.as_str(), *decayed),
                 })
                 .collect()
         }),
-        decayed_time: memory.and_then(|memory| at(memory.at)).map(MetaTime),
+        decayed_time: memory
+            .and_then(|memory| to_timestamp(memory.at))
+            .map(MetaTime),
         resources: standing.map_or_else(Vec::new, |standing| {
-            standing.lines.iter().map(resource).collect()
+            standing.lines.iter().map(to_queue_resource).collect()
         }),
-        pending_resources: asked.into_iter().flatten().map(amount).collect(),
+        pending_resources: asked.into_iter().flatten().map(to_amount).collect(),
     }
 }
 
-fn amount((resource, amount): (&&ResourceName, &i128)) -> Amount {
+fn to_amount((resource, amount): (&&ResourceName, &i128)) -> Amount {
     let resource = resource.as_str();
     Amount {
         resource: resource.to_owned(),
-        amount: engine::quantity(resource, *amount),
+        amount: engine::to_quantity(resource, *amount),
     }
 }
 
-fn resource(line: &StandingLine) -> QueueResource {
+fn to_queue_resource(line: &QueueUsageLine) -> QueueResource {
     let name = line.resource.as_str();
-    let quantity = |amount| engine::quantity(name, amount);
+    let quantity = |amount| engine::to_quantity(name, amount);
     QueueResource {
         flavor: line.flavor.as_str().to_owned(),
         resource: name.to_owned(),
@@ -118,8 +120,8 @@ fn resource(line: &StandingLine) -> QueueResource {
     }
 }
 
-impl Row for QueueState {
-    const SERVED: &'static Served = &Self::SERVED;
+impl TableRow for QueueState {
+    const SERVED: &'static ServedResource = &Self::SERVED;
     const ABSENT: &'static str = "there is no TrainingQueue of that name";
     const COLUMNS: &'static [Column] = &[
         Column::text("Name", "Name of the TrainingQueue."),
@@ -151,7 +153,7 @@ impl Row for QueueState {
         let devices = |of: fn(&QueueResource) -> &trellis_api::Quantity| {
             let lines = self.resources.iter();
             let lines = lines.filter(|line| ResourceName::new(line.resource.as_str()).is_device());
-            let sum = lines.filter_map(|line| of(line).amount().ok()?.units_up());
+            let sum = lines.filter_map(|line| of(line).amount().ok()?.ceil_units());
             sum.fold(0_i64, i64::saturating_add).to_string()
         };
         vec![
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_borrowed_lent_and_waited_for_is_told() {
+    fn queue_row_shows_used_borrowed_lendable_and_pending_amounts() {
         let engine = engine();
         let report = |name: &str| {
             let name = QueueName::new(name);
@@ -236,7 +238,7 @@ mod tests {
                     .get(&name)
                     .copied()
                     .unwrap_or_default(),
-                standing: engine.queue_standing(&name),
+                usage: engine.queue_usage_report(&name),
                 memory: engine.queue_memory(&name),
             };
             (name, report)
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_the_scheduler_does_not_know_yet_is_told_of() {
+    fn queue_unknown_to_the_scheduler_has_a_row() {
         let rows = rows(
             &[queue("new", "True")],
             &BTreeMap::new(),

@@ -3,27 +3,27 @@
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use serde::Deserialize;
-use trellis_api::visibility::{ALL, GROUP, Served, VERSION};
+use trellis_api::visibility::{ALL_RESOURCES, GROUP, ServedResource, VERSION};
 
 use super::table::{Format, Include};
 use crate::endpoint::Failure;
 
 /// A parsed request.
 #[derive(Debug, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum ApiRequest {
     /// A discovery document.
-    Document(Path),
+    Document(DiscoveryPath),
     /// Objects of a resource.
-    Object(Object),
+    Object(ObjectRequest),
 }
 
 /// A document about what is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub(super) enum DiscoveryPath {
     /// `/apis`: the group, or with the right Accept header the aggregated discovery document.
     Groups {
         /// Serve the aggregated discovery document.
-        whole: bool,
+        aggregated: bool,
     },
     /// `/apis/GROUP`.
     Group,
@@ -38,7 +38,7 @@ pub(super) enum Path {
 }
 
 /// A serialized document.
-pub(super) struct Document {
+pub(super) struct DiscoveryDocument {
     /// Content type of the document.
     pub(super) content_type: &'static str,
     /// Bytes of the document.
@@ -47,9 +47,9 @@ pub(super) struct Document {
 
 /// Objects of a resource.
 #[derive(Debug, PartialEq)]
-pub(super) struct Object {
+pub(super) struct ObjectRequest {
     /// Resource of the objects.
-    pub(super) served: &'static Served,
+    pub(super) served: &'static ServedResource,
     /// Verb, as authorization names it.
     pub(super) verb: &'static str,
     /// None: all namespaces, or the resource is cluster-scoped.
@@ -59,14 +59,14 @@ pub(super) struct Object {
     /// Format of the answer.
     pub(super) format: Format,
     /// Error for an unsupported request, which is returned once the caller is authorized.
-    refused: Option<(StatusCode, String)>,
+    unsupported: Option<(StatusCode, String)>,
 }
 
 /// Parameters of a query. Those that would only make the answer smaller or later are ignored, as
 /// the API allows: above all `limit`, because kubectl sends it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Query {
+struct RequestQuery {
     watch: Option<String>,
     r#continue: Option<String>,
     label_selector: Option<String>,
@@ -85,28 +85,28 @@ struct Query {
     _timeout_seconds: Option<String>,
 }
 
-impl Asked {
+impl ApiRequest {
     /// Parses a request.
-    pub(super) fn read(head: &Parts) -> Result<Self, Failure> {
+    pub(super) fn parse(head: &Parts) -> Result<Self, Failure> {
         let path = head.uri.path();
         let accepted = head.headers.get(header::ACCEPT);
         let accepted = accepted.and_then(|a| a.to_str().ok()).unwrap_or_default();
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let document = |document| {
-            is_get(&head.method)?;
+            check_get(&head.method)?;
             Ok(Self::Document(document))
         };
         match segments.as_slice() {
-            ["apis"] => document(Path::Groups {
-                whole: wants_whole(accepted),
+            ["apis"] => document(DiscoveryPath::Groups {
+                aggregated: accepts_aggregated(accepted),
             }),
-            ["apis", GROUP] => document(Path::Group),
-            ["apis", GROUP, VERSION] => document(Path::Resources),
-            ["openapi", "v2"] => document(Path::OpenApi2),
-            ["openapi", "v3"] => document(Path::OpenApi3),
-            ["openapi", "v3", "apis", GROUP, VERSION] => document(Path::Schemas),
+            ["apis", GROUP] => document(DiscoveryPath::Group),
+            ["apis", GROUP, VERSION] => document(DiscoveryPath::Resources),
+            ["openapi", "v2"] => document(DiscoveryPath::OpenApi2),
+            ["openapi", "v3"] => document(DiscoveryPath::OpenApi3),
+            ["openapi", "v3", "apis", GROUP, VERSION] => document(DiscoveryPath::Schemas),
             ["apis", GROUP, VERSION, "namespaces", namespace, plural] => {
-                object(head, accepted, plural, Some(namespace), None)
+                parse_object(head, accepted, plural, Some(namespace), None)
             }
             [
                 "apis",
@@ -116,31 +116,31 @@ impl Asked {
                 namespace,
                 plural,
                 name,
-            ] => object(head, accepted, plural, Some(namespace), Some(name)),
-            ["apis", GROUP, VERSION, plural] => object(head, accepted, plural, None, None),
+            ] => parse_object(head, accepted, plural, Some(namespace), Some(name)),
+            ["apis", GROUP, VERSION, plural] => parse_object(head, accepted, plural, None, None),
             ["apis", GROUP, VERSION, plural, name] => {
-                object(head, accepted, plural, None, Some(name))
+                parse_object(head, accepted, plural, None, Some(name))
             }
             _ => Err(Failure::no_such_path(&head.uri)),
         }
     }
 }
 
-fn object(
+fn parse_object(
     head: &Parts,
     accepted: &str,
     plural: &str,
     namespace: Option<&str>,
     name: Option<&str>,
-) -> Result<Asked, Failure> {
-    let served = ALL.iter().find(|served| served.plural == plural);
+) -> Result<ApiRequest, Failure> {
+    let served = ALL_RESOURCES.iter().find(|served| served.plural == plural);
     let served = served.ok_or_else(|| Failure::no_such_resource(plural))?;
     let is_one_of_none = namespace.is_none() && name.is_some();
     if served.namespaced && is_one_of_none || !served.namespaced && namespace.is_some() {
         return Err(Failure::no_such_path(&head.uri));
     }
     let query = head.uri.query().unwrap_or_default();
-    let query: Result<Query, _> = axum::extract::Query::try_from_uri(&head.uri)
+    let query: Result<RequestQuery, _> = axum::extract::Query::try_from_uri(&head.uri)
         .map(|query| query.0)
         .map_err(|error| {
             format!(
@@ -148,7 +148,7 @@ fn object(
                 error.body_text()
             )
         });
-    let is_watched = query.as_ref().is_ok_and(Query::is_watch);
+    let is_watched = query.as_ref().is_ok_and(RequestQuery::is_watch);
     let verb = match (&head.method, name) {
         (&Method::GET, _) if is_watched => "watch",
         (&Method::GET, None) => "list",
@@ -158,10 +158,10 @@ fn object(
         (&Method::PATCH, _) => "patch",
         (&Method::DELETE, None) => "deletecollection",
         (&Method::DELETE, Some(_)) => "delete",
-        _ => return Err(not_allowed(&head.method)),
+        _ => return Err(method_not_allowed(&head.method)),
     };
     let mut refused = query.as_ref().err().cloned();
-    refused = refused.or_else(|| query.as_ref().ok()?.refused());
+    refused = refused.or_else(|| query.as_ref().ok()?.unsupported_parameter());
     let mut refused = refused.map(|why| (StatusCode::BAD_REQUEST, why));
     if !served.verbs.contains(&verb) {
         let verbs = served.verbs.join(" and ");
@@ -179,38 +179,38 @@ fn object(
         let why = "includeObject must be None, Metadata or Object".to_owned();
         refused = Some((StatusCode::BAD_REQUEST, why));
     }
-    let format = Format::accepted(accepted, include.unwrap_or(Include::Metadata));
+    let format = Format::from_accept(accepted, include.unwrap_or(Include::Metadata));
     if format.is_none() && refused.is_none() {
         let why = "only application/json is served, and Table of meta.k8s.io/v1 of it: ask for one of them in Accept".to_owned();
         refused = Some((StatusCode::NOT_ACCEPTABLE, why));
     }
-    Ok(Asked::Object(Object {
+    Ok(ApiRequest::Object(ObjectRequest {
         served,
         verb,
         namespace: namespace.map(str::to_owned),
         name: name.map(str::to_owned),
         format: format.unwrap_or(Format::Json),
-        refused,
+        unsupported: refused,
     }))
 }
 
-impl Object {
+impl ObjectRequest {
     /// Fails if the request is not supported.
-    pub(super) fn is_supported(&self) -> Result<(), Failure> {
-        match &self.refused {
+    pub(super) fn check_supported(&self) -> Result<(), Failure> {
+        match &self.unsupported {
             None => Ok(()),
             Some((code, why)) => Err(Failure::new(*code, why)),
         }
     }
 }
 
-impl Query {
+impl RequestQuery {
     fn is_watch(&self) -> bool {
         matches!(self.watch.as_deref(), Some("true" | "1" | ""))
     }
 
     /// Why the query is not supported. None: it is.
-    fn refused(&self) -> Option<String> {
+    fn unsupported_parameter(&self) -> Option<String> {
         let given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
         if given(&self.label_selector) {
             return Some("labelSelector is not served: these objects have no labels; list them and select from what comes".to_owned());
@@ -231,21 +231,21 @@ impl Query {
     }
 }
 
-fn is_get(method: &Method) -> Result<(), Failure> {
+fn check_get(method: &Method) -> Result<(), Failure> {
     if method == Method::GET {
         Ok(())
     } else {
-        Err(not_allowed(method))
+        Err(method_not_allowed(method))
     }
 }
 
-fn not_allowed(method: &Method) -> Failure {
+fn method_not_allowed(method: &Method) -> Failure {
     let message = format!("{method} is not served: everything here can only be read");
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
 /// True if the client accepts the aggregated discovery document.
-fn wants_whole(accepted: &str) -> bool {
+fn accepts_aggregated(accepted: &str) -> bool {
     accepted.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);
         let is_json = parts.next() == Some("application/json");

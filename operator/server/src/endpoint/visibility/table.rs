@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
-use trellis_api::visibility::Served;
+use trellis_api::visibility::ServedResource;
 
 use crate::endpoint::Failure;
 
@@ -31,7 +31,7 @@ pub(super) enum Include {
 impl Format {
     /// The first supported format of an Accept header. An empty header accepts JSON. None: no
     /// format in it is supported.
-    pub(super) fn accepted(header: &str, include: Include) -> Option<Self> {
+    pub(super) fn from_accept(header: &str, include: Include) -> Option<Self> {
         if header.trim().is_empty() {
             return Some(Self::Json);
         }
@@ -70,7 +70,7 @@ pub(super) struct Column {
     /// `string` or `integer`.
     pub(super) kind: &'static str,
     /// Description of the column.
-    pub(super) about: &'static str,
+    pub(super) description: &'static str,
     /// Shown only with `-o wide`.
     pub(super) wide: bool,
 }
@@ -81,7 +81,7 @@ impl Column {
         Self {
             name,
             kind: "string",
-            about,
+            description: about,
             wide: false,
         }
     }
@@ -101,9 +101,9 @@ impl Column {
 }
 
 /// An object that is also a row of a table.
-pub(super) trait Row: Serialize {
+pub(super) trait TableRow: Serialize {
     /// The resource that serves the object.
-    const SERVED: &'static Served;
+    const SERVED: &'static ServedResource;
     /// Message if no object has the requested name.
     const ABSENT: &'static str;
     /// Columns of the table.
@@ -117,7 +117,7 @@ pub(super) trait Row: Serialize {
 }
 
 /// A table of these rows.
-pub(super) fn table<'r, T: Row + 'r>(
+pub(super) fn render_table<'r, T: TableRow + 'r>(
     rows: impl Iterator<Item = &'r T>,
     include: Include,
     now: Timestamp,
@@ -125,7 +125,7 @@ pub(super) fn table<'r, T: Row + 'r>(
     let columns = T::COLUMNS.iter().map(|column| {
         json!({
             "name": column.name, "type": column.kind, "format": if column.name == "Name" { "name" } else { "" },
-            "description": column.about, "priority": i32::from(column.wide),
+            "description": column.description, "priority": i32::from(column.wide),
         })
     });
     let columns: Vec<Value> = columns.collect();
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_is_served_is_taken() {
+    fn first_supported_format_is_chosen() {
         let table = Some(Format::Table(Include::None));
         for (header, expected) in [
             ("", Some(Format::Json)),
@@ -173,7 +173,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                Format::accepted(header, Include::None),
+                Format::from_accept(header, Include::None),
                 expected,
                 "{header}"
             );

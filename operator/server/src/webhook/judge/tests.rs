@@ -7,16 +7,16 @@ mod quotas;
 use serde_json::{Value, json};
 use trellis_api::Reason;
 use trellis_gang::fixtures::spec_with;
-use trellis_policies::cedar::{Policies, starter};
+use trellis_policies::cedar::{Policies, starter_set};
 
 use super::*;
-use crate::webhook::answer::Decision;
+use crate::webhook::answer::ReviewDecision;
 use crate::webhook::fixtures;
 
 /// One namespace, `ns`, with a default queue, and these policies beside the starter set.
-fn judge(policies: &[Value]) -> Judge {
+fn judge_with(policies: &[Value]) -> Judge {
     let context = fixtures::context();
-    let loader = Loader::new().unwrap();
+    let loader = PolicyLoader::new().unwrap();
     context
         .cache
         .policies
@@ -29,8 +29,8 @@ fn judge(policies: &[Value]) -> Judge {
     }
 }
 
-fn load(loader: &Loader, policies: &[Value]) -> Policies {
-    let mut objects = starter::objects();
+fn load(loader: &PolicyLoader, policies: &[Value]) -> Policies {
+    let mut objects = starter_set::starter_objects();
     objects.extend(policies.iter().map(|policy| {
         let policy: ClusterJobPolicy = serde_json::from_value(policy.clone()).unwrap();
         trellis_policies::cedar::PolicyObject::from(&policy)
@@ -52,7 +52,7 @@ fn job(more: Value) -> Value {
     })
 }
 
-fn asks(kind: &str, user: &str, now: Value, before: Value) -> Request {
+fn review_request(kind: &str, user: &str, now: Value, before: Value) -> ReviewRequest {
     let operation = if before.is_null() { "CREATE" } else { "UPDATE" };
     let named = now["metadata"]["name"].clone();
     let request = json!({
@@ -64,8 +64,8 @@ fn asks(kind: &str, user: &str, now: Value, before: Value) -> Request {
     serde_json::from_value(request).unwrap()
 }
 
-fn submits(by: &Judge, more: Value) -> Answer {
-    by.judge(asks("TrainingJob", "ada", job(more), Value::Null))
+fn submit(by: &Judge, more: Value) -> ReviewAnswer {
+    by.judge(review_request("TrainingJob", "ada", job(more), Value::Null))
         .answer
 }
 

@@ -5,7 +5,7 @@ use trellis_api::ClusterJobPolicy;
 use trellis_cache::Cache;
 use trellis_gang::fixtures::spec_with;
 use trellis_gang::key::Key;
-use trellis_policies::cedar::{PolicyObject, starter};
+use trellis_policies::cedar::{PolicyObject, starter_set};
 
 use super::*;
 use crate::webhook::fixtures;
@@ -15,13 +15,13 @@ const NONE: &str = "forbid(principal, action, resource);";
 
 /// A server that knows the namespace `ns`, a default queue, and the starter set of policies
 /// with these.
-fn server(cedar: Option<&str>) -> Server {
+fn server(cedar: Option<&str>) -> WebhookServer {
     let context = fixtures::context();
-    let loader = Loader::new().unwrap();
-    replace(&context.cache, &loader, cedar);
+    let loader = PolicyLoader::new().unwrap();
+    replace_policies(&context.cache, &loader, cedar);
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    Server::new(
-        Caches::of(context),
+    WebhookServer::new(
+        WebhookCaches::fixed(context),
         loader,
         Arc::default(),
         Identity::default(),
@@ -30,8 +30,8 @@ fn server(cedar: Option<&str>) -> Server {
     )
 }
 
-fn replace(cache: &Cache, loader: &Loader, cedar: Option<&str>) {
-    let mut objects = starter::objects();
+fn replace_policies(cache: &Cache, loader: &PolicyLoader, cedar: Option<&str>) {
+    let mut objects = starter_set::starter_objects();
     objects.extend(cedar.map(|cedar| {
         let policy: ClusterJobPolicy = serde_json::from_value(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "ClusterJobPolicy",
@@ -63,27 +63,27 @@ fn review(uid: &str) -> Value {
 }
 
 async fn send(router: &Router, body: Body) -> (u16, Value) {
-    answer(router, HttpRequest::post(PATH).body(body).unwrap()).await
+    send_request(router, HttpRequest::post(VALIDATE_PATH).body(body).unwrap()).await
 }
 
-async fn answer(router: &Router, request: HttpRequest) -> (u16, Value) {
+async fn send_request(router: &Router, request: HttpRequest) -> (u16, Value) {
     let answer = router.clone().call(request).await.unwrap();
     let code = answer.status().as_u16();
     let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
     (code, serde_json::from_slice(&body.unwrap()).unwrap())
 }
 
-async fn ask(router: &Router, uid: &str) -> Value {
-    ask_from(router, HERE, uid).await
+async fn review_allowed(router: &Router, uid: &str) -> Value {
+    review_from(router, HERE, uid).await
 }
 
-async fn ask_from(router: &Router, from: IpAddr, uid: &str) -> Value {
+async fn review_from(router: &Router, from: IpAddr, uid: &str) -> Value {
     let body = review(uid).to_string();
-    let request = HttpRequest::post(PATH)
+    let request = HttpRequest::post(VALIDATE_PATH)
         .header(header::CONTENT_LENGTH, body.len())
-        .extension(Shown::default().at(from))
+        .extension(ClientCertificates::default().with_address(from))
         .body(Body::from(body));
-    let (code, body) = answer(router, request.unwrap()).await;
+    let (code, body) = send_request(router, request.unwrap()).await;
     assert_eq!(code, 200, "{body}");
     assert_eq!(body["response"]["uid"], uid, "{body}");
     assert_eq!(body["apiVersion"], "admission.k8s.io/v1");
@@ -91,18 +91,18 @@ async fn ask_from(router: &Router, from: IpAddr, uid: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_review_is_answered_with_its_uid() {
-    let allowed = ask(&router(server(None)), "one").await;
+async fn review_is_answered_with_its_uid() {
+    let allowed = review_allowed(&router(server(None)), "one").await;
     assert_eq!(allowed["allowed"], true);
     assert_eq!(allowed.get("warnings"), None);
-    let refused = ask(&router(server(Some(NONE))), "two").await;
+    let refused = review_allowed(&router(server(Some(NONE))), "two").await;
     assert_eq!(refused["allowed"], false);
     assert_eq!(refused["status"]["reason"], "PolicyDenied");
     assert_eq!(refused["status"]["code"], 403);
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_told_so() {
+async fn invalid_review_is_a_bad_request() {
     let router = router(server(None));
     let cut = review("u").to_string();
     let cut = cut[..cut.len() - 9].to_owned();
@@ -127,9 +127,9 @@ async fn what_is_no_review_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
+async fn too_large_body_is_refused_with_or_without_content_length() {
     let router = router(server(None));
-    let large = vec![b' '; BODY + 1];
+    let large = vec![b' '; MAX_BODY + 1];
     let chunks = large.chunks(1 << 16).map(|c| Ok::<_, String>(c.to_vec()));
     let chunks: Vec<_> = chunks.collect();
     let undeclared = Body::from_stream(stream::iter(chunks));
@@ -137,18 +137,18 @@ async fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
         let (code, said) = send(&router, body).await;
         assert_eq!(code, 413, "{said}");
     }
-    let declared = HttpRequest::post(PATH).header(header::CONTENT_LENGTH, BODY + 1);
+    let declared = HttpRequest::post(VALIDATE_PATH).header(header::CONTENT_LENGTH, MAX_BODY + 1);
     let mut router = router;
     let answer = router.call(declared.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.unwrap().status().as_u16(), 413);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_takes_nothing_from_others() {
+async fn slow_body_does_not_block_other_addresses() {
     let router = router(server(None));
     let never = || Body::from_stream(stream::pending::<Result<Vec<u8>, String>>());
     // As many as have room, and one more, which waits for some.
-    let slow = (0..BODIES / (BODY >> 10) + 1).map(|_| {
+    let slow = (0..BODY_MEMORY_KIB / (MAX_BODY >> 10) + 1).map(|_| {
         let router = router.clone();
         tokio::spawn(async move { send(&router, never()).await.0 })
     });
@@ -157,29 +157,29 @@ async fn a_body_that_does_not_come_takes_nothing_from_others() {
     // Other addresses do not wait for the slow ones.
     let began = Instant::now();
     let other = IpAddr::from([10, 0, 0, 2]);
-    assert_eq!(ask_from(&router, other, "u").await["allowed"], true);
-    assert!(began.elapsed() < READ, "{:?}", began.elapsed());
+    assert_eq!(review_from(&router, other, "u").await["allowed"], true);
+    assert!(began.elapsed() < READ_TIMEOUT, "{:?}", began.elapsed());
     for code in slow {
         assert_eq!(code.await.unwrap(), 408);
     }
-    assert_eq!(ask(&router, "u").await["allowed"], true);
+    assert_eq!(review_allowed(&router, "u").await["allowed"], true);
 }
 
 /// Three hundred connections of one pod, and one of the API server.
 #[tokio::test]
-async fn who_asks_much_does_not_keep_another_address_waiting() {
+async fn flooding_address_does_not_delay_another_address() {
     let server = Arc::new(server(None));
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let all = u32::try_from(all).unwrap();
     let cores = server.cores.acquire_many(HERE, all).await.unwrap();
     let router = Router::new()
-        .route(PATH, post(validate))
+        .route(VALIDATE_PATH, post(validate))
         .with_state(server.clone());
     let done = Arc::new(AtomicU64::new(0));
     let asks = |from: IpAddr| {
         let (router, done) = (router.clone(), done.clone());
         async move {
-            let answer = ask_from(&router, from, "u").await;
+            let answer = review_from(&router, from, "u").await;
             let place = done.fetch_add(1, Ordering::SeqCst);
             (answer, place)
         }
@@ -187,7 +187,7 @@ async fn who_asks_much_does_not_keep_another_address_waiting() {
     let pod: Vec<_> = (0..300).map(|_| tokio::spawn(asks(HERE))).collect();
     tokio::task::yield_now().await;
     let other = tokio::spawn(asks([10, 0, 0, 2].into()));
-    tokio::time::sleep(CORE / 10).await;
+    tokio::time::sleep(CORE_TIMEOUT / 10).await;
     drop(cores);
     let (answer, place) = other.await.unwrap();
     assert_eq!(answer.get("warnings"), None, "{answer}");
@@ -199,34 +199,36 @@ async fn who_asks_much_does_not_keep_another_address_waiting() {
 
 /// A namespace whose reviews take long.
 #[tokio::test]
-async fn namespace_has_half_of_the_cores_and_others_the_rest() {
+async fn namespace_takes_at_most_half_of_the_cores() {
     let server = server(None);
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let half = u32::try_from(all.div_ceil(2)).unwrap();
     let busy = (HERE, "busy".to_owned());
     let turns = server.namespaces.acquire_many(busy.clone(), half);
     let turns = turns.await.unwrap();
-    let next = tokio::time::timeout(CORE / 10, server.namespaces.acquire(busy));
+    let next = tokio::time::timeout(CORE_TIMEOUT / 10, server.namespaces.acquire(busy));
     assert!(next.await.is_err(), "it has no more than half");
     if all > 1 {
         let body = Bytes::from(review("u").to_string());
         let (_, answer) = server.decide(body, HERE).await.unwrap();
-        assert_eq!(answer.decision, Decision::Allowed);
+        assert_eq!(answer.decision, ReviewDecision::Allowed);
     }
     drop(turns);
 }
 
 #[tokio::test]
-async fn who_comes_when_too_many_are_there_passes_and_is_told() {
+async fn overloaded_webhook_passes_the_review_with_a_warning() {
     let server = Arc::new(server(Some(NONE)));
     let state = server.clone();
-    let router = Router::new().route(PATH, post(validate)).with_state(state);
+    let router = Router::new()
+        .route(VALIDATE_PATH, post(validate))
+        .with_state(state);
     // No core is free: that is said long before a decision is given up.
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let all = u32::try_from(all).unwrap();
     let cores = server.cores.acquire_many(HERE, all).await.unwrap();
     let began = Instant::now();
-    let passed = ask(&router, "u").await;
+    let passed = review_allowed(&router, "u").await;
     assert_eq!(passed["allowed"], true);
     let warning = passed["warnings"][0].as_str().unwrap();
     assert!(
@@ -234,41 +236,41 @@ async fn who_comes_when_too_many_are_there_passes_and_is_told() {
         "{warning}"
     );
     assert!(
-        (CORE..DECIDE).contains(&began.elapsed()),
+        (CORE_TIMEOUT..DECISION_TIMEOUT).contains(&began.elapsed()),
         "{:?}",
         began.elapsed()
     );
     drop(cores);
-    assert_eq!(ask(&router, "u").await["allowed"], false);
-    let text = server.metrics.text(&server.identity).unwrap();
+    assert_eq!(review_allowed(&router, "u").await["allowed"], false);
+    let text = server.metrics.render(&server.identity).unwrap();
     let undecided = "trellis_webhook_requests_total{kind=\"Other\",decision=\"Undecided\"} 1";
     assert!(text.contains(undecided), "{text}");
 }
 
 /// A policy may be applied together with the job that needs it.
 #[tokio::test]
-async fn a_refusal_is_made_sure_of() {
+async fn refusal_is_judged_again_after_the_cache_lag() {
     let server = server(Some(NONE));
     let context = server.caches.context();
     let body = || Bytes::from(review("u").to_string());
     let began = Instant::now();
     let (_, refused) = server.decide(body(), HERE).await.unwrap();
-    assert_eq!(refused.decision, Decision::Refused);
-    assert!(began.elapsed() >= BEHIND);
+    assert_eq!(refused.decision, ReviewDecision::Refused);
+    assert!(began.elapsed() >= CACHE_LAG);
     // A policy has changed, and is being loaded.
-    context.cache.policies.touch(&Key::new("ns", "x"));
+    context.cache.policies.record_change(&Key::new("ns", "x"));
     let mended = async {
-        tokio::time::sleep(BEHIND * 2).await;
-        replace(&context.cache, &server.loader, None);
+        tokio::time::sleep(CACHE_LAG * 2).await;
+        replace_policies(&context.cache, &server.loader, None);
     };
     let (decided, ()) = tokio::join!(server.decide(body(), HERE), mended);
-    assert_eq!(decided.unwrap().1.decision, Decision::Allowed);
+    assert_eq!(decided.unwrap().1.decision, ReviewDecision::Allowed);
 }
 
 #[tokio::test]
-async fn it_is_ready_once_all_is_known_and_until_it_leaves() {
+async fn webhook_is_ready_from_synced_caches_until_shutdown() {
     let knowing = server(None);
-    let leaving = knowing.is_leaving.clone();
+    let leaving = knowing.is_shutting_down.clone();
     let is_ready = async |router: &Router| {
         let request = HttpRequest::get("/readyz").body(Body::empty()).unwrap();
         router
@@ -283,14 +285,18 @@ async fn it_is_ready_once_all_is_known_and_until_it_leaves() {
     assert_eq!(is_ready(&ready).await, 200);
     leaving.cancel();
     assert_eq!(is_ready(&ready).await, 503);
-    assert_eq!(ask(&ready, "u").await["allowed"], true, "it answers still");
+    assert_eq!(
+        review_allowed(&ready, "u").await["allowed"],
+        true,
+        "it answers still"
+    );
     let mut blank = server(None);
-    blank.caches = Caches::default();
+    blank.caches = WebhookCaches::default();
     assert_eq!(is_ready(&router(blank)).await, 503);
 }
 
 #[tokio::test]
-async fn metrics_are_for_who_may_read_them() {
+async fn metrics_need_authorization() {
     let request = HttpRequest::get("/metrics").body(Body::empty()).unwrap();
     let answer = router(server(None)).call(request).await.unwrap();
     assert_eq!(answer.status().as_u16(), 401);

@@ -4,7 +4,7 @@ use super::*;
 
 /// etcd was restored from a backup: the last version that was seen is in the future.
 #[tokio::test(start_paused = true)]
-async fn a_history_that_goes_back_ends_it() {
+async fn follower_ends_when_the_version_goes_back() {
     // A watch from that version would be silent for long.
     let silent = follow(vec![
         Page(7, vec![object("a", 5)], false),
@@ -13,9 +13,9 @@ async fn a_history_that_goes_back_ends_it() {
         Page(8, vec![], false),
     ])
     .await;
-    assert!(silent.left);
-    assert_eq!(silent.asked, ["list", "watch 7", "compare", "compare"]);
-    assert_eq!(silent.said, ["+a", "synced"]);
+    assert!(silent.stopped);
+    assert_eq!(silent.requests, ["list", "watch 7", "compare", "compare"]);
+    assert_eq!(silent.events, ["+a", "synced"]);
 
     let listed = follow(vec![
         Page(7, vec![object("a", 5)], false),
@@ -24,8 +24,8 @@ async fn a_history_that_goes_back_ends_it() {
         Page(6, vec![object("a", 3)], false),
     ])
     .await;
-    assert!(listed.left);
-    assert_eq!(listed.said, ["+a", "synced"], "nothing of it is taken");
+    assert!(listed.stopped);
+    assert_eq!(listed.events, ["+a", "synced"], "nothing of it is taken");
 
     // Other kinds are written while this one does not change.
     let forward = follow(vec![
@@ -35,13 +35,13 @@ async fn a_history_that_goes_back_ends_it() {
         Watched(vec![added("a", 8)]),
     ])
     .await;
-    assert!(!forward.left);
-    assert_eq!(forward.asked[3], "watch 7", "nothing is skipped");
+    assert!(!forward.stopped);
+    assert_eq!(forward.requests[3], "watch 7", "nothing is skipped");
 }
 
 /// One of several API servers may lag behind for a moment.
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_before_is_asked_for_again() {
+async fn list_is_repeated_when_an_api_server_lags() {
     let came = follow(vec![
         Page(7, vec![object("a", 5)], false),
         Watched(vec![bookmark(9)]),
@@ -52,7 +52,7 @@ async fn an_answer_from_before_is_asked_for_again() {
         Page(9, vec![object("b", 9)], false),
     ])
     .await;
-    assert!(!came.left);
-    assert_eq!(came.said, ["+a", "synced", "+b", "-a uid-a", "synced"]);
-    assert!(came.took >= 2 * BEHIND);
+    assert!(!came.stopped);
+    assert_eq!(came.events, ["+a", "synced", "+b", "-a uid-a", "synced"]);
+    assert!(came.duration >= 2 * MAX_SERVER_LAG);
 }

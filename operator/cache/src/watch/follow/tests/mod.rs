@@ -3,9 +3,9 @@
 
 mod history;
 mod lists;
-mod pace;
+mod retries;
 mod undecodable;
-mod unknown;
+mod unknown_kind;
 
 use std::collections::VecDeque;
 
@@ -22,36 +22,39 @@ use crate::watch::Store;
 use crate::watch::source::Events;
 
 /// Answer of the scripted API server to one request.
-enum Answer {
+enum ScriptedAnswer {
     /// A page of that version. True: another follows.
-    Page(u64, Vec<Item<ConfigMap>>, bool),
+    Page(u64, Vec<WatchedItem<ConfigMap>>, bool),
     /// A watch, which then ends.
-    Events(Vec<kube::Result<WatchEvent<Item<ConfigMap>>>>),
+    Events(Vec<kube::Result<WatchEvent<WatchedItem<ConfigMap>>>>),
     Refused(u16),
     /// A watch that sends these events, and then is silent for so long until it ends.
-    Slow(Vec<kube::Result<WatchEvent<Item<ConfigMap>>>>, Duration),
+    Slow(
+        Vec<kube::Result<WatchEvent<WatchedItem<ConfigMap>>>>,
+        Duration,
+    ),
     /// No answer, for ever.
     Silence,
 }
 
-use Answer::{Events as Watched, Page, Refused, Silence, Slow};
+use ScriptedAnswer::{Events as Watched, Page, Refused, Silence, Slow};
 
 /// An API server that gives its answers in order and records the requests.
 #[derive(Default)]
-struct Script {
-    answers: Mutex<VecDeque<Answer>>,
-    asked: Mutex<Vec<String>>,
+struct ScriptedServer {
+    answers: Mutex<VecDeque<ScriptedAnswer>>,
+    requests: Mutex<Vec<String>>,
     over: Notify,
 }
 
-impl Script {
-    async fn next(&self, asked: String) -> Answer {
+impl ScriptedServer {
+    async fn next_answer(&self, asked: String) -> ScriptedAnswer {
         let answer = self.answers.lock().pop_front();
         let Some(answer) = answer else {
             self.over.notify_one();
             return std::future::pending().await;
         };
-        self.asked.lock().push(asked);
+        self.requests.lock().push(asked);
         answer
     }
 }
@@ -60,18 +63,18 @@ fn refused(code: u16) -> kube::Error {
     kube::Error::Api(Status::failure("", "").with_code(code).boxed())
 }
 
-impl Source<ConfigMap> for Arc<Script> {
+impl WatchSource<ConfigMap> for Arc<ScriptedServer> {
     async fn list(
         &self,
         limit: u32,
         after: Option<String>,
-    ) -> kube::Result<ObjectList<Item<ConfigMap>>> {
+    ) -> kube::Result<ObjectList<WatchedItem<ConfigMap>>> {
         let asked = match (limit, after) {
             (1, _) => "compare".to_owned(),
             (_, None) => "list".to_owned(),
             (_, Some(after)) => format!("list {after}"),
         };
-        match self.next(asked).await {
+        match self.next_answer(asked).await {
             Page(version, items, more) => Ok(ObjectList {
                 types: TypeMeta::default(),
                 metadata: ListMeta {
@@ -88,7 +91,7 @@ impl Source<ConfigMap> for Arc<Script> {
     }
 
     async fn watch(&self, version: u64, _: u32) -> kube::Result<Events<ConfigMap>> {
-        match self.next(format!("watch {version}")).await {
+        match self.next_answer(format!("watch {version}")).await {
             Watched(events) => Ok(stream::iter(events).boxed()),
             Slow(events, silent) => {
                 let end = stream::once(tokio::time::sleep(silent)).filter_map(|()| async { None });
@@ -103,40 +106,40 @@ impl Source<ConfigMap> for Arc<Script> {
 
 /// Records what the follower reports.
 #[derive(Default)]
-struct Heard<const MAY_BE_ABSENT: bool = false> {
-    said: Mutex<Vec<String>>,
+struct RecordingSink<const MAY_BE_ABSENT: bool = false> {
+    events: Mutex<Vec<String>>,
     store: Store<ConfigMap>,
 }
 
-impl<const MAY_BE_ABSENT: bool> Sink<ConfigMap> for Heard<MAY_BE_ABSENT> {
+impl<const MAY_BE_ABSENT: bool> Sink<ConfigMap> for RecordingSink<MAY_BE_ABSENT> {
     const MAY_BE_ABSENT: bool = MAY_BE_ABSENT;
 
     fn apply(&self, key: Key, object: ConfigMap) {
-        self.said.lock().push(format!("+{}", key.name));
-        self.store.observed(key, object);
+        self.events.lock().push(format!("+{}", key.name));
+        self.store.insert_observed(key, object);
     }
 
     fn undecodable(&self, key: &Key, object: Undecodable) {
-        self.said
+        self.events
             .lock()
             .push(format!("?{} {}", key.name, object.uid));
     }
 
     fn delete(&self, key: &Key, uid: &str) {
-        self.said.lock().push(format!("-{} {uid}", key.name));
-        self.store.deleted(key, uid);
+        self.events.lock().push(format!("-{} {uid}", key.name));
+        self.store.delete_observed(key, uid);
     }
 
-    fn ghosts(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
-        self.store.ghosts(listed, version)
+    fn unlisted_objects(&self, listed: &HashSet<Key>, version: u64) -> Vec<(Key, String)> {
+        self.store.unlisted_objects(listed, version)
     }
 
     fn synced(&self) {
-        self.said.lock().push("synced".to_owned());
+        self.events.lock().push("synced".to_owned());
     }
 
-    fn unknown(&self) {
-        self.said.lock().push("unknown".to_owned());
+    fn kind_unknown(&self) {
+        self.events.lock().push("unknown".to_owned());
     }
 }
 
@@ -152,13 +155,13 @@ fn config_map(name: &str, version: u64) -> ConfigMap {
     }
 }
 
-fn object(name: &str, version: u64) -> Item<ConfigMap> {
-    Item::Object(config_map(name, version))
+fn object(name: &str, version: u64) -> WatchedItem<ConfigMap> {
+    WatchedItem::Object(config_map(name, version))
 }
 
 /// An object that does not decode, of another uid than the object of that name.
-fn broken(name: Option<&str>, version: Option<u64>) -> Item<ConfigMap> {
-    Item::Undecodable {
+fn undecodable_item(name: Option<&str>, version: Option<u64>) -> WatchedItem<ConfigMap> {
+    WatchedItem::Undecodable {
         meta: Box::new(ObjectMeta {
             name: name.map(str::to_owned),
             uid: Some("broken".to_owned()),
@@ -169,11 +172,11 @@ fn broken(name: Option<&str>, version: Option<u64>) -> Item<ConfigMap> {
     }
 }
 
-fn added(name: &str, version: u64) -> kube::Result<WatchEvent<Item<ConfigMap>>> {
+fn added(name: &str, version: u64) -> kube::Result<WatchEvent<WatchedItem<ConfigMap>>> {
     Ok(WatchEvent::Added(object(name, version)))
 }
 
-fn bookmark(version: u64) -> kube::Result<WatchEvent<Item<ConfigMap>>> {
+fn bookmark(version: u64) -> kube::Result<WatchEvent<WatchedItem<ConfigMap>>> {
     Ok(WatchEvent::Bookmark(Bookmark {
         types: TypeMeta::default(),
         metadata: BookmarkMeta {
@@ -184,36 +187,39 @@ fn bookmark(version: u64) -> kube::Result<WatchEvent<Item<ConfigMap>>> {
 }
 
 /// Outcome of a script.
-struct Came {
-    said: Vec<String>,
-    asked: Vec<String>,
-    took: Duration,
+struct FollowOutcome {
+    events: Vec<String>,
+    requests: Vec<String>,
+    duration: Duration,
     /// Age of the last sign of life.
     age: Duration,
     /// True if the follower has stopped.
-    left: bool,
+    stopped: bool,
 }
 
-async fn follow(answers: Vec<Answer>) -> Came {
-    follow_into(answers, Arc::<Heard>::default()).await
+async fn follow(answers: Vec<ScriptedAnswer>) -> FollowOutcome {
+    follow_into(answers, Arc::<RecordingSink>::default()).await
 }
 
-async fn follow_into<const ABSENT: bool>(answers: Vec<Answer>, heard: Arc<Heard<ABSENT>>) -> Came {
+async fn follow_into<const ABSENT: bool>(
+    answers: Vec<ScriptedAnswer>,
+    heard: Arc<RecordingSink<ABSENT>>,
+) -> FollowOutcome {
     let pulse = Pulse::default();
-    let script = Arc::new(Script {
+    let script = Arc::new(ScriptedServer {
         answers: Mutex::new(answers.into()),
-        ..Script::default()
+        ..ScriptedServer::default()
     });
     let began = Instant::now();
     let left = tokio::select! {
         () = Follower::new(script.clone(), heard.clone(), pulse.clone()).run() => true,
         () = script.over.notified() => false,
     };
-    Came {
-        said: heard.said.lock().clone(),
-        asked: script.asked.lock().clone(),
-        took: began.elapsed(),
+    FollowOutcome {
+        events: heard.events.lock().clone(),
+        requests: script.requests.lock().clone(),
+        duration: began.elapsed(),
         age: pulse.age(),
-        left,
+        stopped: left,
     }
 }

@@ -3,29 +3,29 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_stops_no_other() {
+async fn undecodable_object_does_not_stop_other_objects() {
     let came = follow(vec![
         Page(
             2,
             vec![
-                broken(Some("x"), Some(1)),
-                broken(None, None),
+                undecodable_item(Some("x"), Some(1)),
+                undecodable_item(None, None),
                 object("a", 2),
             ],
             false,
         ),
         Watched(vec![
-            Ok(WatchEvent::Modified(broken(Some("a"), Some(3)))),
+            Ok(WatchEvent::Modified(undecodable_item(Some("a"), Some(3)))),
             added("b", 4),
             // The version of an event without one comes from the next event.
-            Ok(WatchEvent::Added(broken(None, None))),
-            Ok(WatchEvent::Modified(broken(Some("b"), None))),
-            Ok(WatchEvent::Deleted(broken(Some("x"), Some(7)))),
-            Ok(WatchEvent::Deleted(broken(None, Some(8)))),
+            Ok(WatchEvent::Added(undecodable_item(None, None))),
+            Ok(WatchEvent::Modified(undecodable_item(Some("b"), None))),
+            Ok(WatchEvent::Deleted(undecodable_item(Some("x"), Some(7)))),
+            Ok(WatchEvent::Deleted(undecodable_item(None, Some(8)))),
         ]),
         Page(8, vec![], false),
         Refused(410),
-        Page(9, vec![broken(Some("b"), Some(6))], false),
+        Page(9, vec![undecodable_item(Some("b"), Some(6))], false),
     ])
     .await;
     let said = [
@@ -43,14 +43,14 @@ async fn an_object_that_does_not_decode_stops_no_other() {
         "-a broken",
         "synced",
     ];
-    assert_eq!(came.said, said);
+    assert_eq!(came.events, said);
     let asked = ["list", "watch 2", "compare", "watch 8", "list"];
-    assert_eq!(came.asked, asked);
+    assert_eq!(came.requests, asked);
 }
 
 /// The watch would return the same undecodable answer again and again.
 #[tokio::test(start_paused = true)]
-async fn what_is_no_event_is_listed_past() {
+async fn undecodable_event_is_followed_by_a_list() {
     let garbage = || {
         let error = serde_json::from_str::<u8>("no").unwrap_err();
         Err(kube::Error::SerdeError(error))
@@ -62,6 +62,6 @@ async fn what_is_no_event_is_listed_past() {
         Watched(vec![added("b", 5)]),
     ])
     .await;
-    assert_eq!(came.said, ["synced", "+a", "synced", "+b"]);
-    assert_eq!(came.asked, ["list", "watch 2", "list", "watch 4"]);
+    assert_eq!(came.events, ["synced", "+a", "synced", "+b"]);
+    assert_eq!(came.requests, ["list", "watch 2", "list", "watch 4"]);
 }

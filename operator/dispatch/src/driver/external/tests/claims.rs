@@ -1,20 +1,26 @@
 //! The claims of ephemeral volumes: made with their pod, and no other's.
 
 use trellis_gang::observed::{SlimClaim, SlimStorageClass};
-use trellis_policies::cedar::PodsQuestion;
+use trellis_policies::cedar::ExternalPodsQuery;
 
 use super::*;
-use crate::find_asks;
+use crate::external_request;
 
-impl Scene {
+impl ExternalPodsFixture {
     /// Why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be placed.
-    fn asked(&self) -> Option<(Reason, String)> {
+    fn waiting_reason(&self) -> Option<(Reason, String)> {
         let context = self.driver.committer.context();
         let pod = context.cache.external_pods.get(&key("p")).unwrap();
         let pods = [("p".to_owned(), pod)];
         let policies = context.cache.policies.active();
-        let judge = |question: PodsQuestion| Some(question.decide(policies.as_deref()));
-        let asked = find_asks::find(&context.cache, "team-a", find_asks::As::Alone, &pods, judge);
+        let judge = |question: ExternalPodsQuery| Some(question.decide(policies.as_deref()));
+        let asked = external_request::find_request(
+            &context.cache,
+            "team-a",
+            external_request::PlacementRole::Alone,
+            &pods,
+            judge,
+        );
         asked.err().map(|why| (why.reason, why.message))
     }
 
@@ -32,7 +38,7 @@ impl Scene {
                 "resources": {"requests": {"storage": "1Gi"}}},
             "status": {"phase": "Pending"},
         }));
-        self.watched.apply(key("p-scratch"), claim);
+        self.sink.apply(key("p-scratch"), claim);
     }
 }
 
@@ -41,21 +47,21 @@ fn owner(kind: &str, name: &str, uid: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_waits_for_the_claim_of_its_own_and_takes_no_other() {
-    let scene = Scene::new();
+async fn pod_waits_for_its_own_ephemeral_claim() {
+    let scene = ExternalPodsFixture::new();
     let class: SlimStorageClass = decoded(json!({
         "metadata": {"name": "late", "uid": "late"}, "provisioner": "disks.example",
         "volumeBindingMode": "WaitForFirstConsumer",
     }));
-    scene.watched.apply(Key::new("", "late"), class);
-    scene.see(decoded(json!({
+    scene.sink.apply(Key::new("", "late"), class);
+    scene.add_pod(decoded(json!({
         "metadata": {"name": "p", "namespace": "team-a", "uid": "p"},
         "spec": {"schedulerName": "trellis", "containers": [{"name": "c", "image": "i"}],
             "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]},
         "status": {"phase": "Pending"},
     })));
     let waits = |words: &str| {
-        let (reason, message) = scene.asked().unwrap();
+        let (reason, message) = scene.waiting_reason().unwrap();
         assert!(message.contains(words), "{message}");
         reason
     };
@@ -76,5 +82,5 @@ async fn a_pod_waits_for_the_claim_of_its_own_and_takes_no_other() {
     scene.claim(own.clone(), going);
     assert_eq!(waits("makes it anew"), Reason::ClaimNotBound);
     scene.claim(own, json!({}));
-    assert_eq!(scene.asked(), None);
+    assert_eq!(scene.waiting_reason(), None);
 }

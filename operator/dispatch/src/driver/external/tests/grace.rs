@@ -12,19 +12,19 @@ fn with_grace(seconds: i64) -> SlimPod {
 
 /// The grace by which the engine plans with the room of the pod.
 fn planned_grace(pod: SlimPod, is_bound: bool) -> Duration {
-    let mut scene = Scene::new();
+    let mut scene = ExternalPodsFixture::new();
     match is_bound {
         true => scene.see_bound(pod, &[]),
-        false => scene.see(pod),
+        false => scene.add_pod(pod),
     }
-    scene.decide_unanswered();
+    scene.decide_without_task_results();
     let gangs = scene.driver.engine.snapshot().gangs;
     let told = gangs.into_iter().next().unwrap();
     told.place.map_or(told.gang, |place| place.gang).grace
 }
 
 #[tokio::test]
-async fn engine_plans_with_at_most_an_hour_for_an_external_pod_to_stop() {
+async fn engine_limits_the_grace_of_external_pods_to_an_hour() {
     for is_bound in [false, true] {
         let grace = |seconds| planned_grace(with_grace(seconds), is_bound).as_secs();
         assert_eq!(grace(7), 7);

@@ -2,39 +2,39 @@
 
 use super::*;
 
-fn forget_namespace(scene: &Scene) {
+fn forget_namespace(scene: &ExternalPodsFixture) {
     let namespace = Key::new("", "team-a");
-    Sink::<SlimNamespace>::delete(scene.watched.as_ref(), &namespace, "team-a");
+    Sink::<SlimNamespace>::delete(scene.sink.as_ref(), &namespace, "team-a");
 }
 
 #[tokio::test]
 async fn external_pod_waits_until_the_watch_shows_its_namespace() {
-    let mut scene = Scene::new();
+    let mut scene = ExternalPodsFixture::new();
     forget_namespace(&scene);
-    let unit = external::of_pod(&key("p"));
-    scene.see(pod("p", json!({})));
-    scene.decide_unanswered();
-    assert_eq!(scene.used(), (0, 0));
+    let unit = external::pod_gang_key(&key("p"));
+    scene.add_pod(pod("p", json!({})));
+    scene.decide_without_task_results();
+    assert_eq!(scene.used_gpus(), (0, 0));
     assert!(
-        scene.told(&unit).contains("CacheNotReady"),
+        scene.written_reason(&unit).contains("CacheNotReady"),
         "{}",
-        scene.told(&unit)
+        scene.written_reason(&unit)
     );
     scene.namespace(json!({}));
-    scene.look(&unit);
-    assert_eq!(scene.used(), (4, 0));
+    scene.recheck(&unit);
+    assert_eq!(scene.used_gpus(), (4, 0));
 }
 
 #[tokio::test]
 async fn bound_external_pod_is_charged_once_the_watch_shows_its_namespace() {
-    let mut scene = Scene::new();
+    let mut scene = ExternalPodsFixture::new();
     forget_namespace(&scene);
     scene.limit(json!({"resources": [{"resource": GPU, "max": 4}]}));
     scene.see_bound(pod("bound", json!({})), &[]);
-    scene.decide_unanswered();
+    scene.decide_without_task_results();
     scene.namespace(json!({}));
-    scene.look(&external::of_pod(&key("bound")));
-    scene.see(pod("p", json!({})));
-    scene.decide_unanswered();
-    assert_eq!(scene.used(), (4, 0), "the limit of 4 is used up");
+    scene.recheck(&external::pod_gang_key(&key("bound")));
+    scene.add_pod(pod("p", json!({})));
+    scene.decide_without_task_results();
+    assert_eq!(scene.used_gpus(), (4, 0), "the limit of 4 is used up");
 }

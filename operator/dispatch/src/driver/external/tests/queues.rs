@@ -8,74 +8,74 @@ fn labelled(name: &str, queue: &str) -> SlimPod {
     pod(name, labels)
 }
 
-impl Scene {
+impl ExternalPodsFixture {
     /// With another queue beside the default one.
-    fn with_elsewhere() -> Self {
+    fn with_second_queue() -> Self {
         let scene = Self::new();
         let elsewhere: TrainingQueue = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue", "metadata": {"name": "elsewhere"},
             "spec": {"namespaceSelector": {}},
         }));
-        scene.watched.apply(Key::new("", "elsewhere"), elsewhere);
+        scene.sink.apply(Key::new("", "elsewhere"), elsewhere);
         scene
     }
 
     /// A PodGroup whose gang waits, if all of its pods exist.
-    fn waits(&self, members: u32, queue: &str) {
+    fn add_waiting_group(&self, members: u32, queue: &str) {
         let group: PodGroup = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"name": "g", "namespace": "team-a", "uid": "g", "resourceVersion": "1"},
             "spec": {"minMember": members, "queueName": queue},
         }));
-        self.watched.apply(key("g"), group);
+        self.sink.apply(key("g"), group);
     }
 }
 
 #[tokio::test]
-async fn its_pods_name_it_where_the_group_does_not() {
-    let mut scene = Scene::with_elsewhere();
-    scene.waits(2, "");
+async fn queue_comes_from_the_pods_when_the_pod_group_names_none() {
+    let mut scene = ExternalPodsFixture::with_second_queue();
+    scene.add_waiting_group(2, "");
     // A template that was not filled in names none.
-    scene.see(labelled("a", ""));
-    scene.see(labelled("b", "elsewhere"));
+    scene.add_pod(labelled("a", ""));
+    scene.add_pod(labelled("b", "elsewhere"));
     scene.decide();
-    let unit = external::of_group(&key("g"));
-    assert_eq!(scene.inside(&unit), Inside::Placed);
-    assert_eq!(scene.counts_in(&unit).as_deref(), Some("elsewhere"));
+    let unit = external::pod_group_gang_key(&key("g"));
+    assert_eq!(scene.engine_state(&unit), EngineState::Placed);
+    assert_eq!(scene.charged_queue(&unit).as_deref(), Some("elsewhere"));
 
-    let mut scene = Scene::with_elsewhere();
+    let mut scene = ExternalPodsFixture::with_second_queue();
     let alone = json!({"trellis.dev/queue": ""});
-    scene.see(pod("alone", alone));
+    scene.add_pod(pod("alone", alone));
     scene.decide();
-    let unit = external::of_pod(&key("alone"));
-    assert_eq!(scene.counts_in(&unit).as_deref(), Some("default"));
+    let unit = external::pod_gang_key(&key("alone"));
+    assert_eq!(scene.charged_queue(&unit).as_deref(), Some("default"));
 }
 
 #[tokio::test]
-async fn two_queues_of_one_gang_are_said() {
+async fn gang_naming_two_queues_is_refused() {
     for (group, first, second) in [("", "default", "elsewhere"), ("default", "", "elsewhere")] {
-        let mut scene = Scene::with_elsewhere();
-        scene.waits(2, group);
-        scene.see(labelled("a", first));
-        scene.see(labelled("b", second));
+        let mut scene = ExternalPodsFixture::with_second_queue();
+        scene.add_waiting_group(2, group);
+        scene.add_pod(labelled("a", first));
+        scene.add_pod(labelled("b", second));
         scene.decide();
-        let unit = external::of_group(&key("g"));
-        assert_eq!(scene.counts_in(&unit), None, "{group:?}");
-        let told = scene.told(&unit);
+        let unit = external::pod_group_gang_key(&key("g"));
+        assert_eq!(scene.charged_queue(&unit), None, "{group:?}");
+        let told = scene.written_reason(&unit);
         assert!(told.starts_with("InvalidSpec"), "{told}");
     }
 }
 
 /// The gang stays in its queue, whatever the label names by now, so that lost pods can be replaced.
 #[tokio::test]
-async fn who_joins_is_where_the_gang_is_whatever_its_label_names() {
-    let mut scene = Scene::with_elsewhere();
-    scene.placed(json!({}));
+async fn joining_pod_stays_in_the_queue_of_its_gang() {
+    let mut scene = ExternalPodsFixture::with_second_queue();
+    scene.add_placed_group(json!({}));
     scene.see_bound(pod("a", json!({"trellis.dev/pod-group": "g"})), &[]);
     scene.decide();
-    scene.see(labelled("b", "elsewhere"));
+    scene.add_pod(labelled("b", "elsewhere"));
     scene.decide();
-    let unit = external::of_pod(&key("b"));
-    assert_eq!(scene.inside(&unit), Inside::Placed);
-    assert_eq!(scene.counts_in(&unit).as_deref(), Some("default"));
+    let unit = external::pod_gang_key(&key("b"));
+    assert_eq!(scene.engine_state(&unit), EngineState::Placed);
+    assert_eq!(scene.charged_queue(&unit).as_deref(), Some("default"));
 }

@@ -7,12 +7,12 @@ use trellis_api::job::JobPhase;
 use trellis_api::{PodGroup, Reason};
 use trellis_cache::Cache;
 use trellis_gang::external;
-use trellis_gang::external::Unit;
+use trellis_gang::external::ExternalGangRef;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{ExternalPod, PodPhase};
 
 /// Message of a nominated gang.
-pub(in crate::endpoint) const NOMINATED: &str =
+pub(in crate::endpoint) const NOMINATED_MESSAGE: &str =
     "it has its place, and starts when those have left that make room";
 
 /// A gang of external pods.
@@ -27,12 +27,16 @@ pub(in crate::endpoint::visibility) struct ExternalGang {
 impl ExternalGang {
     /// The external gang of that name. None: it is a job.
     pub(in crate::endpoint::visibility) fn find(cache: &Cache, unit: &Key) -> Option<Self> {
-        Some(match external::unit(unit)? {
-            Unit::Group(group) => Self {
-                pods: cache.external_pods.of_group(&group).into_values().collect(),
+        Some(match external::parse_gang_key(unit)? {
+            ExternalGangRef::Group(group) => Self {
+                pods: cache
+                    .external_pods
+                    .pods_of_group(&group)
+                    .into_values()
+                    .collect(),
                 group: cache.pod_groups.get(&group),
             },
-            Unit::Pod(pod) => Self {
+            ExternalGangRef::Pod(pod) => Self {
                 group: None,
                 pods: cache.external_pods.get(&pod).into_iter().collect(),
             },
@@ -40,7 +44,7 @@ impl ExternalGang {
     }
 
     /// Creation time of the gang.
-    pub(in crate::endpoint::visibility) fn created(&self) -> Option<Time> {
+    pub(in crate::endpoint::visibility) fn creation_time(&self) -> Option<Time> {
         match &self.group {
             Some(group) => group.metadata.creation_timestamp.clone(),
             None => self
@@ -74,9 +78,12 @@ impl ExternalGang {
             return Some((journal.reason?, journal.message.clone().unwrap_or_default()));
         }
         if is_nominated {
-            return Some((Reason::Preempting, NOMINATED.to_owned()));
+            return Some((Reason::Preempting, NOMINATED_MESSAGE.to_owned()));
         }
-        let said = self.pods.iter().find_map(|pod| pod.told.as_ref());
+        let said = self
+            .pods
+            .iter()
+            .find_map(|pod| pod.unscheduled_condition.as_ref());
         let (reason, message) = Reason::leading(&said?.1)?;
         Some((reason, message.to_owned()))
     }

@@ -7,8 +7,8 @@ use trellis_api::job::JobPhase;
 use trellis_dispatch::context::Context;
 use trellis_gang::observed::SlimPod;
 use trellis_scheduler::{
-    BorrowWithin, Decision, Engine, GangId, GroupName, Node, Preemption, Queue as EngineQueue,
-    QueueName, Reclaim, Resources, TaskGroup, WithinQueue,
+    BorrowWithinPolicy, Decision, Engine, GangId, GroupName, Node, PreemptionPolicy,
+    Queue as EngineQueue, QueueName, ReclaimPolicy, Resources, TaskGroup, WithinQueuePolicy,
 };
 
 use super::*;
@@ -69,7 +69,7 @@ fn queue(key: &Key) -> Option<Arc<TrainingQueue>> {
 }
 
 fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<JobState> {
-    let facts = Facts {
+    let facts = JobRowSources {
         snapshot,
         positions: &snapshot.positions(),
         forecast,
@@ -81,9 +81,9 @@ fn rows(snapshot: &Snapshot, forecast: Option<&Forecast>) -> Vec<JobState> {
 }
 
 #[test]
-fn who_holds_a_place_comes_first_and_who_waits_in_order() {
+fn placed_jobs_are_listed_before_waiting_jobs_in_order() {
     let snapshot = snapshot();
-    let forecast = Forecast::of(&snapshot, |_| true);
+    let forecast = Forecast::from_snapshot(&snapshot, |_| true);
     let rows = rows(&snapshot, Some(&forecast));
     let at = Timestamp::from_millisecond(START).unwrap();
     let minutes = |time: &Option<MetaTime>| {
@@ -124,7 +124,7 @@ fn who_holds_a_place_comes_first_and_who_waits_in_order() {
 }
 
 #[test]
-fn without_a_look_ahead_nothing_is_said_of_it() {
+fn job_rows_without_a_forecast_show_no_expected_times() {
     let snapshot = snapshot();
     for row in rows(&snapshot, None) {
         assert_eq!((row.expected_start, row.expected_end), (None, None));
@@ -132,9 +132,9 @@ fn without_a_look_ahead_nothing_is_said_of_it() {
 }
 
 #[test]
-fn what_was_looked_ahead_is_not_told_once_it_is_past() {
+fn job_rows_omit_expected_times_in_the_past() {
     let mut snapshot = snapshot();
-    let forecast = Forecast::of(&snapshot, |_| true);
+    let forecast = Forecast::from_snapshot(&snapshot, |_| true);
     snapshot.now = Time::from_millis(START + 11 * 60_000);
     let rows = rows(&snapshot, Some(&forecast));
     let starts: Vec<_> = rows
@@ -147,14 +147,14 @@ fn what_was_looked_ahead_is_not_told_once_it_is_past() {
 
 /// External gangs have no TrainingJob: their state comes from the pods and the PodGroup.
 #[test]
-fn pods_of_others_say_how_they_do_as_jobs_do() {
+fn external_gangs_have_phase_and_reason_like_jobs() {
     let (context, _heard) = Context::new();
     let see = |pod: Value| {
         let pod: SlimPod = serde_json::from_value(pod).unwrap();
         context
             .cache
             .external_pods
-            .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
+            .apply(&Key::from_meta(&pod.metadata), &pod, |_, _| true);
     };
     let pod = |name: &str, node: Option<&str>, phase: &str, labels: Value| {
         let said = "QuotaExceeded: needs 4 nvidia.com/gpu";
@@ -183,7 +183,10 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
         "status": {"phase": "Pending", "reason": "InsufficientCapacity", "message": "8 are missing"},
     }))
     .unwrap();
-    context.cache.pod_groups.observed(Key::new("a", "g"), group);
+    context
+        .cache
+        .pod_groups
+        .insert_observed(Key::new("a", "g"), group);
     let find = |name: &str| ExternalGang::find(&context.cache, &Key::new("a", name));
     assert!(find("g").is_none(), "that is a job");
     let said = |external: &ExternalGang| {
@@ -193,7 +196,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     };
     let alone = find("Pod/alone").unwrap();
     let leaving = alone.reason(true).unwrap();
-    assert_eq!(leaving, (Reason::Preempting, NOMINATED.to_owned()));
+    assert_eq!(leaving, (Reason::Preempting, NOMINATED_MESSAGE.to_owned()));
     assert_eq!(alone.phase(false), JobPhase::Queued);
     let quota = ("QuotaExceeded", "needs 4 nvidia.com/gpu".to_owned());
     assert_eq!(said(&alone), Some(quota));
@@ -207,7 +210,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
         .map(|(reason, words)| (reason.as_str(), words));
     assert_eq!(told, Some(capacity));
     assert_eq!(
-        gang.created().unwrap().0.to_string(),
+        gang.creation_time().unwrap().0.to_string(),
         "2027-01-15T07:00:00Z"
     );
     pod(
@@ -223,7 +226,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
     engine.apply_gang(self::gang("a/Pod/alone", 1, START, None));
     engine.cycle(Time::from_millis(START));
     let snapshot = engine.snapshot();
-    let facts = Facts {
+    let facts = JobRowSources {
         snapshot: &snapshot,
         positions: &snapshot.positions(),
         forecast: None,
@@ -239,7 +242,7 @@ fn pods_of_others_say_how_they_do_as_jobs_do() {
 
 /// A nominated pod does not hold its place yet.
 #[test]
-fn a_pod_of_others_for_whom_others_leave_waits_still() {
+fn nominated_external_pod_is_queued() {
     let mut engine = Engine::new();
     let offers = Resources::new()
         .with("nvidia.com/gpu", 4)
@@ -247,10 +250,10 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
         .with("pods", 110);
     engine.apply_node(Node::new(NodeName::new("n"), offers));
     engine.apply_queue(EngineQueue {
-        preemption: Preemption {
-            within_queue: WithinQueue::LowerPriority,
-            reclaim: Reclaim::Never,
-            borrow_within: BorrowWithin::Never,
+        preemption: PreemptionPolicy {
+            within_queue: WithinQueuePolicy::LowerPriority,
+            reclaim: ReclaimPolicy::Never,
+            borrow_within: BorrowWithinPolicy::Never,
         },
         ..EngineQueue::new(QueueName::new("default"))
     });
@@ -276,10 +279,10 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
     context
         .cache
         .external_pods
-        .apply(&Key::of(&pod.metadata), &pod, |_, _| true);
+        .apply(&Key::from_meta(&pod.metadata), &pod, |_, _| true);
     let snapshot = engine.snapshot();
-    let forecast = Forecast::of(&snapshot, |_| true);
-    let facts = Facts {
+    let forecast = Forecast::from_snapshot(&snapshot, |_| true);
+    let facts = JobRowSources {
         snapshot: &snapshot,
         positions: &snapshot.positions(),
         forecast: Some(&forecast),
@@ -303,7 +306,7 @@ fn a_pod_of_others_for_whom_others_leave_waits_still() {
 }
 
 #[test]
-fn what_is_beyond_the_gang_is_counted_with_its_job() {
+fn surplus_pods_are_counted_with_their_job() {
     let mut engine = Engine::new();
     let offers = Resources::new()
         .with("nvidia.com/gpu", 8)
@@ -328,9 +331,9 @@ fn what_is_beyond_the_gang_is_counted_with_its_job() {
 }
 
 #[test]
-fn each_row_of_a_table_has_a_cell_for_each_column() {
+fn job_row_has_a_cell_for_each_column() {
     let snapshot = snapshot();
-    let forecast = Forecast::of(&snapshot, |_| true);
+    let forecast = Forecast::from_snapshot(&snapshot, |_| true);
     for mut row in rows(&snapshot, Some(&forecast)) {
         let now = Timestamp::from_millisecond(START).unwrap();
         row.node_count = row.node_count.map(|_| 20);

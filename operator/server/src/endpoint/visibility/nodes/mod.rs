@@ -11,23 +11,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use kube::api::{ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 use trellis_api::visibility::{
-    Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState, Served,
+    Amount, HeldBy, JobRef, NodeDomain, NodeHold, NodeReason, NodeResource, NodeState,
+    ServedResource,
 };
 use trellis_gang::key::Key;
 use trellis_gang::{engine, external};
 use trellis_scheduler::{
-    FreeOn, Node, NodeName, ResourceName, Resources, Snapshot, Topology, TopologyLevel,
+    Node, NodeName, NodeRelease, ResourceName, Resources, Snapshot, Topology, TopologyLevel,
 };
 
-use super::table::{Column, Row};
-use tally::{Hold, Tally};
+use super::table::{Column, TableRow};
+use tally::{JobResources, NodeTally};
 
 /// The row of each node, by name. `created` gives the node's creation time.
 pub(super) fn rows(
     snapshot: &Snapshot,
     created: impl Fn(&str) -> Option<MetaTime>,
 ) -> Vec<NodeState> {
-    let mut tallies = tally::count(snapshot, |_| true);
+    let mut tallies = tally::tally_nodes(snapshot, |_| true);
     let mut rows: Vec<NodeState> = snapshot
         .nodes
         .iter()
@@ -45,7 +46,7 @@ pub(super) fn rows(
 }
 
 /// The row of a node whose object is deleted but whose pods still exist.
-fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: Tally<'_>) -> NodeState {
+fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: NodeTally<'_>) -> NodeState {
     let node = Node::new(name.clone(), Resources::new());
     let message = "its Node object is deleted, and pods of it are still there";
     NodeState {
@@ -58,7 +59,7 @@ fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: Tally<'_>) -> NodeSt
     }
 }
 
-fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {
+fn row(snapshot: &Snapshot, node: &Node, tally: NodeTally<'_>) -> NodeState {
     let reasons = reasons(node);
     NodeState {
         types: TypeMeta::resource::<NodeState>(),
@@ -72,13 +73,13 @@ fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {
         domains: domains(snapshot, node),
         resources: resources(node, &tally),
         other_pods: tally.other_pods,
-        jobs: holds(tally.jobs),
-        reserved_for: holds(tally.reserved),
-        kept_for: holds(tally.kept_for),
+        jobs: hold_rows(tally.jobs),
+        reserved_for: hold_rows(tally.reservations),
+        kept_for: hold_rows(tally.restart_holds),
         excluded_by: tally
             .excluded_by
             .into_iter()
-            .take(NodeState::AVOIDED)
+            .take(NodeState::MAX_EXCLUDING_JOBS)
             .map(|job| job_ref(&job))
             .collect(),
     }
@@ -87,17 +88,17 @@ fn row(snapshot: &Snapshot, node: &Node, tally: Tally<'_>) -> NodeState {
 pub(super) fn job_ref(job: &Key) -> JobRef {
     JobRef {
         namespace: job.namespace.to_string(),
-        name: external::gang_name(job).served(),
+        name: external::gang_name(job).object_name(),
     }
 }
 
 /// For each of these nodes, the jobs that hold some of the resources that would have to become
 /// free, in descending order of the first named resource.
-pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>> {
-    let mut tallies = tally::count(snapshot, |node| wanted.iter().any(|on| on.node == *node));
-    let of = |on: &FreeOn| {
+pub(super) fn find_holders(snapshot: &Snapshot, wanted: &[NodeRelease]) -> Vec<Vec<HeldBy>> {
+    let mut tallies = tally::tally_nodes(snapshot, |node| wanted.iter().any(|on| on.node == *node));
+    let of = |on: &NodeRelease| {
         let jobs = tallies.remove(&on.node).unwrap_or_default().jobs;
-        let mut by_job: BTreeMap<Key, (Vec<i128>, Option<tally::State>)> = BTreeMap::new();
+        let mut by_job: BTreeMap<Key, (Vec<i128>, Option<tally::HoldState>)> = BTreeMap::new();
         for ((job, state), hold) in jobs {
             let of = |(name, _): &(ResourceName, i128)| hold.amounts.get(name).copied();
             let amounts = on.amounts.iter().map(|wanted| of(wanted).unwrap_or(0));
@@ -116,13 +117,13 @@ pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>
         }
         let mut held: Vec<_> = by_job.into_iter().collect();
         held.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
-        let told = |(job, (amounts, state)): (Key, (Vec<i128>, Option<tally::State>))| {
+        let told = |(job, (amounts, state)): (Key, (Vec<i128>, Option<tally::HoldState>))| {
             let names = on.amounts.iter().map(|(name, _)| name);
             let amounts = names.zip(amounts).filter(|(_, amount)| *amount > 0);
             HeldBy {
                 job: job_ref(&job),
                 amounts: amounts
-                    .map(|(name, amount)| quantity(name, amount))
+                    .map(|(name, amount)| to_amount(name, amount))
                     .collect(),
                 state: state.map(|state| state.as_str().to_owned()),
             }
@@ -132,10 +133,10 @@ pub(super) fn holders(snapshot: &Snapshot, wanted: &[FreeOn]) -> Vec<Vec<HeldBy>
     wanted.iter().map(of).collect()
 }
 
-fn quantity(name: &ResourceName, amount: i128) -> Amount {
+fn to_amount(name: &ResourceName, amount: i128) -> Amount {
     Amount {
         resource: name.as_str().to_owned(),
-        amount: engine::quantity(name.as_str(), amount),
+        amount: engine::to_quantity(name.as_str(), amount),
     }
 }
 
@@ -181,7 +182,7 @@ fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
 }
 
 /// The scarce resources of a node: devices, cpu and memory.
-fn resources(node: &Node, tally: &Tally<'_>) -> Vec<NodeResource> {
+fn resources(node: &Node, tally: &NodeTally<'_>) -> Vec<NodeResource> {
     let shown = node.allocatable.iter().filter(|(name, _)| {
         name.is_device() && name.shared_device().is_none()
             || matches!(name.as_str(), "cpu" | "memory")
@@ -190,10 +191,14 @@ fn resources(node: &Node, tally: &Tally<'_>) -> Vec<NodeResource> {
         .map(|(name, allocatable)| {
             let allocatable = i128::from(allocatable);
             let of = |sums: &BTreeMap<&ResourceName, i128>| sums.get(name).copied().unwrap_or(0);
-            let (jobs, others, kept) = (of(&tally.by_jobs), of(&tally.by_others), of(&tally.kept));
+            let (jobs, others, kept) = (
+                of(&tally.by_jobs),
+                of(&tally.by_other_pods),
+                of(&tally.restart_amounts),
+            );
             let used = jobs.saturating_add(others).saturating_add(kept);
             let free = allocatable.saturating_sub(used);
-            let quantity = |amount| engine::quantity(name.as_str(), amount);
+            let quantity = |amount| engine::to_quantity(name.as_str(), amount);
             NodeResource {
                 resource: name.as_str().to_owned(),
                 allocatable: quantity(allocatable),
@@ -206,14 +211,16 @@ fn resources(node: &Node, tally: &Tally<'_>) -> Vec<NodeResource> {
         .collect()
 }
 
-fn holds<'s>(holds: impl IntoIterator<Item = (tally::Who, Hold<'s>)>) -> Vec<NodeHold> {
-    let hold = |((job, state), hold): (tally::Who, Hold<'s>)| NodeHold {
+fn hold_rows<'s>(
+    holds: impl IntoIterator<Item = (tally::HolderKey, JobResources<'s>)>,
+) -> Vec<NodeHold> {
+    let hold = |((job, state), hold): (tally::HolderKey, JobResources<'s>)| NodeHold {
         job: job_ref(&job),
         pods: hold.pods,
         devices: devices(&hold.amounts),
         state: state.map(|state| state.as_str().to_owned()),
-        expected_start: hold.start.and_then(super::jobs::at).map(MetaTime),
-        until: hold.until.and_then(super::jobs::at).map(MetaTime),
+        expected_start: hold.start.and_then(super::jobs::to_timestamp).map(MetaTime),
+        until: hold.until.and_then(super::jobs::to_timestamp).map(MetaTime),
     };
     holds.into_iter().map(hold).collect()
 }
@@ -221,15 +228,15 @@ fn holds<'s>(holds: impl IntoIterator<Item = (tally::Who, Hold<'s>)>) -> Vec<Nod
 fn devices(amounts: &BTreeMap<&ResourceName, i128>) -> Vec<Amount> {
     let devices = amounts.iter().filter(|(name, _)| name.is_device());
     devices
-        .map(|(name, amount)| quantity(name, *amount))
+        .map(|(name, amount)| to_amount(name, *amount))
         .collect()
 }
 
 /// Tallies by node.
-type Tallies<'s> = std::collections::HashMap<&'s NodeName, Tally<'s>>;
+type NodeTallies<'s> = std::collections::HashMap<&'s NodeName, NodeTally<'s>>;
 
-impl Row for NodeState {
-    const SERVED: &'static Served = &Self::SERVED;
+impl TableRow for NodeState {
+    const SERVED: &'static ServedResource = &Self::SERVED;
     const ABSENT: &'static str = "there is no node of that name";
     const COLUMNS: &'static [Column] = &[
         Column::text("Name", "Name of the node."),

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_scheduler::{
-    Gang, GangId, NodeName, PlaceSnapshot, PodKey, ResourceName, Resources, Snapshot,
-    StandingSnapshot, Time,
+    Gang, GangId, NodeName, PlaceSnapshot, PlacedStateSnapshot, PodKey, ResourceName, Resources,
+    Snapshot, Time,
 };
 
-use super::Tallies;
+use super::NodeTallies;
 
 /// State of a job's pods on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
+pub(super) enum HoldState {
     Running,
     Starting,
     Stopping,
 }
 
-impl State {
+impl HoldState {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -30,109 +30,112 @@ impl State {
 }
 
 /// A job, and the state of its pods. None for a reservation or a kept place, which has no pods yet.
-pub(super) type Who = (Key, Option<State>);
+pub(super) type HolderKey = (Key, Option<HoldState>);
 
 /// Amounts held of each resource, in base units.
-type Amounts<'s> = BTreeMap<&'s ResourceName, i128>;
+type ResourceAmounts<'s> = BTreeMap<&'s ResourceName, i128>;
 
 /// Resources that a job holds.
 #[derive(Debug, Default)]
-pub(super) struct Hold<'s> {
+pub(super) struct JobResources<'s> {
     pub(super) pods: i64,
-    pub(super) amounts: Amounts<'s>,
+    pub(super) amounts: ResourceAmounts<'s>,
     pub(super) start: Option<Time>,
     pub(super) until: Option<Time>,
 }
 
 /// Resources that are held on a node.
 #[derive(Debug, Default)]
-pub(super) struct Tally<'s> {
-    pub(super) jobs: BTreeMap<Who, Hold<'s>>,
-    pub(super) by_jobs: Amounts<'s>,
-    pub(super) by_others: Amounts<'s>,
+pub(super) struct NodeTally<'s> {
+    pub(super) jobs: BTreeMap<HolderKey, JobResources<'s>>,
+    pub(super) by_jobs: ResourceAmounts<'s>,
+    pub(super) by_other_pods: ResourceAmounts<'s>,
     pub(super) other_pods: i64,
-    pub(super) reserved: BTreeMap<Who, Hold<'s>>,
-    pub(super) kept_for: BTreeMap<Who, Hold<'s>>,
-    pub(super) kept: Amounts<'s>,
+    pub(super) reservations: BTreeMap<HolderKey, JobResources<'s>>,
+    pub(super) restart_holds: BTreeMap<HolderKey, JobResources<'s>>,
+    pub(super) restart_amounts: ResourceAmounts<'s>,
     pub(super) excluded_by: BTreeSet<Key>,
 }
 
-impl Tally<'_> {
+impl NodeTally<'_> {
     /// True if there is a pod on the node.
     pub(super) fn has_pods(&self) -> bool {
         !self.jobs.is_empty() || self.other_pods > 0
     }
 }
 
-fn add<'s>(amounts: &mut Amounts<'s>, request: &'s Resources) {
+fn add_amounts<'s>(amounts: &mut ResourceAmounts<'s>, request: &'s Resources) {
     for (name, amount) in request.iter() {
         let sum = amounts.entry(name).or_default();
         *sum = sum.saturating_add(i128::from(amount));
     }
 }
 
-impl<'s> Hold<'s> {
-    fn add(&mut self, request: &'s Resources) {
+impl<'s> JobResources<'s> {
+    fn add_pod(&mut self, request: &'s Resources) {
         self.pods = self.pods.saturating_add(1);
-        add(&mut self.amounts, request);
+        add_amounts(&mut self.amounts, request);
     }
 }
 
 /// Tallies of the nodes for which `wanted` holds.
-pub(super) fn count<'s>(snapshot: &'s Snapshot, wanted: impl Fn(&NodeName) -> bool) -> Tallies<'s> {
-    let mut counting = Counting {
-        wanted,
-        tallies: Tallies::default(),
+pub(super) fn tally_nodes<'s>(
+    snapshot: &'s Snapshot,
+    wanted: impl Fn(&NodeName) -> bool,
+) -> NodeTallies<'s> {
+    let mut counting = TallyBuilder {
+        is_wanted: wanted,
+        tallies: NodeTallies::default(),
         owners: HashMap::new(),
     };
     for told in &snapshot.gangs {
         if let Some(place) = &told.place {
-            counting.place(place);
+            counting.count_place(place);
         }
         if let Some(kept) = &told.kept {
-            let who = (engine::job_of(&kept.gang.id), None);
+            let who = (engine::job_key(&kept.gang.id), None);
             for pod in kept.pods.iter().filter(|pod| pod.held) {
-                let Some(tally) = counting.of(&pod.node) else {
+                let Some(tally) = counting.tally_of(&pod.node) else {
                     continue;
                 };
-                add(&mut tally.kept, &pod.request);
-                let hold = tally.kept_for.entry(who.clone()).or_default();
-                hold.add(&pod.request);
+                add_amounts(&mut tally.restart_amounts, &pod.request);
+                let hold = tally.restart_holds.entry(who.clone()).or_default();
+                hold.add_pod(&pod.request);
                 hold.until = Some(kept.until);
             }
         }
         for node in &told.gang.excluded_nodes {
-            if let Some(tally) = counting.of(node) {
-                tally.excluded_by.insert(engine::job_of(&told.gang.id));
+            if let Some(tally) = counting.tally_of(node) {
+                tally.excluded_by.insert(engine::job_key(&told.gang.id));
             }
         }
     }
     for told in &snapshot.stopping {
-        let job = engine::job_of(&told.gang.id);
+        let job = engine::job_key(&told.gang.id);
         for pod in &told.pods {
             counting.owners.insert(pod.clone(), (job.clone(), true));
         }
     }
     for pod in &snapshot.pods {
         let owner = counting.owners.get(&pod.pod).cloned();
-        let Some(tally) = counting.of(&pod.node) else {
+        let Some(tally) = counting.tally_of(&pod.node) else {
             continue;
         };
         let Some((job, leaves)) = owner else {
             tally.other_pods = tally.other_pods.saturating_add(1);
-            add(&mut tally.by_others, &pod.request);
+            add_amounts(&mut tally.by_other_pods, &pod.request);
             continue;
         };
         let state = match leaves || pod.leaves.is_some() {
-            true => State::Stopping,
-            false => State::Running,
+            true => HoldState::Stopping,
+            false => HoldState::Running,
         };
-        add(&mut tally.by_jobs, &pod.request);
+        add_amounts(&mut tally.by_jobs, &pod.request);
         tally
             .jobs
             .entry((job, Some(state)))
             .or_default()
-            .add(&pod.request);
+            .add_pod(&pod.request);
     }
     let gangs: HashMap<&GangId, &Gang> = snapshot
         .gangs
@@ -143,38 +146,38 @@ pub(super) fn count<'s>(snapshot: &'s Snapshot, wanted: impl Fn(&NodeName) -> bo
         let Some(waits) = gangs.get(&reservation.gang) else {
             continue;
         };
-        let who = (engine::job_of(&reservation.gang), None);
+        let who = (engine::job_key(&reservation.gang), None);
         for (group, _, node) in reservation.placement.iter() {
             let group = waits.groups.iter().find(|of| of.name == *group);
             let Some(group) = group else { continue };
-            let Some(tally) = counting.of(node) else {
+            let Some(tally) = counting.tally_of(node) else {
                 continue;
             };
-            let hold = tally.reserved.entry(who.clone()).or_default();
-            hold.add(&group.request);
+            let hold = tally.reservations.entry(who.clone()).or_default();
+            hold.add_pod(&group.request);
             hold.start = reservation.start;
         }
     }
     counting.tallies
 }
 
-struct Counting<'s, W> {
-    wanted: W,
-    tallies: Tallies<'s>,
+struct TallyBuilder<'s, W> {
+    is_wanted: W,
+    tallies: NodeTallies<'s>,
     /// Job of each existing pod, and whether the pod is leaving.
     owners: HashMap<PodKey, (Key, bool)>,
 }
 
-impl<'s, W: Fn(&NodeName) -> bool> Counting<'s, W> {
+impl<'s, W: Fn(&NodeName) -> bool> TallyBuilder<'s, W> {
     /// None: the node is not wanted.
-    fn of(&mut self, node: &'s NodeName) -> Option<&mut Tally<'s>> {
-        (self.wanted)(node).then(|| self.tallies.entry(node).or_default())
+    fn tally_of(&mut self, node: &'s NodeName) -> Option<&mut NodeTally<'s>> {
+        (self.is_wanted)(node).then(|| self.tallies.entry(node).or_default())
     }
 
     /// Counts a placed gang. Its existing pods are counted from their own requests.
-    fn place(&mut self, place: &'s PlaceSnapshot) {
-        let job = engine::job_of(&place.gang.id);
-        let leaves = matches!(place.standing, StandingSnapshot::Leaving { .. });
+    fn count_place(&mut self, place: &'s PlaceSnapshot) {
+        let job = engine::job_key(&place.gang.id);
+        let leaves = matches!(place.standing, PlacedStateSnapshot::Leaving { .. });
         let none = Vec::new();
         for (at, group) in place.gang.groups.iter().enumerate() {
             let of = |all: &'s [Vec<u32>]| -> BTreeSet<u32> {
@@ -187,7 +190,7 @@ impl<'s, W: Fn(&NodeName) -> bool> Counting<'s, W> {
                 std::iter::repeat_n(node, pods)
             });
             for (index, node) in (0_u32..).zip(nodes) {
-                if gone.contains(&index) || !(self.wanted)(node) {
+                if gone.contains(&index) || !(self.is_wanted)(node) {
                     continue;
                 }
                 if settled.contains(&index) {
@@ -195,12 +198,12 @@ impl<'s, W: Fn(&NodeName) -> bool> Counting<'s, W> {
                     self.owners.insert(key, (job.clone(), leaves));
                     continue;
                 }
-                let Some(tally) = self.of(node) else {
+                let Some(tally) = self.tally_of(node) else {
                     continue;
                 };
-                add(&mut tally.by_jobs, &group.request);
-                let who = (job.clone(), Some(State::Starting));
-                tally.jobs.entry(who).or_default().add(&group.request);
+                add_amounts(&mut tally.by_jobs, &group.request);
+                let who = (job.clone(), Some(HoldState::Starting));
+                tally.jobs.entry(who).or_default().add_pod(&group.request);
             }
         }
     }

@@ -26,7 +26,7 @@ fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.apply_topology(Topology {
         name: TopologyName::new("racks"),
-        levels: vec![TopologyLevel::of_label(RACK)],
+        levels: vec![TopologyLevel::from_label(RACK)],
     });
     for name in ["n0", "n1"] {
         let offers = Resources::new()
@@ -54,7 +54,7 @@ fn engine() -> Engine {
     engine
 }
 
-fn of(rows: &[NodeState], at: usize) -> (String, Vec<String>) {
+fn amounts_and_jobs(rows: &[NodeState], at: usize) -> (String, Vec<String>) {
     let row = &rows[at];
     let line = row.resources.iter().find(|line| line.resource == GPU);
     let line = line.unwrap();
@@ -72,15 +72,15 @@ fn of(rows: &[NodeState], at: usize) -> (String, Vec<String>) {
 }
 
 #[test]
-fn what_is_held_is_told_by_who_holds_it() {
+fn node_row_shows_amounts_by_job() {
     let mut engine = engine();
     let rows = rows(&engine.snapshot(), |_| None);
     assert_eq!(
-        of(&rows, 0),
+        amounts_and_jobs(&rows, 0),
         ("8 5 1 0 2".to_owned(), vec!["a/runs 1 Running".to_owned()])
     );
     assert_eq!(
-        of(&rows, 1),
+        amounts_and_jobs(&rows, 1),
         ("8 5 0 0 3".to_owned(), vec!["a/runs 1 Starting".to_owned()])
     );
     assert_eq!((rows[0].other_pods, rows[1].other_pods), (1, 0));
@@ -90,7 +90,7 @@ fn what_is_held_is_told_by_who_holds_it() {
         let free = engine.free(&name).unwrap();
         for line in &row.resources {
             let resource = ResourceName::new(line.resource.as_str());
-            let expected = engine::quantity(&line.resource, i128::from(free[&resource]));
+            let expected = engine::to_quantity(&line.resource, i128::from(free[&resource]));
             assert_eq!(line.free.as_ref(), Some(&expected), "{}", line.resource);
         }
     }
@@ -106,12 +106,16 @@ fn what_is_held_is_told_by_who_holds_it() {
     // The gang was asked to leave, and its pods still exist.
     engine.release_gang(&GangId::new("a/runs"), None);
     let rows = super::rows(&engine.snapshot(), |_| None);
-    assert_eq!(of(&rows, 0).0, "8 0 6 0 2", "a pod of one without a place");
-    assert_eq!(of(&rows, 1).0, "8 0 0 0 8");
+    assert_eq!(
+        amounts_and_jobs(&rows, 0).0,
+        "8 0 6 0 2",
+        "a pod of one without a place"
+    );
+    assert_eq!(amounts_and_jobs(&rows, 1).0, "8 0 0 0 8");
 }
 
 #[test]
-fn deleted_node_that_holds_pods_is_shown_and_takes_none() {
+fn deleted_node_with_pods_has_an_unschedulable_row() {
     let mut engine = engine();
     engine.delete_node(&NodeName::new("n0"));
     let rows = rows(&engine.snapshot(), |_| None);
@@ -127,13 +131,15 @@ fn deleted_node_that_holds_pods_is_shown_and_takes_none() {
 }
 
 #[test]
-fn who_holds_what_is_wanted_is_told_once_and_what_only_some_of_it_do_is_not() {
-    let wanted = [FreeOn {
+fn holder_is_listed_once_without_its_other_resources() {
+    let wanted = [NodeRelease {
         node: NodeName::new("n0"),
         amounts: vec![(ResourceName::new(GPU), 8)],
     }];
     let held = |engine: &Engine| {
-        let [on] = holders(&engine.snapshot(), &wanted).try_into().unwrap();
+        let [on] = find_holders(&engine.snapshot(), &wanted)
+            .try_into()
+            .unwrap();
         let told = |held: HeldBy| {
             let amounts = held.amounts.iter().map(|of| of.amount.as_str());
             let amounts = amounts.collect::<Vec<_>>().join(" ");
@@ -172,7 +178,7 @@ fn who_holds_what_is_wanted_is_told_once_and_what_only_some_of_it_do_is_not() {
 }
 
 #[test]
-fn why_a_node_takes_no_pods_is_told_in_full() {
+fn node_row_lists_every_reason_to_take_no_pods() {
     let offers = Resources::new().with(GPU, 8).with("pods", 110);
     let well = Node::new(NodeName::new("n"), offers);
     assert_eq!(reasons(&well), []);
@@ -193,7 +199,7 @@ fn why_a_node_takes_no_pods_is_told_in_full() {
 }
 
 #[test]
-fn each_row_of_a_table_has_a_cell_for_each_column() {
+fn node_row_has_a_cell_for_each_column() {
     for row in rows(&engine().snapshot(), |_| None) {
         let cells = row.cells(Timestamp::UNIX_EPOCH);
         assert_eq!(cells.len(), NodeState::COLUMNS.len());

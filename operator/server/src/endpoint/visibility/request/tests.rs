@@ -7,40 +7,40 @@ use super::*;
 const BASE: &str = "/apis/visibility.trellis.dev/v1alpha1";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
-fn read(method: Method, path: &str, accept: &str) -> Result<Asked, Failure> {
+fn read(method: Method, path: &str, accept: &str) -> Result<ApiRequest, Failure> {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("accept", accept)
         .body(())
         .unwrap();
-    Asked::read(&request.into_parts().0)
+    ApiRequest::parse(&request.into_parts().0)
 }
 
-fn object(path: &str, accept: &str) -> Object {
+fn parse_get(path: &str, accept: &str) -> ObjectRequest {
     match read(Method::GET, &format!("{BASE}{path}"), accept).unwrap() {
-        Asked::Object(object) => object,
-        Asked::Document(document) => panic!("{document:?}"),
+        ApiRequest::Object(object) => object,
+        ApiRequest::Document(document) => panic!("{document:?}"),
     }
 }
 
 #[test]
-fn lists_and_single_ones_are_told_apart() {
-    let all = object("/jobstates?limit=500", TABLE);
+fn list_and_get_requests_are_distinguished() {
+    let all = parse_get("/jobstates?limit=500", TABLE);
     assert_eq!((all.verb, all.namespace, all.name), ("list", None, None));
     assert_eq!(all.format, Format::Table(Include::Metadata));
-    let here = object("/namespaces/team-a/jobstates", "application/json");
+    let here = parse_get("/namespaces/team-a/jobstates", "application/json");
     assert_eq!(here.namespace.as_deref(), Some("team-a"));
     assert_eq!(here.format, Format::Json);
-    let one = object("/namespaces/team-a/jobstates/llm", "*/*");
+    let one = parse_get("/namespaces/team-a/jobstates/llm", "*/*");
     assert_eq!((one.verb, one.name.as_deref()), ("get", Some("llm")));
-    for one in [all.refused, here.refused, one.refused] {
+    for one in [all.unsupported, here.unsupported, one.unsupported] {
         assert_eq!(one, None);
     }
 }
 
 #[test]
-fn what_is_not_served_is_refused_with_its_name() {
+fn unsupported_request_is_refused_by_parameter_name() {
     for (path, accept, code, says) in [
         ("/jobstates?watch=true", TABLE, 405, "watch"),
         (
@@ -66,17 +66,17 @@ fn what_is_not_served_is_refused_with_its_name() {
         ("/jobstates?includeObject=All", TABLE, 400, "includeObject"),
         ("/jobstates", "application/yaml", 406, "application/json"),
     ] {
-        let error = object(path, accept).is_supported().unwrap_err();
+        let error = parse_get(path, accept).check_supported().unwrap_err();
         assert_eq!(error.code(), code, "{path}");
         assert!(error.to_string().contains(says), "{error}");
     }
     // Parameters that do not change the answer are accepted.
     let taken = "/jobstates?limit=5&timeoutSeconds=3&resourceVersion=0&labelSelector=";
-    assert!(object(taken, TABLE).is_supported().is_ok());
+    assert!(parse_get(taken, TABLE).check_supported().is_ok());
 }
 
 #[test]
-fn writes_are_known_by_their_verb_and_refused() {
+fn write_request_is_parsed_with_its_verb_and_refused() {
     for (method, path, verb) in [
         (Method::POST, "/namespaces/a/jobstates", "create"),
         (Method::PATCH, "/namespaces/a/jobstates/b", "patch"),
@@ -88,16 +88,16 @@ fn writes_are_known_by_their_verb_and_refused() {
         ),
     ] {
         let read = read(method, &format!("{BASE}{path}"), "");
-        let Ok(Asked::Object(object)) = read else {
+        let Ok(ApiRequest::Object(object)) = read else {
             panic!("{path}")
         };
         assert_eq!(object.verb, verb);
-        assert_eq!(object.is_supported().unwrap_err().code(), 405);
+        assert_eq!(object.check_supported().unwrap_err().code(), 405);
     }
 }
 
 #[test]
-fn other_paths_are_no_paths() {
+fn unknown_path_gets_status_404() {
     for path in [
         "/apis/other.example",
         "/apis/visibility.trellis.dev/v2",
@@ -114,11 +114,16 @@ fn other_paths_are_no_paths() {
 }
 
 #[test]
-fn who_wants_all_of_it_at_once_says_so() {
+fn aggregated_discovery_needs_its_accept_header() {
     let whole = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let later = "application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList";
     for (accept, expected) in [(whole, true), (later, false), ("application/json", false)] {
         let read = read(Method::GET, "/apis", accept).unwrap();
-        assert_eq!(read, Asked::Document(Path::Groups { whole: expected }));
+        assert_eq!(
+            read,
+            ApiRequest::Document(DiscoveryPath::Groups {
+                aggregated: expected
+            })
+        );
     }
 }

@@ -3,9 +3,12 @@
 use super::*;
 
 #[test]
-fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
-    let by = judge(&[]);
-    let of = |kind: &str, policy: Value| by.judge(asks(kind, "ada", policy, Value::Null)).answer;
+fn invalid_policy_is_refused_with_line_and_caret() {
+    let by = judge_with(&[]);
+    let of = |kind: &str, policy: Value| {
+        by.judge(review_request(kind, "ada", policy, Value::Null))
+            .answer
+    };
     let text = "permit(principal, action, resource)\nwhen { context.gpu > 8 };";
     for kind in ["ClusterJobPolicy", "JobPolicy"] {
         let mut wrong = policy("x", text, "Audit");
@@ -29,12 +32,12 @@ fn a_policy_that_would_not_take_effect_is_refused_with_line_and_caret() {
         "{message}"
     );
     let good = of("ClusterJobPolicy", policy("x", NO_IMAGE, "Deny"));
-    assert_eq!(good, Answer::allowed(Vec::new()));
+    assert_eq!(good, ReviewAnswer::allowed(Vec::new()));
 }
 
 #[test]
-fn a_profile_that_no_job_can_be_compiled_with_is_refused_with_the_path() {
-    let by = judge(&[]);
+fn invalid_profile_is_refused_with_the_path() {
+    let by = judge_with(&[]);
     let profile = |name: &str, spec: Value| {
         json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
@@ -42,7 +45,7 @@ fn a_profile_that_no_job_can_be_compiled_with_is_refused_with_the_path() {
         })
     };
     let of = |object: Value| {
-        let judged = by.judge(asks("RuntimeProfile", "ada", object, Value::Null));
+        let judged = by.judge(review_request("RuntimeProfile", "ada", object, Value::Null));
         assert!(!judged.may_be_behind);
         judged.answer
     };
@@ -63,16 +66,16 @@ fn a_profile_that_no_job_can_be_compiled_with_is_refused_with_the_path() {
         assert!(answer.message.starts_with(words), "{}", answer.message);
     }
     let default = |name: &str| profile(name, json!({"globalDefault": true}));
-    assert_eq!(of(default("p")), Answer::allowed(Vec::new()));
+    assert_eq!(of(default("p")), ReviewAnswer::allowed(Vec::new()));
     let known: RuntimeProfile = serde_json::from_value(default("p")).unwrap();
-    by.context.cache.profiles.take("p", known.into());
+    by.context.cache.profiles.insert("p", known.into());
     assert_eq!(
         of(default("p")),
-        Answer::allowed(Vec::new()),
+        ReviewAnswer::allowed(Vec::new()),
         "it is the one"
     );
     let second = of(default("q"));
-    assert_eq!(second.decision, Decision::Allowed);
+    assert_eq!(second.decision, ReviewDecision::Allowed);
     let warning = &second.warnings[0];
     assert!(
         warning.starts_with("ProfileMisconfigured: ") && warning.contains("\"p\", \"q\""),
@@ -81,10 +84,15 @@ fn a_profile_that_no_job_can_be_compiled_with_is_refused_with_the_path() {
 }
 
 #[test]
-fn other_kinds_pass() {
-    let by = judge(&[]);
+fn unjudged_kinds_pass() {
+    let by = judge_with(&[]);
     let answer = by
-        .judge(asks("TrainingQueue", "ada", job(json!({})), Value::Null))
+        .judge(review_request(
+            "TrainingQueue",
+            "ada",
+            job(json!({})),
+            Value::Null,
+        ))
         .answer;
-    assert_eq!(answer, Answer::passed());
+    assert_eq!(answer, ReviewAnswer::passed());
 }

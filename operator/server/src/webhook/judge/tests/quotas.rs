@@ -2,7 +2,7 @@
 
 use trellis_gang::key::Key;
 use trellis_gang::quota::LimitsReport;
-use trellis_policies::quota::{Holder, LimitId, What};
+use trellis_policies::quota::{LimitHolder, LimitId, LimitedQuantity};
 
 use super::*;
 
@@ -14,10 +14,15 @@ fn quota(name: &str, spec: Value) -> Value {
 }
 
 #[test]
-fn a_quota_policy_that_would_not_take_effect_is_refused_in_the_words_of_its_status() {
-    let by = judge(&[]);
+fn invalid_quota_policy_is_refused_with_its_status_message() {
+    let by = judge_with(&[]);
     let of = |spec: Value| {
-        let judged = by.judge(asks("QuotaPolicy", "ada", quota("q", spec), Value::Null));
+        let judged = by.judge(review_request(
+            "QuotaPolicy",
+            "ada",
+            quota("q", spec),
+            Value::Null,
+        ));
         assert!(!judged.may_be_behind);
         judged.answer
     };
@@ -37,7 +42,7 @@ fn a_quota_policy_that_would_not_take_effect_is_refused_in_the_words_of_its_stat
         ),
     ] {
         let answer = of(spec);
-        assert_eq!(answer.decision, Decision::Refused);
+        assert_eq!(answer.decision, ReviewDecision::Refused);
         assert_eq!(answer.reason, Some(Reason::InvalidSpec));
         let message = answer.message;
         let first = "the limits do not take effect, and until they do no job starts: ";
@@ -47,20 +52,20 @@ fn a_quota_policy_that_would_not_take_effect_is_refused_in_the_words_of_its_stat
         );
     }
     let good = of(json!({"subject": {}, "limits": limits}));
-    assert_eq!(good, Answer::allowed(Vec::new()));
+    assert_eq!(good, ReviewAnswer::allowed(Vec::new()));
 }
 
 #[test]
-fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_what_has_no_room() {
-    let by = judge(&[]);
+fn quota_policy_refuses_a_job_without_room() {
+    let by = judge_with(&[]);
     let add = |name: &str, spec: Value| {
         let policy = serde_json::from_value(quota(name, spec)).unwrap();
         by.context
             .cache
             .quotas
             .objects
-            .observed(Key::new("", name), policy);
-        by.context.cache.quotas.changed();
+            .insert_observed(Key::new("", name), policy);
+        by.context.cache.quotas.invalidate();
     };
     add(
         "small",
@@ -71,27 +76,32 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
         json!({"subject": {}, "limits": {"runningJobs": 2}, "enforcement": "Deny"}),
     );
     // A standby replica has no usage to compare with.
-    assert_eq!(submits(&by, json!({})), Answer::allowed(Vec::new()));
+    assert_eq!(submit(&by, json!({})), ReviewAnswer::allowed(Vec::new()));
     let stands = |used: i128| {
         let limit = LimitId {
             policy: "full".to_owned(),
-            holder: Holder::Subject,
-            what: What::RunningJobs,
+            holder: LimitHolder::Subject,
+            quantity: LimitedQuantity::RunningJobs,
         };
         let two = trellis_api::quantity::Amount::from_units(2);
         let lines = [(limit, (used, two))].into();
         let report = LimitsReport {
-            lines,
+            usage: lines,
             ..LimitsReport::default()
         };
-        by.context.cache.quotas.stand(Arc::new(report));
+        by.context.cache.quotas.set_report(Arc::new(report));
     };
     stands(1);
-    assert_eq!(submits(&by, json!({})), Answer::allowed(Vec::new()));
+    assert_eq!(submit(&by, json!({})), ReviewAnswer::allowed(Vec::new()));
     stands(2);
-    let judged = by.judge(asks("TrainingJob", "ada", job(json!({})), Value::Null));
+    let judged = by.judge(review_request(
+        "TrainingJob",
+        "ada",
+        job(json!({})),
+        Value::Null,
+    ));
     assert!(judged.may_be_behind);
-    assert_eq!(judged.answer.decision, Decision::Refused);
+    assert_eq!(judged.answer.decision, ReviewDecision::Refused);
     assert_eq!(judged.answer.reason, Some(Reason::QuotaPolicyExceeded));
     let message = judged.answer.message;
     assert!(
@@ -99,15 +109,15 @@ fn a_quota_policy_refuses_what_it_never_lets_run_and_where_the_ledger_is_known_w
         "{message}"
     );
     // One that is not to start, and one that is there already.
-    let suspended = submits(&by, json!({"suspend": true}));
-    assert_eq!(suspended.decision, Decision::Allowed);
+    let suspended = submit(&by, json!({"suspend": true}));
+    assert_eq!(suspended.decision, ReviewDecision::Allowed);
     let mut now = job(json!({"restart": {"limit": 5}}));
     now["status"] = json!({"phase": "Queued"});
-    let changed = by.judge(asks("TrainingJob", "ada", now, job(json!({}))));
-    assert_eq!(changed.answer.decision, Decision::Allowed);
+    let changed = by.judge(review_request("TrainingJob", "ada", now, job(json!({}))));
+    assert_eq!(changed.answer.decision, ReviewDecision::Allowed);
     // A request above a limit per job is refused without any usage.
     add("tiny", json!({"subject": {}, "limits": {"gpusPerJob": 4}}));
-    let answer = submits(&by, json!({}));
+    let answer = submit(&by, json!({}));
     assert_eq!(answer.reason, Some(Reason::QuotaPolicyExceeded));
     assert!(
         answer

@@ -1,0 +1,67 @@
+//! Many wait: how long it takes to read about them through the API server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use http::StatusCode;
+use kube::Client;
+use trellis_e2e::visibility::{resource_path, send_request};
+
+use crate::bench::Bench;
+use crate::row::{BenchRow, median};
+
+/// As kubectl asks for it.
+const TABLE_ACCEPT: (&str, &str) = (
+    "Accept",
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+);
+/// Longer than an answer is kept.
+const CACHE_EXPIRY: Duration = Duration::from_secs(5);
+/// Number of requests. Each one needs a new computation of the response.
+const REQUESTS: usize = 7;
+
+/// Lists and single ones, each worked out anew, and once more at once.
+pub(crate) async fn measure(bench: &Bench, waiting: usize, job: &str) -> Result<()> {
+    let client = bench.control_plane.client();
+    let cases = [
+        ("jobstates", resource_path("/jobstates"), &[][..]),
+        (
+            "jobstates as a table",
+            resource_path("/jobstates"),
+            &[TABLE_ACCEPT][..],
+        ),
+        ("queuestates", resource_path("/queuestates"), &[]),
+        ("nodestates", resource_path("/nodestates"), &[]),
+        ("an explanation", resource_path(job), &[]),
+    ];
+    for (what, path, headers) in cases {
+        let mut anew = Vec::new();
+        let mut again = Vec::new();
+        for _ in 0..REQUESTS {
+            tokio::time::sleep(CACHE_EXPIRY).await;
+            anew.push(measure_request(&client, &path, headers).await?);
+            again.push(measure_request(&client, &path, headers).await?);
+        }
+        for (how, times) in [("anew", &anew), ("again at once", &again)] {
+            let ms = median(times).as_secs_f64() * 1000.0;
+            let name = format!("{waiting} wait, {what}, {how}");
+            bench.print_row(&BenchRow::new(name, ms, "ms"));
+        }
+        let worst = anew.iter().max().copied().unwrap_or_default();
+        let name = format!("{waiting} wait, {what}, the longest of {REQUESTS}");
+        bench.print_row(&BenchRow::new(name, worst.as_secs_f64() * 1000.0, "ms"));
+    }
+    Ok(())
+}
+
+async fn measure_request(
+    client: &Client,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<Duration> {
+    let began = Instant::now();
+    let (code, said) = send_request(client, path, headers).await?;
+    let took = began.elapsed();
+    ensure!(code == StatusCode::OK, "{code}: {said}");
+    Ok(took)
+}

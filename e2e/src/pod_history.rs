@@ -1,0 +1,82 @@
+//! Every pod that was seen in a namespace, so that a pod that was there twice is found out even
+//! when one of the two is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use tokio::task::JoinHandle;
+
+/// Pause before a broken watch is begun again.
+const WATCH_RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// Pod names, and the uids that each has had.
+pub type PodUidsByName = BTreeMap<String, BTreeSet<String>>;
+
+/// Watches the pods of a namespace, through restarts of the API server too, until it is dropped.
+#[derive(Debug)]
+pub struct PodHistory {
+    uids_by_name: Arc<Mutex<PodUidsByName>>,
+    watch: JoinHandle<()>,
+}
+
+impl PodHistory {
+    /// Begins. Pods that came and went before, or while the API server could not be asked, are
+    /// not known.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn record(pods: Api<Pod>) -> Self {
+        let seen = Arc::new(Mutex::new(PodUidsByName::new()));
+        let noted = Arc::clone(&seen);
+        let watch = tokio::spawn(async move {
+            let mut events = Box::pin(watcher(pods, watcher::Config::default()).touched_objects());
+            loop {
+                match events.try_next().await {
+                    Ok(Some(pod)) => {
+                        let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                        seen.entry(pod.name_any())
+                            .or_default()
+                            .insert(pod.uid().unwrap_or_default());
+                    }
+                    Ok(None) => return,
+                    // No growing back-off: what is missed is not known.
+                    Err(_) => tokio::time::sleep(WATCH_RETRY_PAUSE).await,
+                }
+            }
+        });
+        Self {
+            uids_by_name: seen,
+            watch,
+        }
+    }
+
+    /// All pods seen so far.
+    #[must_use]
+    pub fn uids_by_name(&self) -> PodUidsByName {
+        self.uids_by_name
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Names that more than one pod has had.
+    #[must_use]
+    pub fn recreated_pods(&self) -> PodUidsByName {
+        let mut seen = self.uids_by_name();
+        seen.retain(|_, uids| uids.len() > 1);
+        seen
+    }
+}
+
+impl Drop for PodHistory {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}

@@ -1,0 +1,169 @@
+//! The API server accepts the rendered objects, whichever values are set.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::dry_run::dry_run;
+use trellis_e2e::helm::{Helm, chart_folder};
+use trellis_e2e::namespace::TestNamespace;
+use trellis_e2e::operator;
+
+use crate::external_crds;
+use crate::fixtures::{all_enabled_values, object_key};
+
+const NAMESPACE: &str = "trellis-system";
+
+static CLUSTER: OnceCell<ControlPlane> = OnceCell::const_new();
+
+/// A control plane with all kinds, and with the namespaces that values name.
+async fn shared_cluster() -> Result<&'static ControlPlane> {
+    let start = async || {
+        let mut options = operator::control_plane_options()?;
+        options.manifests.extend(external_crds::external_crds()?);
+        for namespace in [NAMESPACE, "team-a", "team-b"] {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": namespace}});
+            options.manifests.push(namespace.to_string());
+        }
+        ControlPlane::start(options).await
+    };
+    CLUSTER.get_or_try_init(start).await
+}
+
+async fn check_accepted(client: &Client, object: &Value) -> Result<()> {
+    dry_run(client, &serde_json::from_value(object.clone())?, None).await
+}
+
+/// Values of which one is turned: true becomes false, and false becomes true. The schema fixes
+/// those of the security contexts.
+fn toggled_values() -> Result<Vec<Value>> {
+    let defaults = std::fs::read_to_string(chart_folder().join("values.yaml"))?;
+    let mut defaults: Value = serde_saphyr::from_str(&defaults)?;
+    for (context, fixed) in [
+        ("podSecurityContext", "runAsNonRoot"),
+        ("securityContext", "allowPrivilegeEscalation"),
+    ] {
+        let context = defaults[context].as_object_mut().context(fixed)?;
+        context.remove(fixed).context(fixed)?;
+    }
+    let mut all = Vec::new();
+    collect_toggles(&defaults, &mut Vec::new(), &mut all);
+    ensure!(all.len() > 10, "only {all:?}");
+    Ok(all)
+}
+
+fn collect_toggles<'a>(value: &'a Value, at: &mut Vec<&'a str>, all: &mut Vec<Value>) {
+    match value {
+        Value::Bool(is) => {
+            let turned = at.iter().rev();
+            all.push(turned.fold(json!(!is), |inner, key| json!({*key: inner})));
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                at.push(key);
+                collect_toggles(value, at, all);
+                at.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An authority's certificate, as a value has it.
+fn authority_certificate() -> Value {
+    let made = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap();
+    json!(ByteString(made.cert.pem().into_bytes()))
+}
+
+/// Values that leave user and groups to the cluster, as in docs/install.md.
+fn openshift_values() -> Value {
+    json!({"podSecurityContext": {"runAsUser": null, "runAsGroup": null, "fsGroup": null}})
+}
+
+/// Values that are no matter of on and off.
+fn other_sample_values() -> Vec<Value> {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let selector = json!({"namespaceSelector": {"matchLabels": {"team": "platform"}}});
+    vec![
+        json!({}),
+        all_enabled_values(),
+        json!({"image": {"digest": digest}, "imagePullSecrets": [{"name": "pull"}], "replicaCount": 1,
+            "serviceAccount": {"annotations": {"iam.example.com/role": "trellis"}}}),
+        json!({"certificates": {"source": "certManager", "certManager": {
+            "issuerRef": {"kind": "ClusterIssuer", "name": "internal"}}}}),
+        // An issuer of another API group than cert-manager's own.
+        json!({"certificates": {"source": "certManager", "certManager": {
+            "issuerRef": {"group": "issuers.example.com", "kind": "ExampleIssuer", "name": "internal"}}}}),
+        json!({"endpoint": {"tlsSecret": "endpoint"}, "visibility": {"caBundle": authority_certificate()}, "webhook": {"enabled": false},
+            "certificates": {"source": "certManager"}, "metrics": {"serviceMonitor": {"enabled": true}}}),
+        json!({"operator": {"logFormat": "human", "leaseSeconds": 30, "bindAddress": "[::]",
+            "extraArgs": ["--unhealthy-taints=example.com/broken"],
+            "extraEnv": [{"name": "RUST_LOG", "value": "debug"}]}}),
+        json!({"networkPolicy": {"endpointFrom": [selector], "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "apiServersFrom": [{"ipBlock": {"cidr": "10.0.0.0/24"}}], "apiServer": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "apiServerPorts": [6443],
+            "extraEgress": [{"ports": [{"port": 4317}], "to": [selector]}]}}),
+        json!({"podDisruptionBudget": {"maxUnavailable": "50%"}, "priorityClassName": "system-cluster-critical",
+            "nodeSelector": {"pool": "system"}, "tolerations": [{"key": "pool", "operator": "Exists"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}}},
+            "topologySpreadConstraints": [{"topologyKey": "rack", "maxSkew": 1,
+                "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
+            "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "commonLabels": {"team": "platform"}}),
+        // Values from a parent chart that has this one as a subchart.
+        json!({"global": {"whatever": 1}, "enabled": true}),
+        openshift_values(),
+    ]
+}
+
+pub(crate) async fn test_toggled_values(helm: Helm) -> Result<()> {
+    let client = shared_cluster().await?.client();
+    // Objects that an earlier set of values has rendered are not sent again.
+    let mut taken = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for values in toggled_values()?.into_iter().chain(other_sample_values()) {
+        for object in helm.render_objects(NAMESPACE, &values)? {
+            if !taken.insert(object.to_string()) {
+                continue;
+            }
+            if let Err(error) = check_accepted(&client, &object).await {
+                wrong.push(format!("{values}: {}: {error:#}", object_key(&object)));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    ensure!(taken.len() > 80, "only {} objects", taken.len());
+    Ok(())
+}
+
+pub(crate) async fn test_restricted_namespace(helm: Helm) -> Result<()> {
+    let control_plane = shared_cluster().await?;
+    let labels = [("pod-security.kubernetes.io/enforce", "restricted")];
+    let namespace = TestNamespace::create_with_labels(control_plane, "pss", &labels).await?;
+    let pods = namespace.api::<Pod>();
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for values in [json!({}), all_enabled_values(), openshift_values()] {
+        let objects = helm.render_objects(namespace.name(), &values)?;
+        let deployment = objects.iter().find(|o| o["kind"] == "Deployment");
+        let mut pod = deployment.context("no Deployment")?["spec"]["template"].clone();
+        pod["metadata"]["name"] = json!("operator");
+        // The ServiceAccount of the release does not exist there.
+        pod["spec"]["serviceAccountName"] = json!("default");
+        pods.create(&params, &serde_json::from_value(pod.clone())?)
+            .await?;
+        // A pod without these settings is refused there.
+        pod["spec"]["containers"][0]["securityContext"] = json!({});
+        let refused = pods.create(&params, &serde_json::from_value(pod)?).await;
+        ensure!(refused.is_err(), "anything is taken there");
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Checks that the API server calls the operators, as an admission webhook and as an API group.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use http::StatusCode;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use trellis_api::TrainingJob;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::visibility;
+
+use crate::real_cluster::gang_job;
+
+/// The pause between two requests.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest gap in the responses that a busy machine may cause. A certificate that clients do
+/// not trust causes a longer one: it lasts until all pods serve the renewed certificate, or for
+/// ever.
+const MAX_GAP: Duration = Duration::from_secs(45);
+
+/// Checks that the API server calls the operators in both roles.
+pub(crate) async fn check_both_roles(control_plane: &ControlPlane) -> Result<()> {
+    let client = control_plane.client();
+    check_webhook(&client).await?;
+    check_api_group(&client).await
+}
+
+/// A job that the starter policies deny is refused when it is written.
+async fn check_webhook(client: &Client) -> Result<()> {
+    let mut denied = gang_job("denied");
+    denied["spec"]["taskGroups"][0]["podTemplate"] = json!({"spec": {"hostPID": true}});
+    let jobs: Api<TrainingJob> = Api::namespaced(client.clone(), "default");
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    match jobs
+        .create(&dry_run, &serde_json::from_value(denied)?)
+        .await
+    {
+        Ok(_) => bail!("a job that policies deny is taken"),
+        Err(error) => {
+            let said = error.to_string();
+            ensure!(
+                said.contains("\"trainingjobs.trellis.dev\" denied"),
+                "{said}"
+            );
+            Ok(())
+        }
+    }
+}
+
+/// The operator lists its queues.
+async fn check_api_group(client: &Client) -> Result<()> {
+    let (code, body) =
+        visibility::send_request(client, &visibility::resource_path("/queuestates"), &[]).await?;
+    ensure!(code == StatusCode::OK, "{code}: {body}");
+    Ok(())
+}
+
+/// A client that uses both roles again and again while certificates change.
+pub(crate) struct AvailabilityMonitor {
+    log: PathBuf,
+    /// How much the API server had said before.
+    log_offset: usize,
+    is_stopped: Arc<AtomicBool>,
+    requests: JoinHandle<AvailabilityReport>,
+}
+
+impl AvailabilityMonitor {
+    /// Begins.
+    pub(crate) fn start(control_plane: &ControlPlane) -> Result<Self> {
+        let log = control_plane.logs_folder().join("kube-apiserver.log");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let watches = tokio::spawn(poll_until_stopped(control_plane.client(), is_over.clone()));
+        Ok(Self {
+            log_offset: fs::read(&log)?.len(),
+            log,
+            is_stopped: is_over,
+            requests: watches,
+        })
+    }
+
+    /// Stops the requests. Fails if no request was answered for long, or if the log of the API
+    /// server has a TLS error about Trellis. Unanswered reviews alone prove nothing: a busy machine
+    /// has those too.
+    pub(crate) async fn stop_and_check(mut self) -> Result<()> {
+        let AvailabilityReport {
+            answer_count: answered,
+            longest_gap: silence,
+        } = {
+            self.is_stopped.store(true, Ordering::Relaxed);
+            (&mut self.requests).await?
+        };
+        ensure!(answered > 0, "nobody has answered");
+        ensure!(silence < MAX_GAP, "nobody has answered for {silence:?}");
+        let said = fs::read(&self.log)?;
+        let said = String::from_utf8_lossy(said.get(self.log_offset..).unwrap_or_default());
+        let is_wrong = |line: &&str| line.contains("tls: ") && line.contains("trellis");
+        let wrong: Vec<&str> = said.lines().filter(is_wrong).collect();
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        Ok(())
+    }
+}
+
+impl Drop for AvailabilityMonitor {
+    /// Stops the requests even if the test fails.
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The result of these requests.
+struct AvailabilityReport {
+    /// How often both were answered.
+    answer_count: u32,
+    /// The longest that they were not both.
+    longest_gap: Duration,
+}
+
+async fn poll_until_stopped(client: Client, is_over: Arc<AtomicBool>) -> AvailabilityReport {
+    let (mut answered, mut silence) = (0_u32, Duration::ZERO);
+    let mut last = Instant::now();
+    while !is_over.load(Ordering::Relaxed) {
+        let both = (check_webhook(&client).await, check_api_group(&client).await);
+        silence = silence.max(last.elapsed());
+        if matches!(both, (Ok(()), Ok(()))) {
+            answered = answered.saturating_add(1);
+            last = Instant::now();
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    AvailabilityReport {
+        answer_count: answered,
+        longest_gap: silence,
+    }
+}

@@ -1,0 +1,71 @@
+//! Setup that these tests share: Helm, values with everything on, and one runtime.
+
+use std::sync::LazyLock;
+
+use anyhow::{Result, ensure};
+use libtest_mimic::{Failed, Trial};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use trellis_e2e::helm::Helm;
+
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// Where tests without a cluster let it be: another namespace than that of the plain files.
+pub(crate) const OTHER_NAMESPACE: &str = "elsewhere";
+
+/// A test that needs no cluster.
+pub(crate) fn trial(
+    name: &'static str,
+    test: impl FnOnce(&Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let tested = Helm::find_or_build().and_then(|helm| test(&helm));
+        tested.map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// A test on a control plane.
+pub(crate) fn cluster_trial(
+    name: &'static str,
+    test: impl AsyncFnOnce(Helm) -> Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(name, move || {
+        let tested = Helm::find_or_build();
+        let tested = tested.and_then(|helm| RUNTIME.block_on(test(helm)));
+        tested.map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}
+
+/// Every part that there is.
+pub(crate) fn all_enabled_values() -> Value {
+    json!({
+        "operator": {"lookForSecretsIn": ["team-a", "team-b"]},
+        "certificates": {"source": "certManager"},
+        "admission": {"networkPolicies": true, "confineOperator": true},
+        "userRoles": {"everybodyReadsQueues": true},
+        "metrics": {
+            "readers": [{"namespace": "monitoring", "name": "prometheus"}],
+            "serviceMonitor": {"enabled": true},
+            "prometheusRule": {"enabled": true},
+            "dashboard": {"enabled": true},
+        },
+    })
+}
+
+/// Checks that the chart refuses these values with this message.
+pub(crate) fn check_refused(helm: &Helm, values: &Value, names: &str) -> Result<()> {
+    let Err(error) = helm.render_objects(OTHER_NAMESPACE, values) else {
+        anyhow::bail!("{values} is taken");
+    };
+    let said = format!("{error:#}");
+    ensure!(said.contains(names), "{said}");
+    Ok(())
+}
+
+/// `Kind namespace/name` of an object.
+pub(crate) fn object_key(object: &Value) -> String {
+    let of = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let namespace = of("/metadata/namespace").unwrap_or_default();
+    let name = of("/metadata/name").unwrap_or_default();
+    format!("{} {namespace}/{name}", of("/kind").unwrap_or_default())
+}

@@ -1,0 +1,98 @@
+//! An install reuses the objects that an uninstall has kept: with Helm 4, and with Helm 3, which
+//! can only create the objects of a hook.
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use trellis_api::{ClusterJobPolicy, TrainingQueue};
+use trellis_e2e::control_plane::{ControlPlane, ControlPlaneOptions};
+use trellis_e2e::helm::Helm;
+use trellis_e2e::operator::NAMESPACE;
+
+use crate::install::{count_crds, install_block, run_commands};
+
+/// Installs the chart without replicas. Helm rolls back if the installation fails.
+fn install_without_replicas(helm: &Helm, flag: &str) -> Result<String> {
+    let more = ["--create-namespace", "--wait", "--timeout=60s", flag];
+    helm.run_chart_command("install", NAMESPACE, &json!({"replicaCount": 0}), &more)
+}
+
+pub(crate) async fn test_reinstall_by_helm(helm: Helm) -> Result<()> {
+    reinstall_over_retained_objects(helm, "--rollback-on-failure").await
+}
+
+pub(crate) async fn test_reinstall_by_helm_3(_: Helm) -> Result<()> {
+    reinstall_over_retained_objects(Helm::find_or_build_helm_3()?, "--atomic").await
+}
+
+async fn reinstall_over_retained_objects(helm: Helm, flag: &str) -> Result<()> {
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    let helm = helm.with_control_plane(&control_plane);
+    let said = install_without_replicas(&helm, flag)?;
+    ensure!(said.contains("STATUS: deployed"), "{said}");
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
+    let policies: Api<ClusterJobPolicy> = Api::all(control_plane.client());
+    let queue = queues.get("default").await?;
+
+    // An upgrade brings back nothing.
+    let starter = policies.get("starter").await?;
+    policies.delete("starter", &DeleteParams::default()).await?;
+    let values = json!({"replicaCount": 0, "operator": {"logFormat": "human"}});
+    helm.run_chart_command("upgrade", NAMESPACE, &values, &["--wait"])?;
+    ensure!(policies.get_opt("starter").await?.is_none());
+    let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
+    let args = deployments.get("trellis-operator").await?;
+    let args = serde_json::to_string(&args.spec)?;
+    ensure!(args.contains("--log=human"), "{args}");
+
+    // A kept object that a user has changed stays changed.
+    let uninstall = ["uninstall", "trellis", "--namespace", NAMESPACE];
+    helm.run_ok(&uninstall)?;
+    let kinds = count_crds(&control_plane).await?;
+    ensure!(kinds == trellis_api::crds::all().len(), "{kinds} kinds");
+    let patch = json!({"metadata": {"labels": {"of": "platform"}},
+        "spec": {"weight": 7}});
+    let patch = Patch::Merge(&patch);
+    let people = PatchParams::apply("people");
+    queues.patch("default", &people, &patch).await?;
+    install_without_replicas(&helm, flag)?;
+    let kept = queues.get("default").await?;
+    ensure!(kept.metadata.uid == queue.metadata.uid, "it is another");
+    ensure!(kept.labels().get("of").context("it is set back")? == "platform");
+    // The install creates a missing object.
+    let made = policies.get("starter").await?;
+    ensure!(made.metadata.uid != starter.metadata.uid);
+
+    // The same for fields of the chart that a user has overwritten.
+    let mut spec = serde_json::to_value(&made.spec)?;
+    spec["cedar"] = json!("permit(principal, action, resource);");
+    let patch = Patch::Merge(json!({"spec": spec}));
+    policies.patch("starter", &people, &patch).await?;
+    helm.run_ok(&uninstall)?;
+    install_without_replicas(&helm, flag)?;
+    let kept = policies.get("starter").await?;
+    let text = serde_json::to_value(&kept.spec)?["cedar"].clone();
+    ensure!(text == spec["cedar"], "it is set back: {text}");
+    Ok(())
+}
+
+/// The reader must state the cluster's Kubernetes version to render with Helm 3, which otherwise
+/// assumes the version that was current at its own release.
+pub(crate) async fn test_render_by_helm_3(_: Helm) -> Result<()> {
+    let helm = Helm::find_or_build_helm_3()?;
+    let Err(alone) = helm.run_chart_command("template", NAMESPACE, &json!({}), &[]) else {
+        anyhow::bail!("this Helm shows nothing: it takes no older Kubernetes than the chart does");
+    };
+    ensure!(alone.to_string().contains("kubeVersion"), "{alone:#}");
+    let control_plane = ControlPlane::start(ControlPlaneOptions::default()).await?;
+    run_commands(
+        &helm,
+        &control_plane,
+        &install_block("kubectl create namespace")?,
+    )?;
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
+    queues.get("default").await?;
+    run_commands(&helm, &control_plane, &install_block("helm template")?)
+}

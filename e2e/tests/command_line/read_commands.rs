@@ -1,0 +1,298 @@
+//! Commands that look.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_e2e::admission::wait_for_stamping;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::fixtures::{CommandLineFixture, CommandOutput, shared_fixture};
+
+/// Repeats the command until the output is as expected: the data of the engine may be some seconds
+/// old.
+async fn repeat_until(arguments: &[&str], is_so: impl Fn(&CommandOutput) -> bool) -> CommandOutput {
+    let scene = shared_fixture().await;
+    repeat_command_until(is_so, async || scene.run_trellis(arguments).await).await
+}
+
+/// Runs a command until it says what it should.
+async fn repeat_command_until(
+    is_so: impl Fn(&CommandOutput) -> bool,
+    ask: impl AsyncFn() -> CommandOutput,
+) -> CommandOutput {
+    let said = eventually(SOON, || async {
+        let said = ask().await;
+        ensure!(is_so(&said), "{said:?}");
+        Ok(said)
+    });
+    said.await.unwrap()
+}
+
+#[tokio::test]
+async fn queue_lists_running_and_pending_jobs() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-queue", 1).await;
+    site.submit("runs", 1, 6).await;
+    site.wait_for_phase("runs", JobPhase::Running).await;
+    site.submit("waits", 1, 4).await;
+    site.wait_for_phase("waits", JobPhase::Queued).await;
+    let told = |said: &CommandOutput| said.out.contains("InsufficientCapacity");
+    let said = repeat_until(&["queue", "-n", site.name()], told).await;
+    assert_eq!(said.status, 0, "{said:?}");
+    assert!(said.out.starts_with("QUEUE "), "{said:?}");
+    let runs: Vec<_> = said.line_with("runs").split_whitespace().collect();
+    assert_eq!((runs[0], runs[6], runs[8]), ("-", "6", "Running"));
+    let waits = said.line_with("waits");
+    assert!(waits.contains("InsufficientCapacity: needs 4"), "{waits}");
+    // For scripts.
+    let all = scene
+        .run_trellis(&["queue", "-n", site.name(), "-o", "json", "--waiting"])
+        .await;
+    let all = all.json();
+    let jobs = &all["jobs"];
+    assert_eq!(jobs.as_array().unwrap().len(), 1);
+    assert!(all["queues"].is_array() && all["notes"].is_array(), "{all}");
+    assert_eq!(jobs[0]["metadata"]["name"], "waits");
+    assert!(jobs[0]["position"].is_number());
+    let labels = json!({"metadata": {"labels": {"run": site.name()}}});
+    site.patch("waits", labels).await.unwrap();
+    let run = format!("run={}", site.name());
+    let names = scene
+        .run_trellis(&["queue", "-A", "-l", &run, "-o", "name"])
+        .await;
+    assert_eq!(names.out, "trainingjob.trellis.dev/waits\n", "{names:?}");
+    let wrong = scene.run_trellis(&["queue", "-l", "a b"]).await;
+    assert_eq!(wrong.status, 2, "{wrong:?}");
+    assert!(
+        wrong.err.starts_with("error: --selector \"a b\": "),
+        "{wrong:?}"
+    );
+    let typo = scene.run_trellis(&["queue", "no-such-queue"]).await;
+    assert_eq!(typo.status, 1, "{typo:?}");
+    assert!(typo.err.contains("no queue \"no-such-queue\""), "{typo:?}");
+    let wrong = scene
+        .run_trellis(&["queue", "--waiting", "--running"])
+        .await;
+    assert_eq!(wrong.status, 2, "{wrong:?}");
+}
+
+/// Each of two users sees what the stamp says is theirs, and not what the other has submitted.
+#[tokio::test]
+async fn queue_mine_lists_jobs_of_the_current_user() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-mine", 1).await;
+    let subjects = ["cli-ann", "cli-ben"].map(|user| json!({"kind": "User", "name": user}));
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "users"}, "subjects": subjects,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+    });
+    let control_plane = &scene.control_plane;
+    control_plane
+        .apply_yaml_in(site.name(), &binding.to_string())
+        .await
+        .unwrap();
+    wait_for_stamping(control_plane).await;
+    for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
+        let job = site.job(job, 1, 1).to_string();
+        let submit = ["submit", "-f", "-", "-n", site.name()];
+        let said = scene.run_as_user(user, &submit, &job).await;
+        assert_eq!(said.status, 0, "{said:?}");
+    }
+    for job in ["of-ann", "of-ben"] {
+        site.wait_for_phase(job, JobPhase::Running).await;
+    }
+    let names = ["queue", "-n", site.name(), "-o", "name"];
+    repeat_until(&names, |said| said.out.lines().count() == 2).await;
+    let mine = [&names[..], &["--mine"]].concat();
+    for (user, job) in [("cli-ann", "of-ann"), ("cli-ben", "of-ben")] {
+        let all = scene.run_as_user(user, &names, "").await;
+        assert_eq!(all.out.lines().count(), 2, "{all:?}");
+        // A job that was placed at once has no requester until the operator has read its status.
+        let own = format!("trainingjob.trellis.dev/{job}\n");
+        let is_own = |said: &CommandOutput| (said.status, &said.out) == (0, &own);
+        repeat_command_until(is_own, async || scene.run_as_user(user, &mine, "").await).await;
+    }
+    // A user who has submitted no jobs.
+    let none = scene.run_trellis(&mine).await;
+    assert_eq!((none.status, none.out.as_str()), (0, ""), "{none:?}");
+}
+
+#[tokio::test]
+async fn queue_shows_only_namespaces_that_the_user_may_view() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-viewer", 1).await;
+    site.submit("mine", 1, 1).await;
+    site.wait_for_phase("mine", JobPhase::Running).await;
+    // The namespace of its context is the default one.
+    let queue = ["queue", "-n", site.name()];
+    let lists_it = |said: &CommandOutput| said.status == 0 && said.out.contains("mine");
+    repeat_command_until(lists_it, async || scene.run_as_viewer(&site, &queue).await).await;
+    let labelled = ["queue", "-n", site.name(), "-l", "no-such-label"];
+    let said = scene.run_as_viewer(&site, &labelled).await;
+    assert_eq!(said.status, 0, "{said:?}");
+    assert!(!said.out.contains("mine"), "{said:?}");
+    let all = scene.run_as_viewer(&site, &["queue", "-A"]).await;
+    assert_eq!(all.status, 2, "{all:?}");
+    assert!(all.err.contains("without -A"), "{all:?}");
+    let elsewhere = scene
+        .run_as_viewer(&site, &["queue", "-n", "default"])
+        .await;
+    assert_eq!(elsewhere.status, 2);
+    assert!(elsewhere.err.contains("trellis-view"), "{elsewhere:?}");
+    let nodes = scene.run_as_viewer(&site, &["nodes"]).await;
+    assert_eq!(nodes.status, 2);
+    assert!(nodes.err.contains("trellis-platform"), "{nodes:?}");
+    let told = scene
+        .run_as_viewer(&site, &["status", "mine", "-n", site.name()])
+        .await;
+    assert_eq!(told.status, 0, "{told:?}");
+    assert!(told.out.contains("Running"), "{told:?}");
+    // With --as, as in kubectl, an administrator sees what that user sees.
+    let viewer = format!("--as=system:serviceaccount:{}:viewer", site.name());
+    let nodes = scene.run_trellis(&["nodes", &viewer]).await;
+    assert_eq!(nodes.status, 2, "{nodes:?}");
+    assert!(nodes.err.contains("trellis-platform"), "{nodes:?}");
+}
+
+#[tokio::test]
+async fn broken_kubeconfig_is_an_error() {
+    let scene = shared_fixture().await;
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("config");
+    std::fs::write(&broken, "clusters: {").unwrap();
+    let broken = broken.to_str().unwrap();
+    for arguments in [
+        &["queue", "--kubeconfig", broken][..],
+        &["queue", "--kubeconfig", "/no/such/config"],
+        &["queue", "--cluster", "none-of-this-name"],
+    ] {
+        let said = scene.run_trellis(arguments).await;
+        assert_eq!(said.status, 2, "{said:?}");
+        assert!(said.err.contains("no cluster is configured"), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn explain_shows_the_shortage_and_the_remedy() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-explain", 2).await;
+    site.submit("holds", 2, 5).await;
+    site.wait_for_phase("holds", JobPhase::Running).await;
+    site.submit("waits", 1, 8).await;
+    site.wait_for_phase("waits", JobPhase::Queued).await;
+    let arguments = ["explain", "tj/waits", "-n", site.name()];
+    let said = repeat_until(&arguments, |said| said.out.contains("smallest change")).await;
+    for words in [
+        "number ",
+        "What is missing",
+        "Nodes for task group worker",
+        "free 5 nvidia.com/gpu",
+    ] {
+        assert!(said.out.contains(words), "{words}: {said:?}");
+    }
+    let unwrapped: Vec<_> = said.out.split_whitespace().collect();
+    let holder = format!("held by {}/holds (5 nvidia.com/gpu)", site.name());
+    assert!(unwrapped.join(" ").contains(&holder), "{said:?}");
+    let nobody = scene
+        .run_trellis(&["explain", "nobody", "-n", site.name()])
+        .await;
+    assert_eq!(nobody.status, 1);
+    assert!(
+        nobody.err.contains("there is no TrainingJob \"nobody\""),
+        "{nobody:?}"
+    );
+    let nobody = ["explain", "pod/nobody", "-n", site.name()];
+    let nobody = scene.run_trellis(&nobody).await;
+    assert_eq!(nobody.status, 1);
+    assert!(nobody.err.contains("there is no Pod/nobody"), "{nobody:?}");
+    let wrong = scene.run_trellis(&["explain", "deploy/waits"]).await;
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.err.contains("podgroup/NAME"), "{wrong:?}");
+    // The command refers from the PodGroup of a job to the job.
+    let own = ["explain", "podgroup/waits", "-n", site.name()];
+    let own = scene.run_trellis(&own).await;
+    assert_eq!(own.status, 2, "{own:?}");
+    assert!(own.err.contains("`trellis explain waits`"), "{own:?}");
+    let json = scene
+        .run_trellis(&["explain", "waits", "-n", site.name(), "-o", "json"])
+        .await;
+    assert_eq!(json.json()["explanation"]["metadata"]["name"], "waits");
+}
+
+#[tokio::test]
+async fn nodes_shows_free_capacity_and_node_problems() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("cli-nodes", 2).await;
+    site.submit("holds", 1, 3).await;
+    site.wait_for_phase("holds", JobPhase::Running).await;
+    let names = site.nodes().names();
+    site.nodes().cordon(&names[1]).await.unwrap();
+    let (held, cordoned) = (names[0].as_str(), names[1].as_str());
+    // The pod may run on either node. The other node is empty.
+    let holds = site
+        .list_pods("holds")
+        .await
+        .remove(0)
+        .spec
+        .unwrap()
+        .node_name;
+    let (free, left, usable) = match holds.as_deref() == Some(held) {
+        true => (["5/8", "8/8"], ["███·····", "xxxxxxxx"], "5        5/2/1/0"),
+        false => (["8/8", "5/8"], ["········", "███xxxxx"], "8        8/4/2/1"),
+    };
+    let arguments = ["nodes", held, cordoned];
+    let said = repeat_until(&arguments, |said| {
+        said.out.contains("SchedulingDisabled") && said.out.contains("/holds:3")
+    })
+    .await;
+    let words = |node: &str, column: usize| said.line_with(node).split_whitespace().nth(column);
+    assert_eq!(words(held, 2), Some(free[0]), "{said:?}");
+    assert_eq!(words(cordoned, 2), Some(free[1]), "{said:?}");
+    assert!(
+        said.line_with(cordoned).contains("SchedulingDisabled"),
+        "{said:?}"
+    );
+    let holder = format!("{}/holds:3", site.name());
+    let of = said.line_with(if free[0] == "5/8" { held } else { cordoned });
+    assert!(of.contains(&holder), "{said:?}");
+    let map = scene.run_trellis(&["nodes", "--map", held, cordoned]).await;
+    let drawn = format!(
+        "{held}  {}\n{cordoned}  {}  SchedulingDisabled\n\n\
+         █ a job's  ▒ another pod's  ░ kept  · free  x free, and the node takes no pods\n\n\
+         DEVICE           ALL   JOBS   OTHERS   KEPT   FREE   USABLE   PODS OF 1/2/4/8\n\
+         nvidia.com/gpu   16    3      0        0      13     {usable}\n",
+        left[0], left[1]
+    );
+    assert_eq!(map.out, drawn, "{map:?}");
+    let nobody = scene.run_trellis(&["nodes", "nowhere"]).await;
+    assert_eq!(nobody.status, 1);
+    assert!(nobody.err.contains("no node \"nowhere\""), "{nobody:?}");
+}
+
+/// Without an operator, commands lack the data of the engine, and still show the data of the API
+/// server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_show_api_server_data_without_an_operator() {
+    let mut scene = CommandLineFixture::new().await.unwrap();
+    let site = scene.create_site("cli-alone", 1).await;
+    site.submit("waits", 9, 8).await;
+    site.wait_for_phase("waits", JobPhase::Queued).await;
+    scene.operator.kill().unwrap();
+    let gone = eventually(Duration::from_secs(60), || async {
+        let said = scene.run_trellis(&["queue"]).await;
+        ensure!(said.status == 2, "{said:?}");
+        Ok(said)
+    });
+    let gone = gone.await.unwrap();
+    assert!(gone.err.contains("kubectl get tj -A"), "{gone:?}");
+    let told = scene
+        .run_trellis(&["explain", "waits", "-n", site.name()])
+        .await;
+    assert_eq!(told.status, 0, "{told:?}");
+    assert!(told.out.contains("note: "), "{told:?}");
+    assert!(told.out.contains("What to do"), "{told:?}");
+}

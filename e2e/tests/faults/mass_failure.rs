@@ -1,0 +1,80 @@
+//! All ranks of a large gang die at once.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::kubelet;
+use trellis_e2e::proxy::{Proxy, Verb};
+use trellis_e2e::wait::wait_for;
+
+use super::fixtures::FaultFixture;
+
+/// Pods of the gang.
+const GANG_SIZE: u32 = 1_000;
+/// Eight a node.
+const NODE_COUNT: usize = 125;
+/// How long that many may take to start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
+
+fn count_requests(proxy: &Proxy, verb: Verb, resource: &str) -> u64 {
+    let of = |key: &trellis_e2e::proxy::RequestKey| key.verb == verb && key.resource == resource;
+    proxy.counts().sum(of).requests
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousand_failed_pods_cost_one_attempt_and_few_writes() {
+    let FaultFixture {
+        control_plane: _control_plane,
+        operator: _operator,
+        proxy,
+        site,
+    } = FaultFixture::new("wave", NODE_COUNT).await;
+    let mut job = site.job("j", GANG_SIZE, 1);
+    job["spec"]["restart"] = json!({"backoffSeconds": 0, "maxBackoffSeconds": 0});
+    site.create(job).await.unwrap();
+    let jobs = site.api::<TrainingJob>();
+    let runs = async |attempt: i64| {
+        let so = |job: &TrainingJob| {
+            let status = job.status.clone().unwrap_or_default();
+            status.phase == Some(JobPhase::Running) && status.attempt == Some(attempt)
+        };
+        wait_for(&jobs, "j", START_TIMEOUT, so).await.unwrap()
+    };
+    runs(1).await;
+    proxy.reset_counts();
+    let pods = site.api::<Pod>();
+    let fails = json!({"metadata": {"annotations": {kubelet::EXIT: "1"}}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(&fails));
+    let all = futures::stream::iter(0..GANG_SIZE).map(|index| {
+        let name = format!("j-worker-{index}");
+        let (pods, params, patch) = (&pods, &params, &patch);
+        async move { pods.patch(&name, params, patch).await }
+    });
+    // The first of them may be gone already when the last is to fail.
+    let failed = all
+        .buffer_unordered(64)
+        .filter(|answer| std::future::ready(answer.is_ok()));
+    assert!(failed.count().await > 0);
+    let status = runs(2).await.status.unwrap();
+    assert_eq!((status.restarts, status.disruptions), (Some(1), Some(0)));
+    assert_eq!(status.ready.as_deref(), Some("1000/1000"));
+    let patches = count_requests(&proxy, Verb::Patch, "trainingjobs.trellis.dev/status");
+    assert!((2..=40).contains(&patches), "{patches} of the job's status");
+    let created = count_requests(&proxy, Verb::Create, "pods");
+    assert!(
+        created <= u64::from(GANG_SIZE) + 10,
+        "{created} pods were asked for"
+    );
+    // Once each, but for what a busy API server does not answer in time.
+    let deleted = count_requests(&proxy, Verb::Delete, "pods");
+    let pods = u64::from(GANG_SIZE);
+    assert!(
+        (pods..=pods + pods / 50).contains(&deleted),
+        "{deleted} deletes of pods"
+    );
+}

@@ -1,0 +1,45 @@
+//! A gang that is held in the middle of its commit.
+
+use anyhow::ensure;
+use trellis_e2e::jobs::{SOON, TestJobs};
+use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
+use trellis_e2e::wait::eventually;
+
+/// True if a request creates a pod of `job` with an index of at least `from`.
+pub(crate) fn is_pod_create(request: &Request, job: &str, from: usize) -> bool {
+    let prefix = format!("{job}-worker-");
+    request.verb == Verb::Create
+        && request.resource == "pods"
+        && !request.dry_run
+        && request.object_name().is_some_and(|name| {
+            let index = name.strip_prefix(&prefix).and_then(|i| i.parse().ok());
+            index.is_some_and(|index: usize| index >= from)
+        })
+}
+
+/// Submits a gang `name` of `of` pods with one GPU each, and gives the creates of all but the
+/// first `there` pods to `fault`. Returns when those are there: the gang is committing, and
+/// stays so until the proxy is healed.
+pub(crate) async fn pause_commit(
+    proxy: &Proxy,
+    jobs: &TestJobs,
+    name: &'static str,
+    (there, of): (usize, u32),
+    fault: ProxyFault,
+) {
+    proxy.on_request(move |request| {
+        if is_pod_create(request, name, there) {
+            fault
+        } else {
+            ProxyFault::Pass
+        }
+    });
+    jobs.submit(name, of, 1).await;
+    eventually(SOON, || async {
+        let now = jobs.list_pods(name).await.len();
+        ensure!(now == there, "{now} pods of {name}, not {there}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}

@@ -1,0 +1,124 @@
+//! Policies that change between the decision on a gang and its place: it is denied, with the
+//! reason, and not one pod of it is made, or left where some were.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+use trellis_api::PodGroup;
+use trellis_api::job::{JobPhase, PolicyDecision};
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::jobs::{SOON, message, reason};
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::proxy::{Proxy, ProxyFault, Request, Verb};
+use trellis_e2e::site::TestSite;
+use trellis_e2e::wait::{eventually, wait_for};
+
+use super::fixtures::{
+    FORBID_NO_IMAGE, apply_policy, cluster_policy_for, delete_policy, policy_decision,
+    wait_until_active,
+};
+use super::operator_program;
+
+/// The dry run of a pod, which is the first thing that is done for a place.
+fn is_pod_dry_run(request: &Request) -> bool {
+    request.verb == Verb::Create && request.resource == "pods" && request.dry_run
+}
+
+/// The journal, before the first pod.
+fn is_journal_write(request: &Request) -> bool {
+    request.is_write() && request.resource == "podgroups.trellis.dev/status"
+}
+
+/// Holds requests of a kind, and reports when there is one.
+fn hold_requests(proxy: &Proxy, which: fn(&Request) -> bool) -> Arc<AtomicBool> {
+    let held = Arc::new(AtomicBool::new(false));
+    let seen = held.clone();
+    proxy.on_request(move |request| {
+        if !which(request) {
+            return ProxyFault::Pass;
+        }
+        seen.store(true, Ordering::SeqCst);
+        ProxyFault::Hold
+    });
+    held
+}
+
+/// The second pod of two: the gang is half there.
+fn is_second_pod_create(request: &Request) -> bool {
+    let is_create = request.verb == Verb::Create && request.resource == "pods";
+    let name = request.object_name().unwrap_or_default();
+    is_create && !request.dry_run && name == "j-worker-1"
+}
+
+/// The expected outcome: no pod is ever created, or no pod remains.
+#[derive(Clone, Copy, PartialEq)]
+enum ExpectedPods {
+    NeverCreated,
+    NoneRemain,
+}
+
+async fn check_denied_between(which: fn(&Request) -> bool, pods: ExpectedPods) {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    // The operator keeps its lease while the proxy holds its requests: the lease is long.
+    let launch = LaunchOptions::with_name("operator").lease_seconds(60);
+    let (_operator, proxy) =
+        Operator::start_behind_new_proxy(&control_plane, operator_program(), &launch)
+            .await
+            .unwrap();
+    let site = TestSite::new(&control_plane, "between", NodeTemplate::new(2).gpus(8)).await;
+    wait_until_active(&control_plane, "starter").await;
+    let held = hold_requests(&proxy, which);
+    site.submit("j", 2, 8).await;
+    eventually(SOON, || async {
+        anyhow::ensure!(held.load(Ordering::SeqCst), "nothing is done for a place");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    // The policies have allowed the job and the scheduler has found a place. Now a policy forbids
+    // it.
+    let policy = cluster_policy_for(&site, FORBID_NO_IMAGE, json!({}));
+    apply_policy(&control_plane, &policy).await;
+    wait_until_active(&control_plane, site.name()).await;
+    proxy.remove_faults();
+
+    let refused = site.wait_for_phase("j", JobPhase::Refused).await;
+    assert_eq!(reason(&refused), "PolicyDenied");
+    let id = format!("\"{}/no\"", site.name());
+    assert!(message(&refused).contains(&id), "{}", message(&refused));
+    assert_eq!(policy_decision(&refused), Some(PolicyDecision::Denied));
+    let groups = site.api::<PodGroup>();
+    let free = wait_for(&groups, "j", SOON, |group: &PodGroup| {
+        let journal = group.status.clone().unwrap_or_default();
+        journal.plan.is_none() && journal.phase.unwrap_or_default() == PodGroupPhase::Pending
+    });
+    free.await.unwrap();
+    let made = || proxy.counts().count_of(Verb::Create, "pods");
+    site.wait_for_pod_count("j", 0).await;
+    if pods == ExpectedPods::NeverCreated {
+        assert_eq!(made(), 0, "not one pod");
+    }
+    let before = made();
+
+    delete_policy(&control_plane, site.name()).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    site.wait_for_whole_gang("j", 2).await;
+    assert_eq!(made(), before + 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forbid_before_the_plan_is_journaled_leaves_no_pod() {
+    check_denied_between(is_pod_dry_run, ExpectedPods::NeverCreated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forbid_while_the_plan_is_journaled_leaves_no_pod() {
+    check_denied_between(is_journal_write, ExpectedPods::NeverCreated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forbid_after_half_of_the_gang_leaves_no_pod() {
+    check_denied_between(is_second_pod_create, ExpectedPods::NoneRemain).await;
+}

@@ -1,0 +1,67 @@
+//! Users who may submit jobs in the whole cluster.
+
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::json;
+use trellis_api::TrainingJob;
+use trellis_api::names::REQUESTED_BY;
+use trellis_e2e::control_plane::ControlPlane;
+use trellis_e2e::rights;
+use trellis_e2e::site::TestSite;
+
+/// Members of this group may write jobs and pods, and bind pods.
+const SUBMITTERS_GROUP: &str = "people";
+
+/// Gives the group its rights, and waits until its people have them.
+pub(crate) async fn grant_user_rights(control_plane: &ControlPlane) {
+    let rights = json!([
+        {"apiGroups": ["trellis.dev"], "resources": ["trainingjobs", "trainingjobs/status", "podgroups"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding",
+            "pods/resize", "pods/ephemeralcontainers"], "verbs": ["*"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["*"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["*"]},
+    ]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": SUBMITTERS_GROUP}, "rules": rights});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding", "metadata": {"name": SUBMITTERS_GROUP},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": SUBMITTERS_GROUP},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": SUBMITTERS_GROUP}]});
+    for object in [role, binding] {
+        control_plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let anyone = user_client(control_plane, "anyone", &[]);
+    let jobs = ("trellis.dev", "trainingjobs");
+    rights::wait_until_allowed(&anyone, "create", jobs, None)
+        .await
+        .unwrap();
+}
+
+/// A user in those groups, and in that of all people.
+pub(crate) fn user_client(control_plane: &ControlPlane, name: &str, groups: &[&str]) -> Client {
+    let groups: Vec<&str> = [SUBMITTERS_GROUP].iter().chain(groups).copied().collect();
+    control_plane.client_for_user(name, &groups).unwrap()
+}
+
+/// The jobs of the site, as that person sees them.
+pub(crate) fn jobs_as(site: &TestSite, person: &Client) -> Api<TrainingJob> {
+    Api::namespaced(person.clone(), site.name())
+}
+
+/// The requester that a job is stamped with.
+#[derive(Deserialize, Debug, PartialEq, Eq)]
+pub(crate) struct ParsedStamp {
+    pub(crate) user: String,
+    pub(crate) groups: Vec<String>,
+}
+
+/// The stamp of a job as it is written.
+pub(crate) fn stamp_text(job: &TrainingJob) -> Option<&str> {
+    let annotations = job.metadata.annotations.as_ref()?;
+    annotations.get(REQUESTED_BY).map(String::as_str)
+}
+
+pub(crate) fn parse_stamp(job: &TrainingJob) -> ParsedStamp {
+    let stamp = stamp_text(job).unwrap_or_else(|| panic!("no stamp: {job:?}"));
+    serde_json::from_str(stamp).unwrap()
+}

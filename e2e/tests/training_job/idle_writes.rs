@@ -1,0 +1,68 @@
+//! When nothing happens, nothing is written.
+
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
+use trellis_e2e::cluster::NodeTemplate;
+use trellis_e2e::operator::{self, LaunchOptions, Operator};
+use trellis_e2e::site::TestSite;
+
+/// How far two looks are apart that show that all is written, and how many there are at most.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_LOOKS: usize = 12;
+
+/// This test has its own control plane, because the share of a queue changes with the nodes of
+/// other tests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_reconcile_pass_writes_nothing() {
+    let control_plane = operator::start_control_plane().await.unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_trellis-under-test"));
+    let launch = LaunchOptions::with_name("operator").lease_seconds(60);
+    let (_operator, _proxy) = Operator::start_behind_new_proxy(&control_plane, program, &launch)
+        .await
+        .unwrap();
+    let site = TestSite::new(&control_plane, "quiet", NodeTemplate::new(2).gpus(8)).await;
+    site.submit("j", 2, 1).await;
+    site.wait_for_phase("j", JobPhase::Running).await;
+    let queues: Api<TrainingQueue> = Api::all(control_plane.client());
+    let children = async || -> [Option<String>; 4] {
+        let service = site.api::<Service>().get("j").await.unwrap();
+        let policy = site.api::<NetworkPolicy>().get("j").await.unwrap();
+        let group = site.api::<PodGroup>().get("j").await.unwrap();
+        let queue = queues.get("default").await.unwrap();
+        [
+            service.resource_version(),
+            policy.resource_version(),
+            group.resource_version(),
+            queue.resource_version(),
+        ]
+    };
+    // Counts of pods and of queues are written now and then: it is quiet once two looks agree.
+    let all = async || {
+        let job = site.api::<TrainingJob>().get("j").await.unwrap();
+        (job.resource_version(), children().await)
+    };
+    let mut before = all().await;
+    for _ in 0..MAX_LOOKS {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let last = std::mem::replace(&mut before, all().await);
+        if before == last {
+            break;
+        }
+    }
+    for look in 0..3 {
+        // The user's own annotation makes the operator look, and gives it nothing to do.
+        let patch = json!({"metadata": {"annotations": {"example.com/look": look.to_string()}}});
+        let annotated = site.patch("j", patch).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = site.api::<TrainingJob>().get("j").await.unwrap();
+        assert_eq!(now.resource_version(), annotated.resource_version());
+    }
+    assert_eq!(children().await, before.1);
+}

@@ -1,0 +1,52 @@
+//! How long a job runs is learned from its earlier runs.
+
+use anyhow::ensure;
+use trellis_api::TrainingJob;
+use trellis_api::job::JobPhase;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::site::TestSite;
+use trellis_e2e::wait::{eventually, wait_until_deleted};
+use trellis_e2e::{endpoint, operator};
+
+use super::{create_site, shared_control_plane};
+
+#[tokio::test]
+async fn expected_start_is_predicted_from_an_earlier_run() {
+    let site = create_site("runtimes", 1).await;
+    site.submit("llm", 1, 8).await;
+    site.wait_for_phase("llm", JobPhase::Running).await;
+    // Nothing is known of it: it has no limit, and has not run before.
+    site.submit("early", 1, 8).await;
+    site.wait_for_phase("early", JobPhase::Queued).await;
+    let early = expected_start_message(&site, "early").await;
+    assert!(!early.contains("starts at"), "{early}");
+    site.delete::<TrainingJob>("early").await;
+
+    site.end_pod("llm-worker-0", "0").await;
+    site.wait_for_phase("llm", JobPhase::Complete).await;
+    site.delete::<TrainingJob>("llm").await;
+    wait_until_deleted(&site.api::<TrainingJob>(), "llm", SOON)
+        .await
+        .unwrap();
+    site.wait_for_pod_count("llm", 0).await;
+    site.submit("llm", 1, 8).await;
+    site.wait_for_phase("llm", JobPhase::Running).await;
+    site.submit("next", 1, 8).await;
+    site.wait_for_phase("next", JobPhase::Queued).await;
+    // The operator computes expected starts in the background.
+    eventually(SOON, || async {
+        let next = expected_start_message(&site, "next").await;
+        ensure!(next.contains("starts at"), "{next}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// The operator's message about a pending job, with its expected start.
+async fn expected_start_message(site: &TestSite, name: &str) -> String {
+    let operator = operator::shared_operator().unwrap();
+    let control_plane = shared_control_plane().await;
+    let waiting = endpoint::wait_for_pending_job(operator, control_plane, (site, name)).await;
+    waiting.unwrap().message
+}

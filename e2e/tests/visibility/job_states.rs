@@ -1,0 +1,197 @@
+//! `jobstates`, as kubectl and a client see them.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::json;
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::JobState;
+use trellis_e2e::admission::wait_for_stamping;
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::fixtures::shared_fixture;
+
+/// Seconds that pods may take to start and to stop, together.
+const MAX_SLACK_SECONDS: i64 = 2400;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn viewer_of_a_namespace_sees_only_its_jobs() {
+    let scene = shared_fixture().await;
+    wait_for_stamping(&scene.control_plane).await;
+    let site = scene.create_site("queued", 1).await;
+    let queue = site.name();
+    scene.create_queue(&site, 100).await;
+    for (name, gpus, phase) in [
+        ("runs", 8, JobPhase::Running),
+        ("next", 8, JobPhase::Queued),
+        ("over", 9, JobPhase::Queued),
+    ] {
+        let mut job = site.job(name, 1, gpus);
+        job["spec"]["queueName"] = json!(queue);
+        if phase == JobPhase::Running {
+            job["spec"]["deadlines"] = json!({"activeSeconds": 3600});
+        }
+        site.create(job).await.unwrap();
+        site.wait_for_phase(name, phase).await;
+    }
+
+    let viewer = scene.viewer_kubeconfig(&site).await;
+    let namespace = format!("--namespace={}", site.name());
+    let get = ["get", "jobstates", &namespace];
+    let shown = eventually(SOON, || async {
+        let (ok, said) = scene.run_kubectl(&viewer, &get).await;
+        ensure!(ok, "{said}");
+        let lines: Vec<Vec<String>> = said
+            .lines()
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect();
+        ensure!(lines.len() == 4, "{said}");
+        // The operator reads by a watch what it has written itself.
+        let begins = |line: &[String], words: &[&str]| line.iter().take(words.len()).eq(words);
+        ensure!(begins(&lines[1], &["runs", queue]), "{said}");
+        ensure!(lines[1].contains(&"Running".to_owned()), "{said}");
+        for (line, name, position) in [(&lines[2], "next", "1"), (&lines[3], "over", "2")] {
+            ensure!(begins(line, &[name, queue, position, "Queued"]), "{said}");
+        }
+        Ok((lines, said))
+    });
+    let (lines, said) = shown.await.unwrap();
+    let head = [
+        "NAME",
+        "QUEUE",
+        "POSITION",
+        "PHASE",
+        "REASON",
+        "GPUS",
+        "PODS",
+        "SINCE",
+        "STARTS-IN",
+        "ENDS-IN",
+    ];
+    assert_eq!(lines[0], head, "{said}");
+    // By its short name, and wide.
+    let wide = ["get", "jst", "next", "-o", "wide", &namespace];
+    let (ok, said) = scene.run_kubectl(&viewer, &wide).await;
+    assert!(
+        ok && said.contains("MESSAGE") && said.contains("nvidia.com/gpu"),
+        "{said}"
+    );
+
+    // A user may not see the jobs of other namespaces.
+    for elsewhere in [
+        &["get", "jst", "--namespace=default"][..],
+        &["get", "jst", "--all-namespaces"],
+    ] {
+        let (ok, said) = scene.run_kubectl(&viewer, elsewhere).await;
+        assert!(!ok && said.contains("Forbidden"), "{elsewhere:?}: {said}");
+    }
+    let (ok, said) = scene
+        .run_kubectl(&viewer, &["get", "jst", "nobody", &namespace])
+        .await;
+    assert!(!ok && said.contains("NotFound"), "{said}");
+    // Nothing can be done with them but read them.
+    let admin = scene.control_plane.kubeconfig();
+    for (arguments, says) in [
+        (
+            &["delete", "jst", "next", &namespace][..],
+            "MethodNotAllowed",
+        ),
+        (&["get", "jst", "--watch", &namespace], "watch"),
+        (
+            &["get", "jst", "--selector=a=b", &namespace],
+            "labelSelector",
+        ),
+    ] {
+        let (_, said) = scene.run_kubectl(&admin, arguments).await;
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+
+    // The types that the command line reads.
+    let api: Api<JobState> = Api::namespaced(scene.control_plane.client(), site.name());
+    let next = eventually(SOON, || async {
+        let next = api.get("next").await?;
+        ensure!(next.expected_start.is_some(), "{next:?}");
+        Ok(next)
+    });
+    let next = next.await.unwrap();
+    assert_eq!(next.reason, Some(Reason::InsufficientCapacity));
+    assert_eq!((next.gpus, next.pods, next.position), (8, 1, Some(1)));
+    assert_eq!(next.user.as_deref(), Some("admin"), "{next:?}");
+    let all = api.list(&ListParams::default().limit(1)).await.unwrap();
+    assert_eq!(all.items.len(), 3, "a list is whole");
+    let runs = all.items.first().context("nothing").unwrap();
+    assert_eq!(runs.nodes, site.nodes().names());
+    assert_eq!((runs.position, runs.node_count), (None, Some(1)));
+    // It ends an hour after it has started, and then the next one starts: within the time that
+    // pods have to start and to stop.
+    let after = |time: &Option<Time>| {
+        let time = time.as_ref().context("not known").unwrap().0;
+        time.duration_since(runs.since.0).as_secs()
+    };
+    let (end, start) = (after(&runs.expected_end), after(&next.expected_start));
+    assert!(
+        (3600..3600 + MAX_SLACK_SECONDS).contains(&end),
+        "{end}: {runs:?}"
+    );
+    assert!((end - 5..=end + 5).contains(&start), "{start}: {next:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
+    let scene = shared_fixture().await;
+    let admin = scene.control_plane.kubeconfig();
+    let of_group = [
+        "api-resources",
+        "--api-group=visibility.trellis.dev",
+        "--no-headers",
+        "-o",
+        "wide",
+    ];
+    let served: BTreeSet<&str> = trellis_api::visibility::ALL_RESOURCES
+        .iter()
+        .map(|s| s.plural)
+        .collect();
+    // The API server asks the operator for what it serves now and then.
+    let discovered = eventually(SOON, || async {
+        let (ok, said) = scene.run_kubectl(&admin, &of_group).await;
+        ensure!(ok, "{said}");
+        let found: BTreeSet<&str> = said
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        ensure!(found == served, "{said}");
+        ensure!(!said.contains("delete"), "{said}");
+        Ok(())
+    });
+    discovered.await.unwrap();
+    // `kubectl explain` describes the fields.
+    for (field, says) in [
+        ("jobstates.expectedStart", "expected to start"),
+        ("explanations.shortage.missing", "What is missing"),
+    ] {
+        let explained = eventually(SOON, || async {
+            let (ok, said) = scene.run_kubectl(&admin, &["explain", field]).await;
+            ensure!(ok && said.contains(says), "{field}: {said}");
+            Ok(())
+        });
+        explained.await.unwrap();
+    }
+    // All of it, without a word about what cannot be found out.
+    let whole = eventually(SOON, || async {
+        let (ok, said) = scene.run_kubectl(&admin, &["api-resources"]).await;
+        ensure!(ok && !said.to_lowercase().contains("error"), "{said}");
+        Ok(())
+    });
+    whole.await.unwrap();
+    let namespace = trellis_e2e::namespace::TestNamespace::create(&scene.control_plane, "short")
+        .await
+        .unwrap();
+    let deleted = ["delete", "namespace", namespace.name(), "--timeout=60s"];
+    let (ok, said) = scene.run_kubectl(&admin, &deleted).await;
+    assert!(ok, "{said}");
+}

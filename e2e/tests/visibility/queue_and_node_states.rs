@@ -1,0 +1,101 @@
+//! `queuestates` and `nodestates`, for cluster administrators.
+
+use anyhow::{Context as _, ensure};
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::json;
+use trellis_api::job::JobPhase;
+use trellis_api::visibility::{NodeState, QueueState};
+use trellis_e2e::jobs::SOON;
+use trellis_e2e::wait::eventually;
+
+use crate::fixtures::shared_fixture;
+
+const GPU: &str = "nvidia.com/gpu";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_and_nodes_are_listed_with_their_holders() {
+    let scene = shared_fixture().await;
+    let site = scene.create_site("states", 2).await;
+    let queue = site.name();
+    scene.create_queue(&site, 6).await;
+    let control_plane = &scene.control_plane;
+    for (name, phase) in [("runs", JobPhase::Running), ("waits", JobPhase::Queued)] {
+        let mut job = site.job(name, 1, 4);
+        job["spec"]["queueName"] = json!(queue);
+        site.create(job).await.unwrap();
+        site.wait_for_phase(name, phase).await;
+    }
+    let names = site.nodes().names();
+    site.nodes().cordon(&names[1]).await.unwrap();
+
+    let queues: Api<QueueState> = Api::all(control_plane.client());
+    let nodes: Api<NodeState> = Api::all(control_plane.client());
+    let told = eventually(SOON, || async {
+        let state = queues.get(queue).await?;
+        ensure!((state.pending, state.admitted) == (1, 1), "{state:?}");
+        let cordoned = nodes.get(&names[1]).await?;
+        ensure!(!cordoned.schedulable, "{cordoned:?}");
+        Ok((state, cordoned))
+    });
+    let (state, cordoned) = told.await.unwrap();
+    let line = state.resources.iter().find(|line| line.resource == GPU);
+    let line = line.context("no GPUs").unwrap();
+    let numbers = [&line.nominal_quota, &line.used, &line.borrowed].map(|q| q.as_str());
+    assert_eq!(numbers, ["6", "4", "0"], "{line:?}");
+    assert_eq!(line.available.as_ref().map(|q| q.as_str()), Some("2"));
+    let asked = state.pending_resources.iter().find(|a| a.resource == GPU);
+    assert_eq!(asked.map(|a| a.amount.as_str()), Some("4"), "{state:?}");
+    assert_eq!(cordoned.reasons[0].reason, "SchedulingDisabled");
+
+    let all = nodes.list(&ListParams::default()).await.unwrap();
+    let held = all.items.iter().find(|node| {
+        !node.jobs.is_empty() && {
+            let mut jobs = node.jobs.iter();
+            jobs.any(|hold| hold.job.namespace == site.name())
+        }
+    });
+    let held = held.context("no node is held").unwrap();
+    assert_eq!(
+        (held.jobs[0].job.name.as_str(), held.jobs[0].pods),
+        ("runs", 1)
+    );
+    assert_eq!(held.jobs[0].state.as_deref(), Some("Running"));
+    let free = held.resources.iter().find(|line| line.resource == GPU);
+    let free = free.and_then(|line| line.free.as_ref());
+    assert_eq!(free.map(|free| free.as_str()), Some("4"), "{held:?}");
+
+    // These kinds are cluster-scoped, so a viewer of one namespace does not see them.
+    let viewer = scene.viewer_kubeconfig(&site).await;
+    for kind in ["queuestates", "nodestates"] {
+        let (ok, said) = scene.run_kubectl(&viewer, &["get", kind]).await;
+        assert!(!ok && said.contains("Forbidden"), "{kind}: {said}");
+    }
+    // A user with the platform role sees them.
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": site.name()},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "trellis-platform"},
+        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": site.name()}],
+    });
+    control_plane
+        .apply_yaml(&binding.to_string())
+        .await
+        .unwrap();
+    for (kind, row, expected) in [
+        ("queuestates", queue, "True"),
+        ("nodestates", names[1].as_str(), "SchedulingDisabled"),
+    ] {
+        // The status of a new queue is written in a while.
+        let shown = eventually(SOON, || async {
+            let (ok, said) = scene.run_kubectl(&viewer, &["get", kind]).await;
+            let row = said.lines().find(|line| line.starts_with(row));
+            ensure!(
+                ok && row.is_some_and(|row| row.contains(expected)),
+                "{said}"
+            );
+            Ok(())
+        });
+        shown.await.unwrap();
+    }
+}

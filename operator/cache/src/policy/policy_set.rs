@@ -1,0 +1,216 @@
+//! The policy objects as the watches show them, and the policies that are in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use trellis_api::{ClusterJobPolicy, JobPolicy};
+use trellis_gang::key::Key;
+use trellis_policies::AuthorizedJob;
+use trellis_policies::cedar::{ObjectKey, Policies, PolicyObject};
+
+use super::JobViolations;
+use super::pending_changes::{PendingChanges, PolicyScope};
+use crate::watch::{Store, Undecodable};
+
+/// The policies of the cluster.
+#[derive(Debug, Default)]
+pub struct PolicySet {
+    /// ClusterJobPolicies.
+    pub cluster: Store<ClusterJobPolicy>,
+    /// JobPolicies.
+    pub namespaced: Store<JobPolicy>,
+    /// Objects of either kind that do not decode.
+    pub undecodable: RwLock<BTreeMap<ObjectKey, Undecodable>>,
+    /// Existing jobs that the policies would deny.
+    pub violations: JobViolations,
+    cluster_listed: AtomicBool,
+    namespaced_listed: AtomicBool,
+    pending: Mutex<PendingChanges>,
+    cluster_changed: Notify,
+    namespace_changed: Notify,
+    active: RwLock<Option<Arc<Policies>>>,
+    replaced: Notify,
+}
+
+/// Object that the key of a watch event names.
+pub fn object_key(key: &Key) -> ObjectKey {
+    let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
+    ObjectKey {
+        namespace,
+        name: key.name.to_string(),
+    }
+}
+
+impl PolicySet {
+    /// The policies in force. None until they have been read: nothing is allowed before.
+    #[must_use]
+    pub fn active(&self) -> Option<Arc<Policies>> {
+        self.active.read().clone()
+    }
+
+    /// True if the policies that allowed the job are still in force.
+    #[must_use]
+    pub fn still_allows(&self, job: &AuthorizedJob) -> bool {
+        let namespace = job.compiled().job().namespace();
+        let active = self.active.read();
+        let version = active.as_ref().map(|policies| policies.version(namespace));
+        version.as_deref() == Some(job.version())
+    }
+
+    /// Puts these policies in force instead of all earlier ones.
+    pub fn replace(&self, policies: Arc<Policies>) {
+        *self.active.write() = Some(policies);
+        self.pending.lock().clear();
+        self.replaced.notify_waiters();
+    }
+
+    /// Puts the result of `change` in force; it includes the first `latest` changes of the scope.
+    /// Returns the policies before and after.
+    pub fn update(
+        &self,
+        scope: &PolicyScope,
+        latest: u64,
+        change: impl FnOnce(Option<&Policies>) -> Policies,
+    ) -> (Option<Arc<Policies>>, Arc<Policies>) {
+        let mut active = self.active.write();
+        let after = Arc::new(change(active.as_deref()));
+        let before = active.replace(after.clone());
+        drop(active);
+        self.pending
+            .lock()
+            .mark_loaded(scope, latest, Instant::now());
+        self.replaced.notify_waiters();
+        (before, after)
+    }
+
+    /// Changes that are not loaded yet.
+    #[cfg(any(test, feature = "fixtures"))]
+    pub fn pending(&self) -> parking_lot::MutexGuard<'_, PendingChanges> {
+        self.pending.lock()
+    }
+
+    /// Number of the latest change of a scope that is not loaded yet.
+    pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
+        self.pending.lock().latest_change(scope)
+    }
+
+    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
+    /// which each waits.
+    pub fn changed_namespaces(&self) -> Vec<(String, Instant)> {
+        let pending = self.pending.lock();
+        let all = pending.namespaces().into_iter();
+        all.map(|(name, since)| (name.to_owned(), since)).collect()
+    }
+
+    /// Waits until the cluster's policies and those of the namespace include all changes that are
+    /// known at the call. Changes in other namespaces do not matter.
+    pub async fn wait_settled(&self, namespace: &str) {
+        let scopes = [None, Some(namespace.to_owned())];
+        let wanted = scopes.map(|scope| {
+            let latest = self.latest_change(&scope);
+            (scope, latest)
+        });
+        loop {
+            let replaced = self.replaced.notified();
+            let is_loaded = self.active.read().is_some() && {
+                let pending = self.pending.lock();
+                let mut wanted = wanted.iter();
+                wanted.all(|(scope, latest)| pending.is_loaded(scope, *latest))
+            };
+            if is_loaded {
+                return;
+            }
+            replaced.await;
+        }
+    }
+
+    /// Waits until the policies of the cluster are in force. Those of a namespace may be loaded
+    /// later ([`Policies::is_loaded`]): nothing is allowed there until then.
+    pub async fn wait_loaded(&self) {
+        loop {
+            let replaced = self.replaced.notified();
+            if self.active.read().is_some() {
+                return;
+            }
+            replaced.await;
+        }
+    }
+
+    /// Records that an object was created, changed or deleted.
+    pub fn record_change(&self, key: &Key) {
+        let scope = object_key(key).namespace;
+        let changed = match scope {
+            None => &self.cluster_changed,
+            Some(_) => &self.namespace_changed,
+        };
+        self.pending.lock().record_change(scope, Instant::now());
+        changed.notify_one();
+    }
+
+    /// Records that the first list of a kind is complete.
+    pub fn mark_listed(&self, is_cluster: bool) {
+        let listed = match is_cluster {
+            true => &self.cluster_listed,
+            false => &self.namespaced_listed,
+        };
+        listed.store(true, Ordering::Release);
+        self.cluster_changed.notify_one();
+    }
+
+    /// True once both kinds are listed. Before that, a forbid policy may be missing.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        self.cluster_listed.load(Ordering::Acquire)
+            && self.namespaced_listed.load(Ordering::Acquire)
+    }
+
+    /// Waits for the next change of the cluster's policies.
+    pub async fn wait_cluster_change(&self) {
+        self.cluster_changed.notified().await;
+    }
+
+    /// Waits for the next change of a namespace's policies.
+    pub async fn wait_namespace_change(&self) {
+        self.namespace_changed.notified().await;
+    }
+
+    /// The namespaces that have policy objects.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let unreadable = self.undecodable.read();
+        let unread = unreadable.keys().filter_map(|key| key.namespace.clone());
+        let read = self.namespaced.all().into_iter();
+        let read = read.filter_map(|object| object.metadata.namespace.clone());
+        unread.chain(read).collect()
+    }
+
+    /// All objects of the scope, including those that do not decode.
+    #[must_use]
+    pub fn objects(&self, scope: &PolicyScope) -> Vec<PolicyObject> {
+        // The lock is held while both stores are read, so that an object moving between them is not
+        // missed.
+        let unreadable = self.undecodable.read();
+        let of_scope = unreadable.iter().filter(|(key, _)| key.namespace == *scope);
+        let unread = of_scope.map(|(key, object)| {
+            PolicyObject::from_decode_error(key.clone(), object.uid.clone(), object.error.clone())
+        });
+        let read: Vec<PolicyObject> = match scope {
+            None => {
+                let all = self.cluster.all();
+                all.iter().map(|object| (&**object).into()).collect()
+            }
+            Some(_) => {
+                let all = self.namespaced.all().into_iter();
+                let own = all.filter(|object| object.metadata.namespace == *scope);
+                own.map(|object| (&*object).into()).collect()
+            }
+        };
+        let read = read.into_iter();
+        read.filter(|object| !unreadable.contains_key(&object.key))
+            .chain(unread)
+            .collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! When a broken watch or list is tried again.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn failed_list_is_retried_after_growing_pauses() {
+    let came = follow((0..10).map(|_| Refused(503)).collect()).await;
+    assert_eq!(came.duration, ten_pauses());
+}
+
+/// Ten pauses: 0.2 + 0.4 + ... + 12.8, then 15 each.
+fn ten_pauses() -> Duration {
+    Duration::from_millis(25_400 + 3 * 15_000)
+}
+
+/// A list that succeeds does not prove that the watch works.
+#[tokio::test(start_paused = true)]
+async fn refused_watch_is_retried_after_growing_pauses() {
+    let mut answers = Vec::new();
+    for _ in 0..10 {
+        answers.push(Page(1, vec![], false));
+        answers.push(Refused(410));
+    }
+    assert_eq!(follow(answers).await.duration, ten_pauses());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_that_ends_at_once_is_retried_after_growing_pauses() {
+    let mut answers = Vec::new();
+    for _ in 0..10 {
+        answers.push(Page(1, vec![], false));
+        answers.push(Watched(vec![]));
+    }
+    assert_eq!(follow(answers).await.duration, ten_pauses());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_with_events_or_duration_ends_normally() {
+    let mut answers = Vec::new();
+    for _ in 0..5 {
+        answers.push(Page(1, vec![], false));
+        answers.push(Slow(vec![], MIN_WATCH_TIME));
+        answers.push(Page(1, vec![], false));
+        answers.push(Watched(vec![bookmark(1)]));
+    }
+    let took = follow(answers).await.duration;
+    assert_eq!(took, 5 * MIN_WATCH_TIME + 10 * FIRST_PAUSE);
+}
+
+/// A server that sends bookmarks sends one a minute.
+#[tokio::test(start_paused = true)]
+async fn watch_is_broken_when_its_bookmarks_stop() {
+    let silence = Duration::from_secs(3600);
+    let answers = vec![
+        Slow(vec![], silence),
+        Slow(vec![bookmark(1)], silence),
+        Silence,
+    ];
+    let script = Arc::new(ScriptedServer {
+        answers: Mutex::new(answers.into()),
+        ..ScriptedServer::default()
+    });
+    let mut follower = Follower::new(script, Arc::<RecordingSink>::default(), Pulse::default());
+    let mut ends = Vec::new();
+    for _ in 0..3 {
+        let began = Instant::now();
+        ends.push(follower.watch().await.is_ok());
+        assert_eq!(began.elapsed(), WATCH_SILENCE);
+    }
+    assert_eq!(ends, [true, false, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn healthy_watch_restarts_after_the_first_pause() {
+    let mut answers = vec![Page(1, vec![], false)];
+    for version in 1..=10 {
+        answers.push(Watched(vec![
+            added("a", version),
+            Err(kube::Error::LinesCodecMaxLineLengthExceeded),
+        ]));
+        answers.push(Page(version, vec![], false));
+    }
+    assert_eq!(follow(answers).await.duration, 10 * FIRST_PAUSE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_request_is_repeated() {
+    let came = follow(vec![
+        Page(1, vec![object("a", 1)], true),
+        Silence,
+        Page(2, vec![object("b", 2)], false),
+        // The watch stalls, and then the comparison gets no answer.
+        Silence,
+        Silence,
+        Page(2, vec![], false),
+        Watched(vec![added("c", 3)]),
+    ])
+    .await;
+    assert_eq!(came.events, ["+a", "+b", "-a uid-a", "synced", "+c"]);
+    let asked = [
+        "list",
+        "list more",
+        "list",
+        "watch 2",
+        "compare",
+        "compare",
+        "watch 2",
+    ];
+    assert_eq!(came.requests, asked);
+}
+
+/// Without permission to watch, the follower receives no events although lists succeed.
+#[tokio::test(start_paused = true)]
+async fn pulse_beats_on_lists_and_events_but_not_on_comparisons() {
+    // Each round compares successfully, and then the watch is refused.
+    let broken = || {
+        let mut answers = vec![Page(1, vec![], false)];
+        for _ in 0..10 {
+            answers.extend([Refused(403), Page(1, vec![], false)]);
+        }
+        answers
+    };
+    let came = follow(broken()).await;
+    assert_eq!(came.requests.iter().filter(|a| *a == "compare").count(), 10);
+    assert_eq!(came.age, came.duration);
+    assert!(came.age > Duration::from_secs(60), "{:?}", came.age);
+    for sign in [
+        vec![Watched(vec![added("a", 2)]), Refused(403)],
+        vec![Watched(vec![bookmark(2)]), Refused(403)],
+        vec![Slow(vec![], MIN_WATCH_TIME), Refused(403)],
+        vec![Refused(410), Page(2, vec![], false)],
+    ] {
+        let mut answers = broken();
+        answers.extend(sign);
+        let came = follow(answers).await;
+        assert!(came.age < Duration::from_secs(20), "{:?}", came.requests);
+        assert!(came.duration > Duration::from_secs(60));
+    }
+}
+
+/// A watch that has gone silent may have missed events.
+#[tokio::test(start_paused = true)]
+async fn silent_watch_is_followed_by_a_list() {
+    let came = follow(vec![
+        Page(1, vec![object("a", 1)], false),
+        Slow(vec![bookmark(1)], Duration::from_secs(3600)),
+        Page(2, vec![], false),
+    ])
+    .await;
+    assert_eq!(came.requests, ["list", "watch 1", "list"]);
+    assert_eq!(came.events, ["+a", "synced", "-a uid-a", "synced"]);
+}
+
+/// After a break a kind may have no events for long.
+#[tokio::test(start_paused = true)]
+async fn established_watch_beats_without_events() {
+    let script = Arc::new(ScriptedServer {
+        answers: Mutex::new(vec![Silence].into()),
+        ..ScriptedServer::default()
+    });
+    let pulse = Pulse::default();
+    let mut follower = Follower::new(script, Arc::<RecordingSink>::default(), pulse.clone());
+    let minute = Duration::from_secs(60);
+    tokio::time::advance(minute).await;
+    assert!(
+        tokio::time::timeout(minute, follower.watch())
+            .await
+            .is_err()
+    );
+    assert_eq!(pulse.age(), minute - MIN_WATCH_TIME);
+}

@@ -1,0 +1,152 @@
+//! Something is looked at, once or again and again.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::exit::Exit;
+use crate::output::{OutputFormat, RefreshLoop, print, warn};
+
+/// What a look shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandView {
+    /// What goes to standard output.
+    pub text: String,
+    /// What is to be known of it, where the text is for scripts.
+    pub notes: Vec<String>,
+}
+
+impl From<String> for CommandView {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// That nothing was seen.
+#[derive(Debug)]
+pub struct ViewError {
+    error: anyhow::Error,
+    exit: Exit,
+    is_denied: bool,
+}
+
+impl ViewError {
+    /// Why. `is_denied`: the right is missing, which no new try would change.
+    #[must_use]
+    pub const fn new(is_denied: bool, why: anyhow::Error) -> Self {
+        Self {
+            error: why,
+            exit: Exit::Invalid,
+            is_denied,
+        }
+    }
+
+    /// The right is missing.
+    #[must_use]
+    pub fn denied(why: String) -> Self {
+        Self::new(true, anyhow::Error::msg(why))
+    }
+
+    /// It is not to be had now.
+    #[must_use]
+    pub fn unavailable(why: String) -> Self {
+        Self::new(false, anyhow::Error::msg(why))
+    }
+
+    /// There is nothing of that name.
+    #[must_use]
+    pub fn not_found(why: String) -> Self {
+        Self {
+            exit: Exit::Negative,
+            ..Self::unavailable(why)
+        }
+    }
+}
+
+impl From<anyhow::Error> for ViewError {
+    fn from(why: anyhow::Error) -> Self {
+        Self::new(false, why)
+    }
+}
+
+/// Looks once, or at this interval until nobody reads any more. Once something was seen, what
+/// cannot be reached is waited for; a missing right ends it.
+///
+/// # Errors
+/// If nothing can be written.
+pub async fn show_view(
+    format: Option<OutputFormat>,
+    every: Option<Duration>,
+    look: impl AsyncFn() -> Result<CommandView, ViewError>,
+) -> anyhow::Result<Exit> {
+    let mut rounds = RefreshLoop::new(format, every.unwrap_or_default());
+    let mut told: Vec<String> = Vec::new();
+    loop {
+        let reads = match look().await {
+            Ok(look) => {
+                if told != look.notes {
+                    look.notes
+                        .iter()
+                        .for_each(|note| warn(&format!("note: {note}")));
+                    told = look.notes;
+                }
+                if every.is_none() {
+                    print(&look.text)?;
+                    return Ok(Exit::Done);
+                }
+                rounds.show(look.text)?
+            }
+            Err(unseen) if unseen.is_denied || !rounds.has_shown() => {
+                warn(&format!("error: {:#}", unseen.error));
+                return Ok(unseen.exit);
+            }
+            Err(unseen) => rounds.show_outage(&format!("{:#}", unseen.error), Timestamp::now())?,
+        };
+        if !reads {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(rounds.next_pause()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// What it comes to, and after how many looks, where those after the first see nothing.
+    async fn run_views(
+        first: Result<CommandView, ViewError>,
+        then: fn(usize) -> ViewError,
+    ) -> (Exit, usize) {
+        let (looks, first) = (Cell::new(0_usize), Cell::new(Some(first)));
+        let look = async || {
+            looks.set(looks.get().saturating_add(1));
+            first.take().unwrap_or_else(|| Err(then(looks.get())))
+        };
+        let every = Some(Duration::from_millis(1));
+        let exit = show_view(Some(OutputFormat::Json), every, look)
+            .await
+            .unwrap();
+        (exit, looks.get())
+    }
+
+    #[tokio::test]
+    async fn refresh_retries_after_the_first_view_unless_access_is_denied() {
+        let gone = |round| match round {
+            4 => ViewError::denied("the right is missing".to_owned()),
+            3 => ViewError::not_found("no such node".to_owned()),
+            _ => ViewError::unavailable("connection refused".to_owned()),
+        };
+        let seen = Ok(CommandView::from(String::new()));
+        assert_eq!(run_views(seen, gone).await, (Exit::Invalid, 4));
+        let unseen = || ViewError::unavailable("connection refused".to_owned());
+        assert_eq!(run_views(Err(unseen()), gone).await, (Exit::Invalid, 1));
+        let typo = ViewError::not_found("no such queue".to_owned());
+        assert_eq!(run_views(Err(typo), gone).await, (Exit::Negative, 1));
+    }
+}

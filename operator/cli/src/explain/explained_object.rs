@@ -1,0 +1,178 @@
+//! What waits, as the cluster stores it: a TrainingJob, or pods that others have made.
+
+use anyhow::bail;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ObjectMeta;
+use serde::Serialize;
+use trellis_api::job::TrainingJobStatus;
+use trellis_api::visibility::GangName;
+use trellis_api::{PodGroup, Reason, TrainingJob, names, owner};
+
+use crate::cluster::{ApiFailure, get_optional};
+use crate::status::object_read_error;
+use crate::target::TargetNamespace;
+
+/// What waits, or ran.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ExplainedObject {
+    Job(Box<TrainingJob>),
+    PodGroup(Box<PodGroup>),
+    Pod(Box<Pod>),
+}
+
+impl ExplainedObject {
+    /// None: there is no such object.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is another's to explain: then whose.
+    pub(super) async fn get(
+        site: &TargetNamespace,
+        name: &GangName,
+    ) -> anyhow::Result<Option<Self>> {
+        let client = || site.cluster.client().clone();
+        let subject = match name {
+            GangName::Job(name) => {
+                let denied =
+                    |error: ApiFailure| site.explain(error, "get trainingjobs.trellis.dev");
+                let job = get_optional(&site.jobs(), name).await.map_err(denied)?;
+                job.map(|job| Self::Job(Box::new(job)))
+            }
+            GangName::PodGroup(name) => {
+                let api = Api::<PodGroup>::namespaced(client(), &site.namespace);
+                let denied = |error: ApiFailure| site.explain(error, "get podgroups.trellis.dev");
+                let group = get_optional(&api, name).await.map_err(denied)?;
+                group.map(|group| Self::PodGroup(Box::new(group)))
+            }
+            GangName::Pod(name) => {
+                let api = Api::<Pod>::namespaced(client(), &site.namespace);
+                let denied = |error: ApiFailure| object_read_error(site, error, "get pods");
+                let pod = get_optional(&api, name).await.map_err(denied)?;
+                pod.map(|pod| Self::Pod(Box::new(pod)))
+            }
+        };
+        match subject.as_ref().and_then(Self::unexplained_reason) {
+            Some(why) => bail!("{name}: {why}"),
+            None => Ok(subject),
+        }
+    }
+
+    pub(super) fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Job(job) => &job.metadata,
+            Self::PodGroup(group) => &group.metadata,
+            Self::Pod(pod) => &pod.metadata,
+        }
+    }
+
+    /// What it is called.
+    pub(super) fn gang_name(&self) -> GangName {
+        let name = self.metadata().name.clone().unwrap_or_default();
+        match self {
+            Self::Job(_) => GangName::Job(name),
+            Self::PodGroup(_) => GangName::PodGroup(name),
+            Self::Pod(_) => GangName::Pod(name),
+        }
+    }
+
+    /// Which gangs the engine may know it by, the first that waits: a pod is one by itself, or in
+    /// that of its PodGroup.
+    pub(super) fn gang_names(&self) -> Vec<GangName> {
+        let group = match self {
+            Self::Pod(pod) => pod_label(pod, names::POD_GROUP),
+            _ => None,
+        };
+        let group = group.map(|group| GangName::PodGroup(group.to_owned()));
+        std::iter::once(self.gang_name()).chain(group).collect()
+    }
+
+    /// The kind, as events have it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "TrainingJob",
+            Self::PodGroup(_) => "PodGroup",
+            Self::Pod(_) => "Pod",
+        }
+    }
+
+    /// The status of a TrainingJob.
+    pub(super) fn job_status(&self) -> Option<&TrainingJobStatus> {
+        match self {
+            Self::Job(job) => job.status.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What is written of it: the reason and that in words.
+    pub(super) fn stored_reason(&self) -> Option<(Option<Reason>, String)> {
+        match self {
+            Self::Job(_) => {
+                let status = self.job_status()?;
+                Some((status.reason, status.full_message().to_owned()))
+            }
+            Self::PodGroup(group) => {
+                let status = group.status.as_ref()?;
+                let message = status.message.clone().unwrap_or_default();
+                status.reason.map(|reason| (Some(reason), message))
+            }
+            Self::Pod(pod) => {
+                let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+                let told = conditions.iter().find(|c| c.type_ == "PodScheduled")?;
+                let message = told.message.as_deref().filter(|_| told.status == "False")?;
+                Some(match Reason::leading(message) {
+                    Some((reason, rest)) => (Some(reason), rest.to_owned()),
+                    None => (None, message.to_owned()),
+                })
+            }
+        }
+    }
+
+    /// True of a pod that has no node, and may have one.
+    pub(super) fn is_pending(&self) -> bool {
+        let Self::Pod(pod) = self else {
+            return false;
+        };
+        let spec = pod.spec.as_ref();
+        let is_bound = spec.is_some_and(|spec| spec.node_name.is_some());
+        let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
+        let is_gated = gates.is_some_and(|gates| !gates.is_empty());
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
+        let is_over = matches!(phase, Some("Succeeded" | "Failed"));
+        !(is_bound || is_gated || is_over || pod.metadata.deletion_timestamp.is_some())
+    }
+
+    /// Why it is not to be explained here, and where it is.
+    fn unexplained_reason(&self) -> Option<String> {
+        let job = match self {
+            Self::Job(_) => None,
+            Self::PodGroup(group) => {
+                let job = owner::controlling_job(&group.metadata);
+                job.map(|job| job.name.as_str())
+            }
+            Self::Pod(pod) => pod_label(pod, names::JOB),
+        };
+        if let Some(job) = job {
+            return Some(format!(
+                "it is of TrainingJob {job:?}: `trellis explain {job}`"
+            ));
+        }
+        let Self::Pod(pod) = self else {
+            return None;
+        };
+        let scheduler = pod.spec.as_ref()?.scheduler_name.as_deref()?;
+        (scheduler != names::SCHEDULER).then(|| {
+            format!(
+                "its schedulerName is {scheduler:?}, which places it: `kubectl describe pod` has what that one says"
+            )
+        })
+    }
+}
+
+fn pod_label<'p>(pod: &'p Pod, key: &str) -> Option<&'p str> {
+    let labels = pod.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}

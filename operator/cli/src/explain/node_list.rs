@@ -1,0 +1,95 @@
+//! What the nodes are to a job. Pure.
+
+use trellis_api::visibility::{Candidate, ExcludedNodes, Explanation, TaskGroupNodes};
+
+use super::shortage::join_amounts;
+use super::view::render_heading;
+use crate::output::{Table, Tone, wrap_text};
+
+/// Nodes that are named where not all are asked for.
+const MAX_NAMES: usize = 3;
+
+pub(super) fn render_nodes(explanation: &Explanation, wide: bool, width: usize) -> String {
+    let mut out = String::new();
+    for group in &explanation.task_groups {
+        out.push_str(&render_heading(&format!(
+            "Nodes for task group {}",
+            group.name
+        )));
+        out.push_str(&render_group(group, wide, width));
+    }
+    if !explanation.reserved_nodes.is_empty() {
+        let nodes = explanation.reserved_nodes.join(", ");
+        out.push_str(&wrap_text(
+            &format!("reserved for it: {nodes}"),
+            2,
+            width,
+            Tone::Good,
+        ));
+    }
+    out
+}
+
+fn render_group(group: &TaskGroupNodes, wide: bool, width: usize) -> String {
+    let requests = join_amounts(&group.requests);
+    let flavors = match group.flavors.is_empty() {
+        true => String::new(),
+        false => format!(", flavors {}", group.flavors.join(", ")),
+    };
+    let head = format!(
+        "{} of {requests} each{flavors}: {} of {} nodes match, with room for {} now",
+        format_pod_count(group.pods),
+        group.matching,
+        group.nodes,
+        format_pod_count(group.room)
+    );
+    let mut out = wrap_text(&head, 2, width, Tone::Plain);
+    out.push_str(&render_table(&group.excluded, &group.candidates, wide));
+    out
+}
+
+fn render_table(excluded: &[ExcludedNodes], candidates: &[Candidate], wide: bool) -> String {
+    let mut table = Table::headless();
+    for of in excluded {
+        let what = match &of.detail {
+            Some(detail) => format!("{} {detail}", of.constraint),
+            None => of.constraint.clone(),
+        };
+        let count = usize::try_from(of.count).unwrap_or(0);
+        table.push_row([
+            "excluded".into(),
+            of.count.to_string().into(),
+            what.into(),
+            join_names(of.nodes.iter().map(String::as_str), count, wide).into(),
+        ]);
+    }
+    let shown = if wide { candidates.len() } else { MAX_NAMES };
+    for of in candidates.iter().take(shown) {
+        table.push_row([
+            "best".into(),
+            format!("room for {}", of.room).into(),
+            of.node.clone().into(),
+            format!("free: {}", join_amounts(&of.free)).into(),
+        ]);
+    }
+    table.render(2, None)
+}
+
+/// The first of so many.
+fn join_names<'a>(names: impl Iterator<Item = &'a str>, of: usize, wide: bool) -> String {
+    let most = if wide { usize::MAX } else { MAX_NAMES };
+    let names: Vec<_> = names.take(most).collect();
+    match of.saturating_sub(names.len()) {
+        0 => names.join(", "),
+        // They are not for who asks.
+        _ if names.is_empty() => String::new(),
+        _ => format!("{}, ...", names.join(", ")),
+    }
+}
+
+fn format_pod_count(count: i64) -> String {
+    match count {
+        1 => "1 pod".to_owned(),
+        count => format!("{count} pods"),
+    }
+}

@@ -1,0 +1,215 @@
+//! What a job lacks, in numbers, and what would help. Pure.
+
+use trellis_api::visibility::{
+    Amount, Explanation, HeldBy, QueueResource, QueueState, Shortage, SmallestChange,
+};
+
+use super::view::render_heading;
+use crate::output::{Table, Tone, format_amount, wrap_text};
+use crate::queue::format_nominal;
+
+/// The arithmetic.
+pub(super) fn render_shortage(
+    explanation: &Explanation,
+    queue: Option<&QueueState>,
+    width: usize,
+) -> String {
+    let mut out = String::new();
+    if let Some(shortage) = &explanation.shortage {
+        out.push_str(&render_heading("What is missing"));
+        out.push_str(&render_numbers(shortage));
+    }
+    if let Some(queue) = queue.filter(|queue| !queue.resources.is_empty()) {
+        out.push_str(&render_heading(&format!("Queue {}", explanation.queue)));
+        out.push_str(&render_quota(queue));
+        let share = queue.share.as_deref().unwrap_or("-");
+        let hold = match queue.admitted {
+            1 => "1 job holds".to_owned(),
+            jobs => format!("{jobs} jobs hold"),
+        };
+        let line = format!("{hold} a place, {} wait, share {share}", queue.pending);
+        out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
+    }
+    let makes_room = !explanation.preempts.is_empty() || !explanation.preempts_others.is_empty();
+    if makes_room || !explanation.protected.is_empty() {
+        out.push_str(&render_heading("Who makes room"));
+        for victim in &explanation.preempts {
+            let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
+            let because = victim.because.as_deref().unwrap_or("is leaving");
+            let line = format!("{}{}: {because}", victim.job, pod.unwrap_or_default());
+            out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
+        }
+        for others in &explanation.preempts_others {
+            let jobs = match others.count {
+                1 => "1 job".to_owned(),
+                count => format!("{count} jobs"),
+            };
+            let priority = others.priority;
+            let priority = priority.map(|of| format!(", of priority {of}"));
+            let line = format!(
+                "{jobs} of namespaces that you may not see{}",
+                priority.unwrap_or_default()
+            );
+            out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
+        }
+        for safe in &explanation.protected {
+            let job = match &safe.job {
+                Some(job) => job.to_string(),
+                None => "a job of a namespace that you may not see".to_owned(),
+            };
+            let line = format!(
+                "{job} may be asked to from {} on: it has not run for its minRuntimeSeconds, or a budget kept it a moment ago",
+                safe.until.0
+            );
+            out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
+        }
+    }
+    out
+}
+
+fn render_numbers(shortage: &Shortage) -> String {
+    let mut table = Table::headless();
+    let texts = [
+        ("task group", &shortage.task_group),
+        ("resource", &shortage.resource),
+        ("flavor", &shortage.flavor),
+        ("quota of queue", &shortage.queue),
+        ("limit", &shortage.limit),
+        ("level", &shortage.level),
+        ("domain", &shortage.domain),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value {
+            table.push_row([name.into(), value.clone().into()]);
+        }
+    }
+    let quantities = [
+        ("needed", &shortage.needs),
+        ("there is at most", &shortage.most),
+        ("used", &shortage.used),
+        ("held by jobs", &shortage.held_by_jobs),
+        ("held by others", &shortage.held_by_others),
+        ("free", &shortage.free),
+        ("missing", &shortage.missing),
+    ];
+    for (name, value) in quantities {
+        if let Some(value) = value {
+            let resource = shortage.resource.as_deref().unwrap_or_default();
+            table.push_row([name.into(), format_amount(resource, value).into()]);
+        }
+    }
+    let counts = [
+        ("on nodes", shortage.nodes),
+        ("pods", shortage.pods),
+        ("room for", shortage.room),
+    ];
+    for (name, value) in counts {
+        if let Some(value) = value {
+            table.push_row([name.into(), value.to_string().into()]);
+        }
+    }
+    if let Some(behind) = &shortage.behind {
+        table.push_row(["goes first".into(), behind.to_string().into()]);
+    }
+    if let Some(priority) = shortage.behind_priority {
+        let behind = format!("another's job, of priority {priority}");
+        table.push_row(["goes first".into(), behind.into()]);
+    }
+    table.render(2, None)
+}
+
+fn render_quota(queue: &QueueState) -> String {
+    let mut table = Table::new([
+        "FLAVOR",
+        "RESOURCE",
+        "QUOTA",
+        "USED",
+        "BORROWED",
+        "MAY HAVE MORE",
+    ]);
+    // Pods that nobody bounds are no news.
+    let of_note = |of: &&QueueResource| of.resource != "pods" || of.available.is_some();
+    for of in queue.resources.iter().filter(of_note) {
+        let more = of.available.as_ref();
+        let more = more.map_or("*".to_owned(), |more| format_amount(&of.resource, more));
+        table.push_row([
+            of.flavor.clone().into(),
+            of.resource.clone().into(),
+            format_nominal(of).into(),
+            format_amount(&of.resource, &of.used).into(),
+            format_amount(&of.resource, &of.borrowed).into(),
+            more.into(),
+        ]);
+    }
+    table.render(2, None)
+}
+
+/// The smallest change.
+pub(super) fn render_smallest_change(explanation: &Explanation, width: usize) -> String {
+    let Some(change) = &explanation.smallest_change else {
+        return String::new();
+    };
+    let mut out = render_heading("The smallest change that would help");
+    for line in describe_changes(change) {
+        out.push_str(&wrap_text(&line, 2, width, Tone::Good));
+    }
+    out
+}
+
+fn describe_changes(change: &SmallestChange) -> Vec<String> {
+    let quotas = change.raise_quotas.iter().map(|quota| {
+        let flavor = quota
+            .flavor
+            .as_ref()
+            .map(|flavor| format!(" of flavor {flavor}"));
+        format!(
+            "raise {} of queue {} by {} {}{}",
+            quota.field,
+            quota.queue,
+            quota.by,
+            quota.resource,
+            flavor.unwrap_or_default()
+        )
+    });
+    let limits = change.raise_limits.iter().map(|limit| {
+        let jobs = if limit.by.as_str() == "1" {
+            "job"
+        } else {
+            "jobs"
+        };
+        let of = limit.resource.as_deref().unwrap_or(jobs);
+        format!("raise {} by {} {of}", limit.limit, limit.by)
+    });
+    let free = change.free.iter().map(|freed| {
+        let mut held: Vec<_> = freed.held_by.iter().map(describe_holder).collect();
+        held.extend(freed.held_by_more.map(|more| format!("{more} more")));
+        let held = match held.is_empty() {
+            true => String::new(),
+            false => format!(", held by {}", held.join(", ")),
+        };
+        format!(
+            "free {} on node {}{held}",
+            join_amounts(&freed.amounts),
+            freed.node
+        )
+    });
+    quotas.chain(limits).chain(free).collect()
+}
+
+fn describe_holder(held: &HeldBy) -> String {
+    let state = held.state.as_deref().unwrap_or("not all Running");
+    let state = Some(state).filter(|state| *state != "Running");
+    let state = state.map(|state| format!(", {state}")).unwrap_or_default();
+    format!("{} ({}{state})", held.job, join_amounts(&held.amounts))
+}
+
+pub(super) fn join_amounts(amounts: &[Amount]) -> String {
+    let each = amounts.iter().map(|of| {
+        format!(
+            "{} {}",
+            format_amount(&of.resource, &of.amount),
+            of.resource
+        )
+    });
+    each.collect::<Vec<_>>().join(", ")
+}

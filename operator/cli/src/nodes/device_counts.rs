@@ -1,0 +1,136 @@
+//! What of a node is counted, and what all nodes come to. Pure.
+
+use std::collections::BTreeMap;
+
+use trellis_api::visibility::{NodeResource, NodeState};
+
+use crate::output::Table;
+
+/// Resources that are no devices.
+const NO_DEVICES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// Sizes of pods, in devices, that people ask for.
+const SIZES: [i64; 4] = [1, 2, 4, 8];
+
+/// A resource in whole units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeviceCounts {
+    pub(super) total: i64,
+    pub(super) jobs: i64,
+    pub(super) external: i64,
+    pub(super) reserved: i64,
+    pub(super) free: i64,
+}
+
+impl DeviceCounts {
+    pub(super) fn from_resource(resource: &NodeResource) -> Self {
+        let units = |quantity: &trellis_api::Quantity| {
+            quantity
+                .amount()
+                .map_or(0, trellis_api::quantity::Amount::floor_units)
+        };
+        Self {
+            total: units(&resource.allocatable),
+            jobs: units(&resource.jobs),
+            external: units(&resource.others),
+            reserved: units(&resource.kept),
+            free: resource.free.as_ref().map_or(0, units),
+        }
+    }
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            total: self.total.saturating_add(other.total),
+            jobs: self.jobs.saturating_add(other.jobs),
+            external: self.external.saturating_add(other.external),
+            reserved: self.reserved.saturating_add(other.reserved),
+            free: self.free.saturating_add(other.free),
+        }
+    }
+}
+
+/// Its devices.
+pub(super) fn devices(node: &NodeState) -> impl Iterator<Item = (&str, DeviceCounts)> {
+    let of = node.resources.iter();
+    let of = of.filter(|of| !NO_DEVICES.contains(&of.resource.as_str()));
+    of.map(|of| (of.resource.as_str(), DeviceCounts::from_resource(of)))
+}
+
+/// True of one on which something could start now.
+pub(super) fn is_free(node: &NodeState) -> bool {
+    node.schedulable && devices(node).any(|(_, units)| units.free > 0)
+}
+
+/// Where it stands in a list: by its domains, then by name, whose numbers count.
+pub(super) fn sort_key(node: &NodeState) -> (Vec<&str>, Vec<(String, u64)>) {
+    let domains = node.domains.iter().map(|of| of.domain.as_str());
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    (domains.collect(), split_name(name))
+}
+
+/// `node-10` after `node-9`.
+fn split_name(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let word = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (word, tail) = rest.split_at(word);
+        let number = tail
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(tail.len());
+        let (number, tail) = tail.split_at(number);
+        parts.push((word.to_owned(), number.parse().unwrap_or(0)));
+        rest = tail;
+    }
+    parts
+}
+
+/// What they come to, by device; and how many pods of a size would start now, each node for
+/// itself: where that is less than what is free, it lies in pieces.
+pub(super) fn render_summary(nodes: &[&NodeState]) -> String {
+    let mut sums: BTreeMap<&str, (DeviceCounts, i64, [i64; 4])> = BTreeMap::new();
+    for node in nodes {
+        for (device, units) in devices(node) {
+            let (sum, usable, pods) = sums.entry(device).or_default();
+            *sum = sum.add(units);
+            let free = if node.schedulable { units.free } else { 0 };
+            *usable = usable.saturating_add(free);
+            for (size, pods) in SIZES.into_iter().zip(pods) {
+                *pods = pods.saturating_add(free.checked_div(size).unwrap_or(0));
+            }
+        }
+    }
+    let mut table = Table::new([
+        "DEVICE",
+        "ALL",
+        "JOBS",
+        "OTHERS",
+        "KEPT",
+        "FREE",
+        "USABLE",
+        "PODS OF 1/2/4/8",
+    ]);
+    for (device, (sum, usable, pods)) in sums {
+        let pods: Vec<_> = pods.iter().map(ToString::to_string).collect();
+        let counts = [
+            sum.total,
+            sum.jobs,
+            sum.external,
+            sum.reserved,
+            sum.free,
+            usable,
+        ];
+        let counts = counts.iter().map(|count| count.to_string().into());
+        table.push_row(
+            [device.into()]
+                .into_iter()
+                .chain(counts)
+                .chain([pods.join("/").into()]),
+        );
+    }
+    match table.is_empty() {
+        true => "no devices\n".to_owned(),
+        false => table.render(0, None),
+    }
+}

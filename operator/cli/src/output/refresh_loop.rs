@@ -1,0 +1,156 @@
+//! Rounds of something that is looked at again and again, also while it cannot be reached: then
+//! what was last seen stands below since when, and why.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{OutputFormat, Screen, Tone, format_age, sanitize, warn, width, wrap_text};
+
+/// Columns where no terminal says how many there are.
+const DEFAULT_COLUMNS: usize = 100;
+/// Longest time between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// Rounds, of which the first has to succeed.
+#[derive(Debug)]
+pub struct RefreshLoop {
+    screen: Screen,
+    interval: Duration,
+    last_text: Option<String>,
+    outage: Option<Outage>,
+}
+
+/// That nothing has been seen since.
+#[derive(Debug)]
+struct Outage {
+    since: Timestamp,
+    reason: String,
+    tries: u32,
+}
+
+impl RefreshLoop {
+    /// Rounds at this interval.
+    #[must_use]
+    pub fn new(format: Option<OutputFormat>, interval: Duration) -> Self {
+        Self {
+            screen: Screen::new(format),
+            interval,
+            last_text: None,
+            outage: None,
+        }
+    }
+
+    /// True once something was seen.
+    #[must_use]
+    pub const fn has_shown(&self) -> bool {
+        self.last_text.is_some()
+    }
+
+    /// It is reached again. True if it was not, and what is looked at says so.
+    pub fn end_outage(&mut self) -> bool {
+        self.outage.take().is_some() && self.is_interactive()
+    }
+
+    /// True if somebody looks at it: what is shown takes the place of what was.
+    #[must_use]
+    pub fn is_interactive(&self) -> bool {
+        self.screen.is_interactive()
+    }
+
+    /// Shows what is seen now. False: nobody reads any more.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn show(&mut self, text: String) -> anyhow::Result<bool> {
+        self.outage = None;
+        let reads = self.screen.show(&text)?;
+        self.last_text = Some(text);
+        Ok(reads)
+    }
+
+    /// Says that nothing can be seen now. False: nobody reads any more.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn show_outage(&mut self, why: &str, now: Timestamp) -> anyhow::Result<bool> {
+        let said = sanitize(why);
+        let lost = self.outage.get_or_insert_with(|| Outage {
+            since: now,
+            reason: String::new(),
+            tries: 0,
+        });
+        lost.tries = lost.tries.saturating_add(1);
+        let is_new = lost.reason != said;
+        lost.reason = said;
+        let note = format_outage(lost, now);
+        if self.screen.is_interactive() {
+            let last = self.last_text.as_deref().unwrap_or_default();
+            // Above it: what does not fit on the screen is at its end.
+            let head = wrap_text(&note, 0, width().unwrap_or(DEFAULT_COLUMNS), Tone::Bad);
+            return self.screen.show(&format!("{head}{last}"));
+        }
+        // What was last seen is there still; who reads it hears so once.
+        if is_new {
+            warn(&note);
+        }
+        Ok(true)
+    }
+
+    /// How long it is until the next.
+    #[must_use]
+    pub fn next_pause(&self) -> Duration {
+        backoff(
+            self.interval,
+            self.outage.as_ref().map_or(0, |lost| lost.tries),
+        )
+    }
+}
+
+fn format_outage(lost: &Outage, now: Timestamp) -> String {
+    let since = Timestamp::from_second(lost.since.as_second()).unwrap_or(lost.since);
+    format!(
+        "not reachable since {since} ({}): {}",
+        format_age(lost.since, now),
+        lost.reason
+    )
+}
+
+/// Twice as long with every try that came to nothing.
+fn backoff(interval: Duration, tries: u32) -> Duration {
+    let factor = 2_u32.saturating_pow(tries.saturating_sub(1));
+    let longer = interval.saturating_mul(factor);
+    longer.min(MAX_PAUSE.max(interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_doubles_while_the_server_is_unreachable() {
+        let seconds = |tries| backoff(Duration::from_secs(5), tries).as_secs();
+        let all: Vec<_> = (0..7).map(seconds).collect();
+        assert_eq!(all, [5, 5, 10, 20, 40, 60, 60]);
+        let slow = Duration::from_secs(600);
+        assert_eq!(backoff(slow, 9), slow);
+    }
+
+    #[test]
+    fn outage_line_has_time_and_reason() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut rounds = RefreshLoop::new(None, Duration::from_secs(5));
+        assert!(!rounds.has_shown());
+        rounds.last_text = Some("all is well\n".to_owned());
+        rounds.show_outage("refused\x1b[2J", at(100)).unwrap();
+        rounds.show_outage("refused", at(130)).unwrap();
+        let lost = rounds.outage.as_ref().unwrap();
+        assert_eq!(
+            format_outage(lost, at(130)),
+            "not reachable since 1970-01-01T00:01:40Z (30s): refused"
+        );
+        assert_eq!(rounds.next_pause(), Duration::from_secs(10));
+        rounds.show(String::new()).unwrap();
+        assert_eq!(rounds.next_pause(), Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,306 @@
+//! The cluster of the kubeconfig, read and never written.
+
+pub(crate) use crate::cluster::KubeconfigOptions;
+use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client};
+use trellis_api::{PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor, Topology, TrainingJob};
+use trellis_cache::policy::requester_from_user;
+use trellis_compiler::HashedProfile;
+use trellis_gang::claims;
+use trellis_gang::claims::ClaimSource;
+use trellis_gang::observed::{
+    SlimClaim, SlimDaemonSet, SlimDeviceClass, SlimNode, SlimPod, SlimStorageClass, SlimVolume,
+    default_class,
+};
+use trellis_policies::cedar::Requester;
+
+use super::policy_facts;
+use super::snapshot::{self, ClusterSnapshot};
+
+/// What a cluster is read for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadPurpose {
+    /// To plan jobs.
+    Plan,
+    /// To have policies decide about jobs.
+    Policies,
+}
+
+impl ReadPurpose {
+    /// What to do where the cluster is of no use.
+    const fn offline_hint(self) -> &'static str {
+        match self {
+            Self::Plan => {
+                "to plan without a cluster, give its nodes by --nodes FILE, where FILE is what `kubectl get nodes -o yaml` wrote"
+            }
+            Self::Policies => {
+                "to do without a cluster, leave --cluster out, and give jobs, policies, TrainingQueues and Namespaces by -f FILE"
+            }
+        }
+    }
+
+    /// What to do where something cannot be read.
+    fn hints(self) -> ErrorHints {
+        ErrorHints {
+            rights: self.required_rights(),
+            without_cluster: Some(self.offline_hint()),
+        }
+    }
+
+    /// Who we are to the API server.
+    const fn user_agent(self) -> &'static str {
+        match self {
+            Self::Plan => concat!("trellis-plan/", env!("CARGO_PKG_VERSION")),
+            Self::Policies => concat!("trellis-policy/", env!("CARGO_PKG_VERSION")),
+        }
+    }
+
+    /// Which rights it takes.
+    fn required_rights(self) -> String {
+        match self {
+            Self::Plan => format!(
+                "a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole",
+                snapshot::resource_list()
+            ),
+            Self::Policies => "policies decide by clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
+        }
+    }
+}
+
+/// What is seen of a cluster.
+pub(crate) struct ClusterContents {
+    pub(crate) snapshot: ClusterSnapshot,
+    /// What the user might not expect.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A cluster that can be read.
+pub(crate) struct ClusterReader {
+    purpose: ReadPurpose,
+    cluster: crate::cluster::ClusterClient,
+}
+
+impl ClusterReader {
+    /// Finds the cluster. Whether it answers, the first read shows.
+    pub(crate) fn connect(
+        access: &KubeconfigOptions,
+        purpose: ReadPurpose,
+    ) -> anyhow::Result<Self> {
+        let offline = Some(purpose.offline_hint());
+        let cluster =
+            crate::cluster::ClusterClient::connect(access, purpose.user_agent(), offline)?;
+        Ok(Self { purpose, cluster })
+    }
+
+    /// The namespace of the context.
+    pub(crate) fn namespace(&self) -> &str {
+        self.cluster.namespace()
+    }
+
+    /// Reads all that a plan of these jobs depends on.
+    pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
+        let seen = self
+            .cluster
+            .block_on(read_cluster(self.cluster.client(), jobs));
+        seen.map_err(|unread| unread.explain(&self.purpose.hints()))
+    }
+
+    /// Reads what policies decide about these jobs by, and the policies.
+    pub(crate) fn read_facts(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
+        let mut snapshot = ClusterSnapshot::default();
+        let notes = self
+            .cluster
+            .block_on(policy_facts::read_facts(
+                self.cluster.client(),
+                jobs,
+                &mut snapshot,
+            ))
+            .map_err(|unread| unread.explain(&self.purpose.hints()))?;
+        Ok(ClusterContents { snapshot, notes })
+    }
+
+    /// Those of the jobs that are there, as they are there.
+    pub(crate) fn get_jobs(&self, jobs: &[TrainingJob]) -> anyhow::Result<Vec<TrainingJob>> {
+        let found = self
+            .cluster
+            .block_on(policy_facts::get_named_jobs(self.cluster.client(), jobs));
+        found.map_err(|unread| unread.explain(&self.purpose.hints()))
+    }
+
+    /// Who we are to the cluster, as the stamp of what we write would say. None: it does not
+    /// say, which is nothing to fail for.
+    pub(super) fn whoami(&self) -> Option<Requester> {
+        let api = Api::<SelfSubjectReview>::all(self.cluster.client().clone());
+        let question = SelfSubjectReview::default();
+        let params = PostParams::default();
+        let answer = self.cluster.block_on(api.create(&params, &question)).ok()?;
+        requester_from_user(&answer.status?.user_info?)
+    }
+
+    /// Every TrainingJob.
+    pub(crate) fn list_jobs(&self) -> anyhow::Result<Vec<TrainingJob>> {
+        let jobs = self
+            .cluster
+            .block_on(policy_facts::list_jobs(self.cluster.client()));
+        jobs.map_err(|unread| unread.explain(&self.purpose.hints()))
+    }
+
+    /// Every PodGroup.
+    pub(crate) fn list_pod_groups(&self) -> anyhow::Result<Vec<PodGroup>> {
+        let groups = self
+            .cluster
+            .block_on(policy_facts::list_pod_groups(self.cluster.client()));
+        groups.map_err(|unread| unread.explain(&self.purpose.hints()))
+    }
+}
+
+async fn read_cluster(
+    client: &Client,
+    jobs: &[TrainingJob],
+) -> Result<ClusterContents, ApiFailure> {
+    let mut seen = ClusterSnapshot {
+        read_at: Some(Timestamp::now()),
+        ..ClusterSnapshot::default()
+    };
+    let snapshot = &mut seen;
+    let everything = ListParams::default();
+    for node in list(&Api::<SlimNode>::all(client.clone()), &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.add_node(node);
+    }
+    // Only these hold something of a node.
+    let holding = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+    let holding = ListParams::default().fields(holding);
+    for pod in list(&Api::<SlimPod>::all(client.clone()), &holding)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.add_pod(pod);
+    }
+    let notes = policy_facts::read_facts(client, jobs, snapshot).await?;
+    let quotas = list(&Api::<QuotaPolicy>::all(client.clone()), &everything).await?;
+    for quota in quotas.unwrap_or_default() {
+        snapshot.add_quota_policy(quota);
+    }
+    let ledgers = list(&Api::<QuotaLedger>::all(client.clone()), &everything).await?;
+    for ledger in ledgers.unwrap_or_default() {
+        snapshot.add_quota_ledger(ledger);
+    }
+    // Those that are planned may be there, and others may wait before them.
+    for job in policy_facts::list_jobs(client).await? {
+        snapshot.add_job(job);
+    }
+    for flavor in list(&Api::<ResourceFlavor>::all(client.clone()), &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.add_flavor(flavor);
+    }
+    for topology in list(&Api::<Topology>::all(client.clone()), &everything)
+        .await?
+        .unwrap_or_default()
+    {
+        snapshot.add_topology(topology);
+    }
+    for group in policy_facts::list_pod_groups(client).await? {
+        snapshot.add_pod_group(group);
+    }
+    for namespace in policy_facts::namespaces_of(jobs) {
+        let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), namespace);
+        for quota in list(&quotas, &everything).await?.unwrap_or_default() {
+            snapshot.add_resource_quota(quota);
+        }
+    }
+    read_devices(client, snapshot).await?;
+    for job in jobs {
+        let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+        read_claims(client, namespace, job, snapshot).await?;
+    }
+    Ok(ClusterContents {
+        snapshot: seen,
+        notes,
+    })
+}
+
+/// What DaemonSets will need, and what DeviceClasses offer.
+async fn read_devices(client: &Client, snapshot: &mut ClusterSnapshot) -> Result<(), ApiFailure> {
+    let everything = ListParams::default();
+    let sets = list(&Api::<SlimDaemonSet>::all(client.clone()), &everything).await?;
+    for set in sets.unwrap_or_default() {
+        snapshot.add_daemon_set(set);
+    }
+    let classes = list(&Api::<SlimDeviceClass>::all(client.clone()), &everything).await?;
+    for class in classes.unwrap_or_default() {
+        snapshot.add_device_class(class);
+    }
+    Ok(())
+}
+
+/// The claims that a job mounts, with their volumes and classes. Of those that are bound with
+/// their first pod all volumes are candidates.
+async fn read_claims(
+    client: &Client,
+    namespace: &str,
+    job: &TrainingJob,
+    snapshot: &mut ClusterSnapshot,
+) -> Result<(), ApiFailure> {
+    snapshot.claims.get_or_insert_default();
+    // What is wrong with the profile is said when the job is planned.
+    let profile = snapshot.profiles.find_for_job(&job.spec).ok().flatten();
+    let profile = profile.as_deref().map(HashedProfile::spec);
+    for wanted in claims::mounted_claims(&job.spec, None, profile) {
+        if let ClaimSource::Ephemeral { spec: asked, .. } = wanted.claim {
+            read_storage_class(client, asked.storage_class_name.as_deref(), snapshot).await?;
+        }
+    }
+    for name in claims::claim_names(&job.spec, None, profile) {
+        let api: Api<SlimClaim> = Api::namespaced(client.clone(), namespace);
+        let Some(claim) = get_optional(&api, &name).await? else {
+            continue;
+        };
+        let (volume, class) = (&claim.spec.volume_name, &claim.spec.storage_class_name);
+        if !volume.is_empty() {
+            let found = get_optional(&Api::<SlimVolume>::all(client.clone()), volume).await?;
+            found.into_iter().for_each(|v| snapshot.add_volume(v));
+        } else if class.is_some() {
+            read_storage_class(client, class.as_deref(), snapshot).await?;
+        }
+        snapshot.add_claim(claim);
+    }
+    Ok(())
+}
+
+/// The class of that name, or the default, and the volumes that its claims may be bound to.
+async fn read_storage_class(
+    client: &Client,
+    name: Option<&str>,
+    snapshot: &mut ClusterSnapshot,
+) -> Result<(), ApiFailure> {
+    let api = Api::<SlimStorageClass>::all(client.clone());
+    let class = match name {
+        Some(name) => get_optional(&api, name).await?,
+        None => {
+            let all = list(&api, &ListParams::default()).await?;
+            default_class(all.unwrap_or_default())
+        }
+    };
+    if class
+        .as_ref()
+        .is_some_and(SlimStorageClass::binds_on_first_consumer)
+    {
+        let all = Api::<SlimVolume>::all(client.clone());
+        let volumes = list(&all, &ListParams::default()).await?;
+        let volumes = volumes.unwrap_or_default().into_iter();
+        volumes.for_each(|v| snapshot.add_volume(v));
+    }
+    class
+        .into_iter()
+        .for_each(|c| snapshot.add_storage_class(c));
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! What policies decide about a job, on what is known of its surroundings: one
+//! way for plans and for the tools of those who write policies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use trellis_api::{ResolvedJob, TrainingJob, TrainingJobSpec, ValidatedJob};
+use trellis_compiler::CompiledJob;
+use trellis_gang::build::{BuildContext, find_blocked_stage};
+use trellis_gang::key::Key;
+use trellis_gang::{JobHold, lookup};
+use trellis_policies::AuthorizedJob;
+use trellis_policies::cedar::{JobDecision, NotAuthorized, Policies, SubmissionFacts};
+use trellis_policies::quota::QuotaVerdict;
+
+use super::engine_setup::current_plan;
+use super::snapshot::ClusterSnapshot;
+
+/// A job at a stage, and what comes of it.
+pub(crate) struct JobJudgement {
+    /// What it is compiled into.
+    pub(crate) compiled: CompiledJob,
+    /// What quota policies say of it.
+    pub(crate) verdict: QuotaVerdict,
+    /// The job, if this stage may run, and those after it.
+    pub(crate) result: Result<AuthorizedJob, JobHold>,
+}
+
+/// What policies decide about a job at a stage.
+pub(crate) struct StageDecision {
+    /// One decision for each thing that it demands.
+    pub(crate) decision: JobDecision,
+    /// What comes of them.
+    pub(crate) outcome: Result<AuthorizedJob, NotAuthorized>,
+}
+
+/// What a job is judged by: `labels` are those of its namespace.
+#[derive(Clone, Copy)]
+pub(crate) struct JudgementContext<'a> {
+    pub(crate) submission: SubmissionFacts<'a>,
+    pub(crate) policies: Option<&'a Policies>,
+    pub(crate) labels: &'a BTreeMap<String, String>,
+    pub(crate) snapshot: &'a ClusterSnapshot,
+}
+
+impl JudgementContext<'_> {
+    /// Compiles a job at a stage, from 1, and says what comes of it and of the stages that
+    /// follow.
+    ///
+    /// # Errors
+    /// If something that it names is not there, so that nobody can say what it becomes.
+    pub(crate) fn judge(&self, job: &ValidatedJob, stage: u32) -> Result<JobJudgement, JobHold> {
+        self.with_stage(job, stage, |job, around| {
+            let compiled = around.compile(job.clone(), &Arc::default())?;
+            let verdict = around.limit(&compiled);
+            let (_, outcome) = around.authorize(compiled.clone());
+            let result = around
+                .combine_decisions(outcome, &verdict)
+                .and_then(|authorized| {
+                    let later = find_blocked_stage(job, around, &Arc::default());
+                    later.map_or(Ok(authorized), |later| Err(later.held))
+                });
+            Ok(JobJudgement {
+                compiled,
+                verdict,
+                result,
+            })
+        })
+    }
+
+    /// What policies decide about a job at a stage, from 1, and at each that follows.
+    ///
+    /// # Errors
+    /// If something that it names is not there, so that nobody can say what it becomes.
+    pub(crate) fn decide(
+        &self,
+        job: &ValidatedJob,
+        stage: u32,
+    ) -> Result<Vec<StageDecision>, JobHold> {
+        self.with_stage(job, stage, |job, now| {
+            let decide = |stage| {
+                let around = now.at_stage(stage);
+                let compiled = around.compile(job.clone(), &Arc::default())?;
+                let (decision, outcome) = around.authorize(compiled);
+                Ok(StageDecision { decision, outcome })
+            };
+            (stage..=job.job().spec().stage_count())
+                .map(decide)
+                .collect()
+        })
+    }
+
+    fn with_stage<T>(
+        &self,
+        job: &ValidatedJob,
+        stage: u32,
+        ask: impl FnOnce(&ResolvedJob, &BuildContext<'_>) -> Result<T, JobHold>,
+    ) -> Result<T, JobHold> {
+        let snapshot = self.snapshot;
+        let none = BTreeMap::new();
+        let queues = snapshot.queues.as_ref().unwrap_or(&none);
+        let queue = lookup::resolve_queue(
+            job.spec().queue_name.as_deref(),
+            self.labels,
+            |name| queues.get(name),
+            || queues.values().collect(),
+        )?;
+        let classes = &snapshot.priority_classes;
+        let (class, priority) = lookup::find_priority(
+            job.spec(),
+            |name| classes.get(name),
+            || classes.values().collect(),
+        )?;
+        let services = snapshot.services_in(job.namespace());
+        let profile = snapshot.profiles.find_for_job(job.spec())?;
+        let key = Key::new(job.namespace(), job.name());
+        let place = snapshot.pod_groups.get(&key).and_then(current_plan);
+        let placed = place.filter(|plan| plan.attempt == self.submission.attempt);
+        let queue_resources = match placed {
+            Some(plan) => lookup::placed_resources(plan),
+            None => lookup::find_queue_resources(queue, |name| queues.get(name)),
+        };
+        let quotas = snapshot.to_quota_policies();
+        let around = BuildContext {
+            queue,
+            queue_resources: &queue_resources,
+            class: class.as_deref(),
+            priority,
+            namespace_labels: self.labels,
+            services: &services,
+            profile: profile.as_ref(),
+            stage,
+            policies: self.policies,
+            quotas: (0, &quotas),
+            plan_requester: None,
+            submission: self.submission,
+        };
+        ask(&around.resolve(job.clone())?, &around)
+    }
+}
+
+/// True if the job waits without having others leave by its priority: so says its PriorityClass.
+pub(crate) fn never_preempts(job: &TrainingJobSpec, snapshot: &ClusterSnapshot) -> bool {
+    let classes = &snapshot.priority_classes;
+    lookup::job_never_preempts(job, |name| classes.get(name), || classes.values().collect())
+}
+
+/// The attempt that a job is about to make, from 1: `there` is the job in the cluster.
+pub(crate) fn next_attempt(there: Option<&TrainingJob>) -> i64 {
+    there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1)
+}
+
+/// The stage that a job is at, from 1: `there` is the job in the cluster.
+pub(crate) fn current_stage(there: Option<&TrainingJob>) -> u32 {
+    let status = there.and_then(|job| job.status.as_ref());
+    status.map_or(1, |status| status.stage_number())
+}

@@ -1,0 +1,142 @@
+//! How a job stands before it is placed: the operator's steps up to there, without its writes.
+
+use std::collections::BTreeMap;
+
+use trellis_api::{Reason, TrainingJob, ValidatedJob};
+use trellis_compiler::CompiledJob;
+use trellis_gang::build::NO_LABELS;
+use trellis_gang::quota::JobLimits;
+use trellis_gang::volumes::VolumeRequirements;
+use trellis_gang::{JobHold, claims, lookup};
+use trellis_policies::{AuthorizedJob, cedar};
+
+use super::job_judgement::{JudgementContext, current_stage, next_attempt};
+use super::snapshot::ClusterSnapshot;
+
+/// Of a job that may run: where its volumes are, and the limits that it draws on.
+pub(crate) type PlacementInputs = (VolumeRequirements, JobLimits);
+
+/// What the job comes to before it is placed: compiled as far as can be, and
+/// whether it may be placed. `requester` submits it; None: nobody knows who.
+pub(crate) fn prepare_job(
+    mut job: TrainingJob,
+    there: Option<&TrainingJob>,
+    requester: Option<&cedar::Requester>,
+    snapshot: &ClusterSnapshot,
+) -> (Option<CompiledJob>, Result<PlacementInputs, JobHold>) {
+    // What is written is a wish: who it is, only the cluster knows.
+    job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
+    job.metadata.generation = there.and_then(|j| j.metadata.generation);
+    let labels = job.metadata.labels.clone();
+    let labels = labels.as_ref().unwrap_or(&NO_LABELS);
+    let submission = cedar::SubmissionFacts {
+        labels,
+        requester,
+        attempt: next_attempt(there),
+    };
+    let job = match ValidatedJob::try_from(job) {
+        Ok(job) => job,
+        Err(violations) => {
+            let held = JobHold::refused(Reason::InvalidSpec, violations.to_string());
+            return (None, Err(held));
+        }
+    };
+    // In the order of the lifecycle: what has ended is not judged again, and
+    // what is suspended is not asked whether it could run.
+    let suspended = job
+        .spec()
+        .is_suspended()
+        .then(|| JobHold::waiting(Reason::Suspended, "spec.suspend is true".to_owned()));
+    let anothers = job.spec().external_manager().map(|manager| {
+        let message = format!("spec.managedBy is {manager:?}: Trellis does nothing for the job");
+        JobHold::waiting(Reason::NotApplicable, message)
+    });
+    let (compiled, standing) = authorize(job, current_stage(there), submission, snapshot);
+    let held = check_ended(there).or(anothers).or(suspended);
+    let held = held.map_or(standing, Err);
+    (compiled, held)
+}
+
+fn authorize(
+    job: ValidatedJob,
+    stage: u32,
+    submission: cedar::SubmissionFacts<'_>,
+    snapshot: &ClusterSnapshot,
+) -> (Option<CompiledJob>, Result<PlacementInputs, JobHold>) {
+    let namespace = job.namespace().to_owned();
+    let labels = snapshot.namespace_labels(&namespace);
+    let court = JudgementContext {
+        submission,
+        policies: snapshot.policies.loaded(),
+        labels: &labels,
+        snapshot,
+    };
+    let judged = match court.judge(&job, stage) {
+        Ok(judged) => judged,
+        Err(held) => return (None, Err(held)),
+    };
+    let (compiled, verdict) = (judged.compiled, judged.verdict);
+    let standing = judged
+        .result
+        .and_then(|job| find_volumes(&job, snapshot))
+        .and_then(|volumes| {
+            check_root(&compiled, &namespace, &labels)?;
+            let limits = JobLimits {
+                draws: verdict.draws,
+                ..JobLimits::default()
+            };
+            Ok((volumes, limits))
+        });
+    (Some(compiled), standing)
+}
+
+/// Where the volumes of the job's claims are. Where nobody has said which claims
+/// there are, every node reaches them.
+fn find_volumes(
+    job: &AuthorizedJob,
+    snapshot: &ClusterSnapshot,
+) -> Result<VolumeRequirements, JobHold> {
+    if snapshot.claims.is_none() {
+        return Ok(VolumeRequirements::default());
+    }
+    let profile = job.compiled().profile().map(|profile| profile.spec());
+    let job = job.compiled().job();
+    // It is the job of one stage.
+    let found = claims::find_volumes(
+        job.spec(),
+        1,
+        profile,
+        &snapshot.storage(job.namespace()),
+        false,
+    );
+    Ok(found?)
+}
+
+/// What Pod Security refuses of pods that are otherwise as "restricted" asks: a
+/// process that is root by its number.
+fn check_root(
+    job: &CompiledJob,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), JobHold> {
+    let security = job.job().spec().security_context.as_ref();
+    let root = security.is_some_and(|s| s.run_as_user == Some(0));
+    if !root || !lookup::enforces_restricted(labels) {
+        return Ok(());
+    }
+    let message = format!(
+        "spec.securityContext.runAsUser: 0 is root, which namespace {namespace:?} refuses by Pod Security \"restricted\": name another user, or leave it out"
+    );
+    Err(JobHold::waiting(Reason::PodRefused, message))
+}
+
+/// A job that has ended does not run again, whatever is written.
+pub(super) fn check_ended(there: Option<&TrainingJob>) -> Option<JobHold> {
+    let status = there?.status.as_ref()?;
+    status.phase.filter(|_| status.has_ended()).map(|phase| {
+        let message = format!(
+            "the job of this name has ended, {phase:?}: delete it, or rename this one, to run again"
+        );
+        JobHold::waiting(status.reason.unwrap_or(Reason::Complete), message)
+    })
+}

@@ -1,0 +1,110 @@
+//! Runs of pods on nodes, in few words: `1 on each of gpu-0..gpu-7`.
+
+use trellis_scheduler::{NodeName, Placement};
+
+/// Nodes whose names count up, with as many pods on each.
+struct NodeRun<'a> {
+    first: &'a str,
+    last: &'a str,
+    nodes: usize,
+    pods: u32,
+}
+
+/// Where all pods of a gang go, on one line.
+pub(crate) fn format_placement(placement: &Placement) -> String {
+    let groups = placement.groups().iter();
+    let groups = groups.map(|g| format!("{}: {}", g.group, format_runs(&g.runs)));
+    groups.collect::<Vec<_>>().join("; ")
+}
+
+/// The runs in words, neighbours that count up taken together.
+pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
+    let mut stretches: Vec<NodeRun<'_>> = Vec::new();
+    let mut runs: Vec<(&str, u32)> = runs.iter().map(|(n, p)| (n.as_str(), *p)).collect();
+    runs.sort_by_key(|(node, _)| (split_number(node), *node));
+    for (node, pods) in &runs {
+        match stretches.last_mut() {
+            Some(s) if s.pods == *pods && is_next(s.last, node) => {
+                s.last = node;
+                s.nodes = s.nodes.saturating_add(1);
+            }
+            _ => stretches.push(NodeRun {
+                first: node,
+                last: node,
+                nodes: 1,
+                pods: *pods,
+            }),
+        }
+    }
+    let words: Vec<String> = stretches
+        .iter()
+        .map(|s| match s {
+            NodeRun { nodes: 1, .. } => format!("{} on {}", s.pods, s.first),
+            _ => format!("{} on each of {}..{}", s.pods, s.first, s.last),
+        })
+        .collect();
+    words.join(", ")
+}
+
+/// A name by which `gpu-2` stands before `gpu-10`.
+fn split_number(node: &str) -> (&str, Option<u64>) {
+    let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = node.strip_prefix(stem).unwrap_or_default();
+    (stem, digits.parse().ok())
+}
+
+/// True if `next` is the name that counts one further than `node`:
+/// `gpu-9` and `gpu-10`, `gpu-09` and `gpu-10`.
+fn is_next(node: &str, next: &str) -> bool {
+    let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    let Some(digits) = node.strip_prefix(stem) else {
+        return false;
+    };
+    let Some(number) = digits.parse::<u64>().ok().and_then(|n| n.checked_add(1)) else {
+        return false;
+    };
+    let width = if digits.starts_with('0') {
+        digits.len()
+    } else {
+        0
+    };
+    next.strip_prefix(stem) == Some(&format!("{number:0width$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(runs: &[(&str, u32)]) -> String {
+        let runs: Vec<_> = runs.iter().map(|(n, p)| (NodeName::new(*n), *p)).collect();
+        format_runs(&runs)
+    }
+
+    #[test]
+    fn consecutive_names_form_one_run() {
+        assert_eq!(
+            format(&[("a-1", 8), ("a-2", 8), ("a-3", 8)]),
+            "8 on each of a-1..a-3"
+        );
+        assert_eq!(
+            format(&[("a-09", 1), ("a-10", 1)]),
+            "1 on each of a-09..a-10"
+        );
+        assert_eq!(format(&[("a-0", 1), ("a-1", 1)]), "1 on each of a-0..a-1");
+        assert_eq!(format(&[("a-9", 1), ("a-10", 1)]), "1 on each of a-9..a-10");
+        assert_eq!(
+            format(&[("a-1", 1), ("a-10", 1), ("a-2", 1), ("a-9", 1)]),
+            "1 on each of a-1..a-2, 1 on each of a-9..a-10"
+        );
+    }
+
+    #[test]
+    fn other_names_stay_separate() {
+        assert_eq!(format(&[("a-1", 8), ("a-2", 4)]), "8 on a-1, 4 on a-2");
+        assert_eq!(format(&[("a-1", 1), ("a-3", 1)]), "1 on a-1, 1 on a-3");
+        assert_eq!(format(&[("a-1", 1), ("b-2", 1)]), "1 on a-1, 1 on b-2");
+        assert_eq!(format(&[("a", 1), ("b", 1)]), "1 on a, 1 on b");
+        assert_eq!(format(&[("a-1", 1), ("a-02", 1)]), "1 on a-1, 1 on a-02");
+        assert_eq!(format(&[]), "");
+    }
+}

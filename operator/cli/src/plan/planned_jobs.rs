@@ -1,0 +1,334 @@
+//! Where each job would go, all planned together: the engine decides, as the operator has it
+//! decide, and nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use trellis_api::{PodGroup, Reason, TrainingJob};
+use trellis_compiler::CompiledJob;
+use trellis_gang::closed_domains::TargetGang;
+use trellis_gang::engine::AttemptState;
+use trellis_gang::flavors::{FlavorTolerations, GangPlacement};
+use trellis_gang::key::Key;
+use trellis_gang::observed::AntiAffinityIndex;
+use trellis_gang::volumes::VolumeRequirements;
+use trellis_gang::{JobHold, device_allocation, engine, volumes};
+use trellis_scheduler::{
+    Decision, Engine, FlavorName, Gang, GangId, LabelDomain, Placement, Victim,
+};
+
+use super::claim_bindings;
+use super::engine_setup::{build_engine, current_plan, is_strict, pending_job};
+use super::job_judgement::{current_stage, never_preempts, next_attempt};
+use super::job_preparation::{check_ended, prepare_job};
+use super::namespace_quotas::NamespaceQuotas;
+use super::plan_requester::PlanRequester;
+use super::snapshot::ClusterSnapshot;
+
+/// A job, what it becomes, and where it goes.
+pub(super) struct PlannedJob {
+    /// Its name.
+    pub(super) key: Key,
+    /// What it would be compiled into, if all that it names is there.
+    pub(super) compiled: Option<CompiledJob>,
+    /// Task groups of the stages after the one that is planned.
+    pub(super) later_groups: Vec<(u32, String)>,
+    /// The attempt that the pods would be of.
+    pub(super) attempt: i64,
+    /// Its place, or why it would not run.
+    pub(super) place: Result<GangPlacement, JobHold>,
+    /// Who would have to leave first.
+    pub(super) victims: Vec<Victim>,
+    /// What its claims would be bound to first.
+    pub(super) claims: Vec<String>,
+    /// Where their volumes are, or can be.
+    volumes: VolumeRequirements,
+    /// Jobs that wait before it in its queue and were not counted in.
+    pub(super) jobs_ahead: usize,
+    /// A job of its name has ended: it does not run again.
+    pub(super) has_ended: bool,
+}
+
+impl PlannedJob {
+    /// True if it would run now.
+    pub(super) fn would_run(&self) -> bool {
+        self.place.is_ok()
+    }
+
+    /// True if it would be Refused.
+    pub(super) fn is_refused(&self) -> bool {
+        !self.has_ended && self.place.as_ref().is_err_and(JobHold::is_refused)
+    }
+
+    /// What would become of it, in a word or two.
+    pub(super) fn verdict(&self) -> &'static str {
+        match &self.place {
+            Ok(_) => "would run",
+            Err(_) if self.has_ended => "would not run",
+            Err(held) if held.is_refused() => "would be Refused",
+            Err(_) => "would wait",
+        }
+    }
+}
+
+/// Plans all jobs together: those that hold a place keep it, those that would go
+/// first take their room first.
+pub(super) fn plan_jobs(
+    jobs: Vec<TrainingJob>,
+    mut snapshot: ClusterSnapshot,
+    who: &PlanRequester,
+) -> Vec<PlannedJob> {
+    snapshot.queues_or_default();
+    let mut flavors = FlavorTolerations::default();
+    for (name, flavor) in &snapshot.flavors {
+        flavors.apply(FlavorName::new(name.as_str()), &flavor.spec);
+    }
+    let repulsions = AntiAffinityIndex::default();
+    for (key, pod) in &snapshot.pods {
+        repulsions.apply(key, pod);
+    }
+    let mut submission = SubmissionTimes::from_snapshot(&snapshot);
+    let mut planned = Vec::with_capacity(jobs.len());
+    let mut waiting = Vec::new();
+    let mut anew: BTreeSet<Key> = jobs.iter().map(|j| Key::from_meta(&j.metadata)).collect();
+    let all = anew.clone();
+    for job in jobs {
+        let key = Key::from_meta(&job.metadata);
+        let there = snapshot.jobs.get(&key);
+        let submitted = submission.time_for(there);
+        let attempt = next_attempt(there);
+        let requester = who.requester_of(&job, there);
+        let later = later_groups(&job, current_stage(there));
+        let (compiled, standing) = prepare_job(job, there, requester.as_ref(), &snapshot);
+        let not_decided = JobHold::waiting(Reason::Queued, "not looked at".to_owned());
+        let mut behind = 0;
+        let mut place = Err(standing.clone().err().unwrap_or(not_decided));
+        if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &standing) {
+            if let Some(kept) = current_place(&key, compiled, &snapshot) {
+                anew.remove(&key);
+                place = Ok(kept);
+            } else {
+                let ticket = AttemptState {
+                    submitted,
+                    never_preempts: never_preempts(compiled.job().spec(), &snapshot),
+                    volumes: volumes.clone(),
+                    closed_domains: excluded_domains(compiled, &snapshot, &repulsions),
+                    ..AttemptState::default()
+                };
+                behind = count_jobs_ahead(compiled, submitted, &snapshot, &all);
+                waiting.push(Gang {
+                    draws: limits.to_draws(),
+                    ..engine::gang_from_job(compiled, &ticket, &BTreeMap::new())
+                });
+            }
+        }
+        planned.push(PlannedJob {
+            key,
+            compiled,
+            later_groups: later,
+            attempt,
+            place,
+            victims: Vec::new(),
+            claims: Vec::new(),
+            volumes: standing.map(|(volumes, _)| volumes).unwrap_or_default(),
+            jobs_ahead: behind,
+            has_ended: check_ended(there).is_some(),
+        });
+    }
+    let now = snapshot
+        .read_at
+        .map_or(submission.last_time, |now| now.max(submission.last_time));
+    let mut engine = build_engine(&mut snapshot, &anew, now);
+    for gang in waiting {
+        engine.apply_gang(gang);
+    }
+    let mut quotas = NamespaceQuotas::from_snapshot(&snapshot, &anew);
+    // A gang that may not start gives its place back, and others are tried in it.
+    while decide_once(
+        (&mut engine, &flavors, &snapshot),
+        now,
+        &mut quotas,
+        &mut planned,
+    ) {}
+    claim_bindings::bind_claims(&mut planned, &mut snapshot);
+    planned
+}
+
+/// The task groups that come once that stage is complete, each with its own.
+fn later_groups(job: &TrainingJob, stage: u32) -> Vec<(u32, String)> {
+    let groups = job.spec.task_groups.iter().map(|group| group.name.clone());
+    let stages = job.spec.group_stages().into_iter().zip(groups);
+    let mut later: Vec<_> = stages.filter(|(of, _)| *of > stage).collect();
+    // Stable: of one stage as they stand in the spec.
+    later.sort_by_key(|(of, _)| *of);
+    later
+}
+
+/// Lets the engine decide once. True if a gang was given a place and has given it back.
+fn decide_once(
+    (engine, flavors, snapshot): (&mut Engine, &FlavorTolerations, &ClusterSnapshot),
+    now: Timestamp,
+    quotas: &mut NamespaceQuotas,
+    planned: &mut [PlannedJob],
+) -> bool {
+    let mut given_back = false;
+    for decision in engine.cycle(engine::to_engine_time(now)) {
+        let mut leave = Vec::new();
+        let (id, place) = match decision {
+            Decision::Place {
+                gang, placement, ..
+            } => {
+                let place = engine_place(engine, flavors, &gang, placement);
+                (gang, Ok(place))
+            }
+            Decision::Preempt {
+                gang,
+                placement,
+                victims,
+            } => {
+                leave = victims;
+                let place = engine_place(engine, flavors, &gang, placement);
+                (gang, Ok(place))
+            }
+            Decision::Wait {
+                gang: id,
+                certificate,
+            } => {
+                let classes: Vec<_> = snapshot.device_classes.values().collect();
+                let nodes = || snapshot.nodes.values().collect();
+                let (reason, mut message) =
+                    device_allocation::explain_wait(engine, &id, &certificate, &classes, nodes);
+                let job = planned.iter().find(|p| p.key == engine::job_key(&id));
+                let claim = job.and_then(|job| volumes::explain_one_node(&job.volumes, reason));
+                message.extend(claim.into_iter().flat_map(|why| ["; ".to_owned(), why]));
+                let held = if certificate.detail.is_refusal() {
+                    JobHold::refused
+                } else {
+                    JobHold::waiting
+                };
+                (id, Err(held(reason, message)))
+            }
+            // Not for the jobs that are planned, or for one that waits and says why.
+            Decision::Drain { .. } | Decision::Reserve { .. } => continue,
+        };
+        let key = engine::job_key(&id);
+        let Some(job) = planned.iter_mut().find(|p| p.key == key) else {
+            continue;
+        };
+        let starts = match (&place, &job.compiled) {
+            (Ok(_), Some(compiled)) => quotas.start_gang(&key, compiled),
+            _ => Ok(()),
+        };
+        if starts.is_err() {
+            engine.delete_gang(&id);
+            given_back = true;
+        }
+        job.place = starts.and(place);
+        job.victims = leave;
+    }
+    given_back
+}
+
+/// A place that the engine gives, with what its flavors bring.
+fn engine_place(
+    engine: &Engine,
+    flavors: &FlavorTolerations,
+    gang: &GangId,
+    placement: Placement,
+) -> GangPlacement {
+    GangPlacement {
+        placement,
+        groups: flavors.plan_groups(&engine.flavors(gang).unwrap_or_default()),
+        // Nobody asks a plan for its journal.
+        limits: Vec::new(),
+        requester: None,
+        quota_version: 0,
+    }
+}
+
+/// The place that a job has and keeps: what it asks for has not changed since.
+fn current_place(
+    key: &Key,
+    compiled: &CompiledJob,
+    snapshot: &ClusterSnapshot,
+) -> Option<GangPlacement> {
+    let group = snapshot.pod_groups.get(key)?;
+    let plan = current_plan(group).filter(|_| group.spec == compiled.pod_group().spec)?;
+    Some(GangPlacement {
+        placement: engine::placement_from_plan(plan),
+        groups: plan.groups.clone(),
+        limits: plan.limits.clone(),
+        requester: plan.requester.clone(),
+        quota_version: 0,
+    })
+}
+
+/// How many jobs that are not planned wait in the same queue and would go first.
+/// In a strict queue they are counted in.
+fn count_jobs_ahead(
+    job: &CompiledJob,
+    submitted_at: Timestamp,
+    snapshot: &ClusterSnapshot,
+    planned: &BTreeSet<Key>,
+) -> usize {
+    if is_strict(snapshot, job.queue()) {
+        return 0;
+    }
+    let goes_first = |(key, group): &(&Key, &PodGroup)| {
+        let since = pending_job(snapshot, key, group).map(submission_time);
+        since.is_some_and(|since| {
+            let (theirs, ours) = (group.spec.priority(), job.priority());
+            theirs > ours || (theirs == ours && since <= Some(submitted_at))
+        })
+    };
+    let others = snapshot
+        .pod_groups
+        .iter()
+        .filter(|(key, group)| !planned.contains(*key) && group.spec.queue_name == job.queue());
+    others.filter(goes_first).count()
+}
+
+/// When jobs are submitted: those that are there were, the others are after
+/// them and each other.
+struct SubmissionTimes {
+    last_time: Timestamp,
+}
+
+impl SubmissionTimes {
+    fn from_snapshot(snapshot: &ClusterSnapshot) -> Self {
+        let times = snapshot.jobs.values().filter_map(submission_time);
+        Self {
+            last_time: times.max().unwrap_or(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    fn time_for(&mut self, there: Option<&TrainingJob>) -> Timestamp {
+        there.and_then(submission_time).unwrap_or_else(|| {
+            let next = self.last_time.saturating_add(SignedDuration::from_secs(1));
+            self.last_time = next.unwrap_or(self.last_time);
+            self.last_time
+        })
+    }
+}
+
+/// When a job began to wait.
+pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
+    let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
+    queued
+        .or(job.metadata.creation_timestamp.as_ref())
+        .map(|t| t.0)
+}
+
+/// What anti-affinity of the pods that are there keeps the job's pods out of.
+fn excluded_domains(
+    job: &CompiledJob,
+    snapshot: &ClusterSnapshot,
+    repulsions: &AntiAffinityIndex,
+) -> BTreeMap<String, BTreeSet<LabelDomain>> {
+    let namespace = snapshot.namespace_labels(job.job().namespace());
+    let label = |node: &str, key: &str| {
+        let labels = snapshot.nodes.get(node)?.metadata.labels.as_ref()?;
+        labels.get(key).cloned()
+    };
+    TargetGang::new(job, &namespace, &BTreeMap::new()).closed_domains(repulsions, label)
+}

@@ -1,0 +1,122 @@
+//! Pods that belong to a job that has its place, and are not there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use trellis_api::TrainingJob;
+use trellis_api::job::{JobPhase, TaskGroup, TrainingJobStatus, format_ranges, parse_ranges};
+
+use super::{PodLine, StageRanks};
+
+/// Pods of one task group that are not there, for one cause.
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingPods {
+    /// Their task group.
+    pub group: String,
+    /// Their indexes, such as `0-3,7`.
+    pub indexes: String,
+    /// Their ranks in the stage.
+    pub ranks: String,
+    /// How many they are.
+    pub count: usize,
+    /// Why.
+    pub why: String,
+    /// They do not come before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    /// True: they are done, and nobody waits for them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub done: bool,
+}
+
+/// Why a pod is not there: order, words, and the earliest that it comes.
+type MissingCause = (u8, String, Option<Timestamp>);
+
+/// The pods that are not there, in the order of their ranks. None of a job that has no place.
+#[must_use]
+pub fn find_missing(job: &TrainingJob, pods: &[PodLine]) -> Vec<MissingPods> {
+    let Some(status) = &job.status else {
+        return Vec::new();
+    };
+    if !matches!(status.phase, Some(JobPhase::Starting | JobPhase::Running)) {
+        return Vec::new();
+    }
+    let stage = status.stage_number();
+    let attempt = status.attempt.unwrap_or(1);
+    let spec = job.spec.for_stage(stage);
+    let ranks = StageRanks::for_stage(&job.spec, stage);
+    let mut all = Vec::new();
+    for group in spec.groups_by_rank() {
+        let there = pods.iter().filter(|pod| pod.group == group.name);
+        let there: BTreeSet<u32> = there
+            .filter(|pod| pod.attempt == attempt)
+            .map(|pod| pod.index)
+            .collect();
+        let mut causes: BTreeMap<MissingCause, BTreeSet<u32>> = BTreeMap::new();
+        for index in (0..group.replicas()).filter(|index| !there.contains(index)) {
+            let cause = missing_cause(status, group, index, attempt);
+            causes.entry(cause).or_default().insert(index);
+        }
+        for ((order, why, not_before), own) in causes {
+            let of_rank = own
+                .iter()
+                .filter_map(|index| ranks.rank(&group.name, *index));
+            all.push(MissingPods {
+                group: group.name.clone(),
+                indexes: format_ranges(&own),
+                ranks: format_ranges(&of_rank.collect()),
+                count: own.len(),
+                why,
+                not_before,
+                done: order == DONE,
+            });
+        }
+    }
+    all
+}
+
+const DONE: u8 = 0;
+const AWAITED: u8 = 1;
+
+fn missing_cause(
+    status: &TrainingJobStatus,
+    group: &TaskGroup,
+    index: u32,
+    attempt: i64,
+) -> MissingCause {
+    let name = group.name.as_str();
+    let finished = status.internal.finished_pods.as_ref();
+    let finished = finished.filter(|finished| finished.attempt == attempt);
+    let of_group = finished
+        .iter()
+        .flat_map(|finished| &finished.groups)
+        .find(|of| of.name == name);
+    if let Some(of) = of_group {
+        if parse_ranges(&of.completed_indexes).contains(&index) {
+            return (DONE, "succeeded, and the pod is gone".to_owned(), None);
+        }
+        if parse_ranges(&of.failed_indexes).contains(&index) {
+            let why = "failed, which a rule ignores; the pod is gone";
+            return (DONE, why.to_owned(), None);
+        }
+    }
+    let awaited = status.internal.awaited_pods.as_ref();
+    let awaited = awaited.filter(|awaited| awaited.attempt == attempt);
+    if let Some(awaited) = awaited {
+        if awaited.held_groups.iter().any(|held| held == name) {
+            let on: Vec<_> = group.depends_on.iter().map(|d| d.group.as_str()).collect();
+            let why = format!("waits for {} to be Ready (dependsOn)", on.join(", "));
+            return (AWAITED, why, None);
+        }
+        if let Some(entry) = awaited.index_by_pod().get(name, index) {
+            let not_before = entry.not_before.as_ref().map(|time| time.0);
+            return (AWAITED, "comes again".to_owned(), not_before);
+        }
+    }
+    if index >= group.gang_size() {
+        return (2, "comes when there is room".to_owned(), None);
+    }
+    (1, "is to be created".to_owned(), None)
+}

@@ -1,0 +1,162 @@
+//! How a pod does, in the words of `kubectl get pods`.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use serde::Serialize;
+
+use crate::output::Tone;
+use crate::output::sanitize;
+
+/// How a pod does.
+#[derive(Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodState {
+    /// One word: a phase, or what keeps it there.
+    pub state: String,
+    /// Its containers that are ready.
+    pub ready: usize,
+    /// Its containers.
+    pub containers: usize,
+    /// Restarts of its containers: sidecars are restarted in their place.
+    pub restarts: i32,
+    /// Exit code of the container that failed, or else of the last that ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What it says: why it does not start, or the last line that it left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl PodState {
+    /// What it is to whoever reads it.
+    #[must_use]
+    pub fn tone(&self) -> Tone {
+        match self.state.as_str() {
+            "Running" if self.ready == self.containers => Tone::Good,
+            "Completed" | "Succeeded" => Tone::Good,
+            "Running" | "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" => {
+                Tone::Waiting
+            }
+            word if word.starts_with("Init:") && word.contains('/') => Tone::Waiting,
+            _ => Tone::Bad,
+        }
+    }
+}
+
+/// How the pod does.
+#[must_use]
+pub fn read_state(pod: &Pod) -> PodState {
+    let none = PodStatus::default();
+    let status = pod.status.as_ref().unwrap_or(&none);
+    let main = or_empty(status.container_statuses.as_ref());
+    let inits = or_empty(status.init_container_statuses.as_ref());
+    let spec = pod.spec.as_ref();
+    let all = main.iter().chain(inits);
+    let worst = all.clone().find(has_failed).or_else(|| {
+        let ended = |c: &&ContainerStatus| last_termination(c).is_some();
+        main.iter().find(ended)
+    });
+    PodState {
+        state: state_word(pod, status, main, inits),
+        ready: main.iter().filter(|c| c.ready).count(),
+        containers: spec.map_or(0, |spec| spec.containers.len()),
+        restarts: all.map(|c| c.restart_count).fold(0, i32::saturating_add),
+        exit_code: worst.and_then(|c| last_termination(c)).map(|t| t.exit_code),
+        message: state_message(status, main, inits),
+    }
+}
+
+type TerminatedState<'a> = Option<&'a k8s_openapi::api::core::v1::ContainerStateTerminated>;
+
+fn or_empty(statuses: Option<&Vec<ContainerStatus>>) -> &[ContainerStatus] {
+    statuses.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn last_termination(container: &ContainerStatus) -> TerminatedState<'_> {
+    container.state.as_ref()?.terminated.as_ref()
+}
+
+fn has_failed(container: &&ContainerStatus) -> bool {
+    last_termination(container).is_some_and(|ended| ended.exit_code != 0)
+}
+
+fn waiting_reason(container: &ContainerStatus) -> Option<&str> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    waiting.reason.as_deref()
+}
+
+fn has_started(init: &ContainerStatus) -> bool {
+    let ran = last_termination(init).is_some_and(|ended| ended.exit_code == 0);
+    ran || init.started.unwrap_or(false)
+}
+
+fn state_word(
+    pod: &Pod,
+    status: &PodStatus,
+    main: &[ContainerStatus],
+    inits: &[ContainerStatus],
+) -> String {
+    let phase = status.phase.as_deref().unwrap_or("Pending");
+    let has_ended = matches!(phase, "Succeeded" | "Failed");
+    if pod.metadata.deletion_timestamp.is_some() && !has_ended {
+        return "Terminating".to_owned();
+    }
+    // Evicted, OutOfcpu and the like: what a kubelet says of the pod as a whole.
+    if let Some(reason) = status.reason.as_deref().filter(|reason| !reason.is_empty()) {
+        return reason.to_owned();
+    }
+    if let Some(init) = inits
+        .iter()
+        .find(|init| !has_started(init))
+        .filter(|_| !has_ended)
+    {
+        return match (last_termination(init), waiting_reason(init)) {
+            (Some(ended), _) => format!("Init:{}", end_reason(ended.reason.as_deref())),
+            (None, Some("PodInitializing") | None) => {
+                let up = inits.iter().filter(|init| has_started(init)).count();
+                format!("Init:{up}/{}", inits.len())
+            }
+            (None, Some(reason)) => format!("Init:{reason}"),
+        };
+    }
+    let ended = |c: &ContainerStatus| {
+        let ended = last_termination(c)?;
+        Some(end_reason(ended.reason.as_deref()).to_owned())
+    };
+    if let Some(waiting) = main.iter().find_map(waiting_reason) {
+        return waiting.to_owned();
+    }
+    let bad = main.iter().filter(has_failed).find_map(ended);
+    let all_ended = !main.is_empty() && main.iter().all(|c| last_termination(c).is_some());
+    let good = main.iter().find_map(ended).filter(|_| all_ended);
+    bad.or(good).unwrap_or_else(|| phase.to_owned())
+}
+
+fn end_reason(reason: Option<&str>) -> &str {
+    reason
+        .filter(|reason| !reason.is_empty())
+        .unwrap_or("Error")
+}
+
+/// The words of the container that is stuck or failed, else of the kubelet.
+fn state_message(
+    status: &PodStatus,
+    main: &[ContainerStatus],
+    inits: &[ContainerStatus],
+) -> Option<String> {
+    let all = || inits.iter().chain(main);
+    let stuck = all().find_map(|c| {
+        let waiting = c.state.as_ref()?.waiting.as_ref()?;
+        last_line(waiting.message.as_deref()?)
+    });
+    let failed = all()
+        .filter(has_failed)
+        .find_map(|c| last_line(last_termination(c)?.message.as_deref()?));
+    let own = status.message.as_deref().and_then(last_line);
+    stuck.or(failed).or(own)
+}
+
+/// The last line that holds more than spaces.
+fn last_line(text: &str) -> Option<String> {
+    let mut lines = text.lines().rev().map(sanitize);
+    lines.find(|line| !line.is_empty())
+}

@@ -1,0 +1,64 @@
+//! What users might not expect of a decision: told beside it.
+
+use std::collections::BTreeSet;
+
+use trellis_policies::cedar::{ObjectKey, PolicyObject, starter_set};
+
+use super::decisions::{DecidedJob, DecisionOutcome};
+
+/// The action that is asked where there are flavors alone.
+const USE_FLAVOR: &str = "UseFlavor";
+
+/// What is about some flavors and not about all.
+const FLAVOR_PREFIX: &str = "Trellis::ResourceFlavor::";
+
+/// Of jobs that these policies have decided about.
+pub(super) fn note_jobs<'a>(
+    policies: impl IntoIterator<Item = &'a PolicyObject>,
+    jobs: &[DecidedJob],
+) -> Vec<String> {
+    let starter: BTreeSet<ObjectKey> = starter_set::starter_objects()
+        .into_iter()
+        .map(|o| o.key)
+        .collect();
+    let (of_starter, own): (Vec<_>, Vec<_>) = policies
+        .into_iter()
+        .partition(|object| starter.contains(&object.key));
+    let rows = || jobs.iter().flat_map(|job| &job.demands);
+    let unpermitted = rows().any(|row| row.decision == DecisionOutcome::NotPermitted);
+    let without = unpermitted && of_starter.is_empty() && !own.is_empty();
+    let without = without.then(|| {
+        "the starter set is not among these policies, and what it permits is not permitted: \
+         where it is applied, name its file too (charts/trellis/files/policies.yaml)"
+            .to_owned()
+    });
+    let about_flavors = own
+        .iter()
+        .any(|object| object.cedar.contains(FLAVOR_PREFIX));
+    let unasked = jobs.iter().filter(|job| {
+        let asked = job.demands.iter().any(|row| row.action == USE_FLAVOR);
+        about_flavors && !asked && !job.demands.is_empty()
+    });
+    let unasked = unasked.map(|job| {
+        format!(
+            "{USE_FLAVOR} is not asked for {}: it names no flavors, and its queue has none; no \
+             policy about flavors decides about it",
+            job.job
+        )
+    });
+    without.into_iter().chain(unasked).collect()
+}
+
+/// Of new policies that stand for the old ones: what the old ones have alone is gone.
+pub(super) fn note_removed_policies(old: &[PolicyObject], new: &[PolicyObject]) -> Vec<String> {
+    let kept: BTreeSet<&ObjectKey> = new.iter().map(|object| &object.key).collect();
+    let gone = old.iter().filter(|object| !kept.contains(&object.key));
+    gone.map(|object| {
+        let (kind, key) = (object.key.kind(), &object.key);
+        format!(
+            "{kind} \"{key}\" is in OLD and not in NEW: it is compared as if it were deleted; \
+             where it stays, have its file in NEW too"
+        )
+    })
+    .collect()
+}

@@ -1,0 +1,54 @@
+//! Which jobs of a cluster policies would stop, as the operator would.
+
+use trellis_api::TrainingJob;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_gang::build::NO_LABELS;
+use trellis_gang::eviction::eviction_reasons;
+use trellis_gang::key::Key;
+use trellis_policies::cedar::{Policies, Requester};
+
+use super::decisions::JobToDecide;
+use crate::plan::job_judgement::next_attempt;
+use crate::plan::snapshot::ClusterSnapshot;
+use crate::requester_options::known_requester;
+
+/// The policies that stop a job that has its place, since they forbid what it runs and say
+/// `onViolation: Evict`: by their ids.
+pub(super) fn evicting_policies(
+    facts: &ClusterSnapshot,
+    there: Option<&TrainingJob>,
+    policies: &Policies,
+) -> Vec<String> {
+    let Some(job) = there.filter(|job| !job.spec.is_suspended()) else {
+        return Vec::new();
+    };
+    let group = facts.pod_groups.get(&Key::from_meta(&job.metadata));
+    let journal = group.and_then(|group| group.status.as_ref());
+    let journal = journal.filter(|journal| journal.phase == Some(PodGroupPhase::Placed));
+    let plan = journal.and_then(|journal| journal.plan.as_ref());
+    let Some(plan) = plan.filter(|plan| plan.attempt == next_attempt(there)) else {
+        return Vec::new();
+    };
+    let decide = |requester: &Option<Requester>| {
+        let asked = JobToDecide {
+            job,
+            in_cluster: there,
+            requester: requester.as_ref(),
+        };
+        // What runs is of the first of them.
+        let stages = asked.judge(policies, facts, &NO_LABELS);
+        Some(stages.ok()?.into_iter().next()?.decision)
+    };
+    // What cannot be judged stops nothing.
+    let decisions: Option<Vec<_>> = possible_requesters(job).iter().map(decide).collect();
+    let evicting = eviction_reasons(plan, &decisions.unwrap_or_default());
+    evicting.into_keys().collect()
+}
+
+/// Who may have submitted it. By a stamp that the operator does not believe, nothing is sure.
+fn possible_requesters(job: &TrainingJob) -> Vec<Option<Requester>> {
+    let known = known_requester(job);
+    let named = trellis_cache::policy::stamped_requester(&job.metadata);
+    let doubted = named.filter(|_| known.is_none()).map(Some);
+    [known].into_iter().chain(doubted).collect()
+}

@@ -1,0 +1,148 @@
+//! The files that the tools for policies read: files, and folders with all below.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use trellis_api::QuotaPolicy;
+use trellis_api::document::{self, Problem};
+
+use crate::plan::input;
+use crate::source_object::SourceObject;
+
+/// A folder that is deeper than this holds itself.
+const MAX_DEPTH: usize = 64;
+
+/// What stands beside objects in many a folder and is none.
+const KUSTOMIZATION_FILES: [&str; 2] = ["kustomization.yaml", "kustomization.yml"];
+
+/// An object of a file, and the file's text.
+#[derive(Clone)]
+pub(super) struct ParsedObject {
+    pub(super) source: SourceObject,
+    pub(super) text: Arc<str>,
+}
+
+/// What files hold.
+#[derive(Default)]
+pub(super) struct ParsedFiles {
+    /// Every object, in the order of the files.
+    pub(super) objects: Vec<ParsedObject>,
+    /// Everything that is wrong.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl ParsedFiles {
+    /// Reads all files, whatever is wrong with some. Limits of how much a job may have
+    /// are none of the questions here: they are checked, and left out.
+    pub(super) fn read(paths: &[PathBuf]) -> Self {
+        let mut files = Self::default();
+        for path in find_files(paths, &["yaml", "yml", "json"], &mut files.problems) {
+            let file = input::display_name(&path);
+            match input::read_text(&path) {
+                Ok(text) => files.add_text(&text, &file),
+                Err(error) => files.problems.push(unreadable_problem(&path, &error)),
+            }
+        }
+        files
+    }
+
+    fn add_text(&mut self, text: &str, file: &str) {
+        let shared: Arc<str> = text.into();
+        for found in document::read(text) {
+            let document = match found {
+                Ok(document) => document,
+                Err(problem) => {
+                    self.problems.push(problem.with_file(file));
+                    continue;
+                }
+            };
+            let source = SourceObject {
+                document,
+                file: file.to_owned(),
+            };
+            if source.is_kind("QuotaPolicy") {
+                if let Err(problems) = source.document.decode_valid::<QuotaPolicy>() {
+                    self.problems.extend(source.to_problems(problems));
+                }
+                continue;
+            }
+            let text = shared.clone();
+            self.objects.push(ParsedObject { source, text });
+        }
+    }
+}
+
+/// What is wrong with a file that cannot be read.
+pub(super) fn unreadable_problem(path: &Path, error: &std::io::Error) -> Problem {
+    let problem = Problem::for_file(format!("cannot be read: {error}"));
+    problem.with_file(input::display_name(path))
+}
+
+/// The files that are named, and of folders all below whose name ends so, by name.
+/// What begins with a dot is left out, links to folders and kustomizations too.
+pub(super) fn find_files(
+    paths: &[PathBuf],
+    ends: &[&str],
+    problems: &mut Vec<Problem>,
+) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            found.push(path.clone());
+            continue;
+        }
+        let before = found.len();
+        let told = problems.len();
+        find_below(path, ends, MAX_DEPTH, &mut found, problems);
+        if found.len() == before && problems.len() == told {
+            let ends: Vec<_> = ends.iter().map(|end| format!(".{end}")).collect();
+            let message = format!(
+                "is a folder without {} files: name one that has some",
+                ends.join(", ")
+            );
+            problems.push(Problem::for_file(message).with_file(input::display_name(path)));
+        }
+    }
+    found
+}
+
+fn find_below(
+    folder: &Path,
+    ends: &[&str],
+    deeper: usize,
+    found: &mut Vec<PathBuf>,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(deeper) = deeper.checked_sub(1) else {
+        return;
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return problems.push(unreadable_problem(folder, &error)),
+    };
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(entry) => paths.push(entry.path()),
+            Err(error) => problems.push(unreadable_problem(folder, &error)),
+        }
+    }
+    paths.sort_unstable();
+    for path in paths {
+        let left_out = path.file_name().is_some_and(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with('.') || KUSTOMIZATION_FILES.contains(&name.as_ref())
+        });
+        if left_out {
+            continue;
+        }
+        let end = path.extension().and_then(|e| e.to_str());
+        if path.is_dir() {
+            if !path.is_symlink() {
+                find_below(&path, ends, deeper, found, problems);
+            }
+        } else if end.is_some_and(|end| ends.contains(&end)) {
+            found.push(path);
+        }
+    }
+}

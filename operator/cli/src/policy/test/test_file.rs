@@ -1,0 +1,160 @@
+//! Files of tests: what several policies must decide together.
+
+use std::collections::BTreeMap;
+
+use garde::Validate;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trellis_api::document::{Document, Problem};
+use trellis_api::job_policy::{ExpectedDecision, TestAction, TestRequest, TestRequester};
+
+use crate::policy::input_files::ParsedObject;
+use crate::source_object::{OUR_VERSION, SourceObject};
+
+/// The kind of such a document.
+pub(in crate::policy) const KIND: &str = "PolicyTests";
+
+/// Tests of policies. It is for `trellis policy test` alone: no cluster knows it.
+#[derive(Deserialize, Serialize, Validate, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub(super) struct PolicyTests {
+    api_version: String,
+    kind: String,
+    /// Its name, for people.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<String, Value>,
+    #[garde(dive)]
+    pub(super) spec: PolicyTestsSpec,
+}
+
+#[derive(Deserialize, Serialize, Validate, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub(super) struct PolicyTestsSpec {
+    /// The policy objects that decide: `<name>`, of a JobPolicy
+    /// `<namespace>/<name>`. Absent: all that are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) policies: Option<Vec<String>>,
+    #[garde(length(min = 1), dive)]
+    pub(super) tests: Vec<PolicyTestCase>,
+}
+
+/// One test. It asks one request, or all that a job asks for.
+#[derive(Deserialize, Serialize, Validate, Clone, Debug)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub(super) struct PolicyTestCase {
+    /// What it shows, in words.
+    #[garde(length(min = 1, max = 253))]
+    pub(super) name: String,
+    /// The request, as in the tests of a policy object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub(super) request: Option<TestRequest>,
+    /// A whole TrainingJob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) job: Option<Value>,
+    /// Of a job: labels of its namespace, beside those of a Namespace that is given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) namespace_labels: BTreeMap<String, String>,
+    /// Of a job: who submits it. Absent: nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[garde(dive)]
+    pub(super) requester: Option<TestRequester>,
+    /// What must come of it.
+    pub(super) decision: ExpectedDecision,
+    /// Ids of the policies that must decide it. Absent: whichever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) policies: Option<Vec<String>>,
+    /// Of a job: the actions that must be denied. Absent: whichever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) denied: Option<Vec<TestAction>>,
+    /// Ids of the policies of Warn and Audit that must say they would deny it.
+    /// Absent: whichever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) would_deny: Option<Vec<String>>,
+}
+
+/// A file of tests, and where it stands.
+pub(super) struct TestSuite {
+    pub(super) spec: PolicyTestsSpec,
+    pub(super) source: SourceObject,
+    /// Its name, else that of its file.
+    pub(super) name: String,
+}
+
+impl TestSuite {
+    /// The tests that a piece holds. None: it holds none.
+    pub(super) fn from_object(piece: &ParsedObject) -> Option<Result<Self, Vec<Problem>>> {
+        let source = &piece.source;
+        if !source.is_kind(KIND) {
+            return None;
+        }
+        let tests = match source.document.decode_valid::<PolicyTests>() {
+            Ok(tests) => tests,
+            Err(problems) => return Some(Err(source.to_problems(problems).collect())),
+        };
+        let name = tests.metadata.get("name").and_then(Value::as_str);
+        let given = Self {
+            name: name.unwrap_or(&source.file).to_owned(),
+            spec: tests.spec,
+            source: source.clone(),
+        };
+        let wrong: Vec<_> = given.rule_problems().collect();
+        Some(if wrong.is_empty() {
+            Ok(given)
+        } else {
+            Err(wrong)
+        })
+    }
+
+    /// Rules on several fields.
+    fn rule_problems(&self) -> impl Iterator<Item = Problem> {
+        let cases = self.spec.tests.iter().enumerate();
+        let seen = |i: usize, name: &str| self.spec.tests.iter().take(i).any(|c| c.name == name);
+        cases.filter_map(move |(i, case)| {
+            let field = format!("spec.tests[{i}]");
+            let at = |field: &str, message: &str| Some(self.source.problem(field, message));
+            match (&case.request, &case.job) {
+                (None, None) | (Some(_), Some(_)) => {
+                    return at(&field, "has neither or both of request and job: give one");
+                }
+                (Some(_), None) => {
+                    let of_job = !case.namespace_labels.is_empty()
+                        || case.requester.is_some()
+                        || case.denied.is_some();
+                    if of_job {
+                        return at(
+                            &field,
+                            "namespaceLabels, requester and denied are of a test with a job: say them in request, or leave them out",
+                        );
+                    }
+                }
+                (None, Some(_)) => {}
+            }
+            if seen(i, &case.name) {
+                let field = format!("{field}.name");
+                return at(&field, "is the name of a test before: give each another");
+            }
+            None
+        })
+    }
+
+    /// The job of a test, as an object of its own. None: it has none.
+    pub(super) fn job(&self, index: usize) -> Option<Result<Document, Problem>> {
+        self.spec.tests.get(index)?.job.as_ref()?;
+        let field = format!("spec.tests[{index}].job");
+        let version = |kind: &str| (kind == "TrainingJob").then_some(OUR_VERSION);
+        let object = self.source.document.embedded_object(&field, version);
+        let object = object.map_err(|problem| problem.with_file(self.source.file.as_str()));
+        Some(object.and_then(|job| {
+            if job.kind == "TrainingJob" && job.api_version == OUR_VERSION {
+                return Ok(job);
+            }
+            let message =
+                format!("is no TrainingJob of {OUR_VERSION}: no other job is asked about");
+            Err(self.source.problem(&field, message))
+        }))
+    }
+}

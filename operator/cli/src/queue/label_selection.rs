@@ -1,0 +1,35 @@
+//! Jobs by their labels, which the scheduler does not know: the API server is asked for them.
+
+use std::collections::BTreeSet;
+
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::ObjectMeta;
+use trellis_api::TrainingJob;
+use trellis_api::visibility::JobState;
+
+use crate::cluster::ApiFailure;
+
+/// Namespaces and names of jobs.
+pub(super) type SelectedJobNames = BTreeSet<(Option<String>, Option<String>)>;
+
+/// The jobs that have these labels.
+pub(super) async fn list_names(
+    api: &Api<TrainingJob>,
+    selector: &str,
+) -> Result<SelectedJobNames, ApiFailure> {
+    let params = ListParams::default().labels(selector);
+    let listed = api.list_metadata(&params).await;
+    let listed = listed.map_err(|error| ApiFailure::new::<TrainingJob>("list", error))?;
+    let jobs = listed.items.iter();
+    Ok(jobs.map(|job| job_name(&job.metadata)).collect())
+}
+
+/// Keeps those alone.
+pub(super) fn retain_named(jobs: &mut Vec<JobState>, names: &SelectedJobNames) {
+    jobs.retain(|job| names.contains(&job_name(&job.metadata)));
+}
+
+fn job_name(meta: &ObjectMeta) -> (Option<String>, Option<String>) {
+    (meta.namespace.clone(), meta.name.clone())
+}

@@ -1,0 +1,121 @@
+//! The queues: quota, what is used and borrowed of it, and the share by which turns go. Pure.
+
+use trellis_api::Reason;
+use trellis_api::quantity::Amount;
+use trellis_api::visibility::{QueueResource, QueueState};
+
+use crate::output::{Cell, Table, Tone, format_amount};
+
+/// Resources that are no devices: people look at them where devices are not what they lack.
+const NO_DEVICES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+
+pub(super) fn render_summary<'a>(
+    queues: impl Iterator<Item = &'a QueueState>,
+    wide: bool,
+) -> String {
+    let mut columns = vec![
+        "QUEUE", "RUNNING", "WAITING", "SHARE", "RESOURCE", "QUOTA", "USED", "BORROWED", "FREE",
+    ];
+    if wide {
+        columns.extend(["LENDABLE", "WEIGHT", "PARENT"]);
+    }
+    columns.push("STATE");
+    let mut table = Table::new(columns);
+    for queue in queues {
+        let lines: Vec<_> = queue
+            .resources
+            .iter()
+            .filter(|of| wide || is_listed(queue, of))
+            .collect();
+        if lines.is_empty() {
+            table.push_row(build_row(queue, None, true, wide));
+        }
+        for (at, resource) in lines.into_iter().enumerate() {
+            table.push_row(build_row(queue, Some(resource), at == 0, wide));
+        }
+    }
+    match table.is_empty() {
+        true => String::new(),
+        false => format!("{}\n", table.render(0, None)),
+    }
+}
+
+/// Devices; of a queue without any, all.
+fn is_listed(queue: &QueueState, of: &QueueResource) -> bool {
+    let is_device = |of: &QueueResource| !NO_DEVICES.contains(&of.resource.as_str());
+    // Pods that nobody bounds are no news.
+    let is_bounded = of.resource != "pods" || of.available.is_some();
+    is_device(of) || (is_bounded && !queue.resources.iter().any(is_device))
+}
+
+fn build_row(
+    queue: &QueueState,
+    of: Option<&QueueResource>,
+    is_first: bool,
+    wide: bool,
+) -> Vec<Cell> {
+    let once = |text: String| match is_first {
+        true => text,
+        false => String::new(),
+    };
+    let some = |amount: fn(&QueueResource) -> String| of.map_or("-".to_owned(), amount);
+    let mut cells: Vec<Cell> = vec![
+        once(queue.metadata.name.clone().unwrap_or_default()).into(),
+        once(queue.admitted.to_string()).into(),
+        once(queue.pending.to_string()).into(),
+        once(queue.share.clone().unwrap_or_else(|| "-".to_owned())).into(),
+        some(resource_name).into(),
+        some(format_nominal).into(),
+        some(|of| format_amount(&of.resource, &of.used)).into(),
+        some(|of| format_amount(&of.resource, &of.borrowed)).into(),
+        // Without a bound: what nodes have decides.
+        some(|of| {
+            of.available
+                .as_ref()
+                .map_or("*".to_owned(), |more| format_amount(&of.resource, more))
+        })
+        .into(),
+    ];
+    if wide {
+        cells.extend([
+            some(|of| format_amount(&of.resource, &of.lendable)).into(),
+            once(queue.weight.to_string()).into(),
+            once(queue.parent.clone().unwrap_or_else(|| "-".to_owned())).into(),
+        ]);
+    }
+    cells.push(state_cell(queue, is_first));
+    cells
+}
+
+/// Its quota; of what nobody bounds there is none.
+pub(crate) fn format_nominal(of: &QueueResource) -> String {
+    let is_none =
+        of.available.is_none() && of.nominal_quota.amount().is_ok_and(|a| a == Amount::ZERO);
+    match is_none {
+        true => "-".to_owned(),
+        false => format_amount(&of.resource, &of.nominal_quota),
+    }
+}
+
+fn resource_name(of: &QueueResource) -> String {
+    match of.flavor.as_str() {
+        "default" | "" => of.resource.clone(),
+        flavor => format!("{} ({flavor})", of.resource),
+    }
+}
+
+fn state_cell(queue: &QueueState, is_first: bool) -> Cell {
+    let why = || {
+        let reason = queue.reason.map(|reason| format!("{reason}: "));
+        let message = queue.message.clone().unwrap_or_default();
+        format!("{}{message}", reason.unwrap_or_default())
+    };
+    match (is_first, queue.active) {
+        (false, _) | (_, None) => "".into(),
+        (_, Some(true)) if queue.reason == Some(Reason::QuotaBypassed) => {
+            Cell::new(why(), Tone::Waiting)
+        }
+        (_, Some(true)) => Cell::new("Active", Tone::Good),
+        (_, Some(false)) => Cell::new(why(), Tone::Bad),
+    }
+}

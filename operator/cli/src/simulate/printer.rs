@@ -1,0 +1,117 @@
+//! What is printed, as it happens.
+
+use std::io::{BufWriter, Stdout, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::SimulateFormat;
+use crate::plan::node_runs;
+use trellis_simulate::{JobEventRecord, SimulationSummary, to_seconds};
+
+/// The last line of `-o jsonl`.
+#[derive(Serialize)]
+struct SummaryLine<'a> {
+    t: Option<f64>,
+    event: &'static str,
+    #[serde(flatten)]
+    summary: &'a SimulationSummary,
+}
+
+/// Writes to standard output. A reader that has gone is no error.
+pub(super) struct Printer {
+    format: SimulateFormat,
+    out: BufWriter<Stdout>,
+    /// People are told what happens, too.
+    timeline: bool,
+    failed: Option<std::io::Error>,
+}
+
+impl Printer {
+    pub(super) fn new(format: SimulateFormat) -> Self {
+        Self {
+            format,
+            out: BufWriter::new(std::io::stdout()),
+            timeline: false,
+            failed: None,
+        }
+    }
+
+    /// People are told what happens, too.
+    pub(super) fn with_timeline(&mut self) {
+        self.timeline = true;
+    }
+
+    pub(super) fn print_record(&mut self, record: &JobEventRecord<'_>) {
+        if self.failed.is_some() {
+            return;
+        }
+        let written = match self.format {
+            SimulateFormat::Jsonl => serde_json::to_writer(&mut self.out, record)
+                .map_err(std::io::Error::from)
+                .and_then(|()| self.out.write_all(b"\n")),
+            SimulateFormat::Table if self.timeline => {
+                let line = format_line(record);
+                self.out.write_all(line.as_bytes())
+            }
+            SimulateFormat::Table | SimulateFormat::Json => Ok(()),
+        };
+        self.failed = written.err();
+    }
+
+    /// The end. `wall`: how long it took, in real time; what happens, line by
+    /// line, is the same every time, and bears none of it.
+    pub(super) fn print_summary(
+        mut self,
+        mut summary: SimulationSummary,
+        wall: Duration,
+    ) -> anyhow::Result<()> {
+        if self.format != SimulateFormat::Jsonl {
+            summary.wall_seconds = Some(wall.as_secs_f64());
+        }
+        let text = match self.format {
+            SimulateFormat::Table if self.timeline => {
+                // The same files, the same words.
+                summary.wall_seconds = None;
+                format!("\n{}", summary.render_table())
+            }
+            SimulateFormat::Table => summary.render_table(),
+            SimulateFormat::Json => format!("{}\n", serde_json::to_string(&summary)?),
+            SimulateFormat::Jsonl => {
+                let last = SummaryLine {
+                    t: summary.end_seconds,
+                    event: "summary",
+                    summary: &summary,
+                };
+                format!("{}\n", serde_json::to_string(&last)?)
+            }
+        };
+        let written = match self.failed {
+            None => self.out.write_all(text.as_bytes()),
+            Some(error) => Err(error),
+        };
+        match written.and_then(|()| self.out.flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `     12 s  placed     default/a  worker: 8 on each of gpu-0..gpu-7`.
+fn format_line(record: &JobEventRecord<'_>) -> String {
+    let time = format!("{} s", to_seconds(record.t));
+    let mut told = record.reason.clone();
+    if let Some((_, placement)) = record.placement {
+        let separator = if told.is_empty() { "" } else { "; " };
+        told = format!(
+            "{}{separator}{told}",
+            node_runs::format_placement(placement)
+        );
+    }
+    let line = format!(
+        "{time:>12}  {:<10} {:<24} {told}",
+        record.event.as_str(),
+        record.job
+    );
+    format!("{}\n", line.trim_end())
+}

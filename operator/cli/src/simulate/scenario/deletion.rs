@@ -1,0 +1,97 @@
+//! What a deletion means.
+
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_policies::cedar::ObjectKey;
+use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
+
+use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
+use crate::source_object::SourceObject;
+use trellis_simulate::scenario::DeletedObject;
+use trellis_simulate::{PodChange, ScriptChange};
+
+impl ScriptAuthor {
+    /// An object is deleted.
+    pub(super) fn delete_object(
+        &mut self,
+        at: Time,
+        target: &DeletedObject,
+        source: &SourceObject,
+        field: &str,
+    ) {
+        let name = target.name.as_str();
+        let key = Key::new(
+            target.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE),
+            name,
+        );
+        let pod = (target.namespace.as_deref(), name);
+        if target.kind == "Pod"
+            && !self.snapshot.pods.contains_key(&key)
+            && self.change_job_pod(at, pod, PodChange::Leaves, source, None)
+        {
+            return;
+        }
+        let seen = &mut self.snapshot;
+        let change = match target.kind.as_str() {
+            "TrainingJob" => self.jobs.remove(&key).map(|_| {
+                self.unqueued.remove(&key);
+                Some(ScriptChange::JobDeleted(engine::gang_id(&key)))
+            }),
+            "Node" => {
+                let gone = seen.nodes.remove(name);
+                gone.map(|_| Some(ScriptChange::NodeDeleted(NodeName::new(name))))
+            }
+            "TrainingQueue" => {
+                let gone = seen.queues.get_or_insert_default().remove(name);
+                gone.map(|_| Some(ScriptChange::QueueDeleted(QueueName::new(name))))
+            }
+            "ResourceFlavor" => {
+                let gone = seen.flavors.remove(name);
+                gone.map(|_| Some(ScriptChange::FlavorDeleted(FlavorName::new(name))))
+            }
+            "Topology" => {
+                let gone = seen.topologies.remove(name);
+                gone.map(|_| Some(ScriptChange::TopologyDeleted(TopologyName::new(name))))
+            }
+            "Pod" => {
+                let gone = seen.pods.remove(&key);
+                gone.map(|_| Some(ScriptChange::ExternalPodDeleted(engine::pod_key(&key))))
+            }
+            "ClusterJobPolicy" | "JobPolicy" => {
+                let namespaced = target.kind == "JobPolicy";
+                let policy = ObjectKey {
+                    namespace: namespaced.then(|| key.namespace.to_string()),
+                    name: name.to_owned(),
+                };
+                seen.policies.remove(&policy).then_some(None)
+            }
+            "QuotaPolicy" => {
+                let gone = seen.quota_policies.remove(name);
+                gone.map(|_| Some(ScriptChange::Quotas(seen.to_quota_policies())))
+            }
+            "PriorityClass" => seen.priority_classes.remove(name).map(|_| None),
+            "Namespace" => seen.namespaces.remove(name).map(|_| None),
+            "Service" => seen.services.remove(&key).map(|_| None),
+            kind => {
+                let message = format!("a simulation does not look at {kind:?}");
+                let field = format!("{field}.delete.kind");
+                self.problems.push(source.problem(&field, message));
+                return;
+            }
+        };
+        match change {
+            Some(change) => {
+                if let Some(change) = change {
+                    self.script.add(at, change);
+                }
+                self.retry_unqueued(at);
+            }
+            None => {
+                let kind = &target.kind;
+                let message = format!("{kind} {name:?} is not there at that time");
+                let field = format!("{field}.delete.name");
+                self.problems.push(source.problem(&field, message));
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Jobs by the names that expectations have for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::document::Problem;
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_scheduler::GangId;
+
+use super::SourcedEvent;
+use trellis_simulate::scenario::{JobList, ScenarioExpectations};
+use trellis_simulate::{Expectations, ExpectedJobs};
+
+/// Looks up the names of an expectation.
+struct Resolver<'a> {
+    event: &'a SourcedEvent<'a>,
+    jobs: &'a BTreeSet<Key>,
+    problems: Vec<Problem>,
+}
+
+/// What is expected, of jobs that there are.
+///
+/// # Errors
+/// Names that are no job's, or several jobs'.
+pub(super) fn resolve_expectation(
+    expected: &ScenarioExpectations,
+    event: &SourcedEvent<'_>,
+    jobs: &BTreeSet<Key>,
+) -> Result<Expectations, Vec<Problem>> {
+    let mut resolver = Resolver {
+        event,
+        jobs,
+        problems: Vec::new(),
+    };
+    let ScenarioExpectations {
+        placed,
+        pending,
+        preempted,
+        on,
+        running,
+        flavors,
+    } = expected;
+    let set = |names: &Vec<String>| names.iter().cloned().collect();
+    let expect = Expectations {
+        placed: resolver.resolve_list(placed.as_ref(), "placed"),
+        pending: resolver.resolve_list(pending.as_ref(), "pending"),
+        preempted: resolver.resolve_list(preempted.as_ref(), "preempted"),
+        nodes: resolver.resolve_by_job(on.as_ref(), "on", set),
+        running: resolver.resolve_by_job(running.as_ref(), "running", |pods| u64::from(*pods)),
+        flavors: resolver.resolve_by_job(flavors.as_ref(), "flavors", set),
+    };
+    if resolver.problems.is_empty() {
+        Ok(expect)
+    } else {
+        Err(resolver.problems)
+    }
+}
+
+impl Resolver<'_> {
+    fn resolve_list(&mut self, jobs: Option<&JobList>, word: &str) -> Option<ExpectedJobs> {
+        let jobs = jobs?;
+        let part = match jobs {
+            JobList::All(_) => "",
+            JobList::Count(_) => ".of",
+        };
+        let mut ids = Vec::new();
+        for (number, name) in jobs.names().iter().enumerate() {
+            ids.extend(self.find_job(name, &format!("{word}{part}[{number}]")));
+        }
+        Some(match jobs {
+            JobList::All(_) => ExpectedJobs::All(ids),
+            JobList::Count(count) => ExpectedJobs::Count {
+                least: count.exactly.or(count.at_least).unwrap_or(0),
+                most: count.exactly.or(count.at_most).unwrap_or(usize::MAX),
+                of: ids,
+            },
+        })
+    }
+
+    fn resolve_by_job<T, R>(
+        &mut self,
+        jobs: Option<&BTreeMap<String, T>>,
+        word: &str,
+        read: impl Fn(&T) -> R,
+    ) -> BTreeMap<GangId, R> {
+        let mut found = BTreeMap::new();
+        for (name, expected) in jobs.into_iter().flatten() {
+            if let Some(id) = self.find_job(name, &format!("{word}.{name}")) {
+                found.insert(id, read(expected));
+            }
+        }
+        found
+    }
+
+    fn find_job(&mut self, name: &str, field: &str) -> Option<GangId> {
+        match match_name(name, self.jobs) {
+            Ok(key) => Some(engine::gang_id(&key)),
+            Err(message) => {
+                let field = format!("{}.expect.{field}", self.event.field);
+                self.problems
+                    .push(self.event.source.problem(&field, message));
+                None
+            }
+        }
+    }
+}
+
+fn match_name(name: &str, jobs: &BTreeSet<Key>) -> Result<Key, String> {
+    let fits = |key: &&Key| match name.split_once('/') {
+        Some((namespace, name)) => *key.namespace == *namespace && *key.name == *name,
+        None => *key.name == *name,
+    };
+    let mut found = jobs.iter().filter(fits);
+    match (found.next(), found.next()) {
+        (Some(key), None) => Ok(key.clone()),
+        (None, _) => Err(format!(
+            "{name:?} is no TrainingJob of these files: correct its name"
+        )),
+        (Some(_), Some(_)) => Err(format!(
+            "{name:?} is the name of several TrainingJobs: write the namespace before it, as in team-a/{name}"
+        )),
+    }
+}

@@ -1,0 +1,45 @@
+//! A job that is queued.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use trellis_compiler::CompiledJob;
+use trellis_gang::engine;
+use trellis_gang::engine::AttemptState;
+use trellis_gang::volumes::VolumeRequirements;
+use trellis_scheduler::LimitDraw;
+
+use super::job_pods;
+use super::script_author::UnqueuedJob;
+use trellis_simulate::ScriptJob;
+
+/// A job as the engine and the simulation have it. `joining` are the limits that its surplus
+/// pods draw on.
+pub(super) fn build_queued_job(
+    compiled: &CompiledJob,
+    waiting: &UnqueuedJob,
+    volumes: VolumeRequirements,
+    joining: &[LimitDraw],
+) -> ScriptJob {
+    let ticket = AttemptState {
+        submitted: Timestamp::from_millisecond(waiting.submitted.as_millis()).unwrap_or_default(),
+        volumes,
+        ..AttemptState::default()
+    };
+    let gang = engine::gang_from_job(compiled, &ticket, &BTreeMap::new());
+    let deadlines = compiled.job().spec().deadlines.as_ref();
+    let limit = deadlines
+        .and_then(|d| d.active_seconds)
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .map(Duration::from_secs);
+    ScriptJob {
+        prediction_key: gang.id.to_string(),
+        gang,
+        runtime: waiting.runtime,
+        limit,
+        gpu_hour_limits: Vec::new(),
+        surplus: job_pods::surplus_pods(compiled, &ticket, joining),
+        restart: compiled.job().spec().restart.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Traces and made-up workloads.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use super::printer::Printer;
+use super::{SimulateOptions, run_timed};
+use trellis_simulate::{
+    CsvTable, GangWorkload, HeliosTrace, OpenbTrace, SimulationSummary, parse_pools,
+    run_trace as run_openb,
+};
+
+/// What comes if nobody says how much, of what the openb protocol has.
+const OPENB_LOAD: f64 = 1.3;
+/// The same, of GPU time that made-up gangs ask for.
+const GANGS_LOAD: f64 = 0.9;
+/// Where made-up gangs run if nobody says so.
+const DEFAULT_POOL: &str = "gpu=128x8";
+
+/// Runs a trace, whichever format it has.
+pub(super) fn run_trace(
+    options: &SimulateOptions,
+    trace: &Path,
+    printer: &mut Printer,
+) -> anyhow::Result<(SimulationSummary, Duration)> {
+    let nodes = options.nodes.as_deref().unwrap_or_default();
+    let jobs = read_table(trace)?;
+    if HeliosTrace::matches_header(&jobs) {
+        let pools = parse_pools(nodes).map_err(anyhow::Error::msg);
+        let pools = pools.context("--nodes of a trace with durations")?;
+        let jobs = HeliosTrace::read(&jobs, &pools);
+        let jobs = jobs.with_context(|| format!("cannot read \"{}\"", trace.display()))?;
+        let script = jobs.into_script(&pools, options.order.into());
+        return Ok(run_timed(script, options, None, printer));
+    }
+    if !OpenbTrace::matches_header(&jobs) {
+        bail!(
+            "\"{}\" has neither the column \"num_gpu\" of an openb pod list nor \"num_chips\" of jobs with durations",
+            trace.display()
+        );
+    }
+    let nodes = Path::new(nodes);
+    let trace = OpenbTrace::read(&read_table(nodes)?, &jobs).with_context(|| {
+        let (nodes, pods) = (nodes.display(), trace.display());
+        format!("cannot read the workload from \"{pods}\" and \"{nodes}\"")
+    })?;
+    let start = Instant::now();
+    let load = options.arrive.unwrap_or(OPENB_LOAD);
+    let summary = run_openb(&trace, load, options.seed());
+    Ok((summary, start.elapsed()))
+}
+
+/// The made-up workload that is asked for.
+pub(super) fn build_workload(options: &SimulateOptions) -> anyhow::Result<GangWorkload> {
+    let pools = parse_pools(options.nodes.as_deref().unwrap_or(DEFAULT_POOL));
+    let pools = pools.map_err(anyhow::Error::msg).context("--nodes")?;
+    let [pool] = pools.as_slice() else {
+        bail!("--nodes: made-up gangs run in one pool, such as {DEFAULT_POOL}");
+    };
+    let load = options.arrive.unwrap_or(GANGS_LOAD);
+    if load <= 0.0 {
+        bail!("--arrive: gangs that come are more than none: say a load above 0");
+    }
+    Ok(GangWorkload {
+        pool: pool.clone(),
+        jobs: options.jobs,
+        load,
+        seed: options.seed(),
+        order: options.order.into(),
+        close_percent: options.close,
+    })
+}
+
+fn read_table(path: &Path) -> anyhow::Result<CsvTable> {
+    let bytes = std::fs::read(path);
+    let bytes = bytes.with_context(|| format!("cannot read \"{}\"", path.display()))?;
+    CsvTable::read(&bytes).with_context(|| format!("cannot read \"{}\"", path.display()))
+}

@@ -1,0 +1,162 @@
+//! What is read of a job, with the rights of whoever asks.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta};
+use kube::{Api, Client};
+use trellis_api::job::CompiledObject;
+use trellis_api::{TrainingJob, names};
+
+use super::report::{ChildState, ObjectLine, ReadErrorLine, StatusReport};
+use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
+use crate::events;
+use crate::pods::{PodLine, find_missing};
+use crate::target::TargetNamespace;
+
+/// All of one job. None: there is no such job.
+///
+/// # Errors
+/// If the job itself cannot be read ([`job_read_error`]). What else cannot is told in the report.
+pub async fn read_report(
+    site: &TargetNamespace,
+    name: &str,
+) -> Result<Option<StatusReport>, ApiFailure> {
+    let Some(mut job) = get_optional(&site.jobs(), name).await? else {
+        return Ok(None);
+    };
+    job.metadata.managed_fields = None;
+    let (pods, events, objects) = futures::join!(
+        list_pods(site, &job),
+        events::list_events(site, "TrainingJob", &job.metadata),
+        check_objects(site, &job)
+    );
+    let mut unread = Vec::new();
+    let mut told = |what: &'static str, error: ApiFailure| {
+        let why = object_read_error(site, error, &format!("list {what}")).to_string();
+        unread.push(ReadErrorLine { what, why });
+    };
+    let events = events.unwrap_or_else(|error| {
+        told("events.events.k8s.io", error);
+        Vec::new()
+    });
+    let (pods, missing) = match pods {
+        Ok(pods) => {
+            let pods = to_pod_lines(&pods);
+            let missing = find_missing(&job, &pods);
+            (pods, missing)
+        }
+        Err(error) => {
+            told("pods", error);
+            (Vec::new(), Vec::new())
+        }
+    };
+    Ok(Some(StatusReport {
+        job,
+        objects,
+        pods,
+        missing,
+        events,
+        unread,
+    }))
+}
+
+/// That the job itself could not be read, in words.
+#[must_use]
+pub fn job_read_error(site: &TargetNamespace, error: ApiFailure) -> anyhow::Error {
+    site.explain(error, "get trainingjobs.trellis.dev")
+}
+
+/// What of Kubernetes' own could not be read, in words. `right` is what the user needs.
+#[must_use]
+pub fn object_read_error(site: &TargetNamespace, error: ApiFailure, right: &str) -> anyhow::Error {
+    error.explain(&ErrorHints {
+        rights: format!(
+            "the ClusterRole view has it: {right} in namespace {:?}",
+            site.namespace
+        ),
+        without_cluster: None,
+    })
+}
+
+/// What selects the pods of a job, and none of an earlier job of its name.
+#[must_use]
+pub fn pods_of_job(job: &TrainingJob) -> ListParams {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    ListParams::default().labels(&format!("{}={uid}", names::JOB_UID))
+}
+
+async fn list_pods(site: &TargetNamespace, job: &TrainingJob) -> Result<Vec<Pod>, ApiFailure> {
+    let pods: Api<Pod> = Api::namespaced(site.cluster.client().clone(), &site.namespace);
+    let pods = list(&pods, &pods_of_job(job)).await?;
+    Ok(pods.unwrap_or_default())
+}
+
+/// By attempt and rank.
+fn to_pod_lines(pods: &[Pod]) -> Vec<PodLine> {
+    let mut lines: Vec<_> = pods.iter().filter_map(PodLine::from_pod).collect();
+    lines.sort_by(|a, b| {
+        let key = |pod: &PodLine| (pod.attempt, pod.rank.unwrap_or(u32::MAX), pod.index);
+        key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+    });
+    lines
+}
+
+async fn check_objects(site: &TargetNamespace, job: &TrainingJob) -> Vec<ObjectLine> {
+    let status = job.status.as_ref();
+    let compiled = status.map(|status| status.compiled.as_slice());
+    // Pods stand there as one entry a group, and are told of one by one.
+    let children = compiled.unwrap_or_default().iter();
+    let children = children.filter(|child| child.kind != "Pod");
+    let (client, namespace) = (site.cluster.client(), site.namespace.as_str());
+    futures::future::join_all(children.map(|child| check_object(client, namespace, job, child)))
+        .await
+}
+
+/// Looks for one child.
+pub(super) async fn check_object(
+    client: &Client,
+    namespace: &str,
+    job: &TrainingJob,
+    child: &CompiledObject,
+) -> ObjectLine {
+    let (group, version) = child
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", child.api_version.as_str()));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &child.kind));
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    // Its metadata alone: what is in a Secret is nothing to read for this.
+    let (state, said) = match api.get_metadata(&child.name).await {
+        Ok(found) if is_controlled_by(&found.metadata, job) => {
+            match found.metadata.deletion_timestamp {
+                Some(_) => (ChildState::There, Some("is being deleted".to_owned())),
+                None => (ChildState::There, None),
+            }
+        }
+        Ok(_) => (
+            ChildState::NotOurs,
+            Some(
+                "another object has its name: rename or delete that, or rename the job".to_owned(),
+            ),
+        ),
+        Err(kube::Error::Api(status)) => match status.code {
+            404 => (ChildState::Missing, None),
+            401 | 403 => (ChildState::Forbidden, None),
+            _ => (ChildState::Unread, Some(status.message.clone())),
+        },
+        Err(error) => (ChildState::Unread, Some(error.to_string())),
+    };
+    ObjectLine {
+        api_version: child.api_version.clone(),
+        kind: child.kind.clone(),
+        name: child.name.clone(),
+        state,
+        problem: child.problem.clone().or(said),
+    }
+}
+
+/// True if the job is its controlling owner: a name may be another's.
+fn is_controlled_by(meta: &ObjectMeta, job: &TrainingJob) -> bool {
+    let owners = meta.owner_references.iter().flatten();
+    let mut uids = owners.filter(|owner| owner.controller == Some(true));
+    uids.any(|owner| Some(&owner.uid) == job.metadata.uid.as_ref())
+}

@@ -1,0 +1,240 @@
+//! Inputs and builds of one job.
+
+mod children;
+mod eviction;
+mod limits;
+mod namespace;
+mod place;
+mod policy_decisions;
+mod resources;
+
+use serde_json::{Value, json};
+use trellis_api::job::{JobPhase, JobProfile, PolicyDecision, TrainingJobStatus};
+use trellis_api::job_policy::OnViolation;
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_api::{
+    Enforcement, PodGroup, QuotaPolicy, Reason, RuntimeProfile, TrainingJob, TrainingQueue,
+};
+use trellis_dispatch::context::Context;
+use trellis_gang::fixtures::{policies, spec_with};
+use trellis_gang::observed::SlimNamespace;
+use trellis_policies::cedar::{ObjectKey, Policies, PolicyLoader, PolicyObject};
+
+use super::*;
+use crate::job_context;
+
+/// A context whose cache has the job "ns/j" and its inputs.
+struct BuildFixture {
+    context: Arc<Context>,
+    version: u64,
+}
+
+impl BuildFixture {
+    /// With a default queue, and these fields in the job's spec.
+    fn new(more: Value) -> Self {
+        let mut case = Self {
+            context: Context::new().0,
+            version: 0,
+        };
+        let spec = spec_with(more);
+        let job: TrainingJob = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": "j", "namespace": "ns", "uid": "uid", "resourceVersion": "1"},
+            "spec": spec,
+        }))
+        .unwrap();
+        case.context.cache.jobs.insert_observed(key(), job);
+        case.namespace(json!({}));
+        case.queue("default", json!({}));
+        case.context.cache.policies.replace(policies());
+        case
+    }
+
+    /// A queue that anyone may use, and the default of these namespaces.
+    fn queue(&mut self, name: &str, default_for: Value) {
+        self.queue_with(name, json!({"defaultFor": default_for}));
+    }
+
+    /// A queue that anyone may use, with these fields.
+    fn queue_with(&mut self, name: &str, more: Value) {
+        let version = self.next_version();
+        let mut queue: TrainingQueue = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
+            "metadata": {"name": name, "uid": name, "resourceVersion": version},
+            "spec": more,
+        }))
+        .unwrap();
+        queue.metadata.generation = version.parse().ok();
+        queue.spec.namespace_selector = Some(Default::default());
+        self.context
+            .cache
+            .queues
+            .insert_observed(Key::new("", name), queue);
+    }
+
+    /// The namespace of the job has these labels.
+    fn namespace(&mut self, labels: Value) {
+        let namespace: SlimNamespace = serde_json::from_value(json!({
+            "metadata": {"name": "ns", "uid": "ns", "resourceVersion": self.next_version(), "labels": labels},
+        }))
+        .unwrap();
+        self.context
+            .cache
+            .namespaces
+            .insert_observed(Key::new("", "ns"), namespace);
+    }
+
+    fn remove_namespace(&self) {
+        self.context.cache.namespaces.remove(&Key::new("", "ns"));
+    }
+
+    fn delete_queue(&self, name: &str) {
+        self.context
+            .cache
+            .queues
+            .delete_observed(&Key::new("", name), name);
+    }
+
+    /// The cluster's default profile has this variable.
+    fn profile(&self, name: &str, value: &str) {
+        self.profile_with(name, json!({"env": [{"name": "A", "value": value}]}));
+    }
+
+    /// The cluster's default profile has these fields.
+    fn profile_with(&self, name: &str, more: Value) {
+        let mut profile: RuntimeProfile = serde_json::from_value(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
+            "metadata": {"name": name, "uid": name}, "spec": more,
+        }))
+        .unwrap();
+        profile.spec.global_default = Some(true);
+        self.context.cache.profiles.insert(name, profile.into());
+    }
+
+    /// The job's status says that it is at this attempt, with this profile.
+    fn status(&mut self, attempt: i64, profile: Option<JobProfile>) {
+        let mut job = self
+            .context
+            .cache
+            .jobs
+            .get(&key())
+            .unwrap()
+            .as_ref()
+            .clone();
+        job.metadata.resource_version = Some(self.next_version());
+        job.status = Some(TrainingJobStatus {
+            attempt: Some(attempt),
+            profile,
+            ..TrainingJobStatus::default()
+        });
+        self.context.cache.jobs.insert_observed(key(), job);
+    }
+
+    /// The profile in the job's status, and the hash of the result that its children keep.
+    fn profile_and_children(&self, builds: &BuildCache) -> (Option<JobProfile>, Option<String>) {
+        let mut seen = self.read_context();
+        let build = builds.get_or_build(&key(), &mut seen, &Arc::default());
+        let children = build
+            .compiled_children(&seen)
+            .map(|job| job.hash().to_owned());
+        (build.profile(&seen), children)
+    }
+
+    fn next_version(&mut self) -> String {
+        self.version = self.version.saturating_add(1);
+        self.version.to_string()
+    }
+
+    fn read_context(&self) -> JobContext {
+        let job = self.context.cache.jobs.get(&key()).unwrap();
+        job_context::read_job(&self.context.cache, &key(), job, None)
+    }
+
+    /// Queue and priority of the build.
+    fn build(&self, builds: &BuildCache) -> Result<(String, i32), Reason> {
+        let build = builds.get_or_build(&key(), &mut self.read_context(), &Arc::default());
+        match &build.result {
+            Ok(job) => {
+                let job = job.compiled();
+                Ok((job.queue().to_owned(), job.priority()))
+            }
+            Err(held) => Err(held.reason),
+        }
+    }
+
+    /// The job was planned as it is built now, and its journal is in this phase.
+    fn add_plan(&mut self, phase: PodGroupPhase) {
+        let build =
+            BuildCache::default().get_or_build(&key(), &mut self.read_context(), &Arc::default());
+        let job = build.result.as_ref().unwrap().compiled();
+        let mut group: PodGroup = job.pod_group();
+        group.metadata.uid = Some("group".to_owned());
+        group.metadata.resource_version = Some(self.next_version());
+        group.status = Some(
+            serde_json::from_value(json!({"plan": {
+                "hash": "plan", "attempt": 1, "generation": 1, "compiled": job.hash(),
+                "queue": job.queue(), "priority": job.priority(), "assignments": [],
+                "resourcesPerGPU": job.queue_resources().per_gpu(),
+            }}))
+            .unwrap(),
+        );
+        group.status.as_mut().unwrap().phase = Some(phase);
+        self.context.cache.pod_groups.insert_observed(key(), group);
+    }
+
+    fn set_phase(&mut self, phase: PodGroupPhase) {
+        let mut group = self
+            .context
+            .cache
+            .pod_groups
+            .get(&key())
+            .unwrap()
+            .as_ref()
+            .clone();
+        group.metadata.resource_version = Some(self.next_version());
+        group.status.as_mut().unwrap().phase = Some(phase);
+        self.context.cache.pod_groups.insert_observed(key(), group);
+    }
+}
+
+fn key() -> Key {
+    Key::new("ns", "j")
+}
+
+/// A policy object that denies.
+fn policy_object(
+    namespace: Option<&str>,
+    name: &str,
+    cedar: &str,
+    on_violation: OnViolation,
+) -> PolicyObject {
+    PolicyObject {
+        key: ObjectKey {
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        },
+        uid: name.to_owned(),
+        generation: None,
+        cedar: cedar.to_owned(),
+        enforcement: Enforcement::Deny,
+        on_violation,
+        selector: None,
+        tests: Vec::new(),
+        decode_error: None,
+    }
+}
+
+fn load_policies(objects: Vec<PolicyObject>) -> Arc<Policies> {
+    Arc::new(PolicyLoader::new().unwrap().load(None, objects).0)
+}
+
+/// Policies of these namespaces.
+fn reporting_policies(objects: &[(Option<&str>, &str)]) -> Arc<Policies> {
+    let all = objects.iter().enumerate();
+    let object = |(n, (namespace, cedar)): (usize, &(Option<&str>, &str))| {
+        policy_object(*namespace, &format!("p{n}"), cedar, OnViolation::Report)
+    };
+    load_policies(all.map(object).collect())
+}
+
+const ALL: &str = "permit(principal, action, resource);";

@@ -1,0 +1,134 @@
+//! Files of a job's framework: the hostfile, and the key of an MPI job.
+
+use serde::de::IgnoredAny;
+use trellis_api::job::TrainingJobStatus;
+use trellis_api::names;
+use trellis_cache::Cache;
+use trellis_compiler::CompiledJob;
+use trellis_dispatch::commands::WriteError;
+use trellis_gang::JobHold;
+use trellis_gang::key::Key;
+
+use super::ChildApplier;
+use crate::job_context::JobContext;
+
+impl ChildApplier<'_> {
+    /// The hostfile, if the framework has one.
+    pub(super) async fn apply_hostfile(
+        &self,
+        compiled: &CompiledJob,
+        cache: &Cache,
+    ) -> Result<Option<JobHold>, WriteError> {
+        if !compiled.has_hostfile() {
+            return Ok(None);
+        }
+        let key = Key::new(
+            &self.key.namespace,
+            &names::hosts_config_map_name(&self.key.name),
+        );
+        let wanted = || compiled.config_maps().pop().unwrap_or_default();
+        self.apply_child(&key, wanted, &cache.config_maps).await
+    }
+
+    /// Creates the Secret with the job's key once. The operator may create Secrets but not read
+    /// them. A Secret of that name belongs to this job, because the name contains the job's uid.
+    pub(super) async fn create_key_secret(
+        &self,
+        compiled: &CompiledJob,
+        seen: &JobContext,
+    ) -> Result<(), WriteError> {
+        let Some(name) = compiled.key_secret_name() else {
+            return Ok(());
+        };
+        let was_there = || had_key(seen.job.status.as_ref(), &name);
+        let child = ("Secret".to_owned(), name.as_str().into());
+        if self.build.verified_versions.lock().contains_key(&child) {
+            return Ok(());
+        }
+        let mut random = [0_u8; 66];
+        getrandom::fill(&mut random).map_err(|e| WriteError::Transient(e.to_string()))?;
+        let secret = compiled.key_secret(random).ok_or_else(|| {
+            WriteError::Transient("no key can be made of these random bytes".to_owned())
+        })?;
+        let created: Result<IgnoredAny, _> = self
+            .commands
+            .create(&self.key.namespace, names::COMPILER_MANAGER, &secret, false)
+            .await;
+        check_key_created(created, was_there)?;
+        let mut checked = self.build.verified_versions.lock();
+        checked.insert(child, String::new());
+        Ok(())
+    }
+}
+
+/// Decides from the result of a create whether the key exists. The API server checks quotas before
+/// it looks for an object of that name, in a dry run too. So if the quota is exhausted, the key
+/// exists if it existed before. If another client has deleted it since, the pods wait for it, as
+/// for any Secret, until the next attempt finds room in the quota.
+fn check_key_created<T>(
+    created: Result<T, WriteError>,
+    was_there: impl FnOnce() -> bool,
+) -> Result<(), WriteError> {
+    match created {
+        Ok(_) | Err(WriteError::AlreadyExists(_)) => Ok(()),
+        Err(WriteError::Exhausted(_)) if was_there() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// True if the job's status says that its key exists: an earlier operator created it. The name
+/// contains the start of the job's uid.
+fn had_key(status: Option<&TrainingJobStatus>, name: &str) -> bool {
+    let mut told = status.into_iter().flat_map(|status| &status.compiled);
+    told.any(|object| object.kind == "Secret" && object.name == name && object.ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn key_exists_if_created_or_recorded_in_the_status() {
+        let why = || "why".to_owned();
+        let made =
+            |created: Result<(), WriteError>, was: bool| check_key_created(created, || was).is_ok();
+        for was in [false, true] {
+            assert!(made(Ok(()), was));
+            assert!(made(Err(WriteError::AlreadyExists(why())), was));
+            // Nothing was made, and what is there is not known: it is tried again.
+            for error in [
+                WriteError::Conflict(why()),
+                WriteError::Transient(why()),
+                WriteError::Webhook(why()),
+                WriteError::Refused {
+                    code: 403,
+                    message: why(),
+                },
+            ] {
+                assert!(!made(Err(error), was));
+            }
+        }
+        assert!(!made(Err(WriteError::Exhausted(why())), false));
+        assert!(made(Err(WriteError::Exhausted(why())), true));
+    }
+
+    #[test]
+    fn recorded_key_counts_only_for_its_own_job() {
+        let status = |kind: &str, name: &str, ready: bool| -> TrainingJobStatus {
+            serde_json::from_value(json!({"compiled": [{"apiVersion": "v1", "kind": kind,
+                "name": name, "hash": "", "ready": ready}]}))
+            .unwrap()
+        };
+        let name = names::ssh_secret_name("j", "5f2c9a1e-0000");
+        let was = |status: &TrainingJobStatus| had_key(Some(status), &name);
+        assert!(was(&status("Secret", &name, true)));
+        assert!(!was(&status("Secret", &name, false)));
+        assert!(!was(&status("ConfigMap", &name, true)));
+        // The key of an earlier job of this name.
+        let earlier = names::ssh_secret_name("j", "00000000-0000");
+        assert!(!was(&status("Secret", &earlier, true)));
+        assert!(!had_key(None, &name));
+    }
+}

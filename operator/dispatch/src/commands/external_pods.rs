@@ -1,0 +1,114 @@
+//! Binds external pods, and writes their conditions.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::Resource;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Request as KubeRequest;
+use kube::runtime::events::{Event, Recorder, Reporter};
+use serde::de::IgnoredAny;
+use serde_json::json;
+use trellis_api::names;
+use trellis_gang::observed::BindingAnnotations;
+
+use super::{Commands, WriteError};
+
+impl Commands {
+    /// Binds one incarnation of a pod to a node, and annotates it with `by`. If a version is given
+    /// and the pod has changed since, the API server refuses.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. `Conflict` if the pod has another uid, has changed since that version,
+    /// is being deleted, has scheduling gates, or is bound.
+    pub async fn bind_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        (uid, version): (&str, Option<&str>),
+        node: &str,
+        by: BindingAnnotations<'_>,
+    ) -> Result<(), WriteError> {
+        let params = PostParams {
+            dry_run: false,
+            field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
+        };
+        let mut annotations = BTreeMap::from([
+            (names::PLAN, by.plan.to_owned()),
+            (names::PLACED_IN, by.queue.to_owned()),
+        ]);
+        if let Some(group) = by.placed_with {
+            annotations.insert(names::PLACED_WITH, group.to_owned());
+        }
+        if !by.flavors.is_empty() {
+            annotations.insert(names::FLAVORS, json!(by.flavors).to_string());
+        }
+        // `BindingREST.Create` of the API server takes uid and resourceVersion as preconditions.
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "namespace": namespace, "name": name, "uid": uid, "resourceVersion": version,
+                "annotations": annotations,
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).create_subresource(
+            "binding",
+            name,
+            &params,
+            body.to_string().into_bytes(),
+        );
+        let answer = async {
+            let IgnoredAny = self.send_request(request).await?;
+            Ok(())
+        };
+        self.write(namespace, answer).await
+    }
+
+    /// Writes one condition of a pod, if the pod still has that version. Other conditions stay.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. `Conflict` if the pod has changed since.
+    pub async fn set_condition(
+        &self,
+        namespace: &str,
+        name: &str,
+        version: &str,
+        condition: &serde_json::Value,
+    ) -> Result<(), WriteError> {
+        let params = PatchParams {
+            field_manager: Some(names::SCHEDULER_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [condition]}});
+        let request = KubeRequest::new(Pod::url_path(&(), Some(namespace))).patch_subresource(
+            "status",
+            name,
+            &params,
+            &Patch::Strategic(patch),
+        );
+        let answer = async {
+            let IgnoredAny = self.send_request(request).await?;
+            Ok(())
+        };
+        self.write(namespace, answer).await
+    }
+
+    /// Writes an event of the scheduler.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn publish_scheduler_event(
+        &self,
+        event: &Event,
+        about: &ObjectReference,
+    ) -> Result<(), WriteError> {
+        let reporter = Reporter {
+            controller: "trellis.dev/operator".to_owned(),
+            instance: None,
+        };
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        self.publish_event(&recorder, event, about).await
+    }
+}

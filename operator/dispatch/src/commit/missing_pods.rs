@@ -1,0 +1,130 @@
+//! Creates pods of a gang that is placed: surplus pods, and replacements of lost pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use trellis_api::pod_group::Plan;
+use trellis_compiler::CompiledGroup;
+use trellis_gang::AuthorizedAttempt;
+use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::binding::ClaimMounts;
+use trellis_gang::gang_step::MissingPod;
+use trellis_gang::key::Key;
+
+use super::pod_creation::PlannedMember;
+use super::{Committer, TaskOutcome, claim_binding};
+use crate::commands::WriteError;
+
+/// How long the claims of a surplus pod may take to bind while other work for the gang waits. The
+/// next try finds them bound.
+const CLAIM_BINDING_TIMEOUT: SignedDuration = SignedDuration::from_secs(15);
+
+impl Committer {
+    /// Creates pods of a closed plan. A refused pod is tried again later; the gang's other pods
+    /// continue.
+    pub async fn create_missing_pods(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        plan: &Plan,
+        vacancies: &[MissingPod],
+        counted: &BTreeMap<String, AdmittedPod>,
+        stop: &CancellationToken,
+    ) -> TaskOutcome {
+        let groups = run.job.compiled().groups();
+        let templates: Vec<_> = groups.iter().map(CompiledGroup::pod_builder).collect();
+        let of = |vacancy: &MissingPod| {
+            let mut pods = templates.iter();
+            pods.find(|pods| pods.group().name() == vacancy.group)
+        };
+        if let Err(outcome) = self.check_allowed(job, run) {
+            return outcome;
+        }
+        let epoch = match self.commands.epoch() {
+            Ok(epoch) => epoch.0,
+            Err(error) => return WriteError::from(error).into(),
+        };
+        let missing = vacancies.iter().filter_map(|vacancy| {
+            Some(PlannedMember {
+                template: of(vacancy)?,
+                index: vacancy.index,
+                node: &vacancy.node,
+                round: vacancy.round,
+                surplus: vacancy
+                    .flavor_tolerations
+                    .as_deref()
+                    .map(|brought| (brought, epoch)),
+            })
+        });
+        let _promise = self.claim_promises.guard_for(job);
+        let (missing, unbound) = self.split_by_bound_claims(job, run, counted, missing);
+        let missing = match (missing.is_empty(), unbound) {
+            (true, Some((first, mounts))) => {
+                let until = Timestamp::now().saturating_add(CLAIM_BINDING_TIMEOUT);
+                let until = until.unwrap_or(Timestamp::MAX);
+                if let Err(outcome) = self.bind_claims(job, plan, &mounts, until, stop).await {
+                    return without_rollback(outcome);
+                }
+                vec![first]
+            }
+            _ => missing,
+        };
+        let pods = missing.len();
+        match self
+            .create_pods(job, run, plan, missing, counted, stop)
+            .await
+        {
+            None => {
+                info!(%job, attempt = plan.attempt, pods, "filled up");
+                TaskOutcome::Done
+            }
+            Some(outcome) => without_rollback(outcome),
+        }
+    }
+}
+
+/// The pods whose claims are bound and reachable; and the first of the others, with its claims. A
+/// surplus pod that waits for its claims must not delay the replacement of a member.
+type PodsByClaims<'a> = (
+    Vec<PlannedMember<'a>>,
+    Option<(PlannedMember<'a>, ClaimMounts)>,
+);
+
+impl Committer {
+    fn split_by_bound_claims<'a>(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        counted: &BTreeMap<String, AdmittedPod>,
+        pods: impl Iterator<Item = PlannedMember<'a>>,
+    ) -> PodsByClaims<'a> {
+        let mut ready = Vec::new();
+        let mut unbound = None;
+        for pod in pods {
+            let mounts =
+                claim_binding::pod_mounts(run, counted, pod.template.group().name(), pod.node);
+            // Members go where the plan has bound their claims.
+            if pod.surplus.is_none() || mounts.is_empty() || self.are_claims_bound(job, &mounts) {
+                ready.push(pod);
+            } else if unbound.is_none() {
+                unbound = Some((pod, mounts));
+            }
+        }
+        (ready, unbound)
+    }
+}
+
+/// A pod of a closed plan never makes the plan roll back.
+fn without_rollback(outcome: TaskOutcome) -> TaskOutcome {
+    match outcome {
+        TaskOutcome::RollBack(_, message) | TaskOutcome::PutOff(_, message) => {
+            TaskOutcome::Retry(message)
+        }
+        TaskOutcome::Avoid(nodes, outcome) => {
+            TaskOutcome::Avoid(nodes, Box::new(without_rollback(*outcome)))
+        }
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,397 @@
+//! Creates the pods of a plan, and closes the plan.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use trellis_api::job::TrainingJobStatus;
+use trellis_api::pod_group::Plan;
+use trellis_api::{Reason, names};
+use trellis_compiler::{CompiledGroup, PodBuilder, PodPlacement};
+use trellis_gang::admitted_pod::AdmittedPod;
+use trellis_gang::key::Key;
+use trellis_gang::observed::SlimPod;
+use trellis_gang::{AuthorizedAttempt, flavors, journal, resource_request};
+use trellis_scheduler::Resources;
+
+use super::plan_opening::plan_quota;
+use super::{Committer, TaskOutcome, claim_binding, is_owned};
+use crate::SchedulerEvent;
+use crate::commands::WriteError;
+
+/// Creates of one gang in flight at once. The limiter bounds those of all gangs.
+const MAX_CONCURRENT_CREATES: usize = 32;
+/// Tries for one pod before its gang's plan is left to its deadline.
+const MAX_TRIES: u32 = 6;
+
+/// One pod of a plan.
+#[derive(Clone, Copy)]
+pub(super) struct PlannedMember<'a> {
+    pub(super) template: &'a PodBuilder<'a>,
+    pub(super) index: u32,
+    pub(super) node: &'a str,
+    pub(super) round: i64,
+    /// For a surplus pod: the tolerations of its flavors, and the epoch of the creating leader.
+    pub(super) surplus: Option<(&'a [Toleration], i64)>,
+}
+
+impl<'a> PlannedMember<'a> {
+    fn placement(self, run: &AuthorizedAttempt, plan: &'a Plan) -> PodPlacement<'a> {
+        PodPlacement {
+            attempt: run.attempt,
+            round: self.round,
+            plan: &plan.hash,
+            epoch: self.surplus.map(|(_, epoch)| epoch),
+            node: self.node,
+            tolerations: match self.surplus {
+                Some((brought, _)) => brought,
+                None => flavors::group_tolerations(&plan.groups, self.template.group().name()),
+            },
+        }
+    }
+}
+
+/// Why a pod was not created.
+struct CreateFailure<'a> {
+    outcome: TaskOutcome,
+    /// The pod, if its node may be the cause.
+    refused_pod: Option<PlannedMember<'a>>,
+}
+
+impl From<TaskOutcome> for CreateFailure<'_> {
+    fn from(outcome: TaskOutcome) -> Self {
+        let refused = None;
+        Self {
+            outcome,
+            refused_pod: refused,
+        }
+    }
+}
+
+impl Committer {
+    /// Continues a plan that is already in the journal. `counted` is empty if an earlier leader
+    /// wrote the plan.
+    pub async fn resume(
+        &self,
+        job: Key,
+        run: &AuthorizedAttempt,
+        plan: &Plan,
+        counted: &BTreeMap<String, AdmittedPod>,
+        stop: CancellationToken,
+    ) -> TaskOutcome {
+        let hosts = run.job.compiled().has_hostfile();
+        if let Some(message) = self.find_missing_child(&job, &run.uid, hosts) {
+            return TaskOutcome::Retry(message);
+        }
+        let open = plan_quota(run, plan, counted);
+        self.open_plans.insert(&job, open);
+        let _promise = self.claim_promises.guard_for(&job);
+        self.carry_out_plan(&job, run, plan, counted, &stop).await
+    }
+
+    /// Binds the claims of the plan's pods, creates the pods that are missing, then closes the
+    /// plan.
+    pub(super) async fn carry_out_plan(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        plan: &Plan,
+        counted: &BTreeMap<String, AdmittedPod>,
+        stop: &CancellationToken,
+    ) -> TaskOutcome {
+        let mounts = claim_binding::plan_mounts(run, plan, counted);
+        let until = plan.deadline.as_ref().map_or(Timestamp::MIN, |d| d.0);
+        if let Err(outcome) = self.bind_claims(job, plan, &mounts, until, stop).await {
+            return outcome;
+        }
+        let there = self.context.cache.pods.pods_of_job(job);
+        let groups = run.job.compiled().groups();
+        let templates: Vec<_> = groups.iter().map(CompiledGroup::pod_builder).collect();
+        let mut missing = planned_members(&templates, plan);
+        let held = &run.awaited.held_groups;
+        missing.retain(|pod| {
+            let group = pod.template.group();
+            let is_held = held.iter().any(|held| held == group.name());
+            let there = there.get(&group.pod_name(pod.index));
+            !is_held && there.is_none_or(|p| p.plan != plan.hash)
+        });
+        let total = missing.len();
+        if let Some(outcome) = self
+            .create_pods(job, run, plan, missing, counted, stop)
+            .await
+        {
+            return outcome;
+        }
+        let hash = plan.hash.clone();
+        // The gang has its pods, so pods of other gangs are written first. A gang that ends before
+        // then needs no closed plan, and the release of its resources does not wait for one.
+        let closed = self
+            .with_low_priority(stop)
+            .write_journal(job, &run.uid, move |before| {
+                journal::close_plan(before, &hash)
+            })
+            .await;
+        match closed {
+            Ok(()) => {
+                info!(%job, attempt = plan.attempt, pods = total, reason = %Reason::Placed, "placed");
+                self.count_placed(job, run);
+                TaskOutcome::Done
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    fn count_placed(&self, job: &Key, run: &AuthorizedAttempt) {
+        let written = self.context.cache.jobs.get(job);
+        let status = written.as_ref().and_then(|job| job.status.as_ref());
+        let since = status.and_then(TrainingJobStatus::pending_since);
+        let waited = Timestamp::now().duration_since(since.unwrap_or(run.submitted));
+        let waited = Duration::try_from(waited).unwrap_or_default();
+        let queue = run.job.compiled().queue();
+        self.context.metrics.count_placement(job, queue, waited);
+    }
+
+    /// Creates pods of a plan. None: all of them exist.
+    pub(super) async fn create_pods(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        plan: &Plan,
+        missing: Vec<PlannedMember<'_>>,
+        counted: &BTreeMap<String, AdmittedPod>,
+        stop: &CancellationToken,
+    ) -> Option<TaskOutcome> {
+        // The futures are made before the stream: a closure in the stream would have to be general
+        // over the lifetimes that they borrow for.
+        let mut futures = Vec::with_capacity(missing.len());
+        for pod in missing {
+            let counted = counted.get(pod.template.group().name());
+            futures.push(self.create_pod(job, run, plan, pod, counted, stop));
+        }
+        let mut creates = stream::iter(futures).buffer_unordered(MAX_CONCURRENT_CREATES);
+        let mut failure: Option<CreateFailure<'_>> = None;
+        while let Some(result) = creates.next().await {
+            if let Err(failed) = result {
+                // Wait for the creates in flight: no pod may appear after the rollback.
+                stop.cancel();
+                let worse = matches!(failed.outcome, TaskOutcome::RollBack(..));
+                if worse || failure.is_none() {
+                    failure = Some(failed);
+                }
+            }
+        }
+        drop(creates);
+        if let Some(CreateFailure {
+            outcome,
+            refused_pod: refused,
+        }) = failure
+        {
+            let Some(pod) = refused else {
+                return Some(outcome);
+            };
+            let (which, at) = ((pod.template, pod.index), pod.placement(run, plan));
+            let node = self.find_faulty_node(job, plan, which, &at).await;
+            return Some(outcome.with_faulty_node(node));
+        }
+        stop.is_cancelled().then_some(TaskOutcome::Done)
+    }
+
+    async fn create_pod<'a>(
+        &self,
+        job: &Key,
+        run: &AuthorizedAttempt,
+        plan: &Plan,
+        member: PlannedMember<'a>,
+        counted: Option<&AdmittedPod>,
+        stop: &CancellationToken,
+    ) -> Result<(), CreateFailure<'a>> {
+        let PlannedMember {
+            template: pods,
+            index,
+            ..
+        } = member;
+        let pod = pods.pod(index, &member.placement(run, plan));
+        let name = pods.group().pod_name(index);
+        let mut tries: u32 = 0;
+        loop {
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+            let created: Result<SlimPod, WriteError> = self
+                .commands
+                .create(&job.namespace, names::SCHEDULER_MANAGER, &pod, false)
+                .await;
+            let last = match created {
+                Ok(stored) => return Ok(self.accept_created_pod(job, &stored, counted)?),
+                // If this is the planned pod, an earlier try whose answer was lost succeeded.
+                Err(WriteError::AlreadyExists(message) | WriteError::Conflict(message)) => {
+                    let there = self.commands.get(&job.namespace, &name).await;
+                    let there: Option<SlimPod> = there.map_err(TaskOutcome::from)?;
+                    match there {
+                        Some(stored) if is_planned(&stored, run, plan, member) => {
+                            return Ok(self.accept_created_pod(job, &stored, counted)?);
+                        }
+                        Some(_) => {
+                            return Err(TaskOutcome::RollBack(Reason::NameConflict, message).into());
+                        }
+                        None => TaskOutcome::Retry(message),
+                    }
+                }
+                Err(WriteError::Refused { message, .. }) => {
+                    return Err(CreateFailure {
+                        outcome: TaskOutcome::RollBack(Reason::PodRefused, message),
+                        refused_pod: Some(member),
+                    });
+                }
+                // The namespace is terminating, and no object can be created in it.
+                Err(WriteError::NotFound(message)) => {
+                    return Err(TaskOutcome::RollBack(Reason::PodRefused, message).into());
+                }
+                Err(error @ (WriteError::NotLeading(_) | WriteError::Withdrawn)) => {
+                    return Err(TaskOutcome::from(error).into());
+                }
+                // The quota's numbers may change before the last try.
+                Err(WriteError::Exhausted(message)) => {
+                    TaskOutcome::RollBack(Reason::ResourceQuotaExceeded, message)
+                }
+                // A webhook may be back before the plan's deadline.
+                Err(
+                    WriteError::Transient(message)
+                    | WriteError::Unanswered(message)
+                    | WriteError::Webhook(message)
+                    | WriteError::Unauthorized(message),
+                ) => TaskOutcome::Retry(message),
+            };
+            tries = tries.saturating_add(1);
+            // The gang does not wait for a surplus pod: its next fill tries again.
+            if tries >= MAX_TRIES || member.surplus.is_some() {
+                return Err(last.into());
+            }
+            let pause = 50_u64.saturating_mul(1_u64.checked_shl(tries).unwrap_or(u64::MAX));
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            }
+        }
+    }
+
+    /// Takes note of a pod that was created. If admission raised its request above what was
+    /// counted, the plan would use resources that are promised to other gangs: it is undone.
+    fn accept_created_pod(
+        &self,
+        job: &Key,
+        stored: &SlimPod,
+        counted: Option<&AdmittedPod>,
+    ) -> Result<(), TaskOutcome> {
+        self.record_pod(job, stored);
+        match counted.and_then(|counted| describe_excess_request(stored, &counted.request)) {
+            None => Ok(()),
+            Some(message) => Err(TaskOutcome::RollBack(Reason::PodRefused, message)),
+        }
+    }
+
+    /// Takes note of a pod that exists, whether or not the watch has shown it yet.
+    fn record_pod(&self, job: &Key, pod: &SlimPod) {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let key = Key::new(&job.namespace, name);
+        if self.context.cache.pods.insert_created(&key, pod) {
+            self.context
+                .send_event(SchedulerEvent::for_pod(key.clone(), pod));
+            // The pod may have ended between the two calls. The engine keeps what it receives last.
+            if !self.context.cache.pods.holds_resources(&key) {
+                self.context.send_event(SchedulerEvent::PodGone(key));
+            }
+        }
+    }
+}
+
+/// Describes what a stored pod requests beyond what was counted for it.
+fn describe_excess_request(stored: &SlimPod, counted: &Resources) -> Option<String> {
+    let asked = resource_request::pod_request(stored);
+    let more = asked.iter().find(|(r, amount)| *amount > counted.get(r));
+    let (resource, amount) = more?;
+    // Thousandths of a core, bytes, or a count.
+    let unit = if resource.as_str() == "cpu" { "m" } else { "" };
+    Some(format!(
+        "admission makes pod {:?} ask for {amount}{unit} of {} where it had its group's other pods ask for {}{unit}: they are to be alike",
+        stored.metadata.name.as_deref().unwrap_or_default(),
+        resource.as_str(),
+        counted.get(resource),
+    ))
+}
+
+/// The members that a plan names.
+fn planned_members<'a>(templates: &'a [PodBuilder<'a>], plan: &'a Plan) -> Vec<PlannedMember<'a>> {
+    let mut members = Vec::new();
+    for pods in templates {
+        let mut index: u32 = 0;
+        let name = pods.group().name();
+        for assignment in plan.assignments.iter().filter(|a| a.group == name) {
+            for _ in 0..assignment.count {
+                members.push(PlannedMember {
+                    template: pods,
+                    index,
+                    round: 0,
+                    surplus: None,
+                    node: assignment.node.as_str(),
+                });
+                index = index.saturating_add(1);
+            }
+        }
+    }
+    members
+}
+
+/// True if an existing pod is the very one that the plan names.
+fn is_planned(
+    pod: &SlimPod,
+    run: &AuthorizedAttempt,
+    plan: &Plan,
+    member: PlannedMember<'_>,
+) -> bool {
+    let annotation = pod.metadata.annotations.as_ref();
+    let round = annotation.and_then(|a| a.get(names::ROUND)?.parse().ok());
+    is_owned(pod, &run.uid)
+        && annotation.is_some_and(|a| a.get(names::PLAN) == Some(&plan.hash))
+        && round.unwrap_or(0) == member.round
+        && pod.spec.node_name.as_deref() == Some(member.node)
+        && pod.metadata.deletion_timestamp.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pod_requesting_more_than_counted_is_reported() {
+        let stored: SlimPod = serde_json::from_value(json!({
+            "metadata": {"name": "j-worker-1"},
+            "spec": {"containers": [{"name": "main",
+                "resources": {"requests": {"cpu": "2", "memory": "1Ki", "nvidia.com/gpu": "8"}}}]},
+        }))
+        .unwrap();
+        let counted = |cpu, gpus| {
+            let counted = Resources::new().with("cpu", cpu).with("memory", 1024);
+            counted.with("nvidia.com/gpu", gpus)
+        };
+        assert_eq!(describe_excess_request(&stored, &counted(2000, 8)), None);
+        assert_eq!(
+            describe_excess_request(&stored, &counted(4000, 9)),
+            None,
+            "less is no harm"
+        );
+        let message = describe_excess_request(&stored, &counted(1500, 8)).unwrap();
+        assert!(
+            message.contains("\"j-worker-1\" ask for 2000m of cpu"),
+            "{message}"
+        );
+        let message = describe_excess_request(&stored, &counted(2000, 0)).unwrap();
+        assert!(message.contains("8 of nvidia.com/gpu"), "{message}");
+    }
+}

@@ -1,0 +1,52 @@
+//! Anti-affinity of foreign pods against waiting gangs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_gang::closed_domains::TargetGang;
+use trellis_gang::key::Key;
+use trellis_gang::observed::AntiAffinityTerm;
+use trellis_scheduler::LabelDomain;
+
+use super::{Driver, EngineState};
+
+impl Driver {
+    /// Topology domains from which each group of a gang is kept out.
+    pub(super) fn excluded_domains(&self, job: &Key) -> BTreeMap<String, BTreeSet<LabelDomain>> {
+        let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
+            return BTreeMap::new();
+        };
+        let context = self.committer.context();
+        let namespace = context
+            .cache
+            .namespace_labels(&job.namespace)
+            .unwrap_or_default();
+        let label = |node: &str, key: &str| {
+            let node = context.cache.nodes.get(&Key::new("", node))?;
+            node.metadata.labels.as_ref()?.get(key).cloned()
+        };
+        TargetGang::new(run.job.compiled(), &namespace, &state.admitted)
+            .closed_domains(&context.cache.repulsions, label)
+    }
+
+    /// Waiting or nominated gangs that the term keeps out, now or until now.
+    pub(super) fn gangs_excluded_by(&self, repulsion: &AntiAffinityTerm) -> Vec<Key> {
+        let context = self.committer.context();
+        let waiting = self.gangs.iter().filter(|(_, s)| {
+            matches!(
+                s.engine_state,
+                EngineState::Waiting | EngineState::Nominated
+            )
+        });
+        let concerned = waiting.filter(|(job, state)| {
+            let namespace = context
+                .cache
+                .namespace_labels(&job.namespace)
+                .unwrap_or_default();
+            state.run().is_some_and(|run| {
+                TargetGang::new(run.job.compiled(), &namespace, &state.admitted)
+                    .is_repelled_by(repulsion)
+            })
+        });
+        concerned.map(|(job, _)| job.clone()).collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! Nodes on which the API server refused a gang's pods although it accepts them elsewhere. They are
+//! avoided for a while, and longer each time, as are nodes whose kubelets refuse pods. A restart of
+//! the operator forgets them, which costs one more try.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use trellis_gang::exclusion_time;
+
+#[derive(Debug, Default)]
+pub(super) struct AvoidedNodes {
+    /// Failures of each node, and until when it is avoided.
+    nodes: BTreeMap<String, (u32, Instant)>,
+}
+
+impl AvoidedNodes {
+    /// Notes that a pod was refused on the node.
+    pub(super) fn add_failure(&mut self, node: &str, now: Instant) {
+        let (times, until) = self.nodes.entry(node.to_owned()).or_insert((0, now));
+        *times = times.saturating_add(1);
+        let wait = Duration::try_from(exclusion_time(*times)).unwrap_or_default();
+        *until = now.checked_add(wait).unwrap_or(now);
+    }
+
+    /// The nodes to avoid now.
+    pub(super) fn current(&self, now: Instant) -> impl Iterator<Item = &String> {
+        let nodes = self
+            .nodes
+            .iter()
+            .filter(move |(_, (_, until))| *until > now);
+        nodes.map(|(node, _)| node)
+    }
+
+    /// When the next of them may be tried again.
+    pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
+        let ends = self.nodes.values().map(|(_, until)| *until);
+        ends.filter(|until| *until > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_is_avoided_longer_after_each_failure() {
+        let mut now = Instant::now();
+        let mut avoided = AvoidedNodes::default();
+        assert_eq!(avoided.next_end(now), None);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            avoided.add_failure("a", now);
+            assert_eq!(avoided.current(now).collect::<Vec<_>>(), ["a"]);
+            let end = avoided.next_end(now).unwrap();
+            waits.push(end.duration_since(now).as_secs());
+            assert_eq!(avoided.current(end).count(), 0);
+            now = end;
+        }
+        assert_eq!(waits, [60, 120, 240, 480, 900, 900]);
+    }
+}

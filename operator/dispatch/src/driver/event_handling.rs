@@ -1,0 +1,252 @@
+//! Applies events to the engine and to the driver's state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::pod_group::PodGroupPhase;
+use trellis_gang::key::Key;
+use trellis_gang::{DesiredGang, engine};
+use trellis_scheduler::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
+
+use super::Driver;
+use super::avoided_nodes::AvoidedNodes;
+use crate::{QueueReport, SchedulerEvent, TotalsReport};
+
+impl Driver {
+    pub(super) fn handle_event(&mut self, feed: SchedulerEvent, touched: &mut BTreeSet<Key>) {
+        match feed {
+            SchedulerEvent::Node(name) => {
+                self.devices_changed = true;
+                match self.committer.cache().engine_node(&name) {
+                    Some(node) => self.engine.apply_node(node),
+                    None => self.engine.delete_node(&NodeName::new(name)),
+                };
+            }
+            SchedulerEvent::Pod {
+                pod,
+                uid,
+                node,
+                request,
+                leaves,
+            } => {
+                if self.pods.get(&pod).is_some_and(|before| *before != uid) {
+                    self.remove_pod(&pod);
+                }
+                let key = self.engine_name(&pod);
+                self.engine
+                    .apply_pod(key.clone(), NodeName::new(node), request);
+                if let Some(by) = leaves {
+                    self.engine
+                        .mark_pod_leaving(&key, engine::to_engine_time(by));
+                }
+                self.pods.insert(pod, uid);
+            }
+            SchedulerEvent::PodGone(pod) => {
+                if self.pods.remove(&pod).is_some() {
+                    self.remove_pod(&pod);
+                }
+            }
+            SchedulerEvent::PodSucceeded(pod) => {
+                if self.pods.remove(&pod).is_some() {
+                    let name = self.engine_name(&pod);
+                    self.engine.delete_pod(&name);
+                    self.external_pods.forget_pod_name(&pod);
+                }
+            }
+            SchedulerEvent::Repulsion(repulsion) => {
+                touched.extend(self.gangs_excluded_by(&repulsion));
+                touched.extend(self.external_gangs_excluded_by(&repulsion));
+            }
+            SchedulerEvent::DeviceClass => self.devices_changed = true,
+            SchedulerEvent::Queue(name) => {
+                touched.extend(self.external_pods.waiting().cloned());
+                match self.committer.cache().queues.get(&Key::new("", &name)) {
+                    Some(queue) => self
+                        .engine
+                        .apply_queue(engine::to_engine_queue(&name, &queue.spec)),
+                    None => {
+                        let name = QueueName::new(name);
+                        self.predictor.forget_queue(&name);
+                        self.engine.delete_queue(&name)
+                    }
+                };
+            }
+            SchedulerEvent::Flavor(name) => self.apply_flavor(&name),
+            SchedulerEvent::Topology(name) => {
+                match self.committer.cache().topologies.get(&Key::new("", &name)) {
+                    Some(topology) => self
+                        .engine
+                        .apply_topology(engine::to_engine_topology(&name, &topology.spec)),
+                    None => self.engine.delete_topology(&TopologyName::new(name)),
+                };
+            }
+            SchedulerEvent::NamespaceQuota(namespace) => {
+                self.recheck_put_off_gangs(&namespace, touched)
+            }
+            SchedulerEvent::Recheck(job) => {
+                touched.insert(job);
+            }
+            SchedulerEvent::Limits(job, limits) => self.set_limits(&job, limits, touched),
+            SchedulerEvent::DesiredGang(job, Some(wish)) => {
+                let ends = matches!(wish, DesiredGang::Finish { .. });
+                let before = self.gangs.get(&job).and_then(|gang| gang.desired.as_ref());
+                if ends && !matches!(before, Some(DesiredGang::Finish { .. })) {
+                    self.learn_run_time(&job, touched);
+                }
+                if self.set_desired_gang(&job, wish) {
+                    touched.insert(job);
+                }
+            }
+            SchedulerEvent::DesiredGang(job, None) => {
+                self.clear_desired_gang(&job);
+                self.close_plan(&job, touched);
+                // Delete its remaining pods.
+                self.delete_orphans(&job);
+            }
+            SchedulerEvent::Undecided(job) => {
+                self.unadopted.remove(&job);
+            }
+            SchedulerEvent::AskQueues(answer) => {
+                // The caller may be gone.
+                let _ = answer.send(self.report_queues());
+            }
+            SchedulerEvent::AskTotals(answer) => {
+                let _ = answer.send(self.report_totals());
+            }
+            SchedulerEvent::AskLimits(answer) => {
+                let _ = answer.send(self.report_limits());
+            }
+            SchedulerEvent::AskSnapshot(answer) => self.snapshot_requests.push(answer),
+            SchedulerEvent::ConditionsWritten(unit, number, missed) => {
+                self.handle_condition_results(&unit, number, &missed)
+            }
+            SchedulerEvent::TaskEnded(job, outcome) => {
+                self.handle_task_result(&job, outcome);
+                self.close_plan(&job, touched);
+                touched.insert(job);
+            }
+        }
+    }
+
+    /// Name of a pod in the engine.
+    fn engine_name(&self, pod: &Key) -> PodKey {
+        let external = self.external_pods.pod_name(pod).cloned();
+        external.unwrap_or_else(|| engine::pod_key(pod))
+    }
+
+    /// A pod is gone. No pod of that name replaces an external pod, so the engine forgets it.
+    fn remove_pod(&mut self, pod: &Key) {
+        match self.external_pods.forget_pod_name(pod) {
+            Some(name) => self.engine.delete_pod(&name),
+            None => self.engine.lose_pod(&engine::pod_key(pod)),
+        }
+    }
+
+    fn apply_flavor(&mut self, name: &str) {
+        let flavor = FlavorName::new(name);
+        match self.committer.cache().flavors.get(&Key::new("", name)) {
+            Some(now) => {
+                self.engine
+                    .apply_flavor(engine::to_engine_flavor(name, &now.spec));
+                self.flavors.apply(flavor, &now.spec);
+            }
+            None => {
+                self.engine.delete_flavor(&flavor);
+                self.flavors.delete(&flavor);
+            }
+        }
+    }
+
+    /// Closes a plan that is no longer carried out. It frees namespace quota, which may let other
+    /// gangs start.
+    fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
+        if !self.is_committing(job) && self.committer.open_plans().remove(job) {
+            self.recheck_put_off_gangs(&job.namespace, touched);
+        }
+    }
+
+    /// True if the gang still has pods to create, now or after a pause.
+    fn is_committing(&self, job: &Key) -> bool {
+        let group = self.committer.cache().pod_groups.get(job);
+        let phase = group.and_then(|g| g.status.as_ref()?.phase);
+        self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
+    }
+
+    /// Looks at the gangs of the namespace that were put off, because its quota may have room now.
+    fn recheck_put_off_gangs(&self, namespace: &str, touched: &mut BTreeSet<Key>) {
+        let from = self.over_quota.range(Key::new(namespace, "")..);
+        let here = from.take_while(|(job, _)| &*job.namespace == namespace);
+        touched.extend(here.map(|(job, _)| job.clone()));
+    }
+
+    fn report_totals(&self) -> TotalsReport {
+        TotalsReport {
+            by_resource: self.engine.totals(),
+            wrong_limits: self.wrong_limit_count(),
+        }
+    }
+
+    fn report_queues(&self) -> BTreeMap<QueueName, QueueReport> {
+        let counts = self.engine.queue_counts();
+        let queues = self.committer.cache().queues.all().into_iter();
+        queues
+            .filter_map(|queue| {
+                let name = QueueName::new(queue.metadata.name.as_deref()?);
+                let report = QueueReport {
+                    counts: counts.get(&name).copied().unwrap_or_default(),
+                    usage: self.engine.queue_usage_report(&name),
+                    memory: self.engine.queue_memory(&name),
+                };
+                Some((name, report))
+            })
+            .collect()
+    }
+
+    /// Stores a wish. False: it is the same as before.
+    fn set_desired_gang(&mut self, job: &Key, wish: DesiredGang) -> bool {
+        let state = self.gangs.entry(job.clone()).or_default();
+        if state.desired.as_ref() == Some(&wish) {
+            return false;
+        }
+        if let Some(run) = wish.attempt() {
+            let compiled = run.job.compiled().hash();
+            if state.compiled != compiled {
+                state.admitted.clear();
+                state.avoided = AvoidedNodes::default();
+                state.replans = 0;
+                compiled.clone_into(&mut state.compiled);
+            }
+        }
+        // The wish has changed, so the last failure may not recur.
+        state.pause.end();
+        state.are_suspects_allowed = false;
+        state.desired = Some(wish);
+        true
+    }
+
+    /// Handles a job that is gone. Its place is kept until its task has ended, because a create in
+    /// flight still makes a pod.
+    fn clear_desired_gang(&mut self, job: &Key) {
+        self.unadopted.remove(job);
+        self.committer.context().explanations.write().remove(job);
+        self.record_orphans(job);
+        if let Some(state) = self.gangs.get_mut(job)
+            && let Some(task) = &state.task
+        {
+            task.stop.cancel();
+            state.desired = None;
+            return;
+        }
+        self.forget(job);
+    }
+
+    pub(super) fn forget(&mut self, job: &Key) {
+        self.withdraw_surplus(job);
+        self.gangs.remove(job);
+        self.alarms.clear(job);
+        self.over_quota.remove(job);
+        self.inherited.remove(job);
+        self.leaving.remove(job);
+        self.engine.retire_gang(&engine::gang_id(job));
+        self.release_victims(job);
+    }
+}

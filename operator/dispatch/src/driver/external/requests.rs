@@ -1,0 +1,202 @@
+//! Finds out what external pods request when they are to be placed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use trellis_api::pod_group::PlannedPod;
+use trellis_api::{PodGroup, PodGroupSpec};
+use trellis_gang::external::external_request::{AlikePods, ExternalRequest};
+use trellis_gang::external::{ExternalGangRef, plan, pod_group_step};
+use trellis_gang::key::Key;
+use trellis_gang::observed::UnhealthyRules;
+use trellis_gang::{GangExplanation, engine, external};
+use trellis_scheduler::Node;
+
+use super::super::{Driver, EngineState};
+use crate::external_request;
+use crate::external_request::PlacementRole;
+
+/// First pause before a gang is looked at again that waits for an object whose changes do not wake
+/// it: a class, a claim, a volume. Doubled each time, to 20 s. After a refusal, which is the
+/// costliest to compute and wakes the gang when it changes, to 160 s, so that pods that are never
+/// allowed do not keep the scheduler busy.
+const FIRST_RECHECK: Duration = Duration::from_secs(5);
+const MAX_RECHECKS: u32 = 3;
+const MAX_REFUSAL_RECHECKS: u32 = 6;
+
+/// Request of nominated external pods, for which victims have left.
+pub(super) enum NominatedRequest {
+    /// The request, which policies allow.
+    Allowed(Arc<ExternalRequest>),
+    /// Policies have not decided on it yet, and the place stays held.
+    Undecided,
+}
+
+impl NominatedRequest {
+    pub(super) fn into_request(self) -> Option<Arc<ExternalRequest>> {
+        match self {
+            Self::Allowed(asks) => Some(asks),
+            Self::Undecided => None,
+        }
+    }
+}
+
+impl Driver {
+    /// Lets the engine find a place for pods with this request.
+    pub(super) fn enqueue_request_result(
+        &mut self,
+        unit: &Key,
+        group: Option<&PodGroupSpec>,
+        found: Result<Option<ExternalRequest>, GangExplanation>,
+        retry: Option<Timestamp>,
+        near: BTreeMap<String, String>,
+    ) {
+        match found {
+            // The gang is looked at again once policies have decided. It gets no place by its
+            // earlier request.
+            Ok(None) => {
+                let state = self.external_pods.gangs.entry(unit.clone()).or_default();
+                state.has_new_request = true;
+            }
+            Ok(Some(asks)) => self.enqueue_request(unit, group, asks, retry, near),
+            Err(why) => {
+                self.withdraw(unit);
+                let state = self.external_pods.gangs.entry(unit.clone()).or_default();
+                let most = if why.refused {
+                    MAX_REFUSAL_RECHECKS
+                } else {
+                    MAX_RECHECKS
+                };
+                state.rechecks = state.rechecks.saturating_add(1).min(most);
+                let wait = FIRST_RECHECK.saturating_mul(1 << state.rechecks.saturating_sub(1));
+                if let Some(at) = Instant::now().checked_add(wait) {
+                    self.alarms.set(unit, at);
+                }
+                self.record_explanation(unit, why);
+            }
+        }
+    }
+
+    /// The request of a single pod. `gang`: the PodGroup whose gang is placed. If that gang holds
+    /// no place in the engine, because another scheduler bound its pods, there is no gang to join:
+    /// the pod is a gang of one, in the PodGroup's queue.
+    pub(super) fn find_single_request(
+        &self,
+        key: &Key,
+        gang: Option<&Arc<PodGroup>>,
+    ) -> Result<Option<ExternalRequest>, GangExplanation> {
+        let journal = gang.and_then(|gang| gang.status.as_ref());
+        let plan = journal.and_then(|journal| journal.plan.as_ref());
+        let of = gang.map(|gang| external::pod_group_gang_key(&Key::from_meta(&gang.metadata)));
+        let of = of.and_then(|of| self.external_pods.gangs.get(&of));
+        let holds =
+            of.filter(|of| of.engine_state == EngineState::Placed && !of.allocations.is_empty());
+        let place = match (gang, plan, holds) {
+            (Some(group), Some(plan), Some(of)) => PlacementRole::Joining {
+                group,
+                plan,
+                present_total: &of.total,
+            },
+            (Some(group), ..) => PlacementRole::Gang(group),
+            (None, ..) => PlacementRole::Alone,
+        };
+        self.find_request(&external::pod_gang_key(key), place, [key.name.to_string()])
+    }
+
+    /// The request of these pods of the unit. None: policies have not decided on it yet, and the
+    /// unit is looked at again once they have.
+    pub(super) fn find_request(
+        &self,
+        unit: &Key,
+        place: PlacementRole<'_>,
+        names: impl IntoIterator<Item = String>,
+    ) -> Result<Option<ExternalRequest>, GangExplanation> {
+        let context = self.committer.context();
+        let pods = names.into_iter().filter_map(|name| {
+            let pod = context
+                .cache
+                .external_pods
+                .get(&Key::new(&unit.namespace, &name))?;
+            Some((name, pod))
+        });
+        let pods: Vec<_> = pods.collect();
+        let judge = |question| self.external_pods.judgements.judge(context, unit, question);
+        external_request::find_request(&context.cache, &unit.namespace, place, &pods, judge)
+    }
+
+    /// The request of nominated pods, by the current policies. A gang's request keeps the groups of
+    /// its plan. None: the pods may not have that place any more.
+    pub(super) fn find_nominated_request(&mut self, unit: &Key) -> Option<NominatedRequest> {
+        let (asks, taken_in) = match external::parse_gang_key(unit)? {
+            ExternalGangRef::Pod(pod) => {
+                let there = self.committer.cache().external_pods.get(&pod)?;
+                let group = there.group().map(|group| Key::new(&pod.namespace, group));
+                let gang = group.and_then(|group| self.placed_pod_group(&group));
+                let Some(asks) = self.find_single_request(&pod, gang.as_ref()).ok()? else {
+                    return Some(NominatedRequest::Undecided);
+                };
+                let place = self.engine.placement(&engine::gang_id(unit))?;
+                let (_, _, node) = place.iter().next()?;
+                let taken_in = self.is_admitted_by_nodes(&asks, |_| Some(node.as_str()));
+                (asks, taken_in)
+            }
+            ExternalGangRef::Group(_) => {
+                let (group, plan) = self.nominated_plan(unit)?;
+                let names = pod_group_step::planned_pods(&plan).map(|(pod, _)| pod.name.clone());
+                let Some(asks) = self
+                    .find_request(unit, PlacementRole::Gang(&group), names)
+                    .ok()?
+                else {
+                    return Some(NominatedRequest::Undecided);
+                };
+                let planned = pod_group_step::planned_pods(&plan)
+                    .map(|(pod, node)| (pod.name.as_str(), node));
+                let nodes: BTreeMap<&str, &str> = planned.collect();
+                let taken_in = self.is_admitted_by_nodes(&asks, |pod| nodes.get(pod).copied());
+                (plan::regroup_like_plan(&plan, asks)?, taken_in)
+            }
+        };
+        if !taken_in {
+            self.pause_external(unit);
+            return None;
+        }
+        let asks = Arc::new(asks);
+        self.external_pods
+            .gangs
+            .get_mut(unit)?
+            .set_request(asks.clone());
+        // The engine has the place already. It charges the limits that apply now.
+        self.engine
+            .apply_draws(&engine::gang_id(unit), asks.limits.to_draws());
+        self.track_gpu_hours(&asks.limits);
+        Some(NominatedRequest::Allowed(asks))
+    }
+
+    /// True if the nodes still admit the pods: pods that repel them may have come there, and node
+    /// labels may have changed. Taints are left to the engine, which knows what flavors tolerate.
+    fn is_admitted_by_nodes<'n>(
+        &self,
+        asks: &ExternalRequest,
+        node_of: impl Fn(&str) -> Option<&'n str>,
+    ) -> bool {
+        let context = self.committer.context();
+        let takes = |alike: &AlikePods, pod: &PlannedPod| {
+            let node = context
+                .cache
+                .nodes
+                .get(&Key::new("", node_of(&pod.name)?))?;
+            let node = Node {
+                taints: Vec::new(),
+                ..engine::to_engine_node(&node, &UnhealthyRules::default())
+            };
+            Some(alike.constraints.are_met_by(&node))
+        };
+        asks.groups.iter().all(|alike| {
+            let mut pods = alike.pods.iter();
+            pods.all(|pod| takes(alike, pod) == Some(true))
+        })
+    }
+}

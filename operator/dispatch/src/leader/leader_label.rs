@@ -1,0 +1,106 @@
+//! The label of the leader's pod, by which a Service finds it.
+//!
+//! The Lease decides which replica leads, and the label only follows it. A wrong label costs
+//! answers and nothing else: a replica that does not lead says so.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+use trellis_api::names;
+
+use super::Leadership;
+
+/// Pause between two checks of the label, because a user may have removed it or given it to another
+/// pod.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// Pause after a failed check.
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// Longest time that removing the label may delay the shutdown.
+const MAX_REMOVAL_TIME: Duration = Duration::from_secs(3);
+
+/// The label of this replica's pod.
+#[derive(Clone)]
+pub struct LeaderLabel {
+    pods: Api<Pod>,
+    pod: String,
+}
+
+impl LeaderLabel {
+    /// The label of the pod of that name.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, pod: String) -> Self {
+        Self {
+            pods: Api::namespaced(client, namespace),
+            pod,
+        }
+    }
+
+    /// Keeps the label on this replica's pod and on no other, while it leads. Never returns.
+    pub async fn maintain(self, leadership: Leadership) {
+        let mut told = None;
+        loop {
+            match self.check_labels(&leadership).await {
+                Ok(()) => {
+                    told = None;
+                    tokio::time::sleep(CHECK_INTERVAL).await;
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if told.as_ref() != Some(&error) {
+                        warn!(%error, pod = self.pod, "the pod is not labelled as the one that leads: the Service {} does not find it", trellis_api::visibility::SERVICE);
+                        told = Some(error);
+                    }
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn check_labels(&self, leadership: &Leadership) -> kube::Result<()> {
+        let bear = format!("{}={}", names::ROLE, names::LEADER);
+        let bear = ListParams::default().labels(&bear);
+        let bear = self.pods.list(&bear).await?;
+        let bear: Vec<String> = bear.iter().map(|pod| pod.name_any()).collect();
+        // Former leaders first: they may be dead, and no other replica removes their label.
+        for other in bear.iter().filter(|name| **name != self.pod) {
+            if leadership.check().is_err() {
+                return Ok(());
+            }
+            info!(pod = other, "it leads no more: its label is taken away");
+            match self.patch(other, &Value::Null).await {
+                Ok(()) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !bear.contains(&self.pod) && leadership.check().is_ok() {
+            self.patch(&self.pod, &json!(names::LEADER)).await?;
+            info!(pod = self.pod, "it is labelled as the one that leads");
+        }
+        Ok(())
+    }
+
+    /// Removes the label from this replica's pod: a container that restarts in it does not lead,
+    /// nor does one that stops. If that fails, the next leader does it.
+    pub async fn remove(&self) {
+        match tokio::time::timeout(MAX_REMOVAL_TIME, self.patch(&self.pod, &Value::Null)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, pod = self.pod, "its label is not taken away"),
+            Err(_) => debug!(pod = self.pod, "its label is not taken away in time"),
+        }
+    }
+
+    async fn patch(&self, pod: &str, value: &Value) -> kube::Result<()> {
+        let params = PatchParams {
+            field_manager: Some(names::MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(json!({"metadata": {"labels": {names::ROLE: value}}}));
+        self.pods.patch_metadata(pod, &params, &patch).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Metrics that are counted where events happen, since the process began.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Metric, Registry};
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_gang::key::Key;
+
+use super::metric_catalog::{self, MetricSpec};
+use crate::commands::WriteError;
+
+/// Names and values.
+pub type MetricLabels = Vec<(&'static str, String)>;
+
+type ExemplarHistogram = HistogramWithExemplars<MetricLabels>;
+
+/// Longest text of an exemplar (OpenMetrics: 128 characters with its name).
+const MAX_EXEMPLAR_LENGTH: usize = 120;
+
+/// Counters and histograms of the operator.
+#[derive(Clone, Debug)]
+pub struct OperatorMetrics {
+    reconciles: Family<MetricLabels, Counter>,
+    reconcile: Histogram,
+    cycle: Histogram,
+    decisions: Family<MetricLabels, Counter>,
+    put_off: Family<MetricLabels, Counter>,
+    rolled_back: Family<MetricLabels, Counter>,
+    wait: Family<MetricLabels, ExemplarHistogram, fn() -> ExemplarHistogram>,
+    start: ExemplarHistogram,
+    attempts: Family<MetricLabels, Counter>,
+    jobs: Family<MetricLabels, Counter>,
+    writes: Family<MetricLabels, Counter>,
+    write: Histogram,
+}
+
+/// From half a millisecond to a minute.
+fn work_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_5, 2.0, 18))
+}
+
+/// From a hundredth of a second to some hours.
+fn start_histogram() -> ExemplarHistogram {
+    ExemplarHistogram::new(exponential_buckets(0.01, 2.0, 21))
+}
+
+/// From a hundredth of a second to some weeks.
+fn wait_histogram() -> ExemplarHistogram {
+    ExemplarHistogram::new(exponential_buckets(0.01, 4.0, 15))
+}
+
+impl Default for OperatorMetrics {
+    fn default() -> Self {
+        Self {
+            reconciles: Family::default(),
+            reconcile: work_histogram(),
+            // From ten microseconds to some seconds.
+            cycle: Histogram::new(exponential_buckets(0.000_01, 2.0, 20)),
+            decisions: Family::default(),
+            put_off: Family::default(),
+            rolled_back: Family::default(),
+            wait: Family::new_with_constructor(wait_histogram),
+            start: start_histogram(),
+            attempts: Family::default(),
+            jobs: Family::default(),
+            writes: Family::default(),
+            write: work_histogram(),
+        }
+    }
+}
+
+/// Result of a reconciliation of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReconcileResult {
+    /// Nothing more is to do.
+    Done,
+    /// The job had changed meanwhile.
+    Behind,
+    /// The reconciliation failed.
+    Failed,
+}
+
+impl OperatorMetrics {
+    /// Counts a reconciliation of a job.
+    pub fn count_reconcile(&self, how: ReconcileResult, took: Duration) {
+        let result = match how {
+            ReconcileResult::Done => "done",
+            ReconcileResult::Behind => "behind",
+            ReconcileResult::Failed => "failed",
+        };
+        increment(&self.reconciles, vec![("result", result.to_owned())]);
+        self.reconcile.observe(took.as_secs_f64());
+    }
+
+    /// Counts a scheduling cycle.
+    pub fn observe_cycle(&self, took: Duration) {
+        self.cycle.observe(took.as_secs_f64());
+    }
+
+    /// Counts a decision of the engine.
+    pub fn count_decision(&self, decision: &'static str) {
+        increment(&self.decisions, vec![("decision", decision.to_owned())]);
+    }
+
+    /// Counts a gang whose pods have all been created, and its waiting time.
+    pub fn count_placement(&self, job: &Key, queue: &str, waited: Duration) {
+        let labels = vec![("queue", queue.to_owned())];
+        let wait = self.wait.get_or_create(&labels);
+        wait.observe(waited.as_secs_f64(), Some(exemplar_labels(job)), None);
+    }
+
+    /// Counts a gang that could not take the place that was found for it.
+    pub fn count_put_off(&self, reason: Reason) {
+        increment(&self.put_off, reason_labels(reason));
+    }
+
+    /// Counts a plan that is rolled back.
+    pub fn count_rollback(&self, reason: Reason) {
+        increment(&self.rolled_back, reason_labels(reason));
+    }
+
+    /// Counts a gang whose pods all run, and the time since their creation.
+    pub fn observe_start(&self, job: &Key, took: Duration) {
+        self.start
+            .observe(took.as_secs_f64(), Some(exemplar_labels(job)), None);
+    }
+
+    /// Counts an attempt that has ended and is followed by another.
+    pub fn count_ended_attempt(&self, reason: &str) {
+        // Another version of Trellis may have written the reason, so an unknown one becomes a fixed
+        // label.
+        let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
+        let reason = known.copied().unwrap_or(Reason::Unrecognized);
+        increment(&self.attempts, reason_labels(reason));
+    }
+
+    /// Counts a job that has ended for good.
+    pub fn count_ended_job(&self, phase: JobPhase, reason: Reason) {
+        let mut labels = reason_labels(reason);
+        labels.insert(0, ("phase", phase.as_str().to_owned()));
+        increment(&self.jobs, labels);
+    }
+
+    /// Counts a write that has ended.
+    pub fn count_write(&self, outcome: Result<(), &WriteError>, took: Duration) {
+        let outcome = outcome.err().map_or("ok", WriteError::label);
+        increment(&self.writes, vec![("outcome", outcome.to_owned())]);
+        self.write.observe(took.as_secs_f64());
+    }
+
+    /// Registers all metrics.
+    pub fn register(&self, registry: &mut Registry) {
+        register_metric(
+            registry,
+            metric_catalog::RECONCILES,
+            self.reconciles.clone(),
+        );
+        register_metric(
+            registry,
+            metric_catalog::RECONCILE_SECONDS,
+            self.reconcile.clone(),
+        );
+        register_metric(registry, metric_catalog::CYCLE_SECONDS, self.cycle.clone());
+        register_metric(registry, metric_catalog::DECISIONS, self.decisions.clone());
+        register_metric(registry, metric_catalog::PUT_OFF, self.put_off.clone());
+        register_metric(registry, metric_catalog::UNDONE, self.rolled_back.clone());
+        register_metric(registry, metric_catalog::WAIT_SECONDS, self.wait.clone());
+        register_metric(registry, metric_catalog::START_SECONDS, self.start.clone());
+        register_metric(
+            registry,
+            metric_catalog::ATTEMPTS_ENDED,
+            self.attempts.clone(),
+        );
+        register_metric(registry, metric_catalog::JOBS_ENDED, self.jobs.clone());
+        register_metric(registry, metric_catalog::WRITES, self.writes.clone());
+        register_metric(registry, metric_catalog::WRITE_SECONDS, self.write.clone());
+    }
+}
+
+/// Registers a metric under the name and the help text of its fact.
+pub fn register_metric(registry: &mut Registry, fact: MetricSpec, metric: impl Metric) {
+    registry.register(fact.name, fact.help, metric);
+}
+
+fn increment(family: &Family<MetricLabels, Counter>, labels: MetricLabels) {
+    family.get_or_create_owned(&labels).inc();
+}
+
+fn reason_labels(reason: Reason) -> MetricLabels {
+    vec![("reason", reason.as_str().to_owned())]
+}
+
+fn exemplar_labels(job: &Key) -> MetricLabels {
+    let job = job.to_string().chars().take(MAX_EXEMPLAR_LENGTH).collect();
+    vec![("job", job)]
+}

@@ -1,0 +1,258 @@
+//! Chooses the volumes for the claims of pods that have their nodes. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use trellis_api::Reason;
+use trellis_scheduler::{Constraints, Node, NodeSelectorTerm};
+
+use super::mounts::{ClaimMount, ClaimMounts};
+use super::reachable_nodes::{foreign_selected_node, is_single_node, provisioning_terms};
+use super::volume_matching::find_candidates;
+use crate::observed::{SlimClaim, SlimStorageClass, SlimVolume};
+use crate::volumes;
+
+/// Number of nodes that a message names.
+const MAX_NAMED_NODES: usize = 3;
+
+/// The claims that pods mount, and the candidates to bind them to.
+#[derive(Clone, Debug, Default)]
+pub struct BindingCandidates {
+    /// The claims, by name.
+    pub claims: BTreeMap<String, Arc<SlimClaim>>,
+    /// Their classes, by name.
+    pub classes: BTreeMap<String, Arc<SlimStorageClass>>,
+    /// All volumes.
+    pub volumes: Vec<Arc<SlimVolume>>,
+    /// The nodes of the pods, by name.
+    pub nodes: BTreeMap<String, Node>,
+    /// Volumes that other claims are about to take.
+    pub reserved_volumes: BTreeSet<String>,
+}
+
+/// The next step for a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindingStep {
+    /// The claim is bound, and all nodes reach its volume.
+    Bound,
+    /// The controller manager or a provisioner is binding the claim.
+    Wait,
+    /// Give this volume to the claim.
+    BindVolume(String),
+    /// Provision a volume for this node.
+    Provision(String),
+}
+
+/// Why the pods cannot have their volumes where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingFailure {
+    /// The reason.
+    pub reason: Reason,
+    /// The same in words.
+    pub message: String,
+    /// Nodes without which the claims might get their volumes.
+    pub nodes: BTreeSet<String>,
+}
+
+/// Chooses a step for each claim, the smallest claim first: if two claims fit the same volume, the
+/// larger claim may take a larger volume.
+///
+/// # Errors
+/// The first claim whose volume the pods' nodes cannot reach.
+pub fn choose_volumes(
+    mounts: &ClaimMounts,
+    stock: &BindingCandidates,
+) -> Result<Vec<(String, BindingStep)>, BindingFailure> {
+    let size = |name: &String| stock.claims.get(name).map(|claim| claim.amount());
+    let mut sorted: Vec<_> = mounts.iter().collect();
+    sorted.sort_by_key(|(name, _)| (size(name), *name));
+    let mut taken = stock.reserved_volumes.clone();
+    let mut steps = Vec::with_capacity(sorted.len());
+    for (name, mount) in sorted {
+        let step = stock.choose_step(name, mount, &taken)?;
+        if let BindingStep::BindVolume(volume) = &step {
+            taken.insert(volume.clone());
+        }
+        steps.push((name.clone(), step));
+    }
+    Ok(steps)
+}
+
+impl BindingCandidates {
+    fn choose_step(
+        &self,
+        name: &str,
+        mount: &ClaimMount,
+        taken: &BTreeSet<String>,
+    ) -> Result<BindingStep, BindingFailure> {
+        let stuck = |reason: Reason, what: String, nodes: BTreeSet<String>| BindingFailure {
+            reason,
+            message: format!("PersistentVolumeClaim {name:?} {what}"),
+            nodes,
+        };
+        let claim = self.claims.get(name);
+        let claim = claim.filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        let Some(claim) = claim else {
+            let what = "is not there any more".to_owned();
+            return Err(stuck(Reason::ClaimNotFound, what, BTreeSet::new()));
+        };
+        let unbound = |what: String, nodes| stuck(Reason::ClaimNotBound, what, nodes);
+        if claim.status.phase == "Lost" {
+            let what = format!("has lost its volume {:?}", claim.spec.volume_name);
+            return Err(unbound(what, BTreeSet::new()));
+        }
+        if claim.is_bound() {
+            let Some(volume) = self.volume(&claim.spec.volume_name) else {
+                return Ok(BindingStep::Wait);
+            };
+            return match self.unreachable_nodes(&volumes::volume_node_terms(volume), mount) {
+                far if far.is_empty() => Ok(BindingStep::Bound),
+                far => {
+                    let volume = volume.name();
+                    let what = format!(
+                        "has volume {volume:?}, which {} not reach",
+                        format_nodes(&far)
+                    );
+                    Err(unbound(what, far))
+                }
+            };
+        }
+        let class = self.classes.get(claim.class());
+        let Some(class) = class.filter(|class| claim.is_free() && class.binds_on_first_consumer())
+        else {
+            return Ok(BindingStep::Wait);
+        };
+        if claim.has_mode("ReadWriteOncePod") && mount.pods > 1 {
+            let what = format!("is ReadWriteOncePod, and {} pods mount it", mount.pods);
+            return Err(unbound(what, BTreeSet::new()));
+        }
+        if is_single_node(claim) && mount.nodes.len() > 1 {
+            let what = format!(
+                "is ReadWriteOnce, and the {} pods that mount it would be on {} nodes: they must be on one",
+                mount.pods,
+                mount.nodes.len()
+            );
+            return Err(unbound(what, BTreeSet::new()));
+        }
+        if claim
+            .selected_node()
+            .is_some_and(|node| mount.nodes.contains(node))
+        {
+            return Ok(BindingStep::Wait);
+        }
+        self.choose_volume(claim, class, mount, taken)
+            .map_err(|far| unbound(self.explain_failure(claim, mount, &far), far))
+    }
+
+    /// The smallest volume that all nodes reach, else one that is provisioned for the first node.
+    /// The error holds the nodes without which there might be one.
+    fn choose_volume(
+        &self,
+        claim: &SlimClaim,
+        class: &SlimStorageClass,
+        mount: &ClaimMount,
+        taken: &BTreeSet<String>,
+    ) -> Result<BindingStep, BTreeSet<String>> {
+        let mut nearest: Option<BTreeSet<String>> = None;
+        let mut note = |far: BTreeSet<String>| {
+            if nearest.as_ref().is_none_or(|near| far.len() < near.len()) {
+                nearest = Some(far);
+            }
+        };
+        let found = find_candidates(claim, &self.volumes);
+        for volume in found.iter().filter(|volume| !taken.contains(volume.name())) {
+            let far = self.unreachable_nodes(&volumes::volume_node_terms(volume), mount);
+            match (far.is_empty(), &volume.spec.claim_ref) {
+                (true, Some(_)) => return Ok(BindingStep::Wait),
+                (true, None) => return Ok(BindingStep::BindVolume(volume.name().to_owned())),
+                (false, _) => note(far),
+            }
+        }
+        let is_given = found.iter().any(|volume| volume.spec.claim_ref.is_some());
+        if !is_given && let Some(reach) = provisioning_terms(claim, class) {
+            let far = self.unreachable_nodes(&reach, mount);
+            let first = mount.nodes.first().filter(|_| far.is_empty());
+            if let Some(node) = first {
+                return Ok(BindingStep::Provision(node.clone()));
+            }
+            note(far);
+        }
+        // If there is no volume at all, other nodes would not help.
+        Err(nearest.unwrap_or_default())
+    }
+
+    fn explain_failure(
+        &self,
+        claim: &SlimClaim,
+        mount: &ClaimMount,
+        far: &BTreeSet<String>,
+    ) -> String {
+        if let Some(node) = foreign_selected_node(claim) {
+            return format!(
+                "is being provisioned for node {node:?}, and its pods would be elsewhere"
+            );
+        }
+        match far.is_empty() {
+            true => no_volume_message(claim),
+            false => format!(
+                "is not bound, and no volume that it may have is reached from all {} of its pods' nodes: {} not reach the nearest",
+                mount.nodes.len(),
+                format_nodes(far)
+            ),
+        }
+    }
+
+    fn volume(&self, name: &str) -> Option<&SlimVolume> {
+        let mut volumes = self.volumes.iter().map(AsRef::as_ref);
+        volumes.find(|volume: &&SlimVolume| volume.name() == name)
+    }
+
+    /// Nodes that do not reach the volume. Unknown nodes are not judged.
+    fn unreachable_nodes(
+        &self,
+        reach: &[Vec<NodeSelectorTerm>],
+        mount: &ClaimMount,
+    ) -> BTreeSet<String> {
+        let constraints = Constraints {
+            volumes: reach.to_vec(),
+            ..Constraints::default()
+        };
+        let is_far = |name: &&String| {
+            let node = self.nodes.get(*name);
+            node.is_some_and(|node| !constraints.are_met_by(node))
+        };
+        mount.nodes.iter().filter(is_far).cloned().collect()
+    }
+}
+
+/// Message: there is no volume to which the claim can be bound.
+#[must_use]
+pub fn no_volume_message(claim: &SlimClaim) -> String {
+    let asked = claim.spec.resources.requests.get("storage");
+    let asked = asked.map_or("", |quantity| quantity.0.as_str());
+    format!(
+        "is not bound: no PersistentVolume of its StorageClass {:?} is free that has {asked} and access modes {}, and the class provisions none: create one, or correct the claim",
+        claim.class(),
+        claim.spec.access_modes.join(", ")
+    )
+}
+
+fn format_nodes(far: &BTreeSet<String>) -> String {
+    let named: Vec<_> = far
+        .iter()
+        .take(MAX_NAMED_NODES)
+        .map(|n| format!("{n:?}"))
+        .collect();
+    let more = if far.len() > MAX_NAMED_NODES {
+        ", ..."
+    } else {
+        ""
+    };
+    match far.len() {
+        1 => format!("node {} does", named.join("")),
+        _ => format!("nodes {}{more} do", named.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

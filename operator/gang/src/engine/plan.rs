@@ -1,0 +1,39 @@
+//! Reads a plan in the engine's form.
+
+use trellis_api::pod_group::Plan;
+use trellis_scheduler::{FlavorName, GroupFlavors, GroupName, NodeName, Placement, ResourceName};
+
+/// The placement of a plan.
+#[must_use]
+pub fn placement_from_plan(plan: &Plan) -> Placement {
+    let mut placement = Placement::new();
+    let mut groups: Vec<(&str, Vec<(NodeName, u32)>)> = Vec::new();
+    for a in &plan.assignments {
+        let run = (
+            NodeName::new(a.node.as_str()),
+            u32::try_from(a.count).unwrap_or(0),
+        );
+        match groups.last_mut() {
+            Some((group, runs)) if *group == a.group => runs.push(run),
+            _ => groups.push((a.group.as_str(), vec![run])),
+        }
+    }
+    for (group, runs) in groups {
+        placement.push(GroupName::new(group), runs);
+    }
+    placement
+}
+
+/// The flavors of a plan.
+#[must_use]
+pub fn flavors_from_plan(plan: &Plan) -> Vec<GroupFlavors> {
+    let groups = plan.groups.iter().map(|group| GroupFlavors {
+        group: GroupName::new(group.name.as_str()),
+        flavors: group
+            .flavors
+            .iter()
+            .map(|(r, f)| (ResourceName::new(r.as_str()), FlavorName::new(f.as_str())))
+            .collect(),
+    });
+    groups.collect()
+}

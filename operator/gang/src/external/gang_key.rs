@@ -1,0 +1,91 @@
+//! Names of external gangs. They contain upper case letters, which no name of a job does, so that
+//! the names never collide.
+
+use trellis_api::visibility::GangName;
+use trellis_api::{PodGroup, owner};
+
+use crate::key::Key;
+
+const POD_GROUP_PREFIX: &str = "PodGroup/";
+const POD_PREFIX: &str = "Pod/";
+
+/// The pods that form an external gang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExternalGangRef {
+    /// All pods of that PodGroup.
+    Group(Key),
+    /// One pod alone.
+    Pod(Key),
+}
+
+/// True if the PodGroup was not created for a TrainingJob.
+#[must_use]
+pub fn is_user_created(group: &PodGroup) -> bool {
+    owner::controlling_job(&group.metadata).is_none()
+}
+
+/// The gang of a PodGroup that a user created, as a key for maps that also hold jobs. The engine
+/// uses the same name.
+#[must_use]
+pub fn pod_group_gang_key(group: &Key) -> Key {
+    Key::new(
+        &group.namespace,
+        &format!("{POD_GROUP_PREFIX}{}", group.name),
+    )
+}
+
+/// The gang of one pod.
+#[must_use]
+pub fn pod_gang_key(pod: &Key) -> Key {
+    Key::new(&pod.namespace, &format!("{POD_PREFIX}{}", pod.name))
+}
+
+/// The external gang that the key names. None for a job.
+#[must_use]
+pub fn parse_gang_key(key: &Key) -> Option<ExternalGangRef> {
+    let of = |name: &str| Key::new(&key.namespace, name);
+    let group = key
+        .name
+        .strip_prefix(POD_GROUP_PREFIX)
+        .map(|name| ExternalGangRef::Group(of(name)));
+    group.or_else(|| {
+        key.name
+            .strip_prefix(POD_PREFIX)
+            .map(|name| ExternalGangRef::Pod(of(name)))
+    })
+}
+
+/// The PodGroup that would hold the gang's journal. None exists for a pod alone.
+#[must_use]
+pub fn journal_pod_group(key: &Key) -> Key {
+    match parse_gang_key(key) {
+        Some(ExternalGangRef::Group(group)) => group,
+        _ => key.clone(),
+    }
+}
+
+/// The gang's name in the visibility API and in messages.
+#[must_use]
+pub fn gang_name(key: &Key) -> GangName {
+    match parse_gang_key(key) {
+        None => GangName::Job(key.name.to_string()),
+        Some(ExternalGangRef::Group(group)) => GangName::PodGroup(group.name.to_string()),
+        Some(ExternalGangRef::Pod(pod)) => GangName::Pod(pod.name.to_string()),
+    }
+}
+
+/// The gang that such a name refers to.
+#[must_use]
+pub fn gang_key_from_name(namespace: &str, name: &GangName) -> Key {
+    match name {
+        GangName::Job(name) => Key::new(namespace, name),
+        GangName::PodGroup(name) => pod_group_gang_key(&Key::new(namespace, name)),
+        GangName::Pod(name) => pod_gang_key(&Key::new(namespace, name)),
+    }
+}
+
+/// True if the gang consists of external pods.
+#[must_use]
+pub fn is_external(key: &Key) -> bool {
+    parse_gang_key(key).is_some()
+}

@@ -1,0 +1,84 @@
+//! Bindings that take effect after their plan was rolled back.
+
+use super::*;
+use crate::external::plan;
+
+/// A pod of gang "g" that a binding of this plan has put on node n.
+fn gang_pod_bound_by(plan: &str) -> Value {
+    let mut pod = bound_by_plan("n", plan, "q");
+    pod["/metadata/annotations"]["trellis.dev/placed-with"] = json!("g");
+    pod["/metadata/labels"] = json!({"trellis.dev/pod-group": "g"});
+    pod
+}
+
+/// A journal that has rolled back these plans, one after the other.
+fn journal_with_rolled_back_plans(plans: &[&str]) -> PodGroupStatus {
+    let mut journal = PodGroupStatus::default();
+    for plan in plans {
+        journal.phase = Some(PodGroupPhase::Unwinding);
+        journal.plan = Some(Plan {
+            hash: (*plan).to_owned(),
+            ..Plan::default()
+        });
+        journal = plan::clear_place(&journal).unwrap();
+    }
+    journal
+}
+
+#[test]
+fn pod_bound_late_by_a_rolled_back_plan_is_stopped() {
+    let pods = [
+        ("a", gang_pod_bound_by("p")),
+        ("b", json!({})),
+        ("c", json!({})),
+    ];
+    let mut scene = PodGroupScene::new(&pods);
+    scene.journal = journal_with_rolled_back_plans(&["p"]);
+    assert_eq!(removed_pod_names(scene.next_step()), ["a"]);
+    scene.journal = journal_with_rolled_back_plans(&["p", "later"]);
+    assert_eq!(
+        removed_pod_names(scene.next_step()),
+        ["a"],
+        "two plans were undone since"
+    );
+}
+
+#[test]
+fn pod_bound_late_by_a_rolled_back_plan_joins_no_place() {
+    for phase in [PodGroupPhase::Committing, PodGroupPhase::Placed] {
+        let next = |name| {
+            let mut pod = gang_pod_bound_by("p");
+            pod["/metadata/annotations"]["trellis.dev/plan"] = json!(name);
+            pod
+        };
+        let pods = [("a", next("p")), ("b", next("p")), ("late", next("undone"))];
+        let mut scene = PodGroupScene::new(&pods).in_phase(phase, 60);
+        let plan = scene.journal.plan.take();
+        scene.journal = PodGroupStatus {
+            phase: Some(phase),
+            plan,
+            ..journal_with_rolled_back_plans(&["undone"])
+        };
+        assert_eq!(removed_pod_names(scene.next_step()), ["late"], "{phase:?}");
+    }
+}
+
+/// The journal may have been deleted while its gang ran: that is no reason to tear the gang apart.
+#[test]
+fn pods_of_a_plan_without_a_journal_are_adopted() {
+    let pods = [("a", gang_pod_bound_by("x")), ("b", gang_pod_bound_by("x"))];
+    let mut scene = PodGroupScene::new(&pods);
+    assert_eq!(scene.next_step(), ExternalGangStep::Adopt);
+    scene.journal = journal_with_rolled_back_plans(&["p"]);
+    assert_eq!(scene.next_step(), ExternalGangStep::Adopt);
+}
+
+#[test]
+fn journal_remembers_at_most_8_rolled_back_plans() {
+    let plans: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let plans: Vec<&str> = plans.iter().map(String::as_str).collect();
+    let journal = serde_json::to_value(journal_with_rolled_back_plans(&plans)).unwrap();
+    let kept = journal["undonePlans"].as_array().unwrap();
+    assert_eq!(kept.len(), 8);
+    assert_eq!(kept.last().unwrap(), "99");
+}

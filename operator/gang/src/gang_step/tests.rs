@@ -1,0 +1,143 @@
+//! One gang under test, and helpers that describe its next step.
+
+mod commit;
+mod grace_period;
+mod missing_pods;
+mod phases;
+mod pod_deletion;
+mod preemption;
+mod stages;
+
+use std::sync::LazyLock;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use trellis_api::pod_group::{Assignment, Plan};
+
+use super::*;
+use crate::fixtures::{PHASES, desired_run};
+use crate::observed::PodPhase;
+
+fn second(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// The journal of a plan for attempt 1, valid until second 120.
+fn journal(phase: PodGroupPhase) -> PodGroupStatus {
+    let wish = desired_run(1);
+    PodGroupStatus {
+        phase: Some(phase),
+        plan: Some(Plan {
+            hash: "plan".to_owned(),
+            attempt: 1,
+            compiled: wish.attempt().unwrap().job.compiled().hash().to_owned(),
+            deadline: Some(Time(second(120))),
+            ..Plan::default()
+        }),
+        ..PodGroupStatus::default()
+    }
+}
+
+/// One pod of the gang on that node.
+fn assignment_on(node: &str) -> Assignment {
+    Assignment {
+        group: "worker".to_owned(),
+        node: node.to_owned(),
+        count: 1,
+        pods: Vec::new(),
+    }
+}
+
+fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
+    let view = PodView {
+        uid: format!("uid-{name}"),
+        job_uid: job_uid.to_owned(),
+        is_owned: true,
+        judged_spec: Default::default(),
+        group: "worker".to_owned(),
+        index: 0,
+        attempt: 1,
+        round: 0,
+        epoch: None,
+        ready: false,
+        plan: "plan".to_owned(),
+        created: None,
+        node: Some(format!("node-{name}")),
+        phase,
+        start_obstacle: None,
+        deleting: false,
+        has_overlong_grace: false,
+        deletion_requested: None,
+        is_disrupted: false,
+        checkpoint: None,
+    };
+    (name.to_owned(), view)
+}
+
+/// Attempt 1 of a gang at second 0, without pods that are being deleted; one node is lost.
+fn gang<'a>(
+    wish: &'a DesiredGang,
+    journal: &'a PodGroupStatus,
+    pods: &'a BTreeMap<String, PodView>,
+) -> ObservedGang<'a> {
+    static LOST_NODES: LazyLock<BTreeSet<String>> =
+        LazyLock::new(|| BTreeSet::from(["node-lost".to_owned()]));
+    static SURPLUS_REMOVALS: LazyLock<SurplusPods> = LazyLock::new(SurplusPods::default);
+    static DELETIONS: LazyLock<Deletions> = LazyLock::new(Deletions::default);
+    ObservedGang {
+        uid: "mine",
+        stage_first_attempt: 1,
+        keeps_finished_pods: true,
+        attempt: 1,
+        was_placed: false,
+        desired: wish,
+        preemption_message: None,
+        journal,
+        pods,
+        lost_nodes: &LOST_NODES,
+        grace: 300,
+        surplus_removals: &SURPLUS_REMOVALS,
+        deletions: &DELETIONS,
+        now: second(0),
+        clock: Instant::now(),
+    }
+}
+
+fn next_step(
+    phase: PodGroupPhase,
+    wish: &DesiredGang,
+    pods: &BTreeMap<String, PodView>,
+    now: i64,
+) -> GangStep {
+    ObservedGang {
+        now: second(now),
+        ..gang(wish, &journal(phase), pods)
+    }
+    .next_step()
+}
+
+fn join_names(pods: &[PodDeletion]) -> String {
+    let names: Vec<_> = pods.iter().map(|p| p.name.as_str()).collect();
+    names.join(" ")
+}
+
+/// A step as a word, with the names of the pods that it deletes.
+fn describe_step(step: &GangStep) -> String {
+    match step {
+        GangStep::RollBack { reason, .. } => format!("undo {reason}"),
+        GangStep::Delete(pods) => format!("delete {}", join_names(pods)),
+        GangStep::Evict(pods) => format!("evict {}", join_names(pods)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn all_desired() -> [DesiredGang; 6] {
+    let finish = |keep| DesiredGang::Finish { keep, hurry: false };
+    [
+        desired_run(1),
+        desired_run(2),
+        DesiredGang::Wait,
+        DesiredGang::stop(Reason::Suspended),
+        finish(true),
+        finish(false),
+    ]
+}

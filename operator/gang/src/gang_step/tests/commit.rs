@@ -1,0 +1,53 @@
+//! A plan is completed in time, or rolled back.
+
+use super::*;
+
+#[test]
+fn plan_rolls_back_at_its_deadline() {
+    let commit = |now| next_step(PHASES[1], &desired_run(1), &BTreeMap::new(), now);
+    assert_eq!(commit(119), GangStep::Commit);
+    assert_eq!(describe_step(&commit(120)), "undo PodRefused");
+}
+
+/// The journal of a gang of two was not closed in time, because the operator was down.
+#[test]
+fn complete_gang_commits_after_the_deadline_of_its_plan() {
+    let wish = desired_run(1);
+    let mut journal = journal(PodGroupPhase::Committing);
+    journal.plan.as_mut().unwrap().assignments =
+        vec![assignment_on("node-a"), assignment_on("node-b")];
+    let whole = || {
+        let mut pods = BTreeMap::from([
+            pod("a", "mine", PodPhase::Running),
+            pod("b", "mine", PodPhase::Pending),
+        ]);
+        pods.get_mut("b").unwrap().index = 1;
+        pods
+    };
+    let next = |pods: &BTreeMap<String, PodView>, told: Option<&str>| {
+        let gang = ObservedGang {
+            preemption_message: told,
+            now: second(1000),
+            ..gang(&wish, &journal, pods)
+        };
+        describe_step(&gang.next_step())
+    };
+    assert_eq!(next(&whole(), None), "Commit");
+    assert_eq!(next(&whole(), Some("for another")), "undo Preempted");
+    // A pod that differs from the plan makes the gang incomplete.
+    let not: [fn(&mut PodView); 5] = [
+        |pod| pod.deleting = true,
+        |pod| pod.plan = "earlier".to_owned(),
+        |pod| pod.node = Some("node-a".to_owned()),
+        |pod| pod.index = 0,
+        |pod| pod.job_uid = "another".to_owned(),
+    ];
+    for change in not {
+        let mut pods = whole();
+        change(pods.get_mut("b").unwrap());
+        assert_eq!(next(&pods, None), "undo PodRefused", "{pods:?}");
+    }
+    let mut pods = whole();
+    pods.remove("b");
+    assert_eq!(next(&pods, None), "undo PodRefused");
+}

@@ -1,0 +1,79 @@
+//! Why a job does not start: the common result of all checks before placement.
+
+use trellis_api::Reason;
+use trellis_api::job::JobPhase;
+use trellis_policies::cedar::NotAuthorized;
+
+use super::lookup::MissingObject;
+use crate::unsupported_requirement::UnsupportedRequirement;
+
+/// Why a job does not start, as its status reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobHold {
+    /// Refused, Waiting or Blocked.
+    pub phase: JobPhase,
+    /// The reason.
+    pub reason: Reason,
+    /// The reason in words.
+    pub message: String,
+}
+
+impl JobHold {
+    /// Refuses the job until it changes, or the rule that refuses it.
+    pub const fn refused(reason: Reason, message: String) -> Self {
+        Self {
+            phase: JobPhase::Refused,
+            reason,
+            message,
+        }
+    }
+
+    /// Keeps the job waiting until an object that it needs exists.
+    pub const fn waiting(reason: Reason, message: String) -> Self {
+        Self {
+            phase: JobPhase::Waiting,
+            reason,
+            message,
+        }
+    }
+
+    /// Blocks the job until a user acts.
+    pub const fn blocked(reason: Reason, message: String) -> Self {
+        Self {
+            phase: JobPhase::Blocked,
+            reason,
+            message,
+        }
+    }
+
+    /// True if only a change of the job, or of the rule that refuses it, can end this.
+    pub fn is_refused(&self) -> bool {
+        self.phase == JobPhase::Refused
+    }
+}
+
+impl From<MissingObject> for JobHold {
+    fn from(missing: MissingObject) -> Self {
+        Self::waiting(missing.reason, missing.message)
+    }
+}
+
+impl From<UnsupportedRequirement> for JobHold {
+    /// A requirement that the scheduler does not evaluate refuses the job until the job or its
+    /// profile changes.
+    fn from(unsupported: UnsupportedRequirement) -> Self {
+        Self::refused(unsupported.reason, unsupported.message)
+    }
+}
+
+impl From<&NotAuthorized> for JobHold {
+    /// A denial refuses the job until the job or a policy changes. A decision that is not possible
+    /// yet keeps it waiting.
+    fn from(not: &NotAuthorized) -> Self {
+        let held = match not {
+            NotAuthorized::Denied(_) => Self::refused,
+            NotAuthorized::Undecided { .. } => Self::waiting,
+        };
+        held(not.reason(), not.to_string())
+    }
+}

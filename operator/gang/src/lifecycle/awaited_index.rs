@@ -1,0 +1,159 @@
+//! Pods that are created while other pods of their attempt exist: replacements of failed pods, and
+//! pods of groups that depend on other groups. The status records them before they are created, so
+//! that each counts once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::job::{AwaitedPods, TaskGroup};
+
+use super::Evaluation;
+use crate::failure::Fault;
+use crate::observed::{PodPhase, PodView};
+
+/// The pods of one attempt that are still to be created.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AwaitedIndex {
+    pods: BTreeMap<String, Vec<(BTreeSet<u32>, i64)>>,
+    waiting_groups: BTreeSet<String>,
+}
+
+impl AwaitedIndex {
+    fn from_status(told: &AwaitedPods) -> Self {
+        let mut awaited = Self {
+            waiting_groups: told.held_groups.iter().cloned().collect(),
+            ..Self::default()
+        };
+        for group in &told.pods {
+            let entries = awaited.pods.entry(group.name.clone()).or_default();
+            entries.push((group.indexes(), group.round));
+        }
+        awaited
+    }
+
+    fn round(&self, group: &str, index: u32) -> Option<i64> {
+        let entries = self.pods.get(group)?.iter();
+        let of_it = entries.filter(|(indexes, _)| indexes.contains(&index));
+        of_it.map(|(_, round)| *round).max()
+    }
+
+    /// The same set, with the pods of these faults.
+    pub(super) fn with_faults<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> Self {
+        let mut all = self.clone();
+        for fault in faults {
+            let entries = all.pods.entry(fault.group.clone()).or_default();
+            entries.push((fault.index.into_iter().collect(), i64::MAX));
+        }
+        all
+    }
+
+    /// True if the pod is still to be created, so that its absence is no failure.
+    pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
+        self.waiting_groups.contains(group) || self.round(group, index).is_some()
+    }
+
+    /// True if a replacement of the pod is awaited: the pod's own state does not matter any more.
+    pub(super) fn is_replaced(&self, pod: &PodView) -> bool {
+        let round = self.round(&pod.group, pod.index);
+        round.is_some_and(|round| pod.round < round)
+    }
+
+    /// True if any pod is awaited.
+    pub(super) fn has_pods(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
+    /// True if any pod is awaited, or any group waits for other groups.
+    pub(super) fn has_any(&self) -> bool {
+        self.has_pods() || !self.waiting_groups.is_empty()
+    }
+
+    /// True if a pod of the group with an index below `size` is awaited.
+    pub(super) fn has_pods_of(&self, group: &str, size: u32) -> bool {
+        let mut entries = self.pods.get(group).into_iter().flatten();
+        entries.any(|(indexes, _)| indexes.range(..size).next().is_some())
+    }
+}
+
+impl Evaluation<'_> {
+    /// Awaited pods of the current attempt, from the status. In an attempt that is not placed yet,
+    /// all groups that depend on other groups wait.
+    pub(super) fn awaited_pods(&self) -> AwaitedPods {
+        let attempt = self.attempt();
+        // A job that resumes after a suspension begins anew.
+        let told = self.status.internal.awaited_pods.as_ref();
+        let told = told.filter(|_| !self.observed.spec.is_suspended());
+        if let Some(told) = told.filter(|told| told.attempt == attempt) {
+            return told.clone();
+        }
+        let waits = |group: &&TaskGroup| !group.depends_on.is_empty();
+        let held = self.spec.task_groups.iter().filter(waits);
+        AwaitedPods {
+            attempt,
+            held_groups: held.map(|group| group.name.clone()).collect(),
+            ..AwaitedPods::default()
+        }
+    }
+
+    /// Replaces the awaited pods, and with them the roster and the finished pods of the attempt.
+    pub(super) fn replace_awaited(&mut self, awaited: AwaitedPods) {
+        self.awaited = AwaitedIndex::from_status(&awaited);
+        self.attempt_pods = self.collect_attempt_pods();
+        self.finished = self.finished_pods();
+        // The status has no entry for a job whose pods are never awaited.
+        let waits = |group: &TaskGroup| !group.depends_on.is_empty();
+        let is_said = awaited.round > 0
+            || !awaited.pods.is_empty()
+            || self.spec.task_groups.iter().any(waits);
+        self.status.internal.awaited_pods = is_said.then_some(awaited);
+    }
+
+    /// Removes pods that exist by now, and groups whose dependencies are ready.
+    pub(super) fn remove_arrived(&mut self) {
+        if !self.awaited.has_any() {
+            return;
+        }
+        let mut awaited = self.awaited_pods();
+        let mut arrived: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for pod in self.attempt_pods.pods() {
+            if self.awaited.round(&pod.group, pod.index).is_some() {
+                arrived.entry(&pod.group).or_default().insert(pod.index);
+            }
+        }
+        for (group, pods) in arrived {
+            awaited.stop_awaiting_pods(group, &pods);
+        }
+        let held = std::mem::take(&mut awaited.held_groups);
+        for name in held {
+            let group = self.observed.spec.group(&name);
+            let waits = group.is_some_and(|group| !self.has_ready_dependencies(group));
+            match group {
+                Some(_) if waits => awaited.held_groups.push(name),
+                Some(group) => {
+                    awaited.await_pods(&name, &(0..group.gang_size()).collect(), None, false);
+                }
+                None => {}
+            }
+        }
+        self.replace_awaited(awaited);
+    }
+
+    fn has_ready_dependencies(&self, group: &TaskGroup) -> bool {
+        let named = group.depends_on.iter();
+        named
+            .filter_map(|d| self.observed.spec.group(&d.group))
+            .all(|other| self.is_group_ready(other))
+    }
+
+    /// True if all pods of the group that are part of the gang are ready or have succeeded.
+    fn is_group_ready(&self, group: &TaskGroup) -> bool {
+        let of_group = self
+            .attempt_pods
+            .pods()
+            .filter(|pod| pod.group == group.name);
+        let is_up = |pod: &&PodView| pod.phase == PodPhase::Running && pod.ready && !pod.deleting;
+        let mut ready: BTreeSet<u32> = of_group.filter(is_up).map(|pod| pod.index).collect();
+        let gang = || 0..group.gang_size();
+        ready.extend(gang().filter(|i| self.finished.has_completed(&group.name, *i)));
+        gang().all(|index| ready.contains(&index))
+    }
+}

@@ -1,0 +1,159 @@
+//! Pods that have ended and need not run again. The status records them: a finished pod may
+//! disappear with its node, and does not count as missing then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::job::{
+    FinishedGroup, FinishedPods, RestartAction, RestartRule, format_ranges, parse_ranges,
+};
+
+use super::{BadNodes, Evaluation};
+use crate::observed::{PodPhase, PodView};
+
+/// Pods by group and index.
+type IndexesByGroup<'a> = BTreeMap<&'a str, BTreeSet<u32>>;
+
+/// Pods of the current attempt that have ended.
+#[derive(Debug, Default)]
+pub(crate) struct FinishedIndex<'a> {
+    /// Pods that have succeeded.
+    completed: IndexesByGroup<'a>,
+    /// Pods that have failed and whose failure is ignored.
+    failed: IndexesByGroup<'a>,
+}
+
+fn count_pods(pods: &IndexesByGroup<'_>) -> usize {
+    pods.values()
+        .map(BTreeSet::len)
+        .fold(0, usize::saturating_add)
+}
+
+fn count_in_groups<'g>(
+    pods: &IndexesByGroup<'_>,
+    groups: impl Iterator<Item = (&'g str, u32)>,
+) -> usize {
+    let of = |(name, most): (&str, u32)| pods.get(name).map_or(0, |i| i.range(..most).count());
+    groups.map(of).fold(0, usize::saturating_add)
+}
+
+fn contains_index(pods: &IndexesByGroup<'_>, group: &str, index: u32) -> bool {
+    pods.get(group)
+        .is_some_and(|indexes| indexes.contains(&index))
+}
+
+impl<'a> FinishedIndex<'a> {
+    /// The finished pods of this attempt, from the status.
+    pub(super) fn from_status(status: Option<&'a FinishedPods>, attempt: i64) -> Self {
+        let mut finished = Self::default();
+        let told = status.filter(|told| told.attempt == attempt);
+        for group in told.iter().flat_map(|told| &told.groups) {
+            let name = group.name.as_str();
+            finished
+                .completed
+                .insert(name, parse_ranges(&group.completed_indexes));
+            finished
+                .failed
+                .insert(name, parse_ranges(&group.failed_indexes));
+        }
+        finished
+    }
+
+    fn retain(&mut self, keep: impl Fn(&str, u32) -> bool) {
+        for pods in [&mut self.completed, &mut self.failed] {
+            for (group, indexes) in pods.iter_mut() {
+                indexes.retain(|index| keep(group, *index));
+            }
+        }
+    }
+
+    /// Number of pods that have succeeded.
+    pub(super) fn completed_count(&self) -> usize {
+        count_pods(&self.completed)
+    }
+
+    /// Number of succeeded pods among the first so many of each group.
+    pub(super) fn count_completed<'g>(
+        &self,
+        groups: impl Iterator<Item = (&'g str, u32)>,
+    ) -> usize {
+        count_in_groups(&self.completed, groups)
+    }
+
+    /// Number of pods with ignored failures among the first so many of each group.
+    pub(super) fn count_ignored<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
+        count_in_groups(&self.failed, groups)
+    }
+
+    /// True if this pod has succeeded.
+    pub(super) fn has_completed(&self, group: &str, index: u32) -> bool {
+        contains_index(&self.completed, group, index)
+    }
+
+    /// A succeeded pod of a group that matches.
+    pub(super) fn find_completed(&self, such: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
+        let mut completed = self.completed.iter().filter(|(group, _)| such(group));
+        completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))
+    }
+
+    /// True if the pod has finished, so that its absence is no failure.
+    pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
+        self.has_completed(group, index) || contains_index(&self.failed, group, index)
+    }
+
+    /// The status entry for this attempt.
+    pub(super) fn to_status(&self, attempt: i64) -> Option<FinishedPods> {
+        let names: BTreeSet<&str> = self
+            .completed
+            .keys()
+            .chain(self.failed.keys())
+            .copied()
+            .collect();
+        let of = |pods: &IndexesByGroup<'_>, name: &str| {
+            pods.get(name).map(format_ranges).unwrap_or_default()
+        };
+        let groups = names.into_iter().map(|name| FinishedGroup {
+            name: name.to_owned(),
+            completed_indexes: of(&self.completed, name),
+            failed_indexes: of(&self.failed, name),
+        });
+        let is_some = |group: &FinishedGroup| {
+            !(group.completed_indexes.is_empty() && group.failed_indexes.is_empty())
+        };
+        let groups: Vec<_> = groups.filter(is_some).collect();
+        (!groups.is_empty()).then_some(FinishedPods { attempt, groups })
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    /// The finished pods of the current attempt: those that are seen now, and those in the status.
+    pub(super) fn finished_pods(&self) -> FinishedIndex<'a> {
+        let told = self.observed.status.internal.finished_pods.as_ref();
+        // A job that resumes after a suspension begins anew.
+        let told = told.filter(|_| !self.observed.spec.is_suspended());
+        let mut finished = FinishedIndex::from_status(told, self.attempt());
+        // A pod that is started again does not count as finished.
+        finished.retain(|group, index| !self.awaited.contains(group, index));
+        let completed = self.attempt_pods.pods();
+        for pod in completed.filter(|pod| pod.phase == PodPhase::Succeeded) {
+            let indexes = finished.completed.entry(&pod.group).or_default();
+            indexes.insert(pod.index);
+        }
+        let ignores = |rule: &RestartRule| rule.action == RestartAction::Ignore;
+        if !self.restart_rules().iter().any(ignores) {
+            return finished;
+        }
+        // A failure can be ignored only if other pods still run or have succeeded.
+        let nodes = BadNodes::default();
+        let attempt = self.observe_attempt(&[], &nodes, &finished);
+        let ignored = self
+            .attempt_pods
+            .pods()
+            .filter(|pod| attempt.is_ignored(pod));
+        let ignored: Vec<&PodView> = ignored.collect();
+        for pod in ignored {
+            let indexes = finished.failed.entry(&pod.group).or_default();
+            indexes.insert(pod.index);
+        }
+        finished
+    }
+}

@@ -1,0 +1,210 @@
+//! Checks whether the limits have room for a job before it is placed. Pure.
+
+use trellis_api::quota_policy::QuotaEnforcement;
+use trellis_policies::quota::{LimitedQuantity, QuotaDraw};
+
+use super::gpu_hours::{HOUR_SECONDS, UNREADABLE_LEDGER, all_hours_used};
+use super::{JobDemand, LimitsReport, base_units};
+use crate::engine;
+
+/// Why a job with this demand and these limits is refused: the first limit that denies and has no
+/// room. None if there is room, or if that depends on the placement.
+///
+/// The job's flavor is not known yet, nor whether it will wait. Limits of one flavor and limits of
+/// waiting jobs are left to the scheduler.
+#[must_use]
+pub fn find_exceeded_limit(
+    draws: &[QuotaDraw],
+    asked: &JobDemand,
+    report: &LimitsReport,
+) -> Option<String> {
+    let deny = draws
+        .iter()
+        .filter(|draw| draw.enforcement == QuotaEnforcement::Deny);
+    let mut lacks = deny.filter_map(|draw| {
+        let limit = &draw.limit;
+        if limit.quantity == LimitedQuantity::GpuHours {
+            let why = exhausted_hours_message(draw, asked, report)?;
+            return Some(format!(
+                "{limit}: {why}, and nothing starts before that changes"
+            ));
+        }
+        let needs = i128::from(demand_for_limit(&limit.quantity, asked)?);
+        let used = report.usage.get(limit).map_or(0, |(used, _)| *used);
+        let most = i128::from(base_units(&limit.quantity, draw.max));
+        let missing = used.saturating_add(needs).saturating_sub(most);
+        let shown = |amount: i128| match &limit.quantity {
+            LimitedQuantity::Resource { resource, .. } => {
+                engine::to_quantity(resource, amount).as_str().to_owned()
+            }
+            _ => amount.to_string(),
+        };
+        let (needs, used, most) = (shown(needs), shown(used), shown(most));
+        (missing > 0).then(|| {
+            let verb = if missing == 1 { "is" } else { "are" };
+            format!(
+                "{limit}: needs {needs}, {used} of {most} are held: {} {verb} missing",
+                shown(missing)
+            )
+        })
+    });
+    let why = lacks.next()?;
+    Some(format!("{why}: apply it again once there is room"))
+}
+
+/// Amount that the job adds to a limit, in the engine's base units. None if it depends on the
+/// placement.
+fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
+    match what {
+        LimitedQuantity::RunningJobs => Some(1),
+        LimitedQuantity::Resource {
+            flavor: None,
+            resource,
+            ..
+        } => {
+            // A sum that overflows was refused before.
+            let asked = (*asked.total.get(resource)?)?;
+            Some(base_units(what, asked)).filter(|needs| *needs > 0)
+        }
+        LimitedQuantity::Resource { .. }
+        | LimitedQuantity::QueuedJobs
+        | LimitedQuantity::GpuHours => None,
+    }
+}
+
+/// Why a job that needs GPUs may not use a limit of GPU hours. None if it may, or needs no GPUs.
+fn exhausted_hours_message(
+    draw: &QuotaDraw,
+    asked: &JobDemand,
+    report: &LimitsReport,
+) -> Option<String> {
+    if asked.gpus == 0 {
+        return None;
+    }
+    let unreadable = &report.unreadable_ledgers;
+    if unreadable.contains_key(&draw.limit.policy) {
+        return Some(UNREADABLE_LEDGER.to_owned());
+    }
+    let hours = draw.max.floor_units();
+    let most = i128::from(hours).saturating_mul(HOUR_SECONDS);
+    (report.used_gpu_seconds(&draw.limit) >= most).then(|| all_hours_used(hours))
+}
+
+#[cfg(test)]
+mod tests {
+    use trellis_api::quantity::Amount;
+    use trellis_policies::quota::{GpuTimeUsage, LimitHolder, LimitId};
+
+    use super::*;
+
+    fn draw(what: LimitedQuantity, max: i64, enforcement: QuotaEnforcement) -> QuotaDraw {
+        QuotaDraw {
+            limit: LimitId {
+                policy: "p".to_owned(),
+                holder: LimitHolder::Subject,
+                quantity: what,
+            },
+            max: Amount::from_units(max),
+            enforcement,
+        }
+    }
+
+    fn resource(name: &str, flavor: Option<&str>) -> LimitedQuantity {
+        LimitedQuantity::Resource {
+            flavor: flavor.map(str::to_owned),
+            resource: name.to_owned(),
+            queue: None,
+        }
+    }
+
+    fn job_demand() -> JobDemand {
+        let total = [("cpu", 4), ("nvidia.com/gpu", 8)];
+        let total = total.map(|(name, units)| (name.to_owned(), Some(Amount::from_units(units))));
+        JobDemand {
+            total: total.into(),
+            pods: 1,
+            gpus: 8,
+        }
+    }
+
+    /// The result if this amount of the limit is used, in base units.
+    fn find_exceeded_with_usage(
+        what: &LimitedQuantity,
+        used: i128,
+        enforcement: QuotaEnforcement,
+    ) -> Option<String> {
+        let draw = draw(what.clone(), 16, enforcement);
+        let mut report = LimitsReport::default();
+        report.usage.insert(draw.limit.clone(), (used, draw.max));
+        find_exceeded_limit(&[draw], &job_demand(), &report)
+    }
+
+    #[test]
+    fn job_is_refused_when_a_denying_limit_has_no_room() {
+        use QuotaEnforcement::{Deny, Queue, Warn};
+        let gpus = resource("nvidia.com/gpu", None);
+        assert_eq!(find_exceeded_with_usage(&gpus, 8, Deny), None);
+        let expected = "quota policy \"p\", nvidia.com/gpu: needs 8, 9 of 16 are held: 1 is missing: \
+                        apply it again once there is room";
+        assert_eq!(
+            find_exceeded_with_usage(&gpus, 9, Deny).as_deref(),
+            Some(expected)
+        );
+        let cpu = find_exceeded_with_usage(&resource("cpu", None), 13_500, Deny).unwrap();
+        assert!(
+            cpu.contains("needs 4, 13.5 of 16 are held: 1.5 are missing"),
+            "{cpu}"
+        );
+        let jobs = find_exceeded_with_usage(&LimitedQuantity::RunningJobs, 17, Deny).unwrap();
+        assert!(
+            jobs.contains("needs 1, 17 of 16 are held: 2 are missing"),
+            "{jobs}"
+        );
+        assert_eq!(
+            find_exceeded_with_usage(&LimitedQuantity::RunningJobs, 15, Deny),
+            None
+        );
+        for enforcement in [Queue, Warn] {
+            assert_eq!(find_exceeded_with_usage(&gpus, 99, enforcement), None);
+        }
+        // Limits that depend on the placement, and a resource that the job does not request.
+        for what in [
+            resource("nvidia.com/gpu", Some("a100")),
+            LimitedQuantity::QueuedJobs,
+            resource("rdma/hca", None),
+        ] {
+            assert_eq!(find_exceeded_with_usage(&what, 99, Deny), None);
+        }
+        let none = LimitsReport::default();
+        assert_eq!(
+            find_exceeded_limit(&[draw(gpus, 16, Deny)], &job_demand(), &none),
+            None
+        );
+    }
+
+    #[test]
+    fn job_with_gpus_is_refused_when_gpu_hours_are_used() {
+        let draw = draw(LimitedQuantity::GpuHours, 2, QuotaEnforcement::Deny);
+        let with = |gpu_seconds: i128, asked: &JobDemand| {
+            let mut report = LimitsReport::default();
+            let part = |gpu_seconds| GpuTimeUsage {
+                start: 0,
+                gpu_seconds,
+            };
+            let parts = vec![part(3_600), part(gpu_seconds)];
+            report.used_gpu_hours.insert(draw.limit.clone(), (9, parts));
+            find_exceeded_limit(std::slice::from_ref(&draw), asked, &report)
+        };
+        assert_eq!(with(3_599, &job_demand()), None);
+        let said = with(3_600, &job_demand()).unwrap();
+        assert!(
+            said.contains("gpuHours: all 2 GPU hours are burnt"),
+            "{said}"
+        );
+        let none = JobDemand {
+            gpus: 0,
+            ..job_demand()
+        };
+        assert_eq!(with(3_600, &none), None);
+    }
+}

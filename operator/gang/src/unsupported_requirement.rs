@@ -1,0 +1,307 @@
+//! Requirements of a pod that the engine does not evaluate. The compiler sets none of them, apart
+//! from node ports by hostNetwork, but admission may. Such a pod is not placed at all, because its
+//! requirement could be violated. Pure.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{ContainerPort, PodSpec, Volume};
+use trellis_api::Reason;
+use trellis_compiler::{CompiledJob, PodPlacement};
+
+use super::admitted_pod::AdmittedPod;
+
+/// Why a pod is not placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsupportedRequirement {
+    /// The reason.
+    pub reason: Reason,
+    /// The reason in words, with the requirement.
+    pub message: String,
+}
+
+/// The pod's first requirement of this kind. Preferences do not count.
+#[must_use]
+pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
+    let devices = pod.resource_claims.iter().flatten().next();
+    if let Some(claim) = devices {
+        return Some(UnsupportedRequirement {
+            reason: Reason::NeedsDeviceAllocation,
+            message: format!(
+                "admission gives the pods the resource claim {:?}, and dynamic resource allocation is not done by trellis",
+                claim.name
+            ),
+        });
+    }
+    find_constraint(pod).map(|what| not_supported(&what))
+}
+
+/// A requirement of a job that can never be met, whatever room there is.
+#[must_use]
+pub fn find_in_job(job: &CompiledJob) -> Option<UnsupportedRequirement> {
+    let too_long = job
+        .config_map_problem()
+        .map(|message| UnsupportedRequirement {
+            reason: Reason::InvalidSpec,
+            message,
+        });
+    too_long
+        .or_else(|| find_node_port(job))
+        .or_else(|| find_claim_name_conflict(job))
+}
+
+/// An ephemeral claim is named after its pod and volume, and two pods may get the same name
+/// (`ephemeral.VolumeClaimName`): `a-0` with `b-0-c`, and `a-0-b-0` with `c`.
+fn find_claim_name_conflict(job: &CompiledJob) -> Option<UnsupportedRequirement> {
+    let mut names = BTreeSet::new();
+    let groups = job
+        .groups()
+        .iter()
+        .map(|group| (group, AdmittedPod::from_group(group)));
+    let own = groups.filter(|(_, pod)| !pod.ephemeral_claims.is_empty());
+    own.flat_map(|(group, pod)| {
+        let pods = (0..group.replicas()).map(|index| group.pod_name(index));
+        let names = pods.flat_map(|pod_name| {
+            let volumes: Vec<_> = pod.ephemeral_claims.keys().cloned().collect();
+            volumes.into_iter().map(move |volume| format!("{pod_name}-{volume}"))
+        });
+        names.collect::<Vec<_>>()
+    })
+    .find(|claim| !names.insert(claim.clone()))
+    .map(|claim| UnsupportedRequirement {
+        reason: Reason::InvalidSpec,
+        message: format!("spec.taskGroups: two pods would have the PersistentVolumeClaim {claim:?} for an ephemeral volume: rename a volume or a group"),
+    })
+}
+
+/// Ports that the job's pods would take on their nodes: with hostNetwork the API server makes each
+/// container port a port of the node (`SetDefaults_Pod`).
+fn find_node_port(job: &CompiledJob) -> Option<UnsupportedRequirement> {
+    job.groups().iter().find_map(|group| {
+        let spec = group.pod(0, &PodPlacement::UNPLACED).spec?;
+        let port = container_ports(&spec).next().filter(|_| spec.host_network == Some(true))?;
+        let message = format!(
+            "pods of the task group {:?} have hostNetwork, so that their port {} is one of the node's, which Trellis does not count: two pods could be placed where one port is. Leave hostNetwork out of podTemplate and of the RuntimeProfile, or run without ports: framework None, which needs none, and no ports of the group or its template",
+            group.name(),
+            port.container_port
+        );
+        Some(UnsupportedRequirement {
+            reason: Reason::ConstraintNotSupported,
+            message,
+        })
+    })
+}
+
+fn container_ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
+    let inits = pod.init_containers.iter().flatten();
+    let all = pod.containers.iter().chain(inits);
+    all.flat_map(|container| container.ports.iter().flatten())
+}
+
+/// A claim that admission adds: the location of its volume was not checked.
+#[must_use]
+pub fn added_claim(name: &str) -> UnsupportedRequirement {
+    not_supported(&format!(
+        "the PersistentVolumeClaim {name:?}, which the job does not name in mounts"
+    ))
+}
+
+/// An ephemeral volume that admission adds or changes.
+#[must_use]
+pub fn changed_ephemeral_volume(volume: &str) -> UnsupportedRequirement {
+    not_supported(&format!(
+        "the ephemeral volume {volume:?}, for which the job does not ask so"
+    ))
+}
+
+fn not_supported(what: &str) -> UnsupportedRequirement {
+    UnsupportedRequirement {
+        reason: Reason::ConstraintNotSupported,
+        message: format!("admission gives the pods {what}, which trellis does not evaluate"),
+    }
+}
+
+/// Policies do not judge the data source of a claim.
+fn has_data_source(volume: &Volume) -> bool {
+    let template = volume
+        .ephemeral
+        .as_ref()
+        .and_then(|e| e.volume_claim_template.as_ref());
+    template.is_some_and(|template| {
+        template.spec.data_source.is_some() || template.spec.data_source_ref.is_some()
+    })
+}
+
+/// A required constraint that the engine does not evaluate, in words.
+#[must_use]
+pub fn find_constraint(pod: &PodSpec) -> Option<String> {
+    let affinity = pod.affinity.as_ref();
+    let near = affinity
+        .and_then(|a| {
+            a.pod_affinity
+                .as_ref()?
+                .required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
+        .is_some_and(|terms| !terms.is_empty());
+    let apart = affinity
+        .and_then(|a| {
+            a.pod_anti_affinity
+                .as_ref()?
+                .required_during_scheduling_ignored_during_execution
+                .as_ref()
+        })
+        .is_some_and(|terms| !terms.is_empty());
+    let mut spread = pod.topology_spread_constraints.iter().flatten();
+    let port = container_ports(pod).find_map(|p| p.host_port.filter(|port| *port > 0));
+    let mut volumes = pod.volumes.iter().flatten();
+    if near {
+        Some("required pod affinity".to_owned())
+    } else if apart {
+        Some("required pod anti-affinity".to_owned())
+    } else if spread.any(|s| s.when_unsatisfiable != "ScheduleAnyway") {
+        Some("a topology spread constraint".to_owned())
+    } else if let Some(port) = port {
+        Some(format!("the host port {port}"))
+    } else {
+        let copies = volumes.find(|volume| has_data_source(volume));
+        copies.map(|v| {
+            format!(
+                "data of another volume in the ephemeral volume {:?}",
+                v.name
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures;
+
+    fn find_in_spec(more: Value) -> Option<(&'static str, String)> {
+        let mut spec = json!({"containers": [{"name": "c"}]});
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let pod = serde_json::from_value(spec).unwrap();
+        find_in_pod(&pod).map(|u| (u.reason.as_str(), u.message))
+    }
+
+    #[test]
+    fn required_constraint_is_unsupported_and_preference_is_ignored() {
+        let term = json!({"topologyKey": "zone", "labelSelector": {}});
+        let affinity = |kind: &str, required: Value| {
+            json!({"affinity": {kind: {
+                "requiredDuringSchedulingIgnoredDuringExecution": required,
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
+            }}})
+        };
+        let spread = |when: &str| {
+            json!({"topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when},
+            ]})
+        };
+        let port = |port: Value| json!({"containers": [{"name": "c", "ports": [port]}]});
+        for (spec, words) in [
+            (json!({}), None),
+            (
+                affinity("podAffinity", json!([term])),
+                Some("required pod affinity"),
+            ),
+            (affinity("podAffinity", json!([])), None),
+            (
+                affinity("podAntiAffinity", json!([term])),
+                Some("required pod anti-affinity"),
+            ),
+            (affinity("podAntiAffinity", json!([])), None),
+            (
+                spread("DoNotSchedule"),
+                Some("a topology spread constraint"),
+            ),
+            (spread("ScheduleAnyway"), None),
+            (port(json!({"containerPort": 80})), None),
+            (
+                port(json!({"containerPort": 80, "hostPort": 8080})),
+                Some("host port 8080"),
+            ),
+            (
+                json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}),
+                None,
+            ),
+            (
+                json!({"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {
+                    "dataSource": {"kind": "PersistentVolumeClaim", "name": "other"}}}}}]}),
+                Some("data of another volume in the ephemeral volume \"scratch\""),
+            ),
+        ] {
+            let said = find_in_spec(spec.clone());
+            assert_eq!(said.is_some(), words.is_some(), "{spec} {said:?}");
+            if let (Some((reason, message)), Some(words)) = (said, words) {
+                assert_eq!(reason, "ConstraintNotSupported");
+                assert!(message.contains(words), "{message}");
+            }
+        }
+    }
+
+    /// Node ports that the job itself asks for are found before its pods are sent to admission;
+    /// hostNetwork without ports is allowed.
+    #[test]
+    fn host_network_port_of_a_compiled_job_is_unsupported() {
+        let host = json!({"hostNetwork": true});
+        let side = json!([{"name": "s", "image": "i", "restartPolicy": "Always", "ports": [{"containerPort": 9100}], "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]);
+        let own = json!({"hostNetwork": true, "initContainers": side});
+        for (framework, template, group, port) in [
+            ("PyTorch", &host, json!({}), Some("29500")),
+            (
+                "None",
+                &host,
+                json!({"ports": [{"name": "a", "port": 8080}]}),
+                Some("8080"),
+            ),
+            ("None", &own, json!({}), Some("9100")),
+            ("None", &host, json!({}), None),
+            ("PyTorch", &json!({"hostNetwork": false}), json!({}), None),
+            ("PyTorch", &json!({}), json!({}), None),
+        ] {
+            let mut spec = fixtures::spec_with(json!({"framework": framework}));
+            let written = spec["taskGroups"][0].as_object_mut().unwrap();
+            written.insert("podTemplate".to_owned(), json!({"spec": template}));
+            written.extend(group.as_object().unwrap().clone());
+            let said = find_in_job(&fixtures::compile_job(spec.clone()));
+            assert_eq!(said.is_some(), port.is_some(), "{spec}: {said:?}");
+            if let (Some(said), Some(port)) = (said, port) {
+                assert_eq!(said.reason, Reason::ConstraintNotSupported);
+                let words = format!("\"worker\" have hostNetwork, so that their port {port} ");
+                assert!(said.message.contains(&words), "{}", said.message);
+            }
+        }
+    }
+
+    #[test]
+    fn job_is_invalid_when_its_hostfile_exceeds_a_config_map() {
+        let of = |replicas: u32| {
+            let group = json!({"name": "w", "replicas": replicas, "image": "i",
+                "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
+            let mut launcher = group.clone();
+            launcher["name"] = json!("l");
+            launcher["role"] = json!("Launcher");
+            launcher["replicas"] = json!(1);
+            let spec = json!({"framework": "MPI", "taskGroups": [launcher, group]});
+            let job = fixtures::compile_job_as(&"j".repeat(55), &"n".repeat(63), spec);
+            find_in_job(&job).map(|said| (said.reason, said.message))
+        };
+        assert_eq!(of(2000), None);
+        let (reason, message) = of(4095).unwrap();
+        assert_eq!(reason, Reason::InvalidSpec);
+        assert!(message.starts_with("spec.taskGroups: "), "{message}");
+    }
+
+    #[test]
+    fn pod_with_resource_claims_needs_device_allocation() {
+        let (reason, message) = find_in_spec(json!({"resourceClaims": [{"name": "gpu"}]})).unwrap();
+        assert_eq!(reason, "NeedsDeviceAllocation");
+        assert!(message.contains("\"gpu\""), "{message}");
+    }
+}

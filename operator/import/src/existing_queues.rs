@@ -1,0 +1,64 @@
+//! Queues that the cluster already has, and the changes to them from applying the output.
+
+use serde_json::{Map, Value};
+use trellis_api::queue::TrainingQueue;
+
+use crate::ConvertedDocument;
+use crate::field_log::FieldLog;
+use crate::imported_object::ImportedObject;
+
+/// Notes each field in which an imported queue differs from the existing queue of its name.
+pub(crate) fn note_changes(turned: &[ConvertedDocument<'_>], existing: &[TrainingQueue]) {
+    for one in turned {
+        for object in &one.objects {
+            let ImportedObject::Queue(queue) = object else {
+                continue;
+            };
+            let name = &queue.metadata.name;
+            if let Some(before) = existing.iter().find(|q| q.metadata.name == *name) {
+                note_differences(before, queue, &one.log);
+            }
+        }
+    }
+}
+
+fn note_differences(before: &TrainingQueue, after: &TrainingQueue, log: &FieldLog) {
+    let name = after.metadata.name.as_deref().unwrap_or_default();
+    let (before, after) = (nonempty_fields(before), nonempty_fields(after));
+    for (key, old) in &before {
+        let path = format!("spec.{key}");
+        match after.get(key) {
+            Some(new) if new == old => {}
+            Some(new) => log.note(
+                &path,
+                Some(old),
+                format!(
+                    "stands in the queue {name:?} of the cluster, and applying this makes it {new}"
+                ),
+                "write there what is meant, or leave the TrainingQueue out",
+            ),
+            None => log.note(
+                &path,
+                Some(old),
+                format!("stands in the queue {name:?} of the cluster, and applying this drops it"),
+                "add it, or leave the TrainingQueue out",
+            ),
+        }
+    }
+    for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
+        log.note(
+            &format!("spec.{key}"),
+            Some(new),
+            format!("is not in the queue {name:?} of the cluster, and applying this adds it"),
+            "leave the TrainingQueue out if that is not meant",
+        );
+    }
+}
+
+/// The fields of the spec that say something.
+fn nonempty_fields(queue: &TrainingQueue) -> Map<String, Value> {
+    match serde_json::to_value(&queue.spec) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Records the fields of one document that were read, and the notes and problems.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+use trellis_api::document::{Document, Problem};
+
+/// Most problems that are reported for one document; with more it is probably of another kind.
+const MAX_PROBLEMS: usize = 64;
+/// Longest value that a note shows, in characters.
+const MAX_VALUE_LENGTH: usize = 60;
+
+/// A field that was not carried over exactly.
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct ImportNote {
+    /// The field, such as `spec.tasks[0].maxRetry`.
+    pub path: String,
+    /// The field's value, shortened. Empty: the field is absent.
+    pub value: String,
+    /// How the field is imported, and why.
+    pub why: String,
+    /// The user's alternative. Empty: none.
+    pub instead: String,
+    /// Its line in the file, from 1. 0: not known.
+    pub line: usize,
+    /// Its column in characters, from 1.
+    pub column: usize,
+}
+
+impl ImportNote {
+    /// The note without its path, in one line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let instead = if self.instead.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", self.instead)
+        };
+        let value = if self.value.is_empty() {
+            String::new()
+        } else {
+            format!("{} ", self.value)
+        };
+        format!("{value}{}{instead}", self.why)
+    }
+}
+
+/// A problem that keeps a document from being imported.
+struct FieldProblem {
+    path: String,
+    message: String,
+}
+
+/// The marks and words of one document.
+#[derive(Default)]
+pub(crate) struct FieldLog {
+    /// Paths that were read or noted, with everything in them.
+    read: RefCell<BTreeSet<String>>,
+    /// Paths that were opened: the fields in them are checked one by one.
+    opened: RefCell<BTreeSet<String>>,
+    /// Paths whose value has no effect, so that they are not noted.
+    ignored: RefCell<BTreeSet<String>>,
+    notes: RefCell<Vec<ImportNote>>,
+    problems: RefCell<Vec<FieldProblem>>,
+}
+
+impl FieldLog {
+    /// The field and all in it has been read.
+    pub(crate) fn mark_read(&self, path: &str) {
+        self.read.borrow_mut().insert(path.to_owned());
+    }
+
+    /// Marks a field as known; the fields in it are checked one by one.
+    pub(crate) fn mark_opened(&self, path: &str) {
+        self.opened.borrow_mut().insert(path.to_owned());
+    }
+
+    /// The field means nothing.
+    pub(crate) fn ignore(&self, path: &str) {
+        self.mark_read(path);
+        self.ignored.borrow_mut().insert(path.to_owned());
+    }
+
+    pub(crate) fn is_ignored(&self, path: &str) -> bool {
+        self.ignored.borrow().contains(path)
+    }
+
+    pub(crate) fn is_read(&self, path: &str) -> bool {
+        self.read.borrow().contains(path)
+    }
+
+    /// True of a field that was opened, or in which something was taken.
+    pub(crate) fn is_opened(&self, path: &str) -> bool {
+        let within = |end: char| {
+            let start = format!("{path}{end}");
+            let taken = self.read.borrow();
+            let next = taken.range(start.clone()..).next();
+            next.is_some_and(|next| next.starts_with(&start))
+        };
+        self.opened.borrow().contains(path) || within('.') || within('[')
+    }
+
+    /// Notes a field; with its value, the field as a whole.
+    pub(crate) fn note(
+        &self,
+        path: &str,
+        value: Option<&Value>,
+        why: impl Into<String>,
+        instead: impl Into<String>,
+    ) {
+        if value.is_some() {
+            self.mark_read(path);
+        }
+        self.notes.borrow_mut().push(ImportNote {
+            path: path.to_owned(),
+            value: value.map(shorten_value).unwrap_or_default(),
+            why: why.into(),
+            instead: instead.into(),
+            line: 0,
+            column: 0,
+        });
+    }
+
+    /// Records a problem: the document cannot be imported.
+    pub(crate) fn add_problem(&self, path: &str, message: impl Into<String>) {
+        self.mark_read(path);
+        let mut wrong = self.problems.borrow_mut();
+        // A missing field inside a field that is already wrong is not reported too.
+        let is_within = |known: &str| {
+            let rest = known.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        if wrong.len() < MAX_PROBLEMS
+            && (path.is_empty() || !wrong.iter().any(|known| is_within(&known.path)))
+        {
+            wrong.push(FieldProblem {
+                path: path.to_owned(),
+                message: message.into(),
+            });
+        }
+    }
+
+    /// True if a problem keeps the document from being imported.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.problems.borrow().is_empty()
+    }
+
+    /// All notes and problems, with their places in the document.
+    pub(crate) fn into_notes_and_problems(
+        self,
+        document: &Document,
+    ) -> (Vec<ImportNote>, Vec<Problem>) {
+        let mut notes = self.notes.into_inner();
+        for note in &mut notes {
+            let place = document.problem(&note.path, "");
+            note.line = place.line;
+            note.column = place.column;
+            // For an item of a list, the path in the whole document.
+            note.path = place.field;
+        }
+        notes.sort_by_key(|note| (note.line, note.column));
+        notes.dedup_by(|a, b| a.path == b.path && a.why == b.why);
+        let wrong = self.problems.into_inner().into_iter();
+        let problems = wrong.map(|w| document.problem(&w.path, w.message));
+        let mut problems: Vec<Problem> = problems.collect();
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        (notes, problems)
+    }
+}
+
+/// A value in a few words.
+fn shorten_value(value: &Value) -> String {
+    let text = match value {
+        Value::Null => return String::new(),
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    };
+    // Control characters could steer a terminal or end a YAML comment.
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().map(plain).collect();
+    match text.char_indices().nth(MAX_VALUE_LENGTH) {
+        None => text,
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,79 @@
+//! Elastic training: how many pods a job works with.
+
+use serde_json::json;
+
+use super::restart_policy;
+use crate::draft::JobDraft;
+use crate::fields::Fields;
+
+/// Reads the elastic policy: its limits are those of the workers.
+pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
+    let Some(policy) = spec.object("elasticPolicy") else {
+        return;
+    };
+    let (least, most) = (policy.integer("minReplicas"), policy.integer("maxReplicas"));
+    let mut pods = draft.pods.iter_mut();
+    let worker = pods.find(|pods| pods.group.name == "worker");
+    if worker.is_none() {
+        for key in ["minReplicas", "maxReplicas"] {
+            policy.note_at(key, "is about workers, and there are none", "leave it out");
+        }
+    }
+    if let Some(worker) = worker {
+        let now = i64::from(worker.group.replicas());
+        let all = most.unwrap_or(now).max(now);
+        if all != now {
+            let value = json!(most);
+            let why = format!(
+                "is what the job grows to while there is room, from minReplicas; there it began with {now}"
+            );
+            policy.log().note(
+                &policy.field_path("maxReplicas"),
+                Some(&value),
+                why,
+                "lower replicas if it is not to grow by itself",
+            );
+        }
+        let is_less = |most: &i64| *most < now;
+        if most.as_ref().is_some_and(is_less) {
+            policy.note_at(
+                "maxReplicas",
+                "is less than replicas, which are begun with",
+                "lower replicas",
+            );
+        }
+        if least.is_some_and(|least| least > all) {
+            policy.note_at(
+                "minReplicas",
+                "is more pods than there are: all of them are the gang",
+                "lower it, or raise replicas",
+            );
+        }
+        worker.group.replicas = Some(all).filter(|all| *all != 1);
+        worker.group.min_replicas = least.filter(|least| *least < all);
+    }
+    policy.ignore_if("rdzvBackend", &json!("c10d"));
+    policy.ignore_if("standalone", &json!(false));
+    if let Some(limit) = policy.integer("maxRestarts") {
+        restart_policy::set_restart_limit(draft, &policy, "maxRestarts", limit);
+    }
+    for key in [
+        "rdzvBackend",
+        "rdzvPort",
+        "rdzvHost",
+        "rdzvId",
+        "rdzvConf",
+        "standalone",
+    ] {
+        policy.note_at(
+            key,
+            "is about where processes meet: that is rank 0, backend c10d, port 29500 here",
+            "leave it out, or set what torchrun is to do on its command line",
+        );
+    }
+    policy.note_at(
+        "metrics",
+        "lets an autoscaler choose the number of pods, and here a job grows while there is room",
+        "leave it out",
+    );
+}

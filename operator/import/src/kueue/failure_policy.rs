@@ -1,0 +1,86 @@
+//! The pod failure policy of a Job, as restart rules.
+
+use serde_json::json;
+use trellis_api::job::{RestartAction, RestartRule};
+
+use crate::fields::Fields;
+
+/// Codes that one rule holds (docs/api.md).
+const MAX_CODES: usize = 32;
+
+/// The rules, in their order: the first that matches decides, there and here.
+pub(super) fn read_rules(policy: &Fields<'_>) -> Vec<RestartRule> {
+    let rules = policy.objects("rules").into_iter();
+    rules.flat_map(|rule| read_rule(&rule)).collect()
+}
+
+fn read_rule(rule: &Fields<'_>) -> Vec<RestartRule> {
+    let action = match rule
+        .value()
+        .get("action")
+        .and_then(|action| action.as_str())
+    {
+        Some("FailJob") => RestartAction::Fail,
+        Some("Ignore") => RestartAction::RestartWithoutCounting,
+        Some("Count") => RestartAction::Restart,
+        _ => {
+            rule.note("has an action that a failure cannot have here", SEE_RULES);
+            return Vec::new();
+        }
+    };
+    let disruption = json!([{"type": "DisruptionTarget"}]);
+    let with_status = json!([{"type": "DisruptionTarget", "status": "True"}]);
+    if let Some(conditions) = rule.value().get("onPodConditions") {
+        let is_disruption = *conditions == disruption || *conditions == with_status;
+        if is_disruption && action == RestartAction::RestartWithoutCounting {
+            // Trellis already counts disruptions only against disruptionLimit.
+            rule.ignore(&["action", "onPodConditions"]);
+        } else {
+            rule.note(
+                "goes by a condition of the pod, and rules here by its reason",
+                SEE_RULES,
+            );
+        }
+        return Vec::new();
+    }
+    let Some(codes) = rule.object("onExitCodes") else {
+        rule.note("says nothing of exit codes", SEE_RULES);
+        return Vec::new();
+    };
+    if codes.value().get("operator") != Some(&json!("In")) {
+        rule.note(
+            "goes by all exit codes but some",
+            "name those that are meant in onExitCodes",
+        );
+        return Vec::new();
+    }
+    rule.ignore(&["action"]);
+    codes.ignore(&["operator"]);
+    codes.note_at(
+        "containerName",
+        "is about one container, and rules here about the one that failed",
+        "leave the rule out if a sidecar is meant",
+    );
+    let values = codes.items("values");
+    let values: Vec<i32> = values.iter().filter_map(Fields::as_i32).collect();
+    values
+        .chunks(MAX_CODES)
+        .map(|codes| exit_code_rule(codes, Vec::new(), action))
+        .collect()
+}
+
+/// A rule for exit codes, of these groups or of all.
+pub(crate) fn exit_code_rule(
+    codes: &[i32],
+    groups: Vec<String>,
+    action: RestartAction,
+) -> RestartRule {
+    RestartRule {
+        on_exit_codes: codes.to_vec(),
+        on_reasons: Vec::new(),
+        groups,
+        action,
+    }
+}
+
+const SEE_RULES: &str = "say what is meant in spec.restart.rules (docs/failures.md)";

@@ -1,0 +1,44 @@
+//! Flavors that Queues name and that no document becomes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use trellis_api::queue::{DEFAULT_FLAVOR, TrainingQueue};
+
+use crate::ConvertedDocument;
+use crate::field_log::FieldLog;
+use crate::imported_object::ImportedObject;
+
+/// Notes missing flavors, at the first queue that names them.
+pub(crate) fn note_missing(turned: &[ConvertedDocument<'_>]) {
+    let objects = turned.iter().flat_map(|one| &one.objects);
+    let printed = objects.filter_map(|object| match object {
+        ImportedObject::ResourceFlavor(flavor) => flavor.metadata.name.clone(),
+        _ => None,
+    });
+    let mut known: BTreeSet<String> = printed.collect();
+    // Every node: no object need be there.
+    known.insert(DEFAULT_FLAVOR.to_owned());
+    for one in turned {
+        for object in &one.objects {
+            if let ImportedObject::Queue(queue) = object {
+                note_queue(queue, &one.log, &mut known);
+            }
+        }
+    }
+}
+
+fn note_queue(queue: &TrainingQueue, log: &FieldLog, known: &mut BTreeSet<String>) {
+    for (at, group) in queue.spec.resource_groups.iter().enumerate() {
+        for (of, flavor) in group.flavors.iter().enumerate() {
+            if known.insert(flavor.name.clone()) {
+                log.note(
+                    &format!("spec.resourceGroups[{at}].flavors[{of}].name"),
+                    Some(&Value::from(flavor.name.as_str())),
+                    "is no ResourceFlavor that is made of the documents, and nothing starts on a flavor that is not there",
+                    "leave it so where the cluster has one, or give the ResourceFlavor's document too",
+                );
+            }
+        }
+    }
+}

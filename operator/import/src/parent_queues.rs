@@ -1,0 +1,146 @@
+//! Parent queues that no document defines. Kueue and Volcano do not require them, but Trellis does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+use trellis_api::document::Document;
+use trellis_api::queue::{QueueSpec, TrainingQueue};
+
+use crate::ConvertedDocument;
+use crate::field_log::FieldLog;
+use crate::imported_object::{CreatedObjects, ImportedObject};
+
+/// Whose queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SourceSystem {
+    Kueue,
+    Volcano,
+}
+
+impl SourceSystem {
+    fn from_document(document: &Document) -> Option<Self> {
+        let group = document.api_version.split('/').next().unwrap_or_default();
+        match (group, document.kind.as_str()) {
+            ("kueue.x-k8s.io", "ClusterQueue" | "Cohort") => Some(Self::Kueue),
+            ("scheduling.volcano.sh", "Queue") => Some(Self::Volcano),
+            _ => None,
+        }
+    }
+}
+
+/// Creates the missing parents of the imported queues, and notes each at the first queue below it.
+/// A parent that exists in the cluster stays unchanged.
+pub(crate) fn create_parents(
+    turned: &mut [ConvertedDocument<'_>],
+    made: &mut CreatedObjects,
+    existing: &[TrainingQueue],
+) {
+    let mut printed: BTreeMap<String, SourceSystem> = BTreeMap::new();
+    let mut refused: BTreeSet<(SourceSystem, String)> = BTreeSet::new();
+    for one in turned.iter() {
+        let Some(system) = SourceSystem::from_document(one.document) else {
+            continue;
+        };
+        match first_queue(&one.objects) {
+            Some(queue) => {
+                let name = queue.metadata.name.clone().unwrap_or_default();
+                printed.insert(name, system);
+            }
+            // Nothing is below a ClusterQueue.
+            None if one.document.kind == "ClusterQueue" => {}
+            None => {
+                let name = one.value.get("metadata").and_then(|m| m.get("name"));
+                let name = name.and_then(Value::as_str).unwrap_or_default();
+                refused.insert((system, name.to_owned()));
+            }
+        }
+    }
+    for one in turned {
+        let parent = first_queue(&one.objects).and_then(|queue| queue.spec.parent_name.clone());
+        let (Some(system), Some(parent)) = (SourceSystem::from_document(one.document), parent)
+        else {
+            continue;
+        };
+        let log = &one.log;
+        match printed.get(&parent) {
+            Some(of) if *of == system => {}
+            Some(_) => note_parent(
+                one.value,
+                log,
+                &parent,
+                "is a TrainingQueue of another system's document here",
+                "rename one of the two",
+            ),
+            None if refused.contains(&(system, parent.clone())) => note_parent(
+                one.value,
+                log,
+                &parent,
+                "could not be turned, and without it no job of this queue starts",
+                "mend its document",
+            ),
+            None if existing
+                .iter()
+                .any(|q| q.metadata.name.as_ref() == Some(&parent)) => {}
+            None => {
+                let object = queue_object(&parent);
+                if !made.accept(&object, log) {
+                    one.objects.clear();
+                    continue;
+                }
+                let (why, instead) = missing_parent_note(system);
+                note_parent(one.value, log, &parent, why, instead);
+                one.objects.insert(0, object);
+                printed.insert(parent, system);
+            }
+        }
+    }
+}
+
+fn first_queue(objects: &[ImportedObject]) -> Option<&TrainingQueue> {
+    objects.iter().find_map(|object| match object {
+        ImportedObject::Queue(queue) => Some(queue),
+        _ => None,
+    })
+}
+
+fn missing_parent_note(system: SourceSystem) -> (&'static str, &'static str) {
+    match system {
+        SourceSystem::Kueue => (
+            "is no Cohort of the documents: it is made, a TrainingQueue without quota of its own",
+            "leave it out where the cluster has one, or give the Cohort's document too",
+        ),
+        SourceSystem::Volcano => (
+            "is not among the documents: it is made, without quota of its own",
+            "leave it out where the cluster has it",
+        ),
+    }
+}
+
+/// Notes a parent at the field that names it, or would name it.
+fn note_parent(value: &Value, log: &FieldLog, parent: &str, why: &str, instead: &str) {
+    let spec = value.get("spec");
+    let is_named = |key: &&str| {
+        let word = spec.and_then(|spec| spec.get(key)).and_then(Value::as_str);
+        word == Some(parent)
+    };
+    let keys = ["cohort", "cohortName", "parent", "parentName"];
+    match keys.into_iter().find(is_named) {
+        Some(key) => {
+            let path = format!("spec.{key}");
+            log.note(&path, Some(&Value::from(parent)), why, instead);
+        }
+        // No field names it: all queues of Volcano are below this one.
+        None => log.note("spec.parent", None, format!("{parent:?} {why}"), instead),
+    }
+}
+
+/// A queue with only a name.
+fn queue_object(name: &str) -> ImportedObject {
+    let mut queue = TrainingQueue::new("", QueueSpec::default());
+    queue.metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    ImportedObject::Queue(queue)
+}

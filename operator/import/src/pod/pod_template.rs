@@ -1,0 +1,118 @@
+//! Builds the `podTemplate` from fields without a short form: keeps the fields that Trellis accepts
+//! there and notes the rest.
+
+use serde_json::Value;
+use trellis_api::job::Framework;
+use trellis_api::pod_template::MAIN_CONTAINER;
+use trellis_api::{PodTemplate, Violation};
+
+use super::traced_value::TracedValue;
+use crate::field_log::FieldLog;
+
+/// The template without the fields that Trellis refuses there, which are noted. None: nothing is
+/// left.
+pub(crate) fn build_template(
+    mut kept: TracedValue,
+    framework: Framework,
+    log: &FieldLog,
+) -> Option<PodTemplate> {
+    // Each iteration removes a part, so the loop ends.
+    while let Some(template) = parse_template(&kept) {
+        let Some(violation) = first_violation(&template, &kept, framework) else {
+            return Some(template);
+        };
+        let (why, instead) = split_message(&violation.message);
+        match kept.remove(&violation.path) {
+            Some(removed) => log.note(removed.origin(), Some(&removed.value()), why, instead),
+            None => {
+                log.add_problem(kept.origin(), violation.message);
+                return None;
+            }
+        }
+    }
+    None
+}
+
+/// None if nothing is left, or if the rest is no template, which has been noted.
+fn parse_template(kept: &TracedValue) -> Option<PodTemplate> {
+    let says_something = |part: &TracedValue| {
+        let fields = ["metadata", "spec"].into_iter().filter_map(|f| part.get(f));
+        fields.into_iter().any(|field| !field.is_empty())
+    };
+    if !says_something(kept) {
+        return None;
+    }
+    serde_json::from_value(remove_empty(kept.value())).ok()
+}
+
+/// Lists and mappings of the first levels that were emptied would only be noise.
+fn remove_empty(mut template: Value) -> Value {
+    let is_nothing = |value: &Value| {
+        value.as_array().is_some_and(Vec::is_empty)
+            || value.as_object().is_some_and(serde_json::Map::is_empty)
+    };
+    if let Some(template) = template.as_object_mut() {
+        for part in template.values_mut() {
+            if let Some(part) = part.as_object_mut() {
+                part.retain(|key, value| key == "securityContext" || !is_nothing(value));
+            }
+        }
+        template.retain(|_, part| !is_nothing(part));
+    }
+    template
+}
+
+fn first_violation(
+    template: &PodTemplate,
+    kept: &TracedValue,
+    framework: Framework,
+) -> Option<Violation> {
+    let all = template.violations().into_iter();
+    all.chain(template.reserved_env(framework))
+        .chain(dangling_mounts(kept))
+        .next()
+}
+
+/// Mounts of volumes that are not there: the API server would refuse the pod.
+fn dangling_mounts(kept: &TracedValue) -> Vec<Violation> {
+    let Some(spec) = kept.get("spec") else {
+        return Vec::new();
+    };
+    let name = |kept: &TracedValue| kept.get("name").map(TracedValue::value);
+    let volumes: Vec<_> = spec.get("volumes").into_iter().collect();
+    let volumes: Vec<_> = volumes.iter().flat_map(|v| v.items()).map(name).collect();
+    let mut found = Vec::new();
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get(list).map(TracedValue::items).unwrap_or_default();
+        for (c, container) in containers.iter().enumerate() {
+            let mounts = container.get("volumeMounts").map(TracedValue::items);
+            for (m, mount) in mounts.unwrap_or_default().iter().enumerate() {
+                let volume = name(mount);
+                let is_ours = volume.as_ref().is_some_and(|v| v == super::SHARED_MEMORY);
+                if !is_ours && !volumes.contains(&volume) {
+                    found.push(Violation {
+                        path: format!("spec.{list}[{c}].volumeMounts[{m}]"),
+                        message: "mounts a volume that is not there: mount another".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Splits a rule's message at the colon into the problem and the fix.
+fn split_message(message: &str) -> (String, String) {
+    let (why, instead) = message.split_once(": ").unwrap_or((message, ""));
+    (why.to_owned(), instead.to_owned())
+}
+
+/// The main container's part of a template, if it says something beside the name.
+pub(crate) fn main_container_template(mut container: TracedValue) -> Option<TracedValue> {
+    if container.is_empty() {
+        return None;
+    }
+    let origin = format!("{}.name", container.origin());
+    container.insert("name", TracedValue::leaf(&origin, MAIN_CONTAINER));
+    Some(container)
+}

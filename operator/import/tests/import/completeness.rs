@@ -1,0 +1,228 @@
+//! No part of a document is dropped silently: each added field is noted or carried over, and each
+//! changed value changes the result.
+
+use serde_json::{Value, json};
+use trellis_api::document::{self, Document};
+use trellis_import::{ConversionOptions, ImportedDocument, import};
+
+use super::{documents, inputs};
+
+const MARK: &str = "zzUnknown";
+
+/// A document of that value.
+fn document(value: &Value) -> Document {
+    let text = serde_json::to_string(value).unwrap();
+    document::split(&text).unwrap().remove(0)
+}
+
+/// Every place in a value, as a pointer and as a path.
+fn places(value: &Value, pointer: &str, path: &str, found: &mut Vec<(String, String)>) {
+    found.push((pointer.to_owned(), path.to_owned()));
+    let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let inside = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                places(
+                    value,
+                    &format!("{pointer}/{}", escaped(key)),
+                    &inside,
+                    found,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (at, value) in items.iter().enumerate() {
+                places(
+                    value,
+                    &format!("{pointer}/{at}"),
+                    &format!("{path}[{at}]"),
+                    found,
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Imports the documents of an input after changing one value.
+fn import_with_change(
+    values: &[Value],
+    at: usize,
+    pointer: &str,
+    change: impl Fn(&mut Value),
+) -> Vec<ImportedDocument> {
+    let changed = values.iter().enumerate().map(|(index, value)| {
+        let mut value = value.clone();
+        if index == at {
+            change(value.pointer_mut(pointer).unwrap());
+        }
+        document(&value)
+    });
+    let documents: Vec<_> = changed.collect();
+    import(&documents, &ConversionOptions::default())
+}
+
+/// All that came of documents, without the lines.
+fn describe_outcome(imported: &[ImportedDocument]) -> Vec<String> {
+    let of = |one: &ImportedDocument| {
+        let notes = one
+            .notes
+            .iter()
+            .map(|note| format!("{} {}", note.path, note.text()));
+        let problems = one
+            .problems
+            .iter()
+            .map(|p| format!("{} {}", p.field, p.message));
+        let objects = one
+            .objects
+            .iter()
+            .map(|o| serde_json::to_string(o).unwrap());
+        notes.chain(problems).chain(objects).collect::<Vec<_>>()
+    };
+    imported.iter().flat_map(of).collect()
+}
+
+/// Fields that the API server writes express no intent of the user.
+fn is_server_field(path: &str) -> bool {
+    path.starts_with("status") || ["metadata.uid", "metadata.creationTimestamp"].contains(&path)
+}
+
+fn values(text: &str) -> Vec<Value> {
+    documents(text)
+        .iter()
+        .map(|d| d.decode().unwrap())
+        .collect()
+}
+
+#[test]
+fn unknown_field_is_noted_with_its_path() {
+    let (mut count, mut lost) = (0, Vec::new());
+    for (name, text) in inputs() {
+        let values = values(&text);
+        for (at, value) in values.iter().enumerate() {
+            let mut all = Vec::new();
+            places(value, "", "", &mut all);
+            all.retain(|(pointer, path)| {
+                !is_server_field(path) && value.pointer(pointer).unwrap().is_object()
+            });
+            for (pointer, path) in all {
+                let imported = import_with_change(&values, at, &pointer, |place| {
+                    place[MARK] = json!(MARK);
+                });
+                let wanted = if path.is_empty() {
+                    MARK.to_owned()
+                } else {
+                    format!("{path}.{MARK}")
+                };
+                let one = &imported[at];
+                let told = one.notes.iter().filter(|note| !note.value.is_empty());
+                let told = told.map(|note| note.path.as_str());
+                let told = told.chain(one.problems.iter().map(|p| p.field.as_str()));
+                // The mark may be noted as a part of an enclosing field that is left out whole.
+                let is_told = told.into_iter().any(|told| {
+                    !told.is_empty()
+                        && wanted
+                            .strip_prefix(told)
+                            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                });
+                let objects = serde_json::to_string(&one.objects).unwrap();
+                if !is_told && !objects.contains(MARK) {
+                    lost.push(format!("{name} {wanted}"));
+                }
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(lost, Vec::<String>::new());
+    assert!(count > 250, "{count}");
+}
+
+/// Fields whose value has no effect, or none by itself.
+fn has_no_effect(path: &str) -> bool {
+    const ENDS: [&str; 8] = [
+        // A fieldRef always has this version.
+        "fieldRef.apiVersion",
+        // Kueue suspends what it has not admitted.
+        "spec.suspend",
+        "runPolicy.suspend",
+        // Running more pods at once than there are in total has no effect.
+        "spec.parallelism",
+        // Each pod has an address from the beginning.
+        "plugins.svc[0]",
+        // A Job restarts a failed pod, whichever component does it.
+        "spec.template.spec.restartPolicy",
+        // With only one dependency, `any` means `all`.
+        "dependsOn.iteration",
+        // A secret is imported whatever its direction.
+        "wandb.direction",
+    ];
+    ENDS.iter().any(|end| path.ends_with(end))
+        || (path.contains("containers[") && path.ends_with("].name") && !path.contains("env["))
+        // A port that the framework itself opens.
+        || path.ends_with("ports[0].containerPort")
+}
+
+#[test]
+fn every_changed_value_changes_the_result() {
+    let (mut count, mut lost) = (0, Vec::new());
+    for (name, text) in inputs() {
+        let values = values(&text);
+        let imported = import_with_change(&values, 0, "", |_| {});
+        let told = imported.iter().flat_map(|one| {
+            let told = one.notes.iter().filter(|note| !note.value.is_empty());
+            told.map(|note| (one.document, note.path.clone()))
+        });
+        let told: Vec<_> = told.collect();
+        let before = describe_outcome(&imported);
+        for (at, value) in values.iter().enumerate() {
+            let mut all = Vec::new();
+            places(value, "", "", &mut all);
+            for (pointer, path) in all {
+                let changed = match value.pointer(&pointer).unwrap() {
+                    Value::String(text) => json!(format!("{text}9")),
+                    Value::Number(number) => json!(number.as_i64().unwrap() + 1),
+                    Value::Bool(given) => json!(!given),
+                    _ => continue,
+                };
+                if is_server_field(&path) || has_no_effect(&path) {
+                    continue;
+                }
+                // A note on an enclosing field shortens its value, so the change may not show.
+                if told
+                    .iter()
+                    .any(|(of, told)| *of == at && path != *told && path.starts_with(told.as_str()))
+                {
+                    continue;
+                }
+                let after = describe_outcome(&import_with_change(&values, at, &pointer, |place| {
+                    *place = changed.clone()
+                }));
+                if before == after {
+                    lost.push(format!("{name} {path}: {changed}"));
+                }
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(lost, Vec::<String>::new());
+    assert!(count > 400, "{count}");
+}
+
+/// Null counts as absent, and is not noted.
+#[test]
+fn null_counts_as_absent() {
+    for (_, text) in inputs() {
+        let values = values(&text);
+        let before = describe_outcome(&import_with_change(&values, 0, "", |_| {}));
+        let after = describe_outcome(&import_with_change(&values, 0, "/metadata", |metadata| {
+            metadata["creationTimestamp"] = Value::Null;
+            metadata["zz"] = Value::Null;
+        }));
+        assert_eq!(before, after);
+    }
+}

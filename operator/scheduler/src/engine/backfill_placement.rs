@@ -1,0 +1,320 @@
+//! Placement of gangs that must respect the reservations of others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Engine;
+use super::admission::AdmissionResult;
+use super::blockage_cache::HeadRestrictions;
+use super::cycle::TriedGangs;
+use super::flavor_assignment::FlavorAssignment;
+use super::preempt::PreemptionRight;
+use crate::backfill::{BackfillCandidate, Head, Restriction};
+use crate::explain::{WaitDetail, WaitReason};
+use crate::gang::Gang;
+use crate::ids::{GangId, QueueName};
+use crate::placement::{PodRuns, UndoLog};
+use crate::queueing::{Blockage, GangClass, Signal, WaitKind, WakeCondition};
+use crate::state::{GangIdx, NodeIdx, ResourceIdx};
+use crate::time::Time;
+
+/// Nodes on which a gang may evict victims.
+#[derive(Clone, Debug)]
+pub(super) struct EvictionScope {
+    /// Nodes on which it evicts no gang.
+    pub(super) protected_nodes: Vec<NodeIdx>,
+    /// The right by which it preempts.
+    pub(super) right: PreemptionRight,
+}
+
+impl Engine {
+    /// Gangs that could not start even without any reservation stay blocked. So the cycle knows all
+    /// gangs that room is reserved for before any gang starts, however many of them were tried
+    /// before.
+    pub(super) fn skip_blocked(
+        &mut self,
+        (class, due): (GangClass, &[QueueName]),
+        now: Time,
+        looked_at: &mut TriedGangs,
+    ) {
+        for name in due {
+            for at in self.pending.due_gangs(class, name) {
+                let blocked = match self.try_without_reservations(at, now) {
+                    Some(Ok(_)) => continue,
+                    Some(Err(blocked)) => Some(blocked),
+                    None => None,
+                };
+                if let Some(state) = self.gangs.get(at.at()) {
+                    self.pending.clear_due(&state.gang);
+                }
+                if let Some(blocked) = blocked {
+                    self.block_gang(at, blocked, looked_at);
+                }
+            }
+        }
+    }
+
+    /// Tries a gang without any reservation, and changes nothing.
+    fn try_without_reservations(&mut self, at: GangIdx, now: Time) -> Option<AdmissionResult> {
+        let mut log = UndoLog::default();
+        self.backfill.ignores_reservations = true;
+        let lifted = self.lift_place(at);
+        let answer = self.try_to_admit(at, now, &mut log);
+        log.roll_back(&mut self.nodes);
+        self.put_back_place(lifted);
+        self.backfill.ignores_reservations = false;
+        answer
+    }
+
+    /// The heads that come before a gang and whose nodes it may use, by number, in order.
+    pub(super) fn heads_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<usize> {
+        if self.backfill.ignores_reservations {
+            return Vec::new();
+        }
+        if self.backfill.stale {
+            if !self.has_gang_before(gang, way) {
+                return Vec::new();
+            }
+            self.renew_heads();
+        }
+        if self.backfill.heads.is_empty() {
+            return Vec::new();
+        }
+        self.catalog.refresh(&way.shape, &self.nodes);
+        let heads = self.backfill.heads.iter().enumerate();
+        let before = heads.filter(|(_, head)| {
+            head.gang.id != gang.id
+                && self.is_before(&head.gang, &head.demand, gang, &way.demand)
+                && head.shares_nodes_with(&way.shape, &self.catalog, &self.nodes)
+        });
+        before.map(|(number, _)| number).collect()
+    }
+
+    /// The restrictions that heads put on a gang, by number, in order.
+    fn head_restrictions(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        now: Time,
+    ) -> HeadRestrictions {
+        let before = self.heads_before(gang, way);
+        if before.is_empty() {
+            return HeadRestrictions::new();
+        }
+        let stay = self.backfill_candidate(gang, now);
+        // A gang that returns to its own place delays no gang more than before.
+        let least = self.has_restart_place(gang).then_some(Restriction::Keep);
+        let restrained = before.into_iter().filter_map(|number| {
+            let head = self.backfill.heads.get(number)?;
+            let restraint = head.restriction_for(&stay, now)?;
+            Some((
+                number,
+                least.map_or(restraint, |least| restraint.min(least)),
+            ))
+        });
+        restrained.collect()
+    }
+
+    /// Finds a placement that delays no head before the gang.
+    ///
+    /// # Errors
+    ///
+    /// There is no placement, or none that respects the reservations.
+    pub(super) fn find_backfill_place(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        now: Time,
+        log: &mut UndoLog,
+    ) -> Result<Vec<PodRuns>, Box<Blockage>> {
+        if let Some(refusal) = self.blockages.get(gang, &way.shape) {
+            return Err(with_capacity_wait(refusal));
+        }
+        let quota = self.check_reserved_quota(gang, way, now, false);
+        let restraints = self.head_restrictions(gang, way, now);
+        let restrained = !restraints.is_empty();
+        if quota.is_ok() && restrained && !self.blockages.is_restrained(&way.shape, &restraints) {
+            if let Some(groups) = self.place_under_restrictions(gang, way, &restraints, log) {
+                return Ok(groups);
+            }
+            self.blockages
+                .insert_restrained(&way.shape, restraints.clone());
+        }
+        if quota.is_ok() && !restrained {
+            return self
+                .find_place(gang, &way.shape, log)
+                .map_err(with_capacity_wait);
+        }
+        // The gang does not start. The reason depends on whether it would fit without reservations.
+        if !self.blockages.is_fitting(&way.shape) {
+            let mut trial = UndoLog::default();
+            let found = self.find_place(gang, &way.shape, &mut trial);
+            trial.roll_back(&mut self.nodes);
+            found.map_err(with_capacity_wait)?;
+            self.blockages.insert_fitting(&way.shape);
+        }
+        quota?;
+        Err(self.blocked_by_head(way, restraints.first().map_or(0, |(head, _)| *head)))
+    }
+
+    /// The grounds on which a gang may evict victims, and by which right: the first one that helps
+    /// counts.
+    ///
+    /// The gang evicts no victim on nodes that are reserved for a head before it, unless the gang
+    /// ends before that head starts: the head relies on the room that becomes free there. If the
+    /// start of the head is unknown, its reservation does not keep a gang from reclaiming there
+    /// what it is owed, as long as the gang borrows nothing that it lacks. Otherwise it might wait
+    /// for ever. The result is empty if the gang may not start at all, even if victims made room;
+    /// `wake` then learns when that may change.
+    pub(super) fn eviction_scopes(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        now: Time,
+        wake: &mut WakeCondition,
+    ) -> Vec<EvictionScope> {
+        if !self.can_preempt(gang) {
+            return Vec::new();
+        }
+        if let Err(blocked) = self.check_reserved_quota(gang, way, now, true) {
+            wake.merge(&blocked.wake);
+            return Vec::new();
+        }
+        let ground = |heads: &[&Head], right| EvictionScope {
+            protected_nodes: heads.iter().flat_map(|head| head.nodes()).collect(),
+            right,
+        };
+        let before = self.heads_before(gang, way);
+        if before.is_empty() {
+            return vec![ground(&[], PreemptionRight::Policy)];
+        }
+        let stay = self.backfill_candidate(gang, now);
+        if !stay.backfill {
+            wake.on_rise(Signal::Reservations, 1)
+                .on_rise(Signal::Turns, 1);
+            return Vec::new();
+        }
+        let heads = before.iter().filter_map(|n| self.backfill.heads.get(*n));
+        let mut kept: Vec<&Head> = heads
+            .filter(|head| {
+                let start = head.plan.start;
+                start.is_none_or(|start| !stay.ends_by(start, head.gang.submitted, now))
+            })
+            .collect();
+        let mut grounds = vec![ground(&kept, PreemptionRight::Policy)];
+        let all = kept.len();
+        kept.retain(|head| head.plan.start.is_some());
+        let may_be_owed = self.is_partly_within_nominal(gang, way) && self.can_reclaim(gang);
+        if kept.len() < all && may_be_owed {
+            grounds.push(ground(&kept, PreemptionRight::Reclaim));
+        }
+        grounds
+    }
+
+    /// Places the gang on what the heads leave free.
+    fn place_under_restrictions(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        restraints: &HeadRestrictions,
+        log: &mut UndoLog,
+    ) -> Option<Vec<PodRuns>> {
+        if restraints.iter().any(|(_, r)| *r == Restriction::Stop) {
+            return None;
+        }
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        let mut kept = UndoLog::default();
+        for (number, restraint) in restraints {
+            let Some(head) = self.backfill.heads.get(*number) else {
+                continue;
+            };
+            for hold in &head.plan.reserved_room {
+                kept.charge(&mut self.nodes, hold.node, &hold.demand, hold.pods);
+            }
+            if *restraint == Restriction::Avoid {
+                // Every pod needs one unit of `pods`.
+                let pods = self.catalog.pods();
+                for node in head.nodes() {
+                    let free = self.nodes.free(pods, node).max(0);
+                    let all = Arc::new(vec![(pods, free)]);
+                    kept.charge(&mut self.nodes, node, &all, 1);
+                }
+            }
+        }
+        let mut trial = UndoLog::default();
+        let found = self.try_place(gang, &way.shape, &mut trial);
+        trial.roll_back(&mut self.nodes);
+        kept.roll_back(&mut self.nodes);
+        let groups = found.ok()?;
+        // The gang is charged again, because shares change without the reserved ones.
+        for (group, runs) in way.shape.groups.iter().zip(&groups) {
+            for (node, pods) in runs {
+                log.charge(&mut self.nodes, *node, &group.demand, *pods);
+            }
+        }
+        let overbooks = |(resource, _): &(ResourceIdx, i64)| {
+            let device = self.nodes.shared_device(*resource);
+            let used = groups.iter().flatten();
+            device.is_some_and(|device| {
+                used.into_iter()
+                    .any(|(n, _)| self.nodes.free(device, *n) < 0)
+            })
+        };
+        let mut demands = way.shape.groups.iter().flat_map(|g| g.demand.iter());
+        if demands.any(overbooks) {
+            log.roll_back(&mut self.nodes);
+            return None;
+        }
+        Some(groups)
+    }
+
+    /// The gang waits only for what is reserved for that head.
+    fn blocked_by_head(&self, way: &FlavorAssignment, head: usize) -> Box<Blockage> {
+        let mut wake = wake_on_capacity(way);
+        wake.on_rise(Signal::Reservations, 1)
+            .on_rise(Signal::Turns, 1);
+        let head = self.backfill.heads.get(head);
+        let nodes: BTreeSet<_> = head.into_iter().flat_map(Head::nodes).collect();
+        let detail = WaitDetail::Reserved {
+            head: head.map_or_else(|| GangId::new(""), |head| head.id().clone()),
+            start: head.and_then(|head| head.plan.start),
+            nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+        };
+        Blockage::new(detail, wake).with_kind(WaitKind::Reserved)
+    }
+
+    /// How a gang would stay if it started now. Surplus may run for ever and makes room only for
+    /// some gangs, so it is not treated as preemptible here.
+    pub(super) fn backfill_candidate(&self, gang: &Gang, now: Time) -> BackfillCandidate {
+        let config = self.queues.config(&gang.queue);
+        let ends = !gang.surplus;
+        BackfillCandidate {
+            end: ends.then(|| self.expected_end(gang, now, now)).flatten(),
+            preemptible: gang.preemptible && !gang.surplus,
+            backfill: config.is_none_or(|queue| queue.backfill),
+        }
+    }
+}
+
+/// A gang that could never start reserves no room.
+fn with_capacity_wait(blocked: Box<Blockage>) -> Box<Blockage> {
+    match blocked.explanation.reason {
+        WaitReason::NoMatchingNodes
+        | WaitReason::NodesAvoided
+        | WaitReason::ExceedsCluster
+        | WaitReason::TopologyNotFound
+        | WaitReason::ExceedsTopology => blocked,
+        _ => blocked.with_kind(WaitKind::Capacity),
+    }
+}
+
+/// Wakes when there may be a place no more, or another one.
+pub(super) fn wake_on_capacity(way: &FlavorAssignment) -> WakeCondition {
+    let mut wake = WakeCondition::default();
+    wake.on_rise(Signal::Nodes, 1);
+    for (resource, _) in &way.shape.total {
+        wake.on_rise(Signal::Freed(*resource), 1);
+        wake.on_rise(Signal::Taken(*resource), 1);
+    }
+    wake
+}

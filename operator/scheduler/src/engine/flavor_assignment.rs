@@ -1,0 +1,402 @@
+//! Ways: the flavor assignments with which a gang may be placed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::explain::{FlavorMismatch, WaitDetail};
+use crate::gang::{Gang, TaskGroup};
+use crate::ids::{FlavorName, GroupName};
+use crate::placement::PodRuns;
+use crate::queue::GroupFlavors;
+use crate::queueing::{self, Blockage, FlavorChoice, NoFlavorAssignment, Signal, WakeCondition};
+use crate::quota::{Demand, FlavorResource};
+use crate::state::{GangIdx, GangShape};
+
+/// A flavor assignment of a gang, with the shape and demand that follow from it.
+#[derive(Clone, Debug)]
+pub(super) struct FlavorAssignment {
+    /// The shape with the constraints of the flavors.
+    pub(super) shape: Arc<GangShape>,
+    pub(super) demand: Demand,
+    /// The flavors by task group.
+    pub(super) choices: Vec<FlavorChoice>,
+    /// The shape is a separate one in the catalog, and must be released.
+    owns_shape: bool,
+}
+
+/// The flavor assignments of a gang, the best first, or why it has none.
+pub(super) type AssignmentResult = Result<Arc<FlavorAssignments>, NoFlavorAssignment>;
+
+/// Flavor assignments, the best first.
+#[derive(Debug, Default)]
+pub(super) struct FlavorAssignments {
+    assignments: Vec<FlavorAssignment>,
+    /// There are too many to try them all. Choices that can never work were dropped, as of these
+    /// versions of the nodes.
+    pub(super) thinned: Option<(u64, u64)>,
+    /// There are more that are not tried.
+    pub(super) truncated: bool,
+}
+
+impl std::ops::Deref for FlavorAssignments {
+    type Target = [FlavorAssignment];
+
+    fn deref(&self) -> &[FlavorAssignment] {
+        &self.assignments
+    }
+}
+
+/// The flavor assignments of a gang, as of some version of queues and flavors.
+#[derive(Debug)]
+pub(super) struct CachedAssignments {
+    pub(super) version: u64,
+    pub(super) assignments: AssignmentResult,
+}
+
+impl FlavorAssignment {
+    /// The assignment of a gang that is already charged.
+    pub(super) fn from_charge(
+        shape: Arc<GangShape>,
+        demand: Demand,
+        choices: Vec<FlavorChoice>,
+    ) -> Self {
+        Self {
+            shape,
+            demand,
+            choices,
+            owns_shape: false,
+        }
+    }
+}
+
+impl Engine {
+    /// The flavor assignments of a known gang.
+    pub(super) fn assignments(&mut self, at: GangIdx) -> Option<AssignmentResult> {
+        let state = self.state(at)?;
+        if let Some(known) = &state.assignments
+            && known.version == self.config_version
+            && self.is_current(&known.assignments)
+        {
+            return Some(known.assignments.clone());
+        }
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let ways = self.compute_assignments(&gang, &shape);
+        let known = CachedAssignments {
+            version: self.config_version,
+            assignments: ways.clone(),
+        };
+        let before = self
+            .state_mut(at)
+            .and_then(|s| s.assignments.replace(known));
+        if let Some(before) = before {
+            self.release_assignments(&before.assignments);
+        }
+        Some(ways)
+    }
+
+    /// The flavor assignment of a gang that was placed on these nodes before this engine knew of
+    /// it. `given` are its flavors, if they are known.
+    pub(super) fn assignment_for_placement(
+        &mut self,
+        at: GangIdx,
+        groups: &[PodRuns],
+        given: &[GroupFlavors],
+    ) -> Option<FlavorAssignment> {
+        if !given.is_empty() {
+            return self.assignment_with_flavors(at, given);
+        }
+        let ways = self.assignments(at);
+        let taken = match &ways {
+            Some(Ok(ways)) => self.find_assignment(ways, groups),
+            _ => None,
+        };
+        if taken.is_some() {
+            return taken;
+        }
+        // Its queue offers it nothing any more, but it keeps what it holds.
+        let shape = Arc::clone(&self.state(at)?.shape);
+        Some(FlavorAssignment {
+            demand: self.queue_demand(&shape, &[]),
+            shape,
+            choices: Vec::new(),
+            owns_shape: false,
+        })
+    }
+
+    /// The assignment of a placed gang with these flavors.
+    fn assignment_with_flavors(
+        &mut self,
+        at: GangIdx,
+        given: &[GroupFlavors],
+    ) -> Option<FlavorAssignment> {
+        let state = self.state(at)?;
+        let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
+        let choice = |group: &TaskGroup| {
+            let given = given.iter().find(|g| g.group == group.name);
+            given.map(|g| g.flavors.clone()).unwrap_or_default()
+        };
+        let choices: Vec<FlavorChoice> = gang.groups.iter().map(choice).collect();
+        Some(FlavorAssignment {
+            demand: self.queue_demand(&shape, &choices),
+            shape,
+            choices,
+            owns_shape: false,
+        })
+    }
+
+    /// The gang asks for nodes that belong to none of its flavors.
+    pub(super) fn no_flavor_nodes(&self, gang: &Gang) -> Box<Blockage> {
+        let offered = self.queues.offered_groups(&gang.queue, &self.catalog);
+        let flavors = offered
+            .iter()
+            .flat_map(|g| &g.flavors)
+            .map(|f| f.flavor.clone())
+            .collect();
+        let why = NoFlavorAssignment::NoFlavor { group: 0, flavors };
+        self.no_assignment(gang, &why)
+    }
+
+    /// Computes the flavor assignments of a gang. They must be released with
+    /// [`Self::release_assignments`].
+    pub(super) fn compute_assignments(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<GangShape>,
+    ) -> AssignmentResult {
+        let offered = self
+            .queues
+            .offered_groups(&gang.queue, &self.catalog)
+            .into_owned();
+        let any = gang.groups.iter().all(|g| g.flavors.is_empty());
+        if offered.is_empty() && any {
+            let way = FlavorAssignment {
+                shape: Arc::clone(shape),
+                demand: self.queue_demand(shape, &[]),
+                choices: Vec::new(),
+                owns_shape: false,
+            };
+            return Ok(Arc::new(FlavorAssignments {
+                assignments: vec![way],
+                ..FlavorAssignments::default()
+            }));
+        }
+        let mut choices = queueing::flavor_choices(gang, &offered, self.queues.flavors())?;
+        let (mut ways, mut cut) = queueing::combine(&choices);
+        let mut thinned = None;
+        if cut {
+            thinned = Some(self.node_versions());
+            let hope = self.drop_impossible_choices(gang, &mut choices);
+            (ways, cut) = queueing::combine(&choices);
+            // If a group has no choice that might work, no other assignment works either.
+            cut &= hope;
+        }
+        let mut list = Vec::with_capacity(ways.len());
+        for choices in ways {
+            list.extend(self.compute_assignment(gang, shape, choices));
+        }
+        Ok(Arc::new(FlavorAssignments {
+            assignments: list,
+            thinned,
+            truncated: cut,
+        }))
+    }
+
+    /// True if the assignments still match the nodes.
+    fn is_current(&self, ways: &AssignmentResult) -> bool {
+        let thinned = ways.as_ref().ok().and_then(|ways| ways.thinned);
+        thinned.is_none_or(|versions| versions == self.node_versions())
+    }
+
+    /// The versions of node properties and kinds.
+    fn node_versions(&self) -> (u64, u64) {
+        (self.nodes.version(), self.nodes.kinds().version())
+    }
+
+    /// None: the gang asks for nodes that belong to none of the flavors.
+    fn compute_assignment(
+        &mut self,
+        gang: &Gang,
+        shape: &Arc<GangShape>,
+        choices: Vec<FlavorChoice>,
+    ) -> Option<FlavorAssignment> {
+        let mut constrained = gang.clone();
+        let mut changed = false;
+        for (group, choice) in constrained.groups.iter_mut().zip(&choices) {
+            let before = group.constraints.clone();
+            if !self.add_flavor_constraints(group, choice) {
+                return None;
+            }
+            changed |= before != group.constraints;
+        }
+        let shape = if changed {
+            Arc::new(self.catalog.acquire_shape(&constrained))
+        } else {
+            Arc::clone(shape)
+        };
+        Some(FlavorAssignment {
+            demand: self.queue_demand(&shape, &choices),
+            shape,
+            choices,
+            owns_shape: changed,
+        })
+    }
+
+    /// Adds the constraints of a choice's flavors. False: the group asks for other nodes.
+    pub(super) fn add_flavor_constraints(
+        &self,
+        group: &mut TaskGroup,
+        choice: &FlavorChoice,
+    ) -> bool {
+        let flavors: BTreeSet<&FlavorName> = choice.values().collect();
+        let known = self.queues.flavors();
+        let mut flavors = flavors.into_iter();
+        flavors.all(|flavor| known.add_constraints(flavor, &mut group.constraints))
+    }
+
+    /// The charge of a gang. Resources without a chosen flavor are charged to the default one.
+    pub(super) fn queue_demand(&mut self, shape: &GangShape, choices: &[FlavorChoice]) -> Demand {
+        let mut amounts = Vec::new();
+        for (number, group) in shape.groups.iter().enumerate() {
+            for (resource, need) in group.demand.iter() {
+                let name = self.catalog.name(*resource);
+                let chosen = choices.get(number).and_then(|choice| choice.get(&name));
+                let flavor = match chosen {
+                    Some(flavor) => self.queues.flavors_mut().intern(flavor),
+                    None => self.queues.flavors_mut().intern(&FlavorName::default()),
+                };
+                let all = i128::from(*need).saturating_mul(i128::from(group.count));
+                let resource = *resource;
+                amounts.push((FlavorResource { flavor, resource }, all));
+            }
+        }
+        amounts.into_iter().collect()
+    }
+
+    /// Releases what the flavor assignments of a gang hold.
+    pub(super) fn release_assignments(&mut self, ways: &AssignmentResult) {
+        for way in ways.iter().flat_map(|ways| ways.iter()) {
+            if way.owns_shape {
+                self.drop_shape(&way.shape);
+            }
+        }
+    }
+
+    /// The assignment of a gang that was placed on these nodes: the first whose flavors match their
+    /// labels. If none does, the first one, because labels may have changed since.
+    fn find_assignment(
+        &self,
+        ways: &[FlavorAssignment],
+        groups: &[PodRuns],
+    ) -> Option<FlavorAssignment> {
+        let fits = |way: &&FlavorAssignment| {
+            way.choices.iter().zip(groups).all(|(choice, runs)| {
+                choice.values().all(|flavor| {
+                    runs.iter().all(|(node, _)| {
+                        self.nodes.properties(*node).is_none_or(|facts| {
+                            self.queues.flavors().matches_labels(flavor, &facts.labels)
+                        })
+                    })
+                })
+            })
+        };
+        ways.iter().find(fits).or_else(|| ways.first()).cloned()
+    }
+
+    /// Names the flavor that asks for a label that nodes lack. The explanation of a shape has no
+    /// flavor, because gangs of other queues may have the same shape.
+    pub(super) fn add_flavor_names(
+        &self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+        blocked: &mut Blockage,
+    ) {
+        let detail = &mut blocked.explanation.detail;
+        let WaitDetail::NoMatchingNodes { group, exclusions } = detail.as_ref() else {
+            return;
+        };
+        let at = gang
+            .groups
+            .iter()
+            .position(|g| group.as_ref().is_none_or(|name| g.name == *name))
+            .unwrap_or(0);
+        let (Some(own), Some(choice)) = (gang.groups.get(at), way.choices.get(at)) else {
+            return;
+        };
+        let own = &own.constraints.node_selector;
+        let mut exclusions = exclusions.clone();
+        for label in &mut exclusions.labels {
+            if !own.contains_key(&label.key) {
+                let flavors = self.queues.flavors();
+                let mut chosen = choice.values();
+                label.flavor = chosen
+                    .find(|flavor| flavors.has_label_key(flavor, &label.key))
+                    .cloned();
+            }
+        }
+        let group = group.clone();
+        *detail = Arc::new(WaitDetail::NoMatchingNodes { group, exclusions });
+    }
+
+    /// The reason why a group may not use a flavor.
+    fn flavor_mismatch(&self, flavor: &FlavorName, group: Option<&TaskGroup>) -> FlavorMismatch {
+        let flavors = self.queues.flavors();
+        if !flavors.exists(flavor) {
+            FlavorMismatch::Undefined
+        } else if group.is_some_and(|group| !flavors.accepts(flavor, group)) {
+            FlavorMismatch::Untolerated
+        } else {
+            FlavorMismatch::OtherNodes
+        }
+    }
+
+    /// The explanation of a gang without a flavor assignment.
+    pub(super) fn no_assignment(&self, gang: &Gang, why: &NoFlavorAssignment) -> Box<Blockage> {
+        let mut wake = WakeCondition::default();
+        wake.on_rise(Signal::Queues, 1);
+        let detail = match why {
+            NoFlavorAssignment::NotOffered { group, resource } => {
+                let needs = gang.groups.get(*group).map_or(0, |g| {
+                    i128::from(g.request.get(resource)).saturating_mul(i128::from(g.count))
+                });
+                WaitDetail::NotOffered {
+                    queue: gang.queue.clone(),
+                    resource: resource.clone(),
+                    needs,
+                    offers: self.queues.resources_offered(&gang.queue, &self.catalog),
+                }
+            }
+            NoFlavorAssignment::NoFlavor { group, flavors } => WaitDetail::FlavorNotFound {
+                queue: gang.queue.clone(),
+                group: group_name(gang, *group),
+                flavors: flavors
+                    .iter()
+                    .map(|flavor| {
+                        (
+                            flavor.clone(),
+                            self.flavor_mismatch(flavor, gang.groups.get(*group)),
+                        )
+                    })
+                    .collect(),
+            },
+            NoFlavorAssignment::NotOfferedFlavor { group, offers } => {
+                WaitDetail::FlavorNotOffered {
+                    queue: gang.queue.clone(),
+                    group: group_name(gang, *group),
+                    flavors: gang
+                        .groups
+                        .get(*group)
+                        .map_or_else(Vec::new, |g| g.flavors.clone()),
+                    offers: offers.clone(),
+                }
+            }
+        };
+        Blockage::new(detail, wake)
+    }
+}
+
+/// The name of a task group, where there are several.
+fn group_name(gang: &Gang, group: usize) -> Option<GroupName> {
+    let group = gang.groups.get(group).filter(|_| gang.groups.len() > 1);
+    group.map(|g| g.name.clone())
+}

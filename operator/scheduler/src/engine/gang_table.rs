@@ -1,0 +1,100 @@
+//! All gangs by number, and the facts that preemptors read of each.
+
+use super::GangStage;
+use super::GangState;
+use super::placed::PlacedState;
+use super::preempt::PlacedGangFacts;
+use crate::ids::GangId;
+use crate::state::{GangIdx, KnownPods, Slots};
+
+/// All gangs. A preemptor reads a few numbers of thousands of placed gangs, so these are stored
+/// side by side. They are cached from the first read until the gang may have changed, that is,
+/// until it is borrowed mutably.
+#[derive(Debug, Default)]
+pub(super) struct GangTable {
+    gangs: Slots<GangState>,
+    /// By number of the gang, as far as they have been read.
+    facts: Vec<CachedFacts>,
+    /// Gangs with pods that are not where they were planned: these pods may move while the gang
+    /// does not change.
+    misplaced: Vec<GangIdx>,
+}
+
+#[derive(Debug, Default)]
+enum CachedFacts {
+    /// Not read yet.
+    #[default]
+    Unread,
+    /// The gang is not placed, or is nominated or leaving.
+    Unsettled,
+    Settled(PlacedGangFacts),
+}
+
+impl GangTable {
+    pub(super) fn insert(&mut self, gang: GangState) -> usize {
+        let at = self.gangs.insert(gang);
+        self.forget_facts(at);
+        at
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> Option<GangState> {
+        self.forget_facts(at);
+        self.gangs.remove(at)
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&GangState> {
+        self.gangs.get(at)
+    }
+
+    /// The name of a gang.
+    pub(super) fn name(&self, at: GangIdx) -> Option<&GangId> {
+        match self.facts.get(at.at()) {
+            Some(CachedFacts::Settled(card)) => Some(&card.id),
+            _ => Some(&self.get(at.at())?.gang.id),
+        }
+    }
+
+    /// A gang, to be changed.
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut GangState> {
+        self.forget_facts(at);
+        self.gangs.get_mut(at)
+    }
+
+    fn forget_facts(&mut self, at: usize) {
+        if let Some(known) = self.facts.get_mut(at) {
+            *known = CachedFacts::Unread;
+        }
+    }
+
+    /// Must be called before cards are read: pods that are not where they were planned are looked
+    /// up again.
+    pub(super) fn forget_misplaced(&mut self) {
+        for at in std::mem::take(&mut self.misplaced) {
+            self.forget_facts(at.at());
+        }
+    }
+
+    /// The facts about a placed gang. None: it is not placed, or is nominated or leaving.
+    pub(super) fn facts(&mut self, at: GangIdx, pods: &KnownPods) -> Option<&PlacedGangFacts> {
+        if self.facts.len() <= at.at() {
+            let all = at.at().saturating_add(1);
+            self.facts.resize_with(all, CachedFacts::default);
+        }
+        let known = self.facts.get_mut(at.at())?;
+        if matches!(known, CachedFacts::Unread) {
+            *known = match &self.gangs.get(at.at())?.stage {
+                GangStage::Placed(placed) if placed.state == PlacedState::Settled => {
+                    if placed.has_misplaced_pods() {
+                        self.misplaced.push(at);
+                    }
+                    CachedFacts::Settled(PlacedGangFacts::from_placed(placed, pods))
+                }
+                _ => CachedFacts::Unsettled,
+            };
+        }
+        match known {
+            CachedFacts::Settled(card) => Some(card),
+            CachedFacts::Unread | CachedFacts::Unsettled => None,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The preemptor: a gang that wants room, and the gangs that it may preempt.
+
+use std::collections::BTreeMap;
+
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
+use crate::gang::Gang;
+use crate::ids::QueueName;
+use crate::preemption::QuotaBudget;
+use crate::preemption::policy::{self, QueueRelation};
+use crate::queue::{PreemptionPolicy, ReclaimPolicy};
+use crate::quota::{ClaimKind, Demand, QueueIdx, QuotaClaim};
+
+/// A gang that wants room, with one of its flavor assignments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Preemptor<'a> {
+    pub(super) gang: &'a Gang,
+    pub(super) queue: QueueIdx,
+    pub(super) demand: &'a Demand,
+    pub(super) preemption: PreemptionPolicy,
+    pub(super) scope: PreemptionScope,
+    right: PreemptionRight,
+    /// It was preempted by another gang.
+    preempted: bool,
+}
+
+/// The right by which a gang preempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum PreemptionRight {
+    /// All that the policy of its queue allows.
+    Policy,
+    /// Reclaim of what its queue is owed, and of surplus, as long as the gang borrows nothing that
+    /// it lacks.
+    Reclaim,
+}
+
+/// Which gangs it may preempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PreemptionScope {
+    /// Those that its queue's policy allows, and surplus.
+    AllGangs,
+    /// Surplus only.
+    Surplus,
+    /// Surplus of its own queue only.
+    OwnSurplus,
+}
+
+/// The claims on a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueClaims {
+    /// The claim on its gangs. None: there is no claim.
+    pub(super) gangs: Option<QueueClaim>,
+    /// The claim on its surplus.
+    pub(super) surplus: Option<QueueClaim>,
+}
+
+/// The claim of a preemptor on a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueClaim {
+    /// The claim as things are now.
+    pub(super) now: QueueRelation,
+    /// The best claim, once gangs of the preemptor's queue have left.
+    pub(super) at_best: QueueRelation,
+}
+
+impl QueueClaim {
+    /// True if the queue owes what it holds, at best.
+    pub(super) fn is_owed(&self) -> bool {
+        self.at_best == QueueRelation::Other(ClaimKind::Owed)
+    }
+}
+
+impl Preemptor<'_> {
+    /// True if the gang may preempt a candidate only as long as it borrows nothing that it lacks.
+    /// Otherwise a preempted gang would preempt the gang that took its place. Surplus of its own
+    /// queue is excepted, because it takes the place of no gang.
+    pub(super) fn must_not_borrow(&self, is_own_surplus: bool) -> bool {
+        self.right == PreemptionRight::Reclaim || self.preempted && !is_own_surplus
+    }
+}
+
+impl Engine {
+    /// True if the queue of a gang reclaims what it is owed.
+    pub(in crate::engine) fn can_reclaim(&self, gang: &Gang) -> bool {
+        let preemption = self.queues.preemption_policy(&gang.queue);
+        preemption.is_some_and(|p| p.reclaim != ReclaimPolicy::Never)
+    }
+
+    /// A quick check if a gang may preempt at all.
+    pub(in crate::engine) fn can_preempt(&self, gang: &Gang) -> bool {
+        let allows = |preemption| policy::can_preempt(&preemption);
+        let policy = self.preemption_policy(gang).is_some_and(allows);
+        !gang.surplus && (policy || self.queues.has_surplus())
+    }
+
+    /// The preemption policy of its queue, as far as the gang itself preempts.
+    fn preemption_policy(&self, gang: &Gang) -> Option<PreemptionPolicy> {
+        let of_queue = self.queues.preemption_policy(&gang.queue)?;
+        Some(match gang.preempts {
+            true => of_queue,
+            false => of_queue.reclaim_only(),
+        })
+    }
+
+    /// The preemptor. None: it may preempt no gang. `right` bounds what it may do.
+    pub(super) fn preemptor<'a>(
+        &mut self,
+        (gang, preempted): (&'a Gang, bool),
+        (way, right): (&'a FlavorAssignment, PreemptionRight),
+    ) -> Option<Preemptor<'a>> {
+        if !self.can_preempt(gang) {
+            return None;
+        }
+        let preemption = self.preemption_policy(gang)?;
+        let preemption = match right {
+            PreemptionRight::Policy => preemption,
+            PreemptionRight::Reclaim => preemption.reclaim_only(),
+        };
+        let queue = self.queues.leaf(&gang.queue)?;
+        // Only a search finds out which resources lack room: see [`Preemptor::must_not_borrow`].
+        let waits = preempted && self.borrows_missing_quota(queue, &way.demand);
+        let scope = match policy::can_preempt(&preemption) {
+            _ if waits => PreemptionScope::OwnSurplus,
+            true => PreemptionScope::AllGangs,
+            false => PreemptionScope::Surplus,
+        };
+        // A gang that must wait is woken when it borrows no longer.
+        let may_ask = waits || scope == PreemptionScope::AllGangs || self.queues.has_surplus();
+        may_ask.then_some(Preemptor {
+            gang,
+            queue,
+            demand: &way.demand,
+            preemption,
+            scope,
+            right,
+            preempted,
+        })
+    }
+
+    /// True if a queue would borrow some of the quota that it lacks, as if the queue had no
+    /// surplus.
+    fn borrows_missing_quota(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
+        let lacks = self.queues.tree().shortages(queue, demand).into_iter();
+        let lacking: Demand = lacks
+            .map(|lack| (lack.flavor_resource, lack.needs))
+            .collect();
+        self.queues.borrows_without_surplus(queue, &lacking)
+    }
+
+    /// The queues on which there may be claims.
+    pub(super) fn claimed_queues(&self, asker: &Preemptor<'_>) -> Vec<QueueName> {
+        let surplus = self.queues.surplus().map(|(queue, _)| queue);
+        match asker.scope {
+            PreemptionScope::AllGangs => self.queues.holders().map(|(q, _)| q.clone()).collect(),
+            PreemptionScope::Surplus => surplus.cloned().collect(),
+            PreemptionScope::OwnSurplus => {
+                let own = surplus.filter(|queue| **queue == asker.gang.queue);
+                own.cloned().collect()
+            }
+        }
+    }
+
+    /// The claims on the preemptor's own queue.
+    pub(super) fn own_queue_claims(&self, asker: &Preemptor<'_>, name: &QueueName) -> QueueClaims {
+        let lowest = self.queues.lowest_priority(name);
+        let some = lowest.is_some_and(|lowest| lowest <= asker.gang.priority);
+        let own = QueueClaim {
+            now: QueueRelation::Own,
+            at_best: QueueRelation::Own,
+        };
+        QueueClaims {
+            gangs: (asker.scope == PreemptionScope::AllGangs && some).then_some(own),
+            surplus: Some(own),
+        }
+    }
+
+    /// The claims on another queue, now and at `best`.
+    pub(super) fn other_queue_claims(
+        &mut self,
+        asker: &Preemptor<'_>,
+        budget: &mut QuotaBudget<'_>,
+        name: &QueueName,
+        best: &BTreeMap<QueueIdx, ClaimKind>,
+    ) -> QueueClaims {
+        let mut asked = QueueClaims {
+            gangs: None,
+            surplus: None,
+        };
+        let Some(queue) = self.queues.tree().find(name) else {
+            return asked;
+        };
+        let ask = |now: Option<QuotaClaim>| {
+            let now = now.map(|claimed| claimed.kind);
+            let at_best = now.into_iter().chain(best.get(&queue).copied()).min()?;
+            Some(QueueClaim {
+                now: QueueRelation::Other(now.unwrap_or(at_best)),
+                at_best: QueueRelation::Other(at_best),
+            })
+        };
+        if asker.scope == PreemptionScope::AllGangs {
+            asked.gangs = ask(budget.claim(&mut self.queues, queue));
+        }
+        if self.queues.surplus_charges(name).next().is_some() {
+            asked.surplus = ask(budget.claim_on_surplus(&mut self.queues, queue));
+        }
+        asked
+    }
+}

@@ -1,0 +1,318 @@
+//! The data of one search for victims.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::super::Engine;
+use super::candidates::{VictimCandidate, VictimCandidates};
+use super::preemptor::Preemptor;
+use crate::placement::{FitCounter, FreedAmounts, NodeCharge, PlacementRequest, asks_for_topology};
+use crate::preemption::policy::VictimRank;
+use crate::quota::Demand;
+use crate::state::{DemandIdx, NodeIdx, ResourceIdx};
+
+/// One search for victims.
+pub(super) struct VictimSearch<'a> {
+    pub(super) preemptor: Preemptor<'a>,
+    pub(super) request: PlacementRequest<'a>,
+    pub(super) candidates: &'a VictimCandidates,
+    /// Usage by each candidate, in the order of the candidates.
+    usage: Vec<CandidateUsage>,
+    pub(super) parts: Vec<Range<usize>>,
+    kinds: Vec<DemandKind>,
+    /// Gangs and pods that leave anyway.
+    pub(super) departing: Vec<NodeCharge>,
+    /// The nodes on which room may be made at all.
+    pub(super) eviction_nodes: EvictionNodes,
+    /// Pods have shares of devices: what becomes free depends on the order in which they leave.
+    shared: bool,
+}
+
+/// Nodes on which room may be made.
+pub(super) struct EvictionNodes {
+    /// The rooms after what leaves anyway.
+    pub(super) rooms: FitCounter,
+    /// Nodes on which departing candidates may help.
+    pub(super) useful_nodes: FixedBitSet,
+    /// Counting pods is exact: the gang fits if there is room for all its pods.
+    pub(super) is_count_exact: bool,
+}
+
+/// Usage of a node by equal pods of a candidate.
+#[derive(Clone, Copy)]
+pub(super) struct CandidateUsage {
+    pub(super) node: NodeIdx,
+    kind: usize,
+    pub(super) pods: u32,
+}
+
+/// Pods with the same demand.
+struct DemandKind {
+    demand: Arc<Vec<(ResourceIdx, i64)>>,
+    freed: FreedAmounts,
+}
+
+impl Engine {
+    pub(super) fn victim_search<'a>(
+        &mut self,
+        asker: Preemptor<'a>,
+        wish: PlacementRequest<'a>,
+        candidates: &'a VictimCandidates,
+    ) -> VictimSearch<'a> {
+        self.packing.prepare(&mut self.nodes, &mut self.catalog);
+        self.catalog.refresh(wish.shape, &self.nodes);
+        let mut rooms = FitCounter::new(&self.nodes, &self.catalog, &wish);
+        let going = self.departing_usage(&asker.gang.id);
+        for hold in &going {
+            rooms.release_charge(&self.nodes, hold);
+        }
+        let all = candidates.list.len();
+        let (mut held, mut parts) = (Vec::with_capacity(all), Vec::with_capacity(all));
+        let mut kinds: Vec<DemandKind> = Vec::new();
+        let mut numbers: FxHashMap<DemandIdx, usize> = FxHashMap::default();
+        for candidate in &candidates.list {
+            let from = held.len();
+            held.extend(
+                candidates
+                    .node_usages(candidate)
+                    .iter()
+                    .map(|part| CandidateUsage {
+                        node: part.node,
+                        kind: *numbers.entry(part.demand).or_insert_with(|| {
+                            let demand = self.catalog.demand(part.demand);
+                            let freed = rooms.freed_amounts(&self.nodes, &demand);
+                            kinds.push(DemandKind { demand, freed });
+                            kinds.len().saturating_sub(1)
+                        }),
+                        pods: part.pods,
+                    }),
+            );
+            parts.push(from..held.len());
+        }
+        let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
+        let shared = !self.catalog.shares().is_empty();
+        let mut search = VictimSearch {
+            eviction_nodes: EvictionNodes {
+                is_count_exact: groups < 2 && !shared && !asks_for_topology(wish.shape),
+                useful_nodes: FixedBitSet::with_capacity(self.nodes.index_bound()),
+                rooms,
+            },
+            shared,
+            preemptor: asker,
+            request: wish,
+            candidates,
+            usage: held,
+            parts,
+            kinds,
+            departing: going,
+        };
+        search.eviction_nodes.useful_nodes =
+            search.useful_nodes(self.nodes.index_bound(), groups < 2 && !shared);
+        search
+    }
+}
+
+impl<'a> VictimSearch<'a> {
+    /// A candidate, and its charge.
+    pub(super) fn candidate(&self, number: usize) -> Option<(&'a VictimCandidate, &'a Demand)> {
+        let candidate = self.candidates.list.get(number)?;
+        Some((candidate, self.candidates.charge(candidate)))
+    }
+
+    /// Usage by a candidate.
+    pub(super) fn candidate_usage(&self, number: usize) -> &[CandidateUsage] {
+        let part = self.parts.get(number).cloned();
+        part.and_then(|part| self.usage.get(part)).unwrap_or(&[])
+    }
+
+    /// True if counting pods by free amounts is exact for one group.
+    pub(super) fn is_count_exact(&self) -> bool {
+        !self.shared
+    }
+
+    /// The nodes that could hold more pods with all candidates gone. If counting one group is not
+    /// exact, all nodes that any group may use, because several groups compete for the same room,
+    /// and shares for the same device.
+    fn useful_nodes(&self, nodes: usize, one: bool) -> FixedBitSet {
+        if !one {
+            let nodes = (0..nodes).map(NodeIdx::of);
+            let concerned = nodes.filter(|node| self.eviction_nodes.rooms.may_use(*node));
+            return concerned.map(NodeIdx::at).collect();
+        }
+        let columns = self.kinds.iter().map(|kind| kind.freed.len()).max();
+        let columns = columns.unwrap_or(0);
+        let mut freed = vec![0_i64; nodes.saturating_mul(columns)];
+        let place = |node: NodeIdx| {
+            let from = node.at().saturating_mul(columns);
+            from..from.saturating_add(columns)
+        };
+        for held in &self.usage {
+            let sums = freed.get_mut(place(held.node)).unwrap_or(&mut []);
+            for (sum, each) in sums.iter_mut().zip(self.freed_amounts(held)) {
+                *sum = sum.saturating_add(each.saturating_mul(i64::from(held.pods)));
+            }
+        }
+        let gains = |node: &NodeIdx| {
+            let freed = freed.get(place(*node)).unwrap_or(&[]);
+            self.eviction_nodes.rooms.has_gain(*node, freed)
+        };
+        let nodes = (0..nodes).map(NodeIdx::of).filter(gains);
+        nodes.map(NodeIdx::at).collect()
+    }
+
+    /// Usage by all candidates, in their order.
+    pub(super) fn usage(&self) -> &[CandidateUsage] {
+        &self.usage
+    }
+
+    /// Amounts that a pod of this kind frees, by column.
+    pub(super) fn freed_amounts(&self, held: &CandidateUsage) -> &[i64] {
+        self.kinds.get(held.kind).map_or(&[], |kind| &kind.freed)
+    }
+
+    /// Usage by these candidates together.
+    pub(super) fn departing_charges(&self, out: &FixedBitSet) -> Vec<NodeCharge> {
+        let held = out.ones().flat_map(|number| self.candidate_usage(number));
+        let mut held: Vec<CandidateUsage> = held.copied().collect();
+        if !self.shared {
+            // Equal pods leave their node together.
+            held.sort_by_key(|held| (held.node, held.kind));
+            held.dedup_by(|next, kept| {
+                let same = (next.node, next.kind) == (kept.node, kept.kind);
+                if same {
+                    kept.pods = kept.pods.saturating_add(next.pods);
+                }
+                same
+            });
+        }
+        let hold = |held: CandidateUsage| {
+            Some(NodeCharge {
+                node: held.node,
+                demand: Arc::clone(&self.kinds.get(held.kind)?.demand),
+                pods: held.pods,
+                in_placed_gang: true,
+            })
+        };
+        held.into_iter().filter_map(hold).collect()
+    }
+
+    /// True if it is certain that no other set of victims is cheaper: the set has the least
+    /// possible number of gangs, they are the cheapest of all candidates, and they have one rank.
+    /// For a gang of one group.
+    pub(super) fn is_cheapest(&self, out: &FixedBitSet) -> bool {
+        let few = out.count_ones(..);
+        let list = self.candidates.list.get(..few).unwrap_or(&[]);
+        let (Some(first), Some(last)) = (list.first(), list.last()) else {
+            return false;
+        };
+        if first.rank() != last.rank() || out.maximum() != few.checked_sub(1) {
+            return false;
+        }
+        let missing = self.eviction_nodes.rooms.missing_amounts();
+        let missing = (0_usize..).zip(missing).filter(|(_, missing)| *missing > 0);
+        let at_least = missing.map(|(column, missing)| {
+            // The most that one candidate frees.
+            let all = (0..self.parts.len()).map(|number| self.max_freed(number, column));
+            let most = i128::from(all.max().unwrap_or(0));
+            let whole = missing.checked_div(most).unwrap_or(0);
+            let rest = missing.checked_rem(most).unwrap_or(0);
+            whole.saturating_add(i128::from(rest > 0))
+        });
+        let at_least = at_least.max().and_then(|n| usize::try_from(n).ok());
+        at_least.is_some_and(|n| few <= n)
+    }
+
+    /// The most that a candidate frees in a column.
+    fn max_freed(&self, number: usize, column: usize) -> i64 {
+        let all = self.candidate_usage(number).iter().map(|held| {
+            let freed = self
+                .freed_amounts(held)
+                .get(column)
+                .map_or(0, |freed| *freed);
+            freed.saturating_mul(i64::from(held.pods))
+        });
+        all.fold(0, i64::saturating_add)
+    }
+
+    /// The loss of a set of candidates.
+    pub(super) fn total_loss(&self, out: &FixedBitSet) -> VictimLoss {
+        let mut loss = VictimLoss::default();
+        for candidate in out.ones().filter_map(|n| self.candidates.list.get(n)) {
+            loss.add(candidate.rank(), candidate.lost_device_seconds);
+        }
+        loss
+    }
+
+    /// The loss of one candidate alone.
+    pub(super) fn candidate_loss(&self, number: usize) -> VictimLoss {
+        let mut loss = VictimLoss::default();
+        if let Some(candidate) = self.candidates.list.get(number) {
+            loss.add(candidate.rank(), candidate.lost_device_seconds);
+        }
+        loss
+    }
+
+    /// The candidates in preemption order: by rank, then by lost work.
+    pub(super) fn order_by_loss(&self) -> Vec<usize> {
+        (0..self.parts.len()).collect()
+    }
+
+    /// The candidates by rank, then by lost work in relation to what they free of the missing
+    /// resources.
+    pub(super) fn order_by_loss_per_room(&self, ground: &EvictionNodes) -> Vec<usize> {
+        let missing = ground.rooms.missing_amounts();
+        let price = |number: usize| {
+            let candidate = self.candidates.list.get(number)?;
+            let freed = (0_usize..)
+                .zip(&missing)
+                .filter(|(_, missing)| **missing > 0);
+            // In thousandths of what is missing.
+            let freed = freed.filter_map(|(column, missing)| {
+                let freed = i128::from(self.max_freed(number, column)).min(*missing);
+                freed.saturating_mul(1_000).checked_div(*missing)
+            });
+            let freed = freed.max().unwrap_or(1_000).max(1);
+            let lost = i128::from(candidate.lost_device_seconds).saturating_mul(1_000);
+            Some((candidate.rank(), lost.checked_div(freed)))
+        };
+        let mut order = self.order_by_loss();
+        // The sort is stable: among equals the candidate that loses least comes first.
+        order.sort_by_cached_key(|number| price(*number));
+        order
+    }
+}
+
+/// The loss of a set of victims, the smaller the better: less of the highest rank, then of the
+/// next; then fewer gangs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct VictimLoss {
+    /// Device-seconds by rank, the highest first.
+    by_rank: SmallVec<[(VictimRank, u64); 2]>,
+    gangs: usize,
+}
+
+impl VictimLoss {
+    /// Adds a victim.
+    pub(super) fn add(&mut self, rank: VictimRank, device_seconds: u64) {
+        self.gangs = self.gangs.saturating_add(1);
+        match self.by_rank.binary_search_by(|(known, _)| rank.cmp(known)) {
+            Ok(at) => {
+                if let Some((_, sum)) = self.by_rank.get_mut(at) {
+                    *sum = sum.saturating_add(device_seconds);
+                }
+            }
+            Err(at) => self.by_rank.insert(at, (rank, device_seconds)),
+        }
+    }
+
+    /// The highest rank of a victim, and the total loss.
+    pub(super) fn total(&self) -> Option<(VictimRank, u64)> {
+        let (highest, _) = self.by_rank.first()?;
+        let all = self.by_rank.iter().map(|(_, lost)| *lost);
+        Some((*highest, all.fold(0, u64::saturating_add)))
+    }
+}

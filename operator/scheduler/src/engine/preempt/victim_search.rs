@@ -1,0 +1,256 @@
+//! The search for victims: among the sets that make the preemptor fit, the one that loses least.
+
+use fixedbitset::FixedBitSet;
+
+use super::super::Engine;
+use super::super::backfill_placement::EvictionScope;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::candidates::VictimCandidates;
+use super::preemptor::Preemptor;
+use super::search_data::{EvictionNodes, VictimSearch};
+use super::victim_selection::{VictimSet, VictimTrial};
+use super::{PlannedVictim, PreemptionPlan};
+use crate::gang::Gang;
+use crate::placement::{PlacementRequest, PodRuns, excluded_nodes, place_without};
+use crate::preemption::QuotaBudget;
+use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, ReclaimPolicy};
+use crate::queueing::{Signal, WakeCondition};
+
+/// Gangs that are tried at most in place of some of the cheapest set; an eighth of that if counting
+/// pods is not exact.
+const MAX_EXCHANGES: usize = 32;
+
+impl Engine {
+    /// The victims that make room for a gang with one of its flavor assignments, and its placement
+    /// then. Changes nothing. If there are none, `wake` learns when that may change.
+    ///
+    /// Surplus leaves first, then gangs of queues that owe what they hold, then lower priorities: a
+    /// gang of a higher rank stays if gangs of lower ranks suffice. Among sets of the same ranks,
+    /// the set that loses least work leaves, then the one with fewer gangs. For a gang that must be
+    /// in one domain, the search covers each domain and takes the cheapest set.
+    ///
+    /// Each victim is needed, and together they are enough: by count for a gang of one group,
+    /// otherwise as [`crate::placement::place`] finds places. Finding the cheapest set is a
+    /// knapsack problem, so the work is bounded. The search tries three orders
+    /// ([`VictimSearch::order_by_loss`], [`VictimSearch::order_by_loss_per_room`],
+    /// [`VictimSearch::order_by_node`]), and then [`MAX_EXCHANGES`] gangs in place of some of the
+    /// set. On a single node, with up to [`super::node_order::MAX_SETS_PER_NODE`] distinct sets,
+    /// the result is the cheapest.
+    pub(in crate::engine) fn plan_preemption(
+        &mut self,
+        asks: (&Gang, bool),
+        (way, ground): (&FlavorAssignment, &EvictionScope),
+        wake: &mut WakeCondition,
+    ) -> Option<PreemptionPlan> {
+        let asker = self.preemptor(asks, (way, ground.right))?;
+        let mut budget = QuotaBudget::new(&self.queues, asker.queue, &way.demand);
+        let candidates = self.victim_candidates(&asker, &mut budget);
+        budget.undo_changes(&mut self.queues);
+        self.watch_claims(&asker, &candidates, wake);
+        let next = candidates.protected.iter().map(|(_, until)| *until).min();
+        if let Some(next) = next {
+            wake.at_latest(next);
+        }
+        if candidates.list.is_empty() {
+            return None;
+        }
+        // The rest depends on nodes.
+        wake.on_rise(Signal::Nodes, 1);
+        if !ground.protected_nodes.is_empty() {
+            wake.on_rise(Signal::Reservations, 1)
+                .on_rise(Signal::Turns, 1);
+        }
+        let mut excluded = excluded_nodes(&way.shape, &self.nodes);
+        excluded.extend_from_slice(&ground.protected_nodes);
+        let wish = PlacementRequest {
+            shape: &way.shape,
+            strategy: asker.gang.strategy,
+            excluded: &excluded,
+        };
+        let search = self.victim_search(asker, wish, &candidates);
+        let mut found: Vec<VictimSet> = Vec::new();
+        match search.domains(&self.nodes) {
+            None => found.extend(self.find_cheapest(&search, &search.eviction_nodes, wake)),
+            Some(domains) => {
+                for ground in &domains {
+                    found.extend(self.find_cheapest(&search, ground, wake));
+                }
+                if found.is_empty() {
+                    watch_all_resources(way, wake);
+                }
+            }
+        }
+        // The sort is stable: equal sets stay in order.
+        found.sort_by_cached_key(|victims| search.total_loss(&victims.members));
+        for victims in found {
+            // No more gangs need to leave: the preemptor waits for those that already do.
+            if victims.members.is_clear() {
+                return None;
+            }
+            if let Some(groups) = self.place_without(&search, &victims.members) {
+                let leaver = |number: usize| {
+                    let candidate = candidates.list.get(number)?;
+                    Some(PlannedVictim {
+                        gang: candidate.gang,
+                        reason: *victims.reasons.get(&number)?,
+                        lost_device_seconds: candidate.lost_device_seconds,
+                    })
+                };
+                return Some(PreemptionPlan {
+                    assignment: way.clone(),
+                    groups,
+                    victims: victims.members.ones().filter_map(leaver).collect(),
+                });
+            }
+        }
+        None
+    }
+
+    /// Claims depend on what other queues borrow. They also depend on how much the preemptor's
+    /// queue would exceed its quota and that of the queues above it, at best with all candidates of
+    /// its own queue gone.
+    fn watch_claims(
+        &self,
+        asker: &Preemptor<'_>,
+        candidates: &VictimCandidates,
+        wake: &mut WakeCondition,
+    ) {
+        let PreemptionPolicy {
+            reclaim,
+            borrow_within,
+            ..
+        } = asker.preemption;
+        let claims = reclaim != ReclaimPolicy::Never || borrow_within != BorrowWithinPolicy::Never;
+        if !claims && !self.queues.has_surplus() {
+            return;
+        }
+        let root = self.queues.root(&asker.gang.queue);
+        let tree = self.queues.tree();
+        let own = candidates.sum_own_charges();
+        for (what, needs) in asker.demand.iter() {
+            if tree.guaranteed(asker.queue, what).is_none() {
+                continue;
+            }
+            wake.on_rise(Signal::Borrows(Some(root.clone()), what), 1);
+            wake.on_rise(Signal::Borrows(None, what), 1);
+            let leaving = own.get(&what).copied().unwrap_or(0);
+            let beyond = tree.excess_by_level(asker.queue, what, needs.saturating_sub(leaving));
+            if let Some(least) = beyond.filter(|beyond| *beyond > 0).min() {
+                wake.on_rise(Signal::QuotaFreed(root.clone(), what), least);
+            }
+        }
+    }
+
+    /// The cheapest victims found that make room on these nodes.
+    fn find_cheapest(
+        &mut self,
+        search: &VictimSearch<'_>,
+        ground: &EvictionNodes,
+        wake: &mut WakeCondition,
+    ) -> Option<VictimSet> {
+        let found = self.minimal_victims(search, ground, (&search.order_by_loss(), None), wake);
+        let is_cheapest = |victims: &VictimSet| search.is_cheapest(&victims.members);
+        if ground.is_count_exact && found.as_ref().is_some_and(is_cheapest) {
+            return found;
+        }
+        let by_room = search.order_by_loss_per_room(ground);
+        let mut others = vec![self.minimal_victims(search, ground, (&by_room, None), wake)];
+        if ground.is_count_exact {
+            let by_node = search.order_by_node(ground, &self.nodes);
+            others.push(self.minimal_victims(search, ground, (&by_node, None), wake));
+        }
+        let all = std::iter::once(found).chain(others).flatten();
+        let best = all.min_by_key(|victims| search.total_loss(&victims.members))?;
+        Some(self.improve_by_exchange(search, ground, best, &by_room))
+    }
+
+    /// Improves the set by putting one other gang, in this order, in place of some, while that
+    /// loses less.
+    fn improve_by_exchange(
+        &mut self,
+        search: &VictimSearch<'_>,
+        ground: &EvictionNodes,
+        mut best: VictimSet,
+        order: &[usize],
+    ) -> VictimSet {
+        let tries = if ground.is_count_exact {
+            MAX_EXCHANGES
+        } else {
+            MAX_EXCHANGES / 8
+        };
+        let mut loss = search.total_loss(&best.members);
+        let others: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|number| {
+                !best.members.contains(*number) && search.candidate_loss(*number) < loss
+            })
+            .take(tries)
+            .collect();
+        for other in others {
+            if best.members.count_ones(..) < 2 {
+                break;
+            }
+            let first = std::iter::once(other).chain(best.members.ones());
+            let first: Vec<usize> = first.collect();
+            let mut unused = WakeCondition::default();
+            let found = self.minimal_victims(search, ground, (&first, Some(other)), &mut unused);
+            if let Some(found) = found.filter(|found| search.total_loss(&found.members) < loss) {
+                loss = search.total_loss(&found.members);
+                best = found;
+            }
+        }
+        best
+    }
+
+    /// The placement of the gang once these victims have left.
+    pub(super) fn place_without(
+        &mut self,
+        search: &VictimSearch<'_>,
+        out: &FixedBitSet,
+    ) -> Option<Vec<PodRuns>> {
+        let leaving = search.departing_charges(out);
+        let all = search.departing.iter().chain(&leaving);
+        if let Some(groups) =
+            self.place_on_seats_without(search.preemptor.gang, &search.request, all)
+        {
+            return Some(groups);
+        }
+        place_without(
+            &mut self.nodes,
+            &mut self.packing,
+            &self.catalog,
+            &search.request,
+            search.departing.iter().chain(&leaving),
+        )
+    }
+
+    /// No set of victims makes room now. Tells `wake` when that may change.
+    pub(super) fn watch_trial(
+        &self,
+        search: &VictimSearch<'_>,
+        trial: &VictimTrial<'_>,
+        wake: &mut WakeCondition,
+    ) {
+        for (what, least) in trial.budget.missing_amounts() {
+            let root = self.queues.root(&search.preemptor.gang.queue);
+            wake.on_least_rise(Signal::QuotaFreed(root.clone(), what), least);
+        }
+        for (resource, amount) in trial.rooms.least_missing() {
+            wake.on_least_rise(Signal::Freed(resource), amount);
+        }
+        if trial.is_promising() {
+            // Counting pods is not why it fails, so any resource that becomes free may help.
+            for (resource, _) in &search.request.shape.total {
+                wake.on_least_rise(Signal::Freed(*resource), 1);
+            }
+        }
+    }
+}
+
+/// No domain could hold the gang, so any resource that becomes free may help.
+fn watch_all_resources(way: &FlavorAssignment, wake: &mut WakeCondition) {
+    for (resource, _) in &way.shape.total {
+        wake.on_least_rise(Signal::Freed(*resource), 1);
+    }
+}

@@ -1,0 +1,184 @@
+//! Starts and ends the keeping of a place.
+
+use std::sync::Arc;
+
+use super::super::placed::{PlacedGroup, PlacedState};
+use super::super::{Engine, GangStage};
+use super::{PodRoom, RestartPlace};
+use crate::ids::{GangId, NodeName, PodKey};
+use crate::state::{DemandIdx, GangIdx, NodeIdx};
+use crate::time::Time;
+
+impl Engine {
+    /// Keeps the place of a gang that restarts, on all its nodes except `except`: the room that its
+    /// pods leave there, its quota and its limits. The gang is not tried before it is applied
+    /// again, and then like any other gang; it returns to its former nodes if it fits there. No
+    /// other gang is placed there before `until`, and none can preempt there, even if the gang
+    /// finds another place.
+    ///
+    /// Everything is given back at `until`; when the gang is released, restored or deleted; and
+    /// when its queue is deleted or stopped. A node that is gone or takes no pods stays kept, but
+    /// is of no use.
+    ///
+    /// Returns false and does nothing if the gang has no place to keep: it is pending, nominated or
+    /// leaving, or it is surplus, which has no claim to its place.
+    pub fn keep_place(&mut self, gang: &GangId, except: &[NodeName], until: Time) -> bool {
+        let Some(&at) = self.by_id.get(gang) else {
+            return false;
+        };
+        let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+            return false;
+        };
+        if placed.state != PlacedState::Settled || placed.gang.surplus {
+            return false;
+        }
+        let except: Vec<NodeIdx> = except.iter().filter_map(|n| self.nodes.find(n)).collect();
+        let Some(placed) = self.take_placed(at) else {
+            return false;
+        };
+        let gang = Arc::clone(&placed.gang);
+        self.remove_pod_prefixes(at, &gang);
+        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
+        let mut keep = RestartPlace {
+            gang: Arc::clone(&gang),
+            charge: self
+                .queues
+                .shared_charge(&gang.queue, at)
+                .unwrap_or_default(),
+            choices: placed.choices.clone(),
+            until,
+            pods_gone_by: self.now.plus(grace),
+            pods: Vec::new(),
+        };
+        let mut gone: Vec<PodRoom> = Vec::new();
+        let groups = gang.groups.iter().zip(&placed.shape.groups);
+        for (number, ((group, shape), planned)) in groups.zip(&placed.groups).enumerate() {
+            for index in 0..planned.count() {
+                let key = gang.pod_key(group, index);
+                let there = self.current_charge(&key, (planned, index), shape.demand_idx);
+                let Some((node, demand, held)) = there else {
+                    let node = planned.node(index).filter(|node| !except.contains(node));
+                    gone.extend(node.map(|node| PodRoom {
+                        key,
+                        group: number,
+                        index,
+                        node,
+                        demand: shape.demand_idx,
+                        pod_is_gone: true,
+                    }));
+                    continue;
+                };
+                if !held {
+                    self.detach_pod(key.clone(), keep.pods_gone_by);
+                }
+                if !except.contains(&node) {
+                    keep.pods.push(PodRoom {
+                        key,
+                        group: number,
+                        index,
+                        node,
+                        demand,
+                        pod_is_gone: held,
+                    });
+                } else if held {
+                    self.release_node(node, &shape.demand, 1, true);
+                }
+            }
+        }
+        // The room of pods that are gone is kept as far as no other pod has taken it.
+        for pod in gone {
+            if self.has_room(pod.node, pod.demand) {
+                let demand = self.catalog.demand(pod.demand);
+                self.charge_node(pod.node, &demand, 1, true);
+                keep.pods.push(pod);
+            }
+        }
+        for pod in &keep.pods {
+            self.nodes.add_hold(pod.node);
+            self.catalog.retain_demand(pod.demand);
+        }
+        for (node, _) in placed.groups.iter().flat_map(PlacedGroup::runs) {
+            self.nodes.release_hold(*node);
+        }
+        self.drop_shape(&placed.shape);
+        if let Some(state) = self.state_mut(at) {
+            state.awaits_apply = true;
+        }
+        self.insert_restart_place(at, keep);
+        true
+    }
+
+    /// The node and demand that are charged for a planned pod, and if it is only assumed. None: the
+    /// pod does not exist.
+    fn current_charge(
+        &self,
+        key: &PodKey,
+        (planned, index): (&PlacedGroup, u32),
+        demand: DemandIdx,
+    ) -> Option<(NodeIdx, DemandIdx, bool)> {
+        if planned.is_assumed(index) {
+            return Some((planned.node(index)?, demand, true));
+        }
+        let seen = self.pods.get(key).filter(|seen| seen.in_placed_gang)?;
+        Some((seen.node, seen.demand, false))
+    }
+
+    /// True if a pod fits on a node now. Parts of shared devices that have been released cannot be
+    /// kept.
+    fn has_room(&self, node: NodeIdx, demand: DemandIdx) -> bool {
+        let demand = self.catalog.demand(demand);
+        self.nodes.properties(node).is_some()
+            && demand.iter().all(|(resource, need)| {
+                self.nodes.shared_device(*resource).is_none()
+                    && self.nodes.free(*resource, node) >= *need
+            })
+    }
+
+    /// Keeps a place from now on. All that it holds must be charged.
+    pub(in crate::engine) fn insert_restart_place(&mut self, at: GangIdx, keep: RestartPlace) {
+        self.restart_places.insert(at, keep);
+        self.insert_end(at);
+        self.blockages.clear();
+        self.backfill.mark_stale();
+    }
+
+    /// Ends the keeping of a gang's place.
+    pub(in crate::engine) fn release_restart_place(&mut self, at: GangIdx) {
+        let Some(keep) = self.restart_places.remove(at) else {
+            return;
+        };
+        for pod in &keep.pods {
+            if pod.pod_is_gone {
+                let demand = self.catalog.demand(pod.demand);
+                self.release_node(pod.node, &demand, 1, true);
+            }
+            self.release_pod_room(pod);
+        }
+        self.remove_end(at, &keep.gang.id, &keep.gang.queue);
+        self.release_quota(&keep.gang.queue, at);
+        // The gang has no privilege any more, so it is tried again.
+        self.make_due(at);
+    }
+
+    pub(super) fn release_pod_room(&mut self, pod: &PodRoom) {
+        self.catalog.release_demand(pod.demand);
+        self.nodes.release_hold(pod.node);
+        self.blockages.clear();
+    }
+
+    /// Ends the keeping of places whose time is over or whose queue starts no gangs.
+    pub(in crate::engine) fn expire_restart_places(&mut self) {
+        let now = self.now;
+        let over = self.restart_places.iter().filter(|(_, keep)| {
+            keep.until <= now || self.queues.check_open(&keep.gang.queue).is_err()
+        });
+        let over: Vec<GangIdx> = over.map(|(at, _)| at).collect();
+        for at in over {
+            let stops = self.deleted_gang(at);
+            self.release_restart_place(at);
+            if let Some(stops) = stops {
+                self.add_stopping(stops);
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Lifts a kept place: while its gang is tried, the place counts as free for that gang only.
+
+use std::collections::BTreeMap;
+
+use super::super::Engine;
+use crate::backfill::QuotaHead;
+use crate::ids::{LimitName, QueueName};
+use crate::placement::UndoLog;
+use crate::queueing::{LiftedCharge, Signal};
+use crate::state::GangIdx;
+
+/// The lifted place of a gang. It must be put back or spent.
+#[derive(Debug)]
+#[must_use]
+pub(in crate::engine) struct LiftedPlace {
+    at: GangIdx,
+    log: UndoLog,
+    quota: Option<LiftedCharge>,
+    limits: Vec<(LimitName, i128)>,
+    /// The quota heads, as they are for other gangs.
+    heads: BTreeMap<QueueName, QuotaHead>,
+}
+
+impl Engine {
+    /// Lifts what is kept for a gang, if anything is.
+    pub(in crate::engine) fn lift_place(&mut self, at: GangIdx) -> Option<Box<LiftedPlace>> {
+        if !self.restart_places.contains(at) {
+            return None;
+        }
+        if self.backfill.stale {
+            // Other gangs' reservations must be computed with the kept place still charged.
+            self.renew_heads();
+        }
+        let keep = self.restart_places.get(at)?;
+        let mut log = UndoLog::default();
+        for hold in keep
+            .node_charges(&self.catalog)
+            .iter()
+            .filter(|hold| hold.in_placed_gang)
+        {
+            log.uncharge(&mut self.nodes, hold);
+        }
+        // Answers that are found now do not hold for other gangs, nor the reverse.
+        self.blockages.clear();
+        Some(Box::new(LiftedPlace {
+            at,
+            log,
+            quota: self.queues.lift_charge(&keep.gang.queue, at),
+            limits: self.limits.lift_charge(at),
+            heads: std::mem::take(&mut self.backfill.quota_heads),
+        }))
+    }
+
+    pub(in crate::engine) fn put_back_place(&mut self, lifted: Option<Box<LiftedPlace>>) {
+        let Some(lifted) = lifted else { return };
+        let mut log = self.take_back_charges(*lifted);
+        log.roll_back(&mut self.nodes);
+    }
+
+    /// The gang has found a place: what was kept for it becomes free for other gangs.
+    pub(in crate::engine) fn spend_place(&mut self, lifted: Option<Box<LiftedPlace>>) {
+        let Some(lifted) = lifted else { return };
+        let at = lifted.at;
+        // The nodes stay as they are.
+        drop(self.take_back_charges(*lifted));
+        let Some(keep) = self.restart_places.remove(at) else {
+            return;
+        };
+        for pod in &keep.pods {
+            if pod.pod_is_gone {
+                let demand = self.catalog.demand(pod.demand);
+                self.raise_for_pods(&demand, 1, Signal::Freed);
+            }
+            self.release_pod_room(pod);
+        }
+        self.remove_end(at, &keep.gang.id, &keep.gang.queue);
+        self.release_quota(&keep.gang.queue, at);
+    }
+
+    fn take_back_charges(&mut self, lifted: LiftedPlace) -> UndoLog {
+        let LiftedPlace {
+            at,
+            log,
+            quota,
+            limits,
+            heads,
+        } = lifted;
+        if let Some(aside) = quota {
+            self.queues.put_back_charge(aside);
+        }
+        self.limits.put_back_charge(at, limits);
+        self.backfill.quota_heads = heads;
+        self.blockages.clear();
+        log
+    }
+}

@@ -1,0 +1,67 @@
+//! Pods of gangs whose place is kept: nothing counts twice, and no room is lost between a pod and
+//! its hold.
+
+use super::super::Engine;
+use crate::ids::PodKey;
+use crate::state::{DemandIdx, KnownPod, NodeIdx};
+
+impl Engine {
+    /// Handles a pod that is seen for the first time. Returns true if it takes over from its hold:
+    /// it is on that node and leaving.
+    pub(in crate::engine) fn confirm_late_pod(
+        &mut self,
+        pod: &PodKey,
+        at: NodeIdx,
+        demand: DemandIdx,
+    ) -> bool {
+        let Some((gang, kept)) = self.restart_places.pod_mut(pod) else {
+            return false;
+        };
+        if !kept.pod_is_gone || kept.node != at {
+            return false;
+        }
+        let before = std::mem::replace(&mut kept.demand, demand);
+        kept.pod_is_gone = false;
+        self.catalog.retain_demand(demand);
+        let by = self.restart_places.get(gang).map(|keep| keep.pods_gone_by);
+        let holds = self.catalog.demand(before);
+        if before == demand {
+            self.nodes.mark_placed(at, &holds, -1);
+            self.blockages.clear();
+            self.backfill.mark_stale();
+        } else {
+            self.release_node(at, &holds, 1, true);
+            let holds = self.catalog.demand(demand);
+            self.charge_node(at, &holds, 1, false);
+        }
+        self.catalog.release_demand(before);
+        if let Some(by) = by {
+            self.departures.add_pod(pod.clone(), by);
+        }
+        true
+    }
+
+    /// Handles a pod that is gone. Returns true if its hold takes over its room.
+    pub(in crate::engine) fn hold_room_of_gone_pod(
+        &mut self,
+        pod: &PodKey,
+        seen: KnownPod,
+    ) -> bool {
+        let Some((_, kept)) = self.restart_places.pod_mut(pod) else {
+            return false;
+        };
+        if kept.pod_is_gone || kept.node != seen.node {
+            return false;
+        }
+        let before = std::mem::replace(&mut kept.demand, seen.demand);
+        kept.pod_is_gone = true;
+        // The hold takes over the pod's demand and node; its own former demand is released.
+        self.catalog.release_demand(before);
+        let holds = self.catalog.demand(seen.demand);
+        self.nodes.mark_placed(seen.node, &holds, 1);
+        self.nodes.release_hold(seen.node);
+        self.blockages.clear();
+        self.backfill.mark_stale();
+        true
+    }
+}

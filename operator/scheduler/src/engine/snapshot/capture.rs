@@ -1,0 +1,217 @@
+//! The snapshot of an engine.
+
+use super::super::placed::{PlacedGang, PlacedState, group_flavors};
+use super::super::restart_places::RestartPlace;
+use super::super::{Engine, GangStage, GangState};
+use super::{
+    ChargeSnapshot, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
+    PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
+    UsageLagSnapshot,
+};
+use std::collections::BTreeMap;
+
+use crate::gang::Gang;
+use crate::ids::PodKey;
+use crate::node::Node;
+use crate::quota::Demand;
+use crate::resources::Resources;
+use crate::state::{DemandIdx, GangIdx, KnownPod};
+
+impl Engine {
+    /// The whole state of the engine.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut pods: Vec<PodSnapshot> = self.pods.iter().map(|p| self.pod_snapshot(p)).collect();
+        pods.sort_unstable_by(|a, b| a.pod.cmp(&b.pod));
+        let flavors = self.queues.flavors();
+        Snapshot {
+            now: self.now,
+            decay: self.queues.tree().decay(),
+            nodes: self.node_snapshots(),
+            pods,
+            flavor_names: flavors.names().to_vec(),
+            flavors: flavors.defined().cloned().collect(),
+            topologies: self.nodes.domains().topologies().collect(),
+            queues: self.queues.configs().cloned().collect(),
+            lags: self.lag_snapshots(),
+            closed: self
+                .closed_limits()
+                .map(|(limit, closure)| (limit.clone(), closure.clone()))
+                .collect(),
+            gangs: self
+                .by_id
+                .values()
+                .filter_map(|at| self.gang_snapshot(*at, self.state(*at)?))
+                .collect(),
+            stopping: self.stopping_snapshots(),
+            history: self.history(),
+            reservations: self.reservations().cloned().collect(),
+        }
+    }
+
+    fn node_snapshots(&self) -> Vec<Node> {
+        let nodes = self.nodes.iter().map(|(at, facts)| {
+            let offers = self.nodes.listed_resources(at).iter();
+            let amount = |r| (self.catalog.name(r), self.nodes.allocatable(r, at));
+            Node {
+                labels: facts.labels.to_map(),
+                taints: facts.taints.clone(),
+                ready: facts.ready,
+                unschedulable: facts.unschedulable,
+                unhealthy: facts.unhealthy.clone(),
+                ..Node::new(
+                    self.nodes.name(at).clone(),
+                    offers.map(|r| amount(*r)).collect(),
+                )
+            }
+        });
+        nodes.collect()
+    }
+
+    fn pod_snapshot(&self, (key, pod): (&PodKey, &KnownPod)) -> PodSnapshot {
+        PodSnapshot {
+            pod: key.clone(),
+            node: self.nodes.name(pod.node).clone(),
+            request: self.pod_request(pod.demand),
+            held: pod.in_placed_gang,
+            leaves: self.departures.pod_end(key),
+        }
+    }
+
+    fn lag_snapshots(&self) -> Vec<UsageLagSnapshot> {
+        // A lag of 0 is left out.
+        let lags = self.queues.tree().lags().into_iter();
+        let lags = lags.filter(|lag| lag.lag != 0);
+        let mut lags: Vec<UsageLagSnapshot> = lags
+            .map(|lag| UsageLagSnapshot {
+                queue: lag.queue,
+                resource: self.catalog.name(lag.resource),
+                lag: lag.lag,
+                epoch: lag.epoch,
+            })
+            .collect();
+        lags.sort_unstable_by(|a, b| (&a.queue, &a.resource).cmp(&(&b.queue, &b.resource)));
+        lags
+    }
+
+    fn gang_snapshot(&self, at: GangIdx, state: &GangState) -> Option<GangSnapshot> {
+        let place = match &state.stage {
+            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
+            GangStage::Placed(placed) => Some(self.place_snapshot(at, placed)?),
+        };
+        Some(GangSnapshot {
+            gang: Gang::clone(&state.gang),
+            not_before: state.not_before,
+            preempted: state.preempted,
+            told: state.reported_reason,
+            place,
+            idle: state.awaits_apply,
+            kept: self
+                .restart_places
+                .get(at)
+                .map(|keep| self.restart_place_snapshot(keep)),
+        })
+    }
+
+    fn stopping_snapshots(&self) -> Vec<StoppingGangSnapshot> {
+        let mut pods: BTreeMap<GangIdx, Vec<PodKey>> = BTreeMap::new();
+        for (pod, at) in self.stopping.pods() {
+            pods.entry(at).or_default().push(pod.clone());
+        }
+        let told = pods.into_iter().filter_map(|(at, mut pods)| {
+            let state = self.state(at)?;
+            let GangStage::Stopping { by, .. } = state.stage else {
+                return None;
+            };
+            pods.sort_unstable();
+            let drawn = self.limits.leaving_amounts(at).into_iter();
+            Some(StoppingGangSnapshot {
+                gang: Gang::clone(&state.gang),
+                pods,
+                by,
+                charged: self.charges(self.queues.leaving_charge(at).as_deref()),
+                drawn: drawn
+                    .map(|(limit, amount)| LimitChargeSnapshot { limit, amount })
+                    .collect(),
+            })
+        });
+        let mut told: Vec<StoppingGangSnapshot> = told.collect();
+        told.sort_unstable_by(|a, b| (&a.gang.id, &a.pods).cmp(&(&b.gang.id, &b.pods)));
+        told
+    }
+
+    fn restart_place_snapshot(&self, keep: &RestartPlace) -> RestartPlaceSnapshot {
+        let pods = keep.pods.iter().map(|pod| PodRoomSnapshot {
+            group: pod.group,
+            index: pod.index,
+            node: self.nodes.name(pod.node).clone(),
+            request: self.pod_request(pod.demand),
+            held: pod.pod_is_gone,
+        });
+        RestartPlaceSnapshot {
+            gang: Gang::clone(&keep.gang),
+            until: keep.until,
+            by: keep.pods_gone_by,
+            flavors: group_flavors(&keep.gang, &keep.choices),
+            charged: self.charges(Some(&keep.charge)),
+            pods: pods.collect(),
+        }
+    }
+
+    fn pod_request(&self, demand: DemandIdx) -> Resources {
+        let demand = self.catalog.demand(demand);
+        let beside = demand.iter().filter(|(r, _)| *r != self.catalog.pods());
+        beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect()
+    }
+
+    /// The charges, by name.
+    fn charges(&self, demand: Option<&Demand>) -> Vec<ChargeSnapshot> {
+        let flavors = self.queues.flavors();
+        let mut charged: Vec<ChargeSnapshot> = demand
+            .into_iter()
+            .flat_map(Demand::iter)
+            .map(|(what, amount)| ChargeSnapshot {
+                flavor: flavors.name(what.flavor).cloned().unwrap_or_default(),
+                resource: self.catalog.name(what.resource),
+                amount,
+            })
+            .collect();
+        charged.sort_unstable_by(|a, b| (&a.flavor, &a.resource).cmp(&(&b.flavor, &b.resource)));
+        charged
+    }
+
+    fn place_snapshot(&self, at: GangIdx, placed: &PlacedGang) -> Option<PlaceSnapshot> {
+        let demand = match &placed.state {
+            PlacedState::Leaving { charged, .. } => Some(charged),
+            PlacedState::Settled | PlacedState::Nominated => {
+                self.queues.gang_charge(&placed.gang.queue, at)
+            }
+        };
+        let constraints = placed.shape.groups.iter().map(|group| {
+            let signature = self.catalog.signature(group.signature);
+            signature.map(|s| s.constraints().clone())
+        });
+        let groups = || placed.groups.iter();
+        Some(PlaceSnapshot {
+            gang: Gang::clone(&placed.gang),
+            placement: placed.placement(&self.nodes),
+            since: placed.since,
+            standing: self.placed_state_snapshot(&placed.state),
+            checkpoint: placed.checkpoint,
+            protected: placed.protected_until,
+            constraints: constraints.map(Option::unwrap_or_default).collect(),
+            flavors: self.flavors(&self.state(at)?.gang.id)?,
+            settled: groups().map(|g| g.confirmed().collect()).collect(),
+            gone: groups().map(|g| g.misplaced().collect()).collect(),
+            charged: self.charges(demand),
+        })
+    }
+
+    fn placed_state_snapshot(&self, standing: &PlacedState) -> PlacedStateSnapshot {
+        match standing {
+            PlacedState::Settled => PlacedStateSnapshot::Settled,
+            PlacedState::Leaving { since, .. } => PlacedStateSnapshot::Leaving { since: *since },
+            PlacedState::Nominated => PlacedStateSnapshot::Nominated,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Withdrawal of placements within a cycle. Once reported, a placement is taken back only by a
+//! later cycle. If a gang would preempt one that the same cycle has placed, that placement is
+//! withdrawn before any decision is reported: the preemptor starts instead, or after its other
+//! victims have left.
+//!
+//! The preemptor cannot always go first. The head of its queue may keep room from it that a gang of
+//! another queue may use, because that gang's turn comes before the head's. And a gang that would
+//! borrow, and has its turn late, may be owed the same quota once a gang of its own queue leaves
+//! too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::admission::GangStart;
+use super::departures;
+use super::preempt::{PlannedVictim, PreemptionPlan};
+use super::{Engine, GangStage};
+use crate::decision::Decision;
+use crate::explain::WaitReason;
+use crate::ids::{GangId, QueueName};
+use crate::placement::UndoLog;
+use crate::quota::{Demand, FlavorResource};
+use crate::state::GangIdx;
+use crate::time::Time;
+
+/// Withdrawals per cycle at most; each costs a look at all gangs that it wakes.
+const MAX_WITHDRAWALS: usize = 256;
+
+/// The gangs that a cycle has placed.
+#[derive(Debug, Default)]
+pub(super) struct CyclePlacements {
+    /// Placed gangs, with the reason to wait that was last reported.
+    placed: BTreeMap<GangIdx, Option<WaitReason>>,
+    /// Gangs whose placement was withdrawn. Like preempted ones they preempt no gang while
+    /// they borrow what they lack, so that no two gangs take turns without end.
+    withdrawn: BTreeSet<GangIdx>,
+    /// Decisions to be dropped, and the queues that hold less.
+    dropped: Vec<(GangId, QueueName)>,
+    count: usize,
+}
+
+impl CyclePlacements {
+    pub(super) fn is_withdrawn(&self, gang: GangIdx) -> bool {
+        self.withdrawn.contains(&gang)
+    }
+}
+
+impl Engine {
+    /// A cycle is about to place a gang. A gang that goes back to a place that was kept for it
+    /// is a victim like any other: until it is back, no gang may make room there.
+    pub(super) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
+        if goes_back {
+            return;
+        }
+        let told = self.state(at).and_then(|state| state.reported_reason);
+        self.cycle_placements.placed.insert(at, told);
+    }
+
+    /// A gang starts or is nominated by a plan with victims.
+    pub(super) fn carry_out_plan(
+        &mut self,
+        at: GangIdx,
+        mut plan: PreemptionPlan,
+        now: Time,
+    ) -> Option<Decision> {
+        let placed = &self.cycle_placements.placed;
+        let (new, old): (Vec<PlannedVictim>, Vec<PlannedVictim>) =
+            std::mem::take(&mut plan.victims)
+                .into_iter()
+                .partition(|leaver| placed.contains_key(&leaver.gang));
+        let may_withdraw = !new.is_empty()
+            && self.cycle_placements.count < MAX_WITHDRAWALS
+            && (!old.is_empty() || self.can_start_without(at, &plan, &new));
+        if !may_withdraw {
+            plan.victims = new.into_iter().chain(old).collect();
+            return self.nominate_plan(at, plan);
+        }
+        for leaver in &new {
+            self.withdraw_placement(leaver.gang);
+        }
+        plan.victims = old;
+        let lifted = self.lift_place(at);
+        let mut log = UndoLog::default();
+        if let Some(Ok(GangStart::Immediate(way, groups))) = self.try_to_admit(at, now, &mut log) {
+            return self.start_now(at, lifted, &way, groups);
+        }
+        self.put_back_place(lifted);
+        if !plan.victims.is_empty() {
+            return self.nominate_plan(at, plan);
+        }
+        self.note_placement(at, self.restart_places.contains(at));
+        self.nominate_plan(at, plan)?;
+        self.start_nominated(at)
+    }
+
+    fn nominate_plan(&mut self, at: GangIdx, plan: PreemptionPlan) -> Option<Decision> {
+        let lifted = self.lift_place(at);
+        self.spend_place(lifted);
+        let gang = Arc::clone(&self.state(at)?.gang);
+        Some(self.nominate(at, &gang, plan))
+    }
+
+    /// True if there is room and quota for a plan as soon as these gangs have given up their
+    /// places. Changes nothing.
+    fn can_start_without(
+        &mut self,
+        at: GangIdx,
+        plan: &PreemptionPlan,
+        placed: &[PlannedVictim],
+    ) -> bool {
+        let Some(queue) = self.state(at).map(|state| state.gang.queue.clone()) else {
+            return false;
+        };
+        let mut log = UndoLog::default();
+        let mut given_back = Vec::new();
+        for leaver in placed {
+            let Some(GangStage::Placed(placed)) = self.state(leaver.gang).map(|state| &state.stage)
+            else {
+                continue;
+            };
+            let parts = placed.node_usages(&self.pods);
+            let of = placed.gang.queue.clone();
+            for part in parts {
+                let hold = departures::node_charge(&part, &self.catalog);
+                log.uncharge(&mut self.nodes, &hold);
+            }
+            let held = self.queues.gang_charge(&of, leaver.gang).cloned();
+            given_back.extend(self.queues.leaf(&of).zip(held));
+        }
+        for (group, runs) in plan.assignment.shape.groups.iter().zip(&plan.groups) {
+            for (node, pods) in runs {
+                log.charge(&mut self.nodes, *node, &group.demand, *pods);
+            }
+        }
+        let has_room = self.has_room_for_charges(&plan.assignment.shape, &plan.groups);
+        log.roll_back(&mut self.nodes);
+        let amounts = |held: &Demand, sign: i128| -> Vec<(FlavorResource, i128)> {
+            let held = held.iter();
+            held.map(|(what, amount)| (what, amount.saturating_mul(sign)))
+                .collect()
+        };
+        for (queue, held) in &given_back {
+            self.queues.shift(*queue, &amounts(held, -1));
+        }
+        let admitted = self
+            .queues
+            .admit(&queue, &plan.assignment.demand, &self.catalog);
+        for (queue, held) in &given_back {
+            self.queues.shift(*queue, &amounts(held, 1));
+        }
+        has_room && admitted.is_ok()
+    }
+
+    /// Makes a gang that this cycle has placed pending again.
+    fn withdraw_placement(&mut self, at: GangIdx) {
+        let Some(told) = self.cycle_placements.placed.remove(&at) else {
+            return;
+        };
+        self.unplace(at);
+        self.make_pending(at);
+        let Some(state) = self.state_mut(at) else {
+            return;
+        };
+        state.reported_reason = told;
+        let untold = (state.gang.id.clone(), state.gang.queue.clone());
+        let cycle = &mut self.cycle_placements;
+        cycle.dropped.push(untold);
+        cycle.withdrawn.insert(at);
+        cycle.count = cycle.count.saturating_add(1);
+    }
+
+    /// Drops the decisions that place gangs whose placement has been withdrawn. Returns the
+    /// queues of these gangs.
+    pub(super) fn drop_withdrawn(&mut self, decisions: &mut Vec<Decision>) -> Vec<QueueName> {
+        let untold = std::mem::take(&mut self.cycle_placements.dropped);
+        let queues = untold.into_iter().map(|(id, queue)| {
+            decisions.retain(
+                |decision| !matches!(decision, Decision::Place { gang, .. } if *gang == id),
+            );
+            queue
+        });
+        queues.collect()
+    }
+}

@@ -1,0 +1,53 @@
+//! Room and quota that a gang may use at once: surplus that makes room for it, and its kept place.
+//! Plans for the gang count both as free.
+
+use std::collections::BTreeSet;
+
+use super::Engine;
+use crate::gang::Gang;
+use crate::ids::GangId;
+use crate::quota::{ClaimKind, Demand};
+use crate::state::GangIdx;
+use crate::time::Time;
+
+impl Engine {
+    /// The gangs that make way for a gang at once: surplus of its queue, and of queues that owe it
+    /// what it asks for; and the gang itself, if a place is kept for it.
+    pub(super) fn gangs_yielding_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
+        let mut yields = BTreeSet::new();
+        if self.has_restart_place(gang) {
+            yields.extend(self.by_id.get(&gang.id).copied());
+        }
+        let Some(leaf) = self.queues.leaf(&gang.queue) else {
+            return yields;
+        };
+        for (name, _) in self.queues.surplus() {
+            let tree = self.queues.tree();
+            let owes = |holder| {
+                let claimed = tree.claim(leaf, demand, holder, |_| true);
+                claimed.is_some_and(|claimed| claimed.kind == ClaimKind::Owed)
+            };
+            if *name != gang.queue && !tree.find(name).is_some_and(owes) {
+                continue;
+            }
+            for (at, _) in self.queues.surplus_charges(name) {
+                yields.extend(self.settled_gang(at).map(|_| at));
+            }
+        }
+        yields
+    }
+
+    /// These gangs in the order in which a plan counts them as gone: first the gang that the plan
+    /// is for, then surplus by when it was placed, ties by name. A plan counts no more gangs than
+    /// it needs, so the order decides what it leaves to other gangs. The order must not depend on
+    /// gang numbers, because a restored engine numbers gangs differently.
+    pub(super) fn sort_yielding(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
+        let rank = |at: GangIdx| -> (Option<Time>, Option<&GangId>) {
+            let since = self.settled_gang(at).map(|placed| placed.since);
+            (since, self.gangs.name(at))
+        };
+        let mut order: Vec<GangIdx> = yields.iter().copied().collect();
+        order.sort_by(|a, b| rank(*a).cmp(&rank(*b)));
+        order
+    }
+}

@@ -1,0 +1,305 @@
+//! The least that must become free, and on which nodes, for a gang to be placed.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use smallvec::SmallVec;
+
+use super::capacity::ExplanationContext;
+use super::survey::{FreeResource, GroupSurvey};
+use super::{NodeRelease, UnblockingChange};
+use crate::placement::{GangTopology, ResolvedRequest};
+use crate::state::NodeIdx;
+
+/// An amount of each resource in [`LeastRelease::lines`], in their order.
+type ReleaseAmounts = SmallVec<[i64; 4]>;
+
+/// Amounts that the pods put so far request of each node.
+type NodeRequests = BTreeMap<NodeIdx, ReleaseAmounts>;
+
+/// The cost of putting a group on some nodes, and the amounts requested of these nodes then.
+type GroupRelease = (ReleaseAmounts, Vec<(NodeIdx, ReleaseAmounts)>);
+
+/// The same for all groups.
+type GangRelease = (ReleaseAmounts, NodeRequests);
+
+/// The pods of one group.
+struct GroupToPlace<'s> {
+    per_pod: ReleaseAmounts,
+    count: u32,
+    nodes: &'s [NodeIdx],
+    near: Option<&'s ResolvedRequest>,
+}
+
+struct LeastRelease<'a> {
+    question: &'a ExplanationContext<'a>,
+    /// The resources that any group requests: devices first, then by name.
+    lines: Vec<&'a FreeResource>,
+}
+
+impl ExplanationContext<'_> {
+    /// The least that must become free, and on which nodes. For a gang of one group nothing less
+    /// would do; for a gang of several groups it is the smallest of the attempts. Looks once at
+    /// each node that matches a group, and once more for each pod that finds no room.
+    pub(super) fn find_least_release(&self, surveys: &[GroupSurvey]) -> Option<UnblockingChange> {
+        let close = GangTopology::for_shape(self.nodes, self.shape)?;
+        let mut lines: Vec<&FreeResource> = Vec::new();
+        for line in surveys.iter().flat_map(|survey| &survey.resources) {
+            let resource = line.need.resource;
+            if self.nodes.shared_device(resource).is_some() {
+                return None;
+            }
+            if lines.iter().all(|known| known.need.resource != resource) {
+                lines.push(line);
+            }
+        }
+        if surveys.len() > 1 {
+            lines.sort_by_key(|line| (!line.need.name.is_device(), &line.need.name));
+        }
+        let each = |survey: &GroupSurvey| -> ReleaseAmounts {
+            let need = |line: &&FreeResource| {
+                let mut own = survey.resources.iter();
+                let own = own.find(|own| own.need.resource == line.need.resource);
+                own.map_or(0, |own| own.need.per_pod)
+            };
+            lines.iter().map(need).collect()
+        };
+        let groups = self.shape.groups.iter().zip(surveys).zip(&close.groups);
+        let groups = groups.filter(|((group, _), _)| group.count > 0);
+        let mut groups: Vec<GroupToPlace<'_>> = groups
+            .map(|((group, survey), near)| GroupToPlace {
+                per_pod: each(survey),
+                count: group.count,
+                nodes: &survey.nodes,
+                near: near.as_ref().filter(|near| near.is_required()),
+            })
+            .collect();
+        let freeing = LeastRelease {
+            question: self,
+            lines,
+        };
+        let near = close.gang.as_ref().filter(|near| near.is_required());
+        // The largest pods find the fewest places, so the best order usually has them first. The
+        // reverse order is tried as well.
+        groups.sort_by(|a, b| b.per_pod.cmp(&a.per_pod));
+        let mut found = freeing.cheapest_placement(&groups, near);
+        if groups.len() > 1 {
+            groups.reverse();
+            let other = freeing.cheapest_placement(&groups, near);
+            found = [found, other].into_iter().flatten().min_by(compare_costs);
+        }
+        freeing.to_change(&found?.1)
+    }
+}
+
+impl LeastRelease<'_> {
+    fn zero_amounts(&self) -> ReleaseAmounts {
+        self.lines.iter().map(|_| 0).collect()
+    }
+
+    /// The placement of the whole gang for which least must be freed.
+    fn cheapest_placement(
+        &self,
+        groups: &[GroupToPlace<'_>],
+        near: Option<&ResolvedRequest>,
+    ) -> Option<GangRelease> {
+        let Some(near) = near else {
+            return self.place_groups(groups.iter().map(|group| (group, group.nodes)));
+        };
+        // Nodes are sorted into domains once: there are as many domains as racks.
+        let apart: Vec<_> = groups
+            .iter()
+            .map(|g| group_by_domain(g.nodes, near))
+            .collect();
+        let all: BTreeSet<u32> = apart.iter().flat_map(BTreeMap::keys).copied().collect();
+        let put = all.into_iter().filter_map(|domain| {
+            let within = groups.iter().zip(&apart).map(|(group, apart)| {
+                let nodes = apart.get(&domain);
+                (group, nodes.map_or(&[][..], Vec::as_slice))
+            });
+            self.place_groups(within)
+        });
+        put.min_by(compare_costs)
+    }
+
+    /// Puts one group after another on the cheapest of the nodes that come with it.
+    fn place_groups<'g>(
+        &self,
+        groups: impl Iterator<Item = (&'g GroupToPlace<'g>, &'g [NodeIdx])>,
+    ) -> Option<GangRelease> {
+        let mut asked = NodeRequests::new();
+        let mut sum = self.zero_amounts();
+        for (group, nodes) in groups {
+            let put = match group.near {
+                None => self.place_group(group, nodes, &asked),
+                Some(near) => {
+                    let apart = group_by_domain(nodes, near);
+                    let put = apart
+                        .values()
+                        .filter_map(|nodes| self.place_group(group, nodes, &asked));
+                    put.min_by(compare_costs)
+                }
+            };
+            let (cost, nodes) = put?;
+            sum = add_amounts(&sum, &cost, 1);
+            asked.extend(nodes);
+        }
+        Some((sum, asked))
+    }
+
+    /// The least that makes room for a group on these nodes; the first resource counts first. A
+    /// second pod on a node never costs less than the first, so taking the cheapest pod each time
+    /// is optimal. Only as many nodes as there are pods can matter: those where the first pod is
+    /// cheapest. None: the group does not fit even if all pods leave.
+    fn place_group(
+        &self,
+        group: &GroupToPlace<'_>,
+        nodes: &[NodeIdx],
+        asked: &NodeRequests,
+    ) -> Option<GroupRelease> {
+        let none = self.zero_amounts();
+        let before = |node: &NodeIdx| asked.get(node).unwrap_or(&none);
+        let mut left = group.count;
+        let mut put: BTreeMap<NodeIdx, ReleaseAmounts> = BTreeMap::new();
+        let fits = |node: &NodeIdx| (self.count_fitting(group, *node, before(node)), *node);
+        let roomy = nodes.iter().map(fits).filter(|(pods, _)| *pods > 0);
+        let mut roomy: Vec<(u32, NodeIdx)> = roomy.collect();
+        // Nodes fill up in order of name.
+        roomy.sort_by_key(|(_, node)| self.question.nodes.position_by_name(*node));
+        for (pods, node) in roomy {
+            let pods = pods.min(left);
+            if pods == 0 {
+                break;
+            }
+            left = left.saturating_sub(pods);
+            put.insert(node, add_amounts(before(&node), &group.per_pod, pods));
+        }
+        let mut cheapest = BinaryHeap::new();
+        for node in nodes.iter().filter(|_| left > 0) {
+            let had = put.get(node).unwrap_or_else(|| before(node));
+            let Some(next) = self.next_pod_cost(group, *node, had) else {
+                continue;
+            };
+            if cheapest.len() < usize::try_from(left).unwrap_or(usize::MAX) {
+                cheapest.push(next);
+            } else if let Some(mut dearest) = cheapest.peek_mut()
+                && next < *dearest
+            {
+                *dearest = next;
+            }
+        }
+        let mut next: BinaryHeap<_> = cheapest.into_iter().map(Reverse).collect();
+        let mut sum = none.clone();
+        while left > 0 {
+            let Reverse((cost, _, node)) = next.pop()?;
+            sum = add_amounts(&sum, &cost, 1);
+            let had = put.get(&node).unwrap_or_else(|| before(&node));
+            let all = add_amounts(had, &group.per_pod, 1);
+            next.extend(self.next_pod_cost(group, node, &all).map(Reverse));
+            put.insert(node, all);
+            left = left.saturating_sub(1);
+        }
+        Some((sum, put.into_iter().collect()))
+    }
+
+    /// How many pods fit without freeing more.
+    fn count_fitting(
+        &self,
+        group: &GroupToPlace<'_>,
+        node: NodeIdx,
+        before: &ReleaseAmounts,
+    ) -> u32 {
+        let mut most = i64::from(group.count);
+        for ((line, before), each) in self.lines.iter().zip(before).zip(&group.per_pod) {
+            if *each > 0 {
+                let free = self.question.nodes.free(line.need.resource, node);
+                let free = free.saturating_sub(*before);
+                if free < *each {
+                    return 0;
+                }
+                most = most.min(free.checked_div(*each).unwrap_or(0));
+            }
+        }
+        u32::try_from(most).unwrap_or(0)
+    }
+
+    /// The cost of one more pod on a node of which `had` is requested already, and the tie-breaker
+    /// between nodes of equal cost. None: the pod does not fit even if all pods leave.
+    fn next_pod_cost(
+        &self,
+        group: &GroupToPlace<'_>,
+        node: NodeIdx,
+        had: &ReleaseAmounts,
+    ) -> Option<(ReleaseAmounts, u32, NodeIdx)> {
+        let mut cost = ReleaseAmounts::new();
+        for ((line, had), each) in self.lines.iter().zip(had).zip(&group.per_pod) {
+            if *each == 0 {
+                cost.push(0);
+                continue;
+            }
+            let resource = line.need.resource;
+            let free = self.question.nodes.free(resource, node);
+            let missing = shortfall(free, had.saturating_add(*each));
+            if missing > 0 {
+                let (gangs, others) = self.question.nodes.usage(resource, node);
+                if i128::from(missing) > gangs.saturating_add(others) {
+                    return None;
+                }
+            }
+            cost.push(missing.saturating_sub(shortfall(free, *had)));
+        }
+        Some((cost, self.question.nodes.position_by_name(node), node))
+    }
+
+    fn to_change(&self, asked: &NodeRequests) -> Option<UnblockingChange> {
+        let mut nodes = Vec::new();
+        for (node, all) in asked {
+            let amounts: Vec<_> = self
+                .lines
+                .iter()
+                .zip(all)
+                .map(|(line, all)| {
+                    let free = self.question.nodes.free(line.need.resource, *node);
+                    (line, i128::from(shortfall(free, *all)))
+                })
+                .filter(|(_, amount)| *amount > 0)
+                .map(|(line, amount)| (line.need.name.clone(), amount))
+                .collect();
+            if !amounts.is_empty() {
+                let node = self.question.nodes.name(*node).clone();
+                nodes.push(NodeRelease { node, amounts });
+            }
+        }
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        (!nodes.is_empty()).then_some(UnblockingChange::Free(nodes))
+    }
+}
+
+/// The nodes of each domain, in their order. A node without the label is in no domain.
+fn group_by_domain(nodes: &[NodeIdx], near: &ResolvedRequest) -> BTreeMap<u32, Vec<NodeIdx>> {
+    let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
+    for node in nodes {
+        if let Some(domain) = near.level.layout.domain(near.level.depth, *node) {
+            domains.entry(domain).or_default().push(*node);
+        }
+    }
+    domains
+}
+
+/// The amount that must become free to have `all`.
+fn shortfall(free: i64, all: i64) -> i64 {
+    match all {
+        0 => 0,
+        all => all.saturating_sub(free).max(0),
+    }
+}
+
+fn compare_costs<T>(one: &(ReleaseAmounts, T), other: &(ReleaseAmounts, T)) -> Ordering {
+    one.0.cmp(&other.0)
+}
+
+fn add_amounts(one: &ReleaseAmounts, other: &ReleaseAmounts, times: u32) -> ReleaseAmounts {
+    let all = one.iter().zip(other);
+    all.map(|(one, other)| one.saturating_add(other.saturating_mul(i64::from(times))))
+        .collect()
+}

@@ -1,0 +1,186 @@
+//! One group: its pods in one domain, or in few.
+//!
+//! A domain that holds all pods is searched at the finest level first; among several the best fit
+//! is taken (`best_fit`). If no domain holds all pods and that is not required, the largest domains
+//! are filled until the rest fits into one, and the rest goes into the best fit for it. This uses
+//! the fewest domains possible, because pods of a group are identical (as the best-fit profile of
+//! Kueue's topology-aware scheduling, KEP-2724, and Slurm's topology/tree do). Within a domain the
+//! finer levels are tried in the same way. Nodes that are in no domain come last.
+
+use std::cmp::Reverse;
+
+use super::super::pack::PodRuns;
+use super::super::place::fill_among;
+use super::super::ranking::CurrentRanking;
+use super::best_fit::{FreeCapacity, FreeLookup};
+use super::seats::{Seat, SeatDomain, SeatRow};
+use super::{RequestMode, ResolvedRequest};
+use crate::gang::PlacementStrategy;
+use crate::state::{ConstraintSignature, Layout, NodeIdx};
+
+/// The inputs that stay the same while a group is placed.
+pub(super) struct GroupFiller<'a> {
+    pub(super) ranked: &'a CurrentRanking<'a>,
+    pub(super) signature: &'a ConstraintSignature,
+    pub(super) strategy: PlacementStrategy,
+    pub(super) layout: &'a Layout,
+    pub(super) free: FreeLookup<'a>,
+}
+
+impl GroupFiller<'_> {
+    /// Places all pods of a group on some of the nodes. None if the nodes do not hold them that
+    /// close together.
+    pub(super) fn fill(
+        &self,
+        count: u32,
+        near: &ResolvedRequest,
+        among: &[NodeIdx],
+        allows: &dyn Fn(NodeIdx) -> bool,
+    ) -> Option<PodRuns> {
+        let mut wanted = self.ranked.rank_lookup();
+        let seat = |node: &NodeIdx| {
+            allows(*node).then(|| {
+                let (free, pods) = match wanted(*node) {
+                    Some((order, pods)) => (FreeCapacity::from_class_rank(order), pods),
+                    None => (self.free.get(*node), 0),
+                };
+                Seat {
+                    position: self.layout.position(*node),
+                    node: *node,
+                    pods,
+                    free,
+                }
+            })
+        };
+        let mut seats: Vec<Seat> = among.iter().filter_map(seat).collect();
+        seats.sort_unstable_by_key(|seat| seat.position);
+        let mut runs = PodRuns::new();
+        let depth = near.level.depth;
+        let placed = match near.mode {
+            RequestMode::Preferred => self.fill_few(&seats, count, depth, &mut runs),
+            RequestMode::Required { preferred: None } => {
+                self.fill_one(&seats, count, depth, &mut runs)
+            }
+            RequestMode::Required {
+                preferred: Some(finer),
+            } => {
+                self.fill_one(&seats, count, finer, &mut runs)
+                    || self.fill_one_by_few(&seats, count, (depth, finer), &mut runs)
+            }
+        };
+        placed.then_some(runs)
+    }
+
+    fn seat_row<'s>(&'s self, seats: &'s [Seat]) -> SeatRow<'s> {
+        SeatRow {
+            layout: self.layout,
+            signature: self.signature,
+            seats,
+        }
+    }
+
+    /// Places all pods in one domain of that level or a finer one. False: no domain holds them.
+    fn fill_one(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut PodRuns) -> bool {
+        for depth in (depth..self.layout.depths()).rev() {
+            if let Some(part) = self.seat_row(seats).domains_for(count, depth).first() {
+                let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
+                return self.fill_within(seats, count, depth.saturating_add(1), runs);
+            }
+        }
+        false
+    }
+
+    /// Places all pods in one domain of the required level and, within it, in as few domains of the
+    /// preferred level as possible. False: no domain holds them.
+    fn fill_one_by_few(
+        &self,
+        seats: &[Seat],
+        count: u32,
+        (required, preferred): (usize, usize),
+        runs: &mut PodRuns,
+    ) -> bool {
+        let row = self.seat_row(seats);
+        let domains = row.domains_for(count, required);
+        // Among domains that need equally few, the first is the best fit.
+        let least = domains
+            .iter()
+            .min_by_key(|part| row.domains_needed(part, count, preferred));
+        least.is_some_and(|part| {
+            let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
+            self.fill_few(seats, count, preferred, runs)
+        })
+    }
+
+    /// Places the pods in as few domains of that level as possible.
+    fn fill_few(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut PodRuns) -> bool {
+        if depth >= self.layout.depths() {
+            return self.fill_anywhere(seats, count, runs);
+        }
+        if self.fill_one(seats, count, depth, runs) {
+            return true;
+        }
+        let row = self.seat_row(seats);
+        let (mut domains, without): (Vec<SeatDomain>, Vec<SeatDomain>) = row
+            .domains(depth)
+            .into_iter()
+            .partition(|part| part.domain.is_some());
+        domains.retain(|part| part.pods > 0);
+        let domains = row.sorted(depth, count, domains);
+        let mut domains: Vec<(usize, SeatDomain)> = domains.into_iter().enumerate().collect();
+        // The sort is stable: among equally large domains the best fit comes first.
+        domains.sort_by_key(|(_, part)| Reverse(part.pods));
+        let finer = depth.saturating_add(1);
+        let mut rest = count;
+        let mut open = domains.as_slice();
+        while let Some(((_, largest), others)) = open.split_first() {
+            let hold = open.partition_point(|(_, part)| part.pods >= u64::from(rest));
+            let best_fit = open
+                .get(..hold)
+                .unwrap_or(&[])
+                .iter()
+                .min_by_key(|(fit, _)| *fit);
+            let part = best_fit.map_or(largest, |(_, part)| part);
+            let pods = u32::try_from(part.pods).unwrap_or(u32::MAX).min(rest);
+            let seats = seats.get(part.seats.clone()).unwrap_or(&[]);
+            if !self.fill_within(seats, pods, finer, runs) {
+                return false;
+            }
+            rest = rest.saturating_sub(pods);
+            if rest == 0 {
+                return true;
+            }
+            open = others;
+        }
+        let without: Vec<Seat> = without
+            .iter()
+            .flat_map(|part| seats.get(part.seats.clone()).unwrap_or(&[]))
+            .copied()
+            .collect();
+        self.fill_anywhere(&without, rest, runs)
+    }
+
+    /// Places the pods on these seats, which hold them, in as few domains of that level as
+    /// possible.
+    fn fill_within(&self, seats: &[Seat], count: u32, depth: usize, runs: &mut PodRuns) -> bool {
+        let all = seats.iter().map(|seat| u64::from(seat.pods));
+        if all.fold(0, u64::saturating_add) == u64::from(count) {
+            let used = seats.iter().filter(|seat| seat.pods > 0);
+            runs.extend(used.map(|seat| (seat.node, seat.pods)));
+            return true;
+        }
+        match self.strategy {
+            PlacementStrategy::Pack => self.fill_few(seats, count, depth, runs),
+            // The pods are to be spread, so no finer level draws them together.
+            PlacementStrategy::Spread => self.fill_anywhere(seats, count, runs),
+        }
+    }
+
+    fn fill_anywhere(&self, seats: &[Seat], count: u32, runs: &mut PodRuns) -> bool {
+        let among = seats.iter().map(|seat| (seat.node, seat.pods));
+        let how = (self.strategy, self.signature);
+        let placed = fill_among(self.ranked, count, how, among);
+        let found = placed.is_some();
+        runs.extend(placed.into_iter().flatten());
+        found
+    }
+}

@@ -1,0 +1,62 @@
+//! Charges that are taken out for a moment. The memory of past usage does not see this.
+
+use super::Queues;
+use super::holders::QueueHolder;
+use crate::ids::QueueName;
+use crate::quota::FlavorResource;
+use crate::state::GangIdx;
+
+/// A charge that has been taken out, to be put back.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct LiftedCharge {
+    queue: QueueName,
+    holder: QueueHolder,
+}
+
+impl Queues {
+    /// Takes out what a gang holds of a queue. None: it holds nothing.
+    pub(crate) fn lift_charge(&mut self, queue: &QueueName, gang: GangIdx) -> Option<LiftedCharge> {
+        let holders = self.holders.get_mut(queue)?;
+        let holder = holders.remove(gang)?;
+        if holders.len() == 0 {
+            self.holders.remove(queue);
+        }
+        let aside = LiftedCharge {
+            queue: queue.clone(),
+            holder,
+        };
+        self.count_lifted(&aside, -1);
+        Some(aside)
+    }
+
+    /// Counts the charge again.
+    pub(crate) fn put_back_charge(&mut self, aside: LiftedCharge) {
+        self.count_lifted(&aside, 1);
+        let holders = self.holders.entry(aside.queue).or_default();
+        holders.insert(aside.holder);
+    }
+
+    fn count_lifted(&mut self, aside: &LiftedCharge, times: i128) {
+        let Some(demand) = self.charges.get(aside.holder.charge).cloned() else {
+            return;
+        };
+        for (counts, sums) in [
+            (aside.holder.non_preemptible, &mut self.non_preemptible),
+            (aside.holder.surplus, &mut self.surplus),
+        ] {
+            match times {
+                _ if !counts => {}
+                -1 => sums.remove(&aside.queue, &demand),
+                _ => sums.add(&aside.queue, &demand),
+            }
+        }
+        if let Some(at) = self.tree.find(&aside.queue) {
+            let amounts = demand.iter();
+            let amounts: Vec<(FlavorResource, i128)> = amounts
+                .map(|(what, amount)| (what, amount.saturating_mul(times)))
+                .collect();
+            self.tree.shift(at, &amounts);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! How much more a queue may get.
+
+use smallvec::SmallVec;
+
+use super::amounts::{Demand, FlavorResource};
+use super::cell::{EMPTY_CELL, QuotaCell};
+use super::queue_fault::MAX_DEPTH;
+use super::tree::{QueueIdx, QuotaTree, TreeNode};
+
+/// How a queue offers a resource of a flavor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResourceOffer {
+    /// The queue does not offer the resource, or offers nothing at all.
+    Nothing,
+    /// As much as quota allows.
+    Quota,
+    /// As much as there is.
+    NoLimit,
+}
+
+impl TreeNode {
+    pub(super) fn cell(&self, what: FlavorResource) -> &QuotaCell {
+        self.cells.get(&what).unwrap_or(&EMPTY_CELL)
+    }
+}
+
+impl QuotaTree {
+    pub(super) fn offer(&self, queue: QueueIdx, what: FlavorResource) -> ResourceOffer {
+        let Some(node) = self.node(queue).filter(|n| n.is_counted()) else {
+            return ResourceOffer::Nothing;
+        };
+        let unnamed = if what.resource == self.pods {
+            ResourceOffer::NoLimit
+        } else {
+            ResourceOffer::Nothing
+        };
+        if node.has_quotas {
+            let named = node.cell(what).quota.is_some();
+            return if named { ResourceOffer::Quota } else { unnamed };
+        }
+        match self.path(queue).last() {
+            Some((_, root)) if root.queues_with_quotas == 0 => ResourceOffer::NoLimit,
+            Some((_, root)) if root.cell(what).is_named() => ResourceOffer::Quota,
+            _ => unnamed,
+        }
+    }
+
+    /// Everything that is named anywhere in the tree of a queue: a queue that names nothing itself
+    /// may get these.
+    pub(crate) fn named_resources(&self, queue: QueueIdx) -> Vec<FlavorResource> {
+        let counts = self.node(queue).is_some_and(TreeNode::is_counted);
+        let root = self.path(queue).last().filter(|_| counts);
+        let cells = root.into_iter().flat_map(|(_, root)| &root.cells);
+        cells
+            .filter(|(_, cell)| cell.is_named())
+            .map(|(what, _)| *what)
+            .collect()
+    }
+
+    /// True if a queue offers a resource of a flavor. A misconfigured queue offers nothing.
+    pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {
+        self.offer(queue, what) != ResourceOffer::Nothing
+    }
+
+    /// How much more a queue may get now, in base units. None: it has no limit. 0: the queue does
+    /// not offer the resource, or nothing is left. Negative: more is held than there is, because a
+    /// quota was lowered.
+    pub(crate) fn available(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
+        self.compute_available(queue, what, QuotaCell::usage)
+    }
+
+    pub(super) fn compute_available(
+        &self,
+        queue: QueueIdx,
+        what: FlavorResource,
+        usage: impl Fn(&QuotaCell) -> i128,
+    ) -> Option<i128> {
+        match self.offer(queue, what) {
+            ResourceOffer::Nothing => return Some(0),
+            ResourceOffer::NoLimit => return None,
+            ResourceOffer::Quota => {}
+        }
+        let path: SmallVec<[&QuotaCell; MAX_DEPTH]> =
+            self.path(queue).map(|(_, node)| node.cell(what)).collect();
+        path.iter().rev().fold(None, |parent, cell| {
+            Some(cell.available(usage(cell), parent))
+        })
+    }
+
+    /// True if a queue may get all of a demand now.
+    pub(crate) fn fits(&self, queue: QueueIdx, demand: &Demand) -> bool {
+        demand
+            .iter()
+            .all(|(what, need)| match self.offer(queue, what) {
+                ResourceOffer::Nothing => false,
+                ResourceOffer::NoLimit => true,
+                ResourceOffer::Quota => self
+                    .climb(queue, what, need, QuotaCell::usage)
+                    .all(|s| s.missing == 0),
+            })
+    }
+
+    /// True if a queue would exceed its quota with a demand; for a leaf, its nominal quota.
+    pub(crate) fn borrows(&self, queue: QueueIdx, demand: &Demand) -> bool {
+        demand.iter().any(|(what, need)| {
+            let cell = self.node(queue).map_or(&EMPTY_CELL, |n| n.cell(what));
+            self.offer(queue, what) == ResourceOffer::Quota
+                && cell.usage().saturating_add(need) > cell.subtree()
+        })
+    }
+
+    /// The lowest queue, from this one up, whose quota covers a queue with all of a demand once its
+    /// gangs have given back `given_back`. None: there is no such queue, or a resource of the
+    /// demand has no limit.
+    pub(crate) fn lowest_within(
+        &self,
+        queue: QueueIdx,
+        demand: &Demand,
+        given_back: &Demand,
+    ) -> Option<QueueIdx> {
+        let mut levels = demand.iter().map(|(what, need)| {
+            let need = need.saturating_sub(given_back.amount(what));
+            match self.offer(queue, what) {
+                ResourceOffer::NoLimit if what.resource == self.pods => return Some(0),
+                ResourceOffer::NoLimit | ResourceOffer::Nothing => return None,
+                ResourceOffer::Quota => {}
+            }
+            let mut beyond = self.excess_by_level(queue, what, need);
+            beyond.position(|beyond| beyond <= 0)
+        });
+        let level = levels.try_fold(0, |most, level| Some(level?.max(most)))?;
+        self.path(queue).nth(level).map(|(at, _)| at)
+    }
+
+    /// The lowest queue, from this one up but below the root, whose quota covers the demand alone,
+    /// whatever is held there.
+    pub(crate) fn lowest_with_nominal(&self, queue: QueueIdx, demand: &Demand) -> Option<QueueIdx> {
+        let covers = |node: &TreeNode| {
+            let mut quotas = demand
+                .iter()
+                .filter(|(what, _)| self.offer(queue, *what) == ResourceOffer::Quota);
+            quotas.all(|(what, need)| need <= node.cell(what).subtree())
+        };
+        let counts = |at: QueueIdx, node: &TreeNode| at == queue || node.parent.is_some();
+        let mut path = self.path(queue);
+        path.find(|(at, node)| counts(*at, node) && covers(node))
+            .map(|(at, _)| at)
+    }
+
+    /// True if a queue with a demand exceeds the quota of all queues above it that are not above
+    /// `owner` too.
+    pub(crate) fn borrows_from(&self, queue: QueueIdx, demand: &Demand, owner: QueueIdx) -> bool {
+        let mut above = self.path(owner).map(|(at, _)| at);
+        match self.lowest_within(queue, demand, &Demand::default()) {
+            Some(within) => above.any(|at| at == within),
+            None => true,
+        }
+    }
+
+    /// True if a queue is `above` or below it.
+    pub(crate) fn is_below(&self, queue: QueueIdx, above: QueueIdx) -> bool {
+        self.path(queue).any(|(at, _)| at == above)
+    }
+
+    /// The queues that must provide part of `need`, from `queue` up: local quota on the path covers
+    /// some of it, until nothing is left or the root is reached.
+    ///
+    /// None of them lacks anything exactly if `need`, if it is more than 0, is at most what is
+    /// available: this is the formula solved for `need`.
+    pub(super) fn climb(
+        &self,
+        queue: QueueIdx,
+        what: FlavorResource,
+        need: i128,
+        usage: impl Fn(&QuotaCell) -> i128,
+    ) -> impl Iterator<Item = ClimbStep<'_>> {
+        self.path(queue).scan(need, move |need, (_, node)| {
+            if *need <= 0 {
+                return None;
+            }
+            let cell = node.cell(what);
+            let used = usage(cell);
+            let step = ClimbStep {
+                node,
+                used,
+                missing: cell.missing(*need, used, node.parent.is_none()),
+            };
+            *need = cell.beyond_local(*need, used);
+            Some(step)
+        })
+    }
+}
+
+/// A queue on the path of a demand to the root.
+#[derive(Debug)]
+pub(super) struct ClimbStep<'a> {
+    pub(super) node: &'a TreeNode,
+    pub(super) used: i128,
+    /// The part of the remaining demand that exceeds this queue's limit.
+    pub(super) missing: i128,
+}

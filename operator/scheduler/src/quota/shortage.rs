@@ -1,0 +1,90 @@
+//! Why a demand does not fit, as numbers for an explanation.
+
+use super::amounts::{Demand, FlavorResource};
+use super::availability::ResourceOffer;
+use super::cell::QuotaCell;
+use super::tree::{QueueIdx, QuotaTree};
+use crate::ids::QueueName;
+
+/// A resource of a flavor that a queue has too little of. Amounts are in base units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QuotaShortage {
+    pub(crate) flavor_resource: FlavorResource,
+    pub(crate) needs: i128,
+    /// By the formula; negative if more is held than there is.
+    pub(crate) available: i128,
+    /// The limits that are exceeded, from the queue up; never empty. The demand fits if each of
+    /// them is raised by what is missing, and not with less.
+    pub(crate) exceeded_limits: Vec<ExceededLimit>,
+}
+
+impl QuotaShortage {
+    /// The least that must be given back in the queue's tree before the demand can fit.
+    pub(crate) fn least_release(&self) -> i128 {
+        self.needs.saturating_sub(self.available.max(0))
+    }
+}
+
+/// A limit that is exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExceededLimit {
+    pub(crate) queue: QueueName,
+    /// True: the queue's borrowing limit. False: the quota of the root.
+    pub(crate) borrowing_limit: bool,
+    /// The most that may count against the queue's quota.
+    pub(crate) max: i128,
+    /// The amount that counts against it now.
+    pub(crate) used: i128,
+    pub(crate) missing: i128,
+}
+
+impl QuotaTree {
+    /// The resources of a demand that are not available now, in the demand's order. Resources that
+    /// the queue does not offer are left out (see [`QuotaTree::offers`]).
+    pub(crate) fn shortages(&self, queue: QueueIdx, demand: &Demand) -> Vec<QuotaShortage> {
+        self.find_shortages(queue, demand, QuotaCell::usage)
+    }
+
+    /// The resources of a demand that would not be available even without any usage: the demand can
+    /// never fit these quotas.
+    pub(crate) fn permanent_shortages(
+        &self,
+        queue: QueueIdx,
+        demand: &Demand,
+    ) -> Vec<QuotaShortage> {
+        self.find_shortages(queue, demand, |_| 0)
+    }
+
+    fn find_shortages(
+        &self,
+        queue: QueueIdx,
+        demand: &Demand,
+        usage: impl Fn(&QuotaCell) -> i128 + Copy,
+    ) -> Vec<QuotaShortage> {
+        let quota =
+            |(what, _): &(FlavorResource, i128)| self.offer(queue, *what) == ResourceOffer::Quota;
+        let lacks = demand.iter().filter(quota).filter_map(|(what, needs)| {
+            let shortages: Vec<ExceededLimit> = self
+                .climb(queue, what, needs, usage)
+                .filter(|step| step.missing > 0)
+                .filter_map(|step| {
+                    let root = step.node.parent.is_none();
+                    Some(ExceededLimit {
+                        queue: step.node.name.clone(),
+                        borrowing_limit: !root,
+                        max: step.node.cell(what).max_usage(root)?,
+                        used: step.used,
+                        missing: step.missing,
+                    })
+                })
+                .collect();
+            (!shortages.is_empty()).then(|| QuotaShortage {
+                flavor_resource: what,
+                needs,
+                available: self.compute_available(queue, what, usage).unwrap_or(0),
+                exceeded_limits: shortages,
+            })
+        });
+        lacks.collect()
+    }
+}

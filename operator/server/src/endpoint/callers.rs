@@ -1,0 +1,245 @@
+//! Limits requests, and tells callers apart. Requests that the API server sends for its users share
+//! no limit with direct ones: any client may reach the port, and if it could starve the API server,
+//! no namespace could be deleted (docs/endpoint.md). Among direct requests, unknown callers cannot
+//! starve known ones: a turn needs authorization, and reviews of callers that were let in before do
+//! not queue behind those of strangers. Within each kind no caller can starve the others.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::http::HeaderMap;
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kube::Client;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::Failure;
+use super::access::{self, AccessDenied, RequiredRight};
+use super::fair_turns::{FairTurn, FairTurns};
+use super::front_proxy::TrustedProxy;
+use super::ttl_cache::{self, TokenHash, TtlCache};
+use crate::serve::ClientCertificates;
+
+/// Requests of either kind that are served at once. Further ones are refused.
+const MAX_CONCURRENT_REQUESTS: usize = 16;
+/// Reviews in flight at once for each kind of caller. Further ones wait: the API server counts
+/// reviews as requests of the operator.
+const MAX_CONCURRENT_REVIEWS: usize = 4;
+/// Longest wait for the engine and for the API server together.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// How long a granted right is cached, so that a polling caller is not reviewed each time. A
+/// refusal is not cached: a right that is granted counts at once, and a revoked one is lost a
+/// moment later.
+const GRANT_TTL: Duration = Duration::from_secs(10);
+/// How long a token counts as invalid after the API server has rejected it.
+const REJECTION_TTL: Duration = Duration::from_secs(5);
+/// How long a caller that was let in is not queued with strangers. Longer than the scrape interval
+/// of Prometheus.
+const RECENT_CALLER_TTL: Duration = Duration::from_secs(600);
+
+/// A turn. It is held until the work is done, even if the client is gone.
+pub(crate) type RequestTurn = Arc<OwnedSemaphorePermit>;
+
+fn new_turns() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS))
+}
+
+/// Reviews of each kind of caller.
+struct ReviewTurns {
+    /// Users in whose name the API server asks, by user.
+    proxied: FairTurns<String>,
+    /// Callers that were let in recently with the same token, by user: a user may have many tokens,
+    /// and many users may share an address.
+    recent: FairTurns<String>,
+    /// All other callers, by address.
+    unknown: FairTurns<IpAddr>,
+}
+
+/// Limits and caches of one server.
+pub(crate) struct CallerLimits {
+    client: Client,
+    /// Front proxy of the API server.
+    pub(super) proxy: TrustedProxy,
+    granted_rights: TtlCache<String>,
+    rejected_tokens: TtlCache<TokenHash>,
+    /// Tokens that were let in, with their users.
+    recent_callers: TtlCache<TokenHash, String>,
+    review_turns: ReviewTurns,
+    proxied_turns: Arc<Semaphore>,
+    direct_turns: Arc<Semaphore>,
+}
+
+/// A caller, as far as the request itself shows.
+pub(crate) struct Caller<'a> {
+    limits: &'a CallerLimits,
+    headers: &'a HeaderMap,
+    /// Bearer token of the request.
+    token: Option<(&'a str, TokenHash)>,
+    /// Address of the client.
+    address: IpAddr,
+    /// The user that the front proxy names, or why the headers are not trusted.
+    proxy_user: Result<UserInfo, Option<String>>,
+}
+
+impl CallerLimits {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            proxy: TrustedProxy::default(),
+            granted_rights: TtlCache::new(GRANT_TTL),
+            rejected_tokens: TtlCache::new(REJECTION_TTL),
+            recent_callers: TtlCache::new(RECENT_CALLER_TTL),
+            review_turns: ReviewTurns {
+                proxied: FairTurns::half_per_caller(MAX_CONCURRENT_REVIEWS),
+                recent: FairTurns::half_per_caller(MAX_CONCURRENT_REVIEWS),
+                unknown: FairTurns::half_per_caller(MAX_CONCURRENT_REVIEWS),
+            },
+            proxied_turns: new_turns(),
+            direct_turns: new_turns(),
+        }
+    }
+
+    /// The caller with these headers.
+    pub(crate) fn caller<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+        shown: Option<Extension<ClientCertificates>>,
+    ) -> Caller<'a> {
+        let shown = shown.map(|Extension(shown)| shown).unwrap_or_default();
+        let proxy = self.proxy.read().clone();
+        let named = match proxy.map(|proxy| proxy.user(&shown, headers)) {
+            Some(named) => named.map_err(Some),
+            None => Err(None),
+        };
+        let token = access::token(headers).map(|token| (token, ttl_cache::hash_token(token)));
+        Caller {
+            limits: self,
+            headers,
+            token,
+            address: shown.address(),
+            proxy_user: named,
+        }
+    }
+}
+
+impl Caller<'_> {
+    /// True if the API server sends the request for a user.
+    pub(super) fn is_proxied(&self) -> bool {
+        self.proxy_user.is_ok()
+    }
+
+    /// A turn for an authorized caller, unless too many requests are being served.
+    pub(crate) fn take_turn(&self) -> Result<RequestTurn, Failure> {
+        let turns = match self.is_proxied() {
+            true => &self.limits.proxied_turns,
+            false => &self.limits.direct_turns,
+        };
+        let turn = turns.clone().try_acquire_owned();
+        turn.map(Arc::new).map_err(|_| Failure::too_many_requests())
+    }
+
+    /// The authenticated user.
+    pub(super) async fn authenticate(&self) -> Result<UserInfo, Failure> {
+        let unbelieved = match &self.proxy_user {
+            Ok(user) => return Ok(user.clone()),
+            Err(why) => why.as_deref(),
+        };
+        let Some((token, hash)) = self.token else {
+            return Err(access::deny_missing_credentials(self.headers, unbelieved).into());
+        };
+        let CallerLimits {
+            rejected_tokens: unknown,
+            recent_callers: let_in,
+            ..
+        } = self.limits;
+        if unknown.contains(&hash) {
+            return Err(access::deny_unknown_token().into());
+        }
+        let _turn = self.take_review_turn().await?;
+        let asked = Instant::now();
+        let user = access::authenticate(&self.limits.client, token).await;
+        if let Err(AccessDenied::Unauthenticated(_)) = user {
+            unknown.insert(hash, asked, ());
+            let_in.remove(&hash);
+        }
+        Ok(user?)
+    }
+
+    /// Fails unless the caller has the right.
+    pub(crate) async fn require_right(&self, wants: RequiredRight<'_>) -> Result<(), Failure> {
+        let user = self.authenticate().await?;
+        self.authorize(&user, wants).await
+    }
+
+    /// Fails unless this user has the right.
+    pub(super) async fn authorize(
+        &self,
+        user: &UserInfo,
+        wants: RequiredRight<'_>,
+    ) -> Result<(), Failure> {
+        if !self.has_right(user, wants).await? {
+            return Err(access::deny_missing_right(user, wants).into());
+        }
+        if let Some((_, hash)) = self.token.filter(|_| !self.is_proxied()) {
+            let let_in = &self.limits.recent_callers;
+            let_in.insert(hash, Instant::now(), user_name(user));
+        }
+        Ok(())
+    }
+
+    /// True if the user has the right.
+    pub(super) async fn has_right(
+        &self,
+        user: &UserInfo,
+        wants: RequiredRight<'_>,
+    ) -> Result<bool, Failure> {
+        let review = access::build_review(user.clone(), wants);
+        let question = ttl_cache::review_key(&review.spec);
+        let known = &self.limits.granted_rights;
+        if question
+            .as_ref()
+            .is_some_and(|question| known.contains(question))
+        {
+            return Ok(true);
+        }
+        let _turn = self.take_review_turn().await?;
+        let asked = Instant::now();
+        let allows = access::review_access(&self.limits.client, &review).await?;
+        if let Some(question) = question.filter(|_| allows) {
+            known.insert(question, asked, ());
+        }
+        Ok(allows)
+    }
+
+    async fn take_review_turn(&self) -> Result<FairTurn, Failure> {
+        let CallerLimits {
+            review_turns: reviews,
+            recent_callers: let_in,
+            ..
+        } = self.limits;
+        let known = self.token.and_then(|(_, hash)| let_in.get(&hash));
+        let turn = match (&self.proxy_user, known) {
+            (Ok(user), _) => reviews.proxied.acquire(user_name(user)).await,
+            (Err(_), Some(user)) => reviews.recent.acquire(user).await,
+            (Err(_), None) => reviews.unknown.acquire(self.address).await,
+        };
+        turn.map_err(|_| Failure::unavailable())
+    }
+}
+
+fn user_name(user: &UserInfo) -> String {
+    user.username.clone().unwrap_or_default()
+}
+
+/// Result of the work, unless it takes too long.
+pub(crate) async fn with_timeout<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let done = tokio::time::timeout(MAX_WAIT, work).await;
+    done.unwrap_or_else(|_| Err(Failure::unavailable()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Watches the API server's front proxy configuration.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+use parking_lot::RwLock;
+use tracing::{info, warn};
+
+use super::{CONFIG_MAP, FrontProxy};
+
+/// The front proxy whose headers are trusted. None: no headers are trusted, yet or any more.
+pub(in crate::endpoint) type TrustedProxy = Arc<RwLock<Option<Arc<FrontProxy>>>>;
+
+/// Follows the ConfigMap, and never returns. If the ConfigMap cannot be read, its last content
+/// holds. If it is gone or invalid, no headers are trusted.
+pub(in crate::endpoint) async fn follow_config(client: Client, known: TrustedProxy) {
+    let (namespace, name) = CONFIG_MAP;
+    let api: Api<ConfigMap> = Api::namespaced(client, namespace);
+    apply_updates(watcher::watch_object(api, name).default_backoff(), &known).await;
+    // The watch has no end. If it had, its last content could be outdated.
+    *known.write() = None;
+    std::future::pending().await
+}
+
+async fn apply_updates<E: std::fmt::Display>(
+    shown: impl Stream<Item = Result<Option<ConfigMap>, E>>,
+    known: &TrustedProxy,
+) {
+    let (namespace, name) = CONFIG_MAP;
+    let mut shown = pin!(shown);
+    let (mut last, mut told) = (None, None);
+    while let Some(shown) = shown.next().await {
+        let data = match shown {
+            Ok(config_map) => config_map.and_then(|config_map| config_map.data),
+            Err(error) => {
+                let error = error.to_string();
+                if told.as_ref() != Some(&error) {
+                    warn!(%error, "ConfigMap {namespace}/{name} cannot be watched: who asks through the API server is known by what it said last");
+                    told = Some(error);
+                }
+                continue;
+            }
+        };
+        told = None;
+        if last.as_ref() == Some(&data) {
+            continue;
+        }
+        let read = FrontProxy::read(&data.clone().unwrap_or_default());
+        last = Some(data);
+        *known.write() = match read {
+            Ok(Some(proxy)) => {
+                info!("who asks through the API server is believed");
+                Some(Arc::new(proxy))
+            }
+            Ok(None) => {
+                warn!(
+                    "ConfigMap {namespace}/{name} names no front proxy (--requestheader-client-ca-file of kube-apiserver): nobody can ask through the API server"
+                );
+                None
+            }
+            Err(error) => {
+                warn!(error = %format!("{error:#}"), "ConfigMap {namespace}/{name} cannot be used: nobody can ask through the API server");
+                None
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use futures::channel::mpsc;
+
+    use super::super::tests::{TestAuthority, headers_of_ann};
+    use super::*;
+
+    type WatchResult = Result<Option<ConfigMap>, &'static str>;
+
+    struct ConfigWatchFixture {
+        sender: mpsc::UnboundedSender<WatchResult>,
+        known: TrustedProxy,
+    }
+
+    impl ConfigWatchFixture {
+        fn new() -> Self {
+            let (tell, shown) = mpsc::unbounded();
+            let known = TrustedProxy::default();
+            let kept = known.clone();
+            tokio::spawn(async move { apply_updates(shown, &kept).await });
+            Self {
+                sender: tell,
+                known,
+            }
+        }
+
+        async fn send(&self, said: WatchResult) {
+            self.sender.unbounded_send(said).unwrap();
+            while !self.sender.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            tokio::task::yield_now().await;
+        }
+
+        async fn send_data(&self, data: BTreeMap<String, String>) {
+            let config_map = ConfigMap {
+                data: Some(data),
+                ..ConfigMap::default()
+            };
+            self.send(Ok(Some(config_map))).await;
+        }
+
+        fn trusts(&self, authority: &TestAuthority) -> bool {
+            let known = self.known.read().clone();
+            known.is_some_and(|proxy| {
+                proxy
+                    .user(&authority.client("any"), &headers_of_ann())
+                    .is_ok()
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn trusted_proxy_follows_the_config_map() {
+        let (old, new) = (TestAuthority::new(), TestAuthority::new());
+        let followed = ConfigWatchFixture::new();
+        followed.send_data(old.data(&[])).await;
+        assert!(followed.trusts(&old) && !followed.trusts(&new));
+        // One connection, too: what was found of it by the old is not believed by the new.
+        let shown = old.client("any");
+        let user = |shown| {
+            let proxy = followed.known.read().clone();
+            proxy.unwrap().user(shown, &headers_of_ann())
+        };
+        assert!(user(&shown).is_ok());
+        followed.send_data(new.data(&[])).await;
+        assert!(!followed.trusts(&old) && followed.trusts(&new));
+        assert!(user(&shown).is_err());
+        // A failed read changes nothing. Malformed content and a deletion count at once.
+        followed.send(Err("timed out")).await;
+        assert!(followed.trusts(&new));
+        let mut malformed = new.data(&[]);
+        malformed.insert("requestheader-allowed-names".to_owned(), "{".to_owned());
+        followed.send_data(malformed).await;
+        assert!(!followed.trusts(&new));
+        followed.send_data(new.data(&[])).await;
+        assert!(followed.trusts(&new));
+        followed.send(Ok(None)).await;
+        assert!(!followed.trusts(&new));
+    }
+}

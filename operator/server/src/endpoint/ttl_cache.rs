@@ -1,0 +1,114 @@
+//! Caches of recent answers. Only hashes of tokens are kept.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+/// Entries kept at most.
+const MAX_ENTRIES: usize = 1024;
+/// Longest question in bytes that is kept: some users are in very many groups.
+const MAX_KEY_LENGTH: usize = 8 * 1024;
+
+/// Hash of a token.
+pub(super) type TokenHash = [u8; 32];
+
+/// The hash of a token.
+pub(super) fn hash_token(token: &str) -> TokenHash {
+    Sha256::digest(token).into()
+}
+
+/// The key of a review. None: it is too long to keep.
+pub(super) fn review_key(spec: &SubjectAccessReviewSpec) -> Option<String> {
+    let question = serde_json::to_string(spec).ok()?;
+    (question.len() <= MAX_KEY_LENGTH).then_some(question)
+}
+
+/// Entries with the time of their answer and a value.
+#[derive(Debug)]
+pub(super) struct TtlCache<T, V = ()> {
+    /// How long an entry holds.
+    ttl: Duration,
+    entries: Mutex<BTreeMap<T, (Instant, V)>>,
+}
+
+impl<T: Ord, V: Clone> TtlCache<T, V> {
+    pub(super) fn new(holds: Duration) -> Self {
+        let since = Mutex::default();
+        Self {
+            ttl: holds,
+            entries: since,
+        }
+    }
+
+    /// The value of an entry that still holds.
+    pub(super) fn get(&self, thing: &T) -> Option<V> {
+        let since = self.entries.lock();
+        let (at, known) = since.get(thing)?;
+        (at.elapsed() < self.ttl).then(|| known.clone())
+    }
+
+    /// True if there is an entry that still holds.
+    pub(super) fn contains(&self, thing: &T) -> bool {
+        self.get(thing).is_some()
+    }
+
+    /// Stores an answer to a question that was asked at that time.
+    pub(super) fn insert(&self, thing: T, asked: Instant, known: V) {
+        let mut since = self.entries.lock();
+        if since.len() >= MAX_ENTRIES {
+            since.retain(|_, (at, _)| at.elapsed() < self.ttl);
+        }
+        // Replacing an entry takes no more room.
+        if since.len() < MAX_ENTRIES || since.contains_key(&thing) {
+            since.insert(thing, (asked, known));
+        }
+    }
+
+    /// Removes an entry.
+    pub(super) fn remove(&self, thing: &T) {
+        self.entries.lock().remove(thing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn cache_entry_expires_after_its_ttl() {
+        let allowed = TtlCache::new(TTL);
+        allowed.insert("a", Instant::now(), 1);
+        allowed.insert("b", Instant::now(), 2);
+        allowed.remove(&"b");
+        assert_eq!((allowed.get(&"a"), allowed.get(&"b")), (Some(1), None));
+        tokio::time::sleep(TTL).await;
+        assert!(!allowed.contains(&"a"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_cache_accepts_no_new_entry() {
+        let allowed = TtlCache::new(TTL);
+        for number in 0..2 * MAX_ENTRIES {
+            allowed.insert(number, Instant::now(), ());
+        }
+        assert_eq!(allowed.entries.lock().len(), MAX_ENTRIES);
+        // An entry can be renewed although the cache is full.
+        tokio::time::sleep(TTL / 2).await;
+        allowed.insert(0, Instant::now(), ());
+        tokio::time::sleep(TTL / 2).await;
+        assert!(allowed.contains(&0) && !allowed.contains(&1));
+        allowed.insert(usize::MAX, Instant::now(), ());
+        assert!(allowed.contains(&usize::MAX));
+        let long = SubjectAccessReviewSpec {
+            user: Some("a".repeat(MAX_KEY_LENGTH)),
+            ..SubjectAccessReviewSpec::default()
+        };
+        assert_eq!(review_key(&long), None);
+    }
+}

@@ -1,0 +1,384 @@
+//! `explanations`: the engine's full explanation of one job, with the state of each node for it.
+//! `shortage` has the numbers of each reason, `seen` reduces the explanation to what the caller may
+//! see.
+
+mod redaction;
+mod shortage;
+#[cfg(test)]
+mod tests;
+
+pub(super) use redaction::{Priorities, VisibleScope, foreign_namespaces, priorities, redact};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
+use kube::api::{ObjectMeta, TypeMeta};
+use serde_json::{Value, json};
+use trellis_api::visibility::{
+    Amount, Candidate, ExcludedNodes, Explanation, FreedOn, Preempted, Protected, RaisedLimit,
+    RaisedQuota, ServedResource, SmallestChange, TaskGroupNodes,
+};
+use trellis_api::{PodGroup, Reason, TrainingJob, shorten_message};
+use trellis_gang::key::Key;
+use trellis_gang::observed::{SlimDeviceClass, SlimNode};
+use trellis_gang::{device_allocation, engine, external};
+use trellis_scheduler::{
+    Decision, Engine, Forecast, Gang, GangId, GangSnapshot, GroupNodeReport, NodeName,
+    NodeObstacle, PlacedStateSnapshot, ResourceName, Snapshot, UnblockingChange, Victim,
+};
+
+use super::age;
+use super::jobs::{ExternalGang, NOMINATED_MESSAGE, to_timestamp};
+use super::nodes::{find_holders, job_ref};
+use super::table::{Column, TableRow};
+
+/// An engine that is restored from a snapshot and explains it.
+pub(super) struct Explainer {
+    pub(super) engine: Engine,
+    /// Victims of each gang that would preempt now.
+    victims: BTreeMap<GangId, Vec<Victim>>,
+}
+
+/// Other facts for an explanation.
+pub(super) struct ExplanationSources<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) positions: &'a BTreeMap<GangId, u32>,
+    pub(super) forecast: Option<&'a Forecast>,
+    pub(super) job: Option<Arc<TrainingJob>>,
+    pub(super) external_gang: Option<ExternalGang>,
+    pub(super) pod_group: Option<Arc<PodGroup>>,
+    pub(super) classes: &'a [Arc<SlimDeviceClass>],
+    pub(super) nodes: &'a dyn Fn() -> Vec<Arc<SlimNode>>,
+}
+
+impl Explainer {
+    /// Runs a cycle, because a snapshot has no explanations and no reservations.
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let mut engine = Engine::from_snapshot(snapshot);
+        let decisions = engine.cycle(snapshot.now);
+        let preempts = decisions.into_iter().filter_map(|decision| match decision {
+            Decision::Preempt { gang, victims, .. } => Some((gang, victims)),
+            _ => None,
+        });
+        Self {
+            victims: preempts.collect(),
+            engine,
+        }
+    }
+
+    /// Why a job waits. None: it does not wait.
+    pub(super) fn explain(
+        &mut self,
+        job: &Key,
+        beside: &ExplanationSources<'_>,
+    ) -> Option<Explanation> {
+        let id = engine::gang_id(job);
+        let snapshot = beside.snapshot;
+        let told = snapshot.gangs.iter().find(|told| told.gang.id == id)?;
+        let is_nominated = told
+            .place
+            .as_ref()
+            .is_some_and(|place| place.standing == PlacedStateSnapshot::Nominated);
+        let waits = told.place.is_none() && !told.idle;
+        if !waits && !is_nominated {
+            return None;
+        }
+        let mut told = self.new_explanation(job, told, beside);
+        if is_nominated {
+            told.preempts = leaving_victims(beside.pod_group.as_deref());
+            return Some(told);
+        }
+        told.position = beside.positions.get(&id).copied();
+        told.preempts = self.victims(&id);
+        told.protected = self.protected_victims(&id);
+        if let Some(reserved) = self.engine.reservation(&id) {
+            let nodes: std::collections::BTreeSet<&NodeName> =
+                reserved.placement.iter().map(|(_, _, node)| node).collect();
+            told.reserved_nodes = node_names(nodes);
+        }
+        if let Some(groups) = self.engine.report_nodes(&id) {
+            let gang = snapshot.gangs.iter().find(|told| told.gang.id == id)?;
+            told.task_groups = groups
+                .iter()
+                .map(|g| describe_task_group(&gang.gang, g))
+                .collect();
+        }
+        // None: the gang starts now, or its victims begin to leave now.
+        if let Some(certificate) = self.engine.explain_wait(&id, snapshot.now) {
+            let (reason, message) = device_allocation::explain_wait(
+                &self.engine,
+                &id,
+                &certificate,
+                beside.classes,
+                beside.nodes,
+            );
+            told.reason = Some(reason);
+            told.message = message;
+            told.shortage = shortage::from_detail(&certificate.detail);
+            let change = certificate.change.as_deref();
+            told.smallest_change = change.map(|of| describe_smallest_change(of, snapshot));
+        }
+        Some(told)
+    }
+
+    fn new_explanation(
+        &self,
+        job: &Key,
+        told: &GangSnapshot,
+        beside: &ExplanationSources<'_>,
+    ) -> Explanation {
+        let now = to_timestamp(beside.snapshot.now).unwrap_or_default();
+        let status = beside.job.as_ref().and_then(|job| job.status.as_ref());
+        let starts = beside.forecast.and_then(|f| f.starts.get(&told.gang.id));
+        let starts = starts.filter(|start| **start >= beside.snapshot.now);
+        let created = match (&beside.job, &beside.external_gang) {
+            (Some(job), _) => job.metadata.creation_timestamp.clone(),
+            (None, gang) => gang.as_ref().and_then(ExternalGang::creation_time),
+        };
+        let external = beside.external_gang.as_ref();
+        let external = external.and_then(|gang| gang.reason(told.place.is_some()));
+        let reason = status.and_then(|status| status.reason);
+        let reason = reason.or(external.map(|(reason, _)| reason));
+        Explanation {
+            types: TypeMeta::resource::<Explanation>(),
+            metadata: ObjectMeta {
+                name: Some(external::gang_name(job).object_name()),
+                namespace: Some(job.namespace.to_string()),
+                creation_timestamp: created,
+                ..ObjectMeta::default()
+            },
+            time: MetaTime(now),
+            queue: told.gang.queue.as_str().to_owned(),
+            priority: told.gang.priority,
+            position: None,
+            reason: reason.filter(|_| told.place.is_some()),
+            message: match told.place {
+                Some(_) => NOMINATED_MESSAGE.to_owned(),
+                None => {
+                    "nothing stands in its way: it starts when the scheduler next looks".to_owned()
+                }
+            },
+            shortage: None,
+            task_groups: Vec::new(),
+            preempts: Vec::new(),
+            preempts_others: Vec::new(),
+            protected: Vec::new(),
+            reserved_nodes: Vec::new(),
+            expected_start: starts.and_then(|start| to_timestamp(*start)).map(MetaTime),
+            smallest_change: None,
+        }
+    }
+
+    /// Victims that are protected now and may be preempted later.
+    fn protected_victims(&mut self, id: &GangId) -> Vec<Protected> {
+        let all = self.engine.protected_victims(id).into_iter();
+        let first = all.filter_map(|(gang, until)| {
+            Some(Protected {
+                job: Some(job_ref(&engine::job_key(&gang))),
+                until: MetaTime(to_timestamp(until)?),
+            })
+        });
+        first.take(Explanation::MAX_LISTED).collect()
+    }
+
+    /// Victims that the gang would preempt now.
+    fn victims(&self, id: &GangId) -> Vec<Preempted> {
+        let victims = self.victims.get(id).map(Vec::as_slice);
+        let preempted = |victim: &Victim| {
+            let (job, member) = engine::parse_gang_id(&victim.gang);
+            Preempted {
+                pod: member.map(|m| trellis_api::names::pod_name(&job.name, &m.group, m.index)),
+                job: job_ref(&job),
+                because: Some(victim.reason.to_string()),
+            }
+        };
+        victims.unwrap_or_default().iter().map(preempted).collect()
+    }
+}
+
+/// Victims in the journal that are leaving for the gang.
+fn leaving_victims(pod_group: Option<&PodGroup>) -> Vec<Preempted> {
+    let status = pod_group.and_then(|group| group.status.as_ref());
+    let victims = status.map(|status| status.victims.as_slice());
+    let preempted = |victim: &trellis_api::pod_group::NominatedVictim| Preempted {
+        job: job_ref(&Key::new(&victim.namespace, &victim.name)),
+        pod: victim.pod.clone(),
+        because: None,
+    };
+    victims.unwrap_or_default().iter().map(preempted).collect()
+}
+
+fn node_names<'n>(nodes: impl IntoIterator<Item = &'n NodeName>) -> Vec<String> {
+    let first = nodes.into_iter().take(Explanation::MAX_LISTED);
+    first.map(|node| node.as_str().to_owned()).collect()
+}
+
+fn to_amounts<'a>(of: impl IntoIterator<Item = (&'a ResourceName, i128)>) -> Vec<Amount> {
+    of.into_iter()
+        .map(|(resource, amount)| Amount {
+            resource: resource.as_str().to_owned(),
+            amount: engine::to_quantity(resource.as_str(), amount),
+        })
+        .collect()
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn describe_task_group(gang: &Gang, told: &GroupNodeReport) -> TaskGroupNodes {
+    let group = gang.groups.iter().find(|group| group.name == told.group);
+    let requests = group.into_iter().flat_map(|group| group.request.iter());
+    let off = told.excluded.iter().map(|(_, nodes)| nodes.len());
+    let off = off.fold(0, usize::saturating_add);
+    let room = told.matching.iter().map(|node| i64::from(node.room));
+    TaskGroupNodes {
+        name: told.group.as_str().to_owned(),
+        pods: i64::from(told.pods),
+        requests: to_amounts(requests.map(|(name, amount)| (name, i128::from(amount)))),
+        flavors: told.flavors.iter().map(|f| f.as_str().to_owned()).collect(),
+        nodes: count(told.matching.len().saturating_add(off)),
+        matching: count(told.matching.len()),
+        room: room.fold(0, i64::saturating_add),
+        excluded: told
+            .excluded
+            .iter()
+            .map(|(obstacle, nodes)| {
+                let (constraint, detail) = describe_obstacle(obstacle);
+                ExcludedNodes {
+                    constraint: constraint.to_owned(),
+                    detail,
+                    count: count(nodes.len()),
+                    nodes: node_names(nodes),
+                }
+            })
+            .collect(),
+        candidates: told
+            .matching
+            .iter()
+            .take(Explanation::MAX_LISTED)
+            .map(|node| Candidate {
+                node: node.node.as_str().to_owned(),
+                room: i64::from(node.room),
+                free: to_amounts(
+                    node.free
+                        .iter()
+                        .map(|(name, free)| (name, i128::from(*free))),
+                ),
+            })
+            .collect(),
+    }
+}
+
+fn describe_obstacle(obstacle: &NodeObstacle) -> (&'static str, Option<String>) {
+    match obstacle {
+        NodeObstacle::NotReady => ("NotReady", None),
+        NodeObstacle::Unhealthy(why) => ("Unhealthy", Some(why.clone())),
+        NodeObstacle::Unschedulable => ("SchedulingDisabled", None),
+        NodeObstacle::Excluded => ("Avoided", None),
+        NodeObstacle::Label(key, value) => ("NodeSelector", Some(format!("{key}={value}"))),
+        NodeObstacle::Affinity => ("NodeAffinity", None),
+        NodeObstacle::Taint(taint) => ("Taint", Some(taint.clone())),
+        NodeObstacle::Volumes => ("Volume", None),
+        NodeObstacle::AntiAffinity => ("PodAntiAffinity", None),
+        NodeObstacle::MissingResource(resource) => ("Resource", Some(resource.as_str().to_owned())),
+    }
+}
+
+fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> SmallestChange {
+    let mut told = SmallestChange::default();
+    match change {
+        UnblockingChange::Raise(raises) => {
+            told.raise_quotas = raises
+                .iter()
+                .map(|raise| RaisedQuota {
+                    queue: raise.queue.as_str().to_owned(),
+                    field: match raise.borrowing_limit {
+                        true => "borrowingLimit".to_owned(),
+                        false => "nominalQuota".to_owned(),
+                    },
+                    flavor: raise.flavor.as_ref().map(|f| f.as_str().to_owned()),
+                    resource: raise.resource.as_str().to_owned(),
+                    by: engine::to_quantity(raise.resource.as_str(), raise.by),
+                })
+                .collect();
+        }
+        UnblockingChange::Allow(allows) => {
+            told.raise_limits = allows
+                .iter()
+                .map(|allow| {
+                    let resource = allow.resource.as_ref().map(ResourceName::as_str);
+                    RaisedLimit {
+                        limit: allow.limit.as_str().to_owned(),
+                        resource: resource.map(str::to_owned),
+                        by: engine::to_quantity(resource.unwrap_or_default(), allow.by),
+                    }
+                })
+                .collect();
+        }
+        UnblockingChange::Free(nodes) => {
+            // A wide gang may need half of the cluster.
+            let (named, _) = nodes.split_at(nodes.len().min(Explanation::MAX_LISTED));
+            let mut held = find_holders(snapshot, named).into_iter();
+            told.free = nodes
+                .iter()
+                .map(|on| {
+                    let mut held_by = held.next().unwrap_or_default();
+                    let more = count(held_by.len().saturating_sub(Explanation::MAX_LISTED));
+                    held_by.truncate(Explanation::MAX_LISTED);
+                    FreedOn {
+                        node: on.node.as_str().to_owned(),
+                        amounts: to_amounts(
+                            on.amounts.iter().map(|(name, amount)| (name, *amount)),
+                        ),
+                        held_by,
+                        held_by_more: (more > 0).then_some(more),
+                    }
+                })
+                .collect();
+        }
+    }
+    told
+}
+
+impl TableRow for Explanation {
+    const SERVED: &'static ServedResource = &Self::SERVED;
+    const ABSENT: &'static str = "it does not wait for a place; its own status says what it does";
+    const COLUMNS: &'static [Column] = &[
+        Column::text(
+            "Name",
+            "Name of the TrainingJob; of pods that others have made podgroup.NAME or pod.NAME.",
+        ),
+        Column::text("Queue", "Queue that it waits in."),
+        Column::text("Position", "Its place in the order of its queue, from 1."),
+        Column::text("Reason", "Why it waits."),
+        Column::text("Starts-In", "When it is expected to start."),
+        Column::text("Message", "The reason in words, with numbers."),
+    ];
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, now: Timestamp) -> Vec<Value> {
+        let start = self.expected_start.as_ref();
+        vec![
+            json!(self.metadata.name),
+            json!(self.queue),
+            json!(
+                self.position
+                    .map(|position| position.to_string())
+                    .unwrap_or_default()
+            ),
+            json!(self.reason.map(Reason::as_str).unwrap_or_default()),
+            json!(
+                start
+                    .map(|start| age::until(start.0, now))
+                    .unwrap_or_default()
+            ),
+            json!(shorten_message(&self.message)),
+        ]
+    }
+}

@@ -1,0 +1,236 @@
+//! Reduces an explanation to what the caller may see. A user with the right to view a namespace may
+//! know why its jobs wait, but not the jobs of other namespaces, the names of their queues, or the
+//! nodes. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_api::visibility::{Explanation, GangName, JobRef, OtherJobs, SmallestChange};
+use trellis_gang::{engine, external};
+use trellis_scheduler::Snapshot;
+
+/// Topology level whose domains are nodes.
+const HOSTNAME_LEVEL: &str = "kubernetes.io/hostname";
+
+/// Rights of the caller beyond the job itself.
+#[derive(Debug, Default)]
+pub(in super::super) struct VisibleScope {
+    /// Jobs of these namespaces.
+    pub(in super::super) namespaces: BTreeSet<String>,
+    /// Queues other than the job's own.
+    pub(in super::super) queues: bool,
+    /// Names of nodes.
+    pub(in super::super) nodes: bool,
+}
+
+/// Priorities of the named jobs.
+pub(in super::super) type Priorities = BTreeMap<JobRef, i32>;
+
+fn named_jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
+    let behind = told.shortage.iter().flat_map(|lacks| &lacks.behind);
+    let protected = told.protected.iter().filter_map(|safe| safe.job.as_ref());
+    let leaves = told.preempts.iter().map(|leaves| &leaves.job);
+    leaves.chain(protected).chain(behind)
+}
+
+/// Other namespaces whose jobs the explanation names.
+pub(in super::super) fn foreign_namespaces(told: &Explanation) -> BTreeSet<String> {
+    let own = told.metadata.namespace.as_deref().unwrap_or_default();
+    let others = named_jobs(told).filter(|job| job.namespace != own);
+    others.map(|job| job.namespace.clone()).collect()
+}
+
+/// Priorities of the jobs that the explanation names.
+pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> Priorities {
+    let gangs = named_jobs(told).map(|job| {
+        let name = GangName::from_object_name(&job.name);
+        (
+            engine::gang_id(&external::gang_key_from_name(&job.namespace, &name)),
+            job,
+        )
+    });
+    let wanted: BTreeMap<_, _> = gangs.collect();
+    let found = snapshot.gangs.iter().filter_map(|known| {
+        let job = wanted.get(&known.gang.id)?;
+        Some(((*job).clone(), known.gang.priority))
+    });
+    found.collect()
+}
+
+/// Removes what the caller may not see.
+pub(in super::super) fn redact(
+    told: &mut Explanation,
+    priorities: &Priorities,
+    sees: &VisibleScope,
+) {
+    let own = told.metadata.namespace.clone().unwrap_or_default();
+    let is_seen =
+        |job: &JobRef| job.namespace == own || sees.namespaces.contains(job.namespace.as_str());
+    let mut others: BTreeMap<Option<i32>, i64> = BTreeMap::new();
+    told.preempts.retain(|leaves| {
+        let seen = is_seen(&leaves.job);
+        if !seen {
+            let count = others.entry(priorities.get(&leaves.job).copied());
+            let count = count.or_default();
+            *count = count.saturating_add(1);
+        }
+        seen
+    });
+    let others = others.into_iter().rev();
+    told.preempts_others = others
+        .map(|(priority, count)| OtherJobs { count, priority })
+        .collect();
+    for safe in &mut told.protected {
+        safe.job.take_if(|job| !is_seen(job));
+    }
+    if let Some(lacks) = &mut told.shortage
+        && let Some(behind) = lacks.behind.take_if(|behind| !is_seen(behind))
+    {
+        lacks.behind_priority = priorities.get(&behind).copied();
+    }
+    if !sees.queues {
+        hide_queues(told);
+    }
+    if !sees.nodes {
+        hide_nodes(told);
+    }
+    // An empty change is removed.
+    told.smallest_change
+        .take_if(|change| *change == SmallestChange::default());
+}
+
+fn hide_queues(told: &mut Explanation) {
+    let own = &told.queue;
+    if let Some(lacks) = &mut told.shortage {
+        lacks.queue.take_if(|queue| queue != own);
+    }
+    if let Some(change) = &mut told.smallest_change
+        && change
+            .raise_quotas
+            .iter()
+            .any(|raised| raised.queue != *own)
+    {
+        // The raises only help together.
+        change.raise_quotas.clear();
+    }
+}
+
+fn hide_nodes(told: &mut Explanation) {
+    told.reserved_nodes.clear();
+    for group in &mut told.task_groups {
+        for excluded in &mut group.excluded {
+            excluded.nodes.clear();
+        }
+        group.candidates.clear();
+    }
+    if let Some(change) = &mut told.smallest_change {
+        change.free.clear();
+    }
+    if let Some(lacks) = &mut told.shortage
+        && lacks.level.as_deref() == Some(HOSTNAME_LEVEL)
+    {
+        lacks.domain = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn explanation() -> Explanation {
+        serde_json::from_value(json!({
+            "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "Explanation",
+            "metadata": {"namespace": "a", "name": "waits"},
+            "time": "2026-11-21T15:20:57Z", "queue": "own", "priority": 0,
+            "message": "it waits",
+            "shortage": {"queue": "theirs", "behind": {"namespace": "b", "name": "first"}},
+            "taskGroups": [{
+                "name": "w", "pods": 1, "nodes": 3, "matching": 1, "room": 0,
+                "excluded": [{"constraint": "NotReady", "count": 2, "nodes": ["n2", "n3"]}],
+                "candidates": [{"node": "n10", "room": 0, "free": []}],
+            }],
+            "preempts": [
+                {"namespace": "a", "name": "ours"}, {"namespace": "b", "name": "one"},
+                {"namespace": "b", "name": "two"}, {"namespace": "c", "name": "three"},
+            ],
+            "protected": [{"job": {"namespace": "b", "name": "two"}, "until": "2026-11-21T15:30:00Z"}],
+            "reservedNodes": ["n1"],
+            "smallestChange": {
+                "raiseQuotas": [{"queue": "theirs", "field": "nominalQuota", "resource": "cpu", "by": "1"}],
+                "free": [{"node": "n1", "amounts": [], "heldBy": [
+                    {"namespace": "d", "name": "holds", "amounts": []},
+                ]}],
+            },
+        }))
+        .unwrap()
+    }
+
+    fn priorities() -> Priorities {
+        let of = |namespace: &str, name: &str| JobRef {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        [
+            (of("b", "first"), 7),
+            (of("b", "one"), 1),
+            (of("b", "two"), 1),
+            (of("c", "three"), 2),
+        ]
+        .into()
+    }
+
+    #[test]
+    fn caller_without_rights_gets_no_foreign_names() {
+        let mut told = explanation();
+        assert_eq!(
+            foreign_namespaces(&told),
+            ["b".to_owned(), "c".to_owned()].into()
+        );
+        redact(&mut told, &priorities(), &VisibleScope::default());
+        let text = serde_json::to_string(&told).unwrap();
+        for name in [
+            "b/", "first", "theirs", "n1", "n2", "n3", "\"b\"", "two", "holds",
+        ] {
+            assert!(!text.contains(name), "{name}: {text}");
+        }
+        let names = told.preempts.iter().map(|leaves| leaves.job.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["ours"]);
+        let others = told.preempts_others.iter();
+        let others: Vec<_> = others.map(|other| (other.priority, other.count)).collect();
+        assert_eq!(others, [(Some(2), 1), (Some(1), 2)]);
+        let safe: Vec<_> = told.protected.iter().map(|safe| &safe.job).collect();
+        assert_eq!(safe, [&None], "until when is told all the same");
+        let lacks = told.shortage.as_ref().unwrap();
+        assert_eq!((&lacks.behind, lacks.behind_priority), (&None, Some(7)));
+        assert_eq!(told.smallest_change, None);
+        let group = told.task_groups.first().unwrap();
+        assert_eq!(group.excluded.first().unwrap().count, 2);
+    }
+
+    /// A caller with the right to see nodes also sees the jobs on them, in every namespace.
+    #[test]
+    fn caller_with_node_rights_gets_the_jobs_on_nodes() {
+        let mut told = explanation();
+        let sees = VisibleScope {
+            nodes: true,
+            ..VisibleScope::default()
+        };
+        redact(&mut told, &priorities(), &sees);
+        let on = &told.smallest_change.as_ref().unwrap().free[0];
+        let names: Vec<_> = on.held_by.iter().map(|held| held.job.to_string()).collect();
+        assert_eq!(names, ["d/holds"], "{on:?}");
+    }
+
+    #[test]
+    fn caller_with_all_rights_gets_the_whole_explanation() {
+        let mut all = explanation();
+        let sees = VisibleScope {
+            namespaces: foreign_namespaces(&all),
+            queues: true,
+            nodes: true,
+        };
+        redact(&mut all, &priorities(), &sees);
+        assert_eq!(all, explanation());
+    }
+}

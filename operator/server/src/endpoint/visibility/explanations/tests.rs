@@ -1,0 +1,222 @@
+//! Jobs of an engine that wait for different reasons.
+
+use trellis_api::visibility::GangName;
+use trellis_scheduler::{
+    GroupName, Node, PreemptionPolicy, Queue, QueueName, Quota, Resources, TaskGroup, Time,
+    WithinQueuePolicy,
+};
+
+use super::*;
+
+const GPU: &str = "nvidia.com/gpu";
+
+fn gang(name: &str, queue: &str, pods: u32, gpus: i64, priority: i32) -> Gang {
+    let request = Resources::new().with(GPU, gpus);
+    let prefix = name.rsplit('/').next().unwrap().to_owned() + "-w";
+    let group = TaskGroup::new(GroupName::new("w"), pods, request, prefix);
+    Gang {
+        priority,
+        ..Gang::new(GangId::new(name), QueueName::new(queue), vec![group])
+    }
+}
+
+/// Three nodes of 8 GPUs, of which one is cordoned; `a/runs` holds 12 of the 16.
+fn engine() -> Engine {
+    engine_of(gang("a/runs", "strong", 2, 6, 0))
+}
+
+fn engine_of(runs: Gang) -> Engine {
+    let mut engine = Engine::new();
+    for name in ["n0", "n1", "off"] {
+        let offers = Resources::new().with(GPU, 8).with("pods", 110);
+        let mut node = Node::new(NodeName::new(name), offers);
+        node.unschedulable = name == "off";
+        engine.apply_node(node);
+    }
+    engine.apply_queue(Queue::new(QueueName::new("free")));
+    engine.apply_queue(Queue {
+        preemption: PreemptionPolicy {
+            within_queue: WithinQueuePolicy::LowerPriority,
+            ..PreemptionPolicy::default()
+        },
+        ..Queue::new(QueueName::new("strong"))
+    });
+    let quota = Quota {
+        nominal: 2,
+        borrowing_limit: None,
+        lending_limit: None,
+    };
+    let small = Queue::new(QueueName::new("small"));
+    engine.apply_queue(small.with_quotas([(ResourceName::new(GPU), quota)]));
+    engine.apply_gang(runs);
+    engine.cycle(Time::from_millis(0));
+    engine
+}
+
+fn explain(engine: &Engine, name: &str) -> Option<Explanation> {
+    let snapshot = engine.snapshot();
+    let forecast = Forecast::from_snapshot(&snapshot, |_| true);
+    let (namespace, name) = name.split_once('/').unwrap();
+    let gang = external::gang_key_from_name(namespace, &GangName::from_object_name(name));
+    let beside = ExplanationSources {
+        snapshot: &snapshot,
+        positions: &snapshot.positions(),
+        forecast: Some(&forecast),
+        job: None,
+        external_gang: None,
+        pod_group: None,
+        classes: &[],
+        nodes: &Vec::new,
+    };
+    Explainer::new(&snapshot).explain(&gang, &beside)
+}
+
+fn text(quantity: &Option<trellis_api::Quantity>) -> &str {
+    quantity.as_ref().map_or("", |quantity| quantity.as_str())
+}
+
+#[test]
+fn explanation_shows_missing_amounts_and_each_nodes_state() {
+    let mut engine = engine();
+    engine.apply_gang(gang("b/waits", "free", 2, 4, 0));
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/waits").unwrap();
+    assert_eq!(told.reason, Some(Reason::InsufficientCapacity));
+    assert_eq!((told.position, told.queue.as_str()), (Some(1), "free"));
+    let lacks = told.shortage.as_ref().unwrap();
+    let numbers = [
+        &lacks.needs,
+        &lacks.free,
+        &lacks.missing,
+        &lacks.held_by_jobs,
+    ];
+    assert_eq!(numbers.map(text), ["8", "4", "4", "12"]);
+    assert_eq!(
+        (lacks.nodes, lacks.resource.as_deref()),
+        (Some(2), Some(GPU))
+    );
+    assert!(told.message.contains("4 are missing"), "{}", told.message);
+
+    let [group] = told.task_groups.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!((group.nodes, group.matching, group.room), (3, 2, 0));
+    let excluded = group.excluded.first().unwrap();
+    assert_eq!(
+        (excluded.constraint.as_str(), excluded.count),
+        ("SchedulingDisabled", 1)
+    );
+    assert_eq!(excluded.nodes, ["off"]);
+    let candidates: Vec<_> = group
+        .candidates
+        .iter()
+        .map(|c| (c.node.as_str(), c.room, c.free[0].amount.as_str()))
+        .collect();
+    assert_eq!(candidates, [("n0", 0, "2"), ("n1", 0, "2")]);
+    let change = told.smallest_change.as_ref().unwrap();
+    let freed: Vec<_> = change
+        .free
+        .iter()
+        .map(|on| (on.node.as_str(), on.amounts[0].amount.as_str()))
+        .collect();
+    assert_eq!(freed, [("n0", "2"), ("n1", "2")]);
+    for on in &change.free {
+        let holders = on.held_by.iter();
+        let holders: Vec<_> = holders
+            .map(|held| (held.job.to_string(), held.amounts[0].amount.as_str()))
+            .collect();
+        assert_eq!(holders, [("a/runs".to_owned(), "6")], "{on:?}");
+    }
+    assert_eq!(told.expected_start, None, "nobody knows when a/runs ends");
+    // The explanation can be read back.
+    let written = serde_json::to_value(&told).unwrap();
+    assert_eq!(
+        serde_json::from_value::<Explanation>(written).unwrap(),
+        told
+    );
+    let cells = told.cells(Timestamp::UNIX_EPOCH);
+    assert_eq!(cells.len(), Explanation::COLUMNS.len());
+    assert!(cells.iter().all(Value::is_string), "{cells:?}");
+}
+
+/// Victims have the same names here as in the list.
+#[test]
+fn external_pods_are_explained_by_their_served_names() {
+    let mut engine = engine_of(gang("a/PodGroup/runs", "strong", 2, 6, 0));
+    engine.apply_gang(gang("b/Pod/first", "strong", 2, 4, 5));
+    let told = explain(&engine, "b/pod.first").unwrap();
+    assert_eq!(told.metadata.name.as_deref(), Some("pod.first"));
+    let [victim] = told.preempts.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(victim.job.name, "podgroup.runs");
+    assert_eq!(victim.job.to_string(), "a/PodGroup/runs");
+    // Their priorities are found by these names.
+    let known = priorities(&told, &engine.snapshot());
+    assert_eq!(known.get(&victim.job), Some(&0), "{known:?}");
+}
+
+#[test]
+fn too_small_quota_is_explained_with_the_needed_raise() {
+    let mut engine = engine();
+    engine.apply_gang(gang("b/large", "small", 1, 3, 0));
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/large").unwrap();
+    assert_eq!(told.reason, Some(Reason::ExceedsQuota));
+    let lacks = told.shortage.as_ref().unwrap();
+    assert_eq!(lacks.queue.as_deref(), Some("small"));
+    assert_eq!((text(&lacks.needs), text(&lacks.most)), ("3", "2"));
+    let raised = &told.smallest_change.as_ref().unwrap().raise_quotas[0];
+    assert_eq!(
+        (raised.field.as_str(), raised.by.as_str()),
+        ("nominalQuota", "1")
+    );
+}
+
+/// It could ask somebody, and may not yet.
+#[test]
+fn protected_victim_is_explained_with_the_end_of_protection() {
+    let mut engine = engine_of(Gang {
+        min_runtime: std::time::Duration::from_mins(15),
+        ..gang("a/runs", "strong", 2, 6, 0)
+    });
+    engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/first").unwrap();
+    assert_eq!(told.reason, Some(Reason::InsufficientCapacity), "{told:?}");
+    assert!(told.preempts.is_empty());
+    let [safe] = told.protected.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(safe.job.as_ref().unwrap().name, "runs");
+    assert_eq!(safe.until.0.as_second(), 15 * 60);
+}
+
+#[test]
+fn explanation_names_the_victims() {
+    let mut engine = engine();
+    engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
+    // No cycle has seen it yet.
+    let told = explain(&engine, "b/first").unwrap();
+    assert_eq!(told.reason, None, "{told:?}");
+    let [victim] = told.preempts.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert_eq!(
+        (victim.job.namespace.as_str(), victim.job.name.as_str()),
+        ("a", "runs")
+    );
+    assert!(victim.because.is_some());
+    // And once it is decided, its journal says who.
+    engine.cycle(Time::from_millis(1_000));
+    let told = explain(&engine, "b/first").unwrap();
+    assert_eq!(told.position, None);
+    assert!(told.message.contains("make room"), "{}", told.message);
+}
+
+#[test]
+fn running_job_has_no_explanation() {
+    let engine = engine();
+    assert_eq!(explain(&engine, "a/runs"), None);
+    assert_eq!(explain(&engine, "a/nobody"), None);
+}

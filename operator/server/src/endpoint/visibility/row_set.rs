@@ -1,0 +1,124 @@
+//! All objects of one resource at one moment, and the answers serialized from them: once for all
+//! readers.
+
+use std::collections::BTreeMap;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Serialize;
+use trellis_api::visibility::{self, GROUP};
+
+use super::table::{self, Format, TableRow};
+use crate::endpoint::Failure;
+
+/// Serialized answers kept at most.
+const MAX_SERIALIZED: usize = 64;
+
+/// Namespace (None: all) and format.
+type AnswerKey = (Option<String>, Format);
+
+/// All objects of one resource at one moment.
+#[derive(Debug)]
+pub(super) struct RowSet<T> {
+    at: Timestamp,
+    rows: Vec<T>,
+    answers: Mutex<BTreeMap<AnswerKey, Bytes>>,
+}
+
+/// A list to serialize.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonList<'r, T> {
+    api_version: String,
+    kind: String,
+    metadata: visibility::ListMeta,
+    items: Vec<&'r T>,
+}
+
+impl<T: TableRow> RowSet<T> {
+    /// These rows, in this order.
+    pub(super) fn new(at: Timestamp, rows: Vec<T>) -> Self {
+        Self {
+            at,
+            rows,
+            answers: Mutex::default(),
+        }
+    }
+
+    /// The rows of a namespace, or all.
+    pub(super) fn list(&self, namespace: Option<&str>, format: Format) -> Result<Bytes, Failure> {
+        let key = (namespace.map(str::to_owned), format);
+        let known = self.answers.lock().get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let here = self
+            .rows
+            .iter()
+            .filter(|row| is_in_namespace(*row, namespace));
+        let bytes = match format {
+            Format::Json => serialize(&JsonList {
+                api_version: visibility::api_version(),
+                kind: format!("{}List", T::SERVED.kind),
+                metadata: visibility::ListMeta {
+                    resource_version: self.at.as_millisecond().to_string(),
+                },
+                items: here.collect(),
+            }),
+            Format::Table(include) => serialize(&table::render_table(here, include, self.at)?),
+        }?;
+        let mut answers = self.answers.lock();
+        if answers.len() < MAX_SERIALIZED {
+            answers.insert(key, bytes.clone());
+        }
+        Ok(bytes)
+    }
+
+    /// The row of that name.
+    pub(super) fn get(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        format: Format,
+    ) -> Result<Bytes, Failure> {
+        let is_it = |row: &&T| {
+            row.metadata().name.as_deref() == Some(name) && is_in_namespace(*row, namespace)
+        };
+        let found = self.rows.iter().find(is_it);
+        serialize_row(found, name, format, self.at)
+    }
+}
+
+/// One object, of that name.
+pub(super) fn serialize_row<T: TableRow>(
+    row: Option<&T>,
+    name: &str,
+    format: Format,
+    at: Timestamp,
+) -> Result<Bytes, Failure> {
+    let row = row.ok_or_else(|| missing_object_failure::<T>(name))?;
+    match format {
+        Format::Json => serialize(row),
+        Format::Table(include) => {
+            serialize(&table::render_table(std::iter::once(row), include, at)?)
+        }
+    }
+}
+
+fn is_in_namespace<T: TableRow>(row: &T, namespace: Option<&str>) -> bool {
+    namespace.is_none_or(|namespace| row.metadata().namespace.as_deref() == Some(namespace))
+}
+
+/// The API server's error for a missing object.
+fn missing_object_failure<T: TableRow>(name: &str) -> Failure {
+    let plural = T::SERVED.plural;
+    let message = format!("{plural}.{GROUP} {name:?} not found: {}", T::ABSENT);
+    Failure::new(StatusCode::NOT_FOUND, message)
+}
+
+fn serialize(answer: &impl Serialize) -> Result<Bytes, Failure> {
+    let bytes = serde_json::to_vec(answer).map_err(|_| Failure::unavailable())?;
+    Ok(Bytes::from(bytes))
+}

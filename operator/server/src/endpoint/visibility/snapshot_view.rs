@@ -1,0 +1,336 @@
+//! Snapshots for answers, and how long each is used.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, oneshot};
+use tokio::time::Instant;
+use trellis_api::visibility::{Explanation, JobState, NodeState, QueueState};
+use trellis_dispatch::context::Context;
+use trellis_dispatch::{QueueReport, SchedulerEvent};
+use trellis_gang::external;
+use trellis_gang::key::Key;
+use trellis_scheduler::{Forecast, GangId, QueueName, Snapshot};
+
+use super::explanations::{self, Explainer, ExplanationSources, Priorities};
+use super::forecasts::ForecastCache;
+use super::row_set::RowSet;
+use super::{jobs, nodes, queues};
+use crate::endpoint::callers::RequestTurn;
+use crate::endpoint::serialized_answers::SerializedWaitingJobs;
+use crate::endpoint::{ANSWER_TTL, Failure, WaitingJobs, request_snapshot};
+
+/// How long a snapshot without requests is kept: with many jobs it is large.
+const IDLE_TTL: Duration = Duration::from_secs(15);
+
+/// State of the cluster at one moment. Rows are made on request, on another thread, because that
+/// takes a while.
+pub(in crate::endpoint) struct SnapshotView {
+    at: Instant,
+    /// Time that it took to get the snapshot and to compute rows from it.
+    work_time: parking_lot::Mutex<Duration>,
+    context: Arc<Context>,
+    snapshot: Arc<Snapshot>,
+    queue_reports: BTreeMap<QueueName, QueueReport>,
+    forecast: Option<Arc<Forecast>>,
+    positions: OnceLock<BTreeMap<GangId, u32>>,
+    jobs: OnceLock<RowSet<JobState>>,
+    queues: OnceLock<RowSet<QueueState>>,
+    nodes: OnceLock<RowSet<NodeState>>,
+    waiting: OnceLock<Arc<SerializedWaitingJobs>>,
+    /// One request at a time explains, because the explainer caches its results.
+    explainer: Arc<Mutex<Option<Explainer>>>,
+}
+
+impl SnapshotView {
+    /// Asks the scheduler for a snapshot.
+    async fn new(context: Arc<Context>, forecasts: &ForecastCache) -> Result<Self, Failure> {
+        let began = Instant::now();
+        let (answer, reports) = oneshot::channel();
+        context.send_event(SchedulerEvent::AskQueues(answer));
+        let snapshot = request_snapshot(&context).await?;
+        let reports = reports.await.map_err(|_| Failure::unavailable())?;
+        let at = Instant::now();
+        let took = at.duration_since(began);
+        let forecast = forecasts.get(&snapshot).await;
+        Ok(Self {
+            at,
+            work_time: parking_lot::Mutex::new(took),
+            context,
+            snapshot,
+            queue_reports: reports,
+            forecast,
+            positions: OnceLock::new(),
+            jobs: OnceLock::new(),
+            queues: OnceLock::new(),
+            nodes: OnceLock::new(),
+            waiting: OnceLock::new(),
+            explainer: Arc::default(),
+        })
+    }
+
+    /// True if the snapshot may still be used. Snapshots never take more than a third of a core in
+    /// total.
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < ANSWER_TTL.max(self.work_time.lock().saturating_mul(2))
+    }
+
+    /// Time of the snapshot.
+    pub(super) fn time(&self) -> jiff::Timestamp {
+        jobs::to_timestamp(self.snapshot.now).unwrap_or_default()
+    }
+
+    /// Runs work on the snapshot on a blocking thread. The turn is held until the work is done,
+    /// even if the caller is gone.
+    pub(super) async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        turn: RequestTurn,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let look = self.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let began = Instant::now();
+            let done = work(&look);
+            let mut took = look.work_time.lock();
+            *took = took.saturating_add(began.elapsed());
+            done
+        });
+        done.await.map_err(|_| Failure::unavailable())
+    }
+
+    fn positions(&self) -> &BTreeMap<GangId, u32> {
+        self.positions.get_or_init(|| self.snapshot.positions())
+    }
+
+    /// Rows of jobs that wait or hold a place.
+    pub(super) fn jobs(&self) -> &RowSet<JobState> {
+        self.jobs.get_or_init(|| {
+            let facts = jobs::JobRowSources {
+                snapshot: &self.snapshot,
+                positions: self.positions(),
+                forecast: self.forecast.as_deref(),
+                job: |key: &_| self.context.cache.jobs.get(key),
+                external_gang: |key: &_| jobs::ExternalGang::find(&self.context.cache, key),
+                queue: |name: &_| self.context.cache.queues.get(name),
+            };
+            RowSet::new(self.time(), facts.rows())
+        })
+    }
+
+    /// Rows of queues.
+    pub(super) fn queues(&self) -> &RowSet<QueueState> {
+        self.queues.get_or_init(|| {
+            let all = self.context.cache.queues.all();
+            let rows = queues::rows(&all, &self.queue_reports, &self.snapshot);
+            RowSet::new(self.time(), rows)
+        })
+    }
+
+    /// Rows of nodes.
+    pub(super) fn nodes(&self) -> &RowSet<NodeState> {
+        self.nodes.get_or_init(|| {
+            let created = |name: &str| {
+                let node = self.context.cache.nodes.get(&Key::new("", name))?;
+                node.metadata.creation_timestamp.clone()
+            };
+            RowSet::new(self.time(), nodes::rows(&self.snapshot, created))
+        })
+    }
+}
+
+impl SnapshotView {
+    /// All waiting jobs.
+    pub(in crate::endpoint) async fn waiting(
+        self: &Arc<Self>,
+        turn: RequestTurn,
+    ) -> Result<Arc<SerializedWaitingJobs>, Failure> {
+        let mut explainer = self.explainer.clone().lock_owned().await;
+        let told = self.run(turn, move |look| {
+            let make = || {
+                let explainer = explainer.get_or_insert_with(|| Explainer::new(&look.snapshot));
+                Arc::new(SerializedWaitingJobs::new(WaitingJobs::from_engine(
+                    &mut explainer.engine,
+                    &look.snapshot,
+                    look.positions(),
+                    look.forecast.as_deref(),
+                    &look.context.cache.device_classes.all(),
+                    || look.context.cache.nodes.all(),
+                )))
+            };
+            look.waiting.get_or_init(make).clone()
+        });
+        told.await
+    }
+
+    /// Why a job waits, and the priorities of the jobs that the explanation names. None: the job
+    /// does not wait.
+    pub(super) async fn explain(
+        self: &Arc<Self>,
+        job: Key,
+        turn: RequestTurn,
+    ) -> Result<Option<(Explanation, Priorities)>, Failure> {
+        // Wait here, before a thread is taken, for the explanation of another request.
+        let mut explainer = self.explainer.clone().lock_owned().await;
+        let told = self.run(turn, move |look| {
+            let explainer = explainer.get_or_insert_with(|| Explainer::new(&look.snapshot));
+            let beside = ExplanationSources {
+                snapshot: &look.snapshot,
+                positions: look.positions(),
+                forecast: look.forecast.as_deref(),
+                job: look.context.cache.jobs.get(&job),
+                external_gang: jobs::ExternalGang::find(&look.context.cache, &job),
+                pod_group: look
+                    .context
+                    .cache
+                    .pod_groups
+                    .get(&external::journal_pod_group(&job)),
+                classes: &look.context.cache.device_classes.all(),
+                nodes: &|| look.context.cache.nodes.all(),
+            };
+            let told = explainer.explain(&job, &beside)?;
+            let priorities = explanations::priorities(&told, &look.snapshot);
+            Some((told, priorities))
+        });
+        told.await
+    }
+}
+
+/// The last snapshot.
+#[derive(Default)]
+pub(in crate::endpoint) struct SnapshotViews {
+    last: Arc<Mutex<Option<Arc<SnapshotView>>>>,
+    forecasts: ForecastCache,
+}
+
+impl SnapshotViews {
+    /// The current snapshot, or a recent one. One task at a time gets a new one, and finishes even
+    /// if its caller is gone, so that the next caller can use the result.
+    pub(in crate::endpoint) async fn current(
+        &self,
+        context: &Arc<Context>,
+    ) -> Result<Arc<SnapshotView>, Failure> {
+        let (last, forecasts) = (self.last.clone(), self.forecasts.clone());
+        let (context, kept) = (context.clone(), self.last.clone());
+        let renewed = tokio::spawn(async move {
+            let mut last = last.lock_owned().await;
+            if let Some(last) = last.as_ref().filter(|last| last.is_fresh()) {
+                return Ok(last.clone());
+            }
+            let look = Arc::new(SnapshotView::new(context, &forecasts).await?);
+            *last = Some(look.clone());
+            tokio::spawn(drop_when_idle(kept, Arc::downgrade(&look)));
+            Ok(look)
+        });
+        renewed.await.map_err(|_| Failure::unavailable())?
+    }
+}
+
+/// Drops a snapshot once it has been kept long enough, unless a newer one has replaced it.
+async fn drop_when_idle(last: Arc<Mutex<Option<Arc<SnapshotView>>>>, look: Weak<SnapshotView>) {
+    tokio::time::sleep(IDLE_TTL).await;
+    let mut last = last.lock().await;
+    let is_it = last
+        .as_ref()
+        .is_some_and(|last| Weak::ptr_eq(&Arc::downgrade(last), &look));
+    if is_it {
+        *last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use trellis_scheduler::Engine;
+
+    use super::super::table::Format;
+    use super::*;
+
+    fn turn() -> RequestTurn {
+        let turns = Arc::new(tokio::sync::Semaphore::new(1));
+        Arc::new(turns.try_acquire_owned().unwrap())
+    }
+
+    /// A context whose scheduler has heard nothing.
+    fn context(asked: Arc<AtomicUsize>) -> Arc<Context> {
+        let (context, mut heard) = Context::new();
+        tokio::spawn(async move {
+            loop {
+                for feed in heard.next().await {
+                    match feed {
+                        SchedulerEvent::AskSnapshot(answer) => {
+                            asked.fetch_add(1, Ordering::SeqCst);
+                            let _ = answer.send(Arc::new(Engine::new().snapshot()));
+                        }
+                        SchedulerEvent::AskQueues(answer) => drop(answer.send(BTreeMap::new())),
+                        _ => {}
+                    }
+                }
+            }
+        });
+        context
+    }
+
+    #[tokio::test]
+    async fn abandoned_work_holds_its_turn_until_it_ends() {
+        let look = SnapshotViews::default()
+            .current(&context(Arc::default()))
+            .await;
+        let look = look.ok().unwrap();
+        let turn = turn();
+        let held = Arc::downgrade(&turn);
+        let (go_on, is_told) = std::sync::mpsc::channel::<()>();
+        let work = look.run(turn, move |_| is_told.recv());
+        let late = tokio::time::timeout(Duration::from_millis(50), work);
+        assert!(late.await.is_err());
+        assert!(held.upgrade().is_some(), "it is still at work");
+        go_on.send(()).unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(10);
+        while held.upgrade().is_some() {
+            assert!(std::time::Instant::now() < deadline, "it is done");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn waiting_explanation_does_not_block_row_requests() {
+        let look = SnapshotViews::default()
+            .current(&context(Arc::default()))
+            .await;
+        let look = look.ok().unwrap();
+        let other = look.explainer.clone().lock_owned().await;
+        let waits = look.explain(Key::new("a", "b"), turn());
+        let late = tokio::time::timeout(Duration::from_millis(50), waits);
+        assert!(late.await.is_err());
+        let rows = look.run(turn(), |look| look.jobs().list(None, Format::Json).is_ok());
+        assert!(rows.await.ok().unwrap());
+        drop(other);
+        assert!(look.waiting(turn()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn snapshot_view_is_shared_while_fresh_and_dropped_when_idle() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let context = context(asked.clone());
+        let looks = SnapshotViews::default();
+        let (one, other) = tokio::join!(looks.current(&context), looks.current(&context));
+        let (one, other) = (one.ok().unwrap(), other.ok().unwrap());
+        assert!(Arc::ptr_eq(&one, &other));
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        let told = one.explain(Key::new("a", "nobody"), turn()).await;
+        assert!(told.ok().unwrap().is_none());
+        let kept = Arc::downgrade(&one);
+        drop((one, other));
+        tokio::time::pause();
+        tokio::time::sleep(ANSWER_TTL.saturating_mul(2)).await;
+        let next = looks.current(&context).await.ok().unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "the first was old");
+        assert!(kept.upgrade().is_none(), "the next has taken its place");
+        let kept = Arc::downgrade(&next);
+        drop(next);
+        tokio::time::sleep(IDLE_TTL.saturating_mul(2)).await;
+        assert!(kept.upgrade().is_none(), "nobody asks any more");
+    }
+}

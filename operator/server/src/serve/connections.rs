@@ -1,0 +1,274 @@
+//! Connections: few at once, and none for long. A client that can reach the port must not use up
+//! what the leader needs for its own work.
+
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, error, info, warn};
+
+use super::connection_limit::{BusyGuard, ConnectionPlace, ConnectionPlaces, ReservedPlaces};
+use super::{ClientCertificates, Identity};
+
+/// Most headers of a request. The API server sends one header for each group of a user, and some
+/// users are in hundreds.
+const MAX_HEADERS: usize = 4096;
+
+/// Largest request head on a reserved place: it has to hold the names of many groups.
+const RESERVED_HEAD_BYTES: usize = 400 << 10;
+
+/// Why a connection is not served.
+const NO_PLACE: &str = "a connection has no place: its address holds too many";
+
+/// Pause after a failed accept.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Pause after a failed bind.
+const BIND_RETRY_PAUSE: Duration = Duration::from_secs(10);
+
+/// Binds the address, retrying until it succeeds, and logs it as that of `what`.
+pub async fn bind(address: SocketAddr, what: &str) -> TcpListener {
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => {
+                let address = listener.local_addr().unwrap_or(address);
+                info!(%address, "{what} listens");
+                return listener;
+            }
+            Err(error) => error!(%address, %error, "{what} does not listen"),
+        }
+        tokio::time::sleep(BIND_RETRY_PAUSE).await;
+    }
+}
+
+/// Limits of connections: number, size and duration.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Connections at once. When all are taken, a new one takes the place of another: `places`.
+    pub connections: usize,
+    /// Largest request head, which the server has to buffer.
+    pub head_bytes: usize,
+    /// Longest wait for the head of a request, the first or the next.
+    pub head_timeout: Duration,
+    /// Lifetime of a connection: after it, no further request is read, and the client reconnects.
+    pub max_age: Duration,
+    /// Longest time for the last request of a connection after its lifetime.
+    pub shutdown_timeout: Duration,
+}
+
+/// Serves connections until `stop` is cancelled. Then no connection is accepted, and running
+/// requests get a last time to finish. With an identity it uses TLS, otherwise plain HTTP for
+/// public content. `kept` are reserved places.
+pub async fn serve(
+    listener: TcpListener,
+    limits: ConnectionLimits,
+    identity: Option<Identity>,
+    kept: Option<ReservedPlaces>,
+    router: Router,
+    stop: CancellationToken,
+) {
+    let of_kept = kept.as_ref().map_or(0, |kept| kept.count);
+    let server = ConnectionServer {
+        limits,
+        identity,
+        router,
+        stop,
+        handshakes: ConnectionPlaces::new(limits.connections.saturating_add(of_kept)),
+        places: ConnectionPlaces::new(limits.connections),
+        reserved: kept.map(|kept| (ConnectionPlaces::new(kept.count), kept)),
+    };
+    Arc::new(server).accept(listener).await;
+}
+
+/// State shared by the connections of one server.
+struct ConnectionServer {
+    limits: ConnectionLimits,
+    /// None: without TLS.
+    identity: Option<Identity>,
+    router: Router,
+    stop: CancellationToken,
+    /// Places of connections before their TLS handshake ends. None of them is ever busy, so one can
+    /// always be evicted: a new client always gets to its handshake, whoever holds the other
+    /// places.
+    handshakes: Arc<ConnectionPlaces>,
+    places: Arc<ConnectionPlaces>,
+    reserved: Option<(Arc<ConnectionPlaces>, ReservedPlaces)>,
+}
+
+impl ConnectionServer {
+    /// Accepts connections without waiting for any of them: a silent client would block the others.
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        let connections = TaskTracker::new();
+        let first = match &self.identity {
+            Some(_) => &self.handshakes,
+            None => &self.places,
+        };
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let (tcp, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    warn!(%error, "no connection is accepted");
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
+                    continue;
+                }
+            };
+            let ip = address.ip().to_canonical();
+            let Some(place) = first.take_place(ip) else {
+                debug!(%address, "{NO_PLACE}");
+                continue;
+            };
+            let server = self.clone();
+            connections.spawn(async move {
+                if let Err(error) = server.serve_connection(tcp, ip, place).await {
+                    debug!(%error, %address, "a connection has failed");
+                }
+            });
+        }
+        drop(listener);
+        connections.close();
+        let _ = tokio::time::timeout(self.limits.shutdown_timeout, connections.wait()).await;
+    }
+
+    async fn serve_connection(
+        &self,
+        tcp: TcpStream,
+        address: IpAddr,
+        place: ConnectionPlace,
+    ) -> anyhow::Result<()> {
+        // Answers are small, so none waits for the next one.
+        tcp.set_nodelay(true)?;
+        let Some(identity) = &self.identity else {
+            let shown = ClientCertificates::default().with_address(address);
+            return self
+                .serve_requests(tcp, shown, place, self.limits.head_bytes)
+                .await;
+        };
+        // Without a certificate no request can be served yet.
+        let Some(config) = identity.config() else {
+            return Ok(());
+        };
+        let shakes = TlsAcceptor::from(config).accept(tcp);
+        let shaken = tokio::select! {
+            biased;
+            () = place.evicted.cancelled() => bail!("it has given way"),
+            () = self.stop.cancelled() => return Ok(()),
+            shaken = tokio::time::timeout(self.limits.head_timeout, shakes) => shaken,
+        };
+        let stream = shaken??;
+        // A handler may authenticate the client by its certificate.
+        let shown =
+            ClientCertificates::new(stream.get_ref().1.peer_certificates()).with_address(address);
+        let (entered, head_bytes) = self.assign_place(&shown);
+        // From here on the connection has its final place, or none.
+        drop(place);
+        let Some(place) = entered else {
+            bail!(NO_PLACE);
+        };
+        self.serve_requests(stream, shown, place, head_bytes).await
+    }
+
+    /// A place for this client, if there is one, and its largest request head. Clients with
+    /// reserved places may also take the other places once the reserved ones are taken.
+    fn assign_place(&self, shown: &ClientCertificates) -> (Option<ConnectionPlace>, usize) {
+        let address = shown.address();
+        let kept = self
+            .reserved
+            .as_ref()
+            .filter(|(_, kept)| (kept.is_for)(shown));
+        let Some((places, _)) = kept else {
+            return (self.places.take_place(address), self.limits.head_bytes);
+        };
+        let place = places.take_place(address);
+        (
+            place.or_else(|| self.places.take_place(address)),
+            RESERVED_HEAD_BYTES,
+        )
+    }
+
+    async fn serve_requests(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        shown: ClientCertificates,
+        place: ConnectionPlace,
+        head_bytes: usize,
+    ) -> anyhow::Result<()> {
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(|mut request: Request<Incoming>| {
+            request.extensions_mut().insert(shown.clone());
+            let busy = Arc::new(place.mark_busy());
+            let answers = router.call(request);
+            async move { answers.await.map(|answer| busy_until_written(answer, busy)) }
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head_timeout)
+            .max_buf_size(head_bytes)
+            .max_headers(MAX_HEADERS)
+            // Written data are queued without a copy: `until_read` needs that.
+            .writev(true)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = pin!(serving);
+        tokio::select! {
+            ended = serving.as_mut() => return Ok(ended?),
+            () = place.evicted.cancelled() => bail!("it has given way"),
+            () = tokio::time::sleep(self.limits.max_age) => debug!("a connection has lived long enough"),
+            () = self.stop.cancelled() => {}
+        }
+        serving.as_mut().graceful_shutdown();
+        let last = tokio::time::timeout(self.limits.shutdown_timeout, serving);
+        tokio::select! {
+            ended = last => Ok(ended??),
+            () = place.evicted.cancelled() => bail!("it has given way"),
+        }
+    }
+}
+
+/// An answer that counts as busy until the socket has taken its whole body. The end of the body
+/// stream is too early, because a body may come as a whole and be read slowly.
+fn busy_until_written(
+    answer: Response<Body>,
+    busy: Arc<BusyGuard>,
+) -> Response<impl hyper::body::Body<Data = Bytes, Error = axum::Error>> {
+    answer.map(|body| {
+        body.map_frame(move |frame| {
+            let busy = busy.clone();
+            frame.map_data(|data| Bytes::from_owner(ResponseData { data, _busy: busy }))
+        })
+    })
+}
+
+/// Data of an answer until they are written.
+struct ResponseData {
+    data: Bytes,
+    _busy: Arc<BusyGuard>,
+}
+
+impl AsRef<[u8]> for ResponseData {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+use std::collections::BTreeSet;
+
+use super::super::issue::issue;
+use super::*;
+
+const LIFETIME: Duration = Duration::from_secs(3000);
+
+fn names() -> Vec<String> {
+    ["trellis-webhook.trellis-system.svc", "127.0.0.1", "::1"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second.saturating_add(1_800_000_000)).unwrap()
+}
+
+fn issue_at(second: i64) -> IssuedCertificate {
+    issue("trellis-webhook", &names(), at(second), LIFETIME).unwrap()
+}
+
+fn started_secret() -> CertificateSecret {
+    let mut kept = CertificateSecret::default();
+    assert_eq!(kept.next_step(&names(), at(0), None), RenewalStep::Begin);
+    kept.start(issue_at(0), at(0));
+    kept
+}
+
+#[test]
+fn written_secret_reads_back() {
+    let mut kept = started_secret();
+    kept.prepare(issue_at(1), at(1));
+    let mut data = BTreeMap::from([("other".to_owned(), ByteString(vec![1]))]);
+    kept.write(&mut data);
+    assert_eq!(CertificateSecret::read(&data), kept);
+    assert_eq!(data.len(), 6, "what else is in it stays");
+    let shown = kept.current().unwrap();
+    assert_eq!(shown.names, names());
+    assert_eq!(shown.not_after, at(3000));
+    assert_eq!(shown.not_before, at(-300), "clocks may be apart");
+    kept.swap(at(2));
+    kept.write(&mut data);
+    assert_eq!(CertificateSecret::read(&data), kept);
+    assert_eq!(data.len(), 4);
+    for name in ["tls.crt", "tls.key", "ca.crt"] {
+        let mut broken = data.clone();
+        broken.insert(name.to_owned(), ByteString(b"-----BEGIN no".to_vec()));
+        let read = CertificateSecret::read(&broken);
+        assert_ne!(read, kept, "{name}");
+    }
+    assert_eq!(
+        CertificateSecret::read(&BTreeMap::new()),
+        CertificateSecret::default()
+    );
+}
+
+fn read_damaged(
+    data: &BTreeMap<String, ByteString>,
+    name: &str,
+    by: Option<&[u8]>,
+) -> CertificateSecret {
+    let mut data = data.clone();
+    match by {
+        Some(bytes) => data.insert(name.to_owned(), ByteString(bytes.to_vec())),
+        None => data.remove(name),
+    };
+    CertificateSecret::read(&data)
+}
+
+/// The text with one letter of its body changed.
+fn flip_letter(text: &[u8], at: usize) -> Vec<u8> {
+    let mut text = text.to_vec();
+    text[at] = if text[at] == b'A' { b'B' } else { b'A' };
+    text
+}
+
+/// A damaged part of the shown certificate makes a new one, and then everything is in order.
+#[test]
+fn damaged_certificate_counts_as_missing() {
+    let written = |kept: &CertificateSecret| {
+        let mut data = BTreeMap::new();
+        kept.write(&mut data);
+        data
+    };
+    let kept = started_secret();
+    let (data, other) = (written(&kept), written(&started_secret()));
+    let so_long = Some(Duration::from_secs(99));
+    assert_eq!(
+        kept.next_step(&names(), at(1), so_long),
+        RenewalStep::Nothing
+    );
+    for name in ["tls.key", "tls.crt", "ca.crt"] {
+        let good = &data[name].0;
+        for way in [None, Some(b"no".as_slice()), Some(&other[name].0)] {
+            let mut read = read_damaged(&data, name, way);
+            assert_eq!(
+                read.next_step(&names(), at(1), so_long),
+                RenewalStep::Begin,
+                "{name}"
+            );
+            read.start(issue_at(1), at(1));
+            assert_eq!(
+                read.next_step(&names(), at(1), so_long),
+                RenewalStep::Nothing
+            );
+            assert_eq!(CertificateSecret::read(&written(&read)), read, "{name}");
+        }
+        // Not the last letters: some of their bits say nothing.
+        let body = good.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let foot = good.windows(4).rposition(|four| four == b"-END").unwrap();
+        for letter in (body..foot - 10).filter(|at| good[*at].is_ascii_alphanumeric()) {
+            let way = flip_letter(good, letter);
+            let words = String::from_utf8_lossy(&way);
+            let step = read_damaged(&data, name, Some(&way)).next_step(&names(), at(1), so_long);
+            assert_eq!(step, RenewalStep::Begin, "{name}: {words}");
+        }
+    }
+    // A further authority does no harm, and a damaged one does not stay.
+    let both = [&data["ca.crt"].0[..], &other["ca.crt"].0[..]].concat();
+    assert_eq!(
+        read_damaged(&data, "ca.crt", Some(&both)).authorities.len(),
+        2
+    );
+    let half = [
+        &data["ca.crt"].0[..],
+        &flip_letter(&other["ca.crt"].0, 200)[..],
+    ]
+    .concat();
+    assert_eq!(read_damaged(&data, "ca.crt", Some(&half)), kept);
+}
+
+#[test]
+fn damaged_next_certificate_is_issued_again() {
+    let mut kept = started_secret();
+    let alone = kept.trust_bundle();
+    kept.prepare(issue_at(1901), at(1901));
+    let mut data = BTreeMap::new();
+    kept.write(&mut data);
+    assert_eq!(
+        kept.next_step(&names(), at(1902), None),
+        RenewalStep::Nothing
+    );
+    for (name, by) in [
+        ("next.key", Some(b"no".as_slice())),
+        ("next.crt", None),
+        ("ca.crt", Some(alone.as_bytes())),
+    ] {
+        let mut read = read_damaged(&data, name, by);
+        assert!(read.current().is_some(), "{name}");
+        assert_eq!(
+            read.next_step(&names(), at(1902), None),
+            RenewalStep::Prepare,
+            "{name}"
+        );
+        read.prepare(issue_at(1902), at(1902));
+        assert_eq!(
+            read.next_step(&names(), at(1902), None),
+            RenewalStep::Nothing
+        );
+    }
+}
+
+#[test]
+fn next_certificate_is_served_once_trusted_long_enough() {
+    let mut kept = started_secret();
+    let step = |kept: &CertificateSecret, second, trusted: Option<u64>| {
+        kept.next_step(&names(), at(second), trusted.map(Duration::from_secs))
+    };
+    // At 1901 less than a third of the lifetime is left.
+    assert_eq!(step(&kept, 1900, Some(9)), RenewalStep::Nothing);
+    assert_eq!(step(&kept, 1901, Some(9)), RenewalStep::Prepare);
+    kept.prepare(issue_at(1901), at(1901));
+    assert_eq!(step(&kept, 1902, None), RenewalStep::Nothing);
+    assert_eq!(kept.settle_time(), Duration::from_secs(60));
+    assert_eq!(step(&kept, 1902, Some(59)), RenewalStep::Nothing);
+    assert_eq!(step(&kept, 1902, Some(60)), RenewalStep::Swap);
+    // An expired certificate is useless, trusted or not.
+    assert_eq!(step(&kept, 3000, None), RenewalStep::Swap);
+    let both = kept.trust_bundle();
+    kept.swap(at(1970));
+    assert_eq!(kept.trust_bundle(), both, "others may show the first still");
+    assert_eq!(step(&kept, 1970, Some(60)), RenewalStep::Nothing);
+    // The authority goes with the next renewal after its end.
+    kept.prepare(issue_at(3900), at(3900));
+    assert_eq!(kept.authorities.len(), 2);
+    // No replica has looked for a long time.
+    let begun = started_secret();
+    assert_eq!(step(&begun, 3000, Some(99)), RenewalStep::Begin);
+}
+
+#[test]
+fn new_host_name_causes_a_renewal() {
+    let mut kept = started_secret();
+    let mut more = names();
+    more.push("webhook.example".to_owned());
+    assert_eq!(kept.next_step(&more, at(1), None), RenewalStep::Prepare);
+    kept.prepare(
+        issue("trellis-webhook", &more, at(1), LIFETIME).unwrap(),
+        at(1),
+    );
+    assert_eq!(kept.next_step(&more, at(1), None), RenewalStep::Nothing);
+    // For who is not started with that name it is as good.
+    assert_eq!(kept.next_step(&names(), at(1), None), RenewalStep::Nothing);
+}
+
+/// Three of us, each looking now and then, and an API server that hears of what it is to trust
+/// only a while later: at no moment one of us shows what it does not trust.
+#[test]
+fn replicas_serve_only_trusted_certificates() {
+    let mut secret = BTreeMap::new();
+    // The authorities that the API server will trust, and from when on.
+    let mut told: Vec<(i64, String)> = Vec::new();
+    let mut shows: [Option<StoredCertificate>; 3] = Default::default();
+    let mut since: [Option<(String, i64)>; 3] = Default::default();
+    let mut shown = BTreeSet::new();
+    for second in (0..10_000_i64).step_by(5) {
+        for replica in 0..3_usize {
+            // Two replicas look every ten seconds, the third every fifty.
+            let every = if replica == 2 { 50 } else { 10 };
+            if (second + 5 * i64::try_from(replica).unwrap()) % every != 0 {
+                continue;
+            }
+            let mut kept = CertificateSecret::read(&secret);
+            shows[replica] = kept.current().cloned();
+            let wanted = kept.trust_bundle();
+            let is_told = told.last().is_some_and(|(_, last)| *last == wanted);
+            since[replica] = match since[replica].take() {
+                Some((trusted, since)) if is_told && trusted == wanted => Some((trusted, since)),
+                _ => is_told.then(|| (wanted.clone(), second)),
+            };
+            if !is_told && !wanted.is_empty() {
+                told.push((second + 20, wanted));
+            }
+            let so_long = since[replica].as_ref().map(|(_, since)| second - since);
+            let so_long = so_long.map(|s| Duration::from_secs(s.try_into().unwrap()));
+            let now = at(second);
+            match kept.next_step(&names(), now, so_long) {
+                RenewalStep::Nothing => continue,
+                RenewalStep::Begin => kept.start(issue_at(second), now),
+                RenewalStep::Prepare => kept.prepare(issue_at(second), now),
+                RenewalStep::Swap => kept.swap(now),
+            }
+            kept.write(&mut secret);
+        }
+        let trusted = told.iter().rev().find(|(from, _)| *from <= second);
+        // Before the first has been told nobody can be trusted.
+        let Some((_, trusted)) = trusted else {
+            assert!(second < 200, "never told");
+            continue;
+        };
+        let trusted = parse_authorities(trusted);
+        for certificate in shows.iter().flatten() {
+            assert!(certificate.not_after > at(second), "{second}: it has ended");
+            let der = CertificateDer::from_pem_slice(&certificate.pem.certificate).unwrap();
+            let (_, read) = X509Certificate::from_der(&der).unwrap();
+            let is_trusted = trusted.iter().any(|authority| {
+                let der = CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap();
+                let (_, known) = X509Certificate::from_der(&der).unwrap();
+                known.subject() == read.issuer() && authority.not_after > at(second)
+            });
+            assert!(is_trusted, "{second}: shown and not trusted");
+            shown.insert(certificate.pem.certificate.clone());
+        }
+    }
+    assert!(shown.len() >= 4, "{} certificates", shown.len());
+}

@@ -1,0 +1,380 @@
+//! A generated workload: gangs that arrive, run and end. The recorded workloads have either no ends
+//! (openb) or no priorities and one queue per pool (Helios).
+//!
+//! It is drawn with integers alone, so that every machine draws the same.
+
+use std::time::Duration;
+
+use trellis_api::job::Restart;
+use trellis_scheduler::{
+    BorrowWithinPolicy, Gang, GangId, GroupName, Node, PreemptionPolicy, Queue, QueueName,
+    QueueOrder, Quota, ReclaimPolicy, ResourceName, Resources, TaskGroup, Time, Topology,
+    TopologyLevel, TopologyName, TopologyRequest, WithinQueuePolicy,
+};
+
+use super::pools::{GPU, Pool};
+use super::random::Random;
+use super::runner::{ScriptChange, ScriptJob, SimulationScript};
+
+/// Number of users. Each submits mostly jobs of one size and runtime.
+const USERS: usize = 60;
+/// Seconds that the shortest jobs run for.
+const MIN_RUNTIME: u64 = 60;
+/// How often the shortest runtime doubles at most: up to eight and a half hours.
+const MAX_OCTAVES: u32 = 8;
+/// Grace period of pods.
+const GRACE: Duration = Duration::from_secs(30);
+const ROOT_QUEUE: &str = "all";
+/// The levels of the topology: labels of nodes.
+const BLOCK: &str = "block";
+/// The finer topology level, whose domains the summary counts.
+pub const RACK: &str = "rack";
+/// Nodes of a rack.
+const RACK_NODES: u32 = 8;
+/// Nodes of a block: four racks.
+const BLOCK_NODES: u32 = 32;
+/// Queues, their part of the jobs, their part of the GPUs, both in percent.
+const QUEUES: [(&str, usize, i64); 3] = [
+    ("production", 20, 40),
+    ("research", 50, 40),
+    ("batch", 30, 20),
+];
+
+/// Parameters of a generated workload.
+#[derive(Clone, Debug)]
+pub struct GangWorkload {
+    /// The nodes.
+    pub pool: Pool,
+    /// Number of jobs.
+    pub jobs: usize,
+    /// GPU time that the jobs ask for, as a fraction of the capacity while they arrive.
+    pub load: f64,
+    /// Seed of the random generator.
+    pub seed: u64,
+    /// Queue order, which determines whether other jobs may pass the head.
+    pub order: QueueOrder,
+    /// Percentage of gangs that must be in one rack or, if a gang needs more nodes, in
+    /// one block.
+    pub close_percent: u8,
+}
+
+/// Draws a row with a probability in proportion to its share.
+fn draw_row<T: Copy>(random: &mut Random, rows: &[(usize, T)]) -> Option<T> {
+    let all = rows.iter().map(|(share, _)| share).sum();
+    let mut left = random.next_below(all);
+    for (share, row) in rows {
+        if left < *share {
+            return Some(*row);
+        }
+        left = left.saturating_sub(*share);
+    }
+    None
+}
+
+/// Pods and GPUs of each: parts of a node, and 1 to 64 nodes.
+fn draw_size(random: &mut Random, node: i64) -> (u32, i64) {
+    let part = |divisor: i64| node.checked_div(divisor).unwrap_or(0).max(1);
+    let sizes = [
+        (16, (1, 1)),
+        (12, (1, part(4))),
+        (12, (1, part(2))),
+        (25, (1, node)),
+        (15, (2, node)),
+        (9, (4, node)),
+        (5, (8, node)),
+        (3, (16, node)),
+        (2, (32, node)),
+        (1, (64, node)),
+    ];
+    draw_row(random, &sizes).unwrap_or((1, 1))
+}
+
+/// Doublings of the runtime: each further one six times in ten. So the tail is
+/// that of a Pareto distribution of index 0.74: a few jobs are most of the work.
+fn draw_octave(random: &mut Random) -> u32 {
+    (0..MAX_OCTAVES)
+        .find(|_| random.next_below(10) >= 6)
+        .unwrap_or(MAX_OCTAVES)
+}
+
+/// Evenly within its octave, to the millisecond.
+fn draw_runtime(random: &mut Random, octave: u32) -> Duration {
+    let least = MIN_RUNTIME
+        .saturating_mul(1_000)
+        .saturating_mul(1_u64.checked_shl(octave).unwrap_or(1));
+    let more = random.next_below(usize::try_from(least).unwrap_or(usize::MAX));
+    Duration::from_millis(least.saturating_add(u64::try_from(more).unwrap_or(0)))
+}
+
+struct SimulatedUser {
+    octave: u32,
+    size: (u32, i64),
+}
+
+impl GangWorkload {
+    /// The nodes and their topology, three queues below one, and the jobs as they come.
+    #[must_use]
+    pub fn to_script(&self) -> SimulationScript {
+        let mut script = SimulationScript::new();
+        let start = Time::default();
+        let topology = Topology {
+            name: TopologyName::new("network"),
+            levels: [BLOCK, RACK].map(TopologyLevel::from_label).to_vec(),
+        };
+        script.add(start, ScriptChange::Topology(topology));
+        for (number, node) in (0_u32..).zip(self.pool.to_nodes()) {
+            script.add(start, ScriptChange::Node(with_rack_labels(node, number)));
+        }
+        for queue in self.build_queues() {
+            script.add(start, ScriptChange::Queue(queue));
+        }
+        let mut random = Random::new(self.seed);
+        let users: Vec<SimulatedUser> = (0..USERS)
+            .map(|_| SimulatedUser {
+                octave: draw_octave(&mut random),
+                size: draw_size(&mut random, self.pool.gpus),
+            })
+            .collect();
+        let mut jobs: Vec<ScriptJob> = (0..self.jobs)
+            .filter_map(|number| self.build_job(number, &users, &mut random))
+            .collect();
+        // Drawn apart, so that sizes, runtimes and times are those of any share.
+        let mut random = Random::new(self.seed.wrapping_add(1));
+        for job in &mut jobs {
+            if random.next_below(100) < usize::from(self.close_percent) {
+                job.gang.topology = Some(self.topology_request(&job.gang));
+            }
+        }
+        let gap = self.mean_gap(&jobs);
+        let mut at = start;
+        for job in &mut jobs {
+            // Evenly up to twice the mean.
+            let later = random.next_below(gap.saturating_mul(2).saturating_add(1));
+            at = at.plus_millis(i64::try_from(later).unwrap_or(i64::MAX));
+            job.gang.submitted = at;
+        }
+        for job in jobs {
+            script.add(job.gang.submitted, ScriptChange::Job(Box::new(job)));
+        }
+        script
+    }
+
+    /// The finest level at which one domain has enough nodes; a block, if that can
+    /// be, where none has.
+    fn topology_request(&self, gang: &Gang) -> TopologyRequest {
+        let gpus: f64 = gang.groups.iter().map(group_gpus).sum();
+        let fits = |nodes: u32| gpus <= f64::from(nodes) * self.pool.gpus as f64;
+        match (fits(RACK_NODES), fits(BLOCK_NODES)) {
+            (true, _) => TopologyRequest::required(RACK),
+            (false, true) => TopologyRequest::required(BLOCK),
+            (false, false) => TopologyRequest::preferred(BLOCK),
+        }
+    }
+
+    /// Mean milliseconds between two jobs that make up the load.
+    fn mean_gap(&self, jobs: &[ScriptJob]) -> usize {
+        let work = |job: &ScriptJob| {
+            let gpus: f64 = job.gang.groups.iter().map(group_gpus).sum();
+            gpus * job.runtime.unwrap_or_default().as_millis() as f64
+        };
+        let work: f64 = jobs.iter().map(work).sum();
+        let all = self.pool.nodes.saturating_mul(self.pool.gpus) as f64;
+        let gap = work / (all * self.load.max(f64::EPSILON)) / jobs.len().max(1) as f64;
+        // A cast of a float saturates.
+        gap as usize
+    }
+
+    fn build_queues(&self) -> Vec<Queue> {
+        let all = self.pool.nodes.saturating_mul(self.pool.gpus);
+        let mut queues = vec![Queue::new(QueueName::new(ROOT_QUEUE))];
+        for (name, _, percent) in QUEUES {
+            let nominal = all.saturating_mul(percent).checked_div(100).unwrap_or(0);
+            let quota = Quota {
+                nominal,
+                ..Quota::default()
+            };
+            let queue = Queue::new(QueueName::new(name));
+            let queue = queue.with_quotas([(ResourceName::new(GPU), quota)]);
+            queues.push(Queue {
+                parent: Some(QueueName::new(ROOT_QUEUE)),
+                order: self.order,
+                preemption: PreemptionPolicy {
+                    within_queue: WithinQueuePolicy::LowerPriority,
+                    reclaim: ReclaimPolicy::Any,
+                    borrow_within: BorrowWithinPolicy::Never,
+                },
+                ..queue
+            });
+        }
+        queues
+    }
+
+    fn build_job(
+        &self,
+        number: usize,
+        users: &[SimulatedUser],
+        random: &mut Random,
+    ) -> Option<ScriptJob> {
+        let who = random.next_below(users.len());
+        let user = users.get(who)?;
+        // Most runs are like the last ones, some are cut short by a mistake.
+        let octave = match random.next_below(10) {
+            0..=6 => user.octave,
+            7 => 0,
+            _ => draw_octave(random),
+        };
+        let (pods, gpus) = if random.next_below(10) < 7 {
+            user.size
+        } else {
+            draw_size(random, self.pool.gpus)
+        };
+        let shares = QUEUES.map(|(name, jobs, _)| (jobs, name));
+        let queue = draw_row(random, &shares)?;
+        let priority = draw_row(random, &[(80, 0), (15, 10), (5, 100)])?;
+        let runtime = draw_runtime(random, octave);
+        // Runtime estimates of users are up to ten times too long.
+        let guess = draw_row(random, &[(2, 1), (3, 2), (3, 5), (2, 10)])?;
+        let name = format!("job-{number:06}");
+        let request = Resources::new().with(GPU, gpus);
+        let group = TaskGroup {
+            constraints: Pool::constraints(&self.pool.name),
+            ..TaskGroup::new(
+                GroupName::new("worker"),
+                pods,
+                request,
+                format!("{name}-worker"),
+            )
+        };
+        let gang = Gang {
+            priority,
+            runtime: Some(runtime.saturating_mul(guess)),
+            grace: GRACE,
+            ..Gang::new(
+                GangId::new(format!("{queue}/{name}")),
+                QueueName::new(queue),
+                vec![group],
+            )
+        };
+        Some(ScriptJob {
+            gang,
+            runtime: Some(runtime),
+            limit: None,
+            gpu_hour_limits: Vec::new(),
+            surplus: Vec::new(),
+            restart: Restart::default(),
+            prediction_key: format!("user-{who:02}"),
+        })
+    }
+}
+
+/// A node with the labels of its block and rack.
+fn with_rack_labels(mut node: Node, number: u32) -> Node {
+    for (level, prefix, nodes) in [(BLOCK, "b", BLOCK_NODES), (RACK, "r", RACK_NODES)] {
+        let domain = number.checked_div(nodes).unwrap_or(0);
+        node.labels
+            .insert(level.to_owned(), format!("{prefix}{domain:03}"));
+    }
+    node
+}
+
+fn group_gpus(group: &TaskGroup) -> f64 {
+    let each = group.request.get(&ResourceName::new(GPU));
+    each as f64 * f64::from(group.count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pools::parse_pools;
+
+    fn workload(seed: u64) -> GangWorkload {
+        GangWorkload {
+            pool: parse_pools("gpu=128x8").unwrap().remove(0),
+            jobs: 2_000,
+            load: 0.8,
+            seed,
+            order: QueueOrder::Priority,
+            close_percent: 40,
+        }
+    }
+
+    fn jobs(script: SimulationScript) -> Vec<ScriptJob> {
+        let changes = script.into_changes().into_iter();
+        changes
+            .filter_map(|(_, change)| match change {
+                ScriptChange::Job(job) => Some(*job),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn equal_seeds_draw_equal_jobs() {
+        let ids = |seed| -> Vec<_> {
+            let jobs = jobs(workload(seed).to_script());
+            jobs.into_iter()
+                .map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
+                .collect()
+        };
+        assert_eq!(ids(1), ids(1));
+        assert_ne!(ids(1), ids(2));
+    }
+
+    #[test]
+    fn share_of_gangs_asks_for_the_finest_domain_that_can_hold_them() {
+        let of = |close_percent| {
+            let workload = GangWorkload {
+                close_percent,
+                ..workload(7)
+            };
+            jobs(workload.to_script())
+        };
+        let asked = |jobs: &[ScriptJob]| jobs.iter().filter(|j| j.gang.topology.is_some()).count();
+        assert_eq!(asked(&of(0)), 0);
+        assert!((700..900).contains(&asked(&of(40))));
+        let all = of(100);
+        for job in &all {
+            let asked = job.gang.topology.as_ref().unwrap();
+            let expected = match job.gang.groups[0].count {
+                0..=8 => TopologyRequest::required(RACK),
+                9..=32 => TopologyRequest::required(BLOCK),
+                _ => TopologyRequest::preferred(BLOCK),
+            };
+            assert_eq!(*asked, expected);
+        }
+        let when = |jobs: Vec<ScriptJob>| -> Vec<_> {
+            let jobs = jobs.into_iter();
+            jobs.map(|j| (j.gang.id.clone(), j.runtime, j.gang.submitted))
+                .collect()
+        };
+        assert_eq!(when(of(0)), when(all), "nothing else is drawn otherwise");
+    }
+
+    #[test]
+    fn workload_has_all_sizes_and_the_requested_load() {
+        let jobs = jobs(workload(7).to_script());
+        assert_eq!(jobs.len(), 2_000);
+        for pods in [1, 2, 4, 8, 16, 32, 64] {
+            assert!(
+                jobs.iter().any(|j| j.gang.groups[0].count == pods),
+                "{pods}"
+            );
+        }
+        let work: f64 = jobs
+            .iter()
+            .map(|j| group_gpus(&j.gang.groups[0]) * j.runtime.unwrap().as_secs_f64())
+            .sum();
+        let last = jobs.last().unwrap().gang.submitted.as_millis() as f64 / 1000.0;
+        let load = work / (1024.0 * last);
+        assert!((0.75..0.85).contains(&load), "{load}");
+        // A few jobs are most of the work.
+        let mut runtimes: Vec<f64> = jobs
+            .iter()
+            .map(|j| j.runtime.unwrap().as_secs_f64())
+            .collect();
+        runtimes.sort_by(f64::total_cmp);
+        let all: f64 = runtimes.iter().sum();
+        let longest: f64 = runtimes[1_800..].iter().sum();
+        assert!(longest > all / 2.0, "{longest} of {all}");
+    }
+}

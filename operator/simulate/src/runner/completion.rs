@@ -1,0 +1,100 @@
+//! Pods end one by one, and with the last of them their job.
+
+use trellis_gang::engine;
+use trellis_scheduler::{GangId, NodeName, PodKey};
+
+use super::SimulationRunner;
+use super::agenda::{DueEvent, RunEvent};
+use super::record::JobEvent;
+use super::script::{PodChange, ScriptPodEvent, ScriptSurplusPod};
+use super::simulated_job::{SimulatedJobStage, StoppedPod};
+use super::surplus_pods::SurplusPodPhase;
+
+impl SimulationRunner<'_, '_> {
+    /// A pod of the gang has ended, and the other pods go on.
+    pub(super) fn finish_pod(&mut self, event: &ScriptPodEvent, key: PodKey, why: String) {
+        let held = self.place_of_pod(event);
+        self.engine.drop_assumed(&key);
+        self.is_unsettled = true;
+        let Some(job) = self.jobs.get_mut(&event.job) else {
+            return;
+        };
+        job.stopped_pods.insert(key, StoppedPod::Done);
+        if let Some((node, gpus)) = held {
+            let place = job
+                .gpus_by_node
+                .iter_mut()
+                .find(|(on, held)| *on == node && *held >= gpus);
+            if let Some((_, held)) = place {
+                *held = held.saturating_sub(gpus);
+            }
+            self.meter.add_used(&node, gpus.saturating_neg());
+        }
+        self.report_event(JobEvent::PodEnded, &event.job, why);
+        if event.change == PodChange::Finishes {
+            self.close_group(event);
+        }
+        self.finish_job_if_done(&event.job);
+    }
+
+    /// The group of a pod that has done its work needs no more pods.
+    pub(super) fn close_group(&mut self, event: &ScriptPodEvent) {
+        let Some(job) = self.jobs.get_mut(&event.job).filter(|_| event.is_elastic) else {
+            return;
+        };
+        let of_group = |pod: &&ScriptSurplusPod| {
+            engine::parse_gang_id(&pod.gang.id)
+                .1
+                .is_some_and(|pod| pod.group == event.group)
+        };
+        for pod in job.surplus.pods.iter().filter(of_group) {
+            let id = &pod.gang.id;
+            let seat = job
+                .surplus
+                .phases
+                .entry(id.clone())
+                .or_insert(SurplusPodPhase::Done);
+            if matches!(seat, SurplusPodPhase::Waiting | SurplusPodPhase::BackingOff) {
+                *seat = SurplusPodPhase::Done;
+                self.engine.delete_gang(id);
+            }
+        }
+    }
+
+    /// A job is done once all pods of its gang, and all surplus pods of elastic groups that are
+    /// there, have ended.
+    pub(super) fn finish_job_if_done(&mut self, id: &GangId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let done = job
+            .stopped_pods
+            .values()
+            .filter(|rank| **rank == StoppedPod::Done);
+        let is_gang_done =
+            u64::try_from(done.count()).is_ok_and(|done| done >= job.gang.pod_count());
+        let mut surplus = job.surplus.pods.iter().filter(|pod| pod.is_elastic);
+        let runs = surplus.any(|pod| {
+            let seat = job.surplus.phases.get(&pod.gang.id);
+            matches!(
+                seat,
+                Some(SurplusPodPhase::Placed(_) | SurplusPodPhase::Leaving(_))
+            )
+        });
+        if is_gang_done && !runs && matches!(job.stage, SimulatedJobStage::Placed { .. }) {
+            let due = DueEvent {
+                event: RunEvent::End,
+                job: id.clone(),
+                event_generation: job.event_generation,
+            };
+            self.agenda.add(self.now, due);
+        }
+    }
+
+    /// The node and the GPUs of a pod of the gang.
+    fn place_of_pod(&self, event: &ScriptPodEvent) -> Option<(NodeName, i64)> {
+        let node = self.node_of(&event.job, event)?;
+        let job = self.jobs.get(&event.job)?;
+        let mut groups = job.gang.groups.iter();
+        let group = groups.find(|group| group.name.as_str() == event.group)?;
+        Some((node, super::gpu_use_meter::count_gpus(&group.request)))
+    }
+}

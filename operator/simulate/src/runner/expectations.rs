@@ -1,0 +1,210 @@
+//! Expectations that a scenario states.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use trellis_scheduler::{GangId, Time};
+
+use super::record::to_seconds;
+
+/// The expectations for one time, checked after everything else that happens then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expectations {
+    /// Jobs that hold their place.
+    pub placed: Option<ExpectedJobs>,
+    /// Jobs that wait.
+    pub pending: Option<ExpectedJobs>,
+    /// Jobs that have lost their place to other jobs, at some time up to then.
+    pub preempted: Option<ExpectedJobs>,
+    /// The nodes that the running pods of a job are on.
+    pub nodes: BTreeMap<GangId, BTreeSet<String>>,
+    /// Number of running pods, by job.
+    pub running: BTreeMap<GangId, u64>,
+    /// The flavors that a job holds quota of.
+    pub flavors: BTreeMap<GangId, BTreeSet<String>>,
+}
+
+/// Jobs that must be so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectedJobs {
+    /// Exactly these jobs. An empty list: none.
+    All(Vec<GangId>),
+    /// A number of these jobs.
+    Count {
+        /// Least number.
+        least: usize,
+        /// Largest number.
+        most: usize,
+        /// The jobs.
+        of: Vec<GangId>,
+    },
+}
+
+/// Result of an expectation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExpectationResult {
+    /// Time, in seconds.
+    pub t: f64,
+    /// True if the expectation held.
+    pub held: bool,
+    /// The difference; empty if the expectation held.
+    pub reason: String,
+}
+
+/// State of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SimulatedJobState {
+    Absent,
+    Refused,
+    Waiting,
+    Placed,
+    Ended,
+}
+
+impl SimulatedJobState {
+    const fn as_text(self) -> &'static str {
+        match self {
+            Self::Absent => "is not there",
+            Self::Refused => "is refused",
+            Self::Waiting => "waits",
+            Self::Placed => "is placed",
+            Self::Ended => "has ended",
+        }
+    }
+}
+
+/// Every job that is or was there.
+pub(super) trait JobObserver {
+    fn job_state(&self, job: &GangId) -> SimulatedJobState;
+    fn was_preempted(&self, job: &GangId) -> bool;
+    /// The nodes of the pods that run.
+    fn nodes(&self, job: &GangId) -> BTreeSet<String>;
+    /// Number of running pods.
+    fn running_pods(&self, job: &GangId) -> u64;
+    /// The flavors that the job holds quota of.
+    fn flavors(&self, job: &GangId) -> BTreeSet<String>;
+    /// All jobs, by name.
+    fn job_ids(&self) -> Vec<GangId>;
+}
+
+impl Expectations {
+    pub(super) fn check(&self, at: Time, look: &impl JobObserver) -> ExpectationResult {
+        let mut wrong = Vec::new();
+        let standings = [
+            (&self.placed, SimulatedJobState::Placed, "placed"),
+            (&self.pending, SimulatedJobState::Waiting, "pending"),
+        ];
+        for (jobs, wanted, word) in standings {
+            let is = |job: &GangId| look.job_state(job) == wanted;
+            add_differences(jobs.as_ref(), word, look, is, &mut wrong, |job| {
+                look.job_state(job).as_text()
+            });
+        }
+        let was = |job: &GangId| look.was_preempted(job);
+        let jobs = self.preempted.as_ref();
+        add_differences(
+            jobs,
+            "preempted",
+            look,
+            was,
+            &mut wrong,
+            |_| "was not preempted",
+        );
+        for (job, expected) in &self.nodes {
+            let (is, expected) = (join_names(&look.nodes(job)), join_names(expected));
+            if is != expected {
+                wrong.push(format!("{job} runs on {is}, expected on {expected}"));
+            }
+        }
+        for (job, expected) in &self.running {
+            let is = look.running_pods(job);
+            if is != *expected {
+                wrong.push(format!("{job} has {is} running pods, expected {expected}"));
+            }
+        }
+        for (job, expected) in &self.flavors {
+            let (is, expected) = (join_names(&look.flavors(job)), join_names(expected));
+            if is != expected {
+                wrong.push(format!("{job} holds flavors {is}, expected {expected}"));
+            }
+        }
+        ExpectationResult {
+            t: to_seconds(at),
+            held: wrong.is_empty(),
+            reason: wrong.join("; "),
+        }
+    }
+
+    /// The simulation ended before it was time.
+    pub(super) fn not_reached(at: Time, end: Time) -> ExpectationResult {
+        ExpectationResult {
+            t: to_seconds(at),
+            held: false,
+            reason: format!("not reached: the simulation ends at {} s", to_seconds(end)),
+        }
+    }
+}
+
+impl ExpectationResult {
+    /// An event that could not happen.
+    pub(super) fn failed(at: Time, reason: String) -> Self {
+        Self {
+            t: to_seconds(at),
+            held: false,
+            reason,
+        }
+    }
+}
+
+fn join_names(names: &BTreeSet<String>) -> String {
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.iter().cloned().collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Adds the differences from the expectation.
+fn add_differences(
+    jobs: Option<&ExpectedJobs>,
+    word: &str,
+    look: &impl JobObserver,
+    is: impl Fn(&GangId) -> bool,
+    wrong: &mut Vec<String>,
+    instead: impl Fn(&GangId) -> &'static str,
+) {
+    let list = match jobs {
+        None => return,
+        Some(ExpectedJobs::All(list)) => list,
+        Some(ExpectedJobs::Count { least, most, of }) => {
+            let so: Vec<&str> = of
+                .iter()
+                .filter(|job| is(job))
+                .map(GangId::as_str)
+                .collect();
+            if !(*least..=*most).contains(&so.len()) {
+                let expected = match (least, most) {
+                    (least, most) if least == most => format!("exactly {least}"),
+                    (0, most) => format!("at most {most}"),
+                    (least, most) if *most >= of.len() => format!("at least {least}"),
+                    (least, most) => format!("{least} to {most}"),
+                };
+                let (number, all) = (so.len(), of.len());
+                let who = if so.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", so.join(", "))
+                };
+                wrong.push(format!(
+                    "{number} of {all} jobs are {word}{who}, expected {expected}"
+                ));
+            }
+            return;
+        }
+    };
+    if list.is_empty() {
+        let others = look.job_ids().into_iter().filter(|job| is(job));
+        wrong.extend(others.map(|job| format!("{job} is {word}, and none is expected to be")));
+    }
+    let missed = list.iter().filter(|job| !is(job));
+    wrong.extend(missed.map(|job| format!("{job} {}, expected {word}", instead(job))));
+}

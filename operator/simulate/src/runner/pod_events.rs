@@ -1,0 +1,348 @@
+//! Events of single pods in a scenario: a pod fails, leaves or finishes, and its gang reacts by the
+//! rules of docs/failures.md.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use trellis_api::Reason;
+use trellis_api::job::{Restart, RestartAction, RestartScope};
+use trellis_gang::{Blame, Fault, engine, find_restart_rule, restart_backoff};
+use trellis_scheduler::{GangId, GroupName, NodeName, PodKey, Time};
+
+use super::agenda::{DueEvent, RunEvent};
+use super::expectations::ExpectationResult;
+use super::record::JobEvent;
+use super::script::{PodChange, ScriptPodEvent};
+use super::simulated_job::{SimulatedJobStage, StoppedPod};
+use super::surplus_pods::SurplusPodPhase;
+use super::{SimulationRunner, add_duration};
+
+/// How long the place of a gang that starts again is kept for it.
+const RESTART_PLACE_TTL: Duration = Duration::from_secs(120);
+/// Back-off of a pod outside the gang.
+const SURPLUS_BACKOFF: Duration = Duration::from_secs(60);
+/// Least pause of a restart that counts against no limit.
+const UNCOUNTED_BACKOFF: i64 = 10;
+
+/// The pods that start again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RestartedPods {
+    Gang,
+    Group,
+    Pod,
+    Nothing,
+}
+
+impl SimulationRunner<'_, '_> {
+    /// A pod of a job fails, leaves or finishes.
+    pub(super) fn apply_pod_event(&mut self, event: &ScriptPodEvent) {
+        let surplus = engine::gang_id(&engine::job_key(&event.job));
+        let surplus = GangId::new(format!("{surplus}/{}-{}", event.group, event.index));
+        let Some(job) = self.jobs.get(&event.job) else {
+            self.report_impossible(event, "its job is not there");
+            return;
+        };
+        if job.surplus.pod(&surplus).is_some() {
+            match job.surplus.phases.get(&surplus) {
+                Some(SurplusPodPhase::Placed(_)) => self.apply_surplus_event(event, &surplus),
+                _ => self.report_impossible(event, "it does not run"),
+            }
+            return;
+        }
+        let key = PodKey::new(format!("{}/{}", event.job.namespace(), event.pod));
+        let is_absent = job.stopped_pods.contains_key(&key);
+        if !matches!(job.stage, SimulatedJobStage::Placed { .. }) || is_absent {
+            self.report_impossible(event, "it does not run");
+            return;
+        }
+        self.apply_gang_pod_event(event, key);
+    }
+
+    /// Reports a pod event that cannot happen as a failed expectation, because the scenario is
+    /// wrong.
+    fn report_impossible(&mut self, event: &ScriptPodEvent, why: &str) {
+        let words = event.change.as_str();
+        let reason = format!("pod {} cannot {words}: {why}", event.pod);
+        self.expectations
+            .push(ExpectationResult::failed(self.now, reason));
+    }
+
+    /// A pod of the gang.
+    fn apply_gang_pod_event(&mut self, event: &ScriptPodEvent, key: PodKey) {
+        let why = format!("{} {}", event.pod, event.change.past_text());
+        let blame = match &event.change {
+            PodChange::Finishes => {
+                self.finish_pod(event, key, why);
+                return;
+            }
+            PodChange::Fails { .. } => Blame::Job,
+            PodChange::Leaves => Blame::Cluster,
+        };
+        let (action, is_counted) = self.restart_action(event);
+        let Some(job) = self.jobs.get(&event.job) else {
+            return;
+        };
+        let restart = job.restart.clone();
+        let restarted = match action {
+            RestartAction::Fail => RestartedPods::Nothing,
+            RestartAction::Ignore => {
+                self.finish_pod(event, key, format!("{why}, which a rule ignores"));
+                return;
+            }
+            RestartAction::RestartGroup => RestartedPods::Group,
+            RestartAction::RestartPod => RestartedPods::Pod,
+            RestartAction::Restart | RestartAction::RestartWithoutCounting => {
+                self.restarted_by_scope(event, &restart)
+            }
+        };
+        if restarted == RestartedPods::Nothing {
+            self.fail_job(&event.job, format!("{}: {why}", Reason::FailedByRule));
+            return;
+        }
+        let Some(pause) = self.count_restart(&event.job, blame, is_counted, &why) else {
+            return;
+        };
+        let node = self.node_of(&event.job, event);
+        let is_cordoned = node.as_ref().is_none_or(|node| {
+            let known = self.nodes.get(node);
+            known.is_none_or(|node| node.unschedulable || !node.ready)
+        });
+        let back = add_duration(self.now, pause);
+        match restarted {
+            RestartedPods::Group | RestartedPods::Pod if !is_cordoned => {
+                let keys = self.affected_pods(event, restarted == RestartedPods::Group);
+                self.stop_pods_until(&event.job, keys, back);
+                let what = if restarted == RestartedPods::Pod {
+                    "it"
+                } else {
+                    "its task group"
+                };
+                let when = super::to_seconds(back);
+                let reason = format!("{why}: {what} comes back at {when} s, the other pods go on");
+                self.report_event(JobEvent::Recovering, &event.job, reason);
+            }
+            _ => self.restart_gang(&event.job, back, why),
+        }
+    }
+
+    /// The action that the rules of the job name, and whether a restart counts.
+    fn restart_action(&self, event: &ScriptPodEvent) -> (RestartAction, bool) {
+        let (exit_code, word) = match &event.change {
+            PodChange::Fails { exit_code, reason } => (
+                Some(exit_code.unwrap_or(1)),
+                reason.clone().unwrap_or_else(|| "Error".to_owned()),
+            ),
+            _ => (None, "Evicted".to_owned()),
+        };
+        let fault = Fault {
+            pod: event.pod.clone(),
+            group: event.group.clone(),
+            index: Some(event.index),
+            node: None,
+            exit_code,
+            last_line: None,
+            reason: match event.change {
+                PodChange::Leaves => Reason::PodDisrupted,
+                _ => Reason::PodFailed,
+            },
+            kubelet_reason: word,
+            message: String::new(),
+            blame: Blame::Job,
+        };
+        let rules = self.jobs.get(&event.job).map(|job| &job.restart.rules);
+        let rule = rules.and_then(|rules| find_restart_rule(rules, &fault));
+        let action = rule.map_or(RestartAction::Restart, |(_, action)| action);
+        (action, action != RestartAction::RestartWithoutCounting)
+    }
+
+    /// The pods that `restart.scope` starts again.
+    fn restarted_by_scope(&self, event: &ScriptPodEvent, restart: &Restart) -> RestartedPods {
+        match restart.scope {
+            Some(RestartScope::Gang) => RestartedPods::Gang,
+            Some(RestartScope::Group) => RestartedPods::Group,
+            Some(RestartScope::Pod) => RestartedPods::Pod,
+            Some(RestartScope::Never) => RestartedPods::Nothing,
+            // Rank 0 is where the other ranks of an elastic group meet.
+            None if event.is_elastic && event.rank != Some(0) => RestartedPods::Pod,
+            None => RestartedPods::Gang,
+        }
+    }
+
+    /// Counts a restart. The pause before it; None: the limit is used up, and the job has failed.
+    fn count_restart(
+        &mut self,
+        id: &GangId,
+        blame: Blame,
+        is_counted: bool,
+        why: &str,
+    ) -> Option<Duration> {
+        let job = self.jobs.get_mut(id)?;
+        let (limit, name, reason) = match blame {
+            Blame::Job => (job.restart.limit(), "limit", Reason::RestartLimitReached),
+            _ => {
+                let limit = job.restart.disruption_limit();
+                (limit, "disruptionLimit", Reason::DisruptionLimitReached)
+            }
+        };
+        let used = match blame {
+            Blame::Job => &mut job.failures,
+            _ => &mut job.disruptions,
+        };
+        let before = *used;
+        if is_counted && i64::from(before) >= limit {
+            let why = format!("{reason}: {why}; restart.{name} = {limit} is used up");
+            self.fail_job(id, why);
+            return None;
+        }
+        *used = used.saturating_add(u32::from(is_counted));
+        let seconds = match (blame, is_counted) {
+            (Blame::Job, true) => restart_backoff(&job.restart, before),
+            (Blame::Job, false) => restart_backoff(&job.restart, before).max(UNCOUNTED_BACKOFF),
+            _ => 0,
+        };
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    }
+
+    /// Restarts the gang: its place is kept, except on cordoned nodes.
+    fn restart_gang(&mut self, id: &GangId, back: Time, why: String) {
+        let cordoned = self.nodes.iter().filter(|(_, node)| node.unschedulable);
+        let cordoned: Vec<NodeName> = cordoned.map(|(name, _)| name.clone()).collect();
+        let until = self.now.plus(RESTART_PLACE_TTL);
+        self.end_placement(id, SimulatedJobStage::Waiting);
+        let is_kept = self.engine.keep_place(id, &cordoned, until);
+        if !is_kept {
+            self.engine.release_gang(id, Some(back));
+        }
+        self.report_event(JobEvent::Restarted, id, why);
+        if let Some(job) = self.jobs.get(id).filter(|_| is_kept) {
+            let due = DueEvent {
+                event: RunEvent::RetryGang,
+                job: id.clone(),
+                event_generation: job.event_generation,
+            };
+            self.agenda.add(back, due);
+        }
+        self.is_unsettled = true;
+    }
+
+    fn fail_job(&mut self, id: &GangId, why: String) {
+        self.end_placement(id, SimulatedJobStage::Ended);
+        self.engine.delete_gang(id);
+        self.report_event(JobEvent::Failed, id, why);
+        self.is_unsettled = true;
+    }
+
+    /// Pods do not run until then.
+    fn stop_pods_until(&mut self, id: &GangId, keys: BTreeSet<PodKey>, until: Time) {
+        let Some(job) = self.jobs.get_mut(id) else {
+            return;
+        };
+        for key in keys {
+            let done = job.stopped_pods.get(&key) == Some(&StoppedPod::Done);
+            if !done {
+                job.stopped_pods.insert(key.clone(), StoppedPod::Restarting);
+                let due = DueEvent {
+                    event: RunEvent::ReturnPod(key),
+                    job: id.clone(),
+                    event_generation: job.event_generation,
+                };
+                self.agenda.add(until, due);
+            }
+        }
+    }
+
+    /// The pod, or all pods of its task group that are in the gang.
+    fn affected_pods(&self, event: &ScriptPodEvent, all: bool) -> BTreeSet<PodKey> {
+        let job = self.jobs.get(&event.job);
+        let group = job.and_then(|job| {
+            let mut groups = job.gang.groups.iter();
+            groups.find(|group| group.name.as_str() == event.group)
+        });
+        let (Some(job), Some(group)) = (job, group) else {
+            return BTreeSet::new();
+        };
+        let indexes = if all {
+            0..group.count
+        } else {
+            event.index..event.index.saturating_add(1)
+        };
+        indexes
+            .map(|index| job.gang.pod_key(group, index))
+            .collect()
+    }
+
+    /// The node of a pod of the gang.
+    pub(super) fn node_of(&self, id: &GangId, event: &ScriptPodEvent) -> Option<NodeName> {
+        let placement = self.engine.placement(id)?;
+        let group = GroupName::new(event.group.as_str());
+        let mut pods = placement.iter();
+        let (_, _, node) =
+            pods.find(|(name, index, _)| **name == group && *index == event.index)?;
+        Some(node.clone())
+    }
+
+    /// A surplus pod: the gang goes on.
+    fn apply_surplus_event(&mut self, event: &ScriptPodEvent, id: &GangId) {
+        let why = format!("{} {}", event.pod, event.change.past_text());
+        let job = event.job.clone();
+        if event.change == PodChange::Finishes {
+            self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
+            self.close_group(event);
+            self.report_event(JobEvent::PodEnded, &job, why);
+            self.finish_job_if_done(&job);
+            return;
+        }
+        let is_failure = matches!(event.change, PodChange::Fails { .. });
+        let (action, is_counted) = self.restart_action(event);
+        let scope = self.jobs.get(&job).and_then(|job| job.restart.scope);
+        let ends = match action {
+            RestartAction::Fail => true,
+            RestartAction::Restart => scope == Some(RestartScope::Never),
+            _ => false,
+        };
+        if event.is_elastic && is_failure && ends {
+            self.fail_job(&job, format!("{}: {why}", Reason::FailedByRule));
+            return;
+        }
+        let pause = match (is_failure, event.is_elastic) {
+            (true, true) if action == RestartAction::Ignore => {
+                self.free_surplus(&job, id, Some(SurplusPodPhase::Done));
+                self.report_event(
+                    JobEvent::PodEnded,
+                    &job,
+                    format!("{why}, which a rule ignores"),
+                );
+                return;
+            }
+            (true, true) => match self.count_restart(&job, Blame::Job, is_counted, &why) {
+                Some(pause) => Some(pause),
+                None => return,
+            },
+            (true, false) => Some(SURPLUS_BACKOFF),
+            (false, _) => None,
+        };
+        let Some(pause) = pause else {
+            self.free_surplus(&job, id, None);
+            self.report_event(JobEvent::Shrunk, &job, why);
+            self.submit_surplus(&job);
+            return;
+        };
+        self.free_surplus(&job, id, Some(SurplusPodPhase::BackingOff));
+        let back = add_duration(self.now, pause);
+        if let Some(state) = self.jobs.get_mut(&job) {
+            state.surplus.replacements.insert(id.clone());
+            let due = DueEvent {
+                event: RunEvent::RetrySurplus(id.clone()),
+                job: job.clone(),
+                event_generation: state.event_generation,
+            };
+            self.agenda.add(back, due);
+        }
+        let when = super::to_seconds(back);
+        self.report_event(
+            JobEvent::Shrunk,
+            &job,
+            format!("{why}: it seeks a place again at {when} s"),
+        );
+    }
+}

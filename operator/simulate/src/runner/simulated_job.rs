@@ -1,0 +1,119 @@
+//! A job as the simulation knows it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use trellis_api::job::Restart;
+use trellis_scheduler::{Gang, NodeName, Placement, PodKey, Time};
+
+use super::gpu_use_meter;
+use super::script::earlier_end;
+use super::surplus_pods::SimulatedSurplus;
+
+/// State of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SimulatedJobStage {
+    /// The engine does not know it, until the objects that it needs exist.
+    Withheld,
+    /// The engine will not know it unless the job changes.
+    Refused,
+    Waiting,
+    Placed {
+        since: Time,
+    },
+    /// It is stopping, and will be pending again.
+    Leaving,
+    Ended,
+}
+
+/// State of a pod of a placed gang that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoppedPod {
+    /// It restarts on its node.
+    Restarting,
+    /// It has ended, and holds nothing any more.
+    Done,
+}
+
+/// A job as the simulation knows it.
+#[derive(Debug)]
+pub(super) struct SimulatedJob {
+    /// The gang as the engine has it.
+    pub(super) gang: Gang,
+    /// GPUs of the whole gang.
+    pub(super) gpus: i64,
+    pub(super) runtime: Option<Duration>,
+    pub(super) limit: Option<Duration>,
+    pub(super) prediction_key: String,
+    /// The job's predicted runtime is the expectation of its queue.
+    pub(super) uses_queue_prediction: bool,
+    pub(super) stage: SimulatedJobStage,
+    /// Incremented to cancel the job's scheduled events.
+    pub(super) event_generation: u32,
+    pub(super) gpus_by_node: Vec<(NodeName, i64)>,
+    pub(super) has_started: bool,
+    pub(super) was_preempted: bool,
+    pub(super) surplus: SimulatedSurplus,
+    pub(super) restart: Restart,
+    /// Pods of the placed gang that do not run.
+    pub(super) stopped_pods: BTreeMap<PodKey, StoppedPod>,
+    /// Restarts that count against `restart.limit`.
+    pub(super) failures: u32,
+    /// Restarts that count against `restart.disruptionLimit`.
+    pub(super) disruptions: u32,
+}
+
+impl SimulatedJob {
+    /// Time that the job keeps its place if it is not preempted. None: for ever.
+    pub(super) fn place_duration(&self) -> Option<Duration> {
+        earlier_end(self.runtime, self.limit)
+    }
+
+    /// True if the job completes its work before its limit. A job with only a limit completes when
+    /// it reaches the limit.
+    pub(super) fn completes_before_limit(&self) -> bool {
+        match (self.runtime, self.limit) {
+            (Some(runtime), Some(limit)) => runtime <= limit,
+            _ => true,
+        }
+    }
+
+    /// True if all of its pods must be in one domain of the level.
+    pub(super) fn needs_one_domain(&self, level: &str) -> bool {
+        let asked = self.gang.topology.as_ref();
+        asked.is_some_and(|asked| asked.required_level() == Some(level))
+    }
+
+    /// Time of placement.
+    pub(super) fn placed_at(&self) -> Option<Time> {
+        match self.stage {
+            SimulatedJobStage::Placed { since } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Time since it was placed.
+    pub(super) fn running_time(&self, now: Time) -> Duration {
+        self.placed_at()
+            .map_or(Duration::ZERO, |since| now.since(since))
+    }
+}
+
+/// GPUs of a gang.
+pub(super) fn gang_gpus(gang: &Gang) -> i64 {
+    let all = gang.groups.iter().map(|group| {
+        let count = i64::from(group.count);
+        gpu_use_meter::count_gpus(&group.request).saturating_mul(count)
+    });
+    all.fold(0, i64::saturating_add)
+}
+
+/// GPUs of a placement, by node.
+pub(super) fn placement_gpus(gang: &Gang, placement: &Placement) -> Vec<(NodeName, i64)> {
+    let groups = gang.groups.iter().flat_map(|group| {
+        let each = gpu_use_meter::count_gpus(&group.request);
+        let runs = placement.runs(&group.name).unwrap_or(&[]).iter();
+        runs.map(move |(node, pods)| (node.clone(), each.saturating_mul(i64::from(*pods))))
+    });
+    groups.collect()
+}

@@ -1,0 +1,304 @@
+//! Surplus pods: pods of elastic groups above `minReplicas`, and of groups with `membership:
+//! BestEffort`. To the engine each pod is a gang of its own, as in the operator. A surplus pod is
+//! placed after its gang, is evicted before the gang, and ends with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trellis_gang::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS, engine};
+use trellis_scheduler::{Gang, GangId, GroupName, NodeName, Placement, Time, Victim};
+
+use super::agenda::{DueEvent, RunEvent};
+use super::record::{JobEvent, format_victim_reason};
+use super::script::ScriptSurplusPod;
+use super::simulated_job::{SimulatedJobStage, gang_gpus};
+use super::{SimulationRunner, add_duration};
+
+/// State of a surplus pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SurplusPodPhase {
+    /// It is pending.
+    Waiting,
+    /// It runs on this node.
+    Placed(NodeName),
+    /// It is stopping.
+    Leaving(NodeName),
+    /// It failed, and comes back after its back-off.
+    BackingOff,
+    /// It has ended for good.
+    Done,
+}
+
+/// The surplus pods of a job.
+#[derive(Debug, Default)]
+pub(super) struct SimulatedSurplus {
+    pub(super) pods: Vec<ScriptSurplusPod>,
+    pub(super) phases: BTreeMap<GangId, SurplusPodPhase>,
+    /// When surplus pods of elastic groups joined last.
+    last_growth: Option<Time>,
+    /// Pods that come back without the pause between two growths.
+    pub(super) replacements: BTreeSet<GangId>,
+}
+
+impl SimulatedSurplus {
+    /// Surplus pods, all without a place.
+    pub(super) fn from_pods(pods: Vec<ScriptSurplusPod>) -> Self {
+        Self {
+            pods,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn pod(&self, id: &GangId) -> Option<&ScriptSurplusPod> {
+        self.pods.iter().find(|pod| pod.gang.id == *id)
+    }
+
+    /// The nodes of the pods that run.
+    pub(super) fn node_names(&self) -> impl Iterator<Item = &NodeName> {
+        self.phases.values().filter_map(|seat| match seat {
+            SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node) => Some(node),
+            _ => None,
+        })
+    }
+}
+
+/// The job of a surplus pod. None: the gang is a job's own.
+pub(super) fn job_of(id: &GangId) -> Option<GangId> {
+    let (job, member) = engine::parse_gang_id(id);
+    member.map(|_| engine::gang_id(&job))
+}
+
+impl SimulationRunner<'_, '_> {
+    /// Submits the surplus pods of a placed job to the engine.
+    pub(super) fn submit_surplus(&mut self, id: &GangId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        if !matches!(job.stage, SimulatedJobStage::Placed { .. }) || job.surplus.pods.is_empty() {
+            return;
+        }
+        let grows_at = job
+            .surplus
+            .last_growth
+            .map(|grown| grown.plus(GROWTH_INTERVAL));
+        let is_paused = grows_at.is_some_and(|at| at > self.now);
+        let seats = &job.surplus.phases;
+        let waiting = seats
+            .values()
+            .filter(|seat| **seat == SurplusPodPhase::Waiting);
+        let free = MAX_PENDING_SURPLUS_PODS.saturating_sub(waiting.count());
+        let may_come = |pod: &&ScriptSurplusPod| {
+            let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
+            let waits = is_paused && pod.is_elastic && !is_replaced;
+            !waits && !seats.contains_key(&pod.gang.id)
+        };
+        let coming = job.surplus.pods.iter().filter(may_come).take(free);
+        let gangs: Vec<Gang> = coming
+            .filter_map(|pod| self.surplus_gang(id, pod))
+            .collect();
+        for gang in gangs {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.surplus
+                    .phases
+                    .insert(gang.id.clone(), SurplusPodPhase::Waiting);
+            }
+            self.engine.apply_gang(gang);
+            self.is_unsettled = true;
+        }
+    }
+
+    /// A surplus pod as the engine is to know it: of the flavors that its gang was given, and in
+    /// the domain that its gang must be in.
+    fn surplus_gang(&self, id: &GangId, pod: &ScriptSurplusPod) -> Option<Gang> {
+        let mut gang = pod.gang.clone();
+        let given = self.engine.flavors(id).unwrap_or_default();
+        let near = self.domain_labels(id, pod)?;
+        for group in &mut gang.groups {
+            let own = given.iter().filter(|given| given.group == group.name);
+            let mut flavors: Vec<_> = own.flat_map(|g| g.flavors.values().cloned()).collect();
+            flavors.sort_unstable();
+            flavors.dedup();
+            if !flavors.is_empty() {
+                group.flavors = flavors;
+            }
+            group.constraints.narrow_to(&near);
+        }
+        Some(gang)
+    }
+
+    /// The labels of the domain that a pod must be in when it joins its gang; empty where the pod
+    /// may be anywhere. None: no node of the gang is in such a domain, so the pod waits.
+    fn domain_labels(
+        &self,
+        id: &GangId,
+        pod: &ScriptSurplusPod,
+    ) -> Option<BTreeMap<String, String>> {
+        let Some(level) = &pod.level else {
+            return Some(BTreeMap::new());
+        };
+        let placement = self.engine.placement(id)?;
+        let group = pod.gang.groups.first().map(|group| &group.name);
+        let is_own = |name: &GroupName| !level.is_of_group || Some(name) == group;
+        let own = placement.iter().any(|(name, ..)| is_own(name));
+        let mut nodes = placement
+            .iter()
+            .filter(|(name, ..)| !own || is_own(name))
+            .map(|(_, _, node)| node);
+        nodes.find_map(|node| self.engine.domain_labels(&level.name, node))
+    }
+
+    /// Places a surplus pod.
+    pub(super) fn place_surplus(&mut self, job: &GangId, id: &GangId, placement: &Placement) {
+        let Some(state) = self.jobs.get_mut(job) else {
+            return;
+        };
+        let Some(pod) = state.surplus.pod(id).cloned() else {
+            return;
+        };
+        let Some((_, _, node)) = placement.iter().next() else {
+            return;
+        };
+        state
+            .surplus
+            .phases
+            .insert(id.clone(), SurplusPodPhase::Placed(node.clone()));
+        let is_replaced = state.surplus.replacements.remove(id);
+        if pod.is_elastic && !is_replaced {
+            self.grown_jobs.insert(job.clone());
+        }
+        self.meter.add_used(node, gang_gpus(&pod.gang));
+        self.report_with_place(
+            JobEvent::Grown,
+            job,
+            Some((&pod.gang, placement)),
+            String::new(),
+        );
+    }
+
+    /// Other pods of a job that has grown come a minute later.
+    pub(super) fn pause_growth(&mut self) {
+        for id in std::mem::take(&mut self.grown_jobs) {
+            let now = self.now;
+            let Some(job) = self.jobs.get_mut(&id) else {
+                continue;
+            };
+            job.surplus.last_growth = Some(now);
+            let pods = job.surplus.pods.iter().filter(|pod| pod.is_elastic);
+            let waiting = pods.filter(|pod| {
+                let is_replaced = job.surplus.replacements.contains(&pod.gang.id);
+                job.surplus.phases.get(&pod.gang.id) == Some(&SurplusPodPhase::Waiting)
+                    && !is_replaced
+            });
+            let waiting: Vec<GangId> = waiting.map(|pod| pod.gang.id.clone()).collect();
+            let due = DueEvent {
+                event: RunEvent::GrowSurplus,
+                job: id.clone(),
+                event_generation: job.event_generation,
+            };
+            for pod in waiting {
+                job.surplus.phases.remove(&pod);
+                self.engine.delete_gang(&pod);
+            }
+            self.agenda.add(now.plus(GROWTH_INTERVAL), due);
+        }
+    }
+
+    /// Evicts a surplus pod to make room.
+    pub(super) fn evict_surplus(&mut self, job: &GangId, victim: &Victim, by: Option<&GangId>) {
+        let Some(state) = self.jobs.get_mut(job) else {
+            return;
+        };
+        let grace = state.gang.grace;
+        let Some(SurplusPodPhase::Placed(node)) = state.surplus.phases.get(&victim.gang).cloned()
+        else {
+            return;
+        };
+        let seat = SurplusPodPhase::Leaving(node);
+        state.surplus.phases.insert(victim.gang.clone(), seat);
+        let due = DueEvent {
+            event: RunEvent::StopSurplus(victim.gang.clone()),
+            job: job.clone(),
+            event_generation: state.event_generation,
+        };
+        self.agenda.add(add_duration(self.now, grace), due);
+        let pod = engine::parse_gang_id(&victim.gang).1;
+        let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(job).name));
+        let why = format_victim_reason(victim, by, None);
+        self.report_with_place(JobEvent::Shrunk, job, None, format!("{pod}: {why}"));
+    }
+
+    /// Frees the place of a surplus pod, which then has the state `seat`. None: it is pending again
+    /// at once.
+    pub(super) fn free_surplus(
+        &mut self,
+        job: &GangId,
+        id: &GangId,
+        seat: Option<SurplusPodPhase>,
+    ) {
+        let Some(state) = self.jobs.get_mut(job) else {
+            return;
+        };
+        let freed = state.surplus.pod(id).map_or(0, |pod| gang_gpus(&pod.gang));
+        let before = match seat {
+            Some(seat) => state.surplus.phases.insert(id.clone(), seat),
+            None => state.surplus.phases.remove(id),
+        };
+        if let Some(SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node)) = before {
+            self.meter.add_used(&node, freed.saturating_neg());
+        }
+        self.engine.delete_gang(id);
+        self.is_unsettled = true;
+        self.finish_job_if_done(job);
+    }
+
+    /// The job does not ask for a surplus pod any more.
+    pub(super) fn delete_surplus_pod(&mut self, job: &GangId, pod: &ScriptSurplusPod) {
+        let id = &pod.gang.id;
+        let seat = self
+            .jobs
+            .get_mut(job)
+            .and_then(|job| job.surplus.phases.remove(id));
+        if let Some(SurplusPodPhase::Placed(node) | SurplusPodPhase::Leaving(node)) = seat {
+            self.meter
+                .add_used(&node, gang_gpus(&pod.gang).saturating_neg());
+            let name = engine::parse_gang_id(id).1;
+            let name =
+                name.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(job).name));
+            let why = format!("{name}: the job asks for fewer pods");
+            self.report_with_place(JobEvent::Shrunk, job, None, why);
+        }
+        self.engine.delete_gang(id);
+        self.is_unsettled = true;
+    }
+
+    /// Withdraws all surplus pods of a job whose gang has lost its place.
+    pub(super) fn withdraw_all_surplus(&mut self, job: &GangId) {
+        let Some(state) = self.jobs.get(job) else {
+            return;
+        };
+        let ids: Vec<GangId> = state.surplus.phases.keys().cloned().collect();
+        for id in ids {
+            self.free_surplus(job, &id, None);
+        }
+        if let Some(state) = self.jobs.get_mut(job) {
+            state.surplus.last_growth = None;
+            state.surplus.replacements.clear();
+        }
+    }
+
+    /// The node of surplus pods is gone: the pods come again elsewhere.
+    pub(super) fn remove_surplus_node(&mut self, node: &NodeName) {
+        let mut lost: Vec<(GangId, GangId)> = Vec::new();
+        for (job, state) in &self.jobs {
+            let seats = state.surplus.phases.iter().filter(
+                |(_, seat)| matches!(seat, SurplusPodPhase::Placed(on) | SurplusPodPhase::Leaving(on) if on == node),
+            );
+            lost.extend(seats.map(|(id, _)| (job.clone(), id.clone())));
+        }
+        for (job, id) in lost {
+            self.free_surplus(&job, &id, None);
+            let pod = engine::parse_gang_id(&id).1;
+            let pod = pod.map_or_else(String::new, |pod| pod.pod_name(&engine::job_key(&job).name));
+            let why = format!("{pod}: node {:?} is gone", node.as_str());
+            self.report_with_place(JobEvent::Shrunk, &job, None, why);
+            self.submit_surplus(&job);
+        }
+    }
+}
