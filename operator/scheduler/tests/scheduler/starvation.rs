@@ -98,7 +98,7 @@ fn engine_for_case(way: &StarvationCase) -> Engine {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(16))]
 
     #[test]
     fn no_gang_waits_forever(way in any_starvation_case()) {

@@ -170,7 +170,7 @@ fn comments(text: &str) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases((96 * ProptestConfig::default().cases / 256).max(1)))]
 
     #[test]
     fn formatting_keeps_decisions_and_comments(texts in prop::collection::vec(policy(), 1..4)) {

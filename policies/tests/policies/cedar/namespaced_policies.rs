@@ -136,7 +136,7 @@ fn decisions(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases((48 * ProptestConfig::default().cases / 256).max(1)))]
 
     /// `decisions` compares with and without the index.
     #[test]

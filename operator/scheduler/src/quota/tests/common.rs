@@ -155,11 +155,12 @@ impl QuotaTree {
     }
 }
 
-/// At least this many cases, or as many as `PROPTEST_CASES` says.
-pub fn cases(least: u32) -> proptest::test_runner::Config {
+/// Runs `usual` cases where `PROPTEST_CASES` is 256, which is proptest's default, and more or fewer
+/// in proportion to it.
+pub fn cases(usual: u32) -> proptest::test_runner::Config {
     let config = proptest::test_runner::Config::default();
     proptest::test_runner::Config {
-        cases: config.cases.max(least),
+        cases: (usual * config.cases / 256).max(1),
         max_shrink_iters: 20_000,
         ..config
     }

@@ -158,7 +158,7 @@ fn check(signature: &ConstraintSignature, nodes: &Nodes) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(4_000)))]
+    #![proptest_config(ProptestConfig::with_cases(16 * ProptestConfig::default().cases))]
 
     #[test]
     fn lookup_by_traits_finds_the_same_nodes_as_a_full_scan(
