@@ -1,4 +1,4 @@
-//! [`PodGroup`]: the gang, and in its status the journal of its placement.
+//! [`PodGroup`]: a gang. Its status is the journal of its placement.
 
 use std::collections::BTreeMap;
 
@@ -35,18 +35,18 @@ use crate::{Quantity, Reason, ResourcesPerGpu};
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodGroupSpec {
-    /// Pods that must be placed together.
+    /// Smallest number of pods that are placed together.
     pub min_member: i64,
-    /// Name of the TrainingQueue. Absent, in a PodGroup that a user writes: the one that the label
-    /// `trellis.dev/queue` of its pods names, else the default of its namespace.
+    /// Name of the TrainingQueue. Absent, in a PodGroup that a user writes: the queue in the label
+    /// `trellis.dev/queue` of its pods, else the default queue of its namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub queue_name: String,
-    /// Priority of a job's gang: higher goes first. What a user writes here counts for nothing:
-    /// that is said by `priorityClassName`.
+    /// Priority of a job's gang: higher goes first. The scheduler ignores it in a PodGroup that a
+    /// user writes; set `priorityClassName` there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// In a PodGroup that a user writes: name of the PriorityClass of its gang. Absent: the lowest
+    /// Name of the gang's PriorityClass, in a PodGroup that a user writes. Absent: the lowest
     /// priority of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
@@ -54,66 +54,66 @@ pub struct PodGroupSpec {
     /// Protection from preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
-    /// Seconds for which it is no victim of preemption once it has its place. Absent: 0.
+    /// Seconds after placement during which the gang cannot be preempted. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::MIN_RUNTIME.to_cel_rule())]
     pub min_runtime_seconds: Option<i64>,
-    /// Seconds that its pods are given to stop. Absent: 30.
+    /// Seconds that the pods get to stop. Absent: 30.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::GRACE.to_cel_rule())]
     pub grace_period_seconds: Option<i64>,
-    /// Closeness of all pods. Absent: any nodes.
+    /// Required or preferred closeness of all pods. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
-    /// The task groups of a job's gang. A PodGroup that a user writes has none: its pods say what
-    /// they ask for.
+    /// The task groups of a job's gang. Empty in a PodGroup that a user writes: its pods state
+    /// their own requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub groups: Vec<PodGroupMember>,
 }
 
 impl PodGroupSpec {
-    /// True if it may be a victim of preemption.
+    /// True if the gang may be a victim of preemption.
     #[must_use]
     pub fn is_preemptible(&self) -> bool {
         self.preemptibility.unwrap_or_default().is_preemptible()
     }
 
-    /// Its priority, 0 where nothing is said.
+    /// Returns the priority, by default 0.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority.unwrap_or(0)
     }
 
-    /// Seconds that its pods are given to stop, 30 where nothing is said.
+    /// Returns the seconds that the pods get to stop, by default 30.
     #[must_use]
     pub fn grace_period_seconds(&self) -> i64 {
         self.grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS)
     }
 }
 
-/// One task group of the gang.
+/// One task group of a gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PodGroupMember {
     /// Name of the task group.
     #[schemars(length(max = 24))]
     pub name: String,
-    /// Pods of the group.
+    /// Number of pods of the group.
     pub count: i64,
     /// Resources that one pod requests.
     #[schemars(extend("maxProperties" = 32))]
     pub resources: BTreeMap<String, Quantity>,
-    /// The resource that counts as its GPUs. Absent: it asks for none.
+    /// The resource that counts as its GPUs. Absent: the pods request no GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub gpu_resource: Option<String>,
-    /// Closeness of the pods of the group. Absent: as the whole gang.
+    /// Required or preferred closeness of the group's pods. Absent: as the whole gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyRequest>,
 }
 
-/// The journal: where the gang is on its way, and the plan that binds whoever leads.
+/// The journal of a gang: its phase, and the plan that every leader must carry out.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
@@ -121,97 +121,100 @@ pub struct PodGroupStatus {
     /// Pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PodGroupPhase>,
-    /// Term of the leader that wrote this. It never falls: a write of an earlier leader is refused.
+    /// Epoch of the leader that wrote this. It never decreases; the API server refuses a write of
+    /// an earlier leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// The plan that is being carried out, or has been, or will be once its victims have left.
+    /// The plan of the gang: pending until its victims have left, in progress, or complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
-    /// While Nominated: the gangs that leave so that the plan's place becomes free. They are told
-    /// to once this stands, and not before.
+    /// While Nominated: gangs that leave so that the plan's place becomes free. The operator evicts
+    /// them only after this list is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_VICTIMS), extend("x-kubernetes-list-type" = "atomic"))]
     pub victims: Vec<NominatedVictim>,
-    /// While Unwinding for another gang or a drained queue: until then a PodDisruptionBudget may
-    /// put the evictions off; pods that are still there then are deleted.
+    /// While Unwinding after a preemption or drain: time until which a PodDisruptionBudget may
+    /// delay the evictions. Pods that still exist then are deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evict_until: Option<Time>,
-    /// Hashes of the last plans of external pods that were undone: a pod that a binding of them
+    /// Hashes of the last rolled-back plans of external pods. A pod that a binding of such a plan
     /// still reaches is evicted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_UNDONE_PLANS), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
     pub undone_plans: Vec<String>,
-    /// Commits in a row that failed; the next try waits longer each time.
+    /// Number of consecutive failed commits. The back-off grows with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
-    /// No new try before this time.
+    /// Earliest time of the next commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_time: Option<Time>,
-    /// Why the last plan was undone, or what the gang waits for while it is Nominated.
+    /// Why the last plan was rolled back, or what the gang waits for while it is Nominated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Explanation for people.
+    /// Explanation for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Where a gang is on its way. A journal in a state that this version does not
-/// know does not decode: its job stands still, since nothing may be decided on it.
+/// Phase of a gang. A journal with a phase that this version does not know fails to decode: its job
+/// stands still, since no decision about it would be safe.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodGroupPhase {
-    /// No plan, and no pods.
+    /// The gang has no plan and no pods.
     #[default]
     Pending,
-    /// The plan stands, and the gangs that make room for it are leaving; no pods yet.
+    /// The plan is written, and its victims are leaving. No pods exist yet.
     Nominated,
-    /// The plan stands; its pods are being created.
+    /// The plan is written, and its pods are being created.
     Committing,
     /// All pods of the plan were created.
     Placed,
-    /// The plan is being undone; its pods are being deleted.
+    /// The plan is being rolled back, and its pods are being deleted.
     Unwinding,
-    /// The job has ended; the plan tells where it ran.
+    /// The job has ended. The plan records its nodes.
     Finished,
 }
 
 open_word!(PodGroupPhase);
 
-/// Undone plans that a journal remembers: the API server carries out a binding within a minute, and
-/// a gang is not tried so often in that time.
+/// Number of rolled-back plans that a journal remembers. The API server carries out a binding
+/// within a minute, and a gang has fewer attempts in that time.
 pub const MAX_UNDONE_PLANS: usize = 8;
 
-/// Victims that one nomination names at most: the journal must fit into one object.
+/// Largest number of victims of one nomination: the journal must fit into one object.
 pub const MAX_VICTIMS: usize = 2048;
 
-/// A gang that leaves its place for another.
+/// A gang that leaves its place for another gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NominatedVictim {
     /// Namespace of the job.
     pub namespace: String,
-    /// Name of the job; of pods that others have made `PodGroup/<name>` or `Pod/<name>`.
+    /// Name of the job; for external pods `PodGroup/<name>` or `Pod/<name>`.
     pub name: String,
     /// Uid of the job, PodGroup or pod.
     pub uid: String,
-    /// Hash of the plan that placed it: if it has another by now, it need not leave.
+    /// Hash of the plan that placed the victim. A victim that has another plan by now need not
+    /// leave.
     pub plan: String,
-    /// Name of the one pod that leaves, of those beyond its gang. Absent: the gang does.
+    /// Name of the surplus pod that leaves. Absent: the whole gang leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Why it, and not another: LaterInQueue, Borrows, LowerPriority or Surplus.
+    /// Why this gang was chosen: LaterInQueue, Borrows, LowerPriority or Surplus.
     pub because: VictimReason,
 }
 
-/// Why a gang may be preempted by another.
+/// Why a gang may be preempted by another gang.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimReason {
-    /// It is in the same queue, whose order puts the other before it.
+    /// The victim is in the same queue, and comes after the preemptor in its order.
     LaterInQueue,
-    /// Its queue holds more than its quota, and the other asks for its own.
+    /// The victim's queue holds more than its quota, and the preemptor reclaims its own queue's
+    /// quota.
     Borrows,
-    /// Both queues borrow, and its priority is lower.
+    /// Both queues borrow, and the victim's priority is lower.
     LowerPriority,
-    /// It is a pod that its job can do without, in the same queue.
+    /// The victim is a surplus pod in the same queue.
     Surplus,
 }
 
@@ -221,103 +224,102 @@ open_word!(VictimReason);
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Hash of attempt, compiled job, flavors and assignments. Every pod of the plan bears it.
+    /// Hash of attempt, compiled job, flavors and assignments. Every pod of the plan carries it.
     pub hash: String,
     /// Attempt of the job that the plan is for.
     pub attempt: i64,
     /// Generation of the TrainingJob that was compiled.
     pub generation: i64,
-    /// Hash of what it was compiled into.
+    /// Hash of the compiled objects.
     pub compiled: String,
-    /// Name of the TrainingQueue that the gang was placed in. While it has its place it counts
-    /// there, though another may have become the default of its namespace.
+    /// Name of the TrainingQueue that the gang was placed in. The gang counts there while it has
+    /// its place, even if another queue becomes the default of its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub queue: Option<String>,
-    /// The priority that it was placed with, for as long.
+    /// Priority at placement. It is valid while the gang has its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// `resourcesPerGPU` that its queue had when it was placed, for as long.
+    /// `resourcesPerGPU` of the queue at placement. It is valid while the gang has its place.
     #[serde(rename = "resourcesPerGPU", skip_serializing_if = "Option::is_none")]
     pub resources_per_gpu: Option<ResourcesPerGpu>,
-    /// Hash of the policies that allowed it, as `status.policy` of jobs names them.
+    /// Hash of the policies that allowed the gang, as in `status.policy` of jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub policy_set: Option<String>,
-    /// Time at which an unfinished plan is undone.
+    /// Time at which an unfinished plan is rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
-    /// Flavors that the task groups get from their queue. Groups without a flavor are left out.
+    /// Flavors that the task groups get from their queue. Groups without a flavor are omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub groups: Vec<PlannedGroup>,
-    /// The elastic task groups.
+    /// Elastic task groups of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub elastic: Vec<ElasticGroup>,
-    /// `deadlines.activeSeconds` that it was placed with. It holds on while what the job has been
-    /// changed to may not run.
+    /// `deadlines.activeSeconds` at placement. It stays in force while policies deny a changed
+    /// spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_seconds: Option<i64>,
-    /// The user who had submitted the job, where that was known: whose limits the place is charged
-    /// to while nobody can say any more.
+    /// User who submitted the job, if known. The place is charged to this user's limits while the
+    /// requester is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// The limits of QuotaPolicies that the place is charged to.
+    /// Limits of QuotaPolicies that the place is charged to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub limits: Vec<PlannedLimit>,
-    /// Nodes of the pods, run-length encoded, in order of the index.
+    /// Nodes of the pods, run-length encoded, in the order of the indexes.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub assignments: Vec<Assignment>,
 }
 
-/// A limit of a QuotaPolicy that a place is charged to. It is written down, so that it counts after
-/// a restart before anybody has judged the job again.
+/// A limit of a QuotaPolicy that a place is charged to. The record makes the limit count after a
+/// restart of the operator, before the job has been evaluated again.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedLimit {
     /// Name of the QuotaPolicy.
     pub policy: String,
-    /// The user whose limit it is. Absent: the limit of the subject as a whole; empty: that of all
-    /// unknown users.
+    /// User who holds the limit. Absent: the subject as a whole; empty: all unknown users together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
     /// Name of the limit: `runningJobs`, `gpuHours`, or the name of a resource.
     pub limit: String,
-    /// The flavor in which the resource is held, where only that counts.
+    /// Flavor in which the resource is held, if the limit counts only one flavor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flavor: Option<String>,
-    /// The queue of whose quota the limit is a part, where it is one.
+    /// Queue whose quota the limit is a percentage of, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
 }
 
-/// What one task group gets from flavors. It is written down, so that a plan that
-/// is gone on with makes the very same pods, whatever has become of the flavors.
+/// Flavors and tolerations of one task group. The record lets a plan that is rolled forward create
+/// the same pods, even if the flavors have changed.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedGroup {
     /// Name of the task group.
     pub name: String,
-    /// The flavor that each resource is counted by.
+    /// Flavor of each resource.
     pub flavors: BTreeMap<String, String>,
-    /// Tolerations that the pods get from their flavors, beside those of the job.
+    /// Tolerations that the pods get from their flavors, in addition to the job's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 }
 
-/// An elastic task group, as it was when its gang was placed.
+/// An elastic task group at the placement of its gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ElasticGroup {
     /// Name of the task group.
     pub name: String,
-    /// Pods that it asked for. What starts with that number in mind does not become more.
+    /// Number of pods that it asked for. Pods that took this number as their maximum get no more.
     pub replicas: i64,
 }
 
-/// A run of pods of one group on one node.
+/// Consecutive pods of one group on one node.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
@@ -325,20 +327,20 @@ pub struct Assignment {
     pub group: String,
     /// Name of the node.
     pub node: String,
-    /// The next so many indexes of the group.
+    /// Number of pods: the next indexes of the group.
     pub count: i64,
-    /// External pods of the group, in that order.
+    /// External pods of the group, in the order of the indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub pods: Vec<PlannedPod>,
 }
 
-/// A pod that somebody else has made, and that is bound.
+/// An external pod that is bound.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlannedPod {
     /// Name of the object.
     pub name: String,
-    /// UID of the object: another object of that name is not meant.
+    /// UID of the object. A later object of the same name is not meant.
     pub uid: String,
 }

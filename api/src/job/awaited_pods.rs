@@ -1,4 +1,4 @@
-//! Pods that come while the others of their attempt are there.
+//! Pods that are created while other pods of their attempt exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,63 +8,63 @@ use serde::{Deserialize, Serialize};
 
 use super::{format_ranges, parse_ranges};
 
-/// Pods of one attempt that are created while the others are there: in place of pods that have
-/// failed, or once what they wait for is ready. What is written here is done, and counts once.
+/// Pods of one attempt that are created while other pods of it exist: replacements of failed pods,
+/// and pods whose dependencies have become ready. The operator acts on each entry exactly once.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedPods {
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: i64,
-    /// Rounds in which pods of the group were replaced. A pod carries its round, and the operator
-    /// deletes a pod of an earlier round.
+    /// Number of rounds in which pods of the group were replaced. Each pod carries its round, and
+    /// the operator deletes pods of earlier rounds.
     pub round: i64,
-    /// Last round that counted against a limit. A pod of an earlier round that fails a moment
-    /// later failed by the same cause, and does not count again.
+    /// Last round that counted against a limit. If a pod of an earlier round fails a moment later,
+    /// it failed by the same cause, and its failure does not count again.
     pub counted_round: i64,
-    /// Task groups whose pods wait for those of others (`dependsOn`).
+    /// Task groups whose pods wait for pods of other groups (`dependsOn`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub held_groups: Vec<String>,
-    /// Pods that are to be there and are not yet.
+    /// Pods that must be created and do not exist yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub pods: Vec<AwaitedGroup>,
 }
 
-/// Pods of one task group that are to be there and are not yet.
+/// Pods of one task group that must be created and do not exist yet.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedGroup {
     /// Name of the task group.
     pub name: String,
-    /// Their indexes, such as `0-3,7`.
+    /// Indexes of the pods, such as `0-3,7`.
     pub indexes: String,
-    /// The round that they are of.
+    /// Round of the pods.
     pub round: i64,
-    /// Earliest time of the next creation: a back-off.
+    /// Earliest time at which the operator creates the pods: a back-off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Time>,
-    /// True: those in whose place they come have nothing to save, and 30 seconds at most to stop.
+    /// True: the pods that are replaced have nothing to save, and get at most 30 seconds to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hurried: bool,
 }
 
 impl AwaitedGroup {
-    /// The indexes.
+    /// Returns the indexes of the pods.
     #[must_use]
     pub fn indexes(&self) -> BTreeSet<u32> {
         parse_ranges(&self.indexes)
     }
 }
 
-/// Pods that are awaited, by group and index.
+/// Awaited pods, by group and index.
 #[derive(Clone, Debug, Default)]
 pub struct AwaitedPodIndex<'a> {
     groups: BTreeMap<&'a str, Vec<(BTreeSet<u32>, &'a AwaitedGroup)>>,
 }
 
 impl<'a> AwaitedPodIndex<'a> {
-    /// What is awaited of that pod, if it is. Of two entries the later round counts.
+    /// Returns the entry that awaits this pod. If two entries do, the later round wins.
     #[must_use]
     pub fn get(&self, group: &str, index: u32) -> Option<&'a AwaitedGroup> {
         let entries = self.groups.get(group)?.iter();
@@ -74,7 +74,7 @@ impl<'a> AwaitedPodIndex<'a> {
 }
 
 impl AwaitedPods {
-    /// The same for whoever asks of many pods.
+    /// Returns an index for many lookups.
     #[must_use]
     pub fn index_by_pod(&self) -> AwaitedPodIndex<'_> {
         let mut groups: BTreeMap<&str, Vec<_>> = BTreeMap::new();
@@ -85,7 +85,7 @@ impl AwaitedPods {
         AwaitedPodIndex { groups }
     }
 
-    /// Awaits these pods, and no longer what was awaited of them before.
+    /// Awaits these pods. New entries replace earlier entries of the same pods.
     pub fn await_pods(
         &mut self,
         group: &str,
@@ -105,7 +105,7 @@ impl AwaitedPods {
         }
     }
 
-    /// These are awaited no longer.
+    /// Removes these pods from the awaited ones.
     pub fn stop_awaiting_pods(&mut self, group: &str, pods: &BTreeSet<u32>) {
         for entry in self.pods.iter_mut().filter(|g| g.name == group) {
             let left: BTreeSet<u32> = entry.indexes().difference(pods).copied().collect();

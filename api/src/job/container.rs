@@ -1,4 +1,4 @@
-//! What runs in a pod: environment, volumes, ports, resources.
+//! The container of a pod: environment, volumes, ports, resources.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// Pull policy of the image. Always: at every start; IfNotPresent: where the node does not have it;
-/// Never: the node must have it. Absent: IfNotPresent.
+/// Pull policy of the image. Always: the kubelet pulls at every start; IfNotPresent: it pulls if
+/// the node lacks the image; Never: the node must have the image. Absent: IfNotPresent.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
-    /// At every start.
+    /// The kubelet pulls the image at every start.
     Always,
-    /// Where the node does not have it.
+    /// The kubelet pulls the image if the node lacks it.
     IfNotPresent,
-    /// Never: the node must have it.
+    /// The kubelet never pulls: the node must have the image.
     Never,
 }
 
-/// The name of an object of the job's namespace.
+/// The name of an object in the job's namespace.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -33,7 +33,7 @@ pub struct LocalReference {
     pub name: String,
 }
 
-/// One key of a ConfigMap or Secret of the job's namespace, as in core.
+/// One key of a ConfigMap or Secret in the job's namespace, as in core/v1.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -43,20 +43,20 @@ pub struct KeySelector {
     #[garde(custom(rules::object_name))]
     #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
-    /// Key within it.
+    /// Key in the object.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
-    /// True: the job starts without the object or the key. Absent: false.
+    /// True: the job starts even if the object or the key does not exist. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
 }
 
-/// A field of the pod, as in core.
+/// A field of the pod, as in core/v1.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct FieldSelector {
-    /// Version of the schema that `fieldPath` is written in: v1. Absent: v1.
+    /// Schema version of `fieldPath`: v1. Absent: v1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::field_version)))]
@@ -68,7 +68,7 @@ pub struct FieldSelector {
     pub field_path: String,
 }
 
-/// An environment variable, as in core: its value, or its source.
+/// An environment variable, as in core/v1: its value, or its source.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -83,13 +83,13 @@ pub struct EnvVar {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32768))]
     pub value: Option<String>,
-    /// Source of its value.
+    /// Source of the variable's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub value_from: Option<EnvVarSource>,
 }
 
-/// Source of the value of an environment variable, as in core: exactly one of these.
+/// Source of an environment variable's value, as in core/v1: exactly one of these fields.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -109,7 +109,7 @@ pub struct EnvVarSource {
     pub field_ref: Option<FieldSelector>,
 }
 
-/// The name of a ConfigMap or Secret of the job's namespace, as in core.
+/// The name of a ConfigMap or Secret in the job's namespace, as in core/v1.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -119,12 +119,12 @@ pub struct EnvFromReference {
     #[garde(custom(rules::object_name))]
     #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
-    /// True: the job starts without the object. Absent: false.
+    /// True: the job starts even if the object does not exist. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
 }
 
-/// Environment variables from every key of a ConfigMap or Secret, as in core.
+/// Environment variables from every key of a ConfigMap or Secret, as in core/v1.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -138,7 +138,7 @@ pub struct EnvFromSource {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub secret_ref: Option<EnvFromReference>,
-    /// Text in front of each name.
+    /// Text that is put before each name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[garde(inner(custom(rules::env_prefix)))]
@@ -146,74 +146,74 @@ pub struct EnvFromSource {
     pub prefix: Option<String>,
 }
 
-/// Resources of each pod, as in core.
+/// Resources of each pod, as in core/v1.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[x_kube(validation = rules::REQUESTS.to_cel_rule())]
 pub struct ResourceRequirements {
     /// Amounts that each pod gets, by resource name: cpu (96, "500m"), memory (1000Gi),
-    /// ephemeral-storage, and whole devices beside `gpus`, such as rdma/hca. Absent, of a group
+    /// ephemeral-storage, and whole devices other than `gpus`, such as rdma/hca. Absent, in a group
     /// with GPUs: cpu and memory are `resourcesPerGPU` of the RuntimeProfile, else of the queue,
-    /// for each GPU.
+    /// times the GPUs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20))]
     #[x_kube(validation = rules::LIMIT_CPU.to_cel_rule(), validation = rules::LIMIT_MEMORY.to_cel_rule(), validation = rules::LIMIT_DISK.to_cel_rule(), validation = rules::LIMIT_DEVICES.to_cel_rule())]
     pub limits: BTreeMap<String, Quantity>,
-    /// Amounts that are the same as `limits`, since a pod requests what it is limited to. Absent,
-    /// or absent for some resources: as `limits`.
+    /// Amounts that each pod requests. They must equal `limits`. A resource that is absent here is
+    /// requested as in `limits`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20))]
     pub requests: BTreeMap<String, Quantity>,
-    /// Must be empty: Trellis does not allocate dynamic resources yet. `gpus` and `limits` ask for
-    /// devices.
+    /// Must be empty: Trellis does not support dynamic resource allocation yet. Request devices by
+    /// `gpus` and `limits`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[x_kube(validation = rules::NO_CLAIMS.to_cel_rule())]
     pub claims: Vec<ResourceClaim>,
 }
 
-/// A claim of core's `resources.claims`.
+/// A claim of `resources.claims` in core/v1.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceClaim {
     /// Name of the claim.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Name of a request of the claim.
+    /// Name of a request in the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub request: Option<String>,
 }
 
 impl ResourceRequirements {
-    /// Resources that are no devices, in core's names.
+    /// Resources that are not devices, by their core/v1 names.
     pub const NON_DEVICE_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-    /// True if it states nothing.
+    /// True if no resource is stated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// CPU, in cores.
+    /// CPU limit, in cores.
     #[must_use]
     pub fn cpu(&self) -> Option<&Quantity> {
         self.limits.get("cpu")
     }
 
-    /// Memory, in bytes.
+    /// Memory limit, in bytes.
     #[must_use]
     pub fn memory(&self) -> Option<&Quantity> {
         self.limits.get("memory")
     }
 
-    /// Local disk, in bytes.
+    /// Local disk limit, in bytes.
     #[must_use]
     pub fn ephemeral_storage(&self) -> Option<&Quantity> {
         self.limits.get("ephemeral-storage")
     }
 
-    /// Devices, by resource name.
+    /// Device limits, by resource name.
     pub fn devices(&self) -> impl Iterator<Item = (&String, &Quantity)> {
         let limits = self.limits.iter();
         limits.filter(|(name, _)| !Self::NON_DEVICE_RESOURCES.contains(&name.as_str()))
@@ -239,7 +239,7 @@ impl Validate for ResourceRequirements {
     }
 }
 
-/// A volume and where it appears: exactly one of claimName, configMapName, secretName, emptyDir.
+/// A volume and its mount path: exactly one of claimName, configMapName, secretName, emptyDir.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -273,10 +273,10 @@ pub struct Mount {
     )]
     #[x_kube(validation = rules::MOUNT_PATH.to_cel_rule(), validation = rules::RESERVED_PATH.to_cel_rule())]
     pub path: String,
-    /// True: no writes. Absent: false.
+    /// True: the mount is read-only. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// A path within the volume instead of its root.
+    /// Path within the volume that is mounted instead of its root.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     #[garde(inner(custom(rules::sub_path)))]
@@ -289,7 +289,7 @@ pub struct Mount {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct EmptyDir {
-    /// The pod is evicted when it holds more.
+    /// Largest size of the volume. The kubelet evicts the pod when the volume exceeds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::memory)))]
     #[x_kube(validation = rules::MEMORY.to_cel_rule())]
@@ -301,12 +301,12 @@ pub struct EmptyDir {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct ContainerPort {
-    /// Name, unique in the group (IANA service name: at most 15 characters).
+    /// Name of the port, unique in the group (IANA service name: at most 15 characters).
     #[schemars(length(max = 15))]
     #[garde(custom(rules::port_name))]
     #[x_kube(validation = rules::PORT_NAME.to_cel_rule())]
     pub name: String,
-    /// Number, 1 to 65535.
+    /// Port number, 1 to 65535.
     #[garde(custom(rules::port))]
     #[x_kube(validation = rules::PORT.to_cel_rule())]
     pub port: i32,

@@ -1,16 +1,16 @@
-//! Pods that have ended, remembered when they are gone.
+//! Pods that have ended. Their record outlives the pod objects.
 
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Pods of one attempt that have ended and need not run again: what becomes of them and of their
-/// nodes does not matter any more.
+/// Pods of one attempt that have ended and need not run again. Losing these pods or their nodes has
+/// no effect on the job.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct FinishedPods {
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: i64,
     /// Task groups with such pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -23,7 +23,7 @@ pub struct FinishedPods {
 pub struct FinishedGroup {
     /// Name of the task group.
     pub name: String,
-    /// Indexes of pods that succeeded, such as `0-3,7`: as `completedIndexes` of a batch/v1 Job.
+    /// Indexes of pods that succeeded, such as `0-3,7`, as in `completedIndexes` of a batch/v1 Job.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub completed_indexes: String,
     /// Indexes of pods whose failure is ignored, in the same form.
@@ -31,14 +31,14 @@ pub struct FinishedGroup {
     pub failed_indexes: String,
 }
 
-/// Indexes as ranges, `0-3,7`.
+/// Formats indexes as ranges, `0-3,7`.
 ///
 /// ```
-/// use trellis_api::job::{indexes, ranges};
+/// use trellis_api::job::{format_ranges, parse_ranges};
 /// let some = [0, 1, 2, 3, 7].into();
-/// assert_eq!(ranges(&some), "0-3,7");
-/// assert_eq!(indexes("0-3,7"), some);
-/// assert_eq!(ranges(&[].into()), "");
+/// assert_eq!(format_ranges(&some), "0-3,7");
+/// assert_eq!(parse_ranges("0-3,7"), some);
+/// assert_eq!(format_ranges(&[].into()), "");
 /// ```
 #[must_use]
 pub fn format_ranges(indexes: &BTreeSet<u32>) -> String {
@@ -56,8 +56,8 @@ pub fn format_ranges(indexes: &BTreeSet<u32>) -> String {
     text.collect::<Vec<_>>().join(",")
 }
 
-/// The indexes that such ranges name. What is no range names none, and of one nothing beyond the
-/// most pods that a group can have.
+/// Parses ranges into indexes. Invalid ranges are skipped, and each range is cut at the largest
+/// index that a group can have.
 #[must_use]
 pub fn parse_ranges(ranges: &str) -> BTreeSet<u32> {
     let of = |range: &str| -> Option<std::ops::RangeInclusive<u32>> {
@@ -68,5 +68,5 @@ pub fn parse_ranges(ranges: &str) -> BTreeSet<u32> {
     ranges.split(',').filter_map(of).flatten().collect()
 }
 
-/// The largest index that a pod of a group can have.
+/// Largest index of a pod in its group.
 const MAX_INDEX: u32 = 4095;

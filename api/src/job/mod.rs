@@ -1,4 +1,4 @@
-//! [`TrainingJob`]: the one object that people apply.
+//! [`TrainingJob`]: the object that users apply.
 
 mod awaited_pods;
 mod checkpoint;
@@ -49,8 +49,8 @@ use crate::topology::TopologyRequest;
 
 /// A gang of pods that run all together or not at all.
 ///
-/// Nothing is defaulted in the object: what is absent here is decided by the
-/// compiler, so that what stands in git stays what stands in the cluster.
+/// Trellis never writes defaults into the spec. The compiler applies them, so the object in the
+/// cluster stays equal to the one in git.
 #[derive(CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "trellis.dev",
@@ -101,10 +101,10 @@ use crate::topology::TopologyRequest;
     validation = rules::MPI_ENV.job_rule.to_cel_rule(),
 )]
 pub struct TrainingJobSpec {
-    /// What is injected into the pods so that they find each other. Absent: None.
+    /// Framework whose environment the operator injects into the pods. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framework: Option<Framework>,
-    /// Name of a TrainingQueue. Absent: the queue that is the default for the namespace.
+    /// Name of the TrainingQueue. Absent: the default queue of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::queue_name)))]
     #[schemars(length(max = 63))]
@@ -116,34 +116,34 @@ pub struct TrainingJobSpec {
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PRIORITY_CLASS.to_cel_rule(), validation = rules::SYSTEM_PRIORITY.to_cel_rule())]
     pub priority_class_name: Option<String>,
-    /// Protection from preemption. Absent: Preemptible.
+    /// Protection of the gang from preemption. Absent: Preemptible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
-    /// Seconds for which the job is no victim of preemption once it has its place; its queue may
-    /// bound them. Absent: 0.
+    /// Seconds after placement during which the job cannot be preempted. Its queue may limit them.
+    /// Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::min_runtime)))]
     #[x_kube(validation = rules::MIN_RUNTIME.to_cel_rule())]
     pub min_runtime_seconds: Option<i64>,
-    /// True: the gang is stopped and holds nothing until this is false again. Absent: false.
+    /// True: the operator stops the gang, which then holds no resources or quota. Absent: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// Manager of the job, as a path below a domain, such as `kueue.x-k8s.io/multikueue`. Trellis
-    /// ignores a job of another manager. Absent: `trellis.dev/operator`.
+    /// ignores a job with another manager. Absent: `trellis.dev/operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::managed_by)))]
     #[schemars(length(max = 63))]
     #[x_kube(validation = rules::MANAGED_BY.to_cel_rule())]
     pub managed_by: Option<String>,
-    /// Name of a RuntimeProfile: what the platform gives its pods beside what stands here
-    /// (docs/profiles.md). Absent: the one that is the cluster's default, if there is one.
+    /// Name of the RuntimeProfile, whose settings the platform adds to the pods (docs/profiles.md).
+    /// Absent: the cluster's default profile, if one exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::profile_name)))]
     #[schemars(length(max = 253))]
     #[x_kube(validation = rules::PROFILE_NAME.to_cel_rule())]
     pub profile: Option<String>,
-    /// The groups of identical pods. All of them are one gang, but for those with `membership:
-    /// BestEffort` and what an elastic group has above `minReplicas`.
+    /// The groups of identical pods. They form one gang, except for groups with `membership:
+    /// BestEffort` and for pods of an elastic group above `minReplicas`.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(
         dive,
@@ -165,15 +165,15 @@ pub struct TrainingJobSpec {
         custom(rules::depends_on_stage(self))
     )]
     pub task_groups: Vec<TaskGroup>,
-    /// Choice among the nodes with room. Pack: few nodes, and those where the least usable capacity
-    /// is broken up; Spread: as many nodes as possible. Absent: Pack.
+    /// Choice among the nodes with room. Pack: few nodes, with the least fragmentation of usable
+    /// capacity; Spread: as many nodes as possible. Absent: Pack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementPolicy>,
-    /// Closeness of all pods of the job. Absent: any nodes.
+    /// Required or preferred closeness of all pods of the job. Absent: any nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub topology: Option<TopologyRequest>,
-    /// Reaction to a pod that fails. Absent: the gang restarts, at most 3 times.
+    /// Reaction to a failed pod. Absent: the gang restarts, at most 3 times.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::rule_groups(&self.task_groups)))]
     pub restart: Option<Restart>,
@@ -181,34 +181,34 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub deadlines: Option<Deadlines>,
-    /// Checkpoints: how the pods report them, and the grace that pods have to write one before they
-    /// must stop.
+    /// Checkpoints: how the pods report them, and the time that pods have to write one before they
+    /// are killed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub checkpoint: Option<Checkpoint>,
-    /// Condition under which the job is complete. Absent: all pods have succeeded, or rank 0 where
-    /// there are servers or a launcher.
+    /// Condition under which the job is complete. Absent: all pods have succeeded, or only rank 0
+    /// if a group has the role Launcher or Server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
-    /// Removal of the pods, and of all else that the job has made, after its end.
+    /// Removal of the job's pods and other children after its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub cleanup: Option<Cleanup>,
-    /// Seconds after the end when the TrainingJob itself is deleted, with all that it has made, as
-    /// in batch/v1. Absent: never. A job that Argo CD or Flux delivers stays, since it would be
-    /// created and run again: only what it has made goes.
+    /// Seconds from the job's end until the operator deletes the TrainingJob and its children, as
+    /// in batch/v1. A job that Argo CD or Flux delivers stays, since it would be created and run
+    /// again; only its children are deleted. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::ttl)))]
     #[x_kube(validation = rules::TTL.to_cel_rule())]
     pub ttl_seconds_after_finished: Option<i64>,
-    /// Secrets that the pods need, each known, allowed and there before the job gets a place
-    /// (docs/secrets.md). What task groups name and does not stand here is a Secret of the job's
-    /// namespace.
+    /// Secrets that the pods need. Each must be known, allowed and present before the job is placed
+    /// (docs/secrets.md). A Secret that task groups name and that is not listed here is a Secret of
+    /// the job's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 16), custom(rules::unique_secrets), dive)]
     pub secrets: Vec<JobSecret>,
-    /// ServiceAccount of the pods. Absent: the namespace's default, no token mounted.
+    /// ServiceAccount of the pods. Absent: the namespace's default, without a mounted token.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
@@ -218,11 +218,11 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub security_context: Option<SecurityContext>,
-    /// Network peers of the pods, beyond their job and DNS: destinations and sources.
+    /// Network peers of the pods other than the job's own pods and DNS: destinations and sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub network: Option<Network>,
-    /// Labels and annotations for the pods.
+    /// Labels and annotations of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub pod_metadata: Option<PodMetadata>,
@@ -230,18 +230,18 @@ pub struct TrainingJobSpec {
 
 /// Framework whose environment the pods get, so that they find each other (docs/frameworks).
 /// PyTorch: torchrun's variables and a rendezvous address; DeepSpeed: the same, and a hostfile;
-/// JAX: the coordinator's address and the number of each process; MPI: host files, a key of the
-/// job's own and an sshd in each worker; TensorFlow: TF_CONFIG; None: Trellis' own variables alone.
+/// JAX: the coordinator's address and the number of each process; MPI: host files, an SSH key for
+/// the job and an sshd in each worker; TensorFlow: TF_CONFIG; None: only Trellis' own variables.
 /// Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Framework {
     /// torchrun's `PET_*` variables and a rendezvous address.
     PyTorch,
-    /// The same, and a hostfile.
+    /// torchrun's variables, a rendezvous address and a hostfile.
     DeepSpeed,
-    /// The coordinator's address, how many processes there are and which one it is.
+    /// The coordinator's address, the number of processes and the number of each process.
     JAX,
-    /// Host files, a key of the job's own, and an sshd in each worker.
+    /// Host files, an SSH key for the job, and an sshd in each worker.
     MPI,
     /// `TF_CONFIG`.
     TensorFlow,
@@ -251,7 +251,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// All of them.
+    /// All frameworks.
     pub const ALL: [Self; 6] = [
         Self::PyTorch,
         Self::DeepSpeed,
@@ -262,32 +262,32 @@ impl Framework {
     ];
 }
 
-/// Choice among the nodes with room. Pack: few nodes, and those where the least usable capacity is
-/// broken up; Spread: as many nodes as possible. Absent: Pack.
+/// Choice among the nodes with room. Pack: few nodes, with the least fragmentation of usable
+/// capacity; Spread: as many nodes as possible. Absent: Pack.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlacementPolicy {
-    /// Few nodes, and those where the least is broken off what others could use.
+    /// Few nodes, chosen so that the least usable capacity is fragmented.
     #[default]
     Pack,
-    /// As many nodes as there are, those with most free first.
+    /// As many nodes as possible, those with the most free capacity first.
     Spread,
 }
 
-/// Protection of a gang from preemption. Preemptible: it may be a victim; ProtectedWithinQuota: it
-/// is no victim while the protected gangs of its queue together stay within the queue's nominal
-/// quota; draining the queue evicts it all the same. Absent: Preemptible.
+/// Protection of a gang from preemption. Preemptible: the gang may be a victim;
+/// ProtectedWithinQuota: it is no victim while the protected gangs of its queue together stay
+/// within the queue's nominal quota. A drain of the queue evicts both. Absent: Preemptible.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Preemptibility {
-    /// It may be a victim.
+    /// The gang may be a victim.
     #[default]
     Preemptible,
-    /// It is no victim while the protected gangs of its queue together stay within the queue's
-    /// nominal quota.
+    /// The gang is no victim while the protected gangs of its queue together stay within the
+    /// queue's nominal quota.
     ProtectedWithinQuota,
 }
 
 impl Preemptibility {
-    /// True where the gang may always be a victim.
+    /// True if the gang may always be a victim.
     #[must_use]
     pub fn is_preemptible(self) -> bool {
         self == Self::Preemptible
@@ -299,8 +299,8 @@ impl Preemptibility {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct SecurityContext {
-    /// User id of every process. Above 0 the pods are held to run as non-root; 0 is a privilege
-    /// that policy grants or not.
+    /// User id of every process. An id above 0 sets runAsNonRoot; 0 is a privilege that policies
+    /// must grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::user_id)))]
     #[x_kube(validation = rules::USER_ID.to_cel_rule())]
@@ -312,18 +312,18 @@ pub struct SecurityContext {
     pub fs_group: Option<i64>,
 }
 
-/// Labels and annotations for the pods.
+/// Labels and annotations of the pods.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct PodMetadata {
-    /// Labels. Keys below `trellis.dev/` and Kubernetes' own domains are reserved.
+    /// Labels. Keys below `trellis.dev/` and below Kubernetes' own domains are reserved.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(custom(rules::metadata_keys), custom(rules::label_values))]
     #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::RESERVED_KEYS.to_cel_rule(), validation = rules::LABEL_VALUES.to_cel_rule())]
     pub labels: BTreeMap<String, String>,
-    /// Annotations. The same keys are reserved.
+    /// Annotations. The same keys are reserved as for labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     #[garde(custom(rules::metadata_keys))]
@@ -332,26 +332,26 @@ pub struct PodMetadata {
 }
 
 impl TrainingJobSpec {
-    /// The framework, None where none is given.
+    /// Returns the framework, by default None.
     #[must_use]
     pub fn framework(&self) -> Framework {
         self.framework.unwrap_or_default()
     }
 
-    /// True if the user asks that nothing runs.
+    /// True if the user has suspended the job.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.suspend.unwrap_or(false)
     }
 
-    /// Who sees to the job, where that is not Trellis.
+    /// Returns the manager of the job, if it is not Trellis.
     #[must_use]
     pub fn external_manager(&self) -> Option<&str> {
         let manager = self.managed_by.as_deref();
         manager.filter(|manager| *manager != names::OPERATOR)
     }
 
-    /// Which nodes are taken, Pack where nothing is given.
+    /// Returns the placement policy, by default Pack.
     #[must_use]
     pub fn placement(&self) -> PlacementPolicy {
         self.placement.unwrap_or_default()
@@ -363,7 +363,7 @@ impl TrainingJobSpec {
         self.preemptibility.unwrap_or_default().is_preemptible()
     }
 
-    /// Pods of the whole job.
+    /// Number of pods of the whole job.
     #[must_use]
     pub fn pod_count(&self) -> u32 {
         self.task_groups
@@ -371,7 +371,7 @@ impl TrainingJobSpec {
             .fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
     }
 
-    /// Pods that are placed all together or not at all.
+    /// Number of pods that are placed all together or not at all.
     #[must_use]
     pub fn gang_size(&self) -> u32 {
         self.task_groups
@@ -379,22 +379,22 @@ impl TrainingJobSpec {
             .fold(0_u32, |sum, g| sum.saturating_add(g.gang_size()))
     }
 
-    /// Pods that have a rank in the world: all but evaluators, and groups outside the gang. Of
-    /// elastic groups the most that there may be.
+    /// Number of pods with a rank in the world: all except evaluators and groups outside the gang.
+    /// An elastic group counts with its `replicas`, the largest number of its pods.
     #[must_use]
     pub fn world_size(&self) -> u32 {
         let world = self.task_groups.iter().filter(|g| g.is_in_world());
         world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
     }
 
-    /// The task group of that name.
+    /// Returns the task group of this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&TaskGroup> {
         self.task_groups.iter().find(|group| group.name == name)
     }
 
-    /// The level of a Topology of which the pods of a group must be in one domain, and true
-    /// where the group asks for it: its level is finer than that of the job.
+    /// Returns the topology level whose domain must contain all pods of a group. The flag is true
+    /// if the group requires the level itself, which is then finer than the level of the job.
     #[must_use]
     pub fn required_level(&self, group: &str) -> Option<(&str, bool)> {
         let of_group = self.group(group).and_then(|group| group.topology.as_ref());
@@ -405,8 +405,8 @@ impl TrainingJobSpec {
             .or_else(|| Some((whole?, false)))
     }
 
-    /// Whose success is the job's. Where none is given: that of rank 0 if there are pods
-    /// that never end by themselves, a launcher's workers or servers, else everyone's.
+    /// Returns the success policy. The default is Leader if the job has a launcher or servers,
+    /// whose pods never end by themselves, and otherwise All.
     #[must_use]
     pub fn success_policy(&self) -> SuccessPolicy {
         let given = self.success.as_ref().and_then(|s| s.policy);
@@ -420,7 +420,7 @@ impl TrainingJobSpec {
         })
     }
 
-    /// True if pods that have done their work stay, with their logs.
+    /// True if finished pods of a complete job stay, with their logs.
     #[must_use]
     pub fn keeps_finished_pods(&self) -> bool {
         let cleanup = self.cleanup.as_ref();
@@ -428,7 +428,7 @@ impl TrainingJobSpec {
         pods.unwrap_or_default() == PodCleanup::Keep
     }
 
-    /// GPUs of the whole job, of whatever resource name.
+    /// Number of GPUs of the whole job, over all GPU resources.
     #[must_use]
     pub fn gpu_count(&self) -> u32 {
         self.task_groups.iter().fold(0_u32, |sum, g| {

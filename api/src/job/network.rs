@@ -1,4 +1,4 @@
-//! What the pods may talk to, beyond their own job and DNS.
+//! Network peers of the pods other than the job's own pods and DNS.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-/// Openings in the job's NetworkPolicy.
+/// Connections that the job's NetworkPolicy allows.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -32,18 +32,18 @@ pub struct Network {
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::PEER.to_cel_rule())]
 pub struct TrafficRule {
-    /// A network, such as 10.20.0.0/16.
+    /// IP range in CIDR notation, such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 43))]
     #[garde(inner(custom(rules::cidr)), custom(rules::peer(self)))]
     #[x_kube(validation = rules::CIDR.to_cel_rule())]
     pub cidr: Option<String>,
-    /// Every pod of a namespace, by name.
+    /// Name of a namespace: every pod in it is a peer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
     pub namespace: Option<String>,
-    /// The pods behind a Service of the job's namespace. Its ports are used where none are given.
+    /// Name of a Service in the job's namespace: the pods behind it are peers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
@@ -55,7 +55,7 @@ pub struct TrafficRule {
     pub ports: Vec<NetworkPort>,
 }
 
-/// A port, or all ports from one to another, as in a NetworkPolicy.
+/// A port or a range of ports, as in a NetworkPolicy.
 #[derive(
     KubeSchema,
     Validate,
@@ -73,11 +73,11 @@ pub struct TrafficRule {
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::PORT_RANGE.to_cel_rule())]
 pub struct NetworkPort {
-    /// Number of the port, 1 to 65535: the first one where `endPort` is given.
+    /// Port number, 1 to 65535. With `endPort`: the first port of the range.
     #[garde(custom(rules::port), custom(rules::port_range(self)))]
     #[x_kube(validation = rules::PORT.to_cel_rule())]
     pub port: i32,
-    /// Number of the last port of a range. Absent: `port` alone.
+    /// Last port of the range. Absent: `port` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::port)))]
     #[x_kube(validation = rules::PORT.to_cel_rule())]
@@ -88,7 +88,7 @@ pub struct NetworkPort {
 }
 
 impl NetworkPort {
-    /// One TCP port.
+    /// Returns one TCP port.
     #[must_use]
     pub const fn tcp(port: i32) -> Self {
         Self {
@@ -98,20 +98,20 @@ impl NetworkPort {
         }
     }
 
-    /// Number of the last port.
+    /// Returns the last port of the range.
     #[must_use]
     pub fn last_port(&self) -> i32 {
         self.end_port.unwrap_or(self.port)
     }
 
-    /// The protocol, TCP where none is given.
+    /// Returns the protocol, by default TCP.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.protocol.unwrap_or_default()
     }
 }
 
-/// As kubectl writes it: `443/TCP`, `30000-30100/UDP`.
+/// Formats ports as kubectl does: `443/TCP`, `30000-30100/UDP`.
 impl fmt::Display for NetworkPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.port)?;
@@ -138,7 +138,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The word that Kubernetes has for it.
+    /// Returns the protocol as Kubernetes writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

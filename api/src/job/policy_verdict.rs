@@ -1,54 +1,54 @@
-//! What policies have decided about a job.
+//! The policy decision about a job.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::status_word::{lenient_word, open_word};
 
-/// What policies have decided about a job, of each of its lists the first 20.
+/// Policy decision about a job. Each list has at most 20 entries.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyVerdict {
-    /// Allowed, Denied or Undecided. Of a job that runs: whether it still would be.
+    /// Allowed, Denied or Undecided. For a running job: the decision if it were submitted now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<PolicyDecision>,
-    /// The user who asked, where that is known: who wrote the spec.
+    /// User who wrote the spec, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// Why the stamp that the job bears is not believed, so that nobody is known.
+    /// Why the operator rejects the job's requester annotation. The requester is then unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester_unknown: Option<String>,
-    /// Hash of all policies that took effect when it was decided so.
+    /// Hash of all policies that were in effect at the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_hash: Option<String>,
-    /// Ids of the policies that decide: permits that allow it, or forbids that deny it.
+    /// Ids of the deciding policies: permits that allow the job, or forbids that deny it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub policies: Vec<String>,
-    /// Permits that are missing, as they can be copied into a policy.
+    /// Permits that are missing, ready to be copied into a policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub missing_permits: Vec<String>,
-    /// Evaluation errors.
+    /// Errors during policy evaluation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub errors: Vec<String>,
-    /// Requests that policies of enforcement Warn would deny.
+    /// Requests that policies with enforcement Warn would deny.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub warnings: Vec<String>,
 }
 
-/// What is decided about a job as a whole.
+/// Policy decision about a whole job.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyDecision {
-    /// It may run.
+    /// The job may run.
     Allowed,
-    /// It may not, until the job or a policy changes.
+    /// The job may not run until the job or a policy changes.
     Denied,
-    /// Nobody can say yet, and nothing is allowed.
+    /// The decision is still open, and nothing is allowed yet.
     Undecided,
-    /// A word of another version of Trellis.
+    /// A value that another version of Trellis wrote.
     Unrecognized,
 }
 
@@ -61,7 +61,7 @@ impl PolicyDecision {
         Self::Unrecognized,
     ];
 
-    /// The word itself.
+    /// Returns the decision as it appears in status.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

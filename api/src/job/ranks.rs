@@ -1,15 +1,15 @@
-//! The order of the ranks, and who has the first.
+//! The order of the ranks, and the group with rank 0.
 
 use super::{Role, TaskGroup, TrainingJobSpec};
 
 impl TrainingJobSpec {
-    /// The groups in the order of their ranks: the Coordinator or Launcher first, then
-    /// workers, servers, and evaluators, who are none of the world, then groups outside the
-    /// gang; of one role as they stand in the spec.
+    /// Returns the groups in the order of their ranks: Coordinator or Launcher, workers, servers,
+    /// evaluators (outside the world), then groups outside the gang. Groups of one role keep the
+    /// order of the spec.
     #[must_use]
     pub fn groups_by_rank(&self) -> Vec<&TaskGroup> {
         let mut order: Vec<_> = self.task_groups.iter().collect();
-        // Stable: what is equal keeps its order.
+        // The sort is stable, so equal groups keep their order.
         order.sort_by_key(|group| match group.role() {
             _ if !group.is_in_gang() => 4,
             Role::Coordinator | Role::Launcher => 0,
@@ -20,9 +20,9 @@ impl TrainingJobSpec {
         order
     }
 
-    /// Name of the group whose pod of index 0 has rank 0: of the Coordinator or Launcher,
-    /// else of the first group of workers. None for a spec without
-    /// groups, which validation refuses.
+    /// Returns the name of the group whose pod of index 0 has rank 0: the Coordinator or Launcher,
+    /// else the first group of workers. Returns None for a spec without groups, which validation
+    /// refuses.
     ///
     /// ```
     /// use trellis_api::TrainingJobSpec;

@@ -1,4 +1,4 @@
-//! Restarts: what a failure does, and what it counts against.
+//! Restarts: the reaction to a failure, and the limit that it counts against.
 
 use garde::Validate;
 use kube::KubeSchema;
@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-/// What happens when a pod fails.
+/// Reaction to a failed pod.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::BACKOFF.to_cel_rule())]
 pub struct Restart {
-    /// What is restarted. Absent: Gang, but Pod for what an elastic group can do without.
+    /// Pods that restart. Absent: Gang, but Pod for surplus pods of an elastic group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<RestartScope>,
-    /// Restarts for the job's own failures. Absent: 3.
+    /// Number of restarts after the job's own failures. Absent: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::limit)))]
     #[x_kube(validation = rules::LIMIT.to_cel_rule())]
     pub limit: Option<i64>,
-    /// Restarts for the cluster's failures: lost nodes, evictions, refusals of a kubelet. Absent:
-    /// 100.
+    /// Number of restarts after failures of the cluster: lost nodes, evictions, rejections by a
+    /// kubelet. Absent: 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::limit)))]
     #[x_kube(validation = rules::LIMIT.to_cel_rule())]
     pub disruption_limit: Option<i64>,
-    /// Seconds before the first restart; doubled each time. Absent: 10.
+    /// Seconds before the first restart. They double with each restart. Absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::backoff_seconds)), custom(rules::backoff(self)))]
     #[x_kube(validation = rules::BACKOFF_SECONDS.to_cel_rule())]
     pub backoff_seconds: Option<i64>,
-    /// Most seconds before a restart. Absent: 300.
+    /// Largest number of seconds before a restart. Absent: 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::backoff_seconds)))]
     #[x_kube(validation = rules::BACKOFF_SECONDS.to_cel_rule())]
     pub max_backoff_seconds: Option<i64>,
-    /// What is done about pods of a node that is lost, which nobody can stop. Absent: Force.
+    /// Treatment of pods on a lost node, which do not react to a deletion. Absent: Force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_node: Option<LostNode>,
-    /// Rules for kinds of failures; the first one that matches decides. A failure that matches none
+    /// Rules for kinds of failures. The first matching rule decides. A failure that matches no rule
     /// restarts by `scope` and counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -49,35 +49,35 @@ pub struct Restart {
 }
 
 impl Restart {
-    /// Restarts for the job's own failures, 3 where nothing is given.
+    /// Returns the number of restarts after the job's own failures, by default 3.
     #[must_use]
     pub fn limit(&self) -> i64 {
         self.limit.unwrap_or(3)
     }
 
-    /// Restarts for the cluster's failures, 100 where nothing is given.
+    /// Returns the number of restarts after failures of the cluster, by default 100.
     #[must_use]
     pub fn disruption_limit(&self) -> i64 {
         self.disruption_limit.unwrap_or(100)
     }
 
-    /// Seconds before the first restart, 10 where nothing is given.
+    /// Returns the seconds before the first restart, by default 10.
     #[must_use]
     pub fn backoff_seconds(&self) -> i64 {
         self.backoff_seconds.unwrap_or(10)
     }
 
-    /// Most seconds before a restart, 300 where nothing is given.
+    /// Returns the largest number of seconds before a restart, by default 300.
     #[must_use]
     pub fn max_backoff_seconds(&self) -> i64 {
         self.max_backoff_seconds.unwrap_or(300)
     }
 }
 
-/// Pods that restart after a failure. Gang: all pods, together; Group: those of the task group,
-/// while other groups go on; Pod: the pod alone; Never: none, and the job has failed. Each restart
-/// counts once against `limit` or `disruptionLimit`. A lost or unhealthy node always restarts its
-/// gang. Absent: Gang, but Pod for pods that an elastic group can do without.
+/// Pods that restart after a failure. Gang: all pods, together; Group: the pods of the task group,
+/// while other groups go on; Pod: only the failed pod; Never: none, and the job has failed. Each
+/// restart counts once against `limit` or `disruptionLimit`. A lost or unhealthy node always
+/// restarts its gang. Absent: Gang, but Pod for surplus pods of an elastic group.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RestartScope {
     /// All pods of the gang, together.
@@ -85,70 +85,71 @@ pub enum RestartScope {
     Gang,
     /// All pods of the task group, together.
     Group,
-    /// The pod.
+    /// Only the failed pod.
     Pod,
-    /// Nothing: the job has failed.
+    /// No pod: the job has failed.
     Never,
 }
 
-/// Treatment of the pods of a lost node. Force: the operator deletes them by force once the node
-/// has been lost for 60 s, and the gang is placed elsewhere; Wait: the operator waits for them
-/// without end. Absent: Force.
+/// Treatment of the pods of a lost node. Force: the operator force-deletes them once the node has
+/// been lost for 60 s, and the scheduler places the gang elsewhere; Wait: the operator waits for
+/// them without limit. Absent: Force.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LostNode {
-    /// They are deleted by force. A rank that is only cut off may still write.
+    /// The operator force-deletes the pods. A rank that is only cut off from the API may still
+    /// write.
     #[default]
     Force,
-    /// The node comes back, or whoever knows that it is off deletes it, or taints it as out of
-    /// service.
+    /// The operator waits until the node returns, or until an administrator deletes it or taints it
+    /// as out of service.
     Wait,
 }
 
-/// What a failure of some kind does. It matches where all of its conditions do; without any it
-/// matches every failure.
+/// Reaction to one kind of failure. A rule matches if all of its conditions match; a rule without
+/// conditions matches every failure.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct RestartRule {
-    /// The container that failed ended with one of these.
+    /// Exit codes: the failed container ended with one of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), inner(custom(rules::exit_code)))]
     #[x_kube(validation = rules::EXIT_CODES.to_cel_rule())]
     pub on_exit_codes: Vec<i32>,
-    /// Reasons of a pod's failure that match: words of docs/reasons.md, or of the kubelet
-    /// (`OOMKilled`, `EvictionRestart`, `OutOfcpu`, ...).
+    /// Reasons of a pod's failure: words of docs/reasons.md, or of the kubelet (`OOMKilled`,
+    /// `EvictionRestart`, `OutOfcpu`, ...).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 128)))]
     #[garde(length(max = 32), inner(custom(rules::reason_word)))]
     #[x_kube(validation = rules::REASON_WORDS.to_cel_rule())]
     pub on_reasons: Vec<String>,
-    /// The pod is of one of these task groups.
+    /// Names of task groups: the pod belongs to one of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 24)))]
     #[garde(length(max = 16))]
     pub groups: Vec<String>,
-    /// Effect of a failure that matches.
+    /// Reaction to a failure that matches.
     pub action: RestartAction,
 }
 
-/// What a failure does. Restart: as without the rule, it counts against `limit` (against
-/// `disruptionLimit` if it is the cluster's); RestartWithoutCounting: it counts against neither,
-/// after 10 s at least; RestartGroup and RestartPod: as Restart, of the task group or of the
-/// pod alone, while the others go on; Fail: the job has failed; Ignore: the pod stays as it is and
-/// the others go on.
+/// Reaction to a failure. Restart: as without the rule, it counts against `limit` (against
+/// `disruptionLimit` if the cluster caused it); RestartWithoutCounting: it counts against neither,
+/// after 10 s at least; RestartGroup and RestartPod: as Restart, for the task group or only the
+/// pod, while other pods go on; Fail: the job has failed; Ignore: the pod stays as it is and the
+/// other pods go on.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartAction {
-    /// What `scope` says is restarted, and that counts.
+    /// The pods of `scope` restart, and the restart counts.
     Restart,
-    /// What `scope` says is restarted, and that counts against no limit.
+    /// The pods of `scope` restart, and the restart counts against no limit.
     RestartWithoutCounting,
-    /// The pods of the task group are restarted, and that counts.
+    /// The pods of the task group restart, and the restart counts.
     RestartGroup,
-    /// The pod is restarted, and that counts.
+    /// The pod restarts, and the restart counts.
     RestartPod,
-    /// The job has failed, whatever `limit` says.
+    /// The job has failed, regardless of `limit`.
     Fail,
-    /// The others go on. For the success of the job the pod counts as one that is done.
+    /// The other pods go on. The pod counts as finished for the success of the job.
     Ignore,
 }

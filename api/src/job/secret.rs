@@ -1,5 +1,5 @@
-//! The Secrets that a job names: those of its namespace, and those that are kept
-//! outside the cluster.
+//! The Secrets that a job names: Secrets of its namespace, and values from stores outside the
+//! cluster.
 
 use std::collections::BTreeMap;
 
@@ -10,47 +10,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-/// Seconds after which the values of a Secret are read again where nothing is
-/// given: External Secrets Operator's own.
+/// Default of `refreshSeconds`, the same as External Secrets Operator's.
 const DEFAULT_REFRESH_SECONDS: u32 = 3600;
 
-/// A Secret that the job's pods need: one of its namespace, or one that External Secrets
-/// Operator makes from a store outside the cluster.
+/// A Secret that the job's pods need: an existing Secret of its namespace, or a Secret that
+/// External Secrets Operator creates from a store outside the cluster.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::SECRET_SOURCE.to_cel_rule())]
 pub struct JobSecret {
-    /// Name by which task groups name it in env, envFrom, mounts and imagePullSecrets. Without
-    /// `store`: name of a Secret of the job's namespace.
+    /// Name by which task groups refer to the Secret in env, envFrom, mounts and imagePullSecrets.
+    /// Without `store`: name of a Secret in the job's namespace.
     #[schemars(length(max = 63))]
     #[garde(custom(rules::secret_name), custom(rules::secret_source(self)))]
     #[x_kube(validation = rules::SECRET_NAME.to_cel_rule())]
     pub name: String,
-    /// The store that its values are kept in. Absent: it is a Secret that is there.
+    /// The store with the Secret's values. Absent: the Secret already exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub store: Option<SecretStore>,
-    /// Each key of the Secret, with the path of its value in the store: `ml/wandb`, or
-    /// `ml/wandb#token` for one property of what is kept there.
+    /// Keys of the Secret, each with the path of its value in the store: `ml/wandb`, or
+    /// `ml/wandb#token` for one property of that value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32, "additionalProperties" = {"type": "string", "maxLength": 512}))]
     #[garde(custom(rules::secret_data))]
     #[x_kube(validation = rules::SECRET_DATA.to_cel_rule())]
     pub data: BTreeMap<String, String>,
-    /// Seconds after which its values are read from the store again. Absent: 3600.
+    /// Seconds between two reads of the values from the store. Absent: 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::secret_refresh)))]
     #[x_kube(validation = rules::SECRET_REFRESH.to_cel_rule())]
     pub refresh_seconds: Option<i64>,
 }
 
-/// A store of secrets, as External Secrets Operator knows it.
+/// A store of External Secrets Operator.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct SecretStore {
-    /// SecretStore: one of the job's namespace; ClusterSecretStore: one of the cluster.
+    /// SecretStore: a store of the job's namespace; ClusterSecretStore: a store of the cluster.
     pub kind: SecretStoreKind,
     /// Name of the store.
     #[schemars(length(max = 253))]
@@ -59,19 +58,19 @@ pub struct SecretStore {
     pub name: String,
 }
 
-/// SecretStore: one of the job's namespace; ClusterSecretStore: one of the cluster.
+/// SecretStore: a store of the job's namespace; ClusterSecretStore: a store of the cluster.
 #[derive(
     Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord,
 )]
 pub enum SecretStoreKind {
-    /// One of the job's namespace.
+    /// A store of the job's namespace.
     SecretStore,
-    /// One of the cluster.
+    /// A store of the cluster.
     ClusterSecretStore,
 }
 
 impl SecretStoreKind {
-    /// The word itself.
+    /// Returns the kind as Kubernetes writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,23 +80,23 @@ impl SecretStoreKind {
     }
 }
 
-/// Where one value is kept in a store.
+/// Location of one value in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteValue<'a> {
-    /// The path.
+    /// Path in the store.
     pub path: &'a str,
-    /// The property of what is kept there. None: all of it.
+    /// Property within the value at that path. None: the whole value.
     pub property: Option<&'a str>,
 }
 
 impl<'a> RemoteValue<'a> {
-    /// What [`JobSecret::data`] has written: `path`, or `path#property`. No path has a `#`.
+    /// Parses a value of [`JobSecret::data`]: `path`, or `path#property`. A path contains no `#`.
     ///
     /// ```
     /// use trellis_api::job::RemoteValue;
-    /// let written = RemoteValue::of("ml/wandb#users.0.token");
+    /// let written = RemoteValue::parse("ml/wandb#users.0.token");
     /// assert_eq!(written, RemoteValue { path: "ml/wandb", property: Some("users.0.token") });
-    /// assert_eq!(RemoteValue::of("ml/wandb"), RemoteValue { path: "ml/wandb", property: None });
+    /// assert_eq!(RemoteValue::parse("ml/wandb"), RemoteValue { path: "ml/wandb", property: None });
     /// ```
     #[must_use]
     pub fn parse(written: &'a str) -> Self {
@@ -115,7 +114,8 @@ impl<'a> RemoteValue<'a> {
 }
 
 impl JobSecret {
-    /// Seconds after which its values are read again. An hour for what validation refuses.
+    /// Returns the seconds between two reads of the values. Values that validation refuses give
+    /// 3600.
     #[must_use]
     pub fn refresh_seconds(&self) -> u32 {
         let given = self.refresh_seconds.and_then(|s| u32::try_from(s).ok());

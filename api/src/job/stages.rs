@@ -1,13 +1,13 @@
-//! Stages of a job: the groups that are there together. Those of one are a gang and a world of
-//! their own; those that wait for them to be Complete are the next.
+//! Stages of a job: the task groups that exist together. The groups of one stage form a gang and a
+//! world of their own. Groups that wait for them to be Complete form the next stage.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{DependencyStatus, Framework, Role, TaskGroup, TrainingJobSpec};
 
-/// The stage of each group, from 1, as they stand in the spec. A group that is named before it
-/// stands there, which validation refuses, is waited for by nobody.
+/// Returns the stage of each group, from 1, in the order of the spec. A dependency on a group that
+/// appears later in the spec is ignored; validation refuses it.
 fn compute_group_stages(groups: &[TaskGroup]) -> Vec<u32> {
     let mut known: BTreeMap<&str, u32> = BTreeMap::new();
     let mut stages = Vec::with_capacity(groups.len());
@@ -27,7 +27,7 @@ fn compute_group_stages(groups: &[TaskGroup]) -> Vec<u32> {
 }
 
 impl TrainingJobSpec {
-    /// How many stages there are; 1 where nothing waits for something to be Complete.
+    /// Returns the number of stages: 1 if no group waits for another group to be Complete.
     ///
     /// ```
     /// use trellis_api::TrainingJobSpec;
@@ -36,8 +36,8 @@ impl TrainingJobSpec {
     ///     {"name": "train", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
     ///         "dependsOn": [{"group": "prepare", "status": "Complete"}]},
     /// ]}))?;
-    /// assert_eq!(spec.stages(), 2);
-    /// let second = spec.of_stage(2);
+    /// assert_eq!(spec.stage_count(), 2);
+    /// let second = spec.for_stage(2);
     /// assert_eq!(second.task_groups.len(), 1);
     /// assert_eq!(second.task_groups[0].name, "train");
     /// # Ok::<(), serde_json::Error>(())
@@ -51,21 +51,21 @@ impl TrainingJobSpec {
         stages.into_iter().max().unwrap_or(1)
     }
 
-    /// True if something waits for something to be Complete: of most jobs nothing does.
+    /// True if a group waits for another group to be Complete. Most jobs have no such group.
     fn has_stages(&self) -> bool {
         let mut on = self.task_groups.iter().flat_map(|g| &g.depends_on);
         on.any(|dependency| dependency.status() == DependencyStatus::Complete)
     }
 
-    /// The stage of each group, from 1, as they stand in the spec.
+    /// Returns the stage of each group, from 1, in the order of the spec.
     #[must_use]
     pub fn group_stages(&self) -> Vec<u32> {
         compute_group_stages(&self.task_groups)
     }
 
-    /// What the job is while that stage runs, the last where there are not so many: its groups
-    /// alone, without what they waited for. A stage of framework MPI that nobody launches anything
-    /// in has framework None.
+    /// Returns the spec that applies during a stage: only its groups, without their dependencies on
+    /// earlier stages. A number above the last stage gives the last stage. In an MPI job, a stage
+    /// without a launcher has framework None.
     #[must_use]
     pub fn for_stage(&self, stage: u32) -> Cow<'_, Self> {
         if !self.has_stages() {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Name, role, and what it waits for.
+    /// Name, role and dependencies.
     type Group<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
 
     fn spec(framework: &str, groups: &[Group<'_>]) -> TrainingJobSpec {
@@ -138,7 +138,7 @@ mod tests {
             .iter()
             .map(|g| (g.name.as_str(), g.depends_on.len()))
             .collect();
-        // What was before is over.
+        // Dependencies on the earlier stage are gone.
         assert_eq!(second, [("c", 0), ("d", 1)]);
         let names = |stage| {
             let spec = spec.for_stage(stage);

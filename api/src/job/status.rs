@@ -1,4 +1,4 @@
-//! What Trellis says about a job.
+//! Status of a TrainingJob.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -10,54 +10,54 @@ use crate::Reason;
 use crate::condition::ConditionType;
 use crate::status_word::{lenient_word, open_word};
 
-/// Observed state of a TrainingJob, written by one manager in one patch.
+/// Observed state of a TrainingJob. One field manager writes it in one patch.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TrainingJobStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// State in one word: Refused, Waiting, Blocked, Queued, Starting, Restarting, Running,
     /// Suspended, Complete or Failed; see "Phases and conditions" in docs/api.md.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<JobPhase>,
-    /// The one current reason, from the list in docs/reasons.md.
+    /// Current reason, exactly one, from the list in docs/reasons.md.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The reason in words, with the numbers of the moment when it became true.
+    /// The reason in words, with the numbers at the time when it became true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Queue that the job is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Running and finished pods of all pods: `3/4`.
+    /// Number of running and finished pods out of all pods: `3/4`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// Pods by what they do.
+    /// Numbers of pods by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodCounts>,
-    /// GPUs that the whole gang holds or asks for.
+    /// GPUs that the whole gang holds or requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<i64>,
-    /// Nodes that the gang is placed on.
+    /// Number of nodes that the gang is placed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<i64>,
-    /// The stage that the job is at, if it has more than one.
+    /// Current stage of the job, if it has more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<JobStage>,
-    /// Number of the current attempt, from 1. It never falls.
+    /// Number of the current attempt, from 1. It never decreases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<i64>,
-    /// Restarts that counted against `restart.limit`.
+    /// Number of restarts that counted against `restart.limit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<i64>,
-    /// Restarts that counted against `restart.disruptionLimit`.
+    /// Number of restarts that counted against `restart.disruptionLimit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disruptions: Option<i64>,
-    /// Time at which the gang first got its place. From then on some fields are fixed.
+    /// Time at which the gang was first placed. Some spec fields are immutable from then on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted_time: Option<Time>,
-    /// Time at which the job last began to wait: its creation, or its resumption.
+    /// Time at which the job last entered its queue: its creation, or its resumption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_time: Option<Time>,
     /// Time at which the current attempt was placed.
@@ -69,16 +69,16 @@ pub struct TrainingJobStatus {
     /// Time at which the job ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// Running seconds of earlier attempts; the current one counts from `runningTime`.
+    /// Running seconds of earlier attempts. The current attempt counts from `runningTime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_seconds: Option<i64>,
     /// Earliest time of the next placement: the back-off after a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_time: Option<Time>,
-    /// Cause of the end of the last attempt that failed.
+    /// Cause of the last failed attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
-    /// Nodes that the next attempts keep away from, and until when.
+    /// Nodes that the next attempts avoid, each with an end time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded_nodes: Vec<ExcludedNode>,
     /// Last eviction of the job, by preemption or by a drain of its queue.
@@ -87,85 +87,86 @@ pub struct TrainingJobStatus {
     /// Checkpoints, as the pods report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<CheckpointStatus>,
-    /// Decision of the policies about the job.
+    /// Policy decision about the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyVerdict>,
-    /// The RuntimeProfile that it was compiled with: that of its place, while it has one.
+    /// The RuntimeProfile that the job was compiled with. A placed job keeps the one of its
+    /// placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<JobProfile>,
-    /// Objects that the job was compiled into, with the pods of a group as one entry.
+    /// Objects that the job was compiled into. The pods of a group are one entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compiled: Vec<CompiledObject>,
-    /// State that the operator keeps for itself. Not part of the API: any release may change it.
+    /// Internal state of the operator. Not part of the API: any release may change it.
     #[serde(default, skip_serializing_if = "InternalJobStatus::is_empty")]
     pub internal: InternalJobStatus,
-    /// The conditions, all of them from the first status on.
+    /// Conditions. All of them are present from the first status on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// State of a job that the operator keeps for itself. Not part of the API.
+/// Internal state of the operator for a job. Not part of the API.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalJobStatus {
-    /// Pods of the current attempt that have ended, and count though they may be gone.
+    /// Pods of the current attempt that have ended. They count even if they no longer exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_pods: Option<FinishedPods>,
-    /// Pods of the current attempt that are created while the others are there.
+    /// Pods of the current attempt that are created while other pods of it exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaited_pods: Option<AwaitedPods>,
-    /// Attempts in a row that ended before all pods ran: the back-off of the next one grows by it.
+    /// Number of consecutive attempts that ended before all pods ran. The back-off grows with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_starts: Option<i64>,
-    /// The attempt of `lastFailure`, if its other pods had nothing to save together: they get 30
-    /// seconds at most to stop.
+    /// The attempt of `lastFailure`, if its other pods had no common state to save: they get at
+    /// most 30 seconds to stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hurried_attempt: Option<i64>,
 }
 
 impl InternalJobStatus {
-    /// True if there is nothing to keep: the field is then absent.
+    /// True if there is no internal state: the field is then absent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The groups of a job that are there together, by `dependsOn` with `status: Complete`.
+/// Groups of a job that exist together, as `dependsOn` with `status: Complete` divides them.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobStage {
-    /// Number of the attempt, from 1.
+    /// Number of the stage, from 1.
     pub number: i64,
     /// Number of stages.
     pub of: i64,
     /// First attempt of this stage.
     pub first_attempt: i64,
-    /// Time at which the stage before was complete. Absent: this is the first stage.
+    /// Time at which the previous stage was complete. Absent: this is the first stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
 
 macro_rules! phases {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The states of a job.
+        /// Phases of a job.
         #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum JobPhase {
             $($(#[doc = $doc])+ $name,)+
         }
 
         impl JobPhase {
-            /// Every state.
+            /// All phases.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// The word itself.
+            /// Returns the phase as it appears in status.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
 
-            /// What it means, in one sentence.
+            /// Returns the meaning of the phase in one sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+),)+ }
@@ -177,25 +178,25 @@ macro_rules! phases {
 phases! {
     /// The spec is invalid or policy denies it.
     Refused,
-    /// Something that the job names is not there yet.
+    /// An object that the job names does not exist yet.
     Waiting,
-    /// Someone must act: a foreign object has a child's name, an image cannot be pulled.
+    /// A person must act: a foreign object has a child's name, or an image cannot be pulled.
     Blocked,
-    /// In its queue.
+    /// The job waits in its queue.
     Queued,
-    /// Placed; not all pods run yet.
+    /// The gang is placed; not all pods run yet.
     Starting,
-    /// An attempt has ended; the next one is on its way.
+    /// An attempt has ended; the next one follows.
     Restarting,
     /// All pods run.
     Running,
-    /// Stopped by the user.
+    /// The user has suspended the job.
     Suspended,
-    /// Ended well. Final.
+    /// The job has ended successfully. Final.
     Complete,
-    /// Ended badly. Final.
+    /// The job has failed. Final.
     Failed,
-    /// A word of another version of Trellis. Final if the job has a completion time.
+    /// A value that another version of Trellis wrote. Final if the job has a completion time.
     Unrecognized,
 }
 
@@ -203,7 +204,7 @@ open_word!(JobPhase);
 lenient_word!(JobPhase);
 
 impl JobPhase {
-    /// True if the job has ended, for good.
+    /// True if the phase is final.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed)
@@ -211,15 +212,15 @@ impl JobPhase {
 }
 
 impl TrainingJobStatus {
-    /// True if the job has ended, for good: whatever its phase says, since
-    /// another version may have written it.
+    /// True if the job has ended. A completion time is sufficient, since another version may have
+    /// written the phase.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.completion_time.is_some() || self.phase.is_some_and(JobPhase::is_terminal)
     }
 
-    /// Its message in full, of which [`Self::message`] is the first fact: the condition `Ready`
-    /// has it.
+    /// Returns the full message, from the condition `Ready`. [`Self::message`] contains its first
+    /// fact.
     #[must_use]
     pub fn full_message(&self) -> &str {
         let reason = self.reason.map_or("", Reason::as_str);
@@ -232,7 +233,7 @@ impl TrainingJobStatus {
         }
     }
 
-    /// Since when it is Waiting or Blocked, if it is.
+    /// Returns the time since which the job is Waiting or Blocked, if it is.
     #[must_use]
     pub fn waiting_or_blocked_since(&self) -> Option<Timestamp> {
         let about = match self.phase? {
@@ -245,8 +246,8 @@ impl TrainingJobStatus {
         Some(since.last_transition_time.0)
     }
 
-    /// Since when it waits for its place, if it does: since it was queued, or since what ended
-    /// its last attempt or stage. Absent before its first status.
+    /// Returns the time since which the job waits for placement: since it was queued, or since its
+    /// last attempt or stage ended. Returns None before its first status.
     #[must_use]
     pub fn pending_since(&self) -> Option<Timestamp> {
         let failed = self.last_failure.as_ref().map(|failure| failure.time.0);
@@ -257,28 +258,28 @@ impl TrainingJobStatus {
         all.into_iter().flatten().max()
     }
 
-    /// The stage that the job is at, from 1.
+    /// Returns the number of the current stage, from 1.
     #[must_use]
     pub fn stage_number(&self) -> u32 {
         let stage = self.stage.as_ref();
         stage.map_or(1, |stage| u32::try_from(stage.number).unwrap_or(1))
     }
 
-    /// The first attempt of the stage that the job is at.
+    /// Returns the first attempt of the current stage.
     #[must_use]
     pub fn first_attempt(&self) -> i64 {
         self.stage.as_ref().map_or(1, |stage| stage.first_attempt)
     }
 
-    /// True if an attempt was of a stage that is complete. Attempts count from 1: a pod that
-    /// names none is of no stage.
+    /// True if an attempt belongs to a stage that is complete. Attempts count from 1, so a pod
+    /// without an attempt belongs to no stage.
     #[must_use]
     pub fn is_of_earlier_stage(&self, attempt: i64) -> bool {
         (1..self.first_attempt()).contains(&attempt)
     }
 
-    /// True if the current attempt follows one that had to make room: while it
-    /// would borrow, it asks nobody else to.
+    /// True if the previous attempt was preempted or drained. While such a job would borrow, it
+    /// preempts no other gang.
     #[must_use]
     pub fn was_preempted(&self) -> bool {
         let before = self.attempt.unwrap_or(1).checked_sub(1);
@@ -288,15 +289,15 @@ impl TrainingJobStatus {
     }
 }
 
-/// How an attempt had to make room.
+/// The last eviction of a job, by preemption or by a drain.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LastPreemption {
-    /// For whom, and why.
+    /// The preemptor and the reason.
     pub message: String,
-    /// The attempt that ended by it.
+    /// The attempt that ended by the eviction.
     pub attempt: i64,
-    /// Time at which the operator saw it.
+    /// Time at which the operator saw the eviction.
     pub time: Time,
 }
 
@@ -306,61 +307,61 @@ pub struct LastPreemption {
 pub struct JobProfile {
     /// Name of the profile.
     pub name: String,
-    /// Hash of its spec.
+    /// Hash of the profile's spec.
     pub hash: String,
 }
 
-/// Pods by what they do.
+/// Numbers of pods by state.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCounts {
-    /// Pods of the whole job.
+    /// Number of pods of the whole job.
     pub total: i64,
-    /// Pods whose containers run.
+    /// Number of pods whose containers run.
     pub running: i64,
-    /// Pods that ended with exit code 0.
+    /// Number of pods that ended with exit code 0.
     pub succeeded: i64,
-    /// Pods that failed.
+    /// Number of pods that failed.
     pub failed: i64,
 }
 
-/// What ended an attempt.
+/// Cause of a failed attempt.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailure {
-    /// The first pod that failed. Empty: it was none of them.
+    /// The first pod that failed. Empty: no pod caused the failure.
     pub pod: String,
     /// Node of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Exit code of its container.
+    /// Exit code of the pod's container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Why it failed, in the words of the kubelet or of Trellis.
+    /// Reason for the failure, in the words of the kubelet or of Trellis.
     pub reason: String,
-    /// The last line that it left, of its termination message or else of its log; of one that did
-    /// not start, the kubelet's words.
+    /// Last line of the pod's termination message, else of its log. For a pod that did not start:
+    /// the kubelet's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_line: Option<String>,
-    /// The attempt that it belonged to.
+    /// The attempt that the pod belonged to.
     pub attempt: i64,
-    /// Time at which the operator saw it.
+    /// Time at which the operator saw the failure.
     pub time: Time,
 }
 
-/// A node that is kept away from, and why.
+/// A node that the job avoids.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExcludedNode {
     /// Name of the node.
     pub node: String,
-    /// Reason: a word of docs/reasons.md.
+    /// Reason for avoiding the node: a word of docs/reasons.md.
     pub reason: Reason,
-    /// Number of attempts in a row that it ended.
+    /// Number of consecutive attempts that ended because of the node.
     pub times: i64,
     /// Last of these attempts.
     pub attempt: i64,
-    /// Time until which the job keeps away from the node; then it is tried once more.
+    /// Time until which the job avoids the node. The scheduler then tries it once more.
     pub until: Time,
 }
 
@@ -372,11 +373,11 @@ pub struct CompiledObject {
     pub api_version: String,
     /// Kind of the object.
     pub kind: String,
-    /// Name of the object; of pods: `<job>-<group>-0..<last>`.
+    /// Name of the object; for pods: `<job>-<group>-0..<last>`.
     pub name: String,
-    /// Hash of what was compiled.
+    /// Hash of the compiled object.
     pub hash: String,
-    /// True if it is there as compiled; of pods: if all of them run or have succeeded.
+    /// True if the object exists as compiled; for pods: if all of them run or have succeeded.
     pub ready: bool,
     /// Problem with the object.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! A task group: identical pods, told apart by an index.
+//! A task group: identical pods, each with its own index.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
 use crate::topology::TopologyRequest;
 use crate::{PodTemplate, Quantity, rules};
 
-/// The resource that `gpus` counts where none is named.
+/// Default of `gpuResource`: the resource that `gpus` counts.
 pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 
 /// Identical pods of one job.
@@ -23,7 +23,7 @@ pub const DEFAULT_GPU_RESOURCE: &str = "nvidia.com/gpu";
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::UNIQUE_MOUNTS.to_cel_rule(), validation = rules::UNIQUE_PORTS.to_cel_rule(), validation = rules::ONE_DEVICE_COUNT.to_cel_rule(), validation = rules::CPU_STATED.to_cel_rule(), validation = rules::MEMORY_STATED.to_cel_rule(), validation = rules::MIN_REPLICAS.to_cel_rule())]
 pub struct TaskGroup {
-    /// Name, unique in the job: part of every pod's name.
+    /// Name of the group, unique in the job. It is part of every pod's name.
     #[schemars(length(max = 24))]
     #[garde(custom(rules::group_name))]
     #[x_kube(validation = rules::GROUP_NAME.to_cel_rule())]
@@ -33,27 +33,27 @@ pub struct TaskGroup {
     #[garde(inner(custom(rules::replicas)))]
     #[x_kube(validation = rules::REPLICAS.to_cel_rule())]
     pub replicas: Option<i64>,
-    /// The least of `replicas` that the group works with. Below `replicas` the group is elastic: so
-    /// many are part of the gang, and the others come when there is room and are the first to make
-    /// room for others (docs/elastic.md). Absent: as many as `replicas`.
+    /// Smallest number of pods that the group runs with. A value below `replicas` makes the group
+    /// elastic: that many pods are part of the gang; the others are surplus pods, which start when
+    /// there is room and are preempted first (docs/elastic.md). Absent: as `replicas`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::min_replicas(self)))]
     pub min_replicas: Option<i64>,
-    /// Whole devices for each pod, 0 to 64. Absent: 0.
+    /// Number of whole devices for each pod, 0 to 64. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::gpus)))]
     #[x_kube(validation = rules::GPUS.to_cel_rule())]
     pub gpus: Option<i64>,
-    /// Resource that `gpus` counts: MIG profiles and other vendors' devices by name. Absent:
+    /// Resource that `gpus` counts, such as a MIG profile or another vendor's device. Absent:
     /// nvidia.com/gpu.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::extended_resource)))]
     #[x_kube(validation = rules::EXTENDED_RESOURCE.to_cel_rule())]
     pub gpu_resource: Option<String>,
-    /// Names of ResourceFlavors that the group accepts, the best first. Absent: those of the queue,
-    /// in its order. None of the queue's: the job waits with FlavorNotFound. Of a queue without
-    /// quotas: nodes of these flavors.
+    /// Names of ResourceFlavors that the group accepts, the best first. If the queue offers none of
+    /// them, the job waits with FlavorNotFound. In a queue without quotas they select nodes of
+    /// these flavors. Absent: the queue's flavors, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 63)))]
     #[garde(length(max = 8), inner(custom(rules::flavor_name)))]
@@ -64,15 +64,15 @@ pub struct TaskGroup {
     #[garde(custom(rules::image))]
     #[x_kube(validation = rules::IMAGE.to_cel_rule())]
     pub image: String,
-    /// When the image is pulled. Absent: IfNotPresent.
+    /// When the kubelet pulls the image. Absent: IfNotPresent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<PullPolicy>,
-    /// Secrets of the namespace with credentials for the registry.
+    /// Secrets in the job's namespace with credentials for the registry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 16), dive)]
     pub image_pull_secrets: Vec<LocalReference>,
-    /// Entrypoint. Absent: the image's.
+    /// Entrypoint of the container. Absent: the image's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     #[garde(length(max = 256))]
@@ -82,7 +82,7 @@ pub struct TaskGroup {
     #[schemars(length(max = 1024))]
     #[garde(length(max = 1024))]
     pub args: Vec<String>,
-    /// Environment variables. Names that Trellis or the framework sets are refused.
+    /// Environment variables. Validation refuses names that Trellis or the framework sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 128), custom(rules::unique_env), dive)]
@@ -92,23 +92,23 @@ pub struct TaskGroup {
     #[schemars(length(max = 16))]
     #[garde(length(max = 16), dive)]
     pub env_from: Vec<EnvFromSource>,
-    /// Working directory. Absent: the image's.
+    /// Working directory of the container. Absent: the image's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     #[garde(inner(length(max = 4096)))]
     pub working_dir: Option<String>,
-    /// Resources of each pod, as in core. A group with GPUs may leave out cpu and memory where its
+    /// Resources of each pod, as in core/v1. A group with GPUs may omit cpu and memory if its
     /// RuntimeProfile or queue states `resourcesPerGPU`.
     #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
     #[garde(dive, custom(rules::one_device_count(self)))]
     pub resources: ResourceRequirements,
-    /// Size of /dev/shm, "0" for none. Absent: the smaller of half the memory and 64Gi if the group
-    /// has GPUs.
+    /// Size of the /dev/shm volume, "0" for none. Absent: the smaller of half the memory and 64Gi
+    /// if the group has GPUs, else no volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::quantity_or_zero)))]
     #[x_kube(validation = rules::QUANTITY_OR_ZERO.to_cel_rule())]
     pub shared_memory: Option<Quantity>,
-    /// Volumes, all from the job's own namespace.
+    /// Volumes and their mount paths, all from the job's namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["path"]))]
     #[garde(length(max = 32), custom(rules::unique_mounts), dive)]
@@ -118,19 +118,19 @@ pub struct TaskGroup {
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(max = 32), custom(rules::unique_ports), dive)]
     pub ports: Vec<ContainerPort>,
-    /// What its pods do, and who has rank 0. Absent: Worker.
+    /// Role of the pods, which also decides which pod has rank 0. Absent: Worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// Membership of the pods in the gang. Absent: Gang.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub membership: Option<Membership>,
-    /// Task groups, of those before this one, that the pods wait for: until they are Ready, or
-    /// Complete.
+    /// Earlier task groups that the pods wait for, until these are Ready or Complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 15), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group"]))]
     #[garde(length(max = 15), custom(rules::unique_dependencies))]
     pub depends_on: Vec<Dependency>,
-    /// Closeness of the pods of the group, within the domain of the job. Absent: as the job.
+    /// Required or preferred closeness of the group's pods, within the domain of the job. Absent:
+    /// as the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub topology: Option<TopologyRequest>,
@@ -143,79 +143,80 @@ pub struct TaskGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub affinity: Option<Affinity>,
-    /// Taints that the pods tolerate, as in Kubernetes. A pod with GPUs tolerates the taint of that
-    /// resource's name without asking.
+    /// Taints that the pods tolerate, as in Kubernetes. A pod with GPUs always tolerates the taint
+    /// with the name of its GPU resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), dive)]
     pub tolerations: Vec<Toleration>,
-    /// A partial PodTemplateSpec, for what has no field of its own: merged under the fields beside
-    /// it, its container `main` being the group's own (docs/pods.md). At most 32 KiB.
+    /// A partial PodTemplateSpec, for settings without a field here. The fields of the group take
+    /// precedence over it, and its container `main` is the group's own (docs/pods.md). At most 32
+    /// KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub pod_template: Option<PodTemplate>,
 }
 
 /// Role of the pods of a group. Worker: they train; Coordinator: they train, and the first has rank
-/// 0, at any position in the list; Launcher: mpirun runs here (framework MPI), with rank 0; Server:
-/// parameter servers (framework TensorFlow), with the ranks after all workers; Evaluator: they
-/// evaluate, and do not count in the world size. Without a Coordinator or Launcher the first Worker
-/// has rank 0. Absent: Worker.
+/// 0, at any position in the list; Launcher: it runs mpirun (framework MPI) and has rank 0; Server:
+/// they are parameter servers (framework TensorFlow), with ranks after all workers; Evaluator: they
+/// evaluate, and do not count in the world size. Without a Coordinator or Launcher, the first
+/// Worker has rank 0. Absent: Worker.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Trains.
+    /// The pods train.
     #[default]
     Worker,
-    /// Trains, and has rank 0.
+    /// The pods train, and the first one has rank 0.
     Coordinator,
-    /// Runs mpirun, and has rank 0.
+    /// The pod runs mpirun, and has rank 0.
     Launcher,
-    /// Keeps parameters.
+    /// The pods are parameter servers.
     Server,
-    /// Looks on.
+    /// The pods evaluate, outside the world.
     Evaluator,
 }
 
-/// Membership of the pods of a group in the gang. Gang: they are part of it; BestEffort: each comes
-/// once the gang has its place and there is room for it, and none counts in the world size or for
+/// Membership of the pods of a group in the gang. Gang: they are part of it; BestEffort: each pod
+/// starts when the gang is placed and there is room, and counts neither in the world size nor for
 /// the success of the job. Absent: Gang.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Membership {
-    /// They are part of the gang.
+    /// The pods are part of the gang.
     #[default]
     Gang,
-    /// Each comes when there is room for it.
+    /// Each pod starts when there is room for it.
     BestEffort,
 }
 
 impl Role {
-    /// True of the role whose first pod has rank 0, wherever its group stands.
+    /// True if the first pod of this role has rank 0, wherever its group is in the list.
     #[must_use]
     pub const fn has_rank_0(self) -> bool {
         matches!(self, Self::Coordinator | Self::Launcher)
     }
 
-    /// True if its pods count in the world size.
+    /// True if pods of this role count in the world size.
     #[must_use]
     pub const fn is_in_world(self) -> bool {
         !matches!(self, Self::Evaluator)
     }
 }
 
-/// A task group that another waits for.
+/// A task group that another task group waits for.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Dependency {
     /// Name of the task group.
     #[schemars(length(max = 24))]
     pub group: String,
-    /// What of it is waited for. Absent: Ready.
+    /// State of the task group that the pods wait for. Absent: Ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<DependencyStatus>,
 }
 
 impl Dependency {
-    /// What is waited for, Ready where nothing is given.
+    /// Returns the awaited state, by default Ready.
     #[must_use]
     pub fn status(&self) -> DependencyStatus {
         self.status.unwrap_or_default()
@@ -223,19 +224,19 @@ impl Dependency {
 }
 
 /// State of a task group that another group waits for. Ready: all of its pods are ready or have
-/// succeeded; the waiting group keeps its place meanwhile. Complete: the group has done its work
-/// and given up its place; the waiting group is the next stage, a gang of its own that is queued
-/// then (docs/stages.md). Absent: Ready.
+/// succeeded, and the waiting group keeps its place meanwhile. Complete: the group has finished and
+/// released its place; the waiting group is the next stage, which is then queued as a gang of its
+/// own (docs/stages.md). Absent: Ready.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DependencyStatus {
-    /// All of its pods are ready, or have succeeded.
+    /// All pods of the group are ready or have succeeded.
     #[default]
     Ready,
-    /// It has done its work. Who waits has no place before.
+    /// The group has finished. The waiting group is not placed before that.
     Complete,
 }
 
-/// Affinity to nodes.
+/// Node affinity of the pods.
 #[derive(Validate, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -252,22 +253,22 @@ pub struct Affinity {
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::TOLERATION.to_cel_rule())]
 pub struct Toleration {
-    /// Taint key. Absent, with operator Exists: every key.
+    /// Key of the taint. Absent, with operator Exists: every key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
     #[garde(custom(rules::toleration(self)), inner(custom(rules::taint_key)))]
     pub key: Option<String>,
-    /// Exists or Equal. Absent: Equal.
+    /// Comparison with the taint: Exists or Equal. Absent: Equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<TolerationOperator>,
-    /// Taint value, for operator Equal.
+    /// Value of the taint, for operator Equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub value: Option<String>,
-    /// Taint effect. Absent: every effect.
+    /// Effect of the taint. Absent: every effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<TolerationEffect>,
-    /// Seconds that a NoExecute taint is tolerated. Absent: for ever.
+    /// Seconds for which a NoExecute taint is tolerated. Absent: without limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -276,40 +277,39 @@ pub struct Toleration {
 /// key and value are equal. Absent: Equal.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationOperator {
-    /// The key is there, whatever its value.
+    /// The taint has the key, with any value.
     Exists,
     /// Key and value are equal.
     Equal,
 }
 
-/// Effect of the taints that are tolerated: NoSchedule keeps new pods away,
-/// PreferNoSchedule keeps them away where there is another place, NoExecute evicts
-/// those that run. Absent: every effect.
+/// Effect of the tolerated taints. NoSchedule keeps new pods away; PreferNoSchedule keeps them away
+/// if another node has room; NoExecute also evicts running pods. Absent: every effect.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationEffect {
-    /// Keeps new pods away.
+    /// The taint keeps new pods away.
     NoSchedule,
-    /// Keeps new pods away where there is another place.
+    /// The taint keeps new pods away if another node has room.
     PreferNoSchedule,
-    /// Evicts pods that run.
+    /// The taint evicts running pods.
     NoExecute,
 }
 
 impl TaskGroup {
-    /// Number of pods, 1 where none is given. 0 for what validation refuses.
+    /// Number of pods, by default 1. Values that validation refuses give 0.
     #[must_use]
     pub fn replicas(&self) -> u32 {
         self.replicas
             .map_or(1, |n| u32::try_from(n).unwrap_or_default())
     }
 
-    /// True if its pods are part of the gang, or some of them.
+    /// True if all or some pods of the group are part of the gang.
     #[must_use]
     pub fn is_in_gang(&self) -> bool {
         self.membership.unwrap_or_default() == Membership::Gang
     }
 
-    /// Its pods that are part of the gang: those with the lowest indexes.
+    /// Number of pods that are part of the gang: those with the lowest indexes.
     #[must_use]
     pub fn gang_size(&self) -> u32 {
         match self.min_replicas {
@@ -319,32 +319,32 @@ impl TaskGroup {
         }
     }
 
-    /// True if its pods count in the world size.
+    /// True if the pods of the group count in the world size.
     #[must_use]
     pub fn is_in_world(&self) -> bool {
         self.is_in_gang() && self.role().is_in_world()
     }
 
-    /// True if it may have fewer pods than it asks for.
+    /// True if the group may run with fewer pods than `replicas`.
     #[must_use]
     pub fn is_elastic(&self) -> bool {
         self.is_in_gang() && self.gang_size() < self.replicas()
     }
 
-    /// GPUs of one pod.
+    /// Number of GPUs of one pod.
     #[must_use]
     pub fn gpus(&self) -> u32 {
         self.gpus
             .map_or(0, |n| u32::try_from(n).unwrap_or_default())
     }
 
-    /// The resource that [`Self::gpus`] counts.
+    /// Name of the resource that [`Self::gpus`] counts.
     #[must_use]
     pub fn gpu_resource(&self) -> &str {
         self.gpu_resource.as_deref().unwrap_or(DEFAULT_GPU_RESOURCE)
     }
 
-    /// The group's role, Worker where none is given.
+    /// Returns the role, by default Worker.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role.unwrap_or_default()
