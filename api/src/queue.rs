@@ -1,4 +1,4 @@
-//! [`TrainingQueue`]: who may use how much.
+//! [`TrainingQueue`]: quota of jobs, and the order in which they start.
 
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::{Amount, QuantityError};
 use crate::{Quantity, ResourcesPerGpu, rules};
 
-/// The flavor that need not exist: every node.
+/// Name of the flavor that contains every node and needs no object.
 pub const DEFAULT_FLAVOR: &str = "default";
 
-/// A line that jobs wait in, and what they may hold together.
+/// A queue of jobs, with the quota that they share.
 ///
-/// Names and arithmetic are those of Kueue's ClusterQueue, so that its users can move.
+/// Names and arithmetic follow Kueue's ClusterQueue, so that its users can migrate.
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
 )]
@@ -27,7 +27,7 @@ pub const DEFAULT_FLAVOR: &str = "default";
     category = "trellis",
     status = "QueueStatus",
     derive = "PartialEq",
-    doc = "A line that jobs wait in, and what they may hold together.",
+    doc = "A queue of jobs, with the quota that they share.",
     validation = rules::QUEUE_OBJECT_NAME.to_cel_rule(),
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
     printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
@@ -42,16 +42,16 @@ pub const DEFAULT_FLAVOR: &str = "default";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QueueSpec {
-    /// Name of the TrainingQueue that this one is below: what one of them leaves idle, the
-    /// others may hold. Jobs go to queues that have none below them. Absent: none.
+    /// Name of the parent TrainingQueue. Queues below one parent may borrow each other's idle
+    /// quota. Only queues without children accept jobs. Absent: no parent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]
     #[x_kube(validation = rules::QUEUE_NAME.to_cel_rule())]
     pub parent_name: Option<String>,
-    /// Share of turns, relative to the other queues: with weight 2 a queue gets twice what a queue
-    /// with weight 1 gets. 0 to 1000, rounded up to thousandths, such as 2 or "0.5". 0: its
-    /// turn comes after every queue with a weight above 0. Absent: 1.
+    /// Share of turns, relative to other queues: a queue with weight 2 gets twice as much as a
+    /// queue with weight 1. 0 to 1000, rounded up to thousandths, such as 2 or "0.5". A queue with
+    /// weight 0 has its turn after all queues with a higher weight. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::weight)))]
     #[x_kube(validation = rules::WEIGHT.to_cel_rule())]
@@ -59,7 +59,7 @@ pub struct QueueSpec {
     /// Order in which jobs start. Absent: BestEffortFIFO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queueing_strategy: Option<QueueingStrategy>,
-    /// Quota by resource. Absent: the queue takes what the nodes have.
+    /// Quota by resource. Absent: the queue may use all capacity of the nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[garde(length(max = 16), dive, custom(rules::unique_quota_resources))]
@@ -68,44 +68,43 @@ pub struct QueueSpec {
     /// Namespaces whose jobs may use the queue. Absent: none; `{}`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Namespaces whose jobs go here when they name no queue. Absent: none; `{}`: all
-    /// that no other queue asks for. Of several the one that asks for most labels, then
-    /// the first by name.
+    /// Namespaces whose jobs go to this queue if they name none. `{}`: all namespaces that no other
+    /// queue selects. If several queues select a namespace, the selector with the most labels and
+    /// expressions wins, then the first by name. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_for: Option<LabelSelector>,
-    /// Whom the queue's jobs may preempt. Absent: nobody.
+    /// Gangs that the queue's jobs may preempt. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub preemption: Option<QueuePreemption>,
     /// Permission to start jobs before other jobs that wait for room. Absent: WithoutDelay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backfill_policy: Option<BackfillPolicy>,
-    /// Seconds that backfill takes a job to hold its place for where neither the
-    /// job (`deadlines.activeSeconds`) nor earlier runs of it say so. Nothing is
-    /// ended by it. Absent: it is taken to have no end.
+    /// Runtime in seconds that backfill assumes for a job, if neither the job
+    /// (`deadlines.activeSeconds`) nor its earlier runs give one. The operator never stops a job
+    /// because of it. Absent: backfill assumes no end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::runtime)))]
     #[x_kube(validation = rules::RUNTIME.to_cel_rule())]
     pub default_runtime_seconds: Option<i64>,
-    /// CPU and memory for each GPU of task groups for which neither they nor their
-    /// RuntimeProfile state them. Absent, of one or both: those of the nearest queue
-    /// above that states them.
+    /// CPU and memory for each GPU of task groups, if neither the group nor its RuntimeProfile
+    /// states them. A value that is absent here comes from the nearest queue above that states it.
     #[serde(rename = "resourcesPerGPU", skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub resources_per_gpu: Option<ResourcesPerGpu>,
-    /// The most that `minRuntimeSeconds` of the queue's jobs counts for, in
-    /// seconds. Absent: as much as the job says.
+    /// Largest effective `minRuntimeSeconds` of the queue's jobs, in seconds. Absent: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::min_runtime)))]
     #[x_kube(validation = rules::MIN_RUNTIME.to_cel_rule())]
     pub max_min_runtime_seconds: Option<i64>,
-    /// Hold: nothing more starts. HoldAndDrain: and what runs is preempted. Absent: None.
+    /// Stop of the queue. Hold: no job starts; HoldAndDrain: also, running jobs are evicted. None:
+    /// the queue is open. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_policy: Option<StopPolicy>,
 }
 
 impl QueueSpec {
-    /// The weight in thousandths: 1000 where none is given, 0 where it is no amount.
+    /// Returns the weight in thousandths, by default 1000. An invalid weight gives 0.
     #[must_use]
     pub fn weight_thousandths(&self) -> u32 {
         let Some(weight) = &self.weight else {
@@ -119,7 +118,7 @@ impl QueueSpec {
     }
 }
 
-/// Resources that are counted together.
+/// Resources that share a list of flavors.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -133,7 +132,7 @@ pub struct ResourceGroup {
         custom(rules::quota_covers(self))
     )]
     pub covered_resources: Vec<String>,
-    /// Quota by flavor, in the order in which they are tried.
+    /// Quota by flavor, in the order in which the scheduler tries the flavors.
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[garde(length(min = 1, max = 16), dive)]
     pub flavors: Vec<FlavorQuotas>,
@@ -144,7 +143,7 @@ pub struct ResourceGroup {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct FlavorQuotas {
-    /// Name of a ResourceFlavor; `default` need not exist and is every node.
+    /// Name of a ResourceFlavor. `default` needs no object and contains every node.
     #[schemars(length(max = 63))]
     #[garde(custom(rules::flavor_name))]
     #[x_kube(validation = rules::FLAVOR_NAME.to_cel_rule())]
@@ -165,18 +164,17 @@ pub struct ResourceQuota {
     #[garde(custom(rules::resource_name))]
     #[x_kube(validation = rules::RESOURCE_NAME.to_cel_rule())]
     pub name: String,
-    /// Amount of the resource that the queue's jobs may hold together. Absent: 0.
+    /// Amount that the queue's jobs may hold together. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub nominal_quota: Option<Quantity>,
-    /// Amount that the queue may hold beyond its quota. Absent: everything that other queues leave
-    /// idle.
+    /// Amount that the queue may borrow beyond its quota. Absent: all idle quota of other queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub borrowing_limit: Option<Quantity>,
-    /// Amount of the queue's quota that other queues may hold. Absent: all of it.
+    /// Amount of the queue's quota that other queues may borrow. Absent: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
@@ -184,126 +182,127 @@ pub struct ResourceQuota {
 }
 
 impl ResourceQuota {
-    /// The nominal quota, 0 where none is given.
+    /// Returns the nominal quota, by default 0.
     ///
     /// # Errors
-    /// If it is no amount, which validation refuses.
+    /// The quota is not a valid amount. Validation refuses this.
     pub fn nominal_amount(&self) -> Result<Amount, QuantityError> {
         let nominal = self.nominal_quota.as_ref();
         nominal.map_or(Ok(Amount::ZERO), Quantity::amount)
     }
 }
 
-/// Order in which the queue's jobs start: by priority, then by submission. BestEffortFIFO: a
-/// job that cannot start may be passed; StrictFIFO: nothing passes the head, unless its last
-/// start failed a moment ago. Absent: BestEffortFIFO.
+/// Order in which the queue's jobs start: by priority, then by submission. BestEffortFIFO: a later
+/// job may pass a job that cannot start; StrictFIFO: no job passes the head, unless a start of the
+/// head has just failed. Absent: BestEffortFIFO.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QueueingStrategy {
-    /// A job that cannot start may be passed.
+    /// A later job may pass a job that cannot start.
     #[default]
     #[serde(rename = "BestEffortFIFO")]
     BestEffortFifo,
-    /// Nothing passes the job at the head, unless its last start failed a moment ago.
+    /// No job passes the head, unless a start of the head has just failed.
     #[serde(rename = "StrictFIFO")]
     StrictFifo,
 }
 
-/// Permission to start jobs before other jobs that wait for room. WithoutDelay: where that does
-/// not make those start later; Never: not at all. Absent: WithoutDelay.
+/// Permission to start jobs before other jobs that wait for room. WithoutDelay: if the other jobs
+/// start no later; Never: not at all. Absent: WithoutDelay.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BackfillPolicy {
-    /// Where that does not make the other jobs start later.
+    /// A job may start early if the other jobs start no later.
     #[default]
     WithoutDelay,
-    /// Not at all.
+    /// No job starts early.
     Never,
 }
 
-/// Whom the jobs of a queue may preempt. The words are those of Kueue.
+/// Gangs that the jobs of a queue may preempt. The words are Kueue's.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::BORROW_WITHIN.to_cel_rule())]
 pub struct QueuePreemption {
-    /// Jobs of the same queue. Absent: Never.
+    /// Gangs in the same queue that a job may preempt. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_cluster_queue: Option<WithinClusterQueue>,
-    /// Jobs of other queues that hold more than their quota, for what is within
-    /// this queue's own. Absent: Never.
+    /// Gangs in borrowing queues that a job may preempt to reclaim its own queue's quota. Absent:
+    /// Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim_within_cohort: Option<ReclaimWithinCohort>,
-    /// Preemption for capacity that this queue would borrow. Absent: never.
+    /// Preemption by a job that would borrow. Absent: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive, custom(rules::borrow_within(self)))]
     pub borrow_within_cohort: Option<BorrowWithinCohort>,
 }
 
-/// Jobs of the same queue that a job may preempt: none, those of lower priority, or also those of
-/// equal priority that were submitted later. Absent: Never.
+/// Gangs in the same queue that a job may preempt. Never: none; LowerPriority: those of lower
+/// priority; LowerOrNewerEqualPriority: also those of equal priority that were submitted later.
+/// Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WithinClusterQueue {
-    /// None.
+    /// No gang.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Gangs of lower priority.
     LowerPriority,
-    /// Those, and of equal priority those that were submitted later.
+    /// Gangs of lower priority, and gangs of equal priority that were submitted later.
     LowerOrNewerEqualPriority,
 }
 
-/// Jobs of other queues, which hold more than their quota, that a job may preempt for what is
-/// within its own queue's: none, those of lower priority, or any. Absent: Never.
+/// Gangs in borrowing queues that a job may preempt to reclaim its own queue's quota. Never: none;
+/// LowerPriority: those of lower priority; Any: all. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ReclaimWithinCohort {
-    /// None.
+    /// No gang.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Gangs of lower priority.
     LowerPriority,
-    /// Whichever.
+    /// Gangs of any priority.
     Any,
 }
 
-/// Which jobs of queues that borrow a job may preempt that would borrow too.
+/// Gangs in borrowing queues that a job may preempt if it would borrow itself.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::MAX_PRIORITY.to_cel_rule())]
 pub struct BorrowWithinCohort {
-    /// Which. Absent: Never.
+    /// Gangs that may be preempted. Absent: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<BorrowWithinCohortPolicy>,
-    /// The highest priority of a victim. Absent: whatever is lower than the job's.
+    /// Highest priority of a victim. Absent: any priority lower than the job's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(custom(rules::max_priority(self)))]
     pub max_priority_threshold: Option<i32>,
 }
 
-/// Jobs of other queues, which borrow, that a job may preempt for what it would borrow itself.
-/// Absent: Never.
+/// Gangs in borrowing queues that a job may preempt if it would borrow itself. Never: none;
+/// LowerPriority: those of lower priority. Absent: Never.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BorrowWithinCohortPolicy {
-    /// None.
+    /// No gang.
     #[default]
     Never,
-    /// Those of lower priority.
+    /// Gangs of lower priority.
     LowerPriority,
 }
 
-/// State of the queue. None: it is open; Hold: nothing more starts, what runs goes
-/// on; HoldAndDrain: nothing more starts, and what runs is preempted. Absent: None.
+/// State of the queue. None: it is open; Hold: no job starts, and running jobs go on; HoldAndDrain:
+/// no job starts, and the operator evicts running jobs. Absent: None.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StopPolicy {
-    /// Open.
+    /// The queue is open.
     #[default]
     None,
-    /// Nothing more starts; what runs goes on.
+    /// No job starts; running jobs go on.
     Hold,
-    /// Nothing more starts, and what runs is preempted: it waits in the queue again.
+    /// No job starts, and the operator evicts running jobs, which then wait in the queue again.
     HoldAndDrain,
 }
 
-/// What is held of one resource of one flavor.
+/// Usage of one resource of one flavor.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct FlavorUsage {
@@ -311,10 +310,10 @@ pub struct FlavorUsage {
     pub flavor: String,
     /// Name of the resource.
     pub resource: String,
-    /// Amount that counts against the quota: held by the queue's jobs, and by queues below it
-    /// beyond their own quota.
+    /// Amount that counts against the quota: usage of the queue's jobs, and usage of queues below
+    /// it beyond their own quota.
     pub used: Quantity,
-    /// Amount beyond the quota.
+    /// Amount used beyond the quota.
     pub borrowed: Quantity,
 }
 
@@ -324,7 +323,7 @@ pub struct FlavorUsage {
 pub struct DecayedUsage {
     /// Name of the resource.
     pub resource: String,
-    /// Amount.
+    /// Decayed amount.
     pub amount: Quantity,
 }
 
@@ -332,25 +331,25 @@ pub struct DecayedUsage {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Jobs that wait.
+    /// Number of pending jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<i64>,
-    /// Jobs that hold a place.
+    /// Number of admitted jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admitted: Option<i64>,
-    /// Amounts that are held, by flavor and resource.
+    /// Usage by flavor and resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub usage: Vec<FlavorUsage>,
-    /// Share that the queue and all queues below it have had for their weight: of the resource that
-    /// they had most of, as a part of all that the cluster has. The queue with the smallest share
-    /// has the next turn. It has three digits after the point.
+    /// Usage of the queue and the queues below it, divided by the weight: the amount of its
+    /// dominant resource as a part of the cluster's total, with three decimal places. The queue
+    /// with the smallest share has the next turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
-    /// State that the operator keeps for itself. Not part of the API: any release may change it.
+    /// Internal state of the operator. Not part of the API: any release may change it.
     #[serde(default, skip_serializing_if = "InternalQueueStatus::is_empty")]
     pub internal: InternalQueueStatus,
     /// Conditions: Active.
@@ -359,12 +358,12 @@ pub struct QueueStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// State of a queue that the operator keeps for itself. Not part of the API.
+/// Internal state of the operator for a queue. Not part of the API.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct InternalQueueStatus {
-    /// Usage of the queue and those below it, of which half is forgotten in 7 days, as of
-    /// `decayedTime`: the scheduler takes turns by it after a restart of the operator.
+    /// Usage of the queue and the queues below it at `decayedTime`, with a half-life of 7 days. The
+    /// scheduler takes turns by it after a restart of the operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub decayed_usage: Vec<DecayedUsage>,
@@ -374,7 +373,7 @@ pub struct InternalQueueStatus {
 }
 
 impl InternalQueueStatus {
-    /// True if there is nothing to keep: the field is then absent.
+    /// True if there is no internal state: the field is then absent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

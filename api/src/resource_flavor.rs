@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Toleration, TolerationEffect};
 use crate::rules;
 
-/// A kind of nodes: of one GPU model, in one zone, bought in one way. Queues
-/// give quota by flavor, jobs name the flavors that they accept.
+/// A kind of nodes: for example one GPU model, one zone, or one purchase type. Queues give quota by
+/// flavor, and jobs name the flavors that they accept.
 ///
-/// The names are those of Kueue's ResourceFlavor.
+/// Names follow Kueue's ResourceFlavor.
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
 )]
@@ -31,7 +31,7 @@ use crate::rules;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct ResourceFlavorSpec {
-    /// Labels that nodes of the flavor bear. Absent: every node is one.
+    /// Labels of the flavor's nodes. Absent: the flavor contains every node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 8, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(
@@ -41,30 +41,29 @@ pub struct ResourceFlavorSpec {
     )]
     #[x_kube(validation = rules::METADATA_KEYS.to_cel_rule(), validation = rules::LABEL_VALUES.to_cel_rule())]
     pub node_labels: BTreeMap<String, String>,
-    /// Taints that these nodes bear: a task group that does not tolerate them,
-    /// itself or by `tolerations`, is not given the flavor, and the next one is tried.
+    /// Taints of the flavor's nodes. A task group that does not tolerate them, by itself or through
+    /// `tolerations`, does not get the flavor, and the scheduler tries the next one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[garde(length(max = 8), dive)]
     pub node_taints: Vec<NodeTaint>,
-    /// Taints that pods tolerate because they are given the flavor, beside what
-    /// their jobs ask for.
+    /// Taints that pods with this flavor tolerate, in addition to those that their jobs tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[garde(length(max = 8), dive)]
     pub tolerations: Vec<Toleration>,
 }
 
-/// A taint of nodes.
+/// A taint of a node.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct NodeTaint {
-    /// Key.
+    /// Key of the taint.
     #[schemars(length(min = 1, max = 317))]
     #[garde(length(min = 1, max = 317))]
     pub key: String,
-    /// Value. Absent: none.
+    /// Value of the taint. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(length(max = 63)))]

@@ -1,4 +1,4 @@
-//! [`ResourcesPerGpu`]: the CPU and memory that a task group gets for each of its GPUs.
+//! [`ResourcesPerGpu`]: CPU and memory of a task group for each of its GPUs.
 
 use garde::Validate;
 use kube::KubeSchema;
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// CPU and memory for each GPU of a pod, of task groups that do not state their own. A GPU is one
-/// of the devices that `gpus` counts, whatever `gpuResource` names: a whole GPU or a MIG slice.
+/// CPU and memory for each GPU of a pod, for task groups that do not state their own. A GPU is one
+/// device that `gpus` counts, under any `gpuResource`: a whole GPU or a MIG slice.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct ResourcesPerGpu {
-    /// CPU for each GPU, in cores: `12`, `"1500m"`. At most 1000. Absent: none is stated here.
+    /// CPU for each GPU, in cores: `12`, `"1500m"`. At most 1000. Absent: not stated here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::cpu_per_gpu)))]
     #[x_kube(validation = rules::CPU_PER_GPU.to_cel_rule())]
     pub cpu: Option<Quantity>,
-    /// Memory for each GPU, in bytes: `128Gi`. At most 16Ti. Absent: none is stated here.
+    /// Memory for each GPU, in bytes: `128Gi`. At most 16Ti. Absent: not stated here.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::memory_per_gpu)))]
     #[x_kube(validation = rules::MEMORY_PER_GPU.to_cel_rule())]
@@ -25,7 +25,7 @@ pub struct ResourcesPerGpu {
 }
 
 impl ResourcesPerGpu {
-    /// True if it states neither.
+    /// True if neither CPU nor memory is stated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cpu.is_none() && self.memory.is_none()

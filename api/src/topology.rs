@@ -1,4 +1,4 @@
-//! [`Topology`]: which nodes are close to each other.
+//! [`Topology`]: closeness of nodes.
 
 use garde::Validate;
 use kube::{CustomResource, KubeSchema};
@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-/// Which nodes are close to each other: nodes that bear the same value of a
-/// label are one domain, and domains of one level lie within those of the level
-/// before.
+/// Closeness of nodes. Nodes with the same value of a label form one domain, and the domains of
+/// each level lie within those of the previous level.
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
 )]
@@ -21,7 +20,7 @@ use crate::rules;
     shortname = "ttopo",
     category = "trellis",
     derive = "PartialEq",
-    doc = "Which nodes are close to each other.",
+    doc = "Closeness of nodes.",
     printcolumn(
         name = "Coarsest",
         type_ = "string",
@@ -41,9 +40,9 @@ use crate::rules;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TopologySpec {
-    /// Levels, coarse to fine: block, rack, host. Nodes with the same labels of a
-    /// level and of all levels before it are one domain of that level; a node without
-    /// one of these labels is in no domain of it.
+    /// Levels, coarse to fine: block, rack, host. Nodes with the same labels of a level and of all
+    /// levels before it form one domain of that level. A node without one of these labels is in no
+    /// domain of the level.
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     #[garde(length(min = 1, max = 8), dive, custom(rules::unique_levels))]
@@ -56,8 +55,8 @@ pub struct TopologySpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TopologyLevel {
-    /// Name by which jobs ask for the level, such as `rack`. Jobs that name levels by
-    /// it run in every cluster that has a level of that name. Absent: `nodeLabel`.
+    /// Name by which jobs request the level, such as `rack`. Jobs that use this name run in every
+    /// cluster with a level of that name. Absent: `nodeLabel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[garde(inner(custom(rules::topology_level)))]
@@ -71,7 +70,7 @@ pub struct TopologyLevel {
 }
 
 impl TopologyLevel {
-    /// The name by which jobs ask for the level.
+    /// Returns the name by which jobs request the level.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.node_label)
@@ -84,7 +83,7 @@ impl TopologyLevel {
 #[garde(allow_unvalidated)]
 #[x_kube(validation = rules::REQUIRED_OR_PREFERRED.to_cel_rule())]
 pub struct TopologyRequest {
-    /// Name of a level of a Topology: all pods are in one domain of it, or wait.
+    /// Name of a level of a Topology: the gang waits until all pods fit into one domain of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[garde(
@@ -93,8 +92,8 @@ pub struct TopologyRequest {
     )]
     #[x_kube(validation = rules::TOPOLOGY_LEVEL.to_cel_rule())]
     pub required: Option<String>,
-    /// Name of a level of a Topology: the pods are in as few domains of it as possible.
-    /// Beside `required`, a finer level of the same Topology.
+    /// Name of a level of a Topology: the scheduler uses as few domains of it as possible. With
+    /// `required`, it must be a finer level of the same Topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 317))]
     #[garde(inner(custom(rules::topology_level)))]

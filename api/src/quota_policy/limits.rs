@@ -1,4 +1,4 @@
-//! What a QuotaPolicy limits.
+//! Limits of a QuotaPolicy.
 
 use garde::Validate;
 use kube::KubeSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Quantity, rules};
 
-/// Limits, each for itself: a job must have room in all of them.
+/// Independent limits: a job must have room in all of them.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -17,39 +17,38 @@ pub struct QuotaLimits {
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), dive, custom(rules::some_limit(self)))]
     pub resources: Vec<ResourceLimit>,
-    /// Jobs that hold a place at a time.
+    /// Number of jobs that may have a place at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub running_jobs: Option<i64>,
-    /// Jobs that wait at a time: one more is refused.
+    /// Number of jobs that may be pending at the same time. Further jobs are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub queued_jobs: Option<i64>,
-    /// Pods of one job.
+    /// Number of pods of one job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub pods_per_job: Option<i64>,
-    /// GPUs of one job, over all of its pods.
+    /// Number of GPUs of one job, over all of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub gpus_per_job: Option<i64>,
-    /// Seconds that one job may run (`deadlines.activeSeconds`, which it then must have).
+    /// Seconds that one job may run. The job must then set `deadlines.activeSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::deadline)))]
     #[x_kube(validation = rules::DEADLINE.to_cel_rule())]
     pub runtime_seconds_per_job: Option<i64>,
-    /// GPU-hours that the jobs may burn in a window of time: what they hold counts, from
-    /// the moment when they have their place.
+    /// GPU-hours that the jobs may use in a time window. A job's GPUs count from its placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub gpu_hours: Option<GpuHours>,
 }
 
-/// How much of one resource the jobs may hold together: `max`, or `percentOfQueue`.
+/// Limit on one resource that the jobs hold together: `max` or `percentOfQueue`.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -60,7 +59,7 @@ pub struct ResourceLimit {
     #[garde(custom(rules::resource_name), custom(rules::one_bound(self)))]
     #[x_kube(validation = rules::RESOURCE_NAME.to_cel_rule())]
     pub resource: String,
-    /// Name of the flavor in which it is held. Absent: whichever, together.
+    /// Flavor in which the resource is held. Absent: all flavors together.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::flavor_name)))]
@@ -71,26 +70,25 @@ pub struct ResourceLimit {
     #[garde(inner(custom(rules::nominal)))]
     #[x_kube(validation = rules::NOMINAL.to_cel_rule())]
     pub max: Option<Quantity>,
-    /// Percentage of the nominal quota of the resource, rounded down: of `subject.queueName` and
-    /// all queues below it, else of the job's own queue. A resource without quota there is not
-    /// limited.
+    /// Percentage of the resource's nominal quota, rounded down: of `subject.queueName` and all
+    /// queues below it, else of the job's own queue. A resource without quota there is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::percent)))]
     #[x_kube(validation = rules::PERCENT.to_cel_rule())]
     pub percent_of_queue: Option<i64>,
 }
 
-/// GPU-hours in a window.
+/// GPU-hours in a time window.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct GpuHours {
-    /// GPU-hours that the jobs may burn in the window, 1 to 1000000000: once they are burnt, no
-    /// job starts until the window has moved on. Jobs that run go on.
+    /// GPU-hours that the jobs may use in the window, 1 to 1000000000. When they are used up, no
+    /// job starts until the window has moved on. Running jobs go on.
     #[garde(custom(rules::gpu_hours))]
     #[x_kube(validation = rules::GPU_HOURS.to_cel_rule())]
     pub limit: i64,
-    /// Length of the window in hours, 1 to 8784; it ends now. 720 are 30 days.
+    /// Length of the window in hours, 1 to 8784. The window always ends now. 720 hours are 30 days.
     #[garde(custom(rules::window_hours))]
     #[x_kube(validation = rules::WINDOW_HOURS.to_cel_rule())]
     pub window_hours: i64,

@@ -1,4 +1,4 @@
-//! [`QuotaPolicy`]: how much a team, a queue or a user may hold and burn.
+//! [`QuotaPolicy`]: limits on the usage of a team, a queue or a user.
 
 mod limits;
 mod status;
@@ -14,7 +14,7 @@ use crate::rules;
 pub use limits::{GpuHours, QuotaLimits, ResourceLimit};
 pub use status::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
 
-/// How much the jobs of a subject may hold and burn.
+/// Limits on the usage of a subject's jobs.
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
 )]
@@ -27,7 +27,7 @@ pub use status::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
     category = "trellis",
     status = "QuotaPolicyStatus",
     derive = "PartialEq",
-    doc = "How much the jobs of a subject may hold and burn.",
+    doc = "Limits on the usage of a subject's jobs.",
     validation = rules::POLICY_OBJECT_NAME.to_cel_rule(),
     printcolumn(name = "Enforcement", type_ = "string", json_path = ".spec.enforcement"),
     printcolumn(name = "Each", type_ = "string", json_path = ".spec.each"),
@@ -39,51 +39,49 @@ pub use status::{QuotaHolder, QuotaPolicyStatus, QuotaUse};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QuotaPolicySpec {
-    /// Subject: the jobs that the limits hold for. A job must match every field that is given;
-    /// `{}`: every job.
+    /// Subject: the jobs that the limits apply to. A job must match every field that is set; `{}`:
+    /// every job.
     #[garde(dive)]
     pub subject: QuotaSubject,
-    /// Whether the limits hold for the subject as a whole, or for each user in it.
-    /// Absent: Subject.
+    /// Holder of the limits: the subject as a whole, or each user in it. Absent: Subject.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub each: Option<QuotaEach>,
-    /// The limits: at least one.
+    /// Limits, at least one.
     #[garde(dive)]
     pub limits: QuotaLimits,
-    /// What becomes of a job for which a limit has no room. Absent: Queue.
+    /// Treatment of a job that exceeds a limit. Absent: Queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<QuotaEnforcement>,
 }
 
-/// Whose jobs a QuotaPolicy counts. All that is given must hold.
+/// Jobs that a QuotaPolicy counts. A job must match every field that is set.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct QuotaSubject {
-    /// Jobs of namespaces with such labels. Absent or `{}`: of all.
+    /// Jobs in namespaces with these labels. Absent or `{}`: all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Jobs of namespaces whose label `trellis.dev/team` is this.
+    /// Jobs in namespaces whose label `trellis.dev/team` has this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::label_value)))]
     #[x_kube(validation = rules::LABEL_VALUE.to_cel_rule())]
     pub team: Option<String>,
-    /// Jobs of this queue and of those below it.
+    /// Jobs of this queue and of the queues below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::queue_name)))]
     #[x_kube(validation = rules::QUEUE_NAME.to_cel_rule())]
     pub queue_name: Option<String>,
-    /// Jobs whose pods run as the ServiceAccount of this name, of whichever of the
-    /// namespaces.
+    /// Jobs whose pods run as a ServiceAccount of this name, in any of the namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub service_account_name: Option<String>,
-    /// Jobs that the user of this name has submitted, and jobs of unknown users. The name is that
-    /// by which the API server knows the user.
+    /// Jobs that this user has submitted, and jobs of unknown users. The value is the user name
+    /// that the API server authenticates.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::user_name)))]
@@ -95,23 +93,23 @@ pub struct QuotaSubject {
 /// user in the subject, with all jobs of unknown users as one. Absent: Subject.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QuotaEach {
-    /// Of all jobs of the subject together.
+    /// The limits hold for all jobs of the subject together.
     #[default]
     Subject,
-    /// Of each user's jobs in it by themselves.
+    /// The limits hold for each user's jobs in the subject separately.
     Requester,
 }
 
-/// Treatment of a job for which a limit has no room. Queue: the job waits until there is room;
-/// Deny: the job is refused; Warn: the job runs, with a warning. Queue and Deny both refuse a job
-/// that could never have room. Absent: Queue.
+/// Treatment of a job that exceeds a limit. Queue: the job waits until there is room; Deny: the job
+/// is refused; Warn: the job runs, with a warning. Queue and Deny both refuse a job that could
+/// never have room. Absent: Queue.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum QuotaEnforcement {
-    /// It waits until there is room.
+    /// The job waits until there is room.
     #[default]
     Queue,
-    /// It is refused.
+    /// The job is refused.
     Deny,
-    /// It runs, and that is told.
+    /// The job runs, with a warning.
     Warn,
 }

@@ -1,4 +1,4 @@
-//! What is seen of a QuotaPolicy.
+//! Status of a QuotaPolicy.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
@@ -10,10 +10,10 @@ use crate::Quantity;
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaPolicyStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Holders with what they use: the subject, or each user in it. The 20 with the least room
+    /// Holders and their usage: the subject, or each user in it. At most the 20 with the least room
     /// left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -21,10 +21,10 @@ pub struct QuotaPolicyStatus {
     /// Number of holders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder_count: Option<i64>,
-    /// Number of holders that have no room in some limit.
+    /// Number of holders without room in at least one limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_count: Option<i64>,
-    /// GPU-hours that are left in the window to the holder that has least. Absent: they are not
+    /// GPU-hours left in the window for the holder with the least. Absent: GPU-hours are not
     /// limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_hours_left: Option<Quantity>,
@@ -34,27 +34,27 @@ pub struct QuotaPolicyStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// One for whom the limits hold.
+/// A holder of the limits.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaHolder {
-    /// The user. Absent: the subject as a whole; empty: all unknown users.
+    /// User who holds the limit. Absent: the subject as a whole; empty: all unknown users together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requester: Option<String>,
-    /// Use of each limit.
+    /// Usage of each limit.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub uses: Vec<QuotaUse>,
 }
 
-/// What is held of one limit.
+/// Usage of one limit.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaUse {
     /// Name of the limit: `runningJobs`, `queuedJobs`, `gpuHours`, or a resource, with its flavor
-    /// where the limit has one: `nvidia.com/gpu`, `a100/nvidia.com/gpu`.
+    /// if the limit has one: `nvidia.com/gpu`, `a100/nvidia.com/gpu`.
     pub limit: String,
-    /// Amount that is held.
+    /// Amount in use.
     pub used: Quantity,
-    /// Largest amount.
+    /// Largest amount allowed.
     pub max: Quantity,
 }
