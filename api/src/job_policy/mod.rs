@@ -1,4 +1,4 @@
-//! [`ClusterJobPolicy`] and [`JobPolicy`]: who may run what.
+//! [`ClusterJobPolicy`] and [`JobPolicy`]: the permissions of jobs.
 
 mod policy_test;
 mod status;
@@ -17,7 +17,7 @@ pub use policy_test::{
 };
 pub use status::{JobPolicyStatus, PolicyViolation};
 
-/// Who may run what, in all namespaces or in those that are selected.
+/// Permissions of jobs, in all namespaces or in selected ones.
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
 )]
@@ -30,7 +30,7 @@ pub use status::{JobPolicyStatus, PolicyViolation};
     category = "trellis",
     status = "JobPolicyStatus",
     derive = "PartialEq",
-    doc = "Who may run what, in all namespaces or in those that are selected.",
+    doc = "Permissions of jobs, in all namespaces or in selected ones.",
     validation = rules::POLICY_OBJECT_NAME.to_cel_rule(),
     printcolumn(
         name = "Enforcement",
@@ -44,20 +44,20 @@ pub use status::{JobPolicyStatus, PolicyViolation};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct ClusterJobPolicySpec {
-    /// Policies in the Cedar language, written against Trellis' schema
-    /// (docs/policies.md). At most 65536 characters.
+    /// Policies in the Cedar language, written against Trellis' schema (docs/policies.md). At most
+    /// 65536 characters.
     #[schemars(length(max = 65536))]
     #[garde(custom(rules::policy_text))]
     #[x_kube(validation = rules::POLICY_TEXT.to_cel_rule())]
     pub cedar: String,
-    /// What the policies do. Absent: Deny.
+    /// Effect of the policies. Absent: Deny.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
-    /// What becomes of a running job that a forbid of these policies denies, where they are
-    /// Deny policies. Absent: Report.
+    /// Effect on a running job that a forbid of these policies denies. Only Deny policies have it.
+    /// Absent: Report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
-    /// Namespaces whose jobs the policies decide about. Absent or `{}`: all.
+    /// Namespaces whose jobs the policies apply to. Absent or `{}`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
     /// Tests of the policies. If one fails, the policies do not take effect.
@@ -67,7 +67,7 @@ pub struct ClusterJobPolicySpec {
     pub tests: Vec<PolicyTest>,
 }
 
-/// What jobs of this namespace may not run. It only narrows: its forbids count,
+/// Restrictions on the jobs of this namespace. A JobPolicy can only deny: its forbids apply, and
 /// its permits grant nothing.
 #[derive(
     CustomResource, KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq,
@@ -82,7 +82,7 @@ pub struct ClusterJobPolicySpec {
     namespaced,
     status = "JobPolicyStatus",
     derive = "PartialEq",
-    doc = "What jobs of this namespace may not run. It only narrows: its forbids count, its permits grant nothing.",
+    doc = "Restrictions on the jobs of this namespace. A JobPolicy can only deny: its forbids apply, and its permits grant nothing.",
     validation = rules::POLICY_OBJECT_NAME.to_cel_rule(),
     printcolumn(
         name = "Enforcement",
@@ -96,18 +96,17 @@ pub struct ClusterJobPolicySpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct JobPolicySpec {
-    /// Policies in the Cedar language, written against Trellis' schema
-    /// (docs/policies.md). At most 65536 characters. Whatever they say, they decide
-    /// about jobs of this namespace alone.
+    /// Policies in the Cedar language, written against Trellis' schema (docs/policies.md). They
+    /// apply only to jobs of this namespace. At most 65536 characters.
     #[schemars(length(max = 65536))]
     #[garde(custom(rules::policy_text))]
     #[x_kube(validation = rules::POLICY_TEXT.to_cel_rule())]
     pub cedar: String,
-    /// What the policies do. Absent: Deny.
+    /// Effect of the policies. Absent: Deny.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<Enforcement>,
-    /// What becomes of a running job that a forbid of these policies denies, where they are
-    /// Deny policies. Absent: Report.
+    /// Effect on a running job that a forbid of these policies denies. Only Deny policies have it.
+    /// Absent: Report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
     /// Tests of the policies. If one fails, the policies do not take effect.
@@ -117,8 +116,8 @@ pub struct JobPolicySpec {
     pub tests: Vec<PolicyTest>,
 }
 
-/// Effect of the policies. Deny: they permit and deny; Warn: the submitter of a job is warned of
-/// each request that they would deny; Audit: such requests are counted. Absent: Deny.
+/// Effect of the policies. Deny: they permit and deny; Warn: the API server warns the submitter of
+/// each request that they would deny; Audit: such requests are only counted. Absent: Deny.
 #[derive(
     Serialize,
     Deserialize,
@@ -134,17 +133,17 @@ pub struct JobPolicySpec {
     Hash,
 )]
 pub enum Enforcement {
-    /// They decide.
+    /// The policies permit and deny.
     #[default]
     Deny,
-    /// What they would deny is told to who submits the job.
+    /// The API server warns the submitter of requests that the policies would deny.
     Warn,
-    /// What they would deny is counted.
+    /// Requests that the policies would deny are only counted.
     Audit,
 }
 
 impl Enforcement {
-    /// The word itself.
+    /// Returns the word as the spec has it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -156,25 +155,25 @@ impl Enforcement {
 }
 
 /// Effect on a running job that a forbid of Deny policies denies. Report: the job goes on, and its
-/// status and an event report the violation; Evict: the job is stopped, with the grace of its pods.
-/// Absent: Report.
+/// status and an event report the violation; Evict: the operator stops the job, with the grace of
+/// its pods. Absent: Report.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnViolation {
-    /// It goes on, and is told of.
+    /// The job goes on; its status and an event report the violation.
     #[default]
     Report,
-    /// It is stopped.
+    /// The operator stops the job.
     Evict,
 }
 
 impl JobPolicySpec {
-    /// `enforcement`, Deny where none is given.
+    /// Returns `enforcement`, by default Deny.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
         self.enforcement.unwrap_or_default()
     }
 
-    /// `onViolation`, Report where none is given.
+    /// Returns `onViolation`, by default Report.
     #[must_use]
     pub fn on_violation(&self) -> OnViolation {
         self.on_violation.unwrap_or_default()
@@ -182,13 +181,13 @@ impl JobPolicySpec {
 }
 
 impl ClusterJobPolicySpec {
-    /// `enforcement`, Deny where none is given.
+    /// Returns `enforcement`, by default Deny.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
         self.enforcement.unwrap_or_default()
     }
 
-    /// `onViolation`, Report where none is given.
+    /// Returns `onViolation`, by default Report.
     #[must_use]
     pub fn on_violation(&self) -> OnViolation {
         self.on_violation.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Tests that stand beside the policies: a request, and what must come of it.
+//! Tests in a policy object: a request and the expected decision.
 
 use std::collections::BTreeMap;
 
@@ -10,108 +10,108 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Framework, NetworkPort, SecretStoreKind};
 use crate::rules;
 
-/// A request, and what the policies of this object must decide about it.
+/// A request, and the decision that the policies of this object must make about it.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct PolicyTest {
-    /// Name of the test: what it shows, in words. Each test has a name of its own.
+    /// Name of the test: what it shows, in words. Names are unique in the object.
     #[schemars(length(min = 1, max = 253))]
     #[garde(length(min = 1, max = 253))]
     pub name: String,
-    /// The request.
+    /// Request to decide.
     #[garde(dive)]
     pub request: TestRequest,
     /// Expected decision.
     pub decision: ExpectedDecision,
-    /// Ids of the policies that must decide it, as `status.policyIds` has them.
-    /// `[]`: none does. Absent: whichever.
+    /// Ids of the policies that must decide, as in `status.policyIds`. `[]`: no policy decides.
+    /// Absent: any policies.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128), inner(length(max = 512)))]
     #[garde(inner(length(max = 128)))]
     pub policies: Option<Vec<String>>,
 }
 
-/// Expected decision about a request. Allow: a permit of this object holds, and no forbid.
-/// Deny: a forbid holds, or no permit. Abstain: no permit and no forbid of this object holds,
-/// so that other policies decide. The permits of a
-/// JobPolicy do not count: for it, Allow means that none of its forbids denies the request.
+/// Expected decision about a request. Allow: a permit of this object applies, and no forbid. Deny:
+/// a forbid applies, or no permit. Abstain: no policy of this object applies, and other policies
+/// decide. For a JobPolicy, whose permits do not count, Allow means that none of its forbids
+/// applies.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedDecision {
-    /// Allowed.
+    /// The request is allowed.
     Allow,
-    /// Denied.
+    /// The request is denied.
     Deny,
-    /// Left to other policies.
+    /// Other policies decide.
     Abstain,
 }
 
-/// One thing that a job asks for.
+/// One request of a job.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TestRequest {
-    /// The job's namespace.
+    /// Namespace of the job.
     #[schemars(length(max = 63))]
     #[garde(custom(rules::object_name))]
     #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub namespace: String,
-    /// Labels of that namespace; `trellis.dev/team` is its team.
+    /// Labels of the namespace. `trellis.dev/team` is its team.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(length(max = 64))]
     pub namespace_labels: BTreeMap<String, String>,
-    /// Action that the request asks for.
+    /// Action that the job requests.
     pub action: TestAction,
-    /// Resource that the request is about. Absent for Submit.
+    /// Resource of the request. Absent for Submit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub resource: Option<TestResource>,
-    /// Context of the request: further facts of the job. Absent: none.
+    /// Context of the request: further facts about the job. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub context: Option<TestContext>,
 }
 
-/// The actions.
+/// Actions that a policy decides about.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestAction {
-    /// To submit a job. The resource is the job itself.
+    /// Submit a job. The resource is the job itself.
     Submit,
-    /// To wait in a TrainingQueue.
+    /// Wait in a TrainingQueue.
     UseQueue,
-    /// To have a PriorityClass.
+    /// Use a PriorityClass.
     UsePriorityClass,
-    /// To be given nodes of a ResourceFlavor.
+    /// Use nodes of a ResourceFlavor.
     UseFlavor,
-    /// To run an image.
+    /// Run an image.
     UseImage,
-    /// To run as a ServiceAccount.
+    /// Run as a ServiceAccount.
     UseServiceAccount,
-    /// To read a Secret.
+    /// Read a Secret.
     UseSecret,
-    /// To read a ConfigMap, or to mount a claim.
+    /// Read a ConfigMap, or mount a claim.
     UseVolume,
-    /// To connect there.
+    /// Connect to a peer.
     ConnectTo,
-    /// To be reached from there.
+    /// Accept connections from a peer.
     AcceptFrom,
-    /// To have a privilege beyond Pod Security "restricted".
+    /// Use a privilege beyond Pod Security "restricted".
     UsePrivilege,
 }
 
-/// What is asked for. Which fields it has follows from the action.
+/// Resource of a request. The action determines which fields it has.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TestResource {
-    /// Name of the object or privilege, or the image as a job writes it.
+    /// Name of the object or privilege, or the image as in a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     #[garde(inner(length(min = 1, max = 512)))]
     pub name: Option<String>,
-    /// Namespace of a ServiceAccount, Secret, claim, ConfigMap or Service: the job's
-    /// where absent. Of ConnectTo and AcceptFrom without `service`: every pod of it.
+    /// Namespace of a ServiceAccount, Secret, claim, ConfigMap or Service. ConnectTo and AcceptFrom
+    /// without `service` mean every pod in it. Absent: the job's namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
@@ -121,20 +121,20 @@ pub struct TestResource {
     /// true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selects_namespace: Option<bool>,
-    /// Of UseVolume: what it is. Absent: Claim.
+    /// Kind of the volume, for UseVolume. Absent: Claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<TestVolumeKind>,
-    /// External secret of UseSecret, in a store outside the cluster; such a request has no `name`.
+    /// External secret in a store outside the cluster, for UseSecret. Such a request has no `name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub store: Option<TestStore>,
-    /// Network, such as 10.20.0.0/16, for ConnectTo and AcceptFrom.
+    /// IP range, such as 10.20.0.0/16, for ConnectTo and AcceptFrom.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 43))]
     #[garde(inner(custom(rules::cidr)))]
     #[x_kube(validation = rules::CIDR.to_cel_rule())]
     pub cidr: Option<String>,
-    /// Name of a Service whose pods are meant, for ConnectTo and AcceptFrom.
+    /// Name of a Service whose pods are the peer, for ConnectTo and AcceptFrom.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
@@ -147,19 +147,19 @@ pub struct TestResource {
     pub ports: Vec<NetworkPort>,
 }
 
-/// What is kept in a store outside the cluster.
+/// A value in a store outside the cluster.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TestStore {
-    /// SecretStore: one of the job's namespace; ClusterSecretStore: one of the cluster.
+    /// SecretStore: a store of the job's namespace; ClusterSecretStore: a store of the cluster.
     pub kind: SecretStoreKind,
     /// Name of the store.
     #[schemars(length(max = 253))]
     #[garde(custom(rules::object_name))]
     #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub name: String,
-    /// The path in it.
+    /// Path in the store.
     #[schemars(length(min = 1, max = 512))]
     #[garde(length(min = 1, max = 512))]
     pub path: String,
@@ -173,11 +173,11 @@ pub enum TestVolumeKind {
     Claim,
     /// A ConfigMap, mounted or in the environment.
     ConfigMap,
-    /// A volume of each pod's own: `name` is that of its StorageClass.
+    /// A generic ephemeral volume. `name` is the name of its StorageClass.
     Ephemeral,
 }
 
-/// What is known of the job beside what it asks for.
+/// Further facts about the job.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -186,61 +186,61 @@ pub struct TestContext {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub requester: Option<TestRequester>,
-    /// Its name. Absent: test.
+    /// Name of the job. Absent: test.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     #[garde(inner(custom(rules::object_name)))]
     #[x_kube(validation = rules::OBJECT_NAME.to_cel_rule())]
     pub job: Option<String>,
-    /// Its labels.
+    /// Labels of the job.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     #[garde(length(max = 64))]
     pub labels: BTreeMap<String, String>,
-    /// Devices that it asks for, of all pods together. Absent: 0.
+    /// Number of devices that the job requests, over all pods. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::test_count)))]
     #[x_kube(validation = rules::TEST_COUNT.to_cel_rule())]
     pub gpus: Option<i64>,
-    /// Its pods. Absent: 1.
+    /// Number of pods of the job. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::test_count)))]
     #[x_kube(validation = rules::TEST_COUNT.to_cel_rule())]
     pub pods: Option<i64>,
-    /// Its framework. Absent: None.
+    /// Framework of the job. Absent: None.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framework: Option<Framework>,
-    /// Its priority. Absent: 0.
+    /// Priority of the job. Absent: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Longest running time that it asks for, in seconds. Absent: no limit.
+    /// Longest running time that the job requests, in seconds. Absent: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::test_count)))]
     #[x_kube(validation = rules::TEST_COUNT.to_cel_rule())]
     pub runtime_seconds: Option<i64>,
-    /// Name of its RuntimeProfile. Absent: none.
+    /// Name of the job's RuntimeProfile. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     #[garde(inner(custom(rules::profile_name)))]
     #[x_kube(validation = rules::PROFILE_NAME.to_cel_rule())]
     pub profile: Option<String>,
-    /// The attempt that it is about to make. Absent: 1.
+    /// Number of the attempt that the job is about to start. Absent: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::test_count)))]
     #[x_kube(validation = rules::TEST_COUNT.to_cel_rule())]
     pub attempt: Option<i64>,
 }
 
-/// Who submitted a job.
+/// The user who submitted a job.
 #[derive(KubeSchema, Validate, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct TestRequester {
-    /// The user's name.
+    /// Name of the user.
     #[schemars(length(min = 1, max = 253))]
     #[garde(length(min = 1, max = 253))]
     pub user: String,
-    /// The user's groups.
+    /// Groups of the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 253)))]
     #[garde(length(max = 64))]

@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobPolicyStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Ids of the policies of this object that take effect, as decisions name them:
-    /// `<name>/<id>`, of a JobPolicy `<namespace>/<name>/<id>`.
+    /// Ids of this object's policies that are in effect, as decisions name them: `<name>/<id>`, for
+    /// a JobPolicy `<namespace>/<name>/<id>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub policy_ids: Vec<String>,
-    /// Hash of all policies that take effect, of all objects, when this status was
-    /// written: what decisions name.
+    /// Hash of all policies in effect, of all objects, when this status was written. Decisions name
+    /// this hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_set_hash: Option<String>,
-    /// Jobs that the policies of this object deny and that are not refused: of Deny
-    /// those that have pods all the same, of Warn and Audit all. At most 20.
+    /// Jobs that the policies of this object deny without refusing them: for Deny, running jobs;
+    /// for Warn and Audit, all jobs. At most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub violations: Vec<PolicyViolation>,
-    /// How many there are.
+    /// Number of violations, including those not listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violation_count: Option<i64>,
     /// Conditions: Active, Degraded, Ready, Reconciling, Stalled.
@@ -42,8 +42,8 @@ pub struct PolicyViolation {
     pub namespace: String,
     /// The job's name.
     pub job: String,
-    /// Ids of the policies that deny it.
+    /// Ids of the policies that deny the job.
     pub policies: Vec<String>,
-    /// Denied request, in words.
+    /// The denied request, in words.
     pub message: String,
 }

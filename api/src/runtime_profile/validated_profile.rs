@@ -1,4 +1,4 @@
-//! A RuntimeProfile that every rule holds for.
+//! A RuntimeProfile that satisfies every rule.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
@@ -6,7 +6,7 @@ use super::{RuntimeProfile, RuntimeProfileSpec};
 use crate::Violations;
 use crate::validation::check_rules;
 
-/// A RuntimeProfile that every rule holds for. Only [`TryFrom`] makes one.
+/// A RuntimeProfile that satisfies every rule. Only [`TryFrom`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedProfile {
     name: String,
@@ -15,19 +15,19 @@ pub struct ValidatedProfile {
 }
 
 impl ValidatedProfile {
-    /// Its name.
+    /// Returns the name of the profile.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The spec.
+    /// Returns the spec of the profile.
     #[must_use]
     pub fn spec(&self) -> &RuntimeProfileSpec {
         &self.spec
     }
 
-    /// Its pod template.
+    /// Returns the pod template of the profile.
     #[must_use]
     pub fn template(&self) -> Option<&PodTemplateSpec> {
         self.template.as_ref()
@@ -41,7 +41,7 @@ impl TryFrom<RuntimeProfile> for ValidatedProfile {
         check_rules(&profile)?;
         let template = profile.spec.pod_template.as_ref();
         Ok(Self {
-            // What does not decode breaks a rule.
+            // A template that does not decode breaks a rule, so it cannot occur here.
             template: template.and_then(|template| template.decode().ok()),
             name: profile.metadata.name.unwrap_or_default(),
             spec: profile.spec,
