@@ -1,16 +1,16 @@
-//! So much of a resource.
+//! An amount of a resource.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
-/// So much of a resource.
+/// An amount of a resource.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Amount {
-    /// The resource, by its Kubernetes name.
+    /// Kubernetes name of the resource.
     pub resource: String,
-    /// How much.
+    /// Amount of the resource.
     pub amount: Quantity,
 }

@@ -1,4 +1,4 @@
-//! Why one job waits, in full.
+//! The full explanation why one job waits.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ObjectMeta, TypeMeta};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Amount, JobRef, ServedResource, resource};
 use crate::{Quantity, Reason};
 
-/// Why a TrainingJob waits for its place, with the numbers of this moment: what it lacks, what each
-/// node is to it, who would make room for it, and the smallest change that would help.
+/// Why a TrainingJob waits, with current numbers: what it lacks, how each node matches, which gangs
+/// it would preempt, and the smallest change that would help.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -17,139 +17,140 @@ pub struct Explanation {
     #[serde(flatten)]
     #[schemars(skip)]
     pub types: TypeMeta,
-    /// The job's namespace and name, and when it was created.
+    /// Namespace, name and creation time of the job.
     pub metadata: ObjectMeta,
-    /// When this was so.
+    /// Time of these numbers.
     pub time: Time,
-    /// Queue that it waits in.
+    /// Queue that the job waits in.
     pub queue: String,
-    /// Its priority: the higher goes first.
+    /// Priority of the job: higher goes first.
     pub priority: i32,
-    /// Its place in the order of its queue, from 1. Absent: it has its place, and waits for others
-    /// to leave it.
+    /// Position of the job in the order of its queue, from 1. Absent: the job is nominated, and its
+    /// victims are leaving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u32>,
-    /// Why it waits, from the list in docs/reasons.md. Absent: nothing stands in its way, and it
-    /// starts when the scheduler next looks.
+    /// Reason for waiting, from the list in docs/reasons.md. Absent: the job can start in the next
+    /// scheduling cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The same in words, with numbers.
+    /// The reason in words, with numbers.
     pub message: String,
-    /// What it lacks. Absent where nothing that is counted stands in its way.
+    /// Missing resources, quota or limits. Absent: no countable amount is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortage: Option<Shortage>,
-    /// What the nodes are to each of its task groups.
+    /// How the nodes match each of its task groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_groups: Vec<TaskGroupNodes>,
-    /// Jobs that are leaving, or would leave now, so that it has its place.
+    /// Victims that are leaving, or would leave now, so that the job can start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempts: Vec<Preempted>,
-    /// The same of namespaces whose jobs are not for who asks: how many of which priority.
+    /// Victims in namespaces that the caller may not read: counts by priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempts_others: Vec<OtherJobs>,
-    /// Jobs that it may ask to make room later than now, at most [`Explanation::MAX_LISTED`]: those
-    /// first that may be asked first.
+    /// Jobs that this job may preempt only later, at most [`Explanation::MAX_LISTED`], ordered by
+    /// that time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<Protected>,
-    /// Nodes on which a place is reserved for it, at most [`Explanation::MAX_LISTED`].
+    /// Nodes with a reservation for the job, at most [`Explanation::MAX_LISTED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved_nodes: Vec<String>,
-    /// When it is expected to start, if nothing comes before it any more and what runs ends when
-    /// it should. Absent: that is not known.
+    /// Expected start time, if no further job passes it and running jobs end as expected. Absent:
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Time>,
-    /// The smallest change that would let it pass what it waits for. Absent: none is known.
+    /// Smallest change that would remove the obstacle. Absent: none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_change: Option<SmallestChange>,
 }
 
-/// The numbers of what a job lacks. What does not belong to the reason is absent.
+/// Numbers of a shortage. Fields that do not belong to the reason are absent.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Shortage {
-    /// The task group that lacks it. Absent: all of them together, or there is one.
+    /// Task group with the shortage. Absent: the whole job, or its only task group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_group: Option<String>,
-    /// The resource.
+    /// Resource that is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// The flavor.
+    /// Flavor of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavor: Option<String>,
-    /// The queue whose quota it is: the job's, or one above it.
+    /// Queue whose quota is short: the job's queue, or one above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The limit of a QuotaPolicy.
+    /// Limit of a QuotaPolicy that is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// What is needed: by all pods, or, where one pod is larger than what there is, by one.
+    /// Amount that all pods need together; if one pod is too large by itself, the amount for that
+    /// pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<Quantity>,
-    /// The most that there is or may be: what matching nodes have, the largest of them, a quota.
+    /// Largest possible amount: total of the matching nodes, size of the largest node, or a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<Quantity>,
-    /// What is held of it.
+    /// Amount in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<Quantity>,
-    /// What is free of it.
+    /// Amount that is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<Quantity>,
-    /// What is missing.
+    /// Amount that is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Quantity>,
-    /// What jobs hold of it on matching nodes.
+    /// Amount that jobs hold on matching nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_jobs: Option<Quantity>,
-    /// What other pods hold of it there.
+    /// Amount that other pods hold on matching nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_others: Option<Quantity>,
-    /// Nodes that this is counted over.
+    /// Number of nodes that these amounts cover.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<i64>,
-    /// Pods that need room.
+    /// Number of pods that need room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<i64>,
-    /// How many of them there is room for.
+    /// Number of these pods that fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<i64>,
     /// Name of the level of a Topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// The domain of that level that holds most of the pods.
+    /// Domain of that level with room for the most pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// The job that goes first. Absent: none does, or it is not for who asks.
+    /// Job that goes first. Absent: none does, or the caller may not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<JobRef>,
-    /// The priority of the job that goes first, where its name is not for who asks.
+    /// Priority of the job that goes first, if the caller may not read its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_priority: Option<i32>,
 }
 
-/// What the nodes are to a task group.
+/// How the nodes match a task group.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskGroupNodes {
-    /// The task group.
+    /// Name of the task group.
     pub name: String,
-    /// Its pods.
+    /// Number of its pods.
     pub pods: i64,
-    /// What one of them requests.
+    /// Requests of one pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<Amount>,
-    /// The flavors that it is looked at with.
+    /// Flavors that the scheduler considers for the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flavors: Vec<String>,
-    /// All nodes.
+    /// Number of all nodes.
     pub nodes: i64,
-    /// Nodes that meet its constraints and have some of all that a pod requests.
+    /// Number of nodes that meet the constraints and offer every requested resource.
     pub matching: i64,
-    /// Pods that these have room for now, each node for itself.
+    /// Number of pods that fit on the matching nodes now, each node considered by itself.
     pub room: i64,
-    /// What keeps it off the others. Each node is counted once, for the first that does so.
+    /// Constraints that exclude the other nodes. Each node counts once, for its first constraint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<ExcludedNodes>,
-    /// The matching nodes with most room, at most [`Explanation::MAX_LISTED`].
+    /// Matching nodes with the most room, at most [`Explanation::MAX_LISTED`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
 }
@@ -158,150 +159,150 @@ pub struct TaskGroupNodes {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExcludedNodes {
-    /// One word: NotReady, Unhealthy, SchedulingDisabled, Avoided (pods of the job failed there),
-    /// NodeSelector, NodeAffinity, Taint, Volume, PodAntiAffinity or Resource.
+    /// Constraint in one word: NotReady, Unhealthy, SchedulingDisabled, Avoided (pods of the job
+    /// failed there), NodeSelector, NodeAffinity, Taint, Volume, PodAntiAffinity or Resource.
     pub constraint: String,
-    /// Which: the label, the taint, the resource or what the node is unhealthy with.
+    /// Detail of the constraint: the label, taint or resource, or the cause of the bad health.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// How many nodes.
+    /// Number of nodes.
     pub count: i64,
-    /// The first of them by name, at most [`Explanation::MAX_LISTED`]. None: they are not for who
-    /// asks.
+    /// First nodes by name, at most [`Explanation::MAX_LISTED`]. Empty: the caller may not read
+    /// them.
     #[serde(default)]
     pub nodes: Vec<String>,
 }
 
-/// A node that matches.
+/// A node that matches a task group.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// Pods of the group that it has room for now.
+    /// Number of pods of the group that fit on the node now.
     pub room: i64,
-    /// What is free there of what a pod requests.
+    /// Free amounts of the resources that a pod requests.
     pub free: Vec<Amount>,
 }
 
-/// A job that makes room.
+/// A victim of the job.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Preempted {
-    /// The job.
+    /// The job that leaves.
     #[serde(flatten)]
     pub job: JobRef,
-    /// Its pod, where that alone leaves: one of an elastic group.
+    /// Name of the pod, if only a surplus pod leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Why it, and not another. Absent: it is leaving already.
+    /// Why this gang was chosen. Absent: it is leaving already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
 }
 
-/// A job that nobody may ask to make room yet: it has had its place for less than its
-/// `minRuntimeSeconds`, or a PodDisruptionBudget spoke against it a moment ago.
+/// A job that cannot be preempted yet: it has run for less than its `minRuntimeSeconds`, or a
+/// PodDisruptionBudget has just refused its eviction.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Protected {
-    /// The job. Absent: it is not for who asks.
+    /// The protected job. Absent: the caller may not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobRef>,
-    /// When it may be asked.
+    /// Time from which the job may be preempted.
     pub until: Time,
 }
 
-/// Jobs whose names are not for who asks.
+/// Jobs whose names the caller may not read.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct OtherJobs {
-    /// How many.
+    /// Number of these jobs.
     pub count: i64,
-    /// Of this priority. Absent: it is not known any more.
+    /// Priority of these jobs. Absent: it is no longer known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
 }
 
-/// The smallest change that would help. One of these.
+/// The smallest change that would help: exactly one of these fields.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct SmallestChange {
-    /// Quotas that are raised, all of them.
+    /// Quotas to raise, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raise_quotas: Vec<RaisedQuota>,
-    /// Limits of QuotaPolicies that are raised, all of them.
+    /// Limits of QuotaPolicies to raise, all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raise_limits: Vec<RaisedLimit>,
-    /// What becomes free, on each of these nodes.
+    /// Amounts to free, all of them, by node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub free: Vec<FreedOn>,
 }
 
-/// A quota that is raised.
+/// A quota to raise.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RaisedQuota {
-    /// Of this queue.
+    /// Name of the queue.
     pub queue: String,
-    /// `nominalQuota` or `borrowingLimit`.
+    /// Field to raise: `nominalQuota` or `borrowingLimit`.
     pub field: String,
-    /// The flavor, where it is not `default`.
+    /// Flavor of the quota, if it is not `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavor: Option<String>,
-    /// The resource.
+    /// Resource of the quota.
     pub resource: String,
-    /// By so much.
+    /// Amount to add.
     pub by: Quantity,
 }
 
-/// A limit that is raised.
+/// A limit to raise.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RaisedLimit {
-    /// The limit, as messages name it.
+    /// Limit, in the form that messages use.
     pub limit: String,
-    /// The resource that it counts. Absent: it counts jobs.
+    /// Resource that the limit counts. Absent: it counts jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// By so much.
+    /// Amount to add.
     pub by: Quantity,
 }
 
-/// What becomes free on a node.
+/// Amounts to free on one node.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct FreedOn {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// So much more than is free now.
+    /// Amounts to free, in addition to the free capacity.
     pub amounts: Vec<Amount>,
-    /// The jobs that hold some of that there, who holds most first, at most
-    /// [`Explanation::MAX_LISTED`]: of the first so many nodes, the others are not looked at. What
-    /// other pods hold is not told.
+    /// Jobs that hold these resources on the node, the largest first, at most
+    /// [`Explanation::MAX_LISTED`]. Only the first nodes have this list. Usage of other pods is not
+    /// listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<HeldBy>,
-    /// How many more jobs do. Absent: none, or the node was not looked at.
+    /// Number of further jobs that hold them. Absent: none, or the node has no list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by_more: Option<i64>,
 }
 
-/// A job that holds some of what would have to become free.
+/// A job that holds resources that would have to become free.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldBy {
-    /// The job.
+    /// The job that holds the resources.
     #[serde(flatten)]
     pub job: JobRef,
-    /// What its pods hold on the node of what would have to become free.
+    /// Amounts that its pods hold on the node.
     pub amounts: Vec<Amount>,
-    /// One word: Running (they are there), Starting (they are still to come), Stopping (they go).
-    /// Absent: not all of them do the same.
+    /// State in one word: Running (its pods exist), Starting (they are being created), Stopping
+    /// (they are leaving). Absent: the pods differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
 impl Explanation {
-    /// Names of nodes and jobs at most, wherever some are listed.
+    /// Largest number of nodes or jobs in one list.
     pub const MAX_LISTED: usize = 8;
 }
 

@@ -1,19 +1,19 @@
-//! How what waits in a queue is called.
+//! Names of gangs.
 
 use std::fmt;
 
-/// What waits in a queue or holds a place: a TrainingJob, or a gang of pods that others have made.
+/// Name of a gang that waits in a queue or is placed: a TrainingJob, or external pods.
 ///
-/// People read and write it as kubectl does, `PodGroup/sweep`, and so do messages. No object of
-/// Kubernetes can be called that, so that the objects of this API are called `podgroup.sweep`;
-/// a TrainingJob's name has no dot.
+/// Users and messages write it as kubectl does, `PodGroup/sweep`. Kubernetes object names cannot
+/// contain a slash, so objects of this API are named `podgroup.sweep`. A TrainingJob's name
+/// contains no dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GangName {
-    /// The TrainingJob of that name.
+    /// The TrainingJob of this name.
     Job(String),
-    /// The pods of the PodGroup of that name, which a user has written.
+    /// The pods of the PodGroup of this name, which a user has written.
     PodGroup(String),
-    /// The pod of that name, which is in no gang or joined one later.
+    /// The pod of this name. It is in no gang, or joined one later.
     Pod(String),
 }
 
@@ -21,7 +21,7 @@ const POD_GROUP_PREFIX: &str = "podgroup";
 const POD_PREFIX: &str = "pod";
 
 impl GangName {
-    /// `metadata.name` of the objects that are about it.
+    /// Returns `metadata.name` of the objects that describe this gang.
     #[must_use]
     pub fn object_name(&self) -> String {
         match self {
@@ -31,7 +31,7 @@ impl GangName {
         }
     }
 
-    /// What an object of that name is about.
+    /// Returns the gang that an object of this name describes.
     #[must_use]
     pub fn from_object_name(name: &str) -> Self {
         match name.split_once('.') {

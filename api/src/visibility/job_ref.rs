@@ -1,4 +1,4 @@
-//! A job that something else is about.
+//! A reference to a job.
 
 use std::fmt;
 
@@ -7,17 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::GangName;
 
-/// A job that something else is about. Written out it is as messages name it: `team/llm`,
-/// `team/PodGroup/sweep`.
+/// A reference to a job. It is displayed as in messages: `team/llm`, `team/PodGroup/sweep`.
 #[derive(
     Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct JobRef {
-    /// Its namespace.
+    /// Namespace of the job.
     pub namespace: String,
-    /// Its name; of pods that others have made `podgroup.<name>` or `pod.<name>`, as its JobState
-    /// is called.
+    /// Name of the job's JobState: for external pods `podgroup.<name>` or `pod.<name>`.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! A job that waits for its place or holds it.
+//! A job that is pending or placed.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ObjectMeta, TypeMeta};
@@ -9,9 +9,8 @@ use super::{ServedResource, resource};
 use crate::Reason;
 use crate::job::JobPhase;
 
-/// A TrainingJob that waits for its place in a queue or holds it, or a gang of pods that others
-/// have made: where it stands in the order, what it asks for, and when it is expected to start and
-/// to end.
+/// A pending or placed TrainingJob or external gang: its position in the queue, its requests, and
+/// its expected start and end.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobState {
@@ -19,61 +18,61 @@ pub struct JobState {
     #[serde(flatten)]
     #[schemars(skip)]
     pub types: TypeMeta,
-    /// The job's namespace and name, and when it was created; of pods that others have made
-    /// `podgroup.<name>` or `pod.<name>`.
+    /// Namespace, name and creation time of the job. External pods have the name `podgroup.<name>`
+    /// or `pod.<name>`.
     pub metadata: ObjectMeta,
-    /// Queue that it is in.
+    /// Queue of the job.
     pub queue: String,
-    /// Who asked for it, if that is known: the user of `trellis.dev/requested-by`.
+    /// User who submitted the job, if known: the user in `trellis.dev/requested-by`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Its priority: the higher goes first.
+    /// Priority of the job: higher goes first.
     pub priority: i32,
-    /// The share of its queue, as in `TrainingQueue.status.share`: the queue with the smallest has
-    /// the next turn.
+    /// Share of the job's queue, as in `TrainingQueue.status.share`. The queue with the smallest
+    /// share has the next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_share: Option<String>,
-    /// One word for its state, as in its status. Absent: it has no status yet.
+    /// Phase of the job, as in its status. Absent: the job has no status yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<JobPhase>,
-    /// The one current reason, as in its status.
+    /// Current reason, as in the job's status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The reason in words, with the numbers of the moment when it became true.
+    /// The reason in words, with the numbers at the time when it became true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Its place in the order of its queue, from 1. Fairness between queues and backfill may let
-    /// it start before those in front. Absent: it holds its place, or others are leaving for it.
+    /// Position in the order of its queue, from 1. Fairness between queues and backfill may start
+    /// the job before jobs in front of it. Absent: the job is placed, or its victims are leaving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u32>,
-    /// Devices that it asks for or holds: the sum of all resources that are handed out by count.
+    /// Number of devices that the job requests or holds, over all countable resources.
     pub gpus: i64,
-    /// Pods that it asks for or holds.
+    /// Number of pods that the job requests or holds.
     pub pods: i64,
-    /// Since when it stands in the order of its queue.
+    /// Time since which the job has its position in the queue.
     pub submitted: Time,
-    /// Since when it has waited, or held its place.
+    /// Time since which the job has been pending, or placed.
     pub since: Time,
-    /// When it is expected to start, if nothing comes before it any more and what runs ends when
-    /// it should. Absent: that is not known, or it holds its place.
+    /// Expected start time, if no further job passes it and running jobs end as expected. Absent:
+    /// unknown, or the job is placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Time>,
-    /// When it is expected to end. Absent: that is not known.
+    /// Expected end time. Absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_end: Option<Time>,
-    /// How many nodes its place has. Absent: it has no place.
+    /// Number of nodes that the job is placed on. Absent: the job is not placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_count: Option<u32>,
-    /// The first of these nodes by name, at most [`JobState::MAX_NODES`].
+    /// First of these nodes by name, at most [`JobState::MAX_NODES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
 impl JobState {
-    /// Names of nodes at most: a list of ten thousand jobs is to stay small.
+    /// Largest number of listed nodes. It keeps a list of ten thousand jobs small.
     pub const MAX_NODES: usize = 8;
 
-    /// One of that name, in a queue, of which nothing else is known.
+    /// Returns a job with this name and queue, and no other data.
     #[must_use]
     pub fn new(namespace: &str, name: &str, queue: &str) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! What the engine alone knows, as the API server serves it to whoever may read it: the
-//! resources of the group [`GROUP`], read-only, worked out when they are asked for and stored
-//! nowhere (docs/endpoint.md). The server fills these types, and the command line reads them.
+//! Read-only resources of the API group [`GROUP`], computed by the engine for each request and
+//! stored nowhere (docs/endpoint.md). The API server serves them to authorized callers. The server
+//! fills these types, and the command line reads them.
 //!
-//! One file for each resource.
+//! Each resource has its own file.
 
 mod amount;
 mod explanation;
@@ -27,29 +27,29 @@ pub use schema::schemas;
 
 use serde::{Deserialize, Serialize};
 
-/// The API group of what is served and stored nowhere.
+/// API group of the computed resources.
 pub const GROUP: &str = "visibility.trellis.dev";
-/// Its one version.
+/// Version of the API group.
 pub const VERSION: &str = "v1alpha1";
-/// The Service that the leader alone is behind.
+/// Service whose only endpoint is the leader.
 pub const SERVICE: &str = "trellis-visibility";
-/// The APIService by which the API server knows the group.
+/// APIService that registers the group with the API server.
 pub const API_SERVICE: &str = "v1alpha1.visibility.trellis.dev";
 
-/// A resource of the group, as discovery tells of it.
+/// A resource of the group, as in API discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServedResource {
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: &'static str,
-    /// What it is called in paths.
+    /// Plural name, as in paths.
     pub plural: &'static str,
-    /// What one of it is called.
+    /// Singular name.
     pub singular: &'static str,
-    /// What people may write in its place.
+    /// Short names for kubectl.
     pub short_names: &'static [&'static str],
-    /// Whether it is in a namespace.
+    /// True if the resource is namespaced.
     pub namespaced: bool,
-    /// What may be asked of it.
+    /// Verbs that the resource supports.
     pub verbs: &'static [&'static str],
 }
 
@@ -61,34 +61,34 @@ pub const ALL_RESOURCES: &[ServedResource] = &[
     Explanation::SERVED,
 ];
 
-/// A list, as the API server sends it.
+/// A list in the API server's format.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VisibilityList<T> {
     /// `visibility.trellis.dev/v1alpha1`.
     pub api_version: String,
-    /// The kind of what is in it, and `VisibilityList`.
+    /// Kind of the items, followed by `VisibilityList`.
     pub kind: String,
-    /// When this was so.
+    /// Metadata of the list: the time of the data.
     pub metadata: ListMeta,
-    /// What there is.
+    /// Items of the list.
     pub items: Vec<T>,
 }
 
-/// What is said of a list as a whole.
+/// Metadata of a list.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The moment of which it tells, in milliseconds since 1970: nothing of it can be watched.
+    /// Time of the data, in milliseconds since 1970. The resources do not support watches.
     #[serde(default)]
     pub resource_version: String,
 }
 
-/// Makes a type a resource of the group.
+/// Implements the traits of a served resource for a type.
 macro_rules! resource {
     ($type:ident, $scope:ident, $served:expr) => {
         impl $type {
-            /// How it is served.
+            /// Names and verbs of the resource.
             pub const SERVED: $crate::visibility::ServedResource = $served;
         }
 
@@ -124,7 +124,7 @@ macro_rules! resource {
 }
 use resource;
 
-/// `visibility.trellis.dev/v1alpha1`.
+/// Returns `visibility.trellis.dev/v1alpha1`.
 #[must_use]
 pub fn api_version() -> String {
     format!("{GROUP}/{VERSION}")
@@ -144,7 +144,7 @@ mod tests {
             {
                 assert!(names.insert(*name), "{name} is two things");
             }
-            // What can be deleted is looked for by whoever deletes a namespace.
+            // A resource with the verb delete would be listed whenever a namespace is deleted.
             for verb in served.verbs {
                 assert!(["get", "list"].contains(verb), "{}: {verb}", served.plural);
             }

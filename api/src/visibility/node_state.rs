@@ -1,4 +1,4 @@
-//! What a node has, who holds it, and whether it takes more.
+//! Capacity, usage and schedulability of a node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ObjectMeta, TypeMeta};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Amount, JobRef, ServedResource, resource};
 use crate::Quantity;
 
-/// A node as the scheduler has it: what it has, who holds that, for whom it is kept, and whether it
-/// takes new pods.
+/// A node as the scheduler sees it: its capacity, the jobs that hold it, reservations, and whether
+/// it accepts new pods.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeState {
@@ -17,52 +17,52 @@ pub struct NodeState {
     #[serde(flatten)]
     #[schemars(skip)]
     pub types: TypeMeta,
-    /// The node's name, and when it was created.
+    /// Name and creation time of the node.
     pub metadata: ObjectMeta,
-    /// Whether it takes new pods of jobs that tolerate its taints.
+    /// True if the node accepts new pods of jobs that tolerate its taints.
     pub schedulable: bool,
-    /// Why not: all that holds.
+    /// Reasons why it does not, all that apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<NodeReason>,
-    /// Taints that jobs must tolerate, as kubectl writes them.
+    /// Taints that jobs must tolerate, in kubectl's format.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<String>,
-    /// Where it is, by the levels of the Topologies.
+    /// Domains of the node, by level of the Topologies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<NodeDomain>,
-    /// What it has: cpu, memory and all that is handed out by count.
+    /// Capacity of the node: cpu, memory and all countable resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<NodeResource>,
-    /// Jobs that hold something of it.
+    /// Jobs that hold resources of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<NodeHold>,
-    /// Pods on it that are of no job that has a place.
+    /// Number of pods on the node that do not belong to a placed job.
     pub other_pods: i64,
-    /// Jobs for which a place is reserved here: others start only where that makes none of them
-    /// later.
+    /// Jobs with a reservation on the node. Another job starts here only if it delays none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved_for: Vec<NodeHold>,
-    /// Jobs for which it is kept that had it, and come again.
+    /// Jobs that ran here and restart, so that the scheduler keeps their resources for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_for: Vec<NodeHold>,
-    /// Jobs that keep away from it, since pods of theirs failed here: at most
+    /// Jobs that avoid the node, since their pods failed on it: at most
     /// [`NodeState::MAX_EXCLUDING_JOBS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded_by: Vec<JobRef>,
 }
 
-/// Why a node takes no new pods.
+/// Why a node accepts no new pods.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReason {
-    /// One word: NotReady, SchedulingDisabled (it is cordoned), Unhealthy, NoPods (it says of no
-    /// pods that it takes them) or Deleted (its Node object is, and pods of it are still there).
+    /// Reason in one word: NotReady, SchedulingDisabled (the node is cordoned), Unhealthy, NoPods
+    /// (it reports no capacity for pods) or Deleted (its Node object is gone, but its pods are
+    /// not).
     pub reason: String,
-    /// Explanation for people.
+    /// Explanation for users.
     pub message: String,
 }
 
-/// A domain of a topology that a node is in.
+/// A domain of a Topology that contains a node.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDomain {
@@ -70,26 +70,26 @@ pub struct NodeDomain {
     pub topology: String,
     /// Name of the level.
     pub level: String,
-    /// The domain: the value of the node's label of that level.
+    /// Name of the domain: the value of the level's label on the node.
     pub domain: String,
 }
 
-/// What a node has of a resource.
+/// Capacity and usage of one resource on a node.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeResource {
-    /// The resource, by its Kubernetes name.
+    /// Kubernetes name of the resource.
     pub resource: String,
-    /// What pods may use of it.
+    /// Amount that pods may use.
     pub allocatable: Quantity,
-    /// What jobs hold.
+    /// Amount that jobs hold.
     pub jobs: Quantity,
-    /// What other pods use.
+    /// Amount that other pods use.
     pub others: Quantity,
-    /// What is kept for jobs that come again.
+    /// Amount that is kept for jobs that restart.
     pub kept: Quantity,
-    /// What is left. Absent: less than nothing, since it has shrunk below what is used, or somebody
-    /// comes before others have left.
+    /// Amount that is free. Absent: it is negative, since the node has shrunk below its usage, or a
+    /// pod arrives before another has left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<Quantity>,
 }
@@ -98,28 +98,28 @@ pub struct NodeResource {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeHold {
-    /// The job.
+    /// The job on the node.
     #[serde(flatten)]
     pub job: JobRef,
-    /// Its pods here.
+    /// Number of its pods on the node.
     pub pods: i64,
-    /// What they hold of what is handed out by count.
+    /// Devices that its pods hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Amount>,
-    /// One word: Running (they are here), Starting (they are still to come), Stopping (they go).
-    /// Of a place that is reserved or kept: absent.
+    /// State in one word: Running (its pods exist), Starting (they are being created), Stopping
+    /// (they are leaving). Absent for reserved or kept resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// When a reserved place is expected to be taken. Absent: that is not known.
+    /// Expected start of the job on reserved resources. Absent: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Time>,
-    /// Until when a place is kept.
+    /// Time until which the resources are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 }
 
 impl NodeState {
-    /// Names of jobs that keep away from a node at most.
+    /// Largest number of listed jobs that avoid a node.
     pub const MAX_EXCLUDING_JOBS: usize = 16;
 }
 

@@ -1,4 +1,4 @@
-//! How a queue stands.
+//! Current state of a queue.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ObjectMeta, TypeMeta};
@@ -9,8 +9,8 @@ use super::{Amount, ServedResource, resource};
 use crate::queue::DecayedUsage;
 use crate::{Quantity, Reason};
 
-/// How a queue stands at this moment: what its jobs hold and wait for, what it borrows and may
-/// lend, and the share by which turns are taken.
+/// Current state of a queue: what its jobs hold and wait for, what it borrows and may lend, and its
+/// share, which decides the next turn.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueState {
@@ -18,46 +18,47 @@ pub struct QueueState {
     #[serde(flatten)]
     #[schemars(skip)]
     pub types: TypeMeta,
-    /// The queue's name, and when it was created.
+    /// Name and creation time of the queue.
     pub metadata: ObjectMeta,
-    /// The queue that it is below.
+    /// Name of the parent queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Its share of turns, relative to the other queues, as its spec states it.
+    /// Weight of the queue: its share of turns, relative to other queues, as in its spec.
     pub weight: Quantity,
-    /// Whether it starts jobs, as the condition Active of its status says it. Absent: not known
+    /// True if the queue starts jobs, as in the condition Active of its status. Absent: not known
     /// yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
-    /// Why, from the list in docs/reasons.md.
+    /// Reason for that, from the list in docs/reasons.md.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Explanation for people.
+    /// Explanation for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Jobs that wait.
+    /// Number of pending jobs.
     pub pending: i64,
-    /// Jobs that hold a place.
+    /// Number of admitted jobs.
     pub admitted: i64,
-    /// What it and the queues below it have had for their weight, as a part of all that there is
-    /// of the resource that they had most of: the smallest has the next turn.
+    /// Usage of the queue and the queues below it, divided by the weight: the amount of its
+    /// dominant resource as a part of the cluster's total. The queue with the smallest share has
+    /// the next turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
-    /// What it and the queues below it have held, forgotten by half in 7 days.
+    /// Usage of the queue and the queues below it, with a half-life of 7 days.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decayed_usage: Vec<DecayedUsage>,
-    /// Time of that.
+    /// Time at which `decayedUsage` was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decayed_time: Option<Time>,
-    /// By flavor and resource, what it has, holds, borrows and may lend.
+    /// Quota, usage, borrowed and lendable amounts, by flavor and resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<QueueResource>,
-    /// What the jobs that wait ask for together. Of which flavor is decided when they start.
+    /// Total requests of the pending jobs. The scheduler chooses their flavors when they start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_resources: Vec<Amount>,
 }
 
-/// How a queue stands with one resource of one flavor.
+/// State of a queue for one resource of one flavor.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueResource {
@@ -65,17 +66,17 @@ pub struct QueueResource {
     pub flavor: String,
     /// Name of the resource.
     pub resource: String,
-    /// The quota of its own, as in the spec of the TrainingQueue.
+    /// Nominal quota of the queue, as in its spec.
     pub nominal_quota: Quantity,
-    /// What counts against the quota: held by its jobs, and by queues below it beyond their own.
+    /// Amount that counts against the quota: usage of its jobs, and usage of queues below it beyond
+    /// their own quota.
     pub used: Quantity,
-    /// How much of that is more than the quota.
+    /// Part of the used amount beyond the quota.
     pub borrowed: Quantity,
-    /// How much of the quota, its own and that of queues below it, others may hold while it is
-    /// idle.
+    /// Quota of the queue and the queues below it that other queues may borrow while it is idle.
     pub lendable: Quantity,
-    /// How much more its jobs may be given now, by quota: whether nodes have it is another
-    /// question. Absent: as much as there is.
+    /// Amount that its jobs may still get by quota, even if no node has it. Absent: quota is not
+    /// limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<Quantity>,
 }

@@ -1,4 +1,4 @@
-//! What the fields of the group's kinds mean, as OpenAPI 3: what `kubectl explain` shows.
+//! OpenAPI 3 schemas of the group's kinds, as shown by `kubectl explain`.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Explanation, GROUP, JobState, NodeState, QueueState, ServedResource, VERSION};
 
-/// Each kind with its schema, which refers to nothing outside of itself.
+/// Returns each kind with its self-contained schema.
 #[must_use]
 pub fn schemas() -> Vec<(&'static ServedResource, Value)> {
     vec![

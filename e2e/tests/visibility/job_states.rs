@@ -171,8 +171,8 @@ async fn discovery_lists_the_group_and_other_groups_are_unaffected() {
     discovered.await.unwrap();
     // `kubectl explain` describes the fields.
     for (field, says) in [
-        ("jobstates.expectedStart", "expected to start"),
-        ("explanations.shortage.missing", "What is missing"),
+        ("jobstates.expectedStart", "Expected start time"),
+        ("explanations.shortage.missing", "Amount that is missing"),
     ] {
         let explained = eventually(SOON, || async {
             let (ok, said) = scene.run_kubectl(&admin, &["explain", field]).await;
