@@ -1,7 +1,7 @@
-//! The table of conditions: which state of a job says what.
+//! The conditions of a TrainingJob, and their status in each phase.
 //!
-//! Shaped for kstatus (`Ready`, `Reconciling`, `Stalled`), so that Argo CD,
-//! Flux and `kubectl wait` understand a job without being taught.
+//! The types follow kstatus (`Ready`, `Reconciling`, `Stalled`), so Argo CD, Flux and `kubectl
+//! wait` understand a job without extra configuration.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -11,30 +11,30 @@ use crate::job::JobPhase;
 /// The types of a TrainingJob's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConditionType {
-    /// The spec is valid, policy allows it, and what it names is there.
+    /// The spec is valid, policy allows it, and every object that it names exists.
     Accepted,
-    /// The queue's quota for the whole gang is set aside.
+    /// The scheduler has reserved the queue's quota for the whole gang.
     QuotaReserved,
     /// Every pod of the gang has its node.
     Scheduled,
     /// Every pod of the gang runs.
     Running,
-    /// Ended well.
+    /// The job has ended successfully.
     Complete,
-    /// Ended badly.
+    /// The job has failed.
     Failed,
-    /// Stopped by the user.
+    /// The user has suspended the job.
     Suspended,
-    /// kstatus: the object is as its spec asks.
+    /// kstatus: the job is as its spec asks.
     Ready,
-    /// kstatus: it is on its way there.
+    /// kstatus: the job is on its way to what its spec asks.
     Reconciling,
-    /// kstatus: it will not get there by itself.
+    /// kstatus: the job cannot proceed by itself.
     Stalled,
 }
 
 impl ConditionType {
-    /// All of them, in the order in which they stand in status.
+    /// All types, in the order in which status lists them.
     pub const ALL: [Self; 10] = [
         Self::Accepted,
         Self::QuotaReserved,
@@ -48,7 +48,7 @@ impl ConditionType {
         Self::Stalled,
     ];
 
-    /// What it means, in one sentence.
+    /// Returns the meaning of the condition in one sentence.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl ConditionType {
         }
     }
 
-    /// The word itself.
+    /// Returns the type as it appears in status.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -83,19 +83,19 @@ impl ConditionType {
     }
 }
 
-/// A condition's status.
+/// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// Nobody can say.
+    /// The operator cannot tell.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// The word itself.
+    /// Returns the status as it appears in a condition.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,23 +112,23 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// What is to be said of a job.
+/// Phase, reason and progress of a job, from which its conditions follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSummary {
-    /// Its state.
+    /// Phase of the job.
     pub phase: JobPhase,
-    /// Why it is in that state.
+    /// Reason for the phase.
     pub reason: Reason,
-    /// The same in words, with numbers.
+    /// The reason in words, with numbers.
     pub message: String,
-    /// Whether the gang's quota is set aside.
+    /// True if the gang's quota is reserved.
     pub quota_reserved: bool,
-    /// Whether the gang has its place.
+    /// True if the gang is placed.
     pub scheduled: bool,
 }
 
 impl JobSummary {
-    /// The row of the table: the status of each condition.
+    /// Returns the status of a condition in this phase: one cell of the table.
     pub(crate) fn status(&self, condition: ConditionType) -> ConditionStatus {
         use ConditionStatus::{False, True, Unknown};
         use ConditionType as C;
@@ -162,7 +162,7 @@ impl JobSummary {
         }
     }
 
-    /// The condition of the row that the reason is about, beside the kstatus ones.
+    /// Returns the condition that the reason explains, beside the kstatus conditions.
     fn main_condition(&self) -> ConditionType {
         use ConditionType as C;
         match self.phase {
@@ -194,8 +194,8 @@ impl JobSummary {
         (reason, "")
     }
 
-    /// All conditions. A transition time is `now` where the status differs
-    /// from `previous`, and what it was where it does not.
+    /// Returns all conditions. The transition time is `now` where the status differs from
+    /// `previous`; otherwise it stays as it was.
     #[must_use]
     pub fn conditions(
         &self,

@@ -1,4 +1,4 @@
-//! docs/api.md: every field of every kind, from the schemas.
+//! Generates docs/api.md from the schemas: every field of every kind.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -8,7 +8,7 @@ use crate::condition::{ConditionStatus, ConditionType, JobSummary};
 use crate::job::JobPhase;
 use crate::{Reason, crds};
 
-/// The API reference as Markdown.
+/// Returns the API reference as Markdown.
 #[must_use]
 pub fn markdown() -> String {
     let mut out = String::from(
@@ -61,9 +61,9 @@ pub fn markdown() -> String {
     out
 }
 
-/// Rules on names, and on what may change when: of the object as a whole.
+/// Writes the rules of the whole object, on names and on changes.
 fn write_object_rules(schema: &JSONSchemaProps, out: &mut String) {
-    // Of rules in the same words, one line with all of their fields.
+    // Rules with the same message share one line with all of their fields.
     let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
     for rule in schema.x_kubernetes_validations.iter().flatten() {
         let words = rule.message.as_deref().unwrap_or(&rule.rule);
@@ -84,13 +84,13 @@ fn write_object_rules(schema: &JSONSchemaProps, out: &mut String) {
     out.push_str("\nRules on its name, and on changes:\n\n");
     for (words, fields) in lines {
         let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
-        // No HTML: what stands in angle brackets is to be read.
+        // Markdown must show text in angle brackets, not read it as HTML.
         let words = words.replace('<', "\\<");
         out.push_str(&format!("- {}: {words}\n", fields.join(", ")));
     }
 }
 
-/// The states of a job, and what each condition is in them.
+/// Writes the phases of a job, with the status of each condition.
 fn write_phases(out: &mut String) {
     out.push_str(
         "\n### Phases and conditions\n\n`status.phase` is one word for the row; T is True, F False, \
@@ -149,7 +149,7 @@ fn write_rows(schema: &JSONSchemaProps, prefix: &str, out: &mut String) {
             type_of(field),
             table_cell(field.description.as_deref().unwrap_or_default()),
         ));
-        // Kubernetes' own types are documented by Kubernetes.
+        // Kubernetes documents its own types.
         if matches!(
             name.as_str(),
             "nodeAffinity" | "namespaceSelector" | "defaultFor" | "conditions"
@@ -217,7 +217,7 @@ fn type_of(schema: &JSONSchemaProps) -> String {
     }
 }
 
-/// A Markdown table cell: one line, no bare pipe.
+/// Returns text for a Markdown table cell: one line, with escaped pipes.
 fn table_cell(text: &str) -> String {
     text.split_whitespace()
         .collect::<Vec<_>>()
@@ -229,7 +229,7 @@ fn table_cell(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Who reads the reference learns what a word means, and what its absence does.
+    /// The reference explains each enum word and the effect of an absent field.
     #[test]
     fn reference_explains_enum_words_and_absent_fields() {
         let text = markdown();
@@ -285,7 +285,7 @@ mod tests {
         assert!(text.contains("- `metadata.name`: must be a DNS-1035 label"));
         assert!(text.contains("is fixed once the job has had its first place"));
         assert!(
-            text.contains("| Queued | In its queue. | T | F | F |"),
+            text.contains("| Queued | The job waits in its queue. | T | F | F |"),
             "{text}"
         );
     }

@@ -1,13 +1,13 @@
-//! A message in one line: its first facts, as `status.message` and cells of tables have them.
+//! Shortens a message to one line with its first facts, for `status.message` and table cells.
 
-/// The longest that such a line is, in characters.
+/// Longest line, in characters.
 pub const MAX_SHORT_MESSAGE: usize = 160;
 
-/// The end of a fact that had to be cut off.
+/// End of a fact that was cut off.
 const ELLIPSIS: &str = " ...";
 
-/// The facts of a message that a line has room for: whole sentences between `; `, else words.
-/// The conditions of a job have the message in full.
+/// Returns the facts of a message that fit into a line: whole sentences between `; `, else words.
+/// The conditions of a job contain the full message.
 #[must_use]
 pub fn shorten_message(message: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default().trim_end();
@@ -70,7 +70,7 @@ mod tests {
             let cut = shorten_message(&message);
             assert!(cut.chars().count() <= MAX_SHORT_MESSAGE, "{cut}");
             assert!(!cut.contains('\n'));
-            // A second time changes nothing.
+            // A second call changes nothing.
             assert_eq!(shorten_message(&cut), cut);
         }
     }

@@ -1,18 +1,18 @@
-//! Words of a closed list that stand in status. The list is closed in Rust
-//! alone: a CRD is not upgraded with the operator (Helm leaves `crds/` as it
-//! is), so that a word that only one of them knows must stop neither.
+//! Words of a closed list in status. The list is closed only in Rust. Helm leaves `crds/` as it is,
+//! so the CRD and the operator may have different versions: neither may fail on a word that only
+//! the other knows.
 
 use schemars::{Schema, json_schema};
 
-/// Longest word, now and in future versions.
+/// Longest word, in this and in future versions.
 const MAX_WORD_LENGTH: u32 = 64;
 
-/// The schema of such a word: any short string.
+/// Returns the schema of such a word: any short string.
 pub(crate) fn word_schema() -> Schema {
     json_schema!({"type": "string", "maxLength": MAX_WORD_LENGTH})
 }
 
-/// `JsonSchema` of an enum whose variants are words.
+/// Implements `JsonSchema` for an enum whose variants are words.
 macro_rules! open_word {
     ($name:ident) => {
         impl schemars::JsonSchema for $name {
@@ -31,8 +31,8 @@ macro_rules! open_word {
     };
 }
 
-/// `Deserialize` of an enum whose variants are words: a word of another
-/// version is `Unrecognized`.
+/// Implements `Deserialize` for an enum whose variants are words. A word of another version becomes
+/// `Unrecognized`.
 macro_rules! lenient_word {
     ($name:ident) => {
         impl<'de> serde::Deserialize<'de> for $name {
