@@ -1,4 +1,4 @@
-//! From a TrainingJob to a [`ValidatedJob`], or to everything that is wrong with it.
+//! Validates a TrainingJob: returns a [`ValidatedJob`] or all violations.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::rules;
 use crate::runtime_profile::RuntimeProfile;
 use crate::topology::Topology;
 
-/// A TrainingJob that every rule holds for, with the identity that what it is
-/// compiled into needs. Only [`TryFrom`] makes one.
+/// A TrainingJob that satisfies every rule, with the identity that compilation needs. Only
+/// [`TryFrom`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedJob {
     namespace: String,
@@ -24,42 +24,42 @@ pub struct ValidatedJob {
     uid: String,
     generation: i64,
     spec: TrainingJobSpec,
-    /// By group, as many as there are up to the last that has one.
+    /// Templates by group. The list may end after the last group with a template.
     templates: Vec<Option<PodTemplateSpec>>,
 }
 
 impl ValidatedJob {
-    /// Namespace of the job and of all that it becomes.
+    /// Returns the namespace of the job and of its children.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Name of the job.
+    /// Returns the name of the job.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Uid of the object; empty for a job that is only planned.
+    /// Returns the uid of the object; empty for a job that is only planned.
     #[must_use]
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// Generation that was validated; 0 for a job that is only planned.
+    /// Returns the generation that was validated; 0 for a job that is only planned.
     #[must_use]
     pub fn generation(&self) -> i64 {
         self.generation
     }
 
-    /// The spec.
+    /// Returns the spec of the job.
     #[must_use]
     pub fn spec(&self) -> &TrainingJobSpec {
         &self.spec
     }
 
-    /// What the job is while that stage runs ([`TrainingJobSpec::for_stage`]).
+    /// Returns the job as it applies during a stage ([`TrainingJobSpec::for_stage`]).
     #[must_use]
     pub fn into_stage(self, stage: u32) -> Self {
         let spec = match self.spec.for_stage(stage) {
@@ -73,21 +73,21 @@ impl ValidatedJob {
         }
     }
 
-    /// The pod template of a task group, by its place in the spec.
+    /// Returns the pod template of a task group, by its index in the spec.
     #[must_use]
     pub fn template(&self, group: usize) -> Option<&PodTemplateSpec> {
         self.templates.get(group)?.as_ref()
     }
 }
 
-/// The pod templates of the groups. None is kept where none is given, as is usual.
+/// Returns the pod templates of the groups. The list is empty if no group has one, the usual case.
 fn templates(spec: &TrainingJobSpec) -> Vec<Option<PodTemplateSpec>> {
     let groups = spec.task_groups.iter();
     if spec.task_groups.iter().all(|g| g.pod_template.is_none()) {
         return Vec::new();
     }
     groups
-        // What does not decode breaks a rule.
+        // A template that does not decode breaks a rule, so it cannot occur here.
         .map(|group| group.pod_template.as_ref()?.decode().ok())
         .collect()
 }
@@ -112,7 +112,7 @@ impl TryFrom<TrainingJob> for ValidatedJob {
     }
 }
 
-/// Stands for what the API server puts behind `generateName`: five letters and digits.
+/// Placeholder for the suffix that the API server adds to `generateName`: five letters and digits.
 const GENERATED_SUFFIX: &str = "xxxxx";
 
 impl TrainingJob {
@@ -120,8 +120,9 @@ impl TrainingJob {
         self.metadata.name.as_ref().is_some_and(|n| !n.is_empty())
     }
 
-    /// Its name; while the API server has still to make one of `metadata.generateName`, one of
-    /// the same form. None: it has neither.
+    /// Returns the job's name. If the API server has still to generate it from
+    /// `metadata.generateName`, returns a name of the same form. Returns None if the job has
+    /// neither.
     #[must_use]
     pub fn likely_name(&self) -> Option<String> {
         if self.has_name() {
@@ -203,7 +204,8 @@ impl Validate for TrainingJob {
     }
 }
 
-/// What is wrong with single stages: each has its gang, and what its framework needs.
+/// Returns the violations of single stages: each stage needs its own gang, and what its framework
+/// requires.
 fn stage_errors(spec: &TrainingJobSpec) -> Vec<garde::Error> {
     let stages = spec.stage_count();
     if stages == 1 {
@@ -211,7 +213,7 @@ fn stage_errors(spec: &TrainingJobSpec) -> Vec<garde::Error> {
     }
     let of_stage = |stage| {
         let spec = TrainingJobSpec {
-            // Its rules may name groups of other stages.
+            // Restart rules may name groups of other stages.
             restart: None,
             ..spec.for_stage(stage).into_owned()
         };
@@ -226,7 +228,7 @@ fn stage_errors(spec: &TrainingJobSpec) -> Vec<garde::Error> {
     (1..=stages).flat_map(of_stage).collect()
 }
 
-/// Kinds whose rules are all of their spec.
+/// Implements validation for kinds whose rules all concern their spec.
 macro_rules! by_spec {
     ($($kind:ty),+) => {$(
         impl Validate for $kind {
@@ -255,31 +257,31 @@ by_spec!(
     RuntimeProfile
 );
 
-/// One rule that does not hold.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The field, as it is written in YAML: `spec.taskGroups[0].replicas`.
+    /// Path of the field, as in YAML: `spec.taskGroups[0].replicas`.
     pub path: String,
     /// The rule and the fix.
     pub message: String,
 }
 
-/// Everything that is wrong with an object. Never empty.
+/// All violations of an object. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violations(Vec<Violation>);
 
 impl Violations {
-    /// The violations, in order of the fields.
+    /// Returns the violations, in the order of the fields.
     #[must_use]
     pub fn as_slice(&self) -> &[Violation] {
         &self.0
     }
 }
 
-/// Whether the rules of an object's kind hold.
+/// Checks the rules of an object's kind.
 ///
 /// # Errors
-/// With every rule that does not.
+/// Every violated rule.
 pub fn check_rules<T: Validate<Context = ()>>(object: &T) -> Result<(), Violations> {
     object
         .validate()
@@ -313,7 +315,7 @@ fn violation_from_garde(path: String, message: &str) -> Violation {
     }
 }
 
-/// garde names fields as Rust does; people know them as YAML does.
+/// Converts a field name from Rust's form, which garde uses, into the form in YAML.
 pub(crate) fn camel_case(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut upper = false;
@@ -327,7 +329,7 @@ pub(crate) fn camel_case(path: &str) -> String {
             c => out.push(c),
         }
     }
-    // The one initialism among the fields is written in capitals, as Kubernetes writes them.
+    // This initialism is written in capitals, as in Kubernetes.
     out.replace("PerGpu", "PerGPU")
 }
 

@@ -1,4 +1,4 @@
-//! From what is written to Kubernetes' type, and nothing lost on the way.
+//! Decodes a written template into Kubernetes' type without loss.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::document::serde_messages;
 
 /// Maps from resources to quantities.
 const QUANTITY_MAPS: [&str; 3] = ["requests", "limits", "overhead"];
-/// Fields that are one.
+/// Fields that contain a quantity.
 const QUANTITY_FIELDS: [&str; 2] = ["sizeLimit", "divisor"];
 
 pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Vec<Violation>> {
@@ -24,8 +24,8 @@ pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Ve
                 message: said.message,
             }]
         })?;
-    // Kubernetes' types drop what they do not know. What was read is written
-    // again, and what is then missing was never known.
+    // Kubernetes' types drop unknown fields. The template is therefore encoded again, and fields
+    // that are then missing were unknown.
     let read = serde_json::to_value(&template).unwrap_or_default();
     let mut unknown = Vec::new();
     collect_unknown(&written, &read, "", &mut unknown);
@@ -36,7 +36,7 @@ pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Ve
     }
 }
 
-/// Kubernetes takes `cpu: 1` for `cpu: "1"`, and its type here does not.
+/// Quotes numbers in quantity fields: Kubernetes accepts `cpu: 1`, but its Rust type does not.
 fn quote_quantities(value: &mut Value) {
     let text = |value: &mut Value| {
         if let Value::Number(number) = value {
@@ -73,7 +73,7 @@ fn collect_unknown(written: &Value, read: &Value, path: &str, unknown: &mut Vec<
                 };
                 match read.get(key) {
                     Some(read) => collect_unknown(value, read, &path, unknown),
-                    // Nothing is the same as absent.
+                    // A null is the same as an absent field.
                     None if value.is_null() => {}
                     None => unknown.push(Violation {
                         path,

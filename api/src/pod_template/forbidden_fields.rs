@@ -1,5 +1,5 @@
-//! What may not stand in a template: what is Trellis' to set, what a short field
-//! says, and what Trellis does not evaluate. What is a privilege may stand here:
+//! Fields that a template must not have: fields that Trellis sets, fields with a short form in the
+//! task group, and fields that Trellis does not evaluate. Privileges are permitted here, since
 //! policies decide on the final pod.
 
 mod ephemeral_volume;
@@ -16,7 +16,7 @@ use super::MAIN_CONTAINER;
 use crate::job::Framework;
 use crate::{Violation, rules};
 
-/// Fields of a pod's spec, and what to do instead.
+/// Forbidden fields of a pod's spec, each with the fix.
 const FORBIDDEN_SPEC_FIELDS: [(&str, &str); 24] = [
     (
         "nodeName",
@@ -107,7 +107,7 @@ const FORBIDDEN_SPEC_FIELDS: [(&str, &str); 24] = [
     ),
 ];
 
-/// Fields of the main container, and what to do instead.
+/// Forbidden fields of the main container, each with the fix.
 const FORBIDDEN_MAIN_FIELDS: [(&str, &str); 5] = [
     ("image", "is the task group's: set taskGroups[].image"),
     (
@@ -128,9 +128,9 @@ const FORBIDDEN_MAIN_FIELDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Names of the volumes that mounts are compiled into: one of these, and a number.
+/// Prefixes of the names of volumes that mounts are compiled into. A number follows.
 const MOUNT_VOLUME_NAMES: [&str; 4] = ["claim", "config-map", "secret", "empty-dir"];
-/// Name of the volume behind /dev/shm.
+/// Name of the volume for /dev/shm.
 const SHARED_MEMORY: &str = "shared-memory";
 
 #[derive(Default)]
@@ -150,7 +150,7 @@ impl TemplateViolations {
         }
     }
 
-    /// The fields of these that the object has.
+    /// Adds a violation for each of these fields that the object has.
     fn add_forbidden(&mut self, path: &str, object: &impl Serialize, fields: &[(&str, &str)]) {
         let Ok(Value::Object(given)) = serde_json::to_value(object) else {
             return;
@@ -320,7 +320,7 @@ fn check_container<'a>(
     }
 }
 
-/// A name that is given, and once.
+/// Checks that a name is set and unique.
 fn check_name<'a>(
     name: &'a str,
     path: &str,

@@ -1,8 +1,7 @@
-//! A partial pod template: what a job or a profile says of its pods beyond the
-//! short fields.
+//! A partial pod template: settings of a job's or profile's pods that have no field of their own.
 //!
-//! It is kept as it is written. [`PodTemplate::decode`] reads it strictly, as
-//! Kubernetes' own type; what may stand in it, [`PodTemplate::violations`] says.
+//! The template is kept as written. [`PodTemplate::decode`] reads it strictly, as Kubernetes' own
+//! type, and [`PodTemplate::violations`] checks it against the rules.
 
 mod decode;
 mod forbidden_fields;
@@ -18,22 +17,22 @@ use serde_json::{Map, Value};
 use crate::job::Framework;
 use crate::{Violation, rules};
 
-/// Name of the container that a task group describes: what a template says of the
-/// container of this name is said of that one.
+/// Name of the container that a task group describes. A template's container of this name applies
+/// to the group's own container.
 pub const MAIN_CONTAINER: &str = "main";
-/// Largest template, in bytes of JSON: sixteen groups stay well within one object.
+/// Largest template, in bytes of JSON. With sixteen groups a job stays well within one object.
 pub const MAX_TEMPLATE: usize = 32 * 1024;
 
-/// Metadata and spec of pods, as Kubernetes has them, as far as they are given.
+/// Metadata and spec of pods in Kubernetes' format. Any part may be absent.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(transparent)]
 pub struct PodTemplate(Map<String, Value>);
 
 impl PodTemplate {
-    /// The same as Kubernetes' type.
+    /// Decodes the template into Kubernetes' type.
     ///
     /// # Errors
-    /// With every field that Kubernetes does not know, or of which the type is wrong.
+    /// Every field that Kubernetes does not know, or whose type is wrong.
     ///
     /// ```
     /// use trellis_api::PodTemplate;
@@ -46,7 +45,7 @@ impl PodTemplate {
         decode::decode(&self.0)
     }
 
-    /// Everything that is wrong with it, by path within it.
+    /// Returns all violations of the template, with paths within it.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         if !self.is_small() {
@@ -61,8 +60,8 @@ impl PodTemplate {
         }
     }
 
-    /// Variables of the main container that a framework sets; those of Trellis itself
-    /// are among [`Self::violations`].
+    /// Returns the main container's variables that a framework sets. [`Self::violations`] contains
+    /// those that Trellis itself sets.
     #[must_use]
     pub fn reserved_env(&self, framework: Framework) -> Vec<Violation> {
         let containers = self.containers();
@@ -84,7 +83,7 @@ impl PodTemplate {
         reserved
     }
 
-    /// Names of the main container's variables.
+    /// Returns the names of the main container's variables.
     pub(crate) fn main_env(&self) -> Vec<String> {
         let main = self.containers().into_iter();
         main.filter(|container| container.name == MAIN_CONTAINER)
@@ -93,7 +92,7 @@ impl PodTemplate {
             .collect()
     }
 
-    /// None of a template that does not decode.
+    /// Returns the containers, or none if the template does not decode.
     fn containers(&self) -> Vec<Container> {
         let template = self.decode().unwrap_or_default();
         template
@@ -135,7 +134,7 @@ impl JsonSchema for PodTemplate {
         true
     }
 
-    /// Kubernetes' own schema of it is larger than all of ours.
+    /// Kubernetes' own schema of a pod template is larger than all Trellis schemas together.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
     }

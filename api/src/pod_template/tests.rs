@@ -1,4 +1,4 @@
-//! Words for what is written in a pod template, and what is said of it.
+//! Tests of pod templates: written templates and their violations.
 
 mod containers;
 mod ephemeral_volume;
@@ -13,7 +13,7 @@ fn template(written: Value) -> PodTemplate {
     serde_json::from_value(written).unwrap()
 }
 
-/// Path and message of all that is wrong.
+/// Returns path and message of all violations.
 fn violation_rows(written: Value) -> Vec<(String, String)> {
     let violations = template(written).violations();
     violations
@@ -34,7 +34,7 @@ fn spec(field: &str, value: Value) -> Value {
     json!({"spec": {field: value}})
 }
 
-/// A container of this kind and name that says this.
+/// Returns a template with one container of this kind and name, with these fields.
 fn container(kind: &str, name: &str, says: Value) -> Value {
     let mut container = json!({"name": name});
     let says = says.as_object().unwrap().clone();

@@ -33,7 +33,7 @@ fn group(fields: Value) -> Value {
     group
 }
 
-/// CPU and memory of the first group, each with who states it.
+/// Returns CPU and memory of the first group, each with its source.
 fn first_group_amounts(
     fields: Value,
     profile: Option<&ValidatedProfile>,
@@ -148,7 +148,7 @@ fn missing_amount_is_refused_with_field_and_both_fixes() {
         cpu.unwrap_err()
             .starts_with("spec.taskGroups[0].resources.limits.cpu: is required: ")
     );
-    // All groups are told at once, by their place in the spec.
+    // All groups are reported at once, by their index.
     let two = valid(json!([
         group(json!({"gpus": 8})),
         {"name": "head", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},

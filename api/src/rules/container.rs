@@ -1,4 +1,4 @@
-//! Rules on what runs in a pod: environment, volumes, ports, tolerations, peers.
+//! Rules on the container of a pod: environment, volumes, ports, tolerations, peers.
 
 use std::collections::BTreeSet;
 
@@ -10,66 +10,66 @@ use crate::job::{
     Toleration, TolerationOperator, TrafficRule,
 };
 
-/// Longest name of an image, in characters. The CRD bounds the images of jobs by it, and the
-/// operator those of pods that other controllers make.
+/// Longest image name, in characters. It bounds the images of jobs in the CRD, and the images of
+/// external pods in the operator.
 pub const MAX_IMAGE: usize = 1024;
 
-/// The image must be named.
+/// An image name is required.
 pub const IMAGE: Rule = Rule::new(
     "size(self) > 0 && !self.matches('[[:space:]]')",
     "must be the name of an image, without spaces, such as registry.example/train:1.0",
 );
-/// A variable has a value or a source.
+/// A variable has a value or a source, not both.
 pub const ENV_VALUE: Rule = Rule::new(
     "!has(self.value) || !has(self.valueFrom)",
     "must have at most one of value and valueFrom",
 );
-/// A variable comes from one place.
+/// A variable's value has exactly one source.
 pub const ENV_SOURCE: Rule = Rule::new(
     "(has(self.secretKeyRef) ? 1 : 0) + (has(self.configMapKeyRef) ? 1 : 0) + (has(self.fieldRef) ? 1 : 0) == 1",
     "must have exactly one of secretKeyRef, configMapKeyRef and fieldRef",
 );
-/// There is one version of the fields of a pod.
+/// The fields of a pod have only one schema version.
 pub const FIELD_VERSION: Rule = Rule::new("self == 'v1'", "must be v1: leave it out");
-/// Variables in bulk come from one place.
+/// Variables from all keys of an object have exactly one source.
 pub const ENV_FROM_SOURCE: Rule = Rule::new(
     "has(self.configMapRef) != has(self.secretRef)",
     "must have exactly one of configMapRef and secretRef",
 );
-/// A volume is of one kind.
+/// A volume is of exactly one kind.
 pub const MOUNT_SOURCE: Rule = Rule::new(
     "(has(self.claimName) ? 1 : 0) + (has(self.configMapName) ? 1 : 0) + (has(self.secretName) ? 1 : 0) + (has(self.emptyDir) ? 1 : 0) == 1",
     "must have exactly one of claimName, configMapName, secretName and emptyDir",
 );
-/// No two volumes at one path.
+/// Volumes have different paths.
 pub const UNIQUE_MOUNTS: Rule = Rule::new(
     "!has(self.mounts) || self.mounts.all(m, m.path != '/dev/shm' && self.mounts.exists_one(o, o.path == m.path))",
     "mounts must have different paths, and not /dev/shm: set sharedMemory for that",
 );
-/// No two ports of one name or number.
+/// Ports have different names and numbers.
 pub const UNIQUE_PORTS: Rule = Rule::new(
     "!has(self.ports) || self.ports.all(p, self.ports.exists_one(o, o.name == p.name) && self.ports.exists_one(o, o.port == p.port))",
     "ports must have different names and different numbers",
 );
-/// No two variables of one name: the list is a map in the CRD, so the API server says it there.
+/// Variables have different names. In the CRD the list is a map, so the API server checks this.
 pub const UNIQUE_ENV: Rule = Rule::new("true", "variables must have different names");
-/// A toleration is one that Kubernetes takes.
+/// A toleration is valid for Kubernetes.
 pub const TOLERATION: Rule = Rule::new(
     "(has(self.key) || (has(self.operator) && self.operator == 'Exists')) && !(has(self.operator) && self.operator == 'Exists' && has(self.value)) && (!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute'))",
     "without key, operator must be Exists; with operator Exists there is no value; tolerationSeconds needs effect NoExecute",
 );
-/// A peer is of one kind.
+/// A peer is of exactly one kind.
 pub const PEER: Rule = Rule::new(
     "(has(self.cidr) ? 1 : 0) + (has(self.namespace) ? 1 : 0) + (has(self.service) ? 1 : 0) == 1",
     "must have exactly one of cidr, namespace and service",
 );
-/// Node affinity as Kubernetes takes it; the API server checks it where it checks pods.
+/// Node affinity is valid for Kubernetes. The API server checks it only in pods.
 pub const NODE_AFFINITY: Rule = Rule::new(
     "true",
     "must be a node affinity as Kubernetes takes it: every expression with a known operator; values for In and NotIn, none for Exists and DoesNotExist, one whole number for Gt and Lt; weights of 1 to 100; matchFields on metadata.name alone",
 );
 
-/// Rules on an object as a whole, though garde hangs them on a field of it.
+/// Rules on a whole object that garde attaches to one of its fields.
 pub(crate) const WHOLE_OBJECT_RULES: [Rule; 8] = [
     ENV_VALUE,
     PORT_RANGE,
@@ -189,7 +189,7 @@ pub fn node_affinity(affinity: &NodeAffinity, _: &()) -> garde::Result {
     )
 }
 
-/// True for a term that Kubernetes takes (`ValidateNodeSelectorTerm`).
+/// True for a term that Kubernetes accepts (`ValidateNodeSelectorTerm`).
 fn is_term(term: &NodeSelectorTerm) -> bool {
     let expressions = term.match_expressions.iter().flatten().all(|e| {
         let values = e.values.as_deref().unwrap_or_default();

@@ -1,30 +1,30 @@
-//! Rules on what a task group waits for.
+//! Rules on the dependencies of task groups.
 
 use std::collections::BTreeSet;
 
 use super::Rule;
 use crate::job::{Dependency, DependencyStatus, SuccessPolicy, TaskGroup, TrainingJobSpec};
 
-/// Who waits stands after who is waited for: so none wait for each other (as in JobSet, KEP-672).
-/// To say it in CEL is beyond the API server's cost budget.
+/// A task group depends only on earlier ones, so cycles are impossible (as in JobSet, KEP-672). A
+/// CEL expression would exceed the API server's cost budget.
 pub const DEPENDS_ON_EARLIER: Rule = Rule::new(
     "true",
     "a task group may depend only on task groups that stand before it in taskGroups: name one of those, or put it after them",
 );
-/// What may never come is not waited for.
+/// No group depends on a group that may never start.
 pub const DEPENDS_ON_GANG: Rule = Rule::new(
     "self.taskGroups.all(g, !has(g.dependsOn) || g.dependsOn.all(d, self.taskGroups.all(h, h.name != d.group || !has(h.membership) || h.membership == 'Gang')))",
     "nothing can depend on a task group with membership: BestEffort, which may never come: leave out one of the two",
 );
 
-/// Stages come one after the other, each whole: so what is there at a time is one gang, and what
-/// is placed next needs no room beside it. To say it in CEL is beyond the API server's cost budget.
+/// Stages follow each other as a whole: at any time the job is one gang, and the next stage needs
+/// no room in addition. A CEL expression would exceed the API server's cost budget.
 pub const DEPENDS_ON_STAGE: Rule = Rule::new(
     "true",
     "a task group that waits for another to be Complete must wait so for all whose success is that of their stage: those of its gang, or with success.policy Leader that of rank 0; add the others to its dependsOn",
 );
 
-/// A group is named once: the list is a map in the CRD, so the API server says it there.
+/// Dependencies have different groups. In the CRD the list is a map, so the API server checks this.
 pub const UNIQUE_DEPENDENCIES: Rule = Rule::new("true", "must name each task group once");
 
 /// [`UNIQUE_DEPENDENCIES`].
@@ -33,7 +33,7 @@ pub fn unique_dependencies(dependencies: &[Dependency], _: &()) -> garde::Result
     UNIQUE_DEPENDENCIES.check(names.len() == dependencies.len())
 }
 
-/// [`DEPENDS_ON_EARLIER`], and which group is not there.
+/// [`DEPENDS_ON_EARLIER`], with the name of the wrong group.
 pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
     for (at, group) in groups.iter().enumerate() {
         let before = |name: &str| groups.iter().take(at).any(|g| g.name == name);
@@ -58,7 +58,7 @@ pub fn depends_on_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     DEPENDS_ON_GANG.check(!named.map(|d| d.group.as_str()).any(outside))
 }
 
-/// [`DEPENDS_ON_STAGE`], and who is not waited for.
+/// [`DEPENDS_ON_STAGE`], with the name of the missing group.
 pub fn depends_on_stage(
     spec: &TrainingJobSpec,
 ) -> impl FnOnce(&Vec<TaskGroup>, &()) -> garde::Result {
@@ -71,7 +71,7 @@ pub fn depends_on_stage(
     }
 }
 
-/// A group that waits for a part of a stage alone, and one of that stage that it does not name.
+/// Returns a group that waits for only a part of a stage, and a group of that stage that it omits.
 fn find_partial_wait(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(String, String)> {
     let stages = spec.group_stages();
     let with_stages = || groups.iter().zip(stages.iter().copied());
@@ -80,7 +80,7 @@ fn find_partial_wait(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(St
             let of = |d: &Dependency| d.group == name && d.status() == DependencyStatus::Complete;
             group.depends_on.iter().any(of)
         };
-        // Who waits for one of its own stage waits for what that one waits for.
+        // A group that waits for another group of its own stage inherits that group's dependencies.
         let named = |other: &TaskGroup| group.depends_on.iter().any(|d| d.group == other.name);
         if stage == 1 || with_stages().any(|(other, of)| of == stage && named(other)) {
             return None;
@@ -104,8 +104,8 @@ mod tests {
     use crate::{TrainingJob, ValidatedJob};
     use serde_json::{Value, json};
 
-    /// What is wrong with a job of these groups: name, fields beside, and who is to be Complete
-    /// before.
+    /// Returns the violations of a job with these groups: name, additional fields, and the groups
+    /// that must be Complete before.
     fn violations_of_groups(spec: Value, groups: &[(&str, Value, &[&str])]) -> String {
         let groups: Vec<Value> = groups
             .iter()
@@ -152,7 +152,7 @@ mod tests {
             part.ends_with(r#"; task group "c" does not wait for "b""#),
             "{part}"
         );
-        // Who is not of the gang may never come, and nobody waits for it.
+        // A BestEffort group may never start, so no group needs to wait for it.
         let board = violations_of_groups(
             json!({}),
             &[
@@ -162,7 +162,7 @@ mod tests {
             ],
         );
         assert_eq!(board, "");
-        // Through one of its own stage it waits for the same.
+        // A group inherits the dependencies of the group in its own stage.
         let chain = violations_of_groups(
             json!({}),
             &[
@@ -202,7 +202,7 @@ mod tests {
                     ("get", json!({}), &[]),
                     ("run", json!({"role": "Launcher"}), &["get"]),
                     ("worker", json!({}), &["get"]),
-                    // Of a stage without a Launcher the framework is None.
+                    // A stage without a Launcher has framework None.
                     ("look", json!({}), after),
                 ],
             )
@@ -224,7 +224,7 @@ mod tests {
             alone.starts_with("spec.taskGroups: stage 2 of 2 (board): "),
             "{alone}"
         );
-        // A rule may name groups of other stages.
+        // Restart rules may name groups of other stages.
         let rules = json!({"restart": {"rules": [{"groups": ["b"], "action": "Fail"}]}});
         let named = violations_of_groups(rules, &[("a", json!({}), &[]), ("b", json!({}), &["a"])]);
         assert_eq!(named, "");

@@ -1,24 +1,24 @@
-//! Names of variables that are not for users: those that Trellis or a framework sets.
+//! Reserved names of environment variables: those that Trellis or a framework sets.
 //!
-//! One table: from a row come the rule of the CRD, the one of profiles, the words of
-//! both, and what the library asks. Only what is really set is reserved: whoever tunes
-//! Open MPI by `OMPI_MCA_btl` sets that.
+//! Each row of one table yields the CRD rule for jobs, the rule for profiles, the messages of both,
+//! and the library's checks. Only variables that are really set are reserved: users may, for
+//! example, tune Open MPI by `OMPI_MCA_btl`.
 
 use super::Rule;
 use crate::job::Framework;
 
-/// The names that a framework's pods get.
+/// Names of the variables that a framework sets.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameworkEnv {
     /// The frameworks that set them.
     pub frameworks: &'static [Framework],
-    /// Starts of names.
+    /// Prefixes of names.
     pub prefixes: &'static [&'static str],
-    /// Whole names.
+    /// Complete names.
     pub names: &'static [&'static str],
-    /// The rule on a job of one of the frameworks.
+    /// Rule on a job with one of the frameworks.
     pub job_rule: Rule,
-    /// The rule on a profile, whose jobs may be of any framework; in the same words.
+    /// Rule on a profile, whose jobs may have any framework, with the same message.
     pub profile_rule: Rule,
 }
 
@@ -56,7 +56,7 @@ macro_rules! row {
     };
 }
 
-/// torchrun's environment, and what it sets itself for each process.
+/// torchrun's environment, and the variables that it sets for each process.
 pub const TORCH_ENV: FrameworkEnv = row!(
     "PyTorch and DeepSpeed",
     [PyTorch, DeepSpeed],
@@ -70,7 +70,7 @@ pub const TORCH_ENV: FrameworkEnv = row!(
         "LOCAL_WORLD_SIZE"
     ]
 );
-/// Where JAX' processes meet.
+/// Rendezvous of the JAX processes.
 pub const JAX_ENV: FrameworkEnv = row!(
     "JAX",
     [JAX],
@@ -83,8 +83,8 @@ pub const JAX_ENV: FrameworkEnv = row!(
 );
 /// TensorFlow's cluster and task.
 pub const TENSORFLOW_ENV: FrameworkEnv = row!("TensorFlow", [TensorFlow], [], ["TF_CONFIG"]);
-/// Host files and how their hosts are reached: of Open MPI to 4 (ORTE), Open MPI from 5
-/// (PRRTE), Intel MPI and MPICH (Hydra). And that a launcher without GPUs sees none.
+/// Host files and access to their hosts: for Open MPI up to 4 (ORTE), Open MPI from 5 (PRRTE),
+/// Intel MPI and MPICH (Hydra). Also a variable that hides GPUs from a launcher without GPUs.
 pub const MPI_ENV: FrameworkEnv = row!(
     "MPI",
     [MPI],
@@ -104,15 +104,15 @@ pub const MPI_ENV: FrameworkEnv = row!(
         "NVIDIA_VISIBLE_DEVICES"
     ]
 );
-/// Of every framework that sets any.
+/// Rows of all frameworks that set variables.
 pub const FRAMEWORK_ENV: [FrameworkEnv; 4] = [TORCH_ENV, JAX_ENV, TENSORFLOW_ENV, MPI_ENV];
 
-/// What is Trellis' own, of whatever framework.
+/// Variables that Trellis sets for any framework.
 pub const RESERVED_ENV: Rule = Rule::new(
     "self.taskGroups.all(g, !has(g.env) || g.env.all(e, !e.name.startsWith('TRELLIS_')))",
     "TRELLIS_* is what Trellis sets: choose another name",
 );
-/// [`RESERVED_ENV`], of a profile.
+/// [`RESERVED_ENV`], for a profile.
 pub const RESERVED_PROFILE_ENV: Rule = Rule::new(
     "!has(self.env) || self.env.all(e, !e.name.startsWith('TRELLIS_'))",
     RESERVED_ENV.message(),
@@ -124,13 +124,13 @@ impl FrameworkEnv {
     }
 }
 
-/// True for a variable that Trellis sets, of whatever framework.
+/// True for a variable that Trellis sets for any framework.
 #[must_use]
 pub fn is_trellis_env(name: &str) -> bool {
     name.starts_with("TRELLIS_")
 }
 
-/// The rule that a variable of a job breaks: what Trellis or the job's framework sets.
+/// Returns the rule that a job's variable breaks, because Trellis or the framework sets it.
 fn violated_rule(name: &str, framework: Framework) -> Option<Rule> {
     if is_trellis_env(name) {
         return Some(RESERVED_ENV);
@@ -146,7 +146,7 @@ pub fn is_reserved_env(name: &str, framework: Framework) -> bool {
     violated_rule(name, framework).is_some()
 }
 
-/// [`RESERVED_ENV`] and the framework's row, of one variable of a job.
+/// [`RESERVED_ENV`] and the framework's row, for one variable of a job.
 pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
     match violated_rule(name, framework) {
         None => Ok(()),
@@ -154,7 +154,7 @@ pub fn reserved_env(name: &str, framework: Framework) -> garde::Result {
     }
 }
 
-/// [`RESERVED_PROFILE_ENV`] and every framework's row, of one variable of a profile.
+/// [`RESERVED_PROFILE_ENV`] and every framework's row, for one variable of a profile.
 pub fn reserved_profile_env(name: &str) -> garde::Result {
     RESERVED_PROFILE_ENV.check(!is_trellis_env(name))?;
     FRAMEWORK_ENV

@@ -1,4 +1,4 @@
-//! Rules that look at a whole job, a whole queue, or at a change.
+//! Rules on a whole job, on a whole queue, and on changes.
 
 use std::collections::BTreeSet;
 
@@ -10,61 +10,61 @@ use crate::queue::{
     ResourceGroup,
 };
 
-/// Pods of one job at most.
+/// Largest number of pods of one job.
 pub const MAX_PODS: u32 = 10_000;
-/// Task groups of one job at most.
+/// Largest number of task groups of one job.
 pub const MAX_GROUPS: usize = 16;
 
-/// The derived pod names are hostnames.
+/// Pod names are valid hostnames.
 pub const POD_NAME: Rule = Rule::new(
     "self.spec.taskGroups.all(g, size(self.metadata.name) + size(g.name) + size(string((has(g.replicas) ? g.replicas : 1) - 1)) + 2 <= 63)",
     "pods are named <job>-<group>-<index>, which is their hostname and must have at most 63 characters: shorten metadata.name or the group's name",
 )
 .for_field(".metadata.name");
-/// The number of groups.
+/// Number of task groups.
 pub const GROUP_COUNT: Rule = Rule::new("true", "must have 1 to 16 task groups");
-/// Group names: the list is a map in the CRD, so the API server says it there.
+/// Task groups have different names. In the CRD the list is a map, so the API server checks this.
 pub const UNIQUE_GROUPS: Rule = Rule::new("true", "task groups must have different names");
-/// The size of a gang.
+/// Number of pods of a job.
 pub const POD_TOTAL: Rule = Rule::new(
     "self.taskGroups.map(g, has(g.replicas) ? g.replicas : 1).sum() <= 10000",
     "the replicas of all task groups together must be at most 10000: split the work into several jobs",
 );
-/// The back-off grows.
+/// The first back-off is not longer than the longest one.
 pub const BACKOFF: Rule = Rule::new(
     "(has(self.backoffSeconds) ? self.backoffSeconds : 10) <= (has(self.maxBackoffSeconds) ? self.maxBackoffSeconds : 300)",
     "backoffSeconds (10 if absent) must be at most maxBackoffSeconds (300 if absent)",
 );
-/// Quotas speak of the group's resources.
+/// Flavors give quota for exactly the covered resources.
 pub const QUOTA_COVERS: Rule = Rule::new(
     "self.flavors.all(f, size(f.resources) == size(self.coveredResources) && f.resources.all(q, q.name in self.coveredResources))",
     "every flavor must have one entry of resources for each of coveredResources, and no other",
 );
-/// A resource is counted once.
+/// A resource is in only one resource group.
 pub const UNIQUE_QUOTA_RESOURCES: Rule = Rule::new(
     "self.all(g, g.coveredResources.all(r, self.exists_one(o, r in o.coveredResources)))",
     "a resource must be in one resource group alone",
 );
 
-/// Preemption by a queue that borrows is a part of reclaim, as in Kueue.
+/// Preemption by a borrowing queue requires reclaim, as in Kueue.
 pub const BORROW_WITHIN: Rule = Rule::new(
     "!has(self.borrowWithinCohort) || !has(self.borrowWithinCohort.policy) || self.borrowWithinCohort.policy == 'Never' || (has(self.reclaimWithinCohort) && self.reclaimWithinCohort != 'Never')",
     "borrowWithinCohort.policy LowerPriority needs reclaimWithinCohort LowerPriority or Any: set reclaimWithinCohort, or leave borrowWithinCohort out",
 );
-/// A bound on the priority of victims needs victims.
+/// A bound on the priority of victims requires a policy that permits victims.
 pub const MAX_PRIORITY: Rule = Rule::new(
     "!has(self.maxPriorityThreshold) || (has(self.policy) && self.policy == 'LowerPriority')",
     "maxPriorityThreshold needs policy LowerPriority: set policy, or leave maxPriorityThreshold out",
 );
 
-/// True before a job has had its first place: all may change.
+/// CEL: true before the job has had its first place. Any field may change then.
 macro_rules! before_admission {
     () => {
         "!has(oldSelf.status) || !has(oldSelf.status.admittedTime)"
     };
 }
 
-/// True while nothing runs, too.
+/// CEL: true before the first place, and while the job is suspended.
 macro_rules! before_admission_or_suspended {
     () => {
         concat!(
@@ -74,7 +74,7 @@ macro_rules! before_admission_or_suspended {
     };
 }
 
-/// A rule on a change of each of these fields of a job.
+/// Creates a rule on changes for each of these fields of a job.
 macro_rules! fields {
     ($may:ident, $words:literal; $($field:literal),+) => {
         [$(Rule::new(
@@ -88,9 +88,9 @@ macro_rules! fields {
     };
 }
 
-/// A rule on a change of a field of task groups. Lists are compared as wholes: what
-/// compares each group with each is beyond the API server's cost budget. Of groups
-/// that are others by name [`SAME_GROUPS`] speaks, and alone.
+/// Creates a rule on changes of one field of task groups. The expression compares whole lists,
+/// since comparing each group with each would exceed the API server's cost budget. If the names of
+/// the groups change, only [`SAME_GROUPS`] reports it.
 macro_rules! field_of_groups {
     ($may:ident, $words:literal, $field:literal, $value:expr) => {
         Rule::new(
@@ -109,7 +109,7 @@ macro_rules! field_of_groups {
     };
 }
 
-/// The same of each of these fields, first those that a group must have.
+/// Creates such a rule for each of these fields; required fields come first.
 macro_rules! fields_of_groups {
     ($may:ident, $words:literal; [$($required:literal),*], $($field:literal),+) => {
         [
@@ -119,7 +119,7 @@ macro_rules! fields_of_groups {
     };
 }
 
-/// What is part of the identity of a job that has had a place.
+/// Fields of a job that are immutable after its first placement.
 pub const FIXED_AFTER_ADMISSION: [Rule; 7] = fields!(
     before_admission,
     "is fixed once the job has had its first place: create a new job";
@@ -131,13 +131,14 @@ pub const FIXED_AFTER_ADMISSION: [Rule; 7] = fields!(
     "network",
     "podMetadata"
 );
-/// Two that see to one job would be in each other's way: as for a batch/v1 Job (KEP-4368).
+/// The manager of a job never changes, so two managers cannot conflict: as for a batch/v1 Job
+/// (KEP-4368).
 pub const SAME_MANAGER: Rule = Rule::new(
     "has(self.spec.managedBy) == has(oldSelf.spec.managedBy) && (!has(self.spec.managedBy) || self.spec.managedBy == oldSelf.spec.managedBy)",
     "is fixed once the job is there: create a new job",
 )
 .for_field(".spec.managedBy");
-/// The same, of which task groups there are.
+/// Names and order of the task groups are immutable after the first placement.
 pub const SAME_GROUPS: Rule = Rule::new(
     concat!(
         before_admission!(),
@@ -146,7 +147,7 @@ pub const SAME_GROUPS: Rule = Rule::new(
     "the names of the task groups and their order are fixed once the job has had its first place: create a new job",
 )
 .for_field(".spec.taskGroups");
-/// The same, of the task groups.
+/// Fields of task groups that are immutable after the first placement.
 pub const FIXED_GROUPS: [Rule; 13] = fields_of_groups!(
     before_admission,
     "is fixed once the job has had its first place: create a new job";
@@ -165,14 +166,14 @@ pub const FIXED_GROUPS: [Rule; 13] = fields_of_groups!(
     "ports",
     "podTemplate"
 );
-/// How many pods a group has, where it is not elastic.
+/// `replicas` is immutable after the first placement, unless the group has `minReplicas`.
 pub const FIXED_REPLICAS: Rule = field_of_groups!(
     before_admission,
     "is fixed once the job has had its first place, where it has no minReplicas: create a new job",
     "replicas",
     "has(g.minReplicas) ? [] : has(g.replicas) ? [g.replicas] : []"
 );
-/// What may change while nothing runs.
+/// Fields of a job that change only while the job is suspended.
 pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
@@ -185,7 +186,7 @@ pub const CHANGED_WHILE_SUSPENDED: [Rule; 8] = fields!(
     "checkpoint",
     "secrets"
 );
-/// The same, of the task groups.
+/// Fields of task groups that change only while the job is suspended.
 pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 11] = fields_of_groups!(
     before_admission_or_suspended,
     "changes only while the job is suspended, once it has had its first place: set spec.suspend to true first";
@@ -201,7 +202,7 @@ pub const GROUPS_CHANGED_WHILE_SUSPENDED: [Rule; 11] = fields_of_groups!(
     "affinity",
     "tolerations"
 );
-/// A leader's term.
+/// The epoch of a leader never decreases.
 pub const EPOCH_NEVER_FALLS: Rule = Rule::new(
     "!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)",
     "never falls: the writer no longer leads",
@@ -293,8 +294,8 @@ mod tests {
     use crate::crds;
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaPropsOrArray;
 
-    /// Each field of a task group is under one of the two rules on changes: one
-    /// under none could be changed while it runs, one under both is refused twice.
+    /// Each field of a task group has exactly one of the two kinds of change rules. Without one it
+    /// could be changed while the job runs; with both the API server would refuse it twice.
     #[test]
     fn task_group_field_has_exactly_one_change_rule() {
         let crds = crds::all();
@@ -322,7 +323,7 @@ mod tests {
                 .chain(&GROUPS_CHANGED_WHILE_SUSPENDED);
             let of_field: Vec<_> = all.filter(is_of).collect();
             assert_eq!(of_field.len(), 1, "{field}");
-            // The expression fails on a group without a field that it takes to be there.
+            // The expression fails if a group lacks a field that the expression assumes to exist.
             let direct = of_field[0].cel.contains(&format!("(g, g.{field})"));
             assert_eq!(direct, required.contains(field), "{field}");
         }

@@ -7,30 +7,30 @@ use super::names::is_name;
 use crate::names::is_reserved_key;
 use crate::topology::{TopologyLevel, TopologyRequest};
 
-/// A qualified name as of Kubernetes: the key of a label.
+/// A qualified name in Kubernetes: the key of a label.
 const QUALIFIED_NAME: &str = "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')";
 
-/// The name of a level of a topology.
+/// Name of a topology level.
 pub const TOPOLOGY_LEVEL: Rule = Rule::new(
     QUALIFIED_NAME,
     "must be the name of a level of a Topology, such as rack or topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
-/// The label of a level of a topology.
+/// Label of a topology level.
 pub const LEVEL_LABEL: Rule = Rule::new(
     QUALIFIED_NAME,
     "must be the key of a node label, such as topology.kubernetes.io/zone: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
-/// Each level of a topology has a name of its own.
+/// Topology levels have different names.
 pub const UNIQUE_LEVEL_NAMES: Rule = Rule::new(
     "self.all(k, self.exists_one(o, (has(o.name) ? o.name : o.nodeLabel) == (has(k.name) ? k.name : k.nodeLabel)))",
     "two levels must not have the same name (nodeLabel where name is absent): rename or remove one",
 );
-/// Each level of a topology has a label of its own.
+/// Topology levels have different labels.
 pub const UNIQUE_LEVEL_LABELS: Rule = Rule::new(
     "self.all(k, self.exists_one(o, o.nodeLabel == k.nodeLabel))",
     "two levels must not have the same nodeLabel: remove one",
 );
-/// A request for closeness names a level.
+/// A topology request names a level.
 pub const REQUIRED_OR_PREFERRED: Rule = Rule::new(
     "has(self.required) || has(self.preferred)",
     "must have required, preferred or both: name a level of a Topology, or remove topology",
@@ -40,12 +40,12 @@ pub const METADATA_KEYS: Rule = Rule::new(
     "self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
     "every key must be a qualified name: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
-/// Keys that are not for users.
+/// Keys that are reserved for Trellis and Kubernetes.
 pub const RESERVED_KEYS: Rule = Rule::new(
     "self.all(k, !k.contains('/') || (!(('.' + k.split('/')[0]).endsWith('.trellis.dev')) && k != 'app.kubernetes.io/managed-by' && (k.split('/')[0] == 'app.kubernetes.io' || (!(('.' + k.split('/')[0]).endsWith('.kubernetes.io')) && !(('.' + k.split('/')[0]).endsWith('.k8s.io'))))))",
     "keys of trellis.dev, kubernetes.io and k8s.io are reserved (but for app.kubernetes.io/*, managed-by excepted): use a domain of your own",
 );
-/// The key of an annotation that users write.
+/// Key of an annotation that users write.
 pub const ANNOTATION_KEY: Rule = Rule::new(
     "size(self) <= 317 && self.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && (!self.contains('/') || !('.' + self.split('/')[0]).matches('[.](trellis[.]dev|kubernetes[.]io|k8s[.]io)$'))",
     "must be the key of an annotation of your own: an optional domain and /, then at most 63 letters, digits, -, _ and .; trellis.dev, kubernetes.io and k8s.io are not yours",
@@ -55,19 +55,19 @@ pub const LABEL_VALUES: Rule = Rule::new(
     "self.all(k, size(self[k]) <= 63 && self[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",
     "every label value must be at most 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
 );
-/// Labels of nodes that pods ask for. CEL's budget has no room for it in a list
-/// of maps, so the library alone says it.
+/// Labels of nodes that pods require. CEL's budget has no room for this rule in a list of maps, so
+/// only the library checks it.
 pub const NODE_LABELS: Rule = Rule::new(
     "true",
     "must be labels that a node can have: keys with an optional domain and /, then at most 63 letters, digits, -, _ and .; values the same or empty",
 );
-/// The key of a taint.
+/// Key of a taint.
 pub const TAINT_KEY: Rule = Rule::new(
     "true",
     "must be the key of a taint: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
 
-/// True for the part after the domain of a qualified name.
+/// True for the part of a qualified name after its domain.
 pub(super) fn is_qualified_part(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     text.bytes().all(inner)
@@ -99,13 +99,13 @@ pub fn taint_key(key: &str, _: &()) -> garde::Result {
     TAINT_KEY.check(is_qualified_name(key))
 }
 
-/// [`METADATA_KEYS`] and [`LABEL_VALUES`], of the job's own labels.
+/// [`METADATA_KEYS`] and [`LABEL_VALUES`], for the job's own labels.
 pub(crate) fn job_labels(map: &BTreeMap<String, String>) -> garde::Result {
     job_annotations(map)?;
     LABEL_VALUES.check(map.values().all(|v| is_label_value(v)))
 }
 
-/// [`METADATA_KEYS`], of the job's own annotations.
+/// [`METADATA_KEYS`], for the job's own annotations.
 pub(crate) fn job_annotations(map: &BTreeMap<String, String>) -> garde::Result {
     METADATA_KEYS.check(map.keys().all(|k| is_qualified_name(k)))
 }

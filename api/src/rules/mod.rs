@@ -1,7 +1,6 @@
-//! The rules of validation, each with its words and, where CEL can say it,
-//! its CEL expression. The CRD carries the expression, the library the
-//! function beside it; both answer with the same words: what the rule is, and
-//! how to satisfy it.
+//! The validation rules. Each has a message and, if possible, a CEL expression. The CRD contains
+//! the expression, and the library the equivalent function. Both report the same message: the rule
+//! and the fix.
 
 mod container;
 mod dependencies;
@@ -40,7 +39,7 @@ pub use secret::*;
 pub(crate) use container::WHOLE_OBJECT_RULES;
 pub(crate) use labels::{job_annotations, job_labels};
 
-/// The rules on a change of a job: each of one field, which the API server names.
+/// Returns the rules on changes of a job. Each concerns one field, which the API server names.
 pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
     let of_groups = FIXED_GROUPS
         .into_iter()
@@ -52,7 +51,7 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
         .chain(of_groups)
 }
 
-/// Rules on several fields: one of them alone does not break them.
+/// Rules on several fields, which no single field can break alone.
 const MULTI_FIELD_RULES: [Rule; 37] = [
     POD_NAME,
     GROUP_COUNT,
@@ -93,18 +92,18 @@ const MULTI_FIELD_RULES: [Rule; 37] = [
     REQUIRED_OR_PREFERRED,
 ];
 
-/// True of a violation that may be another field's fault than that which it names.
+/// True if a violation may be caused by a field other than the one that it names.
 pub(crate) fn is_multi_field(violation: &Violation) -> bool {
     let of_frameworks = FRAMEWORK_ENV.iter().map(|row| &row.job_rule);
     let mut rules = MULTI_FIELD_RULES
         .iter()
         .chain(&WHOLE_OBJECT_RULES)
         .chain(of_frameworks);
-    // The names of the groups may follow.
+    // The names of groups may follow the message.
     rules.any(|rule| violation.message.starts_with(rule.message))
 }
 
-/// The other field that a violation may be the fault of, where that is one alone.
+/// Returns the only other field that may cause a violation, if there is exactly one.
 pub(crate) fn other_field(violation: &Violation) -> Option<String> {
     let of_gpus = [CPU_STATED, MEMORY_STATED];
     let is_it = of_gpus.iter().any(|rule| violation.message == rule.message);
@@ -112,12 +111,12 @@ pub(crate) fn other_field(violation: &Violation) -> Option<String> {
     Some(format!("{group}.gpus"))
 }
 
-/// One rule: its CEL expression and its words.
+/// One rule: its CEL expression and its message.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     cel: &'static str,
     message: &'static str,
-    /// The field that a rule on a whole object is about, such as `.spec.queueName`.
+    /// Field that a rule on a whole object concerns, such as `.spec.queueName`.
     field: Option<&'static str>,
 }
 
@@ -130,7 +129,7 @@ impl Rule {
         }
     }
 
-    /// The same rule, about a field of the object: the API server then names it.
+    /// Attaches the rule to a field of the object, which the API server then names.
     const fn for_field(self, field: &'static str) -> Self {
         Self {
             field: Some(field),
@@ -138,7 +137,7 @@ impl Rule {
         }
     }
 
-    /// The rule for a CRD's `x-kubernetes-validations`.
+    /// Returns the rule for a CRD's `x-kubernetes-validations`.
     #[must_use]
     pub fn to_cel_rule(&self) -> kube::core::Rule {
         kube::core::Rule {
@@ -147,7 +146,7 @@ impl Rule {
         }
     }
 
-    /// The same, where it is added to a CRD that is there.
+    /// Returns the rule in the form that is added to an existing schema.
     pub(crate) fn to_schema_rule(self) -> ValidationRule {
         ValidationRule {
             rule: self.cel.to_owned(),
@@ -157,13 +156,13 @@ impl Rule {
         }
     }
 
-    /// The words that a refusal by this rule bears.
+    /// Returns the message of a refusal by this rule.
     #[must_use]
     pub const fn message(&self) -> &'static str {
         self.message
     }
 
-    /// The same rule, decided here.
+    /// Returns the result of the rule for a check in the library.
     fn check(&self, ok: bool) -> garde::Result {
         if ok {
             Ok(())
@@ -172,7 +171,7 @@ impl Rule {
         }
     }
 
-    /// It does not hold, and where: for rules that only the library says.
+    /// Returns a violation with details, for rules that only the library checks.
     fn violated(&self, how: &str) -> garde::Result {
         Err(garde::Error::new(format!("{}; {how}", self.message)))
     }

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use super::Rule;
 use super::labels::{is_qualified_name, is_qualified_part};
 
-/// A job's name becomes a Service's name.
+/// Name of a job, which is also the name of its Service.
 pub const JOB_NAME: Rule = Rule::new(
     "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 63",
     "must be a DNS-1035 label, since a Service bears it: at most 63 of a-z, 0-9 and -, starting with a letter and not ending with -",
 )
 .for_field(".metadata.name");
-/// A group's name becomes part of pod names.
+/// Name of a task group, which is a part of pod names.
 pub const GROUP_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') && size(self) <= 24",
     "must be a DNS label of at most 24 characters: a-z, 0-9 and -, not starting or ending with -",
@@ -21,39 +21,39 @@ pub const OBJECT_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of an object: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// The name of a queue.
+/// Name of a queue.
 pub const QUEUE_NAME: Rule = Rule::new(
     "size(self) <= 63 && self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of a queue: at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// The name of a flavor.
+/// Name of a flavor.
 pub const FLAVOR_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of a ResourceFlavor, or default: at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// Names of flavors, in a list.
+/// List of flavor names.
 pub const FLAVOR_NAMES: Rule = Rule::new(
     "self.all(f, size(f) <= 63 && f.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'))",
     "every one must be the name of a ResourceFlavor: at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// A ResourceFlavor's own name is named by queues.
+/// Name of a ResourceFlavor object, which queues refer to.
 pub const FLAVOR_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
 )
 .for_field(".metadata.name");
-/// A queue's own name becomes a label value.
+/// Name of a queue object, which becomes a label value.
 pub const QUEUE_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
 )
 .for_field(".metadata.name");
-/// The name of a PriorityClass.
+/// Name of a PriorityClass.
 pub const PRIORITY_CLASS: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of a PriorityClass: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// System priorities are for the cluster's own parts.
+/// System priorities are reserved for cluster components.
 pub const SYSTEM_PRIORITY: Rule = Rule::new(
     "!self.startsWith('system-')",
     "priority classes named system-* are for the cluster's own parts: name another, or none",
@@ -63,7 +63,7 @@ pub const EXTENDED_RESOURCE: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !self.split('/')[0].endsWith('kubernetes.io')",
     "must be the full name of a device resource, with its vendor's domain, such as nvidia.com/gpu or amd.com/gpu",
 );
-/// Names of resources of any kind, in quotas.
+/// Names of any resources, in quotas.
 pub const RESOURCE_NAME: Rule = Rule::new(
     "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$')",
     "must be the name of a resource, such as cpu, memory or nvidia.com/gpu",
@@ -78,7 +78,7 @@ pub const ENV_NAME: Rule = Rule::new(
     "self.matches('^[A-Za-z_][A-Za-z0-9_.-]*$')",
     "must be the name of an environment variable: letters, digits, _, - and ., not starting with a digit",
 );
-/// A prefix of environment variables.
+/// Prefix of environment variables.
 pub const ENV_PREFIX: Rule = Rule::new(
     "self.matches('^[A-Za-z_][A-Za-z0-9_.-]*$') && !self.startsWith('TRELLIS_') && !self.startsWith('PET_')",
     "must be letters, digits, _, - and ., not starting with a digit, and not TRELLIS_ or PET_, which Trellis sets",
@@ -88,7 +88,7 @@ pub const MOUNT_PATH: Rule = Rule::new(
     "self.startsWith('/') && !self.endsWith('/') && !self.contains(':') && !self.matches('(^|/)[.][.](/|$)')",
     "must be an absolute path below /, not ending with /, without : and without .. in it",
 );
-/// What a framework's pods read is mounted there.
+/// Trellis mounts files for frameworks below this path.
 pub const RESERVED_PATH: Rule = Rule::new(
     "self != '/etc/trellis' && !self.startsWith('/etc/trellis/')",
     "/etc/trellis is where Trellis puts what a framework reads: choose another path",
@@ -98,33 +98,33 @@ pub const SUB_PATH: Rule = Rule::new(
     "!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",
     "must be a path within the volume: not starting with / and without .. in it",
 );
-/// Networks.
+/// IP ranges.
 pub const CIDR: Rule = Rule::new(
     "isCIDR(self)",
     "must be a network in CIDR notation, such as 10.20.0.0/16",
 );
-/// Who manages a job: as `managedBy` of a batch/v1 Job (KEP-4368).
+/// Manager of a job, as in `managedBy` of a batch/v1 Job (KEP-4368).
 pub const MANAGED_BY: Rule = Rule::new(
     "size(self) <= 63 && self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&()*+,;=:-]+$')",
     "must be a path below a domain, of at most 63 characters, such as kueue.x-k8s.io/multikueue",
 );
-/// A field of a pod that a variable can have (`validEnvDownwardAPIFieldPathExpressions`).
+/// Fields of a pod that variables can contain (`validEnvDownwardAPIFieldPathExpressions`).
 pub const ENV_FIELD: Rule = Rule::new(
     "true",
     "must be metadata.name, metadata.namespace, metadata.uid, metadata.labels['<key>'], metadata.annotations['<key>'], spec.nodeName, spec.serviceAccountName, status.hostIP, status.hostIPs, status.podIP or status.podIPs",
 );
-/// The name of a namespace: the API server says it of what is applied.
+/// Name of a namespace. The API server checks it in applied objects.
 pub const NAMESPACE: Rule = Rule::new(
     "true",
     "must be the name of a namespace: at most 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
 );
 
-/// True for DNS labels (RFC 1123) of at most `max` characters.
+/// True for a DNS label (RFC 1123) of at most `max` characters.
 fn is_label(text: &str, max: usize) -> bool {
     text.len() <= max && is_name(text) && !text.contains('.')
 }
 
-/// True for what Kubernetes takes as the name of most objects (a DNS subdomain, loosely).
+/// True for a name that Kubernetes accepts for most objects (roughly a DNS subdomain).
 pub(super) fn is_name(text: &str) -> bool {
     let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.len() <= 253
@@ -170,7 +170,7 @@ pub fn env_field(path: &str, _: &()) -> garde::Result {
 /// [`NAMESPACE`].
 ///
 /// # Errors
-/// If it cannot be the name of a namespace.
+/// The text is not a valid name of a namespace.
 pub fn namespace(name: &str) -> garde::Result {
     NAMESPACE.check(is_label(name, 63))
 }
@@ -206,7 +206,7 @@ pub fn extended_resource(name: &str, _: &()) -> garde::Result {
     EXTENDED_RESOURCE.check(is_extended_resource(name))
 }
 
-/// True for the names of device resources.
+/// True for the name of a device resource.
 pub(super) fn is_extended_resource(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, part)| {
         is_name(domain) && is_qualified_part(part) && !domain.ends_with("kubernetes.io")

@@ -1,35 +1,35 @@
-//! Rules on job policies, beside what compiling their text says.
+//! Rules on job policies, in addition to the compilation of their text.
 
 use std::collections::BTreeSet;
 
 use super::Rule;
 use crate::job_policy::PolicyTest;
 
-/// Longest text of policies in one object, in characters.
+/// Longest policy text of one object, in characters.
 pub const MAX_POLICY_TEXT: usize = 65_536;
 
-/// An object's own name is part of the ids of its policies.
+/// Name of a policy object, which is a part of the ids of its policies.
 pub const POLICY_OBJECT_NAME: Rule = Rule::new(
     "size(self.metadata.name) <= 63",
     "must have at most 63 characters: shorten it",
 )
 .for_field(".metadata.name");
-/// The text of policies.
+/// Text of policies.
 pub const POLICY_TEXT: Rule = Rule::new(
     "size(self) >= 1 && size(self) <= 65536",
     "must have 1 to 65536 characters: write a policy, or split them into several objects",
 );
-/// A number in the context of a test.
+/// Number in the context of a test.
 pub const TEST_COUNT: Rule = Rule::new(
     "self >= 0 && self <= 1000000000000",
     "must be a number from 0 to 1000000000000",
 );
-/// Test names: the list is a map in the CRD, so the API server says it there.
+/// Tests have different names. In the CRD the list is a map, so the API server checks this.
 pub const UNIQUE_TESTS: Rule = Rule::new("true", "tests must have different names");
 
 /// [`POLICY_TEXT`].
 pub fn policy_text(text: &str, _: &()) -> garde::Result {
-    // No text has more characters than bytes: a long one is not walked through.
+    // A text has at most as many characters as bytes, so only longer texts are counted.
     let fits = text.len() <= MAX_POLICY_TEXT || text.chars().count() <= MAX_POLICY_TEXT;
     POLICY_TEXT.check(!text.is_empty() && fits)
 }

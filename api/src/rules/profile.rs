@@ -5,22 +5,22 @@ use super::env::reserved_profile_env;
 use crate::PodTemplate;
 use crate::job::{EnvVar, Network};
 
-/// The name of a RuntimeProfile.
+/// Name of a RuntimeProfile.
 pub const PROFILE_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of a RuntimeProfile: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// A RuntimeClass is named.
+/// Name of a RuntimeClass.
 pub const RUNTIME_CLASS: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
     "must be the name of a RuntimeClass: at most 253 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// A template fits into its job many times. CEL does not see into it.
+/// A job with many templates must fit into one object. CEL cannot read the template.
 pub const POD_TEMPLATE_SIZE: Rule = Rule::new(
     "true",
     "must be at most 32768 bytes of JSON: move what is long into a ConfigMap",
 );
-/// A profile is of no namespace, and a Service is of one.
+/// A profile has no namespace, so it cannot name a Service.
 pub const PROFILE_PEERS: Rule = Rule::new(
     "!has(self.network) || ((!has(self.network.egress) || self.network.egress.all(r, !has(r.service))) && (!has(self.network.ingress) || self.network.ingress.all(r, !has(r.service))))",
     "network must not name a service, which each job would look for in its own namespace: name a cidr or a namespace",
@@ -36,13 +36,13 @@ pub fn runtime_class(name: &str, unit: &()) -> garde::Result {
     RUNTIME_CLASS.check(super::object_name(name, unit).is_ok())
 }
 
-/// What is injected is not for profiles, of whatever framework a job is.
+/// Checks that a profile sets no variable that Trellis or any framework sets.
 pub fn profile_env(env: &[EnvVar], _: &()) -> garde::Result {
     env.iter()
         .try_for_each(|var| reserved_profile_env(&var.name))
 }
 
-/// The same, of what a profile's template says of the main container.
+/// Checks the same for the main container in a profile's template.
 pub fn profile_template(template: &Option<PodTemplate>, _: &()) -> garde::Result {
     let mut names = template.iter().flat_map(PodTemplate::main_env);
     names.try_for_each(|name| reserved_profile_env(&name))

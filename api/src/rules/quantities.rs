@@ -6,18 +6,17 @@ use crate::Quantity;
 use crate::job::{NetworkPort, ResourceRequirements, TaskGroup};
 use crate::quantity::Amount;
 
-/// Pods of a group.
+/// Number of pods of a group.
 pub const REPLICAS: Rule = Rule::new(
     "self >= 1 && self <= 4096",
     "must be 1 to 4096: use several task groups, or several jobs, for more",
 );
-/// Devices of a pod.
+/// Number of devices of a pod.
 pub const GPUS: Rule = Rule::new(
     "self >= 0 && self <= 64",
     "must be 0 to 64 whole devices for each pod: raise replicas for more",
 );
-/// CEL: an amount of bytes of at least 1Mi, since less is a unit that was forgotten, and at most
-/// 1Pi.
+/// CEL: an amount of at least 1Mi and at most 1Pi. A smaller amount indicates a missing unit.
 macro_rules! bytes_of_pod {
     ($value:literal) => {
         concat!(
@@ -37,13 +36,13 @@ macro_rules! bytes_of_pod {
         )
     };
 }
-/// Words of the rules on such amounts.
+/// Message of the rules on such amounts.
 const POD_BYTES_MESSAGE: &str =
     "must be an amount of bytes of at least 1Mi and at most 1Pi, with its unit, such as 16Gi";
 
-/// Memory or disk: at least 1Mi, since less is a unit that was forgotten, at most 1Pi.
+/// Memory or disk: at least 1Mi and at most 1Pi. A smaller amount indicates a missing unit.
 pub const MEMORY: Rule = Rule::new(bytes_of_pod!("self"), POD_BYTES_MESSAGE);
-/// CPU of a pod: more than nothing, at most 100,000 cores.
+/// CPU of a pod: above 0 and at most 100,000 cores.
 pub const LIMIT_CPU: Rule = Rule::new(
     "!('cpu' in self) || (type(self['cpu']) == int ? (self['cpu'] > 0 && self['cpu'] <= 100000) : (isQuantity(string(self['cpu'])) && quantity(string(self['cpu'])).isGreaterThan(quantity('0')) && !quantity(string(self['cpu'])).isGreaterThan(quantity('100k'))))",
     "must be an amount of CPU above 0 and at most 100k cores, such as 96 or 500m",
@@ -69,18 +68,18 @@ pub const LIMIT_DISK: Rule = Rule::new(
     POD_BYTES_MESSAGE,
 )
 .for_field("['ephemeral-storage']");
-/// Devices beside the GPUs.
+/// Devices other than the GPUs.
 pub const LIMIT_DEVICES: Rule = Rule::new(
     "self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] || (k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$') && !k.split('/')[0].endsWith('kubernetes.io') && (type(self[k]) == int ? (self[k] >= 0 && self[k] <= 1024) : (isQuantity(string(self[k])) && quantity(string(self[k])).isInteger() && quantity(string(self[k])).asInteger() >= 0 && quantity(string(self[k])).asInteger() <= 1024))))",
     "every entry beside cpu, memory and ephemeral-storage must name a device resource with its vendor's domain, such as rdma/hca, and a whole number of 0 to 1024",
 );
-/// A pod requests what it is limited to.
+/// Requests equal limits.
 pub const REQUESTS: Rule = Rule::new(
     "!has(self.requests) || self.requests.all(k, has(self.limits) && k in self.limits && (type(self.requests[k]) == int && type(self.limits[k]) == int ? self.requests[k] == self.limits[k] : (isQuantity(string(self.requests[k])) && isQuantity(string(self.limits[k])) && quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) == 0)))",
     "every request must also be in limits, with the same amount, since a pod requests what it is limited to: write it below limits, and leave requests out; GPUs stand in gpus of the task group",
 )
 .for_field(".requests");
-/// Dynamic resources are not allocated.
+/// Dynamic resource allocation is not supported.
 pub const NO_CLAIMS: Rule = Rule::new(
     "size(self) == 0",
     "must be empty, since Trellis does not allocate dynamic resources yet: ask for devices by gpus, or by their name in limits",
@@ -95,30 +94,30 @@ pub const MEMORY_PER_GPU: Rule = Rule::new(
     "type(self) == int ? (self >= 1048576 && self <= 17592186044416) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('16Ti')))",
     "must be an amount of bytes for each GPU of at least 1Mi and at most 16Ti, with its unit, such as 128Gi",
 );
-/// A group without GPUs gets no CPU for each of them.
+/// A group without GPUs states its CPU, since per-GPU defaults do not apply.
 pub const CPU_STATED: Rule = Rule::new(
     "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.limits) && 'cpu' in self.resources.limits)",
     "is required of a group without gpus: add it, such as 8 or 500m",
 )
 .for_field(".resources.limits.cpu");
-/// A group without GPUs gets no memory for each of them.
+/// A group without GPUs states its memory, since per-GPU defaults do not apply.
 pub const MEMORY_STATED: Rule = Rule::new(
     "(has(self.gpus) && self.gpus > 0) || (has(self.resources) && has(self.resources.limits) && 'memory' in self.resources.limits)",
     "is required of a group without gpus: add it, such as 16Gi",
 )
 .for_field(".resources.limits.memory");
-/// Memory, or none.
+/// An amount of memory, or 0.
 pub const QUANTITY_OR_ZERO: Rule = Rule::new(
     "type(self) == int ? (self >= 0 && self <= 1125899906842624) : (isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1Pi')))",
     "must be an amount of bytes of at most 1Pi, such as 16Gi, or 0 for none",
 );
-/// A device is asked for in one place.
+/// A device is requested in only one place.
 pub const ONE_DEVICE_COUNT: Rule = Rule::new(
     "!has(self.resources) || !has(self.resources.limits) || (!((has(self.gpuResource) ? self.gpuResource : 'nvidia.com/gpu') in self.resources.limits) && !self.resources.limits.exists(r, r.matches('^(gpu[.]|[^/]*/(gpu|mig-|tpu|npu|neuron|gaudi|ascend|Ascend))')))",
     "must not limit a GPU, nor the resource that gpus counts: set gpus of the task group, and gpuResource where it is not nvidia.com/gpu",
 )
 .for_field(".resources");
-/// Beginnings of resources, behind their domain, that count as GPUs wherever they are limited.
+/// Prefixes of resource names, after the domain, that count as GPUs in any limits.
 const GPU_NAME_PREFIXES: [&str; 8] = [
     "gpu", "mig-", "tpu", "npu", "neuron", "gaudi", "ascend", "Ascend",
 ];
@@ -139,7 +138,7 @@ pub const USER_ID: Rule = Rule::new(
     "self >= 0 && self <= 2147483647",
     "must be a numeric id, 0 to 2147483647",
 );
-/// Budgets of restarts.
+/// Limits on restarts.
 pub const LIMIT: Rule = Rule::new("self >= 0 && self <= 10000", "must be 0 to 10000 restarts");
 /// Weights of queues.
 pub const WEIGHT: Rule = Rule::new(
@@ -156,17 +155,17 @@ pub const DEADLINE: Rule = Rule::new(
     "self >= 1 && self <= 31536000",
     "must be 1 to 31536000 seconds (a year): leave it out for no limit",
 );
-/// How long a gang runs, where it does not say so itself.
+/// Assumed runtime of a gang that states none.
 pub const RUNTIME: Rule = Rule::new(
     "self >= 1 && self <= 31536000",
     "must be 1 to 31536000 seconds (a year): leave it out where nothing is known",
 );
-/// How long a gang is safe from preemption.
+/// Time for which a gang is protected from preemption.
 pub const MIN_RUNTIME: Rule = Rule::new(
     "self >= 0 && self <= 604800",
     "must be 0 to 604800 seconds (a week)",
 );
-/// Seconds to stop. With 0 the API server forgets a pod that still runs.
+/// Seconds to stop. With 0, the API server would delete the object of a pod that still runs.
 pub const GRACE: Rule = Rule::new(
     "self >= 1 && self <= 3600",
     "must be 1 to 3600 seconds: room that others wait for is not free before",
@@ -250,7 +249,7 @@ range!(
     ttl, TTL, i64, 0..=31_536_000
 );
 
-/// The rules of resources: field, key where it is about one, result.
+/// Checks the rules of resources: field, key if the rule concerns one, result.
 pub fn resource_requirements(
     of: &ResourceRequirements,
 ) -> [(&'static str, Option<&'static str>, garde::Result); 6] {
@@ -307,12 +306,12 @@ pub fn cpu_per_gpu(value: &Quantity, _: &()) -> garde::Result {
     CPU_PER_GPU.check(is_within(value, Some(Amount::ZERO), MAX_CPU_PER_GPU))
 }
 
-/// [`MEMORY`], and what may have been meant.
+/// [`MEMORY`], with a suggestion.
 pub fn memory(value: &Quantity, _: &()) -> garde::Result {
     check_bytes(&MEMORY, value, MAX_BYTES)
 }
 
-/// [`MEMORY_PER_GPU`], and what may have been meant.
+/// [`MEMORY_PER_GPU`], with a suggestion.
 pub fn memory_per_gpu(value: &Quantity, _: &()) -> garde::Result {
     check_bytes(&MEMORY_PER_GPU, value, MAX_BYTES_PER_GPU)
 }
@@ -326,7 +325,7 @@ fn check_bytes(rule: &Rule, value: &Quantity, most: Amount) -> garde::Result {
         })
 }
 
-/// What someone may have meant who wrote an amount of bytes that is none.
+/// Suggests a correction of an invalid amount of bytes.
 fn suggest_quantity(value: &Quantity) -> Option<String> {
     let text = value.as_str();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -343,7 +342,7 @@ fn suggest_quantity(value: &Quantity) -> Option<String> {
     if unit == "m" {
         return Some(format!("did you mean {number}M or {number}Mi?"));
     }
-    // A unit that there is has another fault.
+    // The unit is valid, so the amount has another fault.
     if value.amount().is_ok() {
         return None;
     }
@@ -365,7 +364,7 @@ pub fn quantity_or_zero(value: &Quantity, _: &()) -> garde::Result {
     QUANTITY_OR_ZERO.check(is_within(value, None, MAX_BYTES))
 }
 
-/// [`NOMINAL`]. What no i64 can count is refused as well, since quotas are added up.
+/// [`NOMINAL`]. Amounts beyond an i64 are refused as well, since quotas are added up.
 pub fn nominal(value: &Quantity, _: &()) -> garde::Result {
     NOMINAL.check(
         value
@@ -401,8 +400,8 @@ pub fn one_device_count(
     }
 }
 
-/// True of a resource that counts as GPUs by its name, in whatever domain, such as `nvidia.com/gpu`
-/// or `example.com/mig-1g`.
+/// True for a resource whose name counts as GPUs, in any domain, such as `nvidia.com/gpu` or
+/// `example.com/mig-1g`.
 #[must_use]
 pub fn is_gpu(resource: &str) -> bool {
     let (domain, name) = resource.split_once('/').unwrap_or_default();

@@ -4,43 +4,43 @@ use super::Rule;
 use super::labels::is_label_value;
 use crate::quota_policy::{QuotaLimits, ResourceLimit};
 
-/// A value of a label.
+/// Value of a label.
 pub const LABEL_VALUE: Rule = Rule::new(
     "self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",
     "must be the value of a label: 1 to 63 letters, digits, -, _ and ., starting and ending with a letter or digit",
 );
-/// The name of a user.
+/// Name of a user.
 pub const USER_NAME: Rule = Rule::new(
     "size(self) >= 1 && size(self) <= 253",
     "must be the name of a user as the API server knows it, such as alice@example.com: 1 to 253 characters",
 );
-/// A count of jobs, pods, GPUs or hours.
+/// Number of jobs, pods or GPUs.
 pub const COUNT: Rule = Rule::new(
     "self >= 0 && self <= 1000000000",
     "must be 0 to 1000000000: leave it out for no limit",
 );
-/// GPU-hours of a window. Of none nothing would be burnt, and the first job would start.
+/// GPU-hours in a window. A limit of 0 would never be exceeded before the first job has started.
 pub const GPU_HOURS: Rule = Rule::new(
     "self >= 1 && self <= 1000000000",
     "must be 1 to 1000000000: a job starts as long as fewer are burnt; for no GPUs at all set gpusPerJob to 0",
 );
-/// Length of the window of GPU-hours: a leap year at most.
+/// Length of the window of GPU-hours: at most a leap year.
 pub const WINDOW_HOURS: Rule = Rule::new(
     "self >= 1 && self <= 8784",
     "must be 1 to 8784 hours: 24 are a day, 720 are 30 days, 8784 a leap year",
 );
-/// A part of a quota.
+/// Percentage of a quota.
 pub const PERCENT: Rule = Rule::new(
     "self >= 0 && self <= 100",
     "must be 0 to 100 hundredths of the queue's nominal quota",
 );
-/// A limit of a resource is absolute, or a part of the queue's quota.
+/// A limit on a resource is absolute, or a percentage of the queue's quota.
 pub const ONE_BOUND: Rule = Rule::new(
     "has(self.max) != has(self.percentOfQueue)",
     "must have max or percentOfQueue, and not both: write one of them",
 )
 .for_field(".resource");
-/// A policy limits something.
+/// A policy has at least one limit.
 pub const SOME_LIMIT: Rule = Rule::new(
     "(has(self.resources) && size(self.resources) > 0) || has(self.runningJobs) || has(self.queuedJobs) || has(self.podsPerJob) || has(self.gpusPerJob) || has(self.runtimeSecondsPerJob) || has(self.gpuHours)",
     "must have at least one limit: resources, runningJobs, queuedJobs, podsPerJob, gpusPerJob, runtimeSecondsPerJob or gpuHours",

@@ -1,30 +1,30 @@
-//! Rules about what failures do.
+//! Rules on the reaction to failures.
 
 use super::Rule;
 use crate::job::{Restart, TaskGroup};
 
-/// Exit codes of a failure: of a process on Linux, and not 0, which is none.
+/// Exit codes of a failed process on Linux: all except 0.
 pub const EXIT_CODES: Rule = Rule::new(
     "self.all(c, c >= 1 && c <= 255)",
     "must be an exit code of a failure, 1 to 255",
 );
-/// Words that a reason can be.
+/// Words that are valid as a reason.
 pub const REASON_WORDS: Rule = Rule::new(
     "self.all(w, w.matches('^[A-Za-z][A-Za-z0-9._/-]*$'))",
     "must be a reason, one word such as OOMKilled or NodeLost",
 );
-/// Groups that rules name are there.
+/// Groups in restart rules exist in the job.
 pub const RULE_GROUPS: Rule = Rule::new(
     "!has(self.restart) || !has(self.restart.rules) || self.restart.rules.all(r, !has(r.groups) || r.groups.all(n, self.taskGroups.exists(g, g.name == n)))",
     "groups of restart.rules must be names of task groups of the job",
 );
 
-/// [`EXIT_CODES`], of one.
+/// [`EXIT_CODES`], for one code.
 pub fn exit_code(code: &i32, _: &()) -> garde::Result {
     EXIT_CODES.check((1..=255).contains(code))
 }
 
-/// [`REASON_WORDS`], of one.
+/// [`REASON_WORDS`], for one word.
 pub fn reason_word(word: &str, _: &()) -> garde::Result {
     let mut chars = word.chars();
     let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic());

@@ -1,36 +1,37 @@
-//! Which roles task groups may have, and how many pods, for what a framework makes of them.
+//! Rules on the roles of task groups and the number of pods, as frameworks require them.
 
 use super::Rule;
 use crate::job::{Framework, Role, TaskGroup};
 
-/// Pods of a job whose framework has a hostfile. How long it becomes depends on names that this
-/// rule does not know: what no ConfigMap (1 MiB) takes the compiler finds (`too_long`).
+/// Largest number of pods of a job whose framework has a hostfile. The size of the hostfile depends
+/// on names that this rule does not know: the compiler detects one that exceeds a ConfigMap (1 MiB,
+/// `too_long`).
 pub const MAX_HOSTS: u32 = 4096;
-/// Pods of a TensorFlow job: with the longest names that there are TF_CONFIG is still
-/// shorter than the longest variable that Linux takes (MAX_ARG_STRLEN, 128 KiB).
+/// Largest number of pods of a TensorFlow job. Even with the longest names, TF_CONFIG is then
+/// shorter than the longest variable in Linux (MAX_ARG_STRLEN, 128 KiB).
 pub const MAX_TENSORFLOW_PODS: u32 = 512;
 
-/// Rank 0 is one pod.
+/// Only one pod has rank 0.
 pub const ONE_COORDINATOR: Rule = Rule::new(
     "self.taskGroups.filter(g, has(g.role) && g.role in ['Coordinator', 'Launcher']).size() <= 1",
     "at most one task group may have the role Coordinator or Launcher: the first of its pods has rank 0",
 );
-/// Who trains.
+/// At least one group trains.
 pub const SOME_WORKER: Rule = Rule::new(
     "self.taskGroups.exists(g, !has(g.role) || g.role in ['Worker', 'Coordinator', 'Launcher'])",
     "at least one task group must have the role Worker, Coordinator or Launcher: servers and evaluators have nobody to work for",
 );
-/// Roles that one framework alone knows.
+/// Roles that exist only in one framework.
 pub const ROLE_OF_FRAMEWORK: Rule = Rule::new(
     "self.taskGroups.all(g, !has(g.role) || ((g.role != 'Launcher' || (has(self.framework) && self.framework == 'MPI')) && (g.role != 'Server' || (has(self.framework) && self.framework == 'TensorFlow'))))",
     "role Launcher is for framework MPI, and role Server for framework TensorFlow: set that framework, or another role",
 );
-/// mpirun runs in one place.
+/// mpirun runs in exactly one pod.
 pub const ONE_LAUNCHER: Rule = Rule::new(
     "!has(self.framework) || self.framework != 'MPI' || (self.taskGroups.exists_one(g, has(g.role) && g.role == 'Launcher') && self.taskGroups.all(g, !has(g.role) || (g.role != 'Coordinator' && (g.role != 'Launcher' || !has(g.replicas) || g.replicas == 1))))",
     "framework MPI needs one task group of role Launcher, of one replica, where mpirun runs, and none of role Coordinator",
 );
-/// As TensorFlow checks its cluster (`multi_worker_util._validate_cluster_spec`).
+/// Tasks that TensorFlow accepts in its cluster (`multi_worker_util._validate_cluster_spec`).
 pub const TENSORFLOW_TASKS: Rule = Rule::new(
     "!has(self.framework) || self.framework != 'TensorFlow' || (self.taskGroups.filter(g, has(g.role) && g.role == 'Evaluator').size() <= 1 && self.taskGroups.all(g, !has(g.role) || !(g.role in ['Coordinator', 'Evaluator']) || !has(g.replicas) || g.replicas == 1))",
     "TensorFlow has one chief and one evaluator at most: let one task group at most be the Evaluator, and give Coordinator and Evaluator one replica",
@@ -52,7 +53,7 @@ pub fn one_coordinator(groups: &[TaskGroup], _: &()) -> garde::Result {
     ONE_COORDINATOR.check(leaders.count() <= 1)
 }
 
-/// [`SOME_WORKER`]. That there is a group at all is another rule's.
+/// [`SOME_WORKER`]. [`super::GROUP_COUNT`] checks that there is a group at all.
 pub fn some_worker(groups: &[TaskGroup], _: &()) -> garde::Result {
     let works = |g: &TaskGroup| !matches!(g.role(), Role::Server | Role::Evaluator);
     SOME_WORKER.check(groups.is_empty() || groups.iter().any(works))

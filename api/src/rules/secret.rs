@@ -6,27 +6,27 @@ use super::Rule;
 use super::names::is_name;
 use crate::job::{JobSecret, RemoteValue};
 
-/// A name that an object bears after the job's.
+/// Name of a Secret. The names of its objects consist of the job's name and this one.
 pub const SECRET_NAME: Rule = Rule::new(
     "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$') && size(self) <= 63",
     "must be the name of a Secret of at most 63 of a-z, 0-9, - and ., starting and ending with a letter or digit",
 );
-/// What comes from a store says what; what is there says no more.
+/// A Secret from a store states its data; an existing Secret states neither data nor refresh.
 pub const SECRET_SOURCE: Rule = Rule::new(
     "has(self.store) ? has(self.data) && size(self.data) > 0 : (!has(self.data) || size(self.data) == 0) && !has(self.refreshSeconds)",
     "with store, data must have an entry for each key; without store it is a Secret that is there: remove data and refreshSeconds, or add store",
 );
-/// Keys as Secrets take them (`validation.IsConfigMapKey`), and where their values are.
+/// Keys that Secrets accept (`validation.IsConfigMapKey`), and the paths of their values.
 pub const SECRET_DATA: Rule = Rule::new(
     "self.all(k, size(k) <= 253 && k.matches('^[-._a-zA-Z0-9]+$') && k != '.' && !k.startsWith('..') && self[k].matches('^[^#[:cntrl:]]+(#[^[:cntrl:]]+)?$') && !self[k].matches('//|/(#|$)|(^|/)[.][.]?(/|#|$)'))",
     "every entry must be a key of letters, digits, -, _ and ., with the path of its value in the store, such as ml/wandb, or ml/wandb#token for one property of it; no part of a path is empty, . or ..",
 );
-/// How often stores are asked.
+/// Interval between two reads of a store.
 pub const SECRET_REFRESH: Rule = Rule::new(
     "self >= 60 && self <= 31536000",
     "must be 60 to 31536000 seconds (a year)",
 );
-/// The list is a map in the CRD, so the API server says it there.
+/// Secrets have different names. In the CRD the list is a map, so the API server checks this.
 pub const UNIQUE_SECRETS: Rule = Rule::new("true", "secrets must have different names");
 
 /// Longest key of a Secret, in characters.
@@ -68,8 +68,8 @@ fn is_store_value(written: &str) -> bool {
     !path.is_empty() && property != Some("") && !written.bytes().any(|b| b.is_ascii_control())
 }
 
-/// A path that names what it says: stores clean what they are given, and policies are asked about
-/// the text. One slash at the start is a name of its own, as AWS has them.
+/// True for a normalized path. Stores normalize paths, but policies decide on the written text, so
+/// both must agree. A leading slash is permitted, since it is part of a name in AWS.
 fn is_clean_path(written: &str) -> bool {
     let parts: Vec<&str> = written.split('/').collect();
     let last = parts.len().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Generic ephemeral volumes: the claim that comes with each pod (KEP-1698).
+//! Generic ephemeral volumes: the claims that are created with each pod (KEP-1698).
 
 use k8s_openapi::api::core::v1::{
     EphemeralVolumeSource, PersistentVolumeClaimSpec, PersistentVolumeClaimTemplate,
@@ -16,15 +16,15 @@ const ACCESS_MODES: [&str; 4] = [
     "ReadWriteOncePod",
 ];
 
-/// Prefixes of what is written on a claim by those who bind it.
+/// Prefixes of annotations that volume controllers write on a claim.
 const BINDING_PREFIXES: [&str; 3] = [
     "volume.kubernetes.io/",
-    // The class of old, which comes before storageClassName.
+    // The legacy annotation for the class, which takes precedence over storageClassName.
     "volume.beta.kubernetes.io/",
     "pv.kubernetes.io/",
 ];
 
-/// `path` is that of `ephemeral`.
+/// Checks a source. `path` is the path of `ephemeral`.
 pub(super) fn check_source(
     source: &EphemeralVolumeSource,
     path: &str,
@@ -80,7 +80,7 @@ fn check_claim_spec(spec: &PersistentVolumeClaimSpec, path: &str, found: &mut Te
         Some(size) => found.add_result(at, rules::memory(&Quantity::new(size.0.as_str()), &())),
         None => found.add(at, "is required: how large the volume is, such as 100Gi"),
     }
-    // Policies are asked of the claims that a job mounts, and would not be of those it copies.
+    // Policies evaluate the claims that a job mounts. They would not see the claims that it copies.
     let copies = "begins with the data of another volume: leave it out, and mount the claim that has the data";
     let given = [
         ("dataSource", spec.data_source.is_some(), copies),

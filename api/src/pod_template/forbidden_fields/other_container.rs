@@ -1,4 +1,4 @@
-//! A container beside the task group's own: an init container, a sidecar, or another.
+//! A container other than the task group's own: an init container, a sidecar, or another.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 use super::{MAIN_CONTAINER, TemplateViolations};
 use crate::{Quantity, rules};
 
-/// What each must limit, as the task group does for its own.
+/// Resources that each such container must limit, as the task group does for its own.
 const LIMITED_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// It may use as much as is judged, placed and charged for it, and no more.
+/// Checks that a container can use no more than policies, placement and quota account for.
 ///
-/// One without an image is one of the profile's, of which something is changed here: it has
-/// the resources of that, unless they are written.
+/// A container without an image patches a container of the profile. It inherits that container's
+/// resources unless it states its own.
 pub(super) fn check_resources(container: &Container, path: &str, found: &mut TemplateViolations) {
     let Some(resources) = &container.resources else {
         if container.image.is_some() {

@@ -1,4 +1,4 @@
-//! Containers beside the task group's own.
+//! Containers other than the task group's own.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn other_container_with_reserved_or_missing_fields_is_refused() {
             &path("resources.claims"),
             "dynamic resource allocation",
         );
-        // What would be had past quotas and policies on GPUs.
+        // GPUs here would bypass quotas and policies on GPUs.
         assert_one_violation(
             of(json!({"resources": {"limits": {"nvidia.com/gpu": 8, "cpu": 1, "memory": "1Gi"}}})),
             &path("resources.limits.nvidia.com/gpu"),
@@ -74,7 +74,7 @@ fn other_container_with_reserved_or_missing_fields_is_refused() {
     assert_one_violation(twice, "spec.initContainers[0].name", "stands twice");
 }
 
-/// What a pod uses is what is judged, placed and charged for it.
+/// Policies, placement and quota account for every resource that a pod uses.
 #[test]
 fn other_container_must_limit_its_counted_resources() {
     for kind in ["containers", "initContainers"] {
@@ -100,7 +100,7 @@ fn other_container_must_limit_its_counted_resources() {
             ),
         ] {
             assert_one_violation(of(resources.clone()), &path("limits"), missing);
-            // Nor may one of the profile's be changed to that.
+            // A patch of a profile's container must not remove its limits either.
             let changed = container(kind, "side", json!({"resources": resources}));
             assert_one_violation(changed, &path("limits"), missing);
         }

@@ -1,4 +1,4 @@
-//! Claims that come with each pod.
+//! Claims that are created with each pod.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Jobs and profiles that have one.
+//! Jobs and profiles with a pod template.
 
 use super::*;
 use crate::{RuntimeProfile, TrainingJob, ValidatedJob, ValidatedProfile};
@@ -15,7 +15,7 @@ fn job(framework: &str, template: Value) -> TrainingJob {
     .unwrap()
 }
 
-/// It says what a framework says of its ranks, and what is free without one.
+/// Returns a template with a variable that a framework sets, and that is free without one.
 fn template_with_rank_variable() -> Value {
     let says = json!({"env": [{"name": "RANK", "value": "0"}]});
     container("containers", "main", says)

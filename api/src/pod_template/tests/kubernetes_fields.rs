@@ -1,4 +1,4 @@
-//! What Kubernetes knows is taken, as it is written.
+//! Fields of Kubernetes are accepted as they are written.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn template_with_kubernetes_fields_is_accepted() {
             "beside",
             json!({"image": "i", "resources": {"limits": {"cpu": 1, "memory": "64Mi", "ephemeral-storage": "1Gi"}}}),
         ),
-        // One of the profile's, of which something is changed.
+        // A patch of one of the profile's containers.
         container(
             "initContainers",
             "fetch",

@@ -1,4 +1,4 @@
-//! What is Trellis' own, or the task group's, is said elsewhere.
+//! Fields of Trellis or of the task group are refused in a template.
 
 use super::*;
 
