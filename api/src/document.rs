@@ -1,9 +1,8 @@
-//! YAML files in, our kinds out, with the line and a snippet for everything
-//! that is wrong. The only module that knows the YAML library.
+//! Reads Trellis objects from YAML files, and reports each problem with its line and a snippet. No
+//! other module uses the YAML library.
 //!
-//! A document is read as Kubernetes' own tools read it: YAML becomes JSON, and
-//! JSON becomes the object. So `value: 1` is a number here as it is for the API
-//! server, and is refused where a text is wanted.
+//! A document is read as Kubernetes' own tools read it: YAML becomes JSON, and JSON becomes the
+//! object. As for the API server, `value: 1` is a number, and is refused where the field is text.
 
 mod decode;
 mod foreign_fields;
@@ -23,10 +22,10 @@ use serde::de::DeserializeOwned;
 use problem::DocumentText;
 use yaml_tree::{YamlPosition, YamlTree};
 
-/// Largest file that is read, in bytes: the pods of a cluster of some thousand nodes.
+/// Largest file that is read, in bytes: enough for the pods of a cluster of some thousand nodes.
 pub const MAX_FILE: usize = 64 << 20;
 
-/// One object of a file: its kind, and what it says.
+/// One object of a file: its kind and its content.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// `apiVersion` as written.
@@ -34,7 +33,7 @@ pub struct Document {
     /// `kind` as written.
     pub kind: String,
     tree: Arc<YamlTree>,
-    /// Where in the document the object stands: empty, or `items[3]` of a list.
+    /// Path of the object in the document: empty, or `items[3]` in a list.
     item_path: String,
     source: DocumentText,
 }
@@ -43,7 +42,7 @@ impl Document {
     /// Decodes the document strictly and checks every rule.
     ///
     /// # Errors
-    /// With everything that is wrong: file position, field, rule, fix and a snippet.
+    /// All problems: file position, field, rule, fix and a snippet.
     pub fn decode_valid<T>(&self) -> Result<T, Problems>
     where
         T: DeserializeOwned + Serialize + garde::Validate<Context = ()>,
@@ -51,19 +50,19 @@ impl Document {
         decode::decode_valid(self)
     }
 
-    /// Decodes the document. Fields that `T` does not know are not looked at.
+    /// Decodes the document. Fields that `T` does not know are ignored.
     ///
     /// # Errors
-    /// With file position, field, and a snippet for what is wrong.
+    /// The first problem, with file position, field and a snippet.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Problems> {
         decode::decode_lenient(self)
     }
 
-    /// The object that a field holds, such as `spec.events[0].apply`. It may leave
-    /// out its `apiVersion` where `version_of` knows that of its kind.
+    /// Returns the object in a field, such as `spec.events[0].apply`. The object may omit its
+    /// `apiVersion` if `version_of` knows the version of its kind.
     ///
     /// # Errors
-    /// If there is none, or nobody knows what it is.
+    /// The field has no object, or the object's kind is unknown.
     pub fn embedded_object(
         &self,
         field: &str,
@@ -95,8 +94,8 @@ impl Document {
         })
     }
 
-    /// Something that is wrong with the document, at a field of it such as
-    /// `metadata.name`; where that is absent, at the nearest field around it.
+    /// Returns a problem at a field of the document, such as `metadata.name`. If the field is
+    /// absent, the problem is reported at the nearest field around it.
     #[must_use]
     pub fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
         self.problem_at(self.tree.position_of(field), field, message.into())
@@ -115,11 +114,11 @@ impl Document {
 #[cfg(test)]
 mod tests;
 
-/// Splits a file into its objects. Empty documents are left out; lists, such as
-/// `kubectl get` writes them, are opened up.
+/// Splits a file into its objects. Empty documents are skipped; lists, as `kubectl get` writes
+/// them, are split into their items.
 ///
 /// # Errors
-/// With all that keeps any of it from being read.
+/// All problems that prevent an object from being read.
 pub fn split(text: &str) -> Result<Vec<Document>, Problems> {
     let mut documents = Vec::new();
     let mut problems = Vec::new();
@@ -136,8 +135,8 @@ pub fn split(text: &str) -> Result<Vec<Document>, Problems> {
     }
 }
 
-/// Reads every object of a file that can be read, and says what keeps the others
-/// from it: [`split`] for who goes on where something is wrong.
+/// Reads every object of a file that can be read, and returns a problem for each other one. Use
+/// [`split`] if any problem must stop the caller.
 #[must_use]
 pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
     if text.len() > MAX_FILE {
@@ -159,7 +158,7 @@ pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
             current.clear();
             first_line = number;
             if let Some(rest) = start {
-                // What stands behind the dashes keeps its column.
+                // Content after the dashes keeps its column.
                 current.push_str("   ");
                 current.push_str(rest);
             }
@@ -172,7 +171,7 @@ pub fn read(text: &str) -> Vec<Result<Document, Problem>> {
     found
 }
 
-/// Reads one document. `first_line` of the file is its first, counted from 0.
+/// Reads one document. `first_line` is the index of its first line in the file, from 0.
 fn read_document(text: &str, first_line: usize, found: &mut Vec<Result<Document, Problem>>) {
     let empty = |line: &str| {
         let line = line.trim();
@@ -188,8 +187,8 @@ fn read_document(text: &str, first_line: usize, found: &mut Vec<Result<Document,
     }
 }
 
-/// Takes an object, or each of a list. Items of a list of one kind need not say
-/// which: `kind` is then the list's.
+/// Collects an object, or each object of a list. Items of a typed list may omit their kind, which
+/// then follows from the `kind` of the list.
 fn collect_objects(
     tree: YamlTree,
     (list_version, list_kind): (&str, &str),
@@ -234,17 +233,17 @@ fn collect_objects(
     }
 }
 
-/// The one of the known words that is nearest to what is written, if it is near:
-/// for "did you mean".
+/// Returns the known word that is closest to a written one, if it is close enough for "did you
+/// mean".
 #[must_use]
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     serde_messages::nearest_word(name, known)
 }
 
-/// An object as YAML.
+/// Formats an object as YAML.
 ///
 /// # Errors
-/// If it is none that YAML can say.
+/// YAML cannot represent the object.
 pub fn to_yaml(object: &impl Serialize) -> Result<String, serde_saphyr::ser_error::Error> {
     serde_saphyr::to_string(object)
 }

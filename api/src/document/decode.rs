@@ -1,4 +1,4 @@
-//! From a tree to an object, or to everything that is wrong with it.
+//! Decodes a YAML tree into an object, or returns all problems.
 
 use garde::Validate;
 use serde::Serialize;
@@ -11,13 +11,13 @@ use super::{Document, stand_in, unknown_fields};
 use crate::rules;
 use crate::validation::{Violation, Violations};
 
-/// Fields that cannot be read and are told of one object: whoever has more has
-/// another kind.
+/// Largest number of unreadable fields that are reported for one object. An object with more is
+/// probably of another kind.
 const MAX_PROBLEMS: usize = 16;
-/// Times that an object is decoded with another field in the place of one.
+/// Largest number of attempts to decode an object with stand-ins for unreadable fields.
 const MAX_TRIES: usize = 64;
 
-/// Decodes, and knows of no rule.
+/// Decodes without checking rules.
 pub(super) fn decode_lenient<T: DeserializeOwned>(document: &Document) -> Result<T, Problems> {
     decode_value(document.tree.value()).map_err(|said| field_problem(document, said).into())
 }
@@ -31,7 +31,7 @@ fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
 }
 
 fn field_problem(document: &Document, said: FieldError) -> Problem {
-    // What is unknown is the key, not what it says.
+    // The problem of an unknown field is its key, not its value.
     let at = if said.is_unknown {
         document.tree.key_position_of(&said.field)
     } else {
@@ -60,8 +60,8 @@ where
     if let Err(report) = object.validate() {
         let violations = Violations::from(&report);
         let violations = violations.as_slice().iter();
-        // What stands in for a field is nobody's word, and a rule on several
-        // fields may be broken by it alone.
+        // A stand-in value is not the user's. Alone it may break a rule on several fields, so such
+        // violations are not reported.
         let meant = |violation: &&Violation| {
             let other = rules::other_field(violation);
             let is_doubtful = found.has_stand_in && rules::is_multi_field(violation)
@@ -82,18 +82,18 @@ where
     }
 }
 
-/// What is wrong with an object so far.
+/// Problems of an object found so far.
 #[derive(Default)]
 struct DecodeProblems {
     problems: Vec<Problem>,
-    /// The fields of the problems, within the object.
+    /// Fields of the problems, within the object.
     reported_fields: Vec<String>,
-    /// Something stands in for a field that cannot be read.
+    /// True if a stand-in replaces an unreadable field.
     has_stand_in: bool,
 }
 
 impl DecodeProblems {
-    /// True of a field that is told, and of all in it.
+    /// True if the field, or a field around it, has been reported.
     fn is_reported(&self, field: &str) -> bool {
         self.reported_fields.iter().any(|told| is_in(field, told))
     }
@@ -104,8 +104,7 @@ fn is_in(field: &str, outer: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Decodes, with something else in the place of each field that cannot be read.
-/// None: nothing would do.
+/// Decodes with a stand-in for each unreadable field. Returns None if no stand-in is accepted.
 fn decode_with_stand_ins<T: DeserializeOwned>(document: &Document) -> (Option<T>, DecodeProblems) {
     let mut found = DecodeProblems::default();
     let mut value = document.tree.value();
@@ -132,8 +131,8 @@ fn decode_with_stand_ins<T: DeserializeOwned>(document: &Document) -> (Option<T>
     (None, found)
 }
 
-/// The value with another field in the place of one that cannot be read, and what
-/// comes of it: the field is no longer what is wrong.
+/// Returns the value with a stand-in for an unreadable field, and the result of decoding it. The
+/// field is then no longer the cause of an error.
 fn decode_with_stand_in<T: DeserializeOwned>(
     value: &Value,
     field: &str,

@@ -1,12 +1,11 @@
-//! Fields that people paste from a Job, JobSet, PyTorchJob or Volcano Job, and what to write
-//! instead.
+//! Fields that users copy from a Job, JobSet, PyTorchJob or Volcano Job, each with its replacement.
 
 use std::borrow::Cow;
 
 use crate::job::ResourceRequirements;
 use crate::rules;
 
-/// Fields of the spec of those jobs.
+/// Fields of the spec of such jobs.
 const SPEC_FIELDS: &[(&[&str], &str)] = &[
     (
         &["parallelism", "completions", "replicas"],
@@ -185,7 +184,7 @@ const PORT_FIELDS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The text to write instead of a field of that name, where these are the known ones.
+/// Returns the replacement for a foreign field. `known` lists the valid fields.
 pub(super) fn suggest_field(name: &str, known: &[&str]) -> Option<Cow<'static, str>> {
     let table = match known {
         ["limits", "requests", "claims"] => return suggest_amount(name),
@@ -204,7 +203,7 @@ pub(super) fn suggest_field(name: &str, known: &[&str]) -> Option<Cow<'static, s
     row.map(|(_, instead)| Cow::Borrowed(*instead))
 }
 
-/// The same, of an amount that stands beside `limits` and not in it.
+/// Returns the replacement for an amount next to `limits` instead of in it.
 fn suggest_amount(name: &str) -> Option<Cow<'static, str>> {
     let is_amount =
         ResourceRequirements::NON_DEVICE_RESOURCES.contains(&name) || name.contains('/');
@@ -217,7 +216,7 @@ fn suggest_amount(name: &str) -> Option<Cow<'static, str>> {
     }
 }
 
-/// The mapping to write instead of the one value `value`, by the type that is wanted.
+/// Returns the mapping to write instead of the single value `value`, for the expected type.
 pub(super) fn suggest_mapping(wanted: &str, value: &str) -> Option<String> {
     Some(match wanted {
         "GpuHours" => format!("{{limit: {value}, windowHours: 720}} for 30 days"),

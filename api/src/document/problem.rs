@@ -1,4 +1,4 @@
-//! One thing that is wrong with a file, as people see it.
+//! One problem of a file, in the form that users see.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use super::yaml_tree::YamlPosition;
 
 /// Widest snippet, in characters.
 const SNIPPET_WIDTH: usize = 100;
-/// How far into a long line's snippet the place stands, in characters.
+/// Largest column of the problem within the snippet of a long line, in characters.
 const SNIPPET_LEAD: usize = 40;
 
-/// One thing that is wrong: where, what, and how to put it right.
+/// One problem: its place, the rule and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, once [`Problem::with_file`] has said which.
+    /// Name of the file, once [`Problem::with_file`] has set it.
     pub file: Option<String>,
-    /// Line, from 1. 0: of the file as a whole.
+    /// Line, from 1. 0: the problem concerns the whole file.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The field, as it is written in YAML. Empty: of the object as a whole.
+    /// Path of the field, as in YAML. Empty: the problem concerns the whole object.
     pub field: String,
     /// The rule and the fix.
     pub message: String,
-    /// The line with its number, and below it a mark.
+    /// The line with its number, and a mark below the column.
     pub snippet: String,
 }
 
 impl Problem {
-    /// Something that is wrong with a file as a whole.
+    /// Returns a problem of a whole file.
     #[must_use]
     pub fn for_file(message: impl Into<String>) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Problem {
         }
     }
 
-    /// The same, with the name of the file.
+    /// Adds the name of the file.
     #[must_use]
     pub fn with_file(self, file: impl Into<String>) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl fmt::Display for Problem {
         if self.file.is_some() || self.line > 0 {
             f.write_str(" ")?;
         }
-        // Some rules name their field themselves.
+        // Some messages start with the name of their field.
         if !self.field.is_empty() && !self.message.starts_with(&self.field) {
             write!(f, "{}: ", self.field)?;
         }
@@ -74,17 +74,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong. Never empty.
+/// All problems. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// All of these. There is at least one.
+    /// Wraps a list of problems, which must not be empty.
     pub(super) fn from_vec(problems: Vec<Problem>) -> Self {
         Self(problems)
     }
 
-    /// The problems, in order of the file.
+    /// Returns the problems, in the order of the file.
     #[must_use]
     pub fn as_slice(&self) -> &[Problem] {
         &self.0
@@ -120,11 +120,11 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The text of one document, and where in its file it begins.
+/// The text of one document, and its position in its file.
 #[derive(Clone, Debug)]
 pub(super) struct DocumentText {
     text: Arc<str>,
-    /// Lines of the file before the document's first.
+    /// Number of lines before the document in its file.
     lines_before: usize,
 }
 
@@ -136,7 +136,7 @@ impl DocumentText {
         }
     }
 
-    /// A problem at a place of the document.
+    /// Returns a problem at a position of the document.
     pub(super) fn problem(&self, at: YamlPosition, field: String, message: String) -> Problem {
         let line = at
             .line
@@ -155,7 +155,7 @@ impl DocumentText {
     fn snippet(&self, at: YamlPosition, number: usize) -> Option<String> {
         let line = self.text.lines().nth(at.line.checked_sub(1)?)?;
         let column = at.column.checked_sub(1)?;
-        // A file must not be able to steer the terminal.
+        // Control characters are replaced, so that a file cannot control the terminal.
         let plain = |c: char| match c {
             '\t' => ' ',
             c if c.is_control() || is_bidi(c) => '\u{fffd}',
@@ -190,7 +190,7 @@ impl DocumentText {
     }
 }
 
-/// Marks that turn the direction of text around (Trojan Source, CVE-2021-42574).
+/// True for characters that change the direction of text (Trojan Source, CVE-2021-42574).
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

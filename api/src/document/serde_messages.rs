@@ -1,29 +1,29 @@
-//! serde's messages in the words of people who write YAML: the rule and the fix.
+//! Translates serde's messages into a rule and a fix for authors of YAML.
 
 use super::foreign_fields;
 use crate::Quantity;
 use crate::quantity::Amount;
 
-/// What is said of an unknown field where the known ones are not to be had.
+/// Message for an unknown field if the known fields are not available.
 pub(crate) const UNKNOWN_FIELD: &str = "is no known field: correct its name or remove it";
 
-/// The message of a label that stands directly in a label selector.
+/// Message for a label that is written directly into a label selector.
 pub(super) const LABEL_IN_SELECTOR: &str =
     "is no field of a label selector: write it into matchLabels, as {matchLabels: {KEY: VALUE}}";
 
-/// What is said of a list where fields are wanted.
+/// Message for a list in place of a mapping.
 pub(super) const LIST_FOR_MAPPING: &str =
     "must be a mapping, not a list: write its fields by name, without dashes";
 
-/// What is wrong with which field.
+/// A field and its problem.
 pub(crate) struct FieldError {
     pub(crate) field: String,
     pub(crate) message: String,
-    /// There is no such field: its name is wrong, not what it says.
+    /// True if the field does not exist: its name is wrong, not its value.
     pub(super) is_unknown: bool,
 }
 
-/// `message` of serde about what stands at `path`.
+/// Explains serde's `message` about the value at `path`.
 pub(crate) fn explain_serde_error(message: &str, path: &str) -> FieldError {
     let at = |field: String, message: String, is_unknown: bool| FieldError {
         field,
@@ -37,7 +37,7 @@ pub(crate) fn explain_serde_error(message: &str, path: &str) -> FieldError {
     if let Some(rest) = message.strip_prefix("unknown field ") {
         let names = quoted(rest);
         let (name, known) = names.split_first().unwrap_or((&"", &[]));
-        // The path may end with the unknown key already.
+        // The path may already end with the unknown key.
         let field = if path == *name || path.ends_with(&format!(".{name}")) {
             path.to_owned()
         } else {
@@ -62,7 +62,7 @@ pub(crate) fn explain_serde_error(message: &str, path: &str) -> FieldError {
             false,
         );
     }
-    // Structs take a list of their fields' values, which nobody means.
+    // serde accepts a list of a struct's field values, which users never intend.
     if message.starts_with("invalid length ") && message.contains(", expected struct ") {
         return at(path.to_owned(), LIST_FOR_MAPPING.to_owned(), false);
     }
@@ -73,9 +73,8 @@ pub(crate) fn explain_serde_error(message: &str, path: &str) -> FieldError {
     at(path.to_owned(), message.to_owned(), false)
 }
 
-/// The one of the known words that is nearest to what is written, if it is near:
-/// with a slip in it, with its end left off (`priority`), or with letters left out
-/// (`img`).
+/// Returns the known word that is closest to a written one, if it is close: a typing error, a
+/// missing end (`priority`), or missing letters (`img`).
 pub(super) fn nearest_word<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let best = |least: usize, of: &dyn Fn(&'a str) -> (usize, usize)| {
         let near = known.iter().map(|k| (of(k), *k));
@@ -94,7 +93,7 @@ pub(super) fn nearest_word<'a>(name: &str, known: &[&'a str]) -> Option<&'a str>
         .or_else(|| known.iter().filter(short).min_by_key(|k| k.len()).copied())
 }
 
-/// The least distance to a word with any part of its end left off.
+/// Returns the smallest distance to any prefix of a word.
 fn prefix_distance(name: &str, word: &str) -> usize {
     let ends = word.char_indices().map(|(end, _)| end).skip(1);
     let starts = ends.filter_map(|end| word.get(..end));
@@ -104,7 +103,7 @@ fn prefix_distance(name: &str, word: &str) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// True if a word begins alike and has all of these letters, in this order.
+/// True if a word has the same first letter, and contains all letters of the name in this order.
 fn is_abbreviation(name: &str, word: &str) -> bool {
     let lower = |text: &str| text.to_ascii_lowercase();
     let (name, word) = (lower(name), lower(word));
@@ -115,7 +114,7 @@ fn is_abbreviation(name: &str, word: &str) -> bool {
 }
 
 fn unknown_field_message(name: &str, known: &[&str]) -> String {
-    // What people know from a container's resources.
+    // Fields that users know from a container's resources.
     if let Some(instead) = foreign_fields::suggest_field(name, known) {
         return format!("is no known field: {instead}");
     }
@@ -178,8 +177,8 @@ fn type_mismatch_message(is: &str, expected: &str, path: &str) -> String {
     format!("must be {wanted}, not {found}{fix}")
 }
 
-/// A span of time such as `24h` in the unit that the name of the field ends with. None: the text is
-/// no such span, or the unit does not divide it.
+/// Converts a time span such as `24h` into the unit at the end of the field's name. Returns None if
+/// the text is no time span, or the span is no whole number of units.
 fn convert_span(path: &str, span: &str) -> Option<i64> {
     let seconds = |unit: char| match unit {
         's' => Some(1),
@@ -199,7 +198,7 @@ fn convert_span(path: &str, span: &str) -> Option<i64> {
     (all.checked_rem(unit)? == 0).then(|| all.checked_div(unit))?
 }
 
-/// What stands in backquotes.
+/// Returns the texts in backquotes.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -212,7 +211,7 @@ fn join(path: &str, field: &str) -> String {
     }
 }
 
-/// Letters that are to be changed, added or left out (Levenshtein), whatever their case.
+/// Returns the number of letters to change, insert or remove (Levenshtein), ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().map(|c| c.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

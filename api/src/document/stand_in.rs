@@ -1,20 +1,20 @@
-//! What stands in for a field that cannot be read, so that what else is wrong
-//! with an object comes to light.
+//! Stand-ins for unreadable fields. They let decoding go on, so that all problems of an object are
+//! found.
 
 use serde_json::{Value, json};
 
-/// Removes the field of a path such as `spec.taskGroups[0].replcas`. False if it
-/// is not there, or is an item of a list: those after it would be others.
+/// Removes the field at a path such as `spec.taskGroups[0].replcas`. Returns false if it does not
+/// exist, or is an item of a list: removing it would renumber the later items.
 pub(super) fn remove_field(value: &mut Value, path: &str) -> bool {
     change_field(value, path, None)
 }
 
-/// Values of every type, for a field that must be there.
+/// Returns values of every type, for a required field.
 pub(super) fn candidates() -> [Value; 5] {
     [json!("1"), json!(1), json!(false), json!([]), json!({})]
 }
 
-/// Sets the field of a path, there or not. False if there is nothing to set it in.
+/// Sets the field at a path, whether it exists or not. Returns false if its parent does not exist.
 pub(super) fn set_field(value: &mut Value, path: &str, to: Value) -> bool {
     change_field(value, path, Some(to))
 }
@@ -23,7 +23,7 @@ fn change_field(value: &mut Value, path: &str, to: Option<Value>) -> bool {
     let path = path.strip_prefix('.').unwrap_or(path);
     match value {
         Value::Object(map) => {
-            // Keys may have dots in them: the longest that fits is meant.
+            // Keys may contain dots: the longest matching key wins.
             let fits = |key: &&String| {
                 let rest = path.strip_prefix(key.as_str());
                 rest.is_some_and(|rest| rest.starts_with(['.', '[']))

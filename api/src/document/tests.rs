@@ -26,7 +26,7 @@ fn problems(text: &str) -> Vec<Problem> {
         .collect()
 }
 
-/// Line, column, field and message of all that is wrong.
+/// Returns line, column, field and message of all problems.
 fn problem_rows(text: &str) -> Vec<(usize, usize, String, String)> {
     problems(text)
         .into_iter()
@@ -137,7 +137,7 @@ fn unknown_field_does_not_hide_other_problems() {
     );
 }
 
-/// Neither a wrong type nor a field that is missing hides what else is wrong.
+/// A wrong type or a missing field does not hide other problems.
 #[test]
 fn all_problems_are_listed_at_once() {
     let fields = |from: &str, to: &str| -> Vec<(usize, usize, String)> {
@@ -159,7 +159,7 @@ fn all_problems_are_listed_at_once() {
         (6, 94, group("resources.limits.memory")),
     ];
     assert_eq!(wrong, expected);
-    // What must be there is told, whatever its type; what it would hold is not.
+    // A missing required field is reported, whatever its type, but not the fields in it.
     let missing = fields(
         "image: x, resources: {limits: {cpu: 1, memory: 1Gi}}",
         "resources: {}",
@@ -191,11 +191,11 @@ fn all_problems_are_listed_at_once() {
     assert_eq!(outer, [&resources[..], &image[..]].concat());
     let spec = fields("spec:", "sepc:");
     assert_eq!(spec, [(1, 1, "spec".to_owned()), (4, 1, "sepc".to_owned())]);
-    // Of items of a list, each keeps its place.
+    // Items of a list keep their index.
     let items = fields("image: x", "image: x, args: [a, 1, b, 2], ports: {name: a}");
     let items: Vec<_> = items.into_iter().map(|m| m.2).collect();
     assert_eq!(items, [group("args[1]"), group("args[3]"), group("ports")]);
-    // What stands in for a field breaks no rule on several.
+    // A stand-in breaks no rule on several fields.
     let several = fields(
         "spec:\n",
         "spec:\n  framework: [PyTorch]\n  restart: {backoffSeconds: x, maxBackoffSeconds: 5}\n",
@@ -218,7 +218,7 @@ fn invalid_yaml_is_refused_with_its_position() {
     let (line, _, _, message) = single_problem("spec:", "metadata: {name: b}\nspec:");
     assert_eq!(line, 4);
     assert_eq!(message, "duplicate key \"metadata\": remove one of the two");
-    // The parser stumbles on the line before.
+    // The parser reports the line before.
     let tab = "a:\n- name: worker\n\treplicas: 2\n";
     let (line, column, _, message) = problem_rows(tab).remove(0);
     assert_eq!((line, column), (3, 1));
@@ -280,13 +280,13 @@ items:
             .unwrap()
             .is_empty()
     );
-    // A list of lists is no list of objects, and nothing goes on for ever.
+    // A list of lists is not a list of objects, and the reader does not recurse.
     let nested =
         split("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: List, items: []}]}");
     assert_eq!(nested.unwrap()[0].kind, "List");
 }
 
-/// The expected values are what kubectl makes of the same text.
+/// The expected values are those that kubectl reads from the same text.
 #[test]
 fn yaml_values_match_those_that_kubectl_sends() {
     let text = "{apiVersion: v1, kind: X, v: [no, y, on, Off, 0777, 0x1F, 1_000, 1e3, .5, 2001-01-01, ~, \"~\", TRUE, 1:30, Null, \"\", -3, '1', 18446744073709551615]}";
@@ -414,7 +414,7 @@ proptest::proptest! {
     }
 }
 
-/// Words that YAML 1.1, which kubectl reads, takes for something else than text.
+/// Words that kubectl, which reads YAML 1.1, would not read as text.
 #[test]
 fn yaml_quotes_text_that_kubectl_would_misread() {
     let words = [

@@ -1,20 +1,19 @@
-//! Fields that nobody reads. Types of Kubernetes take what they do not know
-//! and drop it, where the API server refuses it: what was read is written
-//! again, and what is then missing was never known.
+//! Finds unknown fields. Kubernetes' types drop unknown fields, but the API server refuses them.
+//! The decoded object is therefore encoded again; fields that are then missing were unknown.
 
 use serde_json::Value;
 
 use super::serde_messages;
 use super::yaml_tree::{YamlPosition, YamlTree};
 
-/// A field that is not known, and its place.
+/// An unknown field, and its position.
 pub(super) struct UnknownField {
     pub(super) path: String,
     pub(super) position: YamlPosition,
     pub(super) message: &'static str,
 }
 
-/// What `written` says that `read` does not.
+/// Returns the fields of `written` that are missing in `read`.
 pub(super) fn find_unknown_fields(written: &YamlTree, read: &Value) -> Vec<UnknownField> {
     let mut found = Vec::new();
     collect_unknown(written, read, "", &mut found);
@@ -23,7 +22,7 @@ pub(super) fn find_unknown_fields(written: &YamlTree, read: &Value) -> Vec<Unkno
 
 fn collect_unknown(written: &YamlTree, read: &Value, path: &str, found: &mut Vec<UnknownField>) {
     match read {
-        // A struct takes a list of its fields' values, and the API server does not.
+        // serde accepts a list of a struct's field values, but the API server does not.
         Value::Object(_) if written.is_list() => found.push(UnknownField {
             path: path.to_owned(),
             position: written.position,
@@ -38,7 +37,7 @@ fn collect_unknown(written: &YamlTree, read: &Value, path: &str, found: &mut Vec
                 };
                 match map.get(key) {
                     Some(read) => collect_unknown(value, read, &path, found),
-                    // Nothing is the same as absent.
+                    // An empty value is the same as an absent field.
                     None if value.is_blank() => {}
                     None => {
                         let message = match path.rsplit('.').nth(1) {

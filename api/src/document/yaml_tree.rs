@@ -1,4 +1,4 @@
-//! What a YAML document says, and where it says it.
+//! A YAML document as a tree of values with their positions.
 
 use std::fmt;
 
@@ -6,8 +6,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DefaultMessageFormatter, Error, Location, MessageFormatter, Spanned};
 
-/// A place in a document: line and column from 1, the column in characters.
-/// Line 0: not known.
+/// A position in a document: line and column from 1, the column in characters. Line 0: unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct YamlPosition {
     pub(super) line: usize,
@@ -23,7 +22,7 @@ impl From<Location> for YamlPosition {
     }
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct YamlTree {
     pub(super) position: YamlPosition,
@@ -48,9 +47,9 @@ struct YamlEntry {
 }
 
 impl YamlTree {
-    /// Reads a document. Anchors are expanded, within a budget.
+    /// Parses a document. Anchors are expanded, within a budget.
     pub(super) fn parse(text: &str) -> Result<Self, (YamlPosition, String)> {
-        // Who has no aliases cannot have more nodes than text.
+        // A document without aliases cannot have more nodes than characters.
         let mut budget = serde_saphyr::Budget::default();
         let nodes = text.len().checked_div(4).unwrap_or(0);
         budget.max_nodes = budget.max_nodes.max(nodes);
@@ -86,7 +85,7 @@ impl YamlTree {
         matches!(items, Some(YamlNode::List(_) | YamlNode::Null))
     }
 
-    /// The items of a list object. Of no other: none.
+    /// Returns the items of a list object. Other objects have none.
     pub(super) fn into_items(self) -> Vec<Self> {
         let YamlNode::Map(entries) = self.node else {
             return Vec::new();
@@ -98,7 +97,7 @@ impl YamlTree {
         }
     }
 
-    /// The entries of a mapping: key, its place, value. Of anything else: none.
+    /// Returns the entries of a mapping: key, position of the key, value. Other values have none.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&str, YamlPosition, &Self)> {
         let entries = match &self.node {
             YamlNode::Map(entries) => entries.as_slice(),
@@ -109,7 +108,7 @@ impl YamlTree {
             .map(|e| (e.key.as_str(), e.position, &e.value))
     }
 
-    /// The items of a list. Of anything else: none.
+    /// Returns the items of a list. Other values have none.
     pub(super) fn items(&self) -> &[Self] {
         match &self.node {
             YamlNode::List(items) => items,
@@ -121,7 +120,7 @@ impl YamlTree {
         matches!(self.node, YamlNode::List(_))
     }
 
-    /// True for null, and for a list or mapping of nothing.
+    /// True for null, and for an empty list or mapping.
     pub(super) fn is_blank(&self) -> bool {
         match &self.node {
             YamlNode::Null => true,
@@ -131,9 +130,8 @@ impl YamlTree {
         }
     }
 
-    /// The place of a field such as `spec.taskGroups[0].replicas`. The place of an
-    /// absent field is the key of the nearest field around it, or the list item or document that
-    /// lacks it.
+    /// Returns the position of a field such as `spec.taskGroups[0].replicas`. An absent field has
+    /// the position of the nearest key around it, or of the list item or document that lacks it.
     pub(super) fn position_of(&self, path: &str) -> YamlPosition {
         self.locate(path).unwrap_or(self.position)
     }
@@ -148,7 +146,7 @@ impl YamlTree {
                 item.locate(rest).or(Some(item.position))
             }
             YamlNode::Map(entries) => {
-                // Keys may have dots in them: the longest that fits is meant.
+                // Keys may contain dots: the longest matching key wins.
                 let fits = |e: &&YamlEntry| {
                     let rest = path.strip_prefix(e.key.as_str());
                     rest.is_some_and(|r| r.is_empty() || r.starts_with(['.', '[']))
@@ -164,7 +162,7 @@ impl YamlTree {
         }
     }
 
-    /// The place of the key of a field, where it has one.
+    /// Returns the position of a field's key, if it has one.
     pub(super) fn key_position_of(&self, path: &str) -> YamlPosition {
         self.locate_key(path)
             .unwrap_or_else(|| self.position_of(path))
@@ -194,7 +192,7 @@ impl YamlTree {
         }
     }
 
-    /// What stands at a path such as `spec.events[0].apply`.
+    /// Returns the value at a path such as `spec.events[0].apply`.
     pub(super) fn descend(&self, path: &str) -> Option<&Self> {
         let path = path.strip_prefix('.').unwrap_or(path);
         if path.is_empty() {
@@ -211,7 +209,7 @@ impl YamlTree {
         self.get(key)?.descend(rest)
     }
 
-    /// The value without its places.
+    /// Returns the value without positions.
     pub(super) fn value(&self) -> Value {
         match &self.node {
             YamlNode::Null => Value::Null,
@@ -227,7 +225,7 @@ impl YamlTree {
     }
 }
 
-/// Where it is no YAML, and why.
+/// Returns the position and cause of a YAML syntax error.
 fn explain_error(error: &Error, text: &str) -> (YamlPosition, String) {
     let at = error.location().map(YamlPosition::from).unwrap_or_default();
     if let Some(tab) = find_tab_near(at, text) {
@@ -256,8 +254,8 @@ fn explain_error(error: &Error, text: &str) -> (YamlPosition, String) {
     (at, message)
 }
 
-/// A tab that a line is indented with, at the place of an error or on the line
-/// after it: the parser often sees only that the line before does not end.
+/// Finds a tab in the indentation, on the line of an error or on the next one. The parser often
+/// reports only that the line before does not end.
 fn find_tab_near(at: YamlPosition, text: &str) -> Option<YamlPosition> {
     let before = at.line.checked_sub(1)?;
     let lines = text.lines().enumerate().skip(before).take(2);
@@ -323,7 +321,7 @@ impl<'de> Visitor<'de> for YamlNodeVisitor {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<YamlNode, E> {
-        // 1e3 is a whole number for the API server too.
+        // The API server also reads 1e3 as a whole number.
         let whole = format!("{value}").parse::<i64>().ok().map(Number::from);
         whole
             .or_else(|| Number::from_f64(value))

@@ -1,4 +1,4 @@
-//! What people write by habit, and what Kubernetes would refuse only later.
+//! Common mistakes, and mistakes that Kubernetes would refuse only in the pods.
 
 use kube::Resource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::*;
 use crate::{QuotaPolicy, ResourceFlavor, Topology};
 
-/// Habits from elsewhere, each with its way out.
+/// Habits from other job kinds, each with the fix.
 #[test]
 fn common_mistake_in_a_job_is_refused_with_the_fix() {
     let says = |from: &str, to: &str| {
@@ -88,7 +88,7 @@ fn common_mistake_in_a_job_is_refused_with_the_fix() {
     }
 }
 
-/// Fields of other jobs, each with what to write instead.
+/// Fields of other job kinds, each with the replacement.
 #[test]
 fn field_of_another_job_kind_is_refused_with_the_replacement() {
     let says = |from: &str, to: &str, field: &str, instead: &str| {
@@ -156,7 +156,7 @@ fn field_of_another_job_kind_is_refused_with_the_replacement() {
     );
 }
 
-/// What Kubernetes would refuse later, in the pods, is refused where it is written.
+/// Trellis refuses a job at once if Kubernetes would refuse its pods later.
 #[test]
 fn job_is_refused_when_kubernetes_would_refuse_its_pods() {
     let field = |from: &str, to: &str| single_problem(from, to).2;
@@ -220,7 +220,7 @@ fn job_is_refused_when_kubernetes_would_refuse_its_pods() {
     assert!(name.starts_with("must be a DNS-1035 label"), "{name}");
 }
 
-/// A number without a unit counts bytes: nobody means 64 of them.
+/// A number without a unit counts bytes, and 64 bytes are never intended.
 #[test]
 fn memory_without_unit_is_refused_with_a_suggestion() {
     let says = |memory: &str| single_problem("memory: 1Gi", &format!("memory: {memory}")).3;
@@ -252,7 +252,7 @@ fn memory_without_unit_is_refused_with_a_suggestion() {
 
 const JOB_SPEC: &str = "{topology: TOPOLOGY, taskGroups: [{name: w, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}";
 
-/// Fields of the kinds of platform teams, each with what to write instead.
+/// Fields of the kinds for platform teams, each with the replacement.
 #[test]
 fn common_mistake_in_a_platform_kind_is_refused_with_the_fix() {
     fn problem_messages<K>(spec: &str) -> Vec<String>

@@ -1,8 +1,8 @@
-//! Six usual jobs, as short as they can be written.
+//! Six common jobs, in their shortest form.
 
 use super::*;
 
-/// A field that becomes required makes them longer.
+/// A new required field would make these jobs longer.
 const JOBS: [(&str, &str); 6] = [
     (
         "one GPU",
