@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions, from the types.
+//! The CustomResourceDefinitions, generated from the types.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::{
     RuntimeProfile, Topology, TrainingJob, TrainingQueue,
 };
 
-/// Largest CRD, in bytes of JSON: client-side apply keeps a copy of the object
-/// in an annotation, and annotations end at 256 KiB.
+/// Largest CRD, in bytes of JSON. Client-side apply keeps a copy of the object in an annotation,
+/// and annotations are limited to 256 KiB.
 pub const MAX_CRD_BYTES: usize = 100 * 1024;
 
-/// Every kind of Trellis.
+/// Returns the CRD of every Trellis kind.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut all = vec![
@@ -47,8 +47,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// Closes what the derive leaves open: no field takes null, every list says how appliers merge
-/// it, and conditions have the bounds of metav1.
+/// Completes the derived schema: no field accepts null, every list states how appliers merge it,
+/// and conditions have the bounds of metav1.
 fn tighten(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     if schema.type_.as_deref() == Some("array") {
@@ -76,7 +76,7 @@ fn is_condition(schema: &JSONSchemaProps) -> bool {
     properties.is_some_and(|has| fields.iter().all(|field| has.contains_key(*field)))
 }
 
-/// Bounds, patterns and the enum of metav1.Condition, which its Go type has as markers.
+/// Adds the bounds, patterns and enum of metav1.Condition, which its Go type has as markers.
 fn apply_metav1_bounds(condition: &mut JSONSchemaProps) {
     let fields = condition.properties.iter_mut().flatten();
     for (name, field) in fields {
@@ -104,8 +104,8 @@ fn apply_metav1_bounds(condition: &mut JSONSchemaProps) {
     }
 }
 
-/// The API server names a field only if the schema has it: `metadata.name`, which
-/// the derive leaves out, where a rule is about it.
+/// Adds `metadata.name` to a schema with a rule about it. The derive omits this field, and the API
+/// server names a field in an error only if the schema has it.
 fn add_metadata_name(schema: &mut JSONSchemaProps) {
     let mut rules = schema.x_kubernetes_validations.iter().flatten();
     if !rules.any(|rule| rule.field_path.as_deref() == Some(".metadata.name")) {
@@ -121,10 +121,10 @@ fn add_metadata_name(schema: &mut JSONSchemaProps) {
     properties.insert("metadata".to_owned(), of("object", Some(name)));
 }
 
-/// A CRD as YAML, as it stands in the chart.
+/// Returns a CRD as YAML, in the form that the chart contains.
 ///
 /// # Errors
-/// None that a CRD of [`all`] could cause.
+/// No CRD of [`all`] causes an error.
 pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser_error::Error> {
     serde_saphyr::to_string(crd)
 }
@@ -134,10 +134,10 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// Path of the words that a condition's status may have.
+    /// Path of the allowed statuses of a condition.
     const CONDITION_STATUS: &str = "/conditions/items/properties/status/enum";
 
-    /// Shows each value of each CRD, with its path.
+    /// Visits each value of each CRD, with its path.
     fn walk_all(mut see: impl FnMut(&str, &Value)) {
         for crd in all() {
             walk(&serde_json::to_value(&crd).unwrap(), "", &mut see);
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// kubectl reads YAML 1.1: a field of such a name would be another's, and a word no word.
+    /// kubectl reads YAML 1.1, which would read such a field name or enum word as a boolean.
     #[test]
     fn field_and_enum_names_are_no_yaml_booleans() {
         let booleans = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
@@ -192,7 +192,7 @@ mod tests {
                 let named = fields.keys().find(|name| is_one(name));
                 assert_eq!(named, None, "{path}");
             }
-            // The status words of a condition are Kubernetes' own; they are quoted strings.
+            // The statuses of a condition are Kubernetes' own, and are written as quoted strings.
             let word = value.as_str().filter(|word| is_one(word));
             let word =
                 word.filter(|_| path.ends_with("/enum") && !path.ends_with(CONDITION_STATUS));
@@ -200,14 +200,14 @@ mod tests {
         });
     }
 
-    /// Helm does not upgrade CRDs: a new word of the operator must not be refused by an old one.
+    /// Helm does not upgrade CRDs, so an old CRD must accept a new word of the operator.
     #[test]
     fn status_has_no_closed_enums() {
         let mut words = 0;
         for crd in all() {
             let json = serde_json::to_value(&crd).unwrap();
             let schema = &json["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-            // Kubernetes' own Condition is closed by Kubernetes: True, False, Unknown.
+            // Kubernetes closes its own Condition: True, False, Unknown.
             let status = &schema["properties"]["status"];
             walk(status, "", &mut |path, value| {
                 let is_closed = path.ends_with("/enum") && !path.ends_with(CONDITION_STATUS);

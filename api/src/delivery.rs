@@ -1,27 +1,28 @@
-//! Who delivers an object from git. Whatever is deleted or changed by hand there comes back.
+//! The GitOps tool that delivers an object. The tool reverts manual deletions and changes.
 
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Who delivers it.
+/// The GitOps tool that delivers an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// An Application of Argo CD, by its name. It is told by the annotation that Argo CD tracks by
-    /// since 3.0, or by the label that its documentation recommends in its place; the label
-    /// `app.kubernetes.io/instance`, the default before, is also written by people and by Helm.
+    /// An Argo CD Application, by name. The operator recognizes the tracking annotation that is the
+    /// default since Argo CD 3.0, and the label that Argo CD's documentation recommends in its
+    /// place. The operator ignores the earlier default label `app.kubernetes.io/instance`, since
+    /// users and Helm write it too.
     ArgoCd(String),
-    /// A Kustomization or a HelmRelease of Flux, by its name.
+    /// A Flux Kustomization or HelmRelease, by name.
     Flux(String),
 }
 
 impl Delivery {
-    /// As the metadata of an object says. None: nobody is known to.
+    /// Reads the tool from an object's metadata. Returns None if the metadata names no tool.
     #[must_use]
     pub fn from_metadata(meta: &ObjectMeta) -> Option<Self> {
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|all| all.get(key));
         let label = |key: &str| meta.labels.as_ref().and_then(|all| all.get(key));
-        // APPLICATION:GROUP/KIND:NAMESPACE/NAME
+        // Format: APPLICATION:GROUP/KIND:NAMESPACE/NAME
         let tracked = annotation("argocd.argoproj.io/tracking-id");
         let tracked = tracked.and_then(|id| id.split(':').next().map(str::to_owned));
         let argo = tracked.or_else(|| label("argocd.argoproj.io/instance").cloned());

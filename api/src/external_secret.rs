@@ -1,13 +1,13 @@
-//! ExternalSecret, the kind of External Secrets Operator, as far as Trellis writes it.
+//! The fields of ExternalSecret (External Secrets Operator) that Trellis writes.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::job::SecretStore;
 
-/// What is read from a store, and the Secret that it is written to
-/// (`external-secrets.io/v1`). What the API server would fill in is written out, so that
-/// a comparison with what it stores sees no difference.
+/// The values that External Secrets Operator reads from a store, and the Secret that it writes them
+/// to (`external-secrets.io/v1`). Trellis writes the API server's defaults explicitly, so that the
+/// stored object compares equal.
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[kube(
     group = "external-secrets.io",
@@ -20,67 +20,67 @@ use crate::job::SecretStore;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSecretSpec {
-    /// The store.
+    /// The store that holds the values.
     pub secret_store_ref: SecretStore,
-    /// After how long values are read again, as Go writes it: `1h0m0s`.
+    /// Interval between two reads of the values, as a Go duration: `1h0m0s`.
     pub refresh_interval: String,
-    /// The Secret that is made.
+    /// The Secret that External Secrets Operator creates.
     pub target: ExternalSecretTarget,
-    /// Its keys.
+    /// Keys of the Secret.
     pub data: Vec<ExternalSecretData>,
 }
 
-/// The Secret that is made.
+/// The Secret that External Secrets Operator creates.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSecretTarget {
-    /// Its name.
+    /// Name of the Secret.
     pub name: String,
-    /// `Owner`: it goes with the ExternalSecret.
+    /// `Owner`: the Secret is deleted with the ExternalSecret.
     pub creation_policy: String,
-    /// `Retain`: a value that is gone from the store is an error, and the Secret stays.
+    /// `Retain`: the Secret stays when a value is missing from the store, and the read fails.
     pub deletion_policy: String,
-    /// Of a Secret that is not Opaque.
+    /// Set if the Secret's type is not Opaque.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<ExternalSecretTemplate>,
 }
 
-/// What the Secret is, beside its values.
+/// Properties of the Secret other than its values.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSecretTemplate {
-    /// Its type.
+    /// Type of the Secret.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Version of the template language, of which nothing is used.
+    /// Version of the template language. Trellis writes no templates.
     pub engine_version: String,
-    /// What a template of values would do with those that were read.
+    /// How values from a template combine with those that were read.
     pub merge_policy: String,
 }
 
-/// One key.
+/// One key of the Secret.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSecretData {
     /// The key in the Secret.
     pub secret_key: String,
-    /// Where its value is kept.
+    /// Location of the value in the store.
     pub remote_ref: ExternalSecretRemoteRef,
 }
 
-/// Where a value is kept, and that it is taken as it is.
+/// Location of a value in the store. The policies below take the value unchanged.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalSecretRemoteRef {
-    /// The path in the store.
+    /// Path in the store.
     pub key: String,
-    /// The property of what is kept there.
+    /// Property within the value at that path. Absent: the whole value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
-    /// How keys are renamed where all are taken.
+    /// How keys are renamed when all keys are read.
     pub conversion_strategy: String,
     /// How the value is decoded.
     pub decoding_strategy: String,
-    /// Whether what is known about the value is taken too.
+    /// Policy for the value's metadata: read or ignored.
     pub metadata_policy: String,
 }

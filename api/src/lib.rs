@@ -1,11 +1,11 @@
-//! The words of Trellis: its resource types, names, quantities, conditions,
-//! reasons and validation. Everything here is plain data and pure functions;
-//! nothing reads a clock, a file or the network.
+//! The vocabulary of Trellis: its resource types, names, quantities, conditions, reasons and
+//! validation. This crate contains plain data and pure functions; it never reads a clock, a file or
+//! the network.
 //!
-//! The way through it: a [`TrainingJob`] comes from the API server or, by
-//! [`document`], from a YAML file; [`ValidatedJob::try_from`] checks it against
-//! [`rules`]; [`ResolvedJob::new`] gives every task group its CPU and memory;
-//! what later steps find out is said in [`condition`] and [`reason`].
+//! A job takes this path: a [`TrainingJob`] comes from the API server or, through [`document`],
+//! from a YAML file; [`ValidatedJob::try_from`] checks it against [`rules`]; [`ResolvedJob::new`]
+//! gives every task group its CPU and memory; later steps report their findings as [`condition`]
+//! and [`reason`].
 
 pub mod condition;
 pub mod crds;
@@ -55,7 +55,7 @@ pub use short_message::shorten_message;
 pub use topology::{Topology, TopologySpec};
 pub use validation::{ValidatedJob, Violation, Violations};
 
-/// The one API group of Trellis.
+/// The API group of Trellis.
 pub const GROUP: &str = "trellis.dev";
-/// Its one version.
+/// Version of the API group.
 pub const VERSION: &str = "v1alpha1";

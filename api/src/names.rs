@@ -1,10 +1,10 @@
-//! Labels, annotations and names that Trellis gives to what it makes.
+//! Labels, annotations and names of the objects that Trellis creates.
 
-/// Label of everything that we make; its value is [`MANAGER`].
+/// Label of every object that Trellis creates. Its value is [`MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`].
 pub const MANAGER: &str = "trellis";
-/// `spec.managedBy` of a job that Trellis sees to, as one that names nobody.
+/// Value of `spec.managedBy` for jobs of this operator, the same as an absent field.
 pub const OPERATOR: &str = "trellis.dev/operator";
 /// Label: name of the TrainingJob.
 pub const JOB: &str = "trellis.dev/job";
@@ -18,70 +18,70 @@ pub const INDEX: &str = "trellis.dev/index";
 pub const ATTEMPT: &str = "trellis.dev/attempt";
 /// Annotation of a pod: hash of the plan that placed it.
 pub const PLAN: &str = "trellis.dev/plan";
-/// Annotation of a pod that was created while others of its attempt were there: its round, from 1.
+/// Annotation of a pod that was created while other pods of its attempt existed: its round, from 1.
 pub const ROUND: &str = "trellis.dev/round";
-/// Annotation of a pod that is not part of the gang: term of the leader that created it.
+/// Annotation of a pod outside the gang: epoch of the leader that created it.
 pub const EPOCH: &str = "trellis.dev/epoch";
-/// Annotation of a pod: the annotation by which it says when its last checkpoint was complete.
+/// Annotation of a pod: key of the annotation in which the pod reports its last checkpoint.
 pub const CHECKPOINT_ANNOTATION: &str = "trellis.dev/checkpoint-annotation";
 
 /// `spec.schedulerName` of the pods that Trellis places.
 pub const SCHEDULER: &str = "trellis";
-/// Label of a pod that its user has made: name of its PodGroup.
+/// Label of an external pod: name of its PodGroup.
 pub const POD_GROUP: &str = "trellis.dev/pod-group";
-/// Label of a pod that its user has made and that is in no PodGroup: name of its TrainingQueue.
+/// Label of an external pod without a PodGroup: name of its TrainingQueue.
 pub const QUEUE: &str = "trellis.dev/queue";
 
-/// Annotation of a pod that its user has made and that Trellis has bound: name of the TrainingQueue
-/// in which it counts. Its labels, which the user may change, say it no more.
+/// Annotation of a bound external pod: name of the TrainingQueue that its usage counts in. It
+/// replaces the pod's labels, which the user may change.
 pub const PLACED_IN: &str = "trellis.dev/placed-in";
-/// Annotation of such a pod: the PodGroup whose gang it was bound as part of. Its label, which the
-/// user may change, makes it no part of another.
+/// Annotation of a bound external pod: the PodGroup whose gang it was bound with. It replaces the
+/// pod's label, which the user may change.
 pub const PLACED_WITH: &str = "trellis.dev/placed-with";
-/// Annotation of such a pod: the flavors that it was given there, a JSON object of names of
-/// ResourceFlavors by resource. Absent: its queue gave it none.
+/// Annotation of a bound external pod: its flavors, as a JSON object from resource to
+/// ResourceFlavor name. Absent: its queue gave it no flavor.
 pub const FLAVORS: &str = "trellis.dev/flavors";
 
-/// Label of an operator's pod: [`LEADER`] if it leads.
+/// Label of an operator pod: [`LEADER`] if the pod leads.
 pub const ROLE: &str = "trellis.dev/role";
 /// Value of [`ROLE`].
 pub const LEADER: &str = "leader";
 
-/// Label of a node that is Trellis' own, value [`DEDICATED_NODE_VALUE`], and key of
-/// the taint that keeps other pods off it: both together make it one. Every pod
-/// of a TrainingJob tolerates the taint.
+/// Label of a node that is dedicated to Trellis, with value [`DEDICATED_NODE_VALUE`], and key of
+/// the taint that keeps other pods off the node. A node is dedicated only with both. Every pod of a
+/// TrainingJob tolerates the taint.
 pub const DEDICATED_NODE: &str = "trellis.dev/dedicated";
 /// Value of the label and the taint [`DEDICATED_NODE`].
 pub const DEDICATED_NODE_VALUE: &str = "true";
 
-/// Field manager of the children that the compiler describes.
+/// Field manager of the child objects that the compiler describes.
 pub const COMPILER_MANAGER: &str = "trellis-compiler";
 /// Field manager of `PodGroup.status` and of pods.
 pub const SCHEDULER_MANAGER: &str = "trellis-scheduler";
 /// Field manager of `TrainingJob.status`.
 pub const STATUS_MANAGER: &str = "trellis-status";
 
-/// The label that marks what every namespace is called
+/// Label with the name of its namespace, which the API server sets on every namespace
 /// (`NamespaceDefaultLabelName`, stable since Kubernetes 1.22).
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// The namespace label that names its team: policies may speak of teams.
+/// Namespace label with the name of its team. Policies may refer to teams.
 pub const TEAM: &str = "trellis.dev/team";
-/// Annotation of a job: who wrote its spec, as JSON `{"user": ..., "groups": [...]}`.
+/// Annotation of a job: the user who wrote its spec, as JSON `{"user": ..., "groups": [...]}`.
 pub const REQUESTED_BY: &str = "trellis.dev/requested-by";
-/// The namespace label that makes Pod Security enforce a level.
+/// Namespace label with the level that Pod Security enforces.
 pub const POD_SECURITY_ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
 /// Longest DNS label, and so the longest hostname and Service name (RFC 1035).
 pub const MAX_LABEL_LENGTH: usize = 63;
 
-/// Name of the TrainingQueue that a fresh install has.
+/// Name of the TrainingQueue of a fresh installation.
 pub const DEFAULT_QUEUE: &str = "default";
 
-/// Name and hostname of a pod: a function of job, group and index alone, so
-/// that it is the same after every restart.
+/// Name and hostname of a pod. It depends only on job, group and index, so it is the same after
+/// every restart.
 ///
 /// ```
-/// assert_eq!(trellis_api::names::pod("llm", "worker", 3), "llm-worker-3");
+/// assert_eq!(trellis_api::names::pod_name("llm", "worker", 3), "llm-worker-3");
 /// ```
 #[must_use]
 pub fn pod_name(job: &str, group: &str, index: u32) -> String {
@@ -91,26 +91,26 @@ pub fn pod_name(job: &str, group: &str, index: u32) -> String {
 /// Name of the ConfigMap with a job's hostfile.
 ///
 /// ```
-/// assert_eq!(trellis_api::names::hosts("llm"), "llm-hosts");
+/// assert_eq!(trellis_api::names::hosts_config_map_name("llm"), "llm-hosts");
 /// ```
 #[must_use]
 pub fn hosts_config_map_name(job: &str) -> String {
     format!("{job}-hosts")
 }
 
-/// The job whose [`hosts_config_map_name`] a ConfigMap of this name would be.
+/// Returns the job whose [`hosts_config_map_name`] is this name.
 #[must_use]
 pub fn job_for_hosts_config_map(config_map: &str) -> Option<&str> {
     config_map.strip_suffix("-hosts")
 }
 
-/// Name of the Secret with the key of an MPI job. The start of the job's uid is in it: the
-/// operator may not read Secrets, and would else take that of an earlier job of this name,
-/// which is just being removed, for its own.
+/// Name of the Secret with the key of an MPI job. It contains the start of the job's uid: the
+/// operator may not read Secrets, so it could not tell the Secret from one of an earlier job of
+/// this name that is still being removed.
 ///
 /// ```
 /// let uid = "5f2c9a1e-0000-4000-8000-000000000001";
-/// assert_eq!(trellis_api::names::ssh("llm", uid), "llm-ssh-5f2c9a1e");
+/// assert_eq!(trellis_api::names::ssh_secret_name("llm", uid), "llm-ssh-5f2c9a1e");
 /// ```
 #[must_use]
 pub fn ssh_secret_name(job: &str, uid: &str) -> String {
@@ -125,14 +125,14 @@ pub fn ssh_secret_name(job: &str, uid: &str) -> String {
 /// Name of the ExternalSecret of one of a job's Secrets.
 ///
 /// ```
-/// assert_eq!(trellis_api::names::external_secret("llm", "wandb"), "llm-wandb");
+/// assert_eq!(trellis_api::names::external_secret_name("llm", "wandb"), "llm-wandb");
 /// ```
 #[must_use]
 pub fn external_secret_name(job: &str, secret: &str) -> String {
     format!("{job}-{secret}")
 }
 
-/// True if a label or annotation key is reserved: ours, or Kubernetes' own.
+/// True if a label or annotation key is reserved for Trellis or Kubernetes.
 ///
 /// ```
 /// use trellis_api::names::is_reserved_key;

@@ -1,13 +1,13 @@
-//! Whose an object is.
+//! The owner of an object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// The TrainingJob whose object it is: its controller. What names a job only to be deleted with it
-/// is none of its objects.
+/// Returns the TrainingJob that controls an object. A job that owns the object without controlling
+/// it (for garbage collection only) does not count.
 ///
 /// ```
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-/// use trellis_api::owner::training_job;
+/// use trellis_api::owner::controlling_job;
 ///
 /// let mut owner = OwnerReference {
 ///     api_version: "trellis.dev/v1alpha1".to_owned(),
@@ -20,9 +20,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 ///     owner_references: Some(vec![owner.clone()]),
 ///     ..ObjectMeta::default()
 /// };
-/// assert_eq!(training_job(&of(&owner)), Some(&owner));
+/// assert_eq!(controlling_job(&of(&owner)), Some(&owner));
 /// owner.controller = None;
-/// assert_eq!(training_job(&of(&owner)), None);
+/// assert_eq!(controlling_job(&of(&owner)), None);
 /// ```
 #[must_use]
 pub fn controlling_job(meta: &ObjectMeta) -> Option<&OwnerReference> {

@@ -1,9 +1,8 @@
 //! Kubernetes quantities, exact.
 //!
-//! The grammar is that of `k8s.io/apimachinery/pkg/api/resource`: a signed
-//! decimal number with a decimal suffix (`n u m k M G T P E`), a binary suffix
-//! (`Ki Mi Gi Ti Pi Ei`) or a decimal exponent (`e3`, `E3`). Nothing here goes
-//! through floating point.
+//! The grammar is that of `k8s.io/apimachinery/pkg/api/resource`: a signed decimal number with a
+//! decimal suffix (`n u m k M G T P E`), a binary suffix (`Ki Mi Gi Ti Pi Ei`) or a decimal
+//! exponent (`e3`, `E3`). This module never uses floating point.
 
 mod amount;
 
@@ -16,55 +15,55 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub use amount::Amount;
 use amount::NANOS_PER_UNIT;
 
-/// Longest text that is read as a quantity, in bytes.
+/// Longest quantity that is parsed, in bytes.
 pub const MAX_LEN: usize = 32;
 
-/// A quantity as it was written. What it is worth, [`Self::amount`] says.
+/// A quantity as it was written. [`Self::amount`] returns its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quantity(String);
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// There is no number in it.
+    /// The text contains no number.
     #[error("is empty: write a number, such as 8 or 500m")]
     Empty,
-    /// Longer than [`MAX_LEN`] bytes.
+    /// The text is longer than [`MAX_LEN`] bytes.
     #[error("is longer than 32 characters")]
     TooLong,
     /// The number is not a decimal number.
     #[error("is not a number: write digits with an optional point, such as 1.5")]
     Number,
-    /// The suffix is not one that Kubernetes knows.
+    /// Kubernetes does not know the suffix.
     #[error("has an unknown unit: use one of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei")]
     Suffix,
-    /// More than can be counted.
+    /// The value exceeds the range of [`Amount`].
     #[error("is too large")]
     Overflow,
 }
 
 impl Quantity {
-    /// A quantity from its text, unread.
+    /// Returns a quantity from its text, without parsing it.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text as it was written.
+    /// Returns the text as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is worth.
+    /// Returns the value.
     ///
     /// # Errors
-    /// If the text is no quantity, or more than can be counted.
+    /// The text is not a quantity, or its value is too large.
     ///
     /// ```
     /// use trellis_api::Quantity;
-    /// assert_eq!(Quantity::new("1500m").amount()?.millis_up(), Some(1500));
-    /// assert_eq!(Quantity::new("1Gi").amount()?.units_up(), Some(1 << 30));
+    /// assert_eq!(Quantity::new("1500m").amount()?.ceil_millis(), Some(1500));
+    /// assert_eq!(Quantity::new("1Gi").amount()?.ceil_units(), Some(1 << 30));
     /// assert!(Quantity::new("9e99").amount().is_err());
     /// # Ok::<(), trellis_api::quantity::QuantityError>(())
     /// ```
@@ -72,16 +71,16 @@ impl Quantity {
         parse(&self.0)
     }
 
-    /// So many times as much, exactly, in the same unit where that fits into [`MAX_LEN`]:
-    /// `128Gi` eight times is `1024Gi`. Whole units are written without `m`, `u` or `n`.
+    /// Multiplies exactly. The unit is kept if the result fits into [`MAX_LEN`]: eight times
+    /// `128Gi` is `1024Gi`. Whole units are written without `m`, `u` or `n`.
     ///
     /// # Errors
-    /// If the text is no quantity, or the product more than can be counted.
+    /// The text is not a quantity, or the product is too large.
     ///
     /// ```
     /// use trellis_api::Quantity;
-    /// assert_eq!(Quantity::new("1.5Gi").times(3)?.as_str(), "4.5Gi");
-    /// assert_eq!(Quantity::new("1500m").times(8)?.as_str(), "12");
+    /// assert_eq!(Quantity::new("1.5Gi").multiply(3)?.as_str(), "4.5Gi");
+    /// assert_eq!(Quantity::new("1500m").multiply(8)?.as_str(), "12");
     /// # Ok::<(), trellis_api::quantity::QuantityError>(())
     /// ```
     pub fn multiply(&self, times: u32) -> Result<Self, QuantityError> {
@@ -94,14 +93,14 @@ impl Quantity {
         }))
     }
 
-    /// A count, written plainly.
+    /// Returns a count without a suffix.
     #[must_use]
     pub fn from_units(units: i64) -> Self {
         Self(units.to_string())
     }
 }
 
-/// The number of a quantity so many times, its unit as it was. None: it has too many digits.
+/// Multiplies the number of a quantity and keeps its unit. Returns None if it has too many digits.
 fn multiply_text(text: &str, times: u32) -> Option<String> {
     let (sign, rest) = match text.strip_prefix(['+', '-']) {
         Some(rest) => (text.strip_suffix(rest)?.trim_start_matches('+'), rest),
@@ -141,8 +140,8 @@ fn parse(text: &str) -> Result<Amount, QuantityError> {
     }
     let scale = SuffixScale::from_suffix(suffix)?;
 
-    // All digits as one integer, with the place of the point beside it: the
-    // scale is applied before the division, so that nothing is lost early.
+    // All digits form one integer, and the position of the point is kept separately. The scale is
+    // applied before the division, so no digit is lost early.
     let mut digits: i128 = 0;
     for byte in whole.bytes().chain(fraction.bytes()) {
         digits = digits
@@ -159,7 +158,7 @@ fn parse(text: &str) -> Result<Amount, QuantityError> {
     }))
 }
 
-/// What a suffix multiplies by.
+/// Factor of a suffix.
 #[derive(Clone, Copy)]
 enum SuffixScale {
     /// A power of ten.
@@ -200,8 +199,8 @@ impl SuffixScale {
         })
     }
 
-    /// `digits / 10^places`, scaled, in billionths; a rest below that is rounded up, as Kubernetes
-    /// does.
+    /// Returns `digits / 10^places`, scaled, in billionths. A smaller remainder is rounded up, as
+    /// in Kubernetes.
     fn apply(self, digits: i128, places: u32) -> Result<i128, QuantityError> {
         let ten = |n: u32| 10_i128.checked_pow(n).ok_or(QuantityError::Overflow);
         let (multiply, divide) = match self {
@@ -220,7 +219,7 @@ impl SuffixScale {
                 } else if power >= 0 {
                     (ten(power.unsigned_abs())?, 1)
                 } else {
-                    // Below the last digit that there can be, any rest is rounded up to one.
+                    // A remainder below the last possible digit is rounded up to one.
                     (1, ten(power.unsigned_abs().min(38))?)
                 }
             }
@@ -368,7 +367,7 @@ mod tests {
             ("+2", 2, "4"),
             ("-2", 2, "-4"),
             ("0.000000001", 64, "0.000000064"),
-            // As many digits as there may be: plainly, and not below.
+            // The product has too many digits for its unit, so the exact amount is written instead.
             ("9.000000000000000000000000000001", 64, "576.000000064"),
         ] {
             assert_eq!(

@@ -1,4 +1,4 @@
-//! From a [`ValidatedJob`] to a [`ResolvedJob`], whose every task group has its CPU and memory.
+//! From a [`ValidatedJob`] to a [`ResolvedJob`], in which every task group has CPU and memory.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::{Quantity, ResourcesPerGpu, ValidatedJob, ValidatedProfile};
 pub enum AmountSource {
     /// The task group itself.
     Group,
-    /// The RuntimeProfile of that name, for each GPU.
+    /// The RuntimeProfile of this name, for each GPU.
     Profile(String),
-    /// The queue of that name, for each GPU.
+    /// The queue of this name, for each GPU.
     Queue(String),
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for AmountSource {
     }
 }
 
-/// An amount of one pod.
+/// An amount for one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodAmount {
-    /// How much each pod has.
+    /// Amount for each pod.
     pub quantity: Quantity,
-    /// The object that states it.
+    /// The object that states the amount.
     pub source: AmountSource,
 }
 
@@ -47,9 +47,9 @@ pub struct ComputeResources {
 /// An amount for each GPU, and the TrainingQueue that states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueAmount {
-    /// How much for each GPU.
+    /// Amount for each GPU.
     pub quantity: Quantity,
-    /// Name of the TrainingQueue: that of the job, or one above it.
+    /// Name of the TrainingQueue: the queue of the job, or one above it.
     pub queue: String,
 }
 
@@ -63,7 +63,7 @@ pub struct QueueResources {
 }
 
 impl QueueResources {
-    /// The amounts that one queue states.
+    /// Returns the amounts that one queue states.
     #[must_use]
     pub fn from_queue(queue: &str, stated: Option<&ResourcesPerGpu>) -> Self {
         let of = |quantity: Option<&Quantity>| {
@@ -78,7 +78,7 @@ impl QueueResources {
         }
     }
 
-    /// The same, with the amounts of a queue above where this one states none.
+    /// Fills missing amounts from a queue above.
     #[must_use]
     pub fn or(self, above: Self) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl QueueResources {
         }
     }
 
-    /// The amounts alone. None: there are none.
+    /// Returns the amounts without their queues, or None if there are none.
     #[must_use]
     pub fn per_gpu(&self) -> Option<ResourcesPerGpu> {
         let of = |amount: &Option<QueueAmount>| amount.as_ref().map(|a| a.quantity.clone());
@@ -99,21 +99,23 @@ impl QueueResources {
     }
 }
 
-/// A [`ValidatedJob`] whose every task group has its CPU and memory: its own, else so much for
-/// each of its GPUs as its RuntimeProfile states, else its queue. Only [`Self::new`] makes one.
+/// A [`ValidatedJob`] in which every task group has CPU and memory. The sources, in order, are the
+/// group itself, its RuntimeProfile and its queue; the last two state amounts for each GPU. Only
+/// [`Self::new`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedJob {
     job: ValidatedJob,
-    /// By group, in the order of the spec.
+    /// Amounts by group, in the order of the spec.
     compute: Vec<ComputeResources>,
     queue: QueueResources,
 }
 
 impl ResolvedJob {
-    /// The job with the amounts of its profile and its queue. `queue_name` is the job's own queue.
+    /// Resolves a job with the amounts of its profile and its queues. `queue_name` is the job's own
+    /// queue.
     ///
     /// # Errors
-    /// With every task group that lacks CPU or memory.
+    /// Every task group that lacks CPU or memory.
     pub fn new(
         job: ValidatedJob,
         profile: Option<&ValidatedProfile>,
@@ -150,24 +152,24 @@ impl ResolvedJob {
         })
     }
 
-    /// The job as it was validated.
+    /// Returns the validated job.
     #[must_use]
     pub fn job(&self) -> &ValidatedJob {
         &self.job
     }
 
-    /// The task groups, in the order of the spec, each with its CPU and memory.
+    /// Returns the task groups, in the order of the spec, each with its CPU and memory.
     pub fn groups(&self) -> impl Iterator<Item = (&TaskGroup, &ComputeResources)> {
         self.job.spec().task_groups.iter().zip(&self.compute)
     }
 
-    /// The amounts for each GPU that its queue and the queues above it stated.
+    /// Returns the amounts for each GPU from the job's queue and the queues above it.
     #[must_use]
     pub fn queue_resources(&self) -> &QueueResources {
         &self.queue
     }
 
-    /// The job with the task groups of that stage ([`ValidatedJob::into_stage`]).
+    /// Returns the job with only the task groups of a stage ([`ValidatedJob::into_stage`]).
     #[must_use]
     pub fn into_stage(self, stage: u32) -> Self {
         let names: Vec<String> = self.groups().map(|(group, _)| group.name.clone()).collect();
@@ -184,7 +186,7 @@ impl ResolvedJob {
     }
 }
 
-/// The objects in which a task group's amounts are looked for, in this order after its own fields.
+/// Sources of a task group's amounts, in order, after its own fields.
 struct AmountDefaults<'a> {
     profile: Option<&'a ValidatedProfile>,
     queue: &'a QueueResources,
@@ -226,7 +228,7 @@ impl AmountDefaults<'_> {
         };
         let gpus = Some(group.gpus()).filter(|gpus| *gpus > 0)?;
         let (stated, by) = of_profile().or_else(of_queue)?;
-        // An amount that cannot be read breaks a rule of its object, and states nothing.
+        // An unreadable amount breaks a rule of its object, and counts as absent.
         let quantity = stated.multiply(gpus).ok()?;
         Some(PodAmount {
             quantity,
@@ -235,7 +237,8 @@ impl AmountDefaults<'_> {
     }
 }
 
-/// The task groups of a job that lack CPU or memory, and where both could be stated. Never empty.
+/// The task groups of a job that lack CPU or memory, and the objects that could state them. Never
+/// empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct MissingResources {
     groups: Vec<GroupMissingResources>,
@@ -250,7 +253,7 @@ struct GroupMissingResources {
     memory: bool,
 }
 
-/// Field, rule and fix of each group.
+/// Formats field, rule and fix of each group.
 impl fmt::Display for MissingResources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = &self.queue;

@@ -1,82 +1,81 @@
-//! What quantities are worth, and what is reckoned with them.
+//! Values of quantities, and arithmetic on them.
 
 use std::fmt;
 
-/// Units in one: amounts are counted in billionths, the smallest that Kubernetes knows (`n`).
+/// Amounts are counted in billionths (`n`), the smallest unit that Kubernetes knows.
 pub(super) const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
-/// What a quantity is worth, exactly, in billionths.
+/// Exact value of a quantity, in billionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(pub(super) i128);
 
 impl Amount {
-    /// Nothing.
+    /// The amount 0.
     pub const ZERO: Self = Self(0);
 
-    /// So many whole units.
+    /// Converts whole units.
     #[must_use]
     pub const fn from_units(units: i64) -> Self {
         // An i64 times a billion is below 2^93.
         Self((units as i128).wrapping_mul(NANOS_PER_UNIT))
     }
 
-    /// So many thousandths.
+    /// Converts thousandths.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self((millis as i128).wrapping_mul(NANOS_PER_UNIT / 1000))
     }
 
-    /// The sum. None if it cannot be counted.
+    /// Returns the sum, or None if it overflows.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
 
-    /// So many hundredths of it, a rest below a billionth left out. None if it cannot
-    /// be counted.
+    /// Returns a percentage, rounded down to billionths, or None if it overflows.
     #[must_use]
     pub fn checked_percent(self, hundredths: i64) -> Option<Self> {
         let times = self.0.checked_mul(i128::from(hundredths))?;
         times.checked_div_euclid(100).map(Self)
     }
 
-    /// What is left without the other, at least nothing.
+    /// Returns the difference, at least 0.
     #[must_use]
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0).max(0))
     }
 
-    /// Whole units, rounded up. None if that is no i64.
+    /// Returns whole units, rounded up, or None if they exceed an i64.
     #[must_use]
     pub fn ceil_units(self) -> Option<i64> {
         div_ceil(self.0, NANOS_PER_UNIT)
     }
 
-    /// Thousandths, rounded up. None if that is no i64.
+    /// Returns thousandths, rounded up, or None if they exceed an i64.
     #[must_use]
     pub fn ceil_millis(self) -> Option<i64> {
         div_ceil(self.0, 1_000_000)
     }
 
-    /// Whole units, rounded down, as many as there are numbers for.
+    /// Returns whole units, rounded down and limited to the range of an i64.
     #[must_use]
     pub fn floor_units(self) -> i64 {
         div_floor(self.0, NANOS_PER_UNIT)
     }
 
-    /// Thousandths, rounded down, as many as there are numbers for.
+    /// Returns thousandths, rounded down and limited to the range of an i64.
     #[must_use]
     pub fn floor_millis(self) -> i64 {
         div_floor(self.0, 1_000_000)
     }
 
-    /// So many times as much. None if it cannot be counted.
+    /// Returns the product, or None if it overflows.
     #[must_use]
     pub fn checked_mul(self, times: i64) -> Option<Self> {
         self.0.checked_mul(i128::from(times)).map(Self)
     }
 
-    /// True if there is no fraction.
+    /// True if the amount has no fraction.
     #[must_use]
     pub fn is_whole(self) -> bool {
         self.0.checked_rem(NANOS_PER_UNIT) == Some(0)
@@ -99,7 +98,7 @@ fn div_ceil(value: i128, by: i128) -> Option<i64> {
     i64::try_from(up).ok()
 }
 
-/// Plainly: `1.5`, `1073741824`.
+/// Formats the amount without a suffix: `1.5`, `1073741824`.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.0.checked_div(NANOS_PER_UNIT).unwrap_or_default();
