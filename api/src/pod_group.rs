@@ -142,7 +142,7 @@ pub struct PodGroupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_UNDONE_PLANS), inner(length(max = 64)), extend("x-kubernetes-list-type" = "atomic"))]
     pub undone_plans: Vec<String>,
-    /// Number of consecutive failed commits. The back-off grows with it.
+    /// Number of consecutive failed commits. The back-off grows with this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<i64>,
     /// Earliest time of the next commit.
@@ -258,8 +258,7 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub elastic: Vec<ElasticGroup>,
-    /// `deadlines.activeSeconds` at placement. It stays in force while policies deny a changed
-    /// spec.
+    /// `deadlines.activeSeconds` at placement. It stays in force while a changed spec may not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_seconds: Option<i64>,
     /// User who submitted the job, if known. The place is charged to this user's limits while the
@@ -315,7 +314,8 @@ pub struct PlannedGroup {
 pub struct ElasticGroup {
     /// Name of the task group.
     pub name: String,
-    /// Number of pods that it asked for. Pods that took this number as their maximum get no more.
+    /// Number of pods that the group asked for. A framework that took this number as its maximum
+    /// gets no more pods.
     pub replicas: i64,
 }
 
@@ -341,6 +341,6 @@ pub struct Assignment {
 pub struct PlannedPod {
     /// Name of the object.
     pub name: String,
-    /// UID of the object. A later object of the same name is not meant.
+    /// UID of the object. A later object of the same name does not count.
     pub uid: String,
 }

@@ -131,8 +131,8 @@ reasons! {
     InsufficientCapacity: "Wait until others end; the message says how much is missing and, where that is more, what must become free on which nodes.";
     /// Enough capacity is free in total, but not within one domain of the required level.
     TopologyFragmented: "Wait until more of one domain is free, or prefer the level instead of requiring it, or require a coarser one; the message names the domain that holds most.";
-    /// Enough capacity is free in total, but it is fragmented: no node has room for a pod that
-    /// needs it.
+    /// Enough capacity is free in total, but it is fragmented: too little is free together where a
+    /// pod needs it.
     Fragmented: "Wait until enough is free together (of a job of one task group the message says how much and where), or use smaller pods.";
     /// There is room or quota for the job, but its start would delay a job that waits before it.
     Reserved: "Wait until the job that the message names starts. A job with a short deadlines.activeSeconds may start before.";
@@ -173,7 +173,7 @@ reasons! {
     /// Failed pods restart while other pods go on, because of restart.scope, restart.rules or an
     /// elastic group.
     Recovering: "Look at status.lastFailure, which names pod, node and exit code. Nothing, where that happens now and then.";
-    /// A pod failed by itself.
+    /// A pod failed because of its own program, not because of the cluster.
     PodFailed: "Look at status.lastFailure, which names pod, node and exit code. A restart deletes the pods, and their logs with them: collect logs elsewhere, or set restart.scope to Never, which keeps the pods of a job that failed.";
     /// A container used more memory than its limit.
     OutOfMemory: "Raise resources.limits.memory or use less.";

@@ -37,7 +37,7 @@ pub struct Restart {
     #[garde(inner(custom(rules::backoff_seconds)))]
     #[x_kube(validation = rules::BACKOFF_SECONDS.to_cel_rule())]
     pub max_backoff_seconds: Option<i64>,
-    /// Treatment of pods on a lost node, which do not react to a deletion. Absent: Force.
+    /// Treatment of pods on a lost node, whose kubelet cannot stop them. Absent: Force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_node: Option<LostNode>,
     /// Rules for kinds of failures. The first matching rule decides. A failure that matches no rule

@@ -116,7 +116,8 @@ pub struct InternalJobStatus {
     /// Pods of the current attempt that are created while other pods of it exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaited_pods: Option<AwaitedPods>,
-    /// Number of consecutive attempts that ended before all pods ran. The back-off grows with it.
+    /// Number of consecutive attempts that ended before all pods ran. The back-off grows with this
+    /// number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_starts: Option<i64>,
     /// The attempt of `lastFailure`, if its other pods had no common state to save: they get at

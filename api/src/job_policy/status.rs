@@ -20,8 +20,8 @@ pub struct JobPolicyStatus {
     /// this hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_set_hash: Option<String>,
-    /// Jobs that the policies of this object deny without refusing them: for Deny, running jobs;
-    /// for Warn and Audit, all jobs. At most 20.
+    /// Jobs that the policies of this object deny without refusing them: for Deny, jobs that
+    /// already have pods; for Warn and Audit, all jobs. At most 20.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub violations: Vec<PolicyViolation>,

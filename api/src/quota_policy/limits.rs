@@ -17,27 +17,27 @@ pub struct QuotaLimits {
     #[schemars(length(max = 32))]
     #[garde(length(max = 32), dive, custom(rules::some_limit(self)))]
     pub resources: Vec<ResourceLimit>,
-    /// Number of jobs that may have a place at the same time.
+    /// Largest number of jobs that may have a place at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub running_jobs: Option<i64>,
-    /// Number of jobs that may be pending at the same time. Further jobs are refused.
+    /// Largest number of jobs that may be pending at the same time. Further jobs are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub queued_jobs: Option<i64>,
-    /// Number of pods of one job.
+    /// Largest number of pods of one job.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub pods_per_job: Option<i64>,
-    /// Number of GPUs of one job, over all of its pods.
+    /// Largest number of GPUs of one job, over all of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::count)))]
     #[x_kube(validation = rules::COUNT.to_cel_rule())]
     pub gpus_per_job: Option<i64>,
-    /// Seconds that one job may run. The job must then set `deadlines.activeSeconds`.
+    /// Longest running time of one job in seconds. The job must then set `deadlines.activeSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(inner(custom(rules::deadline)))]
     #[x_kube(validation = rules::DEADLINE.to_cel_rule())]

@@ -19,7 +19,7 @@ pub const COUNT: Rule = Rule::new(
     "self >= 0 && self <= 1000000000",
     "must be 0 to 1000000000: leave it out for no limit",
 );
-/// GPU-hours in a window. A limit of 0 would never be exceeded before the first job has started.
+/// GPU-hours in a window. With a limit of 0 the first job would still start: nothing is used yet.
 pub const GPU_HOURS: Rule = Rule::new(
     "self >= 1 && self <= 1000000000",
     "must be 1 to 1000000000: a job starts as long as fewer are burnt; for no GPUs at all set gpusPerJob to 0",

@@ -21,7 +21,7 @@ pub struct NodeState {
     pub metadata: ObjectMeta,
     /// True if the node accepts new pods of jobs that tolerate its taints.
     pub schedulable: bool,
-    /// Reasons why it does not, all that apply.
+    /// Reasons why the node accepts no new pods, all that apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<NodeReason>,
     /// Taints that jobs must tolerate, in kubectl's format.

@@ -29,7 +29,7 @@ pub struct QueueState {
     /// yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
-    /// Reason for that, from the list in docs/reasons.md.
+    /// Reason for `active`, from the list in docs/reasons.md.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// Explanation for users.
