@@ -1,7 +1,9 @@
 //! The last step: writes the job's status, and then sends the wish for its gang. In this order,
 //! because an attempt counts once it is written.
 
-use std::collections::BTreeMap;
+mod compiled_objects;
+mod missing_objects;
+
 use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -9,16 +11,13 @@ use kube::Resource;
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
-use trellis_api::job::{CompiledObject, JobPhase, PolicyVerdict, TrainingJobStatus};
+use trellis_api::job::{JobPhase, PolicyVerdict, TrainingJobStatus};
 use trellis_api::pod_group::PodGroupStatus;
 use trellis_api::{Delivery, Reason, TrainingJob, names};
-use trellis_cache::Cache;
-use trellis_compiler::CompiledGroup;
+use trellis_dispatch::SchedulerEvent;
 use trellis_dispatch::commands::WriteError;
-use trellis_dispatch::{SchedulerEvent, is_live_child};
 use trellis_gang::key::Key;
 use trellis_gang::lifecycle::{EvaluationResult, ExpiredObjects, JobReadiness, ObservedJob};
-use trellis_gang::observed::PodPhase;
 use trellis_gang::{AuthorizedAttempt, DesiredGang, GangExplanation, JobHold, lifecycle, patch};
 use trellis_policies::AuthorizedJob;
 
@@ -26,7 +25,8 @@ use super::build::limits_of_place;
 use super::build_cache::JobBuild;
 use super::job_context::JobContext;
 use super::status_writes::StatusWrite;
-use super::{Controller, children, secrets, status_metrics};
+use super::{Controller, children, status_metrics};
+use compiled_objects::compiled_objects;
 
 /// How often a foreign object in a job's way is checked. Its deletion causes no event if its kind
 /// is watched by label.
@@ -239,33 +239,6 @@ impl Controller {
         Ok(again)
     }
 
-    /// The first missing object without which the pods cannot start.
-    async fn find_missing_reference(&self, key: &Key, build: Option<&JobBuild>) -> Option<JobHold> {
-        let (commands, namespace) = (&self.commands, &key.namespace);
-        let missing = self
-            .references
-            .find_missing(commands, namespace, &build?.references);
-        missing.await
-    }
-
-    /// Why the job waits for a volume or a Secret. None: all of them are ready.
-    fn find_missing_volume_or_secret(
-        &self,
-        key: &Key,
-        seen: &JobContext,
-        job: &AuthorizedJob,
-    ) -> Option<JobHold> {
-        let volumes = seen.volumes.as_ref().err();
-        // While pods are being committed, the committer binds the claims and reports failures.
-        let bound_meanwhile =
-            |held: &&JobHold| held.reason == Reason::ClaimNotBound && seen.is_committing();
-        let volumes = volumes.filter(|v| !bound_meanwhile(v)).cloned();
-        // The Secrets existed when the job was planned. A later refresh of one must not roll it
-        // back.
-        let secrets = || secrets::find_missing_secret(&self.context.cache, key, job.compiled());
-        volumes.or_else(|| (!seen.is_planned()).then(secrets).flatten())
-    }
-
     /// An explanation for a job that has had no status for some seconds.
     fn explain_missing_status(
         &self,
@@ -384,63 +357,6 @@ fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     a.into_iter().chain(b).min()
 }
 
-/// The job's objects, with their readiness. Existing children are as compiled, because differences
-/// are corrected before the status is written.
-fn compiled_objects(
-    cache: &Cache,
-    key: &Key,
-    build: &JobBuild,
-    job: &AuthorizedJob,
-    seen: &JobContext,
-    attempt: i64,
-) -> Vec<CompiledObject> {
-    let mut list = build.objects.clone();
-    for entry in &mut list {
-        entry.ready = match entry.kind.as_str() {
-            "Service" => is_live_child(cache.services.get(key).as_deref(), seen.uid()),
-            "NetworkPolicy" => {
-                is_live_child(cache.network_policies.get(key).as_deref(), seen.uid())
-            }
-            "ConfigMap" => {
-                let key = Key::new(&key.namespace, &entry.name);
-                is_live_child(cache.config_maps.get(&key).as_deref(), seen.uid())
-            }
-            // The operator may not read Secrets.
-            "Secret" => {
-                let own = (entry.kind.clone(), entry.name.as_str().into());
-                build.verified_versions.lock().contains_key(&own)
-            }
-            "PodGroup" => is_live_child(cache.pod_groups.get(key).as_deref(), seen.uid()),
-            "ExternalSecret" => {
-                let own = Key::new(&key.namespace, &entry.name);
-                entry.problem = secrets::external_secret_problem(cache, &own, seen.uid());
-                entry.problem.is_none()
-            }
-            _ => false,
-        };
-    }
-    let up = count_ready_pods(seen, attempt);
-    let groups = job.compiled().groups();
-    let pods = list.iter_mut().filter(|o| o.kind == "Pod");
-    for (entry, group) in pods.zip(groups) {
-        let up = up.get(group.name()).copied().unwrap_or_default();
-        entry.ready = up >= min_ready_pods(group);
-    }
-    list
-}
-
-/// Pods of the attempt that run or have succeeded, by group.
-fn count_ready_pods(seen: &JobContext, attempt: i64) -> BTreeMap<&str, u32> {
-    let is_up = |phase: &PodPhase| matches!(phase, PodPhase::Running | PodPhase::Succeeded);
-    let of_now = seen.pods.values().filter(|pod| pod.attempt == attempt);
-    let mut up: BTreeMap<&str, u32> = BTreeMap::new();
-    for pod in of_now.filter(|pod| is_up(&pod.phase) && pod.job_uid == seen.uid()) {
-        let count = up.entry(&pod.group).or_default();
-        *count = count.saturating_add(1);
-    }
-    up
-}
-
 /// The part of the status whose change is worth an event.
 fn event_key(
     status: &TrainingJobStatus,
@@ -453,12 +369,4 @@ fn event_key(
     let round = round.filter(|_| status.reason == Some(Reason::Recovering));
     let attempt = status.attempt.filter(|attempt| *attempt > 1);
     (status.phase, status.reason, attempt, round)
-}
-
-/// Number of pods that a group needs to be ready: its gang, else all.
-fn min_ready_pods(group: &CompiledGroup) -> u32 {
-    match group.gang_size() {
-        0 => group.replicas(),
-        size => size,
-    }
 }

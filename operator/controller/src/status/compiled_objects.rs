@@ -1,0 +1,80 @@
+//! The list of a job's objects in its status, with their readiness.
+
+use std::collections::BTreeMap;
+
+use trellis_api::job::CompiledObject;
+use trellis_cache::Cache;
+use trellis_compiler::CompiledGroup;
+use trellis_dispatch::is_live_child;
+use trellis_gang::key::Key;
+use trellis_gang::observed::PodPhase;
+use trellis_policies::AuthorizedJob;
+
+use crate::build_cache::JobBuild;
+use crate::job_context::JobContext;
+use crate::secrets;
+
+/// The job's objects, with their readiness. Existing children are as compiled, because differences
+/// are corrected before the status is written.
+pub(super) fn compiled_objects(
+    cache: &Cache,
+    key: &Key,
+    build: &JobBuild,
+    job: &AuthorizedJob,
+    seen: &JobContext,
+    attempt: i64,
+) -> Vec<CompiledObject> {
+    let mut list = build.objects.clone();
+    for entry in &mut list {
+        entry.ready = match entry.kind.as_str() {
+            "Service" => is_live_child(cache.services.get(key).as_deref(), seen.uid()),
+            "NetworkPolicy" => {
+                is_live_child(cache.network_policies.get(key).as_deref(), seen.uid())
+            }
+            "ConfigMap" => {
+                let key = Key::new(&key.namespace, &entry.name);
+                is_live_child(cache.config_maps.get(&key).as_deref(), seen.uid())
+            }
+            // The operator may not read Secrets.
+            "Secret" => {
+                let own = (entry.kind.clone(), entry.name.as_str().into());
+                build.verified_versions.lock().contains_key(&own)
+            }
+            "PodGroup" => is_live_child(cache.pod_groups.get(key).as_deref(), seen.uid()),
+            "ExternalSecret" => {
+                let own = Key::new(&key.namespace, &entry.name);
+                entry.problem = secrets::external_secret_problem(cache, &own, seen.uid());
+                entry.problem.is_none()
+            }
+            _ => false,
+        };
+    }
+    let up = count_ready_pods(seen, attempt);
+    let groups = job.compiled().groups();
+    let pods = list.iter_mut().filter(|o| o.kind == "Pod");
+    for (entry, group) in pods.zip(groups) {
+        let up = up.get(group.name()).copied().unwrap_or_default();
+        entry.ready = up >= min_ready_pods(group);
+    }
+    list
+}
+
+/// Pods of the attempt that run or have succeeded, by group.
+fn count_ready_pods(seen: &JobContext, attempt: i64) -> BTreeMap<&str, u32> {
+    let is_up = |phase: &PodPhase| matches!(phase, PodPhase::Running | PodPhase::Succeeded);
+    let of_now = seen.pods.values().filter(|pod| pod.attempt == attempt);
+    let mut up: BTreeMap<&str, u32> = BTreeMap::new();
+    for pod in of_now.filter(|pod| is_up(&pod.phase) && pod.job_uid == seen.uid()) {
+        let count = up.entry(&pod.group).or_default();
+        *count = count.saturating_add(1);
+    }
+    up
+}
+
+/// Number of pods that a group needs to be ready: its gang, else all.
+fn min_ready_pods(group: &CompiledGroup) -> u32 {
+    match group.gang_size() {
+        0 => group.replicas(),
+        size => size,
+    }
+}
