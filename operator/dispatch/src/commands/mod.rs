@@ -5,18 +5,18 @@
 mod error;
 mod external_pods;
 mod limiter;
+mod reads;
 mod removal;
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{GetParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Request as KubeRequest};
 use kube::runtime::events::{Event, Recorder};
 use kube::{Client, Resource};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -327,60 +327,6 @@ impl Commands {
         self.write(namespace, recorder.publish(event, about)).await
     }
 
-    /// Reads the objects of a namespace now, from the API server and no cache.
-    ///
-    /// # Errors
-    /// As [`WriteError`] tells.
-    pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
-    {
-        let path = K::url_path(&(), Some(namespace));
-        let list: RawList = self
-            .send_request(KubeRequest::new(path).list(params))
-            .await?;
-        let items = list
-            .items
-            .iter()
-            .map(|item| watch::decode_object(item.get()));
-        let items: serde_json::Result<_> = items.collect();
-        Ok(items.map_err(kube::Error::SerdeError)?)
-    }
-
-    /// Reads one object now, from the API server and no cache.
-    ///
-    /// # Errors
-    /// As [`WriteError`] tells.
-    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
-    {
-        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
-        let answer = self.send_request(request.get(name, &GetParams::default()));
-        match answer.await.map_err(WriteError::from) {
-            Ok(object) => Ok(Some(object)),
-            Err(WriteError::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// True if an object exists now. Only its metadata is read.
-    ///
-    /// # Errors
-    /// As [`WriteError`] tells.
-    pub async fn exists<K>(&self, namespace: &str, name: &str) -> Result<bool, WriteError>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
-        let answer = self.send_request(request.get_metadata(name, &GetParams::default()));
-        match answer.await.map_err(WriteError::from) {
-            Ok(IgnoredAny) => Ok(true),
-            Err(WriteError::NotFound(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Sends a request and decodes the answer. Malformed `managedFields` do not make decoding fail:
     /// a write that succeeded would be taken for a failure and repeated.
     pub(super) async fn send_request<A: DeserializeOwned>(
@@ -409,56 +355,5 @@ fn namespace_of(path: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// A list whose items are decoded one by one.
-#[derive(Deserialize)]
-struct RawList {
-    items: Vec<Box<RawValue>>,
-}
-
 #[cfg(test)]
-mod tests {
-    use k8s_openapi::api::core::v1::{Node, Pod};
-
-    use super::*;
-
-    #[test]
-    fn namespace_is_read_from_an_object_path() {
-        assert_eq!(namespace_of(&Pod::url_path(&(), Some("team-a"))), "team-a");
-        assert_eq!(namespace_of(&Node::url_path(&(), None)), "");
-    }
-
-    fn commands(leadership: Leadership) -> Commands {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        Commands::new(Client::try_from(nowhere).unwrap(), leadership)
-    }
-
-    /// A connection that is not made, too, would be a write after the lease.
-    #[tokio::test]
-    async fn write_ends_when_the_lease_ends() {
-        let lease = std::time::Duration::from_millis(300);
-        let began = Instant::now();
-        let commands = commands(Leadership::with_remaining(lease));
-        assert!(commands.leadership.request_time() > lease * 10);
-        let write = commands.write("ns", std::future::pending::<kube::Result<()>>());
-        let error = write.await.unwrap_err();
-        assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
-        let took = began.elapsed();
-        assert!(lease <= took && took < lease * 10, "{took:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn unanswered_write_times_out_and_counts_as_push_back() {
-        let commands = commands(Leadership::for_test());
-        for (effect, fewer) in [(WriteEffect::None, false), (WriteEffect::Persistent, true)] {
-            let (began, limit) = (Instant::now(), commands.limiter.limit());
-            let never = std::future::pending::<kube::Result<()>>();
-            let error = commands
-                .write_with_effect(effect, "ns", never)
-                .await
-                .unwrap_err();
-            assert!(matches!(error, WriteError::Unanswered(_)), "{error}");
-            assert_eq!(began.elapsed(), commands.leadership.request_time());
-            assert_eq!(commands.limiter.limit() < limit, fewer);
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,73 @@
+//! Reads objects from the API server and no cache, for decisions that need the present state.
+
+use kube::Resource;
+use kube::api::{GetParams, ListParams};
+use kube::core::{NamespaceResourceScope, Request as KubeRequest};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
+use trellis_cache::watch;
+
+use super::{Commands, WriteError};
+
+impl Commands {
+    /// Reads the objects of a namespace now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let path = K::url_path(&(), Some(namespace));
+        let list: RawList = self
+            .send_request(KubeRequest::new(path).list(params))
+            .await?;
+        let items = list
+            .items
+            .iter()
+            .map(|item| watch::decode_object(item.get()));
+        let items: serde_json::Result<_> = items.collect();
+        Ok(items.map_err(kube::Error::SerdeError)?)
+    }
+
+    /// Reads one object now, from the API server and no cache.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+    {
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
+        let answer = self.send_request(request.get(name, &GetParams::default()));
+        match answer.await.map_err(WriteError::from) {
+            Ok(object) => Ok(Some(object)),
+            Err(WriteError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True if an object exists now. Only its metadata is read.
+    ///
+    /// # Errors
+    /// As [`WriteError`] tells.
+    pub async fn exists<K>(&self, namespace: &str, name: &str) -> Result<bool, WriteError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let request = KubeRequest::new(K::url_path(&(), Some(namespace)));
+        let answer = self.send_request(request.get_metadata(name, &GetParams::default()));
+        match answer.await.map_err(WriteError::from) {
+            Ok(IgnoredAny) => Ok(true),
+            Err(WriteError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A list whose items are decoded one by one.
+#[derive(Deserialize)]
+struct RawList {
+    items: Vec<Box<RawValue>>,
+}
