@@ -1,0 +1,131 @@
+//! Surplus pods that give up their places, and those that have to go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use trellis_gang::engine::{self, SurplusPodId};
+use trellis_gang::gang_step::SurplusPods;
+use trellis_gang::key::Key;
+use trellis_gang::observed::PodView;
+use trellis_scheduler::GangId;
+
+use super::{JobSurplus, SurplusPlacement};
+use crate::driver::Driver;
+
+/// How long no place is sought for a pod that could not be created.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
+/// How long a disruption budget may delay an eviction. Then the pod is deleted.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(120);
+
+impl Driver {
+    /// Gives up the places of pods that are gone, for a job that may not run as it is.
+    pub(super) fn withdraw_gone_surplus_pods(
+        &mut self,
+        job: &Key,
+        pods: &BTreeMap<String, PodView>,
+    ) {
+        let Some(state) = self.gangs.get(job) else {
+            return;
+        };
+        let is_there = |member: &&SurplusPodId| {
+            let pod = pods.get(&member.pod_name(&job.name));
+            pod.is_some_and(|pod| !pod.phase.is_over())
+        };
+        let gone = state.surplus.states.keys().filter(|m| !is_there(m));
+        let gone: Vec<SurplusPodId> = gone.cloned().collect();
+        for member in gone {
+            self.withdraw_surplus_pod(job, &member);
+        }
+    }
+
+    /// Removes a surplus pod from the engine, except for its quota until it has stopped.
+    pub(super) fn withdraw_surplus_pod(&mut self, job: &Key, member: &SurplusPodId) {
+        self.leaving.remove(&engine::surplus_pod_key(job, member));
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        if state.surplus.states.remove(member).is_some() {
+            self.engine
+                .retire_gang(&engine::surplus_gang_id(job, member));
+        }
+    }
+
+    /// The same for all surplus pods, because the gang has lost its place.
+    pub(in crate::driver) fn withdraw_surplus(&mut self, job: &Key) {
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        let members: Vec<SurplusPodId> = state.surplus.members().cloned().collect();
+        for member in members {
+            self.withdraw_surplus_pod(job, &member);
+        }
+        if let Some(state) = self.gangs.get_mut(job) {
+            state.surplus = JobSurplus::default();
+        }
+    }
+
+    /// Gives up, for a while, the places of pods that could not be created.
+    pub(in crate::driver) fn refuse_uncreated_surplus(&mut self, job: &Key) {
+        let pods = self.committer.cache().pods.pods_of_job(job);
+        let Some(state) = self.gangs.get_mut(job) else {
+            return;
+        };
+        let given = state.surplus.states.iter();
+        let given = given.filter(|(_, inside)| matches!(inside, SurplusPlacement::Assigned(_)));
+        let absent = given.filter(|(member, _)| !pods.contains_key(&member.pod_name(&job.name)));
+        let given: Vec<SurplusPodId> = absent.map(|(member, _)| member.clone()).collect();
+        let until = Instant::now().checked_add(REFUSED_FOR);
+        for member in given {
+            self.withdraw_surplus_pod(job, &member);
+            if let (Some(state), Some(until)) = (self.gangs.get_mut(job), until) {
+                state.surplus.refused_until.insert(member, until);
+            }
+        }
+    }
+
+    /// Surplus pods that have to go: those of a stale leader, and those that are preempted.
+    pub(in crate::driver) fn surplus_to_remove(
+        &self,
+        job: &Key,
+        pods: &BTreeMap<String, PodView>,
+    ) -> SurplusPods {
+        let Ok(ours) = self.committer.commands().epoch() else {
+            return SurplusPods::default();
+        };
+        // Most waiting gangs have no pods.
+        if pods.is_empty() {
+            return SurplusPods::default();
+        }
+        // A leader that had lost the lease created them, and no one counted them.
+        let is_stale = |pod: &&PodView| {
+            let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
+            earlier && !self.inherited_pods.contains(&pod.uid)
+        };
+        let stale: BTreeSet<String> = pods
+            .values()
+            .filter(is_stale)
+            .map(|p| p.uid.clone())
+            .collect();
+        let now = Instant::now();
+        let mut leaving = BTreeMap::new();
+        let from = Key::new(&job.namespace, &format!("{}/", job.name));
+        for (key, told) in self.leaving.range(from..) {
+            let (of, Some(member)) = engine::parse_gang_id(&GangId::new(key.to_string())) else {
+                break;
+            };
+            if of != *job {
+                break;
+            }
+            let pod = pods.get(&member.pod_name(&job.name));
+            if let Some(pod) = pod.filter(|_| told.leave_request().is_some()) {
+                let patient = now.saturating_duration_since(told.since) < EVICTION_TIMEOUT;
+                leaving.insert(pod.uid.clone(), patient);
+            }
+        }
+        SurplusPods {
+            stale,
+            evictions: leaving,
+        }
+    }
+}
