@@ -1,27 +1,25 @@
 //! Carries out the steps that the keeper decides for one gang.
 
+mod tasks;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, debug};
+use tracing::debug;
 use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::gang_step::{GangStep, MissingPod, PodDeletion};
+use trellis_gang::gang_step::{GangStep, MissingPod};
 use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
-use trellis_gang::{AuthorizedAttempt, GangExplanation, engine, external, gang_step, journal};
+use trellis_gang::{GangExplanation, engine, external, gang_step, journal};
 
-use super::task::GangTask;
 use super::victims::LeavingGang;
 use super::{Driver, EngineState};
-use crate::commit::TaskOutcome;
-use crate::{SchedulerEvent, is_owned, span};
+use crate::is_owned;
 
 impl Driver {
     /// Uid of the current job of that name.
@@ -207,29 +205,6 @@ impl Driver {
         }
     }
 
-    /// Creates pods of a placed gang.
-    fn create_missing_pods(
-        &mut self,
-        job: &Key,
-        journal: &PodGroupStatus,
-        vacancies: Vec<MissingPod>,
-    ) {
-        let Some(state) = self.gangs.get(job) else {
-            return;
-        };
-        let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
-            return;
-        };
-        let counted = state.admitted.clone();
-        let committer = self.committer.clone();
-        let key = job.clone();
-        self.start_task(job, Some(run.clone()), |stop| async move {
-            committer
-                .create_missing_pods(&key, &run, &plan, &vacancies, &counted, &stop)
-                .await
-        });
-    }
-
     /// Carries out the plan of the journal, if this leader may.
     fn resume_plan(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
         let Some(state) = self.gangs.get(job) else {
@@ -316,82 +291,6 @@ impl Driver {
             self.engine
                 .record_checkpoint(&engine::gang_id(job), engine::to_engine_time(at));
         }
-    }
-
-    fn evict_pods(&mut self, job: &Key, pods: Vec<PodDeletion>, now: Instant) {
-        self.record_deletions(job, &pods, now);
-        let committer = self.committer.clone();
-        let key = job.clone();
-        self.start_task(job, None, |_| async move {
-            committer.evict_pods(&key, pods).await
-        });
-    }
-
-    fn record_deletions(&mut self, job: &Key, pods: &[PodDeletion], now: Instant) {
-        if let Some(state) = self.gangs.get_mut(job) {
-            for pod in pods {
-                state.deletions.record_request(&pod.uid, pod.force, now);
-            }
-        }
-    }
-
-    fn delete_pods(&mut self, job: &Key, pods: Vec<PodDeletion>, now: Instant) {
-        self.record_deletions(job, &pods, now);
-        let committer = self.committer.clone();
-        let key = job.clone();
-        self.start_task(job, None, |_| async move {
-            committer.delete_pods(&key, pods).await
-        });
-    }
-
-    /// Writes the journal in a task.
-    pub(super) fn write_journal<F>(&mut self, job: &Key, change: F)
-    where
-        F: FnOnce(&PodGroupStatus) -> Option<PodGroupStatus> + Send + 'static,
-    {
-        let Some(uid) = self.job_uid(job) else { return };
-        let committer = self.committer.clone();
-        let key = job.clone();
-        self.start_task(job, None, |_| async move {
-            match committer.write_journal(&key, &uid, change).await {
-                Ok(()) => TaskOutcome::Done,
-                Err(outcome) => outcome,
-            }
-        });
-    }
-
-    /// Starts the one task of a gang. The caller has checked that none is under way.
-    pub(super) fn start_task<F>(
-        &mut self,
-        job: &Key,
-        run: Option<Arc<AuthorizedAttempt>>,
-        task: impl FnOnce(CancellationToken) -> F,
-    ) where
-        F: Future<Output = TaskOutcome> + Send + 'static,
-    {
-        let stop = CancellationToken::new();
-        if external::is_external(job) {
-            self.set_external_task(job, stop.clone());
-        } else {
-            let (Some(uid), Some(state)) = (self.job_uid(job), self.gangs.get_mut(job)) else {
-                return;
-            };
-            state.task = Some(GangTask {
-                uid,
-                run,
-                stop: stop.clone(),
-            });
-        }
-        let context = self.committer.context().clone();
-        let task = tokio::spawn(task(stop).instrument(span!("task", %job)));
-        let job = job.clone();
-        tokio::spawn(async move {
-            // A task that panics has ended too: its gang must not stand still for ever.
-            let outcome = task
-                .await
-                .unwrap_or_else(|error| TaskOutcome::Retry(error.to_string()));
-            context.send_event(SchedulerEvent::TaskEnded(job, outcome));
-        });
     }
 }
 
