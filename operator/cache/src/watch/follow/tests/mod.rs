@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use futures::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ObjectMeta;
+use kube::api::{ObjectMeta, WatchEvent};
 use kube::core::watch::{Bookmark, BookmarkMeta};
 use kube::core::{ListMeta, ObjectList, Status, TypeMeta};
 use parking_lot::Mutex;
