@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use trellis_api::job::Restart;
 use trellis_scheduler::{
-    Gang, GangId, GroupName, Node, NodeName, PodKey, Queue, QueueName, Resources, TaskGroup, Time,
+    Decision, Gang, GangId, GroupName, Node, NodeName, PodKey, Queue, QueueName, Resources,
+    TaskGroup, Time, Victim,
 };
 
 use super::expectations::{JobObserver as _, SimulatedJobState};
