@@ -1,13 +1,16 @@
 //! Tracks if quota admits a preemptor while victims leave and come back.
 
+mod claims;
+
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
 use crate::ids::QueueName;
 use crate::queueing::Queues;
-use crate::quota::{ClaimKind, Demand, FlavorResource, QueueIdx, QuotaClaim};
+use crate::quota::{Demand, FlavorResource, QueueIdx, QuotaClaim};
 use crate::state::ResourceIdx;
+use claims::UsageView;
 
 type QuotaAmounts = SmallVec<[(FlavorResource, i128); 4]>;
 
@@ -43,16 +46,6 @@ pub(crate) struct QuotaBudget<'c> {
     claims: BTreeMap<(QueueIdx, UsageView), Option<(QuotaClaim, i128)>>,
     /// True if the queue would borrow some of what it lacks. None: not computed yet.
     borrows: Option<bool>,
-}
-
-/// The usage from which claims are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum UsageView {
-    /// Usage without surplus: a queue does not have to give up gangs because its surplus makes it a
-    /// borrower.
-    Gangs,
-    /// All that is held.
-    Everything,
 }
 
 fn add_amount(amounts: &mut QuotaAmounts, what: FlavorResource, amount: i128) {
@@ -185,26 +178,6 @@ impl<'c> QuotaBudget<'c> {
         refused.any(|(of, refused)| *of == queue && no_more(refused))
     }
 
-    /// The nodes have too little room of these resources: victims are claimed for them as well as
-    /// for the quota that lacks. Returns true if any of the resources is new.
-    pub(crate) fn add_scarce_resources(
-        &mut self,
-        resources: impl Iterator<Item = ResourceIdx>,
-    ) -> bool {
-        let scarce = self.scarce_resources.get_or_insert_with(Vec::new);
-        let before = scarce.len();
-        for resource in resources {
-            if !scarce.contains(&resource) {
-                scarce.push(resource);
-            }
-        }
-        let more = scarce.len() > before;
-        if more {
-            self.forget_claims();
-        }
-        more
-    }
-
     /// A gang that is not preemptible has left, or, for negative `times`, has come back.
     pub(crate) fn count_non_preemptible(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
         let sums = self.non_preemptible_released.entry(queue).or_default();
@@ -250,170 +223,6 @@ impl<'c> QuotaBudget<'c> {
             // A claim that would have borrowed may have become one on what is owed.
             self.forget_claims();
         }
-    }
-
-    /// The claim on the gangs of a queue, with the victims so far gone.
-    pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<QuotaClaim> {
-        let view = match self.surplus.is_empty() {
-            true => UsageView::Everything,
-            false => UsageView::Gangs,
-        };
-        self.claim_in_view(queues, holder, view)
-    }
-
-    /// The claim on the surplus of a queue: at least as much as the claim on its gangs.
-    pub(crate) fn claim_on_surplus(
-        &mut self,
-        queues: &mut Queues,
-        holder: QueueIdx,
-    ) -> Option<QuotaClaim> {
-        let of_gangs = self.claim(queues, holder);
-        match of_gangs {
-            Some(claimed) if claimed.kind == ClaimKind::Owed => of_gangs,
-            _ => {
-                let of_all = self.claim_in_view(queues, holder, UsageView::Everything);
-                of_all.or(of_gangs)
-            }
-        }
-    }
-
-    /// Computes the claims on all of these queues at once: removing the surplus from the tree once
-    /// serves them all.
-    pub(crate) fn compute_claims(
-        &mut self,
-        queues: &mut Queues,
-        holders: impl Iterator<Item = QueueIdx>,
-    ) {
-        if self.surplus.is_empty() {
-            return;
-        }
-        self.apply_changes(queues);
-        self.shift_surplus(queues, -1);
-        for holder in holders {
-            self.compute_claim(queues, holder, UsageView::Gangs);
-        }
-        self.shift_surplus(queues, 1);
-    }
-
-    fn claim_in_view(
-        &mut self,
-        queues: &mut Queues,
-        holder: QueueIdx,
-        view: UsageView,
-    ) -> Option<QuotaClaim> {
-        if let Some(known) = self.claims.get(&(holder, view)) {
-            let valid = known.is_none_or(|(claimed, until)| {
-                self.released_amount(claimed.flavor_resource) < until
-            });
-            if valid {
-                return known.map(|(claimed, _)| claimed);
-            }
-        }
-        self.apply_changes(queues);
-        if view == UsageView::Gangs {
-            self.shift_surplus(queues, -1);
-        }
-        let claimed = self.compute_claim(queues, holder, view);
-        if view == UsageView::Gangs {
-            self.shift_surplus(queues, 1);
-        }
-        claimed
-    }
-
-    /// The tree must already show the view.
-    fn compute_claim(
-        &mut self,
-        queues: &Queues,
-        holder: QueueIdx,
-        view: UsageView,
-    ) -> Option<QuotaClaim> {
-        let lacks = |what| self.is_scarce(what);
-        let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
-        let known = claimed.map(|claimed| {
-            // Counts what leaves from now on, if the resource is new.
-            add_amount(&mut self.released, claimed.flavor_resource, 0);
-            let left = self.released_amount(claimed.flavor_resource);
-            (claimed, left.saturating_add(claimed.remaining))
-        });
-        self.claims.insert((holder, view), known);
-        claimed
-    }
-
-    /// True if there is too little quota or room of the resource. Before any shortage is known
-    /// every resource may be short.
-    fn is_scarce(&self, what: FlavorResource) -> bool {
-        let scarce = self.scarce_resources.as_deref().unwrap_or(&[]);
-        let is_known = !scarce.is_empty() || !self.initially_missing.is_empty();
-        let owed = || self.initially_missing.iter().any(|(w, _)| *w == what);
-        !is_known || owed() || scarce.contains(&what.resource)
-    }
-
-    /// True if the queue would borrow some of what it lacks, with the victims so far gone and
-    /// without surplus.
-    pub(crate) fn borrows_missing_quota(&mut self, queues: &mut Queues) -> bool {
-        if let Some(borrows) = self.borrows {
-            return borrows;
-        }
-        self.apply_changes(queues);
-        let lacking = self.demand.iter().filter(|(what, _)| self.is_scarce(*what));
-        let lacking: Demand = lacking.collect();
-        self.shift_surplus(queues, -1);
-        let borrows = queues.tree().borrows(self.queue, &lacking);
-        self.shift_surplus(queues, 1);
-        self.borrows = Some(borrows);
-        borrows
-    }
-
-    /// Drops the claims and the borrowing answer, to be computed again.
-    fn forget_claims(&mut self) {
-        self.claims.clear();
-        self.borrows = None;
-    }
-
-    /// True if the queue is still owed what another queue holds, with the victims so far gone.
-    pub(crate) fn is_owed(&mut self, queues: &mut Queues, holder: QueueIdx) -> bool {
-        self.apply_changes(queues);
-        let lacking = self.demand.iter().filter(|(what, _)| self.is_scarce(*what));
-        let lacking: Demand = lacking.collect();
-        queues.tree().is_owed(self.queue, &lacking, holder)
-    }
-
-    /// The best claim on each of these queues that could turn out, whatever resource is short, once
-    /// `own` of the preemptor's own queue has left.
-    pub(crate) fn best_claims(
-        &mut self,
-        queues: &mut Queues,
-        own: &[(FlavorResource, i128)],
-        holders: impl Iterator<Item = QueueIdx>,
-    ) -> BTreeMap<QueueIdx, ClaimKind> {
-        self.apply_changes(queues);
-        let less: QuotaAmounts = own.iter().map(|(w, n)| (*w, n.saturating_neg())).collect();
-        queues.shift(self.queue, &less);
-        self.shift_surplus(queues, -1);
-        let claim = |holder| {
-            let claim = queues.tree().best_claim(self.queue, self.demand, holder)?;
-            Some((holder, claim))
-        };
-        let claims = holders.filter_map(claim).collect();
-        self.shift_surplus(queues, 1);
-        queues.shift(self.queue, own);
-        claims
-    }
-
-    /// Changes the usage in the tree by `times` what surplus holds.
-    fn shift_surplus(&self, queues: &mut Queues, times: i128) {
-        for (queue, held) in &self.surplus {
-            let held = held.iter();
-            let amounts: QuotaAmounts = held
-                .map(|(what, amount)| (*what, amount.saturating_mul(times)))
-                .collect();
-            queues.shift(*queue, &amounts);
-        }
-    }
-
-    fn released_amount(&self, what: FlavorResource) -> i128 {
-        let found = self.released.iter().find(|(w, _)| *w == what);
-        found.map_or(0, |(_, left)| *left)
     }
 
     /// Undoes the changes that the tree has seen.
