@@ -1,37 +1,14 @@
 //! The numbers of each reason.
 
+mod mismatch;
+mod own_quota;
+
 use super::{BestDomain, Exclusions, UnadvertisedDevice, WaitReason};
 use crate::ids::{FlavorName, GangId, GroupName, LimitName, QueueName, ResourceName};
 use crate::limits::LimitClosure;
-use crate::queue::ReclaimPolicy;
 use crate::time::Time;
-
-/// The reason why a task group cannot use a flavor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlavorMismatch {
-    /// The flavor is not defined.
-    Undefined,
-    /// The flavor has taints that the group does not tolerate.
-    Untolerated,
-    /// The group's node selector asks for other nodes.
-    OtherNodes,
-}
-
-/// A topology level that a gang asks for and that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MissingLevel {
-    /// No topology has the level that is required.
-    Required(String),
-    /// No topology has the level that is preferred.
-    Preferred(String),
-    /// The topology of the required level has no such finer level.
-    NotFiner {
-        /// The level that is required.
-        required: String,
-        /// The level that is preferred.
-        preferred: String,
-    },
-}
+pub use mismatch::{FlavorMismatch, MissingLevel};
+pub use own_quota::OwnQuota;
 
 /// The numbers of a reason. Amounts are in base units (see [`crate::Resources`]). `group` names the
 /// task group that does not fit, if the gang has several; None means the gang as a whole.
@@ -350,25 +327,6 @@ pub enum WaitDetail {
         /// False if the search ended at its limit: there may be a placement that it did not find.
         certain: bool,
     },
-}
-
-/// The state of a queue's own quota of a resource, in base units: the numbers that its owner
-/// configured, beside the computed ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnQuota {
-    /// The queue.
-    pub queue: QueueName,
-    /// Its nominal quota.
-    pub nominal: i128,
-    /// Units that its gangs hold.
-    pub usage: i128,
-    /// Units that it may borrow now, on top of what it already borrows.
-    pub may_borrow: i128,
-    /// Units of the gang's need that it would borrow.
-    pub would_borrow: i128,
-    /// The queue's reclaim policy, if other queues borrow what is owed to this one and the policy
-    /// keeps it from taking that back. None: nothing is owed, or the policy is not in the way.
-    pub reclaim: Option<ReclaimPolicy>,
 }
 
 impl WaitDetail {

@@ -1,0 +1,23 @@
+//! The quota of a gang's own queue, as an explanation reports it.
+
+use crate::ids::QueueName;
+use crate::queue::ReclaimPolicy;
+
+/// The state of a queue's own quota of a resource, in base units: the numbers that its owner
+/// configured, beside the computed ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnQuota {
+    /// The queue.
+    pub queue: QueueName,
+    /// Its nominal quota.
+    pub nominal: i128,
+    /// Units that its gangs hold.
+    pub usage: i128,
+    /// Units that it may borrow now, on top of what it already borrows.
+    pub may_borrow: i128,
+    /// Units of the gang's need that it would borrow.
+    pub would_borrow: i128,
+    /// The queue's reclaim policy, if other queues borrow what is owed to this one and the policy
+    /// keeps it from taking that back. None: nothing is owed, or the policy is not in the way.
+    pub reclaim: Option<ReclaimPolicy>,
+}
