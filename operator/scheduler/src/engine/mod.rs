@@ -15,6 +15,7 @@ mod limits;
 mod node_report;
 mod placed;
 mod preempt;
+mod queries;
 mod queue_usage;
 mod quota_heads;
 mod reservations;
@@ -34,10 +35,9 @@ use smallvec::SmallVec;
 use crate::backfill::BackfillState;
 use crate::explain::{WaitExplanation, WaitReason};
 use crate::gang::Gang;
-use crate::ids::{GangId, NodeName, PodKey, QueueName, ResourceName};
+use crate::ids::{GangId, PodKey};
 use crate::limits::{LimitLedger, PendingLimits};
-use crate::placement::{PackingState, Placement, TaskHistory};
-use crate::queue::{GroupFlavors, QueueCounts};
+use crate::placement::{PackingState, TaskHistory};
 use crate::queueing::{Parking, PendingGangs, Queues, Signal};
 use crate::quota::UsageDecay;
 use crate::state::{Catalog, GangIdx, GangShape, KnownPods, NodeIdx, Nodes, ResourceIdx};
@@ -180,144 +180,6 @@ impl Engine {
             config_version: 0,
             capacity_changed: false,
         }
-    }
-
-    /// The explanation of a pending gang, as of its last try. The gang is tried again when
-    /// something changes that could let it start or changes the reason. So the reason is current,
-    /// but its numbers may be older; for current numbers see [`Engine::explain`]. None: the gang is
-    /// not pending, or no cycle has tried it yet.
-    #[must_use]
-    pub fn explanation(&self, gang: &GangId) -> Option<&WaitExplanation> {
-        match &self.state(*self.by_id.get(gang)?)?.stage {
-            GangStage::Pending(certificate) => certificate.as_ref(),
-            GangStage::Placed(_) | GangStage::Stopping { .. } => None,
-        }
-    }
-
-    /// The position of a pending gang in its queue, from 1. The cost is linear in the gangs before
-    /// it.
-    #[must_use]
-    pub fn position(&self, gang: &GangId) -> Option<usize> {
-        self.pending
-            .position(&self.state(*self.by_id.get(gang)?)?.gang)
-    }
-
-    /// The placement of a placed gang.
-    #[must_use]
-    pub fn placement(&self, gang: &GangId) -> Option<Placement> {
-        match &self.state(*self.by_id.get(gang)?)?.stage {
-            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
-            GangStage::Placed(placed) => Some(placed.placement(&self.nodes)),
-        }
-    }
-
-    /// Labels that identify the domain of `level` that the node is in. None: no topology has the
-    /// level, or the node lacks one of its labels.
-    #[must_use]
-    pub fn domain_labels(&self, level: &str, node: &NodeName) -> Option<BTreeMap<String, String>> {
-        self.nodes.domain_labels(level, node)
-    }
-
-    /// The flavors that a placed gang is charged to, by task group and resource. A group whose
-    /// queue offers what the nodes have is charged to none.
-    #[must_use]
-    pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
-        let GangStage::Placed(placed) = &self.state(*self.by_id.get(gang)?)?.stage else {
-            return None;
-        };
-        Some(placed::group_flavors(&placed.gang, &placed.choices))
-    }
-
-    /// Free amount of each resource that a node lists, in base units; negative if the node shrank
-    /// below its usage. None: there is no such node.
-    #[must_use]
-    pub fn free(&self, node: &NodeName) -> Option<BTreeMap<ResourceName, i64>> {
-        let at = self.nodes.find(node)?;
-        self.nodes.properties(at)?;
-        let offers = self.nodes.listed_resources(at).iter();
-        Some(
-            offers
-                .map(|r| (self.catalog.name(*r), self.nodes.free(*r, at)))
-                .collect(),
-        )
-    }
-
-    /// Units of a queue's quota that placed gangs hold, by resource, in base units; a gang is
-    /// charged as a whole. Empty if no gang holds any.
-    #[must_use]
-    pub fn queue_usage(&self, queue: &QueueName) -> BTreeMap<ResourceName, i128> {
-        self.queues
-            .usage(queue)
-            .into_iter()
-            .map(|(resource, used)| (self.catalog.name(resource), used))
-            .collect()
-    }
-
-    /// The numbers of pending and placed gangs of each queue, without surplus. Queues without
-    /// either are left out.
-    #[must_use]
-    pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
-        let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
-        for (queue, pending) in self.pending.counts_by_queue() {
-            counts.entry(queue.clone()).or_default().pending = pending;
-        }
-        let holders = self.queues.holders();
-        for (queue, admitted) in holders {
-            counts.entry(queue.clone()).or_default().admitted = admitted;
-        }
-        for (_, keep) in self
-            .restart_places
-            .iter()
-            .filter(|(_, keep)| !keep.gang.surplus)
-        {
-            // A gang with a kept place is charged, but not placed.
-            if let Some(counts) = counts.get_mut(&keep.gang.queue) {
-                counts.admitted = counts.admitted.saturating_sub(1);
-            }
-        }
-        counts.retain(|_, counts| *counts != QueueCounts::default());
-        counts
-    }
-
-    /// The pending gangs, by name.
-    pub fn pending_gangs(&self) -> impl Iterator<Item = &GangId> {
-        let waits = |at: &GangIdx| {
-            let state = self.state(*at);
-            state.is_some_and(|state| matches!(state.stage, GangStage::Pending(_)))
-        };
-        let all = self.by_id.iter();
-        all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
-    }
-
-    /// The number of pending gangs.
-    #[must_use]
-    pub fn pending_gang_count(&self) -> usize {
-        self.pending.count()
-    }
-
-    /// The number of placed gangs.
-    #[must_use]
-    pub fn placed_gang_count(&self) -> usize {
-        self.placed_count
-    }
-
-    /// The number of known pods.
-    #[must_use]
-    pub fn pod_count(&self) -> usize {
-        self.pods.len()
-    }
-
-    /// The next time at which a cycle is worth running without any change: when the first back-off
-    /// ends, when a gang is past an end that a reservation relies on, or when a kept place ends.
-    #[must_use]
-    pub fn next_wakeup(&self) -> Option<Time> {
-        let alarm = self.parking.next_alarm();
-        let times = [
-            alarm,
-            self.backfill.expires_at(),
-            self.restart_places.first_end(),
-        ];
-        times.into_iter().flatten().min()
     }
 
     /// The history from which packing has learned: every gang that was applied, except surplus.
