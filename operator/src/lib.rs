@@ -1,10 +1,10 @@
-//! The operator: its options, its wiring, and the roles that it needs.
+//! The operator: its options, its startup and the roles that it needs.
 //!
 //! Imports between the crates of the operator point one way: `trellis-gang` (pure) <-
 //! `trellis-cache` (stores of what the watches deliver) <- `trellis-dispatch` (the engine's task
 //! and all writes) <- `trellis-controller` (reconciles one TrainingJob at a time) <-
 //! `trellis-server` (webhook, visibility API, metrics) <- this crate. The command line is the crate
-//! `trellis`, which imports `trellis-cache` and what stands before it.
+//! `trellis`. It imports `trellis-cache` and the crates to the left of it.
 
 mod operator;
 pub mod rbac;
@@ -16,8 +16,8 @@ use trellis_server::telemetry::{self, LogFormat};
 
 pub use operator::OperatorOptions;
 
-/// Runs the operator until a signal arrives or the lease is lost. A final error is a line of the
-/// log in the format of all other lines.
+/// Runs the operator until a signal arrives or the lease is lost.
+/// The log reports a final error in the same format as all other lines.
 #[must_use]
 pub fn run(options: OperatorOptions) -> ExitCode {
     let format = options.log;

@@ -1,4 +1,4 @@
-//! The program of the image, `trellis-operator`.
+//! The program `trellis-operator`, which the container image starts.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Takes the lease, then watches, reconciles and schedules until a signal arrives or the lease is
-//! lost.
+//! Takes the lease, then watches, reconciles and schedules.
+//! It runs until a signal arrives or the lease is lost.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,58 +48,64 @@ pub struct OperatorOptions {
     /// Namespace of the lease.
     #[arg(long, env = "TRELLIS_NAMESPACE", default_value = "trellis-system")]
     pub namespace: String,
-    /// Name of the pod that this runs in, in the namespace of the lease: while it leads, and
-    /// serves --visibility, the pod is labelled trellis.dev/role=leader. Without: no pod is.
+    /// Name of the pod that runs this operator, in the namespace of the lease.
+    /// With --visibility, the operator labels this pod trellis.dev/role=leader while it leads.
+    /// Without this option, the operator labels no pod.
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub pod: Option<String>,
-    /// Seconds that a lease is good for. Another operator takes over after twice this.
+    /// Duration of the lease in seconds.
+    /// Another operator takes over after twice this time.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=120))]
     pub lease_seconds: u64,
     /// The cluster's DNS domain.
     #[arg(long, default_value = "cluster.local")]
     pub cluster_domain: String,
-    /// The cluster's DNS servers, which every pod may ask: NAMESPACE/LABEL=VALUE,... of their pods,
-    /// or a network such as 169.254.20.10/32 (NodeLocal DNSCache), and @PORT behind it where that
-    /// is not 53. May be given several times. Without: kube-system/k8s-app=kube-dns.
+    /// The cluster's DNS servers, which every pod may query.
+    /// Either NAMESPACE/LABEL=VALUE,... to select their pods, or a network such as 169.254.20.10/32
+    /// (NodeLocal DNSCache). Append @PORT if the port is not 53. May be given several times.
+    /// Default: kube-system/k8s-app=kube-dns.
     #[arg(long, value_name = "SERVERS")]
     pub dns: Vec<DnsPeer>,
-    /// How log lines are written.
+    /// Format of the log lines.
     #[arg(long, value_enum, default_value = "human")]
     pub log: telemetry::LogFormat,
-    /// The read-only endpoint.
+    /// Options of the read-only endpoint.
     #[command(flatten)]
     pub endpoint: endpoint::EndpointOptions,
-    /// Address and port of `/livez` and `/readyz` (HTTP, for anybody who reaches them). Without:
-    /// none.
+    /// Address and port of `/livez` and `/readyz` (HTTP, without authentication).
+    /// Without this option, the operator does not serve them.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub health: Option<SocketAddr>,
-    /// The admission webhook.
+    /// Options of the admission webhook.
     #[command(flatten)]
     pub webhook: webhook::WebhookOptions,
-    /// Folder into which all that the scheduler knows is written on SIGUSR1, for
+    /// Folder for snapshots.
+    /// On SIGUSR1 the operator writes the whole state of the scheduler into this folder, for
     /// `trellis replay`.
     #[arg(long, value_name = "FOLDER")]
     pub snapshots: Option<PathBuf>,
-    /// Take the annotation `trellis.dev/requested-by` of a job for who submitted it without
-    /// a look at what writes it. For clusters in which something else than the chart's
-    /// admission policies stamps it and refuses a forged one.
+    /// Trust the annotation `trellis.dev/requested-by` of a job as its submitter.
+    /// The operator then does not check which admission policy writes the annotation. Use it in
+    /// clusters in which something other than the chart's admission policies stamps the annotation
+    /// and refuses a forged one.
     #[arg(long)]
     pub trust_requested_by: bool,
-    /// Namespaces in which it is looked whether the Secrets that pods need are there before a
-    /// job has a place. Takes the right to get Secrets there, by a Role of each.
+    /// Namespaces in which the operator checks that the Secrets of a job's pods exist.
+    /// The check happens before the job is placed. It needs a Role in each namespace that grants
+    /// the right to get Secrets.
     #[arg(long, value_name = "NAMESPACES", value_delimiter = ',')]
     pub look_for_secrets_in: Vec<String>,
-    /// Which nodes get no new pods.
+    /// Rules for nodes that get no new pods.
     #[command(flatten)]
     pub unhealthy: UnhealthyRules,
 }
 
-/// Runs until a signal, or until the lease is lost.
+/// Runs until a signal arrives or the lease is lost.
 ///
 /// # Errors
-/// If the cluster cannot be reached, the lease not taken, or leadership was lost.
+/// If the cluster cannot be reached, the lease cannot be taken, or leadership was lost.
 pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
-    // What is wrong with it is said before anybody waits for us.
+    // Invalid options are reported before the operator waits for the lease.
     check_options(&options)?;
     let endpoint = options.endpoint.config(&options.namespace);
     let endpoint = endpoint.context("the read-only endpoint")?;
@@ -120,7 +126,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
             false => options.dns,
         },
     };
-    // Whoever runs answers, not who leads alone.
+    // Every replica answers these requests, the standby replicas too.
     let mut always = Tasks::default();
     let webhook = webhook.map(|given| {
         let settings = Arc::new(settings.clone());
@@ -141,7 +147,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     let pod = options.pod.filter(|_| options.endpoint.visibility);
     let label = pod.map(|pod| LeaderLabel::new(clients.command.clone(), &options.namespace, pod));
     if let Some(label) = &label {
-        // It is of a container before us, that is no more.
+        // Remove the label that a previous container of this pod may have left.
         label.remove().await;
     }
     let candidate = Candidate::new(
@@ -152,7 +158,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     );
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // From now on it ends nobody, one who does not lead either.
+    // Installing the handler here stops SIGUSR1 from killing a standby replica.
     let asked = signal(SignalKind::user_defined1())?;
     info!(version = env!("CARGO_PKG_VERSION"), "waiting for the lease");
     let (leadership, lease) = tokio::select! {
@@ -163,7 +169,8 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    // Everything is listed afresh once we lead: nothing is decided on a cache from before.
+    // The watches start only after the lease is taken. So the leader lists everything afresh and
+    // decides nothing on an old cache.
     let (context, heard) = Context::with_unhealthy_rules(options.unhealthy);
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     let commands = commands.with_metrics(context.metrics.clone());
@@ -176,7 +183,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
         context: context.clone(),
         commands: commands.clone(),
     });
-    // Of its own, so that it ends before the label is taken away.
+    // The label has its own task set, so that this task ends before the label is removed.
     let mut labels = Tasks::default();
     if let Some(label) = label.clone() {
         labels.start("the label of the pod", label.maintain(leadership.clone()));
@@ -225,8 +232,8 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
             label.remove().await;
         }
     };
-    // Who comes next need not wait until the lease has run out, and the Service is not to find us
-    // when it has come.
+    // Releasing the lease lets the next leader start before the lease expires. Removing the label
+    // keeps the Service from sending requests to this pod.
     tokio::join!(candidate.release(&leadership), unlabelled);
     if let Some(ended) = ended {
         bail!("{ended}")
@@ -236,7 +243,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The end of a task of either.
+/// Waits until the first task of either set ends.
 async fn await_first_end(tasks: &mut Tasks, always: &mut Tasks) -> String {
     tokio::select! {
         ended = tasks.wait_for_first_end() => ended,
@@ -252,14 +259,14 @@ async fn await_stop_signal(terminate: &mut Signal, interrupt: &mut Signal) {
     info!("told to stop");
 }
 
-/// Lets the webhook answer those who still ask it.
+/// Lets the webhook finish the requests that are in progress.
 async fn finish_webhook(webhook: Option<Webhook>) {
     if let Some(webhook) = webhook {
         webhook.drain().await;
     }
 }
 
-/// Whether what is named can be used.
+/// Checks that the given folder and addresses can be used.
 fn check_options(options: &OperatorOptions) -> anyhow::Result<()> {
     if let Some(folder) = &options.snapshots {
         snapshot::check_writable(folder).with_context(|| {
@@ -282,7 +289,7 @@ fn check_options(options: &OperatorOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes all that the scheduler knows into a folder, whenever it is asked to.
+/// Writes the whole state of the scheduler into a folder on every signal.
 async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Context>) {
     while asked.recv().await.is_some() {
         let snapshot = match endpoint::request_snapshot(&context).await {

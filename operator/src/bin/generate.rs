@@ -1,5 +1,6 @@
-//! Writes the files that are generated from the operator's tables into a folder: the chart's CRDs
-//! and roles, and the reference pages of the documentation. `.ci/generated` runs it.
+//! Writes the generated files below a folder.
+//! They are the chart's CRDs and roles, and the reference pages of the documentation, all built
+//! from the operator's tables. `.ci/generated` runs this program.
 
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,14 @@
-//! What the operator may do beside the rest to keep certificates of its own: where somebody else
-//! makes them, it has none of these rights.
+//! The additional rights that the operator needs to maintain its own certificates.
+//! The operator has none of these rights if another program issues the certificates.
 
 use trellis_api::visibility::API_SERVICE;
 
 use super::{NAMESPACE, RuleRow, render_binding, render_file, render_role, render_rules};
 
-/// Where a certificate is kept.
+/// The Secret that holds the certificate.
 const SECRET_RULES: &[RuleRow] = &[("", &["secrets"], &["get", "update"])];
 
-/// charts/trellis/files/rbac-webhook.yaml: for the certificate of the webhook.
+/// Renders charts/trellis/files/rbac-webhook.yaml, for the webhook's certificate.
 #[must_use]
 pub fn render_webhook_rbac() -> String {
     let told = [(
@@ -20,8 +20,8 @@ pub fn render_webhook_rbac() -> String {
     render_certificate_role(name, &told, name)
 }
 
-/// charts/trellis/files/rbac-endpoint.yaml: for the certificate of the endpoint, where it serves
-/// `visibility.trellis.dev`.
+/// Renders charts/trellis/files/rbac-endpoint.yaml, for the endpoint's certificate.
+/// The endpoint needs it to serve `visibility.trellis.dev`.
 #[must_use]
 pub fn render_endpoint_rbac() -> String {
     let told = [(
@@ -32,7 +32,7 @@ pub fn render_endpoint_rbac() -> String {
     render_certificate_role("trellis-endpoint", &told, API_SERVICE)
 }
 
-/// A Secret of that name, and where API servers are told whom to trust.
+/// Grants access to the Secret `name` and to the object with the CA bundle.
 fn render_certificate_role(name: &str, told: &[RuleRow], object: &str) -> String {
     let here = Some(NAMESPACE);
     render_file(&[

@@ -1,11 +1,11 @@
-//! What people may do with our kinds: the chart's roles, which those of the cluster that are
-//! called view, edit and admin take up.
+//! The chart's roles for users of our kinds.
+//! The cluster's own roles view, edit and admin aggregate them.
 
 use trellis_api::visibility::GROUP;
 
 use super::{GENERATED_HEADER, RuleRow, render_file, render_role, render_rules};
 
-/// Kinds that belong to no namespace.
+/// Cluster-scoped kinds.
 const CLUSTER_SCOPED: &[&str] = &[
     "trainingqueues",
     "resourceflavors",
@@ -15,7 +15,7 @@ const CLUSTER_SCOPED: &[&str] = &[
     "clusterjobpolicies",
 ];
 
-/// Namespaced kinds that tell how jobs stand.
+/// Namespaced kinds that show the state of jobs.
 const READ: &[RuleRow] = &[
     (
         "trellis.dev",
@@ -29,24 +29,24 @@ const READ: &[RuleRow] = &[
         ],
         READ_VERBS,
     ),
-    // Where a RoleBinding gives the role, these are not in it: they belong to no namespace.
+    // A RoleBinding does not grant access to these kinds, because they are cluster-scoped.
     ("trellis.dev", CLUSTER_SCOPED, READ_VERBS),
     ("trellis.dev", LEDGERS, READ_VERBS),
     (GROUP, &["jobstates", "queuestates"], VIEW_VERBS),
     (GROUP, &["explanations"], GET_VERBS),
 ];
 
-/// The operator's accounts, which belong to no namespace.
+/// The operator's usage records, which are cluster-scoped.
 const LEDGERS: &[&str] = &["quotaledgers"];
 
-/// Whoever may run pods may run jobs, and gangs of pods. PodGroups of jobs are the operator's,
-/// which puts right what others do to them.
+/// Users who may run pods may run jobs and gangs of pods.
+/// The operator owns the PodGroups of jobs and reverts changes that other clients make to them.
 const EDIT: &[RuleRow] = &[("trellis.dev", &["trainingjobs", "podgroups"], WRITE_VERBS)];
 
-/// A JobPolicy refuses jobs of its namespace, and allows none.
+/// A JobPolicy can only deny jobs of its namespace. It permits none.
 const ADMIN: &[RuleRow] = &[("trellis.dev", &["jobpolicies"], WRITE_VERBS)];
 
-/// Kinds of the whole cluster, for those who look after it.
+/// Cluster-scoped kinds, for the administrators of the cluster.
 const PLATFORM: &[RuleRow] = &[
     (
         "trellis.dev",
@@ -62,9 +62,10 @@ const PLATFORM: &[RuleRow] = &[
             "deletecollection",
         ],
     ),
-    // The operator writes ledgers; one that cannot be read is deleted, to begin with nothing burnt.
+    // The operator writes the ledgers. An administrator may delete an unreadable ledger, and usage
+    // then starts again at zero.
     ("trellis.dev", LEDGERS, &["get", "list", "watch", "delete"]),
-    // Who holds a node is told with the names of jobs of all namespaces.
+    // The list of the jobs on a node contains names of jobs of all namespaces.
     (
         GROUP,
         &["jobstates", "queuestates", "nodestates"],
@@ -73,7 +74,7 @@ const PLATFORM: &[RuleRow] = &[
     (GROUP, &["explanations"], GET_VERBS),
 ];
 
-/// What jobs name.
+/// Kinds that jobs refer to by name.
 const AUTHENTICATED: &[RuleRow] = &[
     (
         "trellis.dev",
@@ -89,13 +90,13 @@ const AUTHENTICATED: &[RuleRow] = &[
 ];
 
 const READ_VERBS: &[&str] = &["get", "list", "watch"];
-/// What is stored nowhere cannot be watched.
+/// Clients cannot watch these objects, because they are computed on request.
 const VIEW_VERBS: &[&str] = &["get", "list"];
-/// What is worked out for one job.
+/// The operator computes these objects for one job at a time.
 const GET_VERBS: &[&str] = &["get"];
 const WRITE_VERBS: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 
-/// The role of that name, which the cluster's roles take up that are named.
+/// Renders a role that the cluster's roles in `into` aggregate.
 fn render_aggregated_role(name: &str, into: &[&str], rows: &[RuleRow]) -> String {
     let labels: String = into
         .iter()
@@ -105,7 +106,7 @@ fn render_aggregated_role(name: &str, into: &[&str], rows: &[RuleRow]) -> String
     render_role("ClusterRole", name, None, &labelled)
 }
 
-/// charts/trellis/files/roles.yaml: what people may do.
+/// Renders charts/trellis/files/roles.yaml, the roles of users.
 #[must_use]
 pub fn render_user_roles() -> String {
     render_file(&[
@@ -121,7 +122,7 @@ pub fn render_user_roles() -> String {
     ])
 }
 
-/// charts/trellis/files/roles-everybody.yaml: what everybody may do who has logged in.
+/// Renders charts/trellis/files/roles-everybody.yaml, for all authenticated users.
 #[must_use]
 pub fn render_authenticated_role() -> String {
     let name = "trellis-queues";
@@ -141,7 +142,7 @@ pub fn render_authenticated_role() -> String {
     ])
 }
 
-/// charts/trellis/files/roles-metrics.yaml: who has it may read the operator's metrics.
+/// Renders charts/trellis/files/roles-metrics.yaml, the role to read metrics.
 #[must_use]
 pub fn render_metrics_role() -> String {
     let rules = "rules:\n- nonResourceURLs: [\"/metrics\"]\n  verbs: [\"get\"]\n";

@@ -1,21 +1,22 @@
-//! What the operator may do beside the rest to serve the API group `visibility.trellis.dev`.
+//! The additional rights that the operator needs to serve `visibility.trellis.dev`.
 
 use super::{
     NAMESPACE, RuleRow, SERVICE_ACCOUNT, render_binding, render_file, render_role, render_rules,
 };
 
-/// Its name.
 const NAME: &str = "trellis-visibility";
 
-/// Its own pod is labelled while it leads, and those of leaders before it are no longer. It reads
-/// pods anyway.
+/// The leader labels its own pod, and removes the label from other pods.
+/// The other pods are those of earlier leaders. The operator has the right to read pods from
+/// another role.
 const NAMESPACED: &[RuleRow] = &[("", &["pods"], &["patch"])];
 
-/// charts/trellis/files/rbac-visibility.yaml: what it may do for that.
+/// Renders charts/trellis/files/rbac-visibility.yaml.
 #[must_use]
 pub fn render_visibility_rbac() -> String {
     let here = Some(NAMESPACE);
-    // Kubernetes' own role: it reads the one ConfigMap that says whom the API server asks as.
+    // Kubernetes provides this role. It grants read access to the one ConfigMap that names the API
+    // server's client identity.
     let reader = "extension-apiserver-authentication-reader";
     let reads = format!(
         "roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: {reader}}}\n\
