@@ -1,18 +1,18 @@
-//! A job of a file.
+//! A job that was read from a file.
 
 use std::collections::BTreeMap;
 
 use trellis_api::TrainingJob;
 use trellis_api::document::{Document, Problem};
 
-/// A job, and where it is written.
+/// A job, and its position in a file.
 #[derive(Clone, Debug)]
 pub struct FileJob {
     /// The job.
     pub job: TrainingJob,
-    /// What was read.
+    /// The document of the job.
     pub document: Document,
-    /// Its file.
+    /// The name of the file.
     pub file: String,
 }
 
@@ -23,11 +23,11 @@ impl FileJob {
     }
 }
 
-/// Gives every job its namespace: its own, else `default`. `asked` is the one that the user
-/// insists on.
+/// Sets the namespace of every job: its own, else `default`.
+/// `asked` is the namespace that the user requires.
 ///
 /// # Errors
-/// If a job is of another namespace than is asked for, or is there twice.
+/// If a job has another namespace than `asked`, or two jobs have the same name.
 pub fn assign_namespaces(
     jobs: Vec<FileJob>,
     default: &str,
@@ -50,7 +50,7 @@ pub fn assign_namespaces(
         let namespace = own.unwrap_or_else(|| default.to_owned());
         let problem = given.problem("metadata.name", "");
         let place = format!("{}:{}:{}", given.file, problem.line, problem.column);
-        // What the API server names is never the same twice.
+        // A job without a name gets a unique name from the API server.
         let name = given.job.metadata.name.clone();
         let before = name.and_then(|name| {
             let key = (namespace.clone(), name);

@@ -1,5 +1,6 @@
-//! `trellis import`: what other systems use, as Trellis' objects, and what of it was not
-//! carried over exactly. Reads files and the cluster's Queues; writes nothing but its output.
+//! `trellis import`: converts objects of other systems into Trellis objects.
+//! It reports every field that was not carried over exactly. It reads files and the cluster's
+//! queues, and writes only to its output.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,47 +16,51 @@ use trellis_import::{ImportNote, ImportedDocument, ImportedObject};
 use super::source_object::OUR_VERSION;
 use crate::output::{print, print_problems, warn};
 
-/// Exit status where a document cannot be turned, or `--strict` finds a note.
+/// Exit status if a document cannot be converted, or `--strict` finds a note.
 const INCOMPLETE: u8 = 1;
 
-/// What to turn, and how it is printed.
+/// Options of `trellis import`.
 #[derive(clap::Args, Debug)]
 pub(super) struct ImportOptions {
-    /// Files with Jobs and queues of Volcano, Jobs with Kueue's label, PyTorchJobs,
-    /// LatticeJobs, ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and Topologies of
-    /// Kueue, or folders of such files (.yaml, .yml and .json); - is standard input. They are
-    /// read together: a LocalQueue says which queue the jobs of another file go to.
+    /// Files or folders with the objects to convert; - is standard input.
+    /// The objects are Jobs and Queues of Volcano, Jobs with Kueue's label, PyTorchJobs,
+    /// LatticeJobs, and Kueue's ClusterQueues, LocalQueues, Cohorts, ResourceFlavors and
+    /// Topologies. A folder is read for its .yaml, .yml and .json files. All files are read
+    /// together: a LocalQueue of one file selects the queue for the jobs of another file.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
-    /// How the objects are printed. What is told of them goes to standard error too.
+    /// Output format. Notes also go to standard error.
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = ImportFormat::Yaml)]
     output: ImportFormat,
-    /// Exit status 1 where anything was not carried over exactly.
+    /// Exit with status 1 if anything was not carried over exactly.
     #[arg(long)]
     strict: bool,
-    /// CPU of containers that name none. Without it, a main container with GPUs is left without,
-    /// for resourcesPerGPU of a RuntimeProfile or queue; a job with any other such container is not
-    /// turned.
+    /// CPU for containers that request none.
+    /// Without this option, a main container with GPUs stays without a CPU request, so that
+    /// resourcesPerGPU of a RuntimeProfile or queue applies. A job with any other such container is
+    /// not converted.
     #[arg(long, value_name = "CORES", value_parser = parse_amount)]
     cpu: Option<Quantity>,
-    /// Memory of containers that name none, such as 4Gi. Without it: as for CPU.
+    /// Memory for containers that request none, such as 4Gi.
+    /// Without this option: as for --cpu.
     #[arg(long, value_name = "BYTES", value_parser = parse_amount)]
     memory: Option<Quantity>,
-    /// Files with the queues that the cluster has, as `kubectl get tq -o yaml`
-    /// writes them: what applying would change of them is told. Without it the cluster of the
-    /// kubeconfig is asked.
+    /// Files with the cluster's existing queues, written by `kubectl get tq -o yaml`.
+    /// The command reports what applying the output would change in them. Without this option, the
+    /// command reads the queues from the cluster of the kubeconfig.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     existing: Vec<PathBuf>,
     #[command(flatten)]
     cluster: KubeconfigOptions,
 }
 
-/// How the objects are printed.
+/// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum ImportFormat {
-    /// Documents, with what is told of each above it.
+    /// YAML documents, each with its notes as comments above it.
     Yaml,
-    /// One list: of each document what it was, its objects, notes and problems.
+    /// One JSON list.
+    /// Each entry has the source document, its objects, notes and problems.
     Json,
 }
 
@@ -65,7 +70,8 @@ fn parse_amount(text: &str) -> Result<Quantity, String> {
     Ok(quantity)
 }
 
-/// Turns, prints, and says by the exit status whether all could be turned.
+/// Converts and prints the documents.
+/// The exit status tells whether all were converted.
 pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
     let read = match read_documents(&options.filenames) {
         Ok(read) => read,
@@ -117,15 +123,15 @@ fn has_queue(imported: &[ImportedDocument]) -> bool {
     objects.any(|object| matches!(object, ImportedObject::Queue(_)))
 }
 
-/// The obstacle to knowing the queues of the cluster.
+/// Reason why the queues of the cluster are unknown.
 enum ExistingQueuesError {
-    /// A file is wrong.
+    /// A file is invalid.
     InvalidFiles(Vec<Problem>),
-    /// The cluster cannot be asked, in words.
+    /// The cluster cannot be reached, with the message.
     Unreachable(String),
 }
 
-/// The queues that the cluster has.
+/// Reads the queues of the cluster.
 fn read_existing_queues(
     options: &ImportOptions,
 ) -> Result<Vec<TrainingQueue>, ExistingQueuesError> {
@@ -171,7 +177,7 @@ fn read_cluster_queues(access: &KubeconfigOptions) -> anyhow::Result<Vec<Trainin
     Ok(listed.unwrap_or_default())
 }
 
-/// Every document with its file, or everything that keeps one from being read.
+/// Reads every document with its file, or returns every problem.
 fn read_documents(paths: &[PathBuf]) -> Result<Vec<(String, Document)>, Vec<Problem>> {
     let mut found = Vec::new();
     let mut problems = Vec::new();
@@ -214,13 +220,13 @@ fn read_file(path: &Path, found: &mut Vec<(String, Document)>, problems: &mut Ve
     }
 }
 
-/// Says what keeps a document from being turned, or what was not carried over of it.
+/// Reports why a document cannot be converted, or what was not carried over.
 fn report_document(one: &ImportedDocument, file: &str) {
     for problem in &one.problems {
         let problem = problem.clone().with_file(file);
         warn(&format!("error: {problem}"));
     }
-    // Of what is not turned at all it is no use to know what would have been left out.
+    // Notes are useless for a document that is not converted.
     if one.problems.is_empty() {
         for note in &one.notes {
             warn(&format!("note: {}", note_to_problem(note, file)));
@@ -228,7 +234,7 @@ fn report_document(one: &ImportedDocument, file: &str) {
     }
 }
 
-/// A note with its place, as problems are written.
+/// Converts a note with its position into a problem, so that both have one format.
 fn note_to_problem(note: &ImportNote, file: &str) -> Problem {
     Problem {
         line: note.line,

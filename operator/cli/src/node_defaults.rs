@@ -1,4 +1,4 @@
-//! Nodes of files, as people write them.
+//! Defaults for nodes that people write into files.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use trellis_api::Quantity;
 use trellis_api::document::{Document, Problems};
 use trellis_gang::observed::SlimNode;
 
-/// The most pods of a node that does not say so: the kubelet's default.
+/// Greatest number of pods of a node without its own limit: the kubelet's default.
 pub(crate) const DEFAULT_MAX_PODS: &str = "110";
 
-/// What a Node has beside what the operator reads of it.
+/// The part of a Node's status that the operator does not read.
 #[derive(Deserialize, Default)]
 struct NodeCapacity {
     #[serde(default)]
@@ -24,8 +24,9 @@ struct NodeCapacityStatus {
     capacity: BTreeMap<String, Quantity>,
 }
 
-/// A Node of a file. What nobody has said is as it would be on a node that is
-/// well: it is ready, and what it has may be used.
+/// Adds defaults to a Node of a file.
+/// Missing fields get the values of a healthy node: it is ready, and all its capacity is
+/// allocatable.
 pub(crate) fn apply_node_defaults(
     document: &Document,
     node: &mut SlimNode,

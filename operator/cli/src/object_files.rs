@@ -1,14 +1,15 @@
-//! Files that people name.
+//! Reads the files that users name.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use trellis_api::document;
 
-/// The files of a folder that hold objects, in the order of their names. None: it is no folder.
+/// Lists the files of a folder that hold objects, sorted by name.
+/// Returns None if the path is not a folder.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// If the folder cannot be read, with the message.
 pub fn list_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
     if !path.is_dir() {
         return Ok(None);
@@ -31,14 +32,14 @@ pub fn list_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
     Ok(Some(files))
 }
 
-/// The text of a file; `-` is standard input.
+/// Reads the text of a file; `-` is standard input.
 ///
 /// # Errors
-/// If it cannot be read, or is no text. One that is too large is cut off behind
-/// [`document::MAX_FILE`], and is told to be too large by whoever reads the text.
+/// If the file cannot be read, or is not UTF-8. A file above [`document::MAX_FILE`] is cut behind
+/// this limit, and the parser of the text then reports it as too large.
 pub fn read_text(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    // One more than is taken, so that a larger file is seen to be one.
+    // Reading one byte above the limit lets the parser detect a larger file.
     let most = u64::try_from(document::MAX_FILE)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
@@ -53,7 +54,7 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
         .map_err(|_| std::io::Error::other("it is no text in UTF-8: save it as UTF-8"))
 }
 
-/// The name of a file as messages bear it.
+/// The name of a file in messages.
 #[must_use]
 pub fn display_name(path: &Path) -> String {
     if path == Path::new("-") {

@@ -1,4 +1,4 @@
-//! `trellis replay`: what a running scheduler wrote down, decided again.
+//! `trellis replay`: repeats the decisions of a scheduler from its snapshot.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use super::plan::node_runs;
 use crate::output::print;
 use trellis_simulate::{JobEventRecord, RecordClock, format_explanation};
 
-/// What to decide again.
+/// Options of `trellis replay`.
 #[derive(clap::Args, Debug)]
 pub(super) struct ReplayOptions {
-    /// A snapshot, as the operator writes it.
+    /// A snapshot that the operator wrote.
     #[arg(value_name = "SNAPSHOT")]
     file: PathBuf,
-    /// How it is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = ReplayFormat::Table)]
     output: ReplayFormat,
 }
 
-/// How it is printed.
+/// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum ReplayFormat {
     /// For people.
@@ -32,7 +32,7 @@ enum ReplayFormat {
     Json,
 }
 
-/// What is decided, and who waits afterwards.
+/// The decisions, and the gangs that are pending afterwards.
 #[derive(Serialize)]
 struct ReplayReport<'a> {
     /// Seconds since the epoch.
@@ -41,14 +41,14 @@ struct ReplayReport<'a> {
     waiting: Vec<PendingGangRow<'a>>,
 }
 
-/// A gang that waits.
+/// A pending gang.
 #[derive(Serialize)]
 struct PendingGangRow<'a> {
     job: &'a str,
     queue: &'a str,
-    /// Its place in the order of the queue, from 1.
+    /// Its position in the queue, from 1.
     position: Option<usize>,
-    /// The certificate, with the numbers of then.
+    /// The explanation, with the numbers of the snapshot.
     reason: String,
 }
 
@@ -57,7 +57,7 @@ fn read_snapshot(file: &Path) -> anyhow::Result<Snapshot> {
     serde_json::from_slice(&content).context("is no snapshot of this version of trellis")
 }
 
-/// Decides again, and prints it.
+/// Repeats the decisions, and prints them.
 pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
     let snapshot = read_snapshot(&options.file)
         .with_context(|| format!("cannot replay \"{}\"", options.file.display()))?;

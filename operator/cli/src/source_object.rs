@@ -1,11 +1,11 @@
-//! An object of a file, and where it stands.
+//! An object of a file, and its position there.
 
 use trellis_api::document::{Document, Problem, Problems};
 
 /// Group and version of our kinds.
 pub(super) const OUR_VERSION: &str = "trellis.dev/v1alpha1";
 
-/// An object, and the file that it is in.
+/// An object, and the name of its file.
 #[derive(Clone)]
 pub(super) struct SourceObject {
     pub(super) document: Document,
@@ -13,13 +13,13 @@ pub(super) struct SourceObject {
 }
 
 impl SourceObject {
-    /// Something that is wrong with it.
+    /// Creates a problem of a field of the object.
     pub(super) fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
         let problem = self.document.problem(field, message);
         problem.with_file(self.file.as_str())
     }
 
-    /// The same, as the document says it.
+    /// Adds the file to problems of the document.
     pub(super) fn to_problems(&self, problems: Problems) -> impl Iterator<Item = Problem> {
         let file = self.file.clone();
         problems
@@ -27,7 +27,7 @@ impl SourceObject {
             .map(move |p| p.with_file(file.as_str()))
     }
 
-    /// Whether it is of a kind of ours.
+    /// Returns true if the object has this kind of ours.
     pub(super) fn is_kind(&self, kind: &str) -> bool {
         self.document.api_version == OUR_VERSION && self.document.kind == kind
     }

@@ -1,4 +1,5 @@
-//! What the claims of planned jobs would be bound to before their first pod is created.
+//! Predicts the volumes that the claims of planned jobs would be bound to.
+//! The operator binds claims before it creates the first pod.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use trellis_scheduler::Placement;
 use super::planned_jobs::PlannedJob;
 use super::snapshot::ClusterSnapshot;
 
-/// Each job that would run says what its claims would be bound to. One that cannot have them
-/// where its pods would be waits: those before it have taken them, or no volume is reached there.
+/// Adds the claim bindings to each job that would run.
+/// A job waits if its claims cannot be bound on its planned nodes. Earlier jobs may have taken the
+/// volumes, or no volume is reachable there.
 pub(super) fn bind_claims(planned: &mut [PlannedJob], snapshot: &mut ClusterSnapshot) {
     for job in planned {
         let (Some(compiled), Ok(place)) = (&job.compiled, &job.place) else {
@@ -37,7 +39,7 @@ pub(super) fn bind_claims(planned: &mut [PlannedJob], snapshot: &mut ClusterSnap
     }
 }
 
-/// Those that come after find it so.
+/// Records the binding, so that later jobs see it.
 fn apply_step(key: &Key, step: &BindingStep, snapshot: &mut ClusterSnapshot) {
     let Some(claim) = snapshot.claims.as_mut().and_then(|all| all.get_mut(key)) else {
         return;
@@ -53,7 +55,7 @@ fn apply_step(key: &Key, step: &BindingStep, snapshot: &mut ClusterSnapshot) {
                     name: key.name.to_string(),
                     uid: claim.metadata.uid.clone(),
                 });
-                // In a file it may be that nobody says.
+                // A claim in a file may have no namespace.
                 claim.metadata.namespace = Some(key.namespace.to_string());
             }
         }
@@ -76,7 +78,7 @@ fn choose_steps(
     mounts: &ClaimMounts,
     snapshot: &ClusterSnapshot,
 ) -> Result<Vec<(String, BindingStep)>, BindingFailure> {
-    // Where nobody has said which claims there are, every node reaches them.
+    // Without any claims in the input, every node can reach them.
     match snapshot.claims {
         None => Ok(Vec::new()),
         Some(_) => choose_volumes(

@@ -1,4 +1,4 @@
-//! The cluster of the kubeconfig, read and never written.
+//! Reads the cluster of the kubeconfig. It never writes.
 
 pub(crate) use crate::cluster::KubeconfigOptions;
 use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
@@ -21,17 +21,17 @@ use trellis_policies::cedar::Requester;
 use super::policy_facts;
 use super::snapshot::{self, ClusterSnapshot};
 
-/// What a cluster is read for.
+/// The purpose of reading a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadPurpose {
     /// To plan jobs.
     Plan,
-    /// To have policies decide about jobs.
+    /// To evaluate policies about jobs.
     Policies,
 }
 
 impl ReadPurpose {
-    /// What to do where the cluster is of no use.
+    /// Advice if the cluster cannot be used.
     const fn offline_hint(self) -> &'static str {
         match self {
             Self::Plan => {
@@ -43,7 +43,7 @@ impl ReadPurpose {
         }
     }
 
-    /// What to do where something cannot be read.
+    /// Advice if a read fails.
     fn hints(self) -> ErrorHints {
         ErrorHints {
             rights: self.required_rights(),
@@ -51,7 +51,7 @@ impl ReadPurpose {
         }
     }
 
-    /// Who we are to the API server.
+    /// The user agent for the API server.
     const fn user_agent(self) -> &'static str {
         match self {
             Self::Plan => concat!("trellis-plan/", env!("CARGO_PKG_VERSION")),
@@ -59,7 +59,7 @@ impl ReadPurpose {
         }
     }
 
-    /// Which rights it takes.
+    /// The rights that the reads need.
     fn required_rights(self) -> String {
         match self {
             Self::Plan => format!(
@@ -71,21 +71,22 @@ impl ReadPurpose {
     }
 }
 
-/// What is seen of a cluster.
+/// The objects that were read from a cluster.
 pub(crate) struct ClusterContents {
     pub(crate) snapshot: ClusterSnapshot,
-    /// What the user might not expect.
+    /// Notes about facts that the user might not expect.
     pub(crate) notes: Vec<String>,
 }
 
-/// A cluster that can be read.
+/// A client that reads a cluster.
 pub(crate) struct ClusterReader {
     purpose: ReadPurpose,
     cluster: crate::cluster::ClusterClient,
 }
 
 impl ClusterReader {
-    /// Finds the cluster. Whether it answers, the first read shows.
+    /// Creates a client for the configured cluster.
+    /// It sends no request, so the first read shows whether the cluster answers.
     pub(crate) fn connect(
         access: &KubeconfigOptions,
         purpose: ReadPurpose,
@@ -101,7 +102,7 @@ impl ClusterReader {
         self.cluster.namespace()
     }
 
-    /// Reads all that a plan of these jobs depends on.
+    /// Reads all objects that a plan of these jobs depends on.
     pub(super) fn read(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
         let seen = self
             .cluster
@@ -109,7 +110,7 @@ impl ClusterReader {
         seen.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
-    /// Reads what policies decide about these jobs by, and the policies.
+    /// Reads the policies and all objects that they use to decide about these jobs.
     pub(crate) fn read_facts(&self, jobs: &[TrainingJob]) -> anyhow::Result<ClusterContents> {
         let mut snapshot = ClusterSnapshot::default();
         let notes = self
@@ -123,7 +124,8 @@ impl ClusterReader {
         Ok(ClusterContents { snapshot, notes })
     }
 
-    /// Those of the jobs that are there, as they are there.
+    /// Gets these jobs from the cluster.
+    /// Jobs that do not exist there are left out.
     pub(crate) fn get_jobs(&self, jobs: &[TrainingJob]) -> anyhow::Result<Vec<TrainingJob>> {
         let found = self
             .cluster
@@ -131,8 +133,8 @@ impl ClusterReader {
         found.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
-    /// Who we are to the cluster, as the stamp of what we write would say. None: it does not
-    /// say, which is nothing to fail for.
+    /// Asks the API server for the user's own identity, as it would stamp our writes.
+    /// Returns None if the API server does not tell it; the plan works without it.
     pub(super) fn whoami(&self) -> Option<Requester> {
         let api = Api::<SelfSubjectReview>::all(self.cluster.client().clone());
         let question = SelfSubjectReview::default();
@@ -141,7 +143,7 @@ impl ClusterReader {
         requester_from_user(&answer.status?.user_info?)
     }
 
-    /// Every TrainingJob.
+    /// Lists all TrainingJobs.
     pub(crate) fn list_jobs(&self) -> anyhow::Result<Vec<TrainingJob>> {
         let jobs = self
             .cluster
@@ -149,7 +151,7 @@ impl ClusterReader {
         jobs.map_err(|unread| unread.explain(&self.purpose.hints()))
     }
 
-    /// Every PodGroup.
+    /// Lists all PodGroups.
     pub(crate) fn list_pod_groups(&self) -> anyhow::Result<Vec<PodGroup>> {
         let groups = self
             .cluster
@@ -174,7 +176,7 @@ async fn read_cluster(
     {
         snapshot.add_node(node);
     }
-    // Only these hold something of a node.
+    // Only these pods use resources of a node.
     let holding = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
     let holding = ListParams::default().fields(holding);
     for pod in list(&Api::<SlimPod>::all(client.clone()), &holding)
@@ -192,7 +194,7 @@ async fn read_cluster(
     for ledger in ledgers.unwrap_or_default() {
         snapshot.add_quota_ledger(ledger);
     }
-    // Those that are planned may be there, and others may wait before them.
+    // The planned jobs may exist already, and other jobs may be pending before them.
     for job in policy_facts::list_jobs(client).await? {
         snapshot.add_job(job);
     }
@@ -228,7 +230,7 @@ async fn read_cluster(
     })
 }
 
-/// What DaemonSets will need, and what DeviceClasses offer.
+/// Reads DaemonSets, which will use resources, and DeviceClasses.
 async fn read_devices(client: &Client, snapshot: &mut ClusterSnapshot) -> Result<(), ApiFailure> {
     let everything = ListParams::default();
     let sets = list(&Api::<SlimDaemonSet>::all(client.clone()), &everything).await?;
@@ -242,8 +244,8 @@ async fn read_devices(client: &Client, snapshot: &mut ClusterSnapshot) -> Result
     Ok(())
 }
 
-/// The claims that a job mounts, with their volumes and classes. Of those that are bound with
-/// their first pod all volumes are candidates.
+/// Reads the claims that a job mounts, with their volumes and classes.
+/// For claims that are bound with their first pod, all volumes are candidates.
 async fn read_claims(
     client: &Client,
     namespace: &str,
@@ -251,7 +253,7 @@ async fn read_claims(
     snapshot: &mut ClusterSnapshot,
 ) -> Result<(), ApiFailure> {
     snapshot.claims.get_or_insert_default();
-    // What is wrong with the profile is said when the job is planned.
+    // The plan of the job reports errors of the profile.
     let profile = snapshot.profiles.find_for_job(&job.spec).ok().flatten();
     let profile = profile.as_deref().map(HashedProfile::spec);
     for wanted in claims::mounted_claims(&job.spec, None, profile) {
@@ -276,7 +278,8 @@ async fn read_claims(
     Ok(())
 }
 
-/// The class of that name, or the default, and the volumes that its claims may be bound to.
+/// Reads the class of that name, or the default class.
+/// It also reads the volumes that its claims may be bound to.
 async fn read_storage_class(
     client: &Client,
     name: Option<&str>,

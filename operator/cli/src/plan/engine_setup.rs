@@ -1,5 +1,4 @@
-//! The engine as it stands before the jobs are planned: what the cluster has,
-//! and what is taken of it.
+//! Sets up the engine for a plan, with the cluster's objects and their usage.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,10 +20,10 @@ use super::job_judgement::never_preempts;
 use super::planned_jobs::submission_time;
 use super::snapshot::ClusterSnapshot;
 
-/// An engine that knows of everything but the jobs that are placed anew: what they
-/// hold already would be theirs again.
+/// Builds an engine that knows everything except the planned jobs.
+/// The resources that these jobs hold now count as free for them.
 ///
-/// `now`: what has its place since is protected, and has done its work, from then on.
+/// `now`: gangs that hold nodes are protected, and have run, since their start until this time.
 pub(super) fn build_engine(
     snapshot: &mut ClusterSnapshot,
     planned: &BTreeSet<Key>,
@@ -60,13 +59,13 @@ pub(super) fn build_engine(
     engine
 }
 
-/// GPU-hours that were burnt when the operator last wrote the ledgers, are. A ledger that cannot be
-/// read closes the limit of its subject as a whole.
+/// Applies the used GPU hours that the operator last wrote to the ledgers.
+/// An unreadable ledger closes the whole limit of its subject.
 fn close_limits(engine: &mut Engine, snapshot: &ClusterSnapshot) {
     let ledgers = snapshot.quota_ledgers.values();
     let until = ledgers.map(|ledger| ledger.spec.until.0).max();
     let Some(until) = until else { return };
-    // A time that is still to come would move the window on.
+    // A time in the future would move the window forward.
     let now = snapshot.read_at.map_or(until, |now| until.min(now));
     let now = now.as_second();
     let policies = snapshot.to_quota_policies();
@@ -89,7 +88,7 @@ fn close_limits(engine: &mut Engine, snapshot: &ClusterSnapshot) {
     }
 }
 
-/// The nodes, without what DaemonSets will need of those that are Trellis' own.
+/// Builds the nodes, minus the future needs of DaemonSets.
 fn to_engine_nodes(snapshot: &ClusterSnapshot) -> Vec<Node> {
     let unhealthy = UnhealthyRules::default();
     let daemon_pods = DaemonPodIndex::default();
@@ -122,7 +121,7 @@ fn apply_pod(engine: &mut Engine, key: &Key, pod: &SlimPod) {
     }
 }
 
-/// The place that a gang has, if it has one.
+/// Returns the plan of a gang that holds nodes.
 pub(super) fn current_plan(group: &PodGroup) -> Option<&Plan> {
     let status = group.status.as_ref()?;
     let phase = status.phase.unwrap_or_default();
@@ -130,26 +129,26 @@ pub(super) fn current_plan(group: &PodGroup) -> Option<&Plan> {
     status.plan.as_ref().filter(|_| holds)
 }
 
-/// The job of a gang that waits in its queue.
+/// Returns the job of a gang that is pending in its queue.
 pub(super) fn pending_job<'a>(
     snapshot: &'a ClusterSnapshot,
     key: &Key,
     group: &PodGroup,
 ) -> Option<&'a TrainingJob> {
     let job = snapshot.jobs.get(key)?;
-    // One that is suspended has a PodGroup too, and is in nobody's way.
+    // A suspended job also has a PodGroup, but it blocks no other job.
     let phase = job.status.as_ref().and_then(|s| s.phase);
     (phase == Some(JobPhase::Queued) && current_plan(group).is_none()).then_some(job)
 }
 
-/// Whether a queue starts its jobs strictly in order.
+/// Returns true if a queue starts its jobs strictly in order.
 pub(super) fn is_strict(snapshot: &ClusterSnapshot, queue: &str) -> bool {
     let queue = snapshot.queues.as_ref().and_then(|all| all.get(queue));
     queue.is_some_and(|q| q.spec.queueing_strategy == Some(QueueingStrategy::StrictFifo))
 }
 
-/// In a queue that starts its jobs strictly in order, who waits stands in the way
-/// of those behind it, whether it could start or not.
+/// Adds a pending gang of a strict queue.
+/// It blocks the gangs behind it, even if it could not start.
 fn apply_pending_gang(
     engine: &mut Engine,
     snapshot: &ClusterSnapshot,
@@ -163,14 +162,14 @@ fn apply_pending_gang(
         let mut gang = engine::gang_from_pod_group(key, group);
         gang.submitted =
             engine::to_engine_time(submission_time(job).unwrap_or(Timestamp::UNIX_EPOCH));
-        // Its PodGroup does not say so.
+        // The PodGroup does not contain this field.
         gang.preempts = !never_preempts(&job.spec, snapshot);
         engine.apply_gang(gang);
     }
 }
 
-/// A gang that has its place holds its queue's quota, and the room of pods that
-/// are still to be created.
+/// Restores a gang that holds nodes.
+/// The gang holds the quota of its queue and the room for pods that do not exist yet.
 fn restore_gang(engine: &mut Engine, snapshot: &ClusterSnapshot, key: &Key, group: &PodGroup) {
     let Some(plan) = current_plan(group) else {
         return;
@@ -197,7 +196,7 @@ fn restore_gang(engine: &mut Engine, snapshot: &ClusterSnapshot, key: &Key, grou
         .filter(|pod| {
             let (namespace, name) = pod.as_str().split_once('/').unwrap_or_default();
             let there = snapshot.pods.get(&Key::new(namespace, name));
-            // All of a placed gang's pods were created: who is not there has ended.
+            // All pods of a placed gang were created, so a missing pod has ended.
             there.map_or(!to_come, |pod| matches!(PodUsage::of(pod), PodUsage::Done))
         })
         .collect();

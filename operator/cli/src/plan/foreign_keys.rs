@@ -1,9 +1,9 @@
-//! Labels and annotations by which other queueing systems are asked for something: on a
-//! TrainingJob they mean nothing.
+//! Labels and annotations of other queueing systems.
+//! They have no effect on a TrainingJob.
 
 use trellis_api::TrainingJob;
 
-/// Keys, and the field of a TrainingJob that means the same.
+/// Each key, and the field of a TrainingJob with the same meaning.
 const KEYS: [(&str, &str); 9] = [
     ("kueue.x-k8s.io/queue-name", "spec.queueName"),
     ("kueue.x-k8s.io/priority-class", "spec.priorityClassName"),
@@ -28,7 +28,7 @@ const KEYS: [(&str, &str); 9] = [
     ("runai/queue", "spec.queueName"),
 ];
 
-/// A note on each of these keys that a job bears.
+/// Returns a note for each of these keys on a job.
 pub(super) fn note_foreign_keys(jobs: &[TrainingJob]) -> Vec<String> {
     let notes = jobs.iter().flat_map(|job| {
         let name = job.metadata.name.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The files that a plan is made from, and everything that is wrong with them.
+//! Reads the input files of a plan, and collects all their problems.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use trellis_api::{GROUP, TrainingJob};
 use super::snapshot::ClusterSnapshot;
 use crate::source_object::OUR_VERSION;
 
-/// Our kinds.
+/// The kinds of Trellis.
 const OUR_KINDS: [&str; 10] = [
     "TrainingJob",
     "TrainingQueue",
@@ -25,24 +25,24 @@ const OUR_KINDS: [&str; 10] = [
     "QuotaLedger",
 ];
 
-/// What the files hold.
+/// The content of the files.
 #[derive(Default)]
 pub(crate) struct PlanInput {
     /// The jobs to plan, in the order of the files.
     pub(crate) jobs: Vec<FileJob>,
-    /// What else there is.
+    /// All other objects.
     pub(crate) snapshot: ClusterSnapshot,
-    /// Everything that is wrong, in the order of the files.
+    /// All problems, in the order of the files.
     pub(crate) problems: Vec<Problem>,
-    /// What the user might not expect.
+    /// Notes about facts that the user might not expect.
     pub(crate) notes: Vec<String>,
-    /// The first job of another system in the files with jobs that `trellis import` can turn.
+    /// The first job in the job files that `trellis import` can convert.
     pub(crate) importable: Option<String>,
 }
 
 impl PlanInput {
-    /// Reads all files, whatever is wrong with some. TrainingJobs of `cluster`
-    /// are there already; those of `files` are to be planned.
+    /// Reads all files, even if some have problems.
+    /// TrainingJobs of `cluster` exist already; TrainingJobs of `files` are planned.
     pub(super) fn read(files: &[PathBuf], cluster: &[PathBuf]) -> Self {
         let mut input = Self::default();
         for (paths, to_plan) in [(cluster, false), (files, true)] {
@@ -88,8 +88,8 @@ impl PlanInput {
         }
     }
 
-    /// Takes an object of a file. Of those that are `to_plan` a TrainingJob is one
-    /// to plan, and a kind that nobody looks at is worth a note.
+    /// Adds an object of a file.
+    /// With `to_plan`, a TrainingJob is planned, and a kind that the plan ignores gets a note.
     pub(crate) fn add_document(&mut self, document: Document, file: &str, to_plan: bool) {
         let ours = document.api_version.split('/').next() == Some(GROUP);
         let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
@@ -128,7 +128,7 @@ impl PlanInput {
     }
 }
 
-/// Kind and version of an object that `trellis import` can turn.
+/// Returns kind and version of an object that `trellis import` can convert.
 fn importable_kind(document: &Document) -> Option<String> {
     let Document {
         kind, api_version, ..
@@ -136,9 +136,9 @@ fn importable_kind(document: &Document) -> Option<String> {
     trellis_import::is_importable(document).then(|| format!("{kind} of {api_version}"))
 }
 
-/// Notes an object that no plan and no simulation reads, once for each kind of a file. An object of
-/// a dump of a cluster is worth a note only where an object of Trellis would mean the same: the
-/// cluster may hold anything else.
+/// Adds a note for an object that neither plans nor simulations read.
+/// Each kind of a file gets one note. In a dump of a cluster, only an object with an equivalent in
+/// Trellis gets a note. The dump may contain any other kind.
 pub(crate) fn note_unread(
     notes: &mut Vec<String>,
     document: &Document,
@@ -157,8 +157,7 @@ pub(crate) fn note_unread(
     }
 }
 
-/// What is wrong with an object that is ours by its group or its kind, and none
-/// of ours.
+/// Describes an object with our group or kind that is not one of our kinds.
 fn unknown_kind(document: &Document) -> Problem {
     let Document {
         kind, api_version, ..

@@ -1,5 +1,5 @@
-//! What policies decide about a job, on what is known of its surroundings: one
-//! way for plans and for the tools of those who write policies.
+//! Evaluates policies for a job with the known facts of the cluster.
+//! `trellis plan` and the tools for policy authors share this code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use trellis_policies::quota::QuotaVerdict;
 use super::engine_setup::current_plan;
 use super::snapshot::ClusterSnapshot;
 
-/// A job at a stage, and what comes of it.
+/// The result for one stage of a job.
 pub(crate) struct JobJudgement {
-    /// What it is compiled into.
+    /// The compiled job.
     pub(crate) compiled: CompiledJob,
-    /// What quota policies say of it.
+    /// The verdict of the quota policies.
     pub(crate) verdict: QuotaVerdict,
-    /// The job, if this stage may run, and those after it.
+    /// The job, if this stage and all later stages may run.
     pub(crate) result: Result<AuthorizedJob, JobHold>,
 }
 
-/// What policies decide about a job at a stage.
+/// The decisions of the policies about one stage of a job.
 pub(crate) struct StageDecision {
-    /// One decision for each thing that it demands.
+    /// One decision for each request of the job.
     pub(crate) decision: JobDecision,
-    /// What comes of them.
+    /// The combined result of the decisions.
     pub(crate) outcome: Result<AuthorizedJob, NotAuthorized>,
 }
 
-/// What a job is judged by: `labels` are those of its namespace.
+/// The facts that decide about a job. `labels` are the labels of its namespace.
 #[derive(Clone, Copy)]
 pub(crate) struct JudgementContext<'a> {
     pub(crate) submission: SubmissionFacts<'a>,
@@ -44,11 +44,11 @@ pub(crate) struct JudgementContext<'a> {
 }
 
 impl JudgementContext<'_> {
-    /// Compiles a job at a stage, from 1, and says what comes of it and of the stages that
-    /// follow.
+    /// Compiles a job at a stage, counted from 1.
+    /// Returns the result for this stage and the stages after it.
     ///
     /// # Errors
-    /// If something that it names is not there, so that nobody can say what it becomes.
+    /// If an object that the job refers to does not exist, so that the job cannot be compiled.
     pub(crate) fn judge(&self, job: &ValidatedJob, stage: u32) -> Result<JobJudgement, JobHold> {
         self.with_stage(job, stage, |job, around| {
             let compiled = around.compile(job.clone(), &Arc::default())?;
@@ -68,10 +68,11 @@ impl JudgementContext<'_> {
         })
     }
 
-    /// What policies decide about a job at a stage, from 1, and at each that follows.
+    /// Evaluates the policies for a stage of a job and for every later stage.
+    /// Stages count from 1.
     ///
     /// # Errors
-    /// If something that it names is not there, so that nobody can say what it becomes.
+    /// If an object that the job refers to does not exist, so that the job cannot be compiled.
     pub(crate) fn decide(
         &self,
         job: &ValidatedJob,
@@ -139,18 +140,18 @@ impl JudgementContext<'_> {
     }
 }
 
-/// True if the job waits without having others leave by its priority: so says its PriorityClass.
+/// Returns true if the job's PriorityClass forbids it to preempt other jobs.
 pub(crate) fn never_preempts(job: &TrainingJobSpec, snapshot: &ClusterSnapshot) -> bool {
     let classes = &snapshot.priority_classes;
     lookup::job_never_preempts(job, |name| classes.get(name), || classes.values().collect())
 }
 
-/// The attempt that a job is about to make, from 1: `there` is the job in the cluster.
+/// The next attempt of a job, from 1. `there` is the job in the cluster.
 pub(crate) fn next_attempt(there: Option<&TrainingJob>) -> i64 {
     there.and_then(|j| j.status.as_ref()?.attempt).unwrap_or(1)
 }
 
-/// The stage that a job is at, from 1: `there` is the job in the cluster.
+/// The current stage of a job, from 1. `there` is the job in the cluster.
 pub(crate) fn current_stage(there: Option<&TrainingJob>) -> u32 {
     let status = there.and_then(|job| job.status.as_ref());
     status.map_or(1, |status| status.stage_number())

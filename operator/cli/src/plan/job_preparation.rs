@@ -1,4 +1,5 @@
-//! How a job stands before it is placed: the operator's steps up to there, without its writes.
+//! Prepares a job for placement with the operator's own steps.
+//! Nothing is written.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +14,19 @@ use trellis_policies::{AuthorizedJob, cedar};
 use super::job_judgement::{JudgementContext, current_stage, next_attempt};
 use super::snapshot::ClusterSnapshot;
 
-/// Of a job that may run: where its volumes are, and the limits that it draws on.
+/// Inputs for the placement of a job that may run.
+/// These are the nodes that reach its volumes, and the limits that it counts against.
 pub(crate) type PlacementInputs = (VolumeRequirements, JobLimits);
 
-/// What the job comes to before it is placed: compiled as far as can be, and
-/// whether it may be placed. `requester` submits it; None: nobody knows who.
+/// Compiles the job as far as possible, and decides whether it may be placed.
+/// `requester` submits the job; None: the requester is unknown.
 pub(crate) fn prepare_job(
     mut job: TrainingJob,
     there: Option<&TrainingJob>,
     requester: Option<&cedar::Requester>,
     snapshot: &ClusterSnapshot,
 ) -> (Option<CompiledJob>, Result<PlacementInputs, JobHold>) {
-    // What is written is a wish: who it is, only the cluster knows.
+    // Only the cluster knows the uid and generation. The values in a file are ignored.
     job.metadata.uid = there.and_then(|j| j.metadata.uid.clone());
     job.metadata.generation = there.and_then(|j| j.metadata.generation);
     let labels = job.metadata.labels.clone();
@@ -41,8 +43,8 @@ pub(crate) fn prepare_job(
             return (None, Err(held));
         }
     };
-    // In the order of the lifecycle: what has ended is not judged again, and
-    // what is suspended is not asked whether it could run.
+    // The order is that of the lifecycle. An ended job is not evaluated again, and a suspended job
+    // is not checked for whether it could run.
     let suspended = job
         .spec()
         .is_suspended()
@@ -90,8 +92,8 @@ fn authorize(
     (Some(compiled), standing)
 }
 
-/// Where the volumes of the job's claims are. Where nobody has said which claims
-/// there are, every node reaches them.
+/// Finds the nodes that reach the volumes of the job's claims.
+/// Without any claims in the input, every node can reach them.
 fn find_volumes(
     job: &AuthorizedJob,
     snapshot: &ClusterSnapshot,
@@ -101,7 +103,7 @@ fn find_volumes(
     }
     let profile = job.compiled().profile().map(|profile| profile.spec());
     let job = job.compiled().job();
-    // It is the job of one stage.
+    // The spec contains only one stage.
     let found = claims::find_volumes(
         job.spec(),
         1,
@@ -112,8 +114,8 @@ fn find_volumes(
     Ok(found?)
 }
 
-/// What Pod Security refuses of pods that are otherwise as "restricted" asks: a
-/// process that is root by its number.
+/// Checks for a process with user id 0.
+/// Pod Security "restricted" refuses such a pod, even if the pod meets all its other requirements.
 fn check_root(
     job: &CompiledJob,
     namespace: &str,
@@ -130,7 +132,8 @@ fn check_root(
     Err(JobHold::waiting(Reason::PodRefused, message))
 }
 
-/// A job that has ended does not run again, whatever is written.
+/// Returns the reason if the job has ended.
+/// A job that has ended never runs again.
 pub(super) fn check_ended(there: Option<&TrainingJob>) -> Option<JobHold> {
     let status = there?.status.as_ref()?;
     status.phase.filter(|_| status.has_ended()).map(|phase| {

@@ -1,4 +1,4 @@
-//! The compiled objects themselves, as kubectl takes them.
+//! Renders the compiled objects as manifests for kubectl.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use trellis_scheduler::Placement;
 use super::PlanFormat;
 use super::planned_jobs::PlannedJob;
 
-/// Every object of every job, in the order in which they would be created, but for the
-/// Secret of an MPI job: each time that it is made it has another key.
+/// Renders every object of every job, in the order of creation.
+/// The Secret of an MPI job is left out, because each run generates a new key.
 pub(super) fn render_manifests(
     planned: &[PlannedJob],
     format: PlanFormat,
@@ -80,15 +80,16 @@ fn collect_objects(
     Ok(())
 }
 
-/// With its fields in the order of the alphabet, as kubectl prints them: a
-/// dependency has serde_json keep that of the types.
+/// Sorts the fields by name, as kubectl prints them.
+/// A dependency makes serde_json keep the order of the types.
 fn to_sorted_value(object: &impl Serialize) -> serde_json::Result<Value> {
     let mut value = serde_json::to_value(object)?;
     value.sort_all_objects();
     Ok(value)
 }
 
-/// A hash for the pods of this plan. The operator's own is of the time, too.
+/// Returns a hash for the pods of this plan.
+/// The operator's hash also contains the time.
 fn plan_hash(compiled: &CompiledJob, attempt: i64, placement: &Placement) -> String {
     let nodes: Vec<_> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
     hash_of(&json!([
@@ -99,8 +100,8 @@ fn plan_hash(compiled: &CompiledJob, attempt: i64, placement: &Placement) -> Str
     ]))
 }
 
-/// The owner of a job that is not in the cluster has no uid yet, and the API
-/// server takes no owner without one.
+/// Removes the owner of a job that is not in the cluster.
+/// Such a job has no uid yet, and the API server rejects an owner without a uid.
 fn with_owner(mut object: Value, compiled: &CompiledJob) -> Value {
     if compiled.job().uid().is_empty()
         && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)

@@ -1,5 +1,5 @@
-//! `trellis plan`: what jobs would be compiled into, and where their pods would
-//! go: what the operator would say, by the very same steps, and nothing written.
+//! `trellis plan`: shows the compiled objects of jobs and their planned nodes.
+//! It runs the same steps as the operator, and writes nothing.
 
 mod claim_bindings;
 pub(super) mod cluster_reader;
@@ -35,31 +35,30 @@ use plan_requester::PlanRequester;
 use planned_jobs::PlannedJob;
 use snapshot::ClusterSnapshot;
 
-/// Exit status where a job would wait, be Refused, or not run again.
+/// Exit status if a job would wait, be Refused, or not run again.
 const WOULD_WAIT: u8 = 1;
 
-/// What to plan, and with what.
+/// Options of `trellis plan`.
 #[derive(clap::Args, Debug)]
 pub(super) struct PlanOptions {
-    /// Files with the TrainingJobs to plan, or folders of such files (.yaml, .yml
-    /// and .json); - is standard input. Nodes and what else a cluster has may stand
-    /// in them too.
+    /// Files with the TrainingJobs to plan; - is standard input.
+    /// Folders are read for their .yaml, .yml and .json files. The files may also contain nodes and
+    /// other objects of a cluster.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
-    /// Files that hold a cluster, as `kubectl get -o yaml` writes it: Nodes, and
-    /// Pods, queues, ResourceFlavors, Topologies, RuntimeProfiles, ClusterJobPolicies,
-    /// JobPolicies, QuotaPolicies, PodGroups, TrainingJobs,
-    /// PriorityClasses, Namespaces, Services, ResourceQuotas,
-    /// PersistentVolumeClaims, PersistentVolumes, StorageClasses, DaemonSets,
-    /// DeviceClasses.
-    /// Then no cluster is asked.
+    /// Files with the objects of a cluster, written by `kubectl get -o yaml`.
+    /// The command reads Nodes, Pods, queues, ResourceFlavors, Topologies, RuntimeProfiles,
+    /// ClusterJobPolicies, JobPolicies, QuotaPolicies, PodGroups, TrainingJobs, PriorityClasses,
+    /// Namespaces, Services, ResourceQuotas, PersistentVolumeClaims, PersistentVolumes,
+    /// StorageClasses, DaemonSets and DeviceClasses from them. It then reads no cluster.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     nodes: Vec<PathBuf>,
-    /// Print the objects themselves, as kubectl apply takes them; pods only where
-    /// all of the job's have a place. Why a job would not run goes to standard error.
+    /// Print the objects as input for kubectl apply.
+    /// The output contains pods only if all pods of the job can be placed. Reasons why a job would
+    /// not run go to standard error.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PlanFormat>,
-    /// Namespace of jobs that name none. Without it, that of the context.
+    /// Namespace of jobs that name none. Default: the namespace of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -68,16 +67,16 @@ pub(super) struct PlanOptions {
     cluster: cluster_reader::KubeconfigOptions,
 }
 
-/// How the objects are printed.
+/// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum PlanFormat {
-    /// Documents.
+    /// YAML documents.
     Yaml,
     /// One List.
     Json,
 }
 
-/// Plans, and says by the exit status whether all would run.
+/// Plans the jobs. The exit status tells whether all would run.
 pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     let input = PlanInput::read(&options.filenames, &options.nodes);
     if !input.problems.is_empty() {
@@ -115,7 +114,7 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
         let mut seen = cluster.read(&jobs)?;
-        // What the files say beside the jobs would be applied with them.
+        // The plan treats other objects in the files as applied together with the jobs.
         seen.snapshot.overlay(snapshot);
         let who = PlanRequester::from_submitter(&options.requester, || {
             PlanRequester::CurrentUser(cluster.whoami())
@@ -156,7 +155,7 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What cannot be meant.
+/// Checks for contradictory or invalid options.
 fn check_options(options: &PlanOptions, snapshot: &ClusterSnapshot) -> Option<Problem> {
     if let Some(namespace) = &options.namespace
         && let Err(error) = rules::namespace(namespace)

@@ -1,5 +1,5 @@
-//! The core ResourceQuotas of the jobs' namespaces, which the operator counts
-//! for a whole gang before its first pod.
+//! Checks the core ResourceQuotas of the jobs' namespaces.
+//! The operator checks them for a whole gang before it creates the first pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use trellis_scheduler::Resources;
 
 use super::snapshot::ClusterSnapshot;
 
-/// The quotas, and what is promised of them.
+/// The quotas, and the amounts that starting gangs will use.
 pub(super) struct NamespaceQuotas {
-    /// By namespace.
+    /// The quotas by namespace.
     quotas: BTreeMap<Arc<str>, Vec<ResourceQuota>>,
-    /// What gangs that are starting have still to create, by namespace.
+    /// The pods that starting gangs have not created yet, by namespace.
     promised: BTreeMap<Arc<str>, Vec<QuotaDemand>>,
 }
 
 impl NamespaceQuotas {
-    /// As they stand before the jobs are planned: what these hold already would
-    /// be theirs again.
+    /// Returns the quotas before the jobs are planned.
+    /// The current usage of the planned jobs counts as free.
     pub(super) fn from_snapshot(snapshot: &ClusterSnapshot, planned: &BTreeSet<Key>) -> Self {
         let mut live: BTreeMap<Key, Vec<&SlimPod>> = BTreeMap::new();
         for pod in snapshot.pods.values() {
@@ -70,8 +70,8 @@ impl NamespaceQuotas {
         Self { quotas, promised }
     }
 
-    /// A gang that has its place starts, unless a quota has no room for the
-    /// whole of it.
+    /// Starts a gang that has a placement.
+    /// Fails if a quota has no room for the whole gang.
     pub(super) fn start_gang(&mut self, job: &Key, compiled: &CompiledJob) -> Result<(), JobHold> {
         let ask = QuotaDemand::from_job(compiled);
         let quotas = self.quotas.get(&job.namespace).into_iter().flatten();
@@ -84,7 +84,7 @@ impl NamespaceQuotas {
     }
 }
 
-/// What quotas see of a job's pod, of which that much is known.
+/// Returns the fields of a job's pod that quotas use, as far as they are known.
 fn pod_quota_fields(snapshot: &ClusterSnapshot, job: &Key, limits: Resources) -> PodQuotaFields {
     let job = snapshot.jobs.get(job);
     PodQuotaFields {
@@ -94,7 +94,7 @@ fn pod_quota_fields(snapshot: &ClusterSnapshot, job: &Key, limits: Resources) ->
     }
 }
 
-/// What another gang has still to create, if it is being started.
+/// Returns the pods that a starting gang has not created yet.
 fn remaining_demand(
     snapshot: &ClusterSnapshot,
     job: &Key,

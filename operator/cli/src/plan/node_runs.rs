@@ -1,8 +1,8 @@
-//! Runs of pods on nodes, in few words: `1 on each of gpu-0..gpu-7`.
+//! Formats runs of pods on nodes: `1 on each of gpu-0..gpu-7`.
 
 use trellis_scheduler::{NodeName, Placement};
 
-/// Nodes whose names count up, with as many pods on each.
+/// Nodes with consecutive names and the same number of pods each.
 struct NodeRun<'a> {
     first: &'a str,
     last: &'a str,
@@ -10,14 +10,14 @@ struct NodeRun<'a> {
     pods: u32,
 }
 
-/// Where all pods of a gang go, on one line.
+/// Formats the placement of a whole gang in one line.
 pub(crate) fn format_placement(placement: &Placement) -> String {
     let groups = placement.groups().iter();
     let groups = groups.map(|g| format!("{}: {}", g.group, format_runs(&g.runs)));
     groups.collect::<Vec<_>>().join("; ")
 }
 
-/// The runs in words, neighbours that count up taken together.
+/// Formats the runs. Nodes with consecutive names are merged.
 pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
     let mut stretches: Vec<NodeRun<'_>> = Vec::new();
     let mut runs: Vec<(&str, u32)> = runs.iter().map(|(n, p)| (n.as_str(), *p)).collect();
@@ -46,15 +46,15 @@ pub(crate) fn format_runs(runs: &[(NodeName, u32)]) -> String {
     words.join(", ")
 }
 
-/// A name by which `gpu-2` stands before `gpu-10`.
+/// Returns a sort key that puts `gpu-2` before `gpu-10`.
 fn split_number(node: &str) -> (&str, Option<u64>) {
     let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = node.strip_prefix(stem).unwrap_or_default();
     (stem, digits.parse().ok())
 }
 
-/// True if `next` is the name that counts one further than `node`:
-/// `gpu-9` and `gpu-10`, `gpu-09` and `gpu-10`.
+/// Returns true if `next` has the next number after `node`.
+/// Examples are `gpu-9` and `gpu-10`, or `gpu-09` and `gpu-10`.
 fn is_next(node: &str, next: &str) -> bool {
     let stem = node.trim_end_matches(|c: char| c.is_ascii_digit());
     let Some(digits) = node.strip_prefix(stem) else {

@@ -1,4 +1,4 @@
-//! Who submits the jobs that are planned, as policies and quotas will know it.
+//! The requester of the planned jobs, for policies and quotas.
 
 use trellis_api::TrainingJob;
 use trellis_api::quota_policy::QuotaEach;
@@ -7,18 +7,19 @@ use trellis_policies::cedar::Requester;
 use super::snapshot::ClusterSnapshot;
 use crate::requester_options::{RequesterOptions, known_requester};
 
-/// Who submits them.
+/// The requester of the planned jobs.
 pub(crate) enum PlanRequester {
-    /// Whom the user names, whatever is there.
+    /// The user named this requester in the options.
     Named(Requester),
-    /// Who asks for the plan on a cluster. None: it does not say who that is.
+    /// The user who runs the plan on a cluster.
+    /// None: the cluster does not tell the name.
     CurrentUser(Option<Requester>),
-    /// Nobody knows: no cluster is asked.
+    /// Unknown, because no cluster is read.
     Unknown,
 }
 
 impl PlanRequester {
-    /// Whom the user names, else what `otherwise` finds out.
+    /// Returns the requester of the options, else the result of `otherwise`.
     pub(crate) fn from_submitter(
         submitter: &RequesterOptions,
         otherwise: impl FnOnce() -> Self,
@@ -26,7 +27,8 @@ impl PlanRequester {
         submitter.requester().map_or_else(otherwise, Self::Named)
     }
 
-    /// Who submits a job. Applied unchanged, one that is there stays whose it is.
+    /// Returns the requester of a job.
+    /// A job that is applied without a change keeps its requester.
     pub(crate) fn requester_of(
         &self,
         job: &TrainingJob,
@@ -41,8 +43,8 @@ impl PlanRequester {
         }
     }
 
-    /// What is assumed, where anybody asks for it. None: the user has said who it is, or no
-    /// policy looks at it.
+    /// Returns a note about the assumed requester.
+    /// Returns None if the user named the requester, or if no policy depends on it.
     pub(crate) fn assumption_note(&self, snapshot: &ClusterSnapshot) -> Option<String> {
         let assumed = match self {
             Self::Named(_) => return None,
@@ -60,11 +62,11 @@ impl PlanRequester {
     }
 }
 
-/// True if what a policy or quota policy decides may hang on who submits a job.
+/// Returns true if a policy or quota policy may depend on the requester.
 fn needs_requester(snapshot: &ClusterSnapshot) -> bool {
     let mut policies = snapshot.policies.objects();
     let mut quotas = snapshot.quota_policies.values().map(|quota| &quota.spec);
-    // Nobody can ask for it without its name.
+    // A policy cannot use the requester without this name.
     policies.any(|object| object.cedar.contains("requester"))
         || quotas.any(|quota| {
             quota.subject.requester.is_some() || quota.each == Some(QuotaEach::Requester)

@@ -1,5 +1,5 @@
-//! Where each job would go, all planned together: the engine decides, as the operator has it
-//! decide, and nothing is written.
+//! Places all jobs together.
+//! The engine decides as in the operator, and nothing is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,42 +25,42 @@ use super::namespace_quotas::NamespaceQuotas;
 use super::plan_requester::PlanRequester;
 use super::snapshot::ClusterSnapshot;
 
-/// A job, what it becomes, and where it goes.
+/// A planned job with its compiled objects and its placement.
 pub(super) struct PlannedJob {
-    /// Its name.
+    /// The namespace and name.
     pub(super) key: Key,
-    /// What it would be compiled into, if all that it names is there.
+    /// The compiled job, if all objects that it refers to exist.
     pub(super) compiled: Option<CompiledJob>,
-    /// Task groups of the stages after the one that is planned.
+    /// Task groups of the stages after the planned stage, with their stage numbers.
     pub(super) later_groups: Vec<(u32, String)>,
-    /// The attempt that the pods would be of.
+    /// The attempt of the pods.
     pub(super) attempt: i64,
-    /// Its place, or why it would not run.
+    /// The placement, or the reason why the job would not run.
     pub(super) place: Result<GangPlacement, JobHold>,
-    /// Who would have to leave first.
+    /// The gangs that would be preempted first.
     pub(super) victims: Vec<Victim>,
-    /// What its claims would be bound to first.
+    /// The volumes that its claims would be bound to before the pods are created.
     pub(super) claims: Vec<String>,
-    /// Where their volumes are, or can be.
+    /// The nodes that reach its volumes, or can reach them.
     volumes: VolumeRequirements,
-    /// Jobs that wait before it in its queue and were not counted in.
+    /// Jobs before it in its queue that the plan does not consider.
     pub(super) jobs_ahead: usize,
-    /// A job of its name has ended: it does not run again.
+    /// True if a job with this name has ended, so that it does not run again.
     pub(super) has_ended: bool,
 }
 
 impl PlannedJob {
-    /// True if it would run now.
+    /// Returns true if the job would run now.
     pub(super) fn would_run(&self) -> bool {
         self.place.is_ok()
     }
 
-    /// True if it would be Refused.
+    /// Returns true if the job would be Refused.
     pub(super) fn is_refused(&self) -> bool {
         !self.has_ended && self.place.as_ref().is_err_and(JobHold::is_refused)
     }
 
-    /// What would become of it, in a word or two.
+    /// The verdict in a few words.
     pub(super) fn verdict(&self) -> &'static str {
         match &self.place {
             Ok(_) => "would run",
@@ -71,8 +71,8 @@ impl PlannedJob {
     }
 }
 
-/// Plans all jobs together: those that hold a place keep it, those that would go
-/// first take their room first.
+/// Plans all jobs together.
+/// Jobs that hold nodes keep them. The engine places the other jobs in the order of the queue.
 pub(super) fn plan_jobs(
     jobs: Vec<TrainingJob>,
     mut snapshot: ClusterSnapshot,
@@ -143,7 +143,7 @@ pub(super) fn plan_jobs(
         engine.apply_gang(gang);
     }
     let mut quotas = NamespaceQuotas::from_snapshot(&snapshot, &anew);
-    // A gang that may not start gives its place back, and others are tried in it.
+    // A gang that may not start releases its nodes, and the engine tries other gangs there.
     while decide_once(
         (&mut engine, &flavors, &snapshot),
         now,
@@ -154,17 +154,18 @@ pub(super) fn plan_jobs(
     planned
 }
 
-/// The task groups that come once that stage is complete, each with its own.
+/// Returns the task groups of the stages after `stage`, with their stage numbers.
 fn later_groups(job: &TrainingJob, stage: u32) -> Vec<(u32, String)> {
     let groups = job.spec.task_groups.iter().map(|group| group.name.clone());
     let stages = job.spec.group_stages().into_iter().zip(groups);
     let mut later: Vec<_> = stages.filter(|(of, _)| *of > stage).collect();
-    // Stable: of one stage as they stand in the spec.
+    // The sort is stable: the groups of one stage keep the order of the spec.
     later.sort_by_key(|(of, _)| *of);
     later
 }
 
-/// Lets the engine decide once. True if a gang was given a place and has given it back.
+/// Runs one scheduling cycle.
+/// Returns true if a gang was placed and has released its nodes again.
 fn decide_once(
     (engine, flavors, snapshot): (&mut Engine, &FlavorTolerations, &ClusterSnapshot),
     now: Timestamp,
@@ -208,7 +209,8 @@ fn decide_once(
                 };
                 (id, Err(held(reason, message)))
             }
-            // Not for the jobs that are planned, or for one that waits and says why.
+            // These decisions do not concern planned jobs, or the job is pending with its own
+            // reason.
             Decision::Drain { .. } | Decision::Reserve { .. } => continue,
         };
         let key = engine::job_key(&id);
@@ -229,7 +231,7 @@ fn decide_once(
     given_back
 }
 
-/// A place that the engine gives, with what its flavors bring.
+/// Converts the engine's placement, and adds the tolerations of its flavors.
 fn engine_place(
     engine: &Engine,
     flavors: &FlavorTolerations,
@@ -239,14 +241,15 @@ fn engine_place(
     GangPlacement {
         placement,
         groups: flavors.plan_groups(&engine.flavors(gang).unwrap_or_default()),
-        // Nobody asks a plan for its journal.
+        // Only the journal needs these fields, and a plan writes none.
         limits: Vec::new(),
         requester: None,
         quota_version: 0,
     }
 }
 
-/// The place that a job has and keeps: what it asks for has not changed since.
+/// Returns the current placement of a job.
+/// The job keeps it if its request is unchanged.
 fn current_place(
     key: &Key,
     compiled: &CompiledJob,
@@ -263,8 +266,8 @@ fn current_place(
     })
 }
 
-/// How many jobs that are not planned wait in the same queue and would go first.
-/// In a strict queue they are counted in.
+/// Counts the jobs ahead in the same queue that are not planned.
+/// In a strict queue the plan considers them, so the count is 0.
 fn count_jobs_ahead(
     job: &CompiledJob,
     submitted_at: Timestamp,
@@ -288,8 +291,8 @@ fn count_jobs_ahead(
     others.filter(goes_first).count()
 }
 
-/// When jobs are submitted: those that are there were, the others are after
-/// them and each other.
+/// Submission times.
+/// Existing jobs keep theirs; new jobs follow after them, one after another.
 struct SubmissionTimes {
     last_time: Timestamp,
 }
@@ -311,7 +314,7 @@ impl SubmissionTimes {
     }
 }
 
-/// When a job began to wait.
+/// The time at which a job was queued.
 pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
     let queued = job.status.as_ref().and_then(|s| s.queued_time.as_ref());
     queued
@@ -319,7 +322,8 @@ pub(super) fn submission_time(job: &TrainingJob) -> Option<Timestamp> {
         .map(|t| t.0)
 }
 
-/// What anti-affinity of the pods that are there keeps the job's pods out of.
+/// Returns the domains that the job's pods must avoid.
+/// The anti-affinity of existing pods forbids them.
 fn excluded_domains(
     job: &CompiledJob,
     snapshot: &ClusterSnapshot,

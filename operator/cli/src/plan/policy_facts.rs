@@ -1,5 +1,5 @@
-//! What policies decide by, read from a cluster: policies, queues, priority
-//! classes, and the namespaces and Services of jobs.
+//! Reads the facts that policies use from a cluster.
+//! These are policies, queues, priority classes, and the namespaces and Services of jobs.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ use trellis_policies::cedar::PolicyObject;
 
 use super::snapshot::ClusterSnapshot;
 
-/// Reads what policies decide about these jobs by. Gives what the user might not expect.
+/// Reads the facts that policies use for these jobs.
+/// Returns notes about facts that the user might not expect.
 pub(super) async fn read_facts(
     client: &Client,
     jobs: &[TrainingJob],
@@ -65,21 +66,21 @@ pub(super) async fn read_facts(
     Ok(notes)
 }
 
-/// Every TrainingJob.
+/// Lists all TrainingJobs.
 pub(super) async fn list_jobs(client: &Client) -> Result<Vec<TrainingJob>, ApiFailure> {
     let api = Api::<TrainingJob>::all(client.clone());
     let jobs = list(&api, &ListParams::default()).await?;
     Ok(jobs.unwrap_or_default())
 }
 
-/// Every PodGroup: which gangs have a place, and what of.
+/// Lists all PodGroups, which contain the placements of the gangs.
 pub(super) async fn list_pod_groups(client: &Client) -> Result<Vec<PodGroup>, ApiFailure> {
     let api = Api::<PodGroup>::all(client.clone());
     let groups = list(&api, &ListParams::default()).await?;
     Ok(groups.unwrap_or_default())
 }
 
-/// Those of the jobs that are there, as they are there.
+/// Gets these jobs from the cluster. Jobs that do not exist there are left out.
 pub(super) async fn get_named_jobs(
     client: &Client,
     jobs: &[TrainingJob],
@@ -99,7 +100,8 @@ pub(super) fn namespaces_of(jobs: &[TrainingJob]) -> BTreeSet<&str> {
     named.flatten().collect()
 }
 
-/// Who may run what. A cluster that knows the kinds and has no policy permits nothing.
+/// Reads the policies.
+/// A cluster that has these kinds but no policy permits nothing.
 async fn read_policies(client: &Client, snapshot: &mut ClusterSnapshot) -> Result<(), ApiFailure> {
     let everything = ListParams::default();
     let of_cluster = Api::<ClusterJobPolicy>::all(client.clone());
@@ -117,7 +119,7 @@ async fn read_policies(client: &Client, snapshot: &mut ClusterSnapshot) -> Resul
     Ok(())
 }
 
-/// The Services that a job names.
+/// The Services that a job refers to.
 fn service_names(job: &TrainingJob) -> BTreeSet<&str> {
     let network = job.spec.network.iter();
     network

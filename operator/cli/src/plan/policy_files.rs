@@ -1,40 +1,39 @@
-//! The policies that a plan decides by: those that are given, else those of a
-//! fresh install.
+//! The policies for a plan: the given ones, else the policies of a fresh install.
 
 use std::collections::BTreeMap;
 
 use trellis_policies::cedar::{ObjectKey, Policies, PolicyLoader, PolicyObject, starter_set};
 
-/// The policy objects, and what they decide once they are loaded.
+/// The policy objects, and the loaded policies.
 #[derive(Default)]
 pub(crate) struct PolicyFiles {
-    /// None: nobody has said which there are.
+    /// None: the input does not tell which policies exist.
     objects: Option<BTreeMap<ObjectKey, PolicyObject>>,
     loaded: Option<Policies>,
 }
 
 impl PolicyFiles {
-    /// What is taken is all that there is, be it nothing.
+    /// Marks the objects as the complete set, even if there are none.
     pub(super) fn mark_complete(&mut self) {
         self.objects.get_or_insert_default();
         self.loaded = None;
     }
 
-    /// Takes an object.
+    /// Adds an object.
     pub(super) fn add(&mut self, object: PolicyObject) {
         let objects = self.objects.get_or_insert_default();
         objects.insert(object.key.clone(), object);
         self.loaded = None;
     }
 
-    /// There is no such object any more.
+    /// Removes an object. Returns true if it existed.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         self.loaded = None;
         let objects = self.objects.as_mut();
         objects.is_some_and(|objects| objects.remove(key).is_some())
     }
 
-    /// Adds what another holds.
+    /// Adds the objects of another set.
     pub(super) fn overlay(&mut self, other: Self) {
         if let Some(objects) = other.objects {
             self.objects.get_or_insert_default().extend(objects);
@@ -42,23 +41,24 @@ impl PolicyFiles {
         }
     }
 
-    /// Whether an object of it has no name.
+    /// Returns true if an object has no name.
     pub(super) fn has_nameless(&self) -> bool {
         let mut keys = self.objects.iter().flat_map(BTreeMap::keys);
         keys.any(|key| key.name.is_empty())
     }
 
-    /// True if nobody has said which there are.
+    /// Returns true if the input does not tell which policies exist.
     pub(crate) fn is_unset(&self) -> bool {
         self.objects.is_none()
     }
 
-    /// The objects that are given.
+    /// The given objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &PolicyObject> {
         self.objects.iter().flat_map(BTreeMap::values)
     }
 
-    /// Loads what has changed. Gives what is wrong with objects.
+    /// Loads the policies if they have changed.
+    /// Returns the problems of the objects.
     pub(crate) fn load(&mut self) -> Vec<String> {
         if self.loaded.is_some() {
             return Vec::new();
@@ -80,7 +80,7 @@ impl PolicyFiles {
         wrong.collect()
     }
 
-    /// The policies that decide, once they are loaded.
+    /// The policies, if they are loaded.
     pub(crate) fn loaded(&self) -> Option<&Policies> {
         self.loaded.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The plan as people read it.
+//! Renders the plan for people.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use trellis_scheduler::{Placement, Victim};
 use super::node_runs;
 use super::planned_jobs::PlannedJob;
 
-/// Every job with its objects, and its place or why it has none.
+/// Renders every job with its objects.
+/// Each job has its placement, or the reason why it has none.
 pub(super) fn render_plan(planned: &[PlannedJob]) -> String {
     let mut out = String::new();
     for (i, job) in planned.iter().enumerate() {
@@ -40,7 +41,8 @@ pub(super) fn render_plan(planned: &[PlannedJob]) -> String {
     out
 }
 
-/// Why a job would wait or be Refused, on one line. None if it would run.
+/// Describes in one line why a job would wait or be Refused.
+/// None: it would run.
 pub(super) fn describe_reason(job: &PlannedJob) -> Option<String> {
     let held = job.place.as_ref().err()?;
     Some(format!(
@@ -52,7 +54,8 @@ pub(super) fn describe_reason(job: &PlannedJob) -> Option<String> {
     ))
 }
 
-/// What may keep a job waiting that would run. None: nothing that is known.
+/// Describes the jobs ahead that may keep a runnable job waiting.
+/// None: no such job is known.
 pub(super) fn describe_jobs_ahead(job: &PlannedJob) -> Option<String> {
     let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
     let queue = compiled.queue();
@@ -67,7 +70,8 @@ pub(super) fn describe_jobs_ahead(job: &PlannedJob) -> Option<String> {
     }
 }
 
-/// What else it waits for before it has a place, which no plan looks at.
+/// Describes the Secrets that the job waits for before it is placed.
+/// A plan does not read them.
 fn describe_secret_wait(job: &PlannedJob) -> Option<String> {
     let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
     let any = !compiled.external_secrets().is_empty();
@@ -109,7 +113,7 @@ fn render_job(job: &PlannedJob, out: &mut String) {
     }
 }
 
-/// Lines with a name before the first.
+/// Writes lines, with the name before the first one.
 fn render_rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut String) {
     let mut name = name;
     for line in lines {
@@ -143,7 +147,7 @@ fn describe_pods(group: &CompiledGroup) -> String {
     let first = group.pod_name(0);
     let pods = match group.replicas() {
         1 => format!("Pod {first}"),
-        // As status.compiled has it.
+        // status.compiled has the same format.
         many => format!("Pods {first}..{} ({many})", many.saturating_sub(1)),
     };
     match group.gang_size() {
@@ -153,7 +157,8 @@ fn describe_pods(group: &CompiledGroup) -> String {
     }
 }
 
-/// The amounts of a task group's pods that other objects state. None: it states both itself.
+/// Describes the amounts of a task group's pods that other objects set.
+/// None: the task group itself sets both amounts.
 fn describe_defaults(group: &CompiledGroup) -> Option<String> {
     let compute = group.compute();
     let amounts = [("cpu", &compute.cpu), ("memory", &compute.memory)];

@@ -1,4 +1,5 @@
-//! A cluster as far as a plan depends on it: read from files, or from its API server.
+//! The objects of a cluster that a plan depends on.
+//! They come from files or from the API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +25,9 @@ use trellis_policies::quota::{QueueQuota, QuotaPolicies};
 use super::policy_files::PolicyFiles;
 use crate::node_defaults;
 
-/// The kinds that a plan depends on: version, kind, and the name by which
-/// `kubectl get` has it. The documents are held to it.
+/// The kinds that a plan depends on.
+/// Each has its version, its kind and its resource name for `kubectl get`. A test compares them
+/// with the documentation.
 const READ_KINDS: [(&str, &str, &str); 21] = [
     ("v1", "Node", "nodes"),
     ("v1", "Pod", "pods"),
@@ -82,19 +84,21 @@ const READ_KINDS: [(&str, &str, &str); 21] = [
     ),
 ];
 
-/// What is read, by the names that `kubectl get` and roles have for it.
+/// Returns the resource names of all kinds that are read.
+/// Roles and `kubectl get` use the same names.
 pub(super) fn resource_list() -> String {
     READ_KINDS.map(|(_, _, resource)| resource).join(", ")
 }
 
-/// What is there, by name.
+/// The objects by name.
 #[derive(Default)]
 pub(crate) struct ClusterSnapshot {
-    /// When the cluster was read. None: it is of files.
+    /// The time at which the cluster was read.
+    /// None: the objects come from files.
     pub(crate) read_at: Option<Timestamp>,
     pub(crate) nodes: BTreeMap<String, SlimNode>,
     pub(crate) pods: BTreeMap<Key, SlimPod>,
-    /// None: nobody has said which there are.
+    /// None: the input does not tell which queues exist.
     pub(crate) queues: Option<BTreeMap<String, TrainingQueue>>,
     pub(crate) policies: PolicyFiles,
     pub(crate) quota_policies: BTreeMap<String, QuotaPolicy>,
@@ -108,7 +112,7 @@ pub(crate) struct ClusterSnapshot {
     pub(crate) namespaces: BTreeMap<String, SlimNamespace>,
     pub(crate) services: BTreeMap<Key, Service>,
     pub(crate) resource_quotas: BTreeMap<Key, ResourceQuota>,
-    /// None: nobody has said which there are.
+    /// None: the input does not tell which claims exist.
     pub(crate) claims: Option<BTreeMap<Key, Arc<SlimClaim>>>,
     pub(crate) volumes: BTreeMap<String, Arc<SlimVolume>>,
     pub(crate) storage_classes: BTreeMap<String, Arc<SlimStorageClass>>,
@@ -120,14 +124,14 @@ fn object_name(meta: &ObjectMeta) -> String {
     meta.name.clone().unwrap_or_default()
 }
 
-/// The key of an object of a file. Who names no namespace is in `default`.
+/// Returns the key of an object of a file. The default namespace is `default`.
 fn object_key(meta: &ObjectMeta) -> Key {
     let namespace = meta.namespace.as_deref().unwrap_or("default");
     Key::new(namespace, meta.name.as_deref().unwrap_or_default())
 }
 
 impl ClusterSnapshot {
-    /// Takes an object of a file. False if it is of a kind that no plan depends on.
+    /// Adds an object of a file. Returns false if no plan depends on its kind.
     pub(crate) fn add_document(&mut self, document: &Document) -> Result<bool, Problems> {
         match (document.api_version.as_str(), document.kind.as_str()) {
             ("v1", "Node") => {
@@ -211,8 +215,9 @@ impl ClusterSnapshot {
         self.profiles.insert(&name, profile.into());
     }
 
-    /// Takes a PodGroup. One that no job owns any more (`kubectl delete
-    /// --cascade=orphan`) is no gang's, nor are its pods.
+    /// Adds a PodGroup.
+    /// A PodGroup without an owning job (`kubectl delete --cascade=orphan`) is ignored, because it
+    /// belongs to no gang.
     pub(crate) fn add_pod_group(&mut self, group: PodGroup) {
         if owner::controlling_job(&group.metadata).is_none() {
             return;
@@ -267,7 +272,8 @@ impl ClusterSnapshot {
             .insert(object_name(&class.metadata), class);
     }
 
-    /// Adds what another holds; where both hold an object, the other's stands.
+    /// Adds the objects of another snapshot.
+    /// An object of the other snapshot replaces one with the same name.
     pub(crate) fn overlay(&mut self, other: Self) {
         self.read_at = self.read_at.max(other.read_at);
         self.nodes.extend(other.nodes);
@@ -296,7 +302,7 @@ impl ClusterSnapshot {
         self.device_classes.extend(other.device_classes);
     }
 
-    /// Whether an object of it has no name.
+    /// Returns true if an object has no name.
     pub(crate) fn has_nameless(&self) -> bool {
         let named = [&self.pods.keys().next(), &self.services.keys().next()];
         let cluster = [
@@ -322,7 +328,8 @@ impl ClusterSnapshot {
                 .any(|name| name.is_some_and(String::is_empty))
     }
 
-    /// Where nobody has said which queues there are: that of a fresh install.
+    /// Returns the queues.
+    /// Without any queues in the input, it uses the queue of a fresh install.
     pub(crate) fn queues_or_default(&mut self) -> &BTreeMap<String, TrainingQueue> {
         self.queues.get_or_insert_with(|| {
             let all = Some(Default::default());
@@ -336,7 +343,7 @@ impl ClusterSnapshot {
         })
     }
 
-    /// The quota policies.
+    /// Loads the quota policies.
     pub(crate) fn to_quota_policies(&self) -> Arc<QuotaPolicies> {
         let queues = self.queues.iter().flatten();
         let queues = queues.map(|(name, queue)| (name.clone(), QueueQuota::from(&queue.spec)));
@@ -344,7 +351,8 @@ impl ClusterSnapshot {
         Arc::new(policies.with_queues(queues.collect()))
     }
 
-    /// Labels of a namespace. The API server gives every one that of its name.
+    /// Returns the labels of a namespace.
+    /// The API server adds the label with its name.
     pub(crate) fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
         let found = self.namespaces.get(namespace);
         let mut labels = found
@@ -354,7 +362,7 @@ impl ClusterSnapshot {
         labels
     }
 
-    /// The Services of a namespace, by name.
+    /// Returns the Services of a namespace by name.
     pub(crate) fn services_in(&self, namespace: &str) -> BTreeMap<String, Service> {
         self.services
             .iter()
@@ -370,8 +378,8 @@ mod tests {
 
     use super::*;
 
-    /// `kubectl get LIST` of the document, and what it says of files and clusters,
-    /// name every kind that is read.
+    /// The documented `kubectl get` list names every kind that is read.
+    /// The sentences about files and clusters do so too.
     #[test]
     fn document_lists_every_kind_that_is_read() {
         let text = include_str!("../../../../docs/plan.md");

@@ -1,4 +1,4 @@
-//! The storage of a namespace, as the snapshot has it.
+//! The storage of one namespace in a snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use trellis_gang::observed::{SlimClaim, SlimStorageClass, SlimVolume, default_cl
 
 use super::snapshot::ClusterSnapshot;
 
-/// What a snapshot says of the storage of a namespace.
+/// A view on the claims, volumes and classes of a snapshot, for one namespace.
 #[derive(Clone, Copy)]
 pub(crate) struct SnapshotStorage<'a> {
     snapshot: &'a ClusterSnapshot,
@@ -17,7 +17,7 @@ pub(crate) struct SnapshotStorage<'a> {
 }
 
 impl ClusterSnapshot {
-    /// What it says of the storage of that namespace.
+    /// Returns the storage of that namespace.
     pub(crate) fn storage<'a>(&'a self, namespace: &'a str) -> SnapshotStorage<'a> {
         SnapshotStorage {
             snapshot: self,

@@ -1,5 +1,6 @@
-//! Namespaces that no file holds: their labels are taken for none, which is told where
-//! anything goes by them.
+//! Finds namespaces that no file contains.
+//! They are treated as having no labels, and a note tells the user if a decision depends on these
+//! labels.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,8 @@ use trellis_api::{TrainingJob, names};
 use super::policy_facts;
 use super::snapshot::ClusterSnapshot;
 
-/// A note of the namespaces of these jobs that no file holds. None: all are there, or
-/// nothing goes by their labels.
+/// Returns a note about namespaces of these jobs that no file contains.
+/// None: all are known, or no decision depends on their labels.
 pub(crate) fn note_unlabelled(jobs: &[TrainingJob], snapshot: &ClusterSnapshot) -> Option<String> {
     format_note(&find_unlabelled(
         policy_facts::namespaces_of(jobs),
@@ -18,7 +19,7 @@ pub(crate) fn note_unlabelled(jobs: &[TrainingJob], snapshot: &ClusterSnapshot) 
     ))
 }
 
-/// Those of these namespaces whose labels something goes by and nobody knows.
+/// Returns the unknown namespaces, if a decision depends on their labels.
 pub(crate) fn find_unlabelled<'a>(
     namespaces: impl IntoIterator<Item = &'a str>,
     snapshot: &ClusterSnapshot,
@@ -32,7 +33,7 @@ pub(crate) fn find_unlabelled<'a>(
     unknown
 }
 
-/// What is said of namespaces that no file holds. None: there are none.
+/// Formats the note. None: there is no such namespace.
 pub(crate) fn format_note(namespaces: &BTreeSet<&str>) -> Option<String> {
     if namespaces.is_empty() {
         return None;
@@ -51,15 +52,15 @@ pub(crate) fn format_note(namespaces: &BTreeSet<&str>) -> Option<String> {
     ))
 }
 
-/// True if what a queue, a policy or a quota policy of the files decides may hang on
-/// labels of namespaces.
+/// Returns true if a decision may depend on labels of namespaces.
+/// The decision may be one of a queue, a policy or a quota policy of the files.
 fn needs_labels(snapshot: &ClusterSnapshot) -> bool {
     let mut queues = snapshot.queues.iter().flatten().map(|(_, q)| &q.spec);
     let mut quotas = snapshot.quota_policies.values().map(|q| &q.spec.subject);
     let mut policies = snapshot.policies.objects();
     queues.any(|q| selects_labels(q.namespace_selector.as_ref()) || selects_labels(q.default_for.as_ref()))
         || quotas.any(|q| q.team.is_some() || selects_labels(q.namespace_selector.as_ref()))
-        // Nobody can ask for them without one of these words.
+        // A policy cannot use labels of namespaces without one of these words.
         || policies.any(|object| {
             let cedar = object.cedar.to_lowercase();
             cedar.contains("namespace")
@@ -68,7 +69,7 @@ fn needs_labels(snapshot: &ClusterSnapshot) -> bool {
         })
 }
 
-/// Whether a selector asks for a label that not every namespace has by its name.
+/// Returns true if a selector uses any label other than the namespace's name.
 fn selects_labels(selector: Option<&LabelSelector>) -> bool {
     let labels = selector
         .iter()

@@ -1,5 +1,5 @@
-//! QuotaPolicies of files that limit nothing, most often for a slip of the pen: they name what
-//! does not exist.
+//! Finds QuotaPolicies in files that limit nothing.
+//! Most often they contain a typing error and refer to an object that does not exist.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use trellis_policies::quota::missing_flavors;
 
 use super::snapshot::ClusterSnapshot;
 
-/// A note on each name in these policies that nothing in the snapshot bears. Kinds of which the
-/// snapshot has no object are not known, and none of their names is noted.
+/// Returns a note for each reference of these policies to a missing object.
+/// If the snapshot has no object of a kind, references to that kind give no note.
 pub(super) fn note_unused_limits(
     policies: &BTreeSet<String>,
     snapshot: &ClusterSnapshot,

@@ -1,4 +1,4 @@
-//! Pods that belong to a job that has its place, and are not there.
+//! Pods of a placed job that do not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,33 @@ use trellis_api::job::{JobPhase, TaskGroup, TrainingJobStatus, format_ranges, pa
 
 use super::{PodLine, StageRanks};
 
-/// Pods of one task group that are not there, for one cause.
+/// Missing pods of one task group, with one cause.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingPods {
-    /// Their task group.
+    /// The task group.
     pub group: String,
-    /// Their indexes, such as `0-3,7`.
+    /// The indexes, such as `0-3,7`.
     pub indexes: String,
-    /// Their ranks in the stage.
+    /// The ranks in the stage.
     pub ranks: String,
-    /// How many they are.
+    /// The number of pods.
     pub count: usize,
-    /// Why.
+    /// The cause.
     pub why: String,
-    /// They do not come before.
+    /// The earliest time at which the pods are created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
-    /// True: they are done, and nobody waits for them.
+    /// True: the pods have completed, so the job does not wait for them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub done: bool,
 }
 
-/// Why a pod is not there: order, words, and the earliest that it comes.
+/// Cause of a missing pod: sort order, text, and the earliest time of its creation.
 type MissingCause = (u8, String, Option<Timestamp>);
 
-/// The pods that are not there, in the order of their ranks. None of a job that has no place.
+/// Returns the missing pods, in the order of their ranks.
+/// A job that is not placed has none.
 #[must_use]
 pub fn find_missing(job: &TrainingJob, pods: &[PodLine]) -> Vec<MissingPods> {
     let Some(status) = &job.status else {

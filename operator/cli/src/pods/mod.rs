@@ -1,4 +1,4 @@
-//! Pods of a job: who they are, and how they do. Pure.
+//! Pods of a job: identity and state. Pure.
 
 mod missing_pods;
 mod pod_state;
@@ -15,38 +15,38 @@ use serde::Serialize;
 use trellis_api::names;
 use trellis_api::pod_template::MAIN_CONTAINER;
 
-/// A pod of a job, as it is told of.
+/// A pod of a job, as the commands show it.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodLine {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its task group.
+    /// The task group.
     pub group: String,
-    /// Its index in that.
+    /// The index in the task group.
     pub index: u32,
-    /// Its rank in its stage: `TRELLIS_RANK`.
+    /// The rank in its stage: `TRELLIS_RANK`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// The attempt that it is of.
+    /// The attempt.
     pub attempt: i64,
-    /// How often pods of the attempt had been replaced when it came. Absent: it came with the
-    /// first.
+    /// Number of pod replacements in the attempt before this pod.
+    /// Absent: the pod belongs to the first pods of the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round: Option<i64>,
-    /// Its node.
+    /// The node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// How it does.
+    /// The state.
     #[serde(flatten)]
     pub state: PodState,
-    /// When it was created.
+    /// The time of creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
 }
 
 impl PodLine {
-    /// What is to be told of a pod. None: it bears no label of a task group.
+    /// Reads a pod. Returns None if the pod has no label of a task group.
     #[must_use]
     pub fn from_pod(pod: &Pod) -> Option<Self> {
         let meta = &pod.metadata;
@@ -66,21 +66,22 @@ impl PodLine {
     }
 }
 
-/// A label.
+/// Returns the value of a label.
 #[must_use]
 pub fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.labels.as_ref()?.get(key).map(String::as_str)
 }
 
-/// The attempt that a pod is of; 0 where it says none.
+/// Returns the attempt of a pod; 0 if the pod has no such label.
 #[must_use]
 pub fn pod_attempt(pod: &Pod) -> i64 {
     let attempt = label(&pod.metadata, names::ATTEMPT);
     attempt.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// The rank that a pod has been told. It stays with the pod: `replicas` of an elastic group may
-/// have changed since, and ranks of later pods with them.
+/// Returns the rank in the pod's environment.
+/// It stays the same for the life of the pod. In an elastic group, `replicas` and the ranks of
+/// later pods may have changed since.
 #[must_use]
 pub fn pod_rank(pod: &Pod) -> Option<u32> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);

@@ -1,4 +1,4 @@
-//! How a pod does, in the words of `kubectl get pods`.
+//! The state of a pod, in the words of `kubectl get pods`.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use serde::Serialize;
@@ -6,28 +6,28 @@ use serde::Serialize;
 use crate::output::Tone;
 use crate::output::sanitize;
 
-/// How a pod does.
+/// The state of a pod.
 #[derive(Serialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodState {
-    /// One word: a phase, or what keeps it there.
+    /// One word: a phase, or the reason why the pod does not progress.
     pub state: String,
-    /// Its containers that are ready.
+    /// Number of ready containers.
     pub ready: usize,
-    /// Its containers.
+    /// Number of containers.
     pub containers: usize,
-    /// Restarts of its containers: sidecars are restarted in their place.
+    /// Number of container restarts: the kubelet restarts sidecars in the same pod.
     pub restarts: i32,
-    /// Exit code of the container that failed, or else of the last that ended.
+    /// Exit code of the failed container, else of the last container that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What it says: why it does not start, or the last line that it left.
+    /// Why the pod does not start, or the last line of its termination message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl PodState {
-    /// What it is to whoever reads it.
+    /// The tone for the output.
     #[must_use]
     pub fn tone(&self) -> Tone {
         match self.state.as_str() {
@@ -42,7 +42,7 @@ impl PodState {
     }
 }
 
-/// How the pod does.
+/// Reads the state from the pod's status.
 #[must_use]
 pub fn read_state(pod: &Pod) -> PodState {
     let none = PodStatus::default();
@@ -100,7 +100,7 @@ fn state_word(
     if pod.metadata.deletion_timestamp.is_some() && !has_ended {
         return "Terminating".to_owned();
     }
-    // Evicted, OutOfcpu and the like: what a kubelet says of the pod as a whole.
+    // Reasons for the whole pod from the kubelet, such as Evicted or OutOfcpu.
     if let Some(reason) = status.reason.as_deref().filter(|reason| !reason.is_empty()) {
         return reason.to_owned();
     }
@@ -137,7 +137,8 @@ fn end_reason(reason: Option<&str>) -> &str {
         .unwrap_or("Error")
 }
 
-/// The words of the container that is stuck or failed, else of the kubelet.
+/// Returns the message of the stuck or failed container.
+/// If no container has one, it returns the message of the pod.
 fn state_message(
     status: &PodStatus,
     main: &[ContainerStatus],
@@ -155,7 +156,7 @@ fn state_message(
     stuck.or(failed).or(own)
 }
 
-/// The last line that holds more than spaces.
+/// Returns the last line that is not blank.
 fn last_line(text: &str) -> Option<String> {
     let mut lines = text.lines().rev().map(sanitize);
     lines.find(|line| !line.is_empty())

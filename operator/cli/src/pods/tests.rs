@@ -42,7 +42,7 @@ fn ranks_match_the_compiler() {
     let ranks = StageRanks::for_stage(&job(spec, json!(null)).spec, 1);
     assert_eq!(ranks.leader_group(), Some("chief"));
     assert_eq!(ranks.pod_at(1), Some(("worker", 0)));
-    // Of an elastic group the most that there may be count.
+    // An elastic group counts with its greatest number of pods.
     assert_eq!(ranks.pod_at(5), Some(("eval", 0)));
     assert_eq!(ranks.rank("board", 0), Some(7));
     assert_eq!(ranks.pod_at(8), None);
@@ -190,7 +190,7 @@ fn missing_pod_has_a_cause() {
             ("4-5", "comes when there is room", false)
         ]
     );
-    // A job without a place has no pods to miss.
+    // A job that is not placed has no missing pods.
     assert_eq!(
         find_missing(
             &job(

@@ -1,4 +1,4 @@
-//! What users might not expect of a decision: told beside it.
+//! Notes about decisions that users might not expect.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use trellis_policies::cedar::{ObjectKey, PolicyObject, starter_set};
 
 use super::decisions::{DecidedJob, DecisionOutcome};
 
-/// The action that is asked where there are flavors alone.
+/// The action that is requested only in clusters with flavors.
 const USE_FLAVOR: &str = "UseFlavor";
 
-/// What is about some flavors and not about all.
+/// Prefix of policies for certain flavors, not for all.
 const FLAVOR_PREFIX: &str = "Trellis::ResourceFlavor::";
 
-/// Of jobs that these policies have decided about.
+/// Returns notes about jobs that these policies have decided on.
 pub(super) fn note_jobs<'a>(
     policies: impl IntoIterator<Item = &'a PolicyObject>,
     jobs: &[DecidedJob],
@@ -49,7 +49,8 @@ pub(super) fn note_jobs<'a>(
     without.into_iter().chain(unasked).collect()
 }
 
-/// Of new policies that stand for the old ones: what the old ones have alone is gone.
+/// Returns notes about policies that exist only in the old set.
+/// They count as deleted.
 pub(super) fn note_removed_policies(old: &[PolicyObject], new: &[PolicyObject]) -> Vec<String> {
     let kept: BTreeSet<&ObjectKey> = new.iter().map(|object| &object.key).collect();
     let gone = old.iter().filter(|object| !kept.contains(&object.key));

@@ -1,4 +1,4 @@
-//! What is decided about a job, thing by thing, as it is shown.
+//! The decisions about a job, one row for each request.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,19 @@ use trellis_policies::cedar::{
 use crate::plan::job_judgement::{JudgementContext, StageDecision, current_stage, next_attempt};
 use crate::plan::snapshot::ClusterSnapshot;
 
-/// What comes of a job or a demand.
+/// The outcome for a job or a request.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DecisionOutcome {
-    /// It may.
+    /// Permitted.
     Allowed,
     /// A policy forbids it.
     Forbidden,
     /// No policy permits it.
     NotPermitted,
-    /// It may not, for one of its demands or by a rule that no policy can change.
+    /// One of its requests is not allowed, or a fixed rule denies it.
+    /// No policy can change a fixed rule.
     Denied,
-    /// Nobody can say.
+    /// The decision cannot be made.
     Undecided,
 }
 
@@ -42,30 +43,30 @@ impl DecisionOutcome {
     }
 }
 
-/// One thing that a job asks for, and what is decided about it.
+/// One request of a job, and the decision about it.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DemandRow {
     pub(super) action: &'static str,
-    /// On what. Absent: on the job.
+    /// The resource of the request. Absent: the job itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
     pub(super) decision: DecisionOutcome,
-    /// The policies that decide it.
+    /// The policies that decide the request.
     pub(super) policies: Vec<String>,
-    /// Why it may not and the way out, or why nobody can say.
+    /// Reasons for the denial with the fix, or reasons why the decision cannot be made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) because: Vec<String>,
-    /// The permit that would do.
+    /// A permit that would allow the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) missing_permit: Option<String>,
-    /// What could not be evaluated.
+    /// Errors in the evaluation of policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) errors: Vec<String>,
-    /// Warn policies that would forbid it.
+    /// Warn policies that would forbid the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warn: Vec<String>,
-    /// Audit policies that would forbid it.
+    /// Audit policies that would forbid the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) audit: Vec<String>,
 }
@@ -111,7 +112,7 @@ impl DemandRow {
         }
     }
 
-    /// What is asked, in words.
+    /// Describes the request.
     pub(super) fn describe_demand(&self) -> String {
         match &self.resource {
             None => self.action.to_owned(),
@@ -120,36 +121,36 @@ impl DemandRow {
     }
 }
 
-/// A job, and what is decided about it.
+/// A job, and the decision about it.
 #[derive(Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DecidedJob {
     /// `<namespace>/<name>`.
     pub(super) job: String,
     pub(super) decision: DecisionOutcome,
-    /// Why nobody can say, where the job cannot even be put together.
+    /// Reason why no decision can be made, if the job cannot be compiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) because: Option<String>,
-    /// What rules deny that no policy can change.
+    /// Denials by fixed rules, which no policy can change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) rules: Vec<String>,
     pub(super) demands: Vec<DemandRow>,
 }
 
-/// Who asks for a job, and on what ground.
+/// A job to decide about, with its requester.
 pub(super) struct JobToDecide<'a> {
     pub(super) job: &'a TrainingJob,
-    /// The same in the cluster.
+    /// The same job in the cluster.
     pub(super) in_cluster: Option<&'a TrainingJob>,
     pub(super) requester: Option<&'a Requester>,
 }
 
 impl JobToDecide<'_> {
-    /// Has policies decide about the stage that it is at, and all that come. The namespace has
-    /// the labels that the facts know of, and `more`.
+    /// Evaluates the policies for the current stage and all later stages.
+    /// The namespace has the labels of `facts`, and those of `more`.
     ///
     /// # Errors
-    /// If the job is none, or something that it names is not there.
+    /// If the job is invalid, or an object that it refers to does not exist.
     pub(super) fn judge(
         &self,
         policies: &Policies,
@@ -175,7 +176,7 @@ impl JobToDecide<'_> {
         court.decide(&job, now)
     }
 
-    /// The same as it is shown.
+    /// Like `judge`, with the result as rows for the output.
     pub(super) fn decide(&self, policies: &Policies, facts: &ClusterSnapshot) -> DecidedJob {
         let meta = &self.job.metadata;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -194,7 +195,8 @@ impl JobToDecide<'_> {
 }
 
 impl DecidedJob {
-    /// What several stages ask for stands once, where the first does: with the worse decision.
+    /// Adds a row.
+    /// A request of several stages has one row, at its first position, with the worst decision.
     fn add_row(&mut self, row: DemandRow) {
         let of = |row: &DemandRow| (row.action, row.resource.clone());
         let mut demands = self.demands.iter_mut();

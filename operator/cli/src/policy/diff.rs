@@ -1,4 +1,4 @@
-//! `trellis policy diff`: what other policies would change for jobs.
+//! `trellis policy diff`: shows what other policies would change for jobs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,21 @@ use crate::plan::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose}
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::requester_options::known_requester;
 
-/// Which policies, and whose jobs.
+/// Options of `trellis policy diff`.
 #[derive(clap::Args, Debug)]
 #[command(allow_missing_positional = true)]
 pub(super) struct DiffOptions {
-    /// The old policies: a file, or a folder with all below. With --cluster they may be
-    /// left out: they are those of the cluster, and the new ones are applied to them.
+    /// The old policies: a file, or a folder with all its subfolders.
+    /// With --cluster the old policies may be left out. They are then the policies of the cluster,
+    /// and the new ones are applied to them.
     #[arg(value_name = "OLD")]
     old: Option<PathBuf>,
-    /// The new policies: a file, or a folder with all below.
+    /// The new policies: a file, or a folder with all its subfolders.
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// Files with `TrainingJobs`, or folders with all below; - is standard input. The
-    /// files may also hold `TrainingQueues`, Namespaces, `PriorityClasses` and Services.
+    /// Files with `TrainingJobs`; - is standard input.
+    /// Folders are read with all their subfolders. The files may also contain `TrainingQueues`,
+    /// Namespaces, `PriorityClasses` and Services.
     #[arg(
         short,
         long = "filename",
@@ -40,20 +42,20 @@ pub(super) struct DiffOptions {
         required_unless_present = "cluster"
     )]
     filenames: Vec<PathBuf>,
-    /// Decide about the jobs of the current cluster that have not ended, too.
+    /// Also decide about the jobs of the current cluster that have not ended.
     #[arg(long)]
     cluster: bool,
-    /// Policies of the cluster that the new ones have not are deleted.
+    /// Treat policies of the cluster that are missing from the new ones as deleted.
     #[arg(long, requires = "cluster")]
     prune: bool,
-    /// How it is printed. Without it, as people read it.
+    /// Output format. Default: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
     #[command(flatten)]
     access: KubeconfigOptions,
 }
 
-/// A job for which something changes.
+/// A job with a changed decision.
 #[derive(Serialize)]
 struct ChangedJob {
     job: String,
@@ -62,13 +64,14 @@ struct ChangedJob {
     phase: Option<String>,
     before: DecisionOutcome,
     after: DecisionOutcome,
-    /// Policies that stop it, since they forbid what it runs and say `onViolation: Evict`.
+    /// Policies that evict the job.
+    /// They forbid the job and have `onViolation: Evict`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     evicted: Vec<String>,
     demands: Vec<ChangedDemand>,
 }
 
-/// One thing that it asks for, decided otherwise.
+/// One request of the job with a changed decision.
 #[derive(Serialize)]
 struct ChangedDemand {
     action: &'static str,
@@ -78,7 +81,7 @@ struct ChangedDemand {
     after: DemandDecision,
 }
 
-/// What is decided about it.
+/// The decision about the request.
 #[derive(Serialize, PartialEq)]
 struct DemandDecision {
     decision: DecisionOutcome,
@@ -91,15 +94,15 @@ struct DemandDecision {
     audit: Vec<String>,
 }
 
-/// All that changes.
+/// All changes.
 #[derive(Serialize)]
 struct DiffReport {
-    /// Jobs that were looked at.
+    /// Number of compared jobs.
     jobs: usize,
     changed: Vec<ChangedJob>,
 }
 
-/// What decides, and about what.
+/// The policies to compare, and the jobs.
 struct DiffInput {
     old: Policies,
     new: Policies,
@@ -107,7 +110,7 @@ struct DiffInput {
     facts: ClusterSnapshot,
 }
 
-/// Compares, and says by the exit status whether something changes.
+/// Compares the policies. The exit status tells whether a decision changes.
 pub(super) fn run(options: &DiffOptions) -> anyhow::Result<ExitCode> {
     let scene = match read_input(options)? {
         Ok(scene) => scene,
@@ -121,7 +124,7 @@ pub(super) fn run(options: &DiffOptions) -> anyhow::Result<ExitCode> {
     Ok(super::to_exit_code(report.changed.is_empty()))
 }
 
-/// Reads everything.
+/// Reads all input.
 fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Problem>>> {
     let mut problems = Vec::new();
     if !options.cluster && options.access.is_set() {
@@ -203,7 +206,7 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
     }))
 }
 
-/// The policies of a path, all of them good.
+/// Reads the policies of a path. Invalid policies are problems.
 fn read_policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> {
     let files = ParsedFiles::read(&[path.to_owned()]);
     problems.extend(files.problems);
@@ -216,7 +219,7 @@ fn read_policies(path: &Path, problems: &mut Vec<Problem>) -> Vec<PolicyObject> 
     }
 }
 
-/// The given jobs, and those of the cluster that have not ended.
+/// Merges the given jobs with the jobs of the cluster that have not ended.
 fn merge_jobs(given: Vec<TrainingJob>, there: &[TrainingJob]) -> Vec<TrainingJob> {
     let mut all: BTreeMap<Key, TrainingJob> = BTreeMap::new();
     for job in there {
@@ -232,14 +235,15 @@ fn merge_jobs(given: Vec<TrainingJob>, there: &[TrainingJob]) -> Vec<TrainingJob
     all.into_values().collect()
 }
 
-/// Policies with others applied to them.
+/// Applies new policies to the existing ones.
 fn apply_policies(live: &[PolicyObject], new: Vec<PolicyObject>) -> Vec<PolicyObject> {
     let all = live.iter().cloned().chain(new);
     let all: BTreeMap<_, _> = all.map(|object| (object.key.clone(), object)).collect();
     all.into_values().collect()
 }
 
-/// Policies that decide. Of a cluster some may be invalid: they decide what they do there.
+/// Loads the policies.
+/// Invalid policies of a cluster have the same effect as in the cluster.
 fn load_policies(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
     let (policies, verdicts) = super::new_loader()?.load(None, objects);
     for verdict in verdicts {
@@ -283,7 +287,7 @@ fn compare_decisions(
     phase: Option<String>,
 ) -> Option<ChangedJob> {
     let same_end = evicted_before.is_empty() == evicted.is_empty();
-    // The same job demands the same things in the same order.
+    // The same job has the same requests in the same order.
     let demands = before.demands.into_iter().zip(after.demands);
     let demands = demands.filter_map(|(before, after)| {
         let (action, resource) = (before.action, before.resource.clone());
@@ -321,7 +325,8 @@ impl DemandDecision {
         }
     }
 
-    /// That another policy decides the same is no difference.
+    /// Returns true if the decisions differ.
+    /// The same decision by another policy is no difference.
     fn differs(&self, other: &Self) -> bool {
         self.decision != other.decision || self.warn != other.warn || self.audit != other.audit
     }

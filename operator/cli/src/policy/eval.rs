@@ -1,4 +1,4 @@
-//! `trellis policy eval`: everything that jobs ask for, and what is decided about it.
+//! `trellis policy eval`: shows all requests of jobs, and the decisions about them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,12 +18,12 @@ use crate::plan::snapshot::ClusterSnapshot;
 use crate::plan::unlabelled_namespaces;
 use crate::requester_options::RequesterOptions;
 
-/// Whose jobs, by which policies.
+/// Options of `trellis policy eval`.
 #[derive(clap::Args, Debug)]
 pub(super) struct EvalOptions {
-    /// Files with `TrainingJobs` and policies, or folders with all below; - is standard
-    /// input. The files may also hold `TrainingQueues`, Namespaces, `PriorityClasses` and
-    /// Services.
+    /// Files with `TrainingJobs` and policies; - is standard input.
+    /// Folders are read with all their subfolders. The files may also contain `TrainingQueues`,
+    /// Namespaces, `PriorityClasses` and Services.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
     #[command(flatten)]
@@ -31,26 +31,26 @@ pub(super) struct EvalOptions {
     /// Decide as if the files were applied to the current cluster.
     #[arg(long)]
     cluster: bool,
-    /// Namespace of jobs that name none. Without it `default`, with --cluster that of
-    /// the context.
+    /// Namespace of jobs that name none.
+    /// Default: `default`; with --cluster, the namespace of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// How it is printed. Without it, as people read it.
+    /// Output format. Default: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
     #[command(flatten)]
     access: KubeconfigOptions,
 }
 
-/// What is decided about all jobs.
+/// The decisions about all jobs.
 #[derive(Serialize)]
 struct EvalReport {
-    /// Hash of the policies that decide.
+    /// Hash of the policies.
     set: String,
     jobs: Vec<DecidedJob>,
 }
 
-/// Decides, and says by the exit status whether all may run.
+/// Evaluates the policies. The exit status tells whether all jobs may run.
 pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     let files = ParsedFiles::read(&options.filenames);
     let mut given = match EvalInput::from_files(files, options.namespace.as_deref()) {
@@ -129,14 +129,14 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
     Ok(super::to_exit_code(all))
 }
 
-/// What is wrong where a cluster is named and none is asked.
+/// The problem of cluster options without --cluster.
 pub(super) fn needs_cluster_problem() -> Problem {
     Problem::for_file(
         "--kubeconfig and --context say which cluster, and none is asked: add --cluster",
     )
 }
 
-/// Jobs and what is known around them, of files.
+/// Jobs and facts that were read from files.
 pub(super) struct EvalInput {
     jobs: Vec<input::FileJob>,
     pub(super) facts: ClusterSnapshot,
@@ -144,7 +144,8 @@ pub(super) struct EvalInput {
 }
 
 impl EvalInput {
-    /// What files hold: policies are all good, tests of their own are left out.
+    /// Takes the content of files.
+    /// All policies must be valid, and files of tests are ignored.
     pub(super) fn from_files(
         files: ParsedFiles,
         namespace: Option<&str>,
@@ -179,7 +180,7 @@ impl EvalInput {
         }
     }
 
-    /// The jobs, each in its namespace. There is at least one.
+    /// Returns the jobs with their namespaces. No job is an error.
     fn assign_namespaces(
         &mut self,
         default: &str,
@@ -192,7 +193,7 @@ impl EvalInput {
         self.optional_jobs(default, asked)
     }
 
-    /// The same where there may be none.
+    /// Like `assign_namespaces`, but no job is no error.
     pub(super) fn optional_jobs(
         &mut self,
         default: &str,
@@ -203,7 +204,7 @@ impl EvalInput {
     }
 }
 
-/// All jobs as people read them.
+/// Renders all jobs for people.
 fn render_jobs(jobs: &[DecidedJob]) -> String {
     let mut out = String::new();
     for (i, job) in jobs.iter().enumerate() {

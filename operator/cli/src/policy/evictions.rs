@@ -1,4 +1,4 @@
-//! Which jobs of a cluster policies would stop, as the operator would.
+//! Finds the running jobs that policies would evict, as the operator would do.
 
 use trellis_api::TrainingJob;
 use trellis_api::pod_group::PodGroupPhase;
@@ -12,8 +12,8 @@ use crate::plan::job_judgement::next_attempt;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::requester_options::known_requester;
 
-/// The policies that stop a job that has its place, since they forbid what it runs and say
-/// `onViolation: Evict`: by their ids.
+/// Returns the ids of the policies that would evict a placed job.
+/// Such a policy forbids the job and has `onViolation: Evict`.
 pub(super) fn evicting_policies(
     facts: &ClusterSnapshot,
     there: Option<&TrainingJob>,
@@ -35,17 +35,19 @@ pub(super) fn evicting_policies(
             in_cluster: there,
             requester: requester.as_ref(),
         };
-        // What runs is of the first of them.
+        // The pods that run belong to the first of these stages.
         let stages = asked.judge(policies, facts, &NO_LABELS);
         Some(stages.ok()?.into_iter().next()?.decision)
     };
-    // What cannot be judged stops nothing.
+    // A job is not evicted if its decision cannot be made.
     let decisions: Option<Vec<_>> = possible_requesters(job).iter().map(decide).collect();
     let evicting = eviction_reasons(plan, &decisions.unwrap_or_default());
     evicting.into_keys().collect()
 }
 
-/// Who may have submitted it. By a stamp that the operator does not believe, nothing is sure.
+/// Returns the possible requesters.
+/// If the operator does not trust the stamp, both the stamped requester and an unknown requester
+/// are possible.
 fn possible_requesters(job: &TrainingJob) -> Vec<Option<Requester>> {
     let known = known_requester(job);
     let named = trellis_cache::policy::stamped_requester(&job.metadata);

@@ -1,4 +1,4 @@
-//! `trellis policy fmt`: the text of policies as everybody writes it.
+//! `trellis policy fmt`: formats the text of policies in the standard style.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,20 @@ use crate::output;
 use crate::plan::input;
 use crate::source_object::SourceObject;
 
-/// What to format.
+/// Options of `trellis policy fmt`.
 #[derive(clap::Args, Debug)]
 pub(super) struct FmtOptions {
-    /// Files, or folders with all below: in YAML files `spec.cedar` of policies, files
-    /// of the name .cedar as a whole.
+    /// Files, or folders with all their subfolders.
+    /// In YAML files the command formats `spec.cedar` of policies; it formats .cedar files as a
+    /// whole.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Write nothing: name the files that are not formatted.
+    /// Write nothing, but print the names of files that are not formatted.
     #[arg(long)]
     check: bool,
 }
 
-/// Formats, and names the files that it changes.
+/// Formats the files, and prints the names of changed files.
 pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
     let mut problems = Vec::new();
     if options.paths.iter().any(|path| path == Path::new("-")) {
@@ -46,7 +47,7 @@ pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
             Err(wrong) => problems.extend(wrong),
         }
     }
-    // Nothing is written where something is wrong: all of it, or none.
+    // Any problem stops the command before the first write.
     if !problems.is_empty() {
         return Ok(output::print_problems(&problems));
     }
@@ -71,7 +72,7 @@ pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The file as it should be. None: it is.
+/// Returns the formatted file. None: the file is formatted already.
 fn format_file(path: &Path) -> Result<Option<String>, Vec<Problem>> {
     let text = input::read_text(path)
         .map_err(|error| vec![input_files::unreadable_problem(path, &error)])?;
@@ -85,7 +86,7 @@ fn format_file(path: &Path) -> Result<Option<String>, Vec<Problem>> {
     Ok((formatted != text).then_some(formatted))
 }
 
-/// What is wrong with a file that is a text of policies.
+/// Returns the problems of a .cedar file.
 fn locate_problems(problems: &[cedar::PolicyProblem], file: &str) -> Vec<Problem> {
     let one = |said: &cedar::PolicyProblem| {
         let problem = Problem::for_file(format!("{}: {}", said.message, said.fix)).with_file(file);
@@ -102,7 +103,7 @@ fn locate_problems(problems: &[cedar::PolicyProblem], file: &str) -> Vec<Problem
     problems.iter().map(one).collect()
 }
 
-/// A YAML file with the texts of its policies formatted.
+/// Returns the YAML file with the text of its policies formatted.
 fn format_yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
     let mut blocks = Vec::new();
     let mut problems = Vec::new();
@@ -135,7 +136,7 @@ fn format_yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
     if !problems.is_empty() {
         return Err(problems);
     }
-    // From the end, so that the lines before stay where they are.
+    // Replace from the end, so that earlier line numbers stay valid.
     blocks.sort_by_key(|(block, _): &(YamlBlock, String)| std::cmp::Reverse(block.lines.start));
     let mut formatted = text.to_owned();
     for (block, text) in &blocks {
@@ -149,7 +150,8 @@ fn format_yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
     }
 }
 
-/// Where the text of an object stands, and what it should be. None: it is that.
+/// Returns the position and the formatted text of an object.
+/// None: it is formatted already.
 fn format_block(written: &PolicySource) -> Result<Option<(YamlBlock, String)>, Vec<Problem>> {
     let text = &written.object.cedar;
     let formatted = cedar::format(text).map_err(|problems| {
@@ -173,7 +175,7 @@ fn format_block(written: &PolicySource) -> Result<Option<(YamlBlock, String)>, V
     }
 }
 
-/// All that a file says, the policies formatted.
+/// Returns all values of a file, with formatted policies.
 fn parse_values(text: &str) -> Vec<Option<Value>> {
     let value = |document: document::Document| {
         let mut value: Value = document.decode().ok()?;

@@ -1,4 +1,5 @@
-//! The files that the tools for policies read: files, and folders with all below.
+//! Reads the files for the policy tools.
+//! Folders are read with all their subfolders.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,31 +10,31 @@ use trellis_api::document::{self, Problem};
 use crate::plan::input;
 use crate::source_object::SourceObject;
 
-/// A folder that is deeper than this holds itself.
+/// Greatest depth of folders. A deeper folder contains itself.
 const MAX_DEPTH: usize = 64;
 
-/// What stands beside objects in many a folder and is none.
+/// Names of kustomization files, which contain no objects.
 const KUSTOMIZATION_FILES: [&str; 2] = ["kustomization.yaml", "kustomization.yml"];
 
-/// An object of a file, and the file's text.
+/// An object of a file, and the text of the file.
 #[derive(Clone)]
 pub(super) struct ParsedObject {
     pub(super) source: SourceObject,
     pub(super) text: Arc<str>,
 }
 
-/// What files hold.
+/// The content of the files.
 #[derive(Default)]
 pub(super) struct ParsedFiles {
     /// Every object, in the order of the files.
     pub(super) objects: Vec<ParsedObject>,
-    /// Everything that is wrong.
+    /// All problems.
     pub(super) problems: Vec<Problem>,
 }
 
 impl ParsedFiles {
-    /// Reads all files, whatever is wrong with some. Limits of how much a job may have
-    /// are none of the questions here: they are checked, and left out.
+    /// Reads all files, even if some have problems.
+    /// QuotaPolicies are checked and then ignored, because these tools do not decide on quotas.
     pub(super) fn read(paths: &[PathBuf]) -> Self {
         let mut files = Self::default();
         for path in find_files(paths, &["yaml", "yml", "json"], &mut files.problems) {
@@ -72,14 +73,15 @@ impl ParsedFiles {
     }
 }
 
-/// What is wrong with a file that cannot be read.
+/// The problem of an unreadable file.
 pub(super) fn unreadable_problem(path: &Path, error: &std::io::Error) -> Problem {
     let problem = Problem::for_file(format!("cannot be read: {error}"));
     problem.with_file(input::display_name(path))
 }
 
-/// The files that are named, and of folders all below whose name ends so, by name.
-/// What begins with a dot is left out, links to folders and kustomizations too.
+/// Returns the given files, and the files in the given folders.
+/// Files of folders have one of these extensions and are sorted by name. Names with a leading dot,
+/// links to folders, and kustomizations are left out.
 pub(super) fn find_files(
     paths: &[PathBuf],
     ends: &[&str],

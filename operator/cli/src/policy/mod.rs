@@ -1,4 +1,4 @@
-//! `trellis policy`: what those need who write policies.
+//! `trellis policy`: tools for authors of policies.
 
 mod decision_notes;
 mod decisions;
@@ -20,10 +20,11 @@ use trellis_policies::cedar::{PolicyLoader, schema_json, schema_text};
 
 use crate::output;
 
-/// Exit status where the answer is no: a test fails, a job may not, something differs.
+/// Exit status of a negative answer.
+/// A test fails, a job is denied, or a decision differs.
 const NEGATIVE: u8 = 1;
 
-/// What to do.
+/// Options of `trellis policy`.
 #[derive(clap::Args, Debug)]
 pub(super) struct PolicyOptions {
     #[command(subcommand)]
@@ -32,40 +33,39 @@ pub(super) struct PolicyOptions {
 
 #[derive(Subcommand, Debug)]
 enum PolicyCommand {
-    /// Print the schema that policies are written against.
+    /// Print the schema for policies.
     Schema(SchemaOptions),
-    /// Check policies and run their tests: those in the objects, and those in files
-    /// of their own (kind `PolicyTests`). Exit status: 0 all pass, 1 a test fails or
-    /// too few policies are tested, 2 invalid input.
+    /// Check policies and run their tests.
+    /// The tests are part of the objects or of separate files (kind `PolicyTests`). Exit status: 0
+    /// all pass, 1 a test fails or too few policies are tested, 2 invalid input.
     Test(test::TestOptions),
-    /// Show everything that jobs ask for, and what policies decide about it. Exit
-    /// status: 0 all may run, 1 one may not or is not decided, 2 invalid input or no
-    /// cluster.
+    /// Show all requests of jobs, and the policies' decisions about them.
+    /// Exit status: 0 all may run, 1 a job is denied or undecided, 2 invalid input or no cluster.
     Eval(eval::EvalOptions),
-    /// Show what other policies would change for jobs. Exit status: 0 nothing,
-    /// 1 something, 2 invalid input or no cluster.
+    /// Show what other policies would change for jobs.
+    /// Exit status: 0 nothing, 1 something, 2 invalid input or no cluster.
     Diff(diff::DiffOptions),
-    /// Format the policies in files, and leave everything else in them as it is. Exit
-    /// status: 0 done, 1 `--check` found files to format, 2 invalid input.
+    /// Format the policies in files, and leave the rest of the files unchanged.
+    /// Exit status: 0 done, 1 `--check` found files to format, 2 invalid input.
     Fmt(fmt::FmtOptions),
 }
 
-/// What to print of the schema.
+/// Options of `trellis policy schema`.
 #[derive(clap::Args, Debug)]
 struct SchemaOptions {
-    /// How it is printed. Without it, as people read it.
+    /// Output format. Default: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
 }
 
-/// How something is printed, if not for people.
+/// Output formats for scripts.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum PolicyOutputFormat {
     /// One object.
     Json,
 }
 
-/// Does it. By the exit status it says how that went.
+/// Runs the subcommand, and returns its exit status.
 pub(super) fn run(options: &PolicyOptions) -> anyhow::Result<ExitCode> {
     match &options.command {
         PolicyCommand::Schema(options) => {
@@ -84,7 +84,7 @@ pub(super) fn run(options: &PolicyOptions) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The exit status of an answer.
+/// Returns the exit status of a yes or no answer.
 fn to_exit_code(yes: bool) -> ExitCode {
     if yes {
         ExitCode::SUCCESS

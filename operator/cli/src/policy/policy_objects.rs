@@ -1,4 +1,4 @@
-//! The policy objects of files, and what is wrong with them, at its place there.
+//! The policy objects of files, and their problems with positions.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::yaml_block::YamlBlock;
 /// Namespace of an object of a file that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// A policy object, where it is written.
+/// A policy object, and its position in a file.
 pub(super) struct PolicySource {
     pub(super) object: PolicyObject,
     pub(super) source: ParsedObject,
 }
 
 impl PolicySource {
-    /// The object that a piece holds. None: it holds none.
+    /// Returns the policy object. None: the object is of another kind.
     pub(super) fn from_object(piece: &ParsedObject) -> Option<Result<Self, Vec<Problem>>> {
         let source = &piece.source;
         let object = if source.is_kind("ClusterJobPolicy") {
@@ -42,7 +42,7 @@ impl PolicySource {
         Some(written.map_err(|problems| source.to_problems(problems).collect()))
     }
 
-    /// Something that is wrong with the object, at its place in the file.
+    /// Converts a problem of the object into one with a position in the file.
     pub(super) fn problem(&self, said: &cedar::PolicyProblem) -> Problem {
         let message = format!("{}: {}", said.message, said.fix);
         let problem = self.source.source.problem(&said.path, message);
@@ -59,7 +59,7 @@ impl PolicySource {
                     ..problem
                 }
             }
-            // Where no line of the text is one of the file, the text itself is shown.
+            // If no line of the text is a line of the file, the message shows the text itself.
             None => Problem {
                 message: format!(
                     "{}:{} of the text: {}",
@@ -71,17 +71,17 @@ impl PolicySource {
         }
     }
 
-    /// Where one of its fields stands: file and line.
+    /// Returns the file and line of a field.
     pub(super) fn location(&self, field: &str) -> (String, usize) {
         let problem = self.source.source.problem(field, "");
         (self.source.source.file.clone(), problem.line)
     }
 }
 
-/// Every policy object of the pieces, once each, in their order.
+/// Returns all policy objects, in their order.
 ///
 /// # Errors
-/// With all that is wrong: objects that do not decode, and those of one name.
+/// All problems: objects that do not decode, and objects with the same name.
 pub(super) fn collect_policies(pieces: &[ParsedObject]) -> Result<Vec<PolicySource>, Vec<Problem>> {
     let mut all = Vec::new();
     let mut problems = Vec::new();
@@ -120,10 +120,10 @@ pub(super) fn collect_policies(pieces: &[ParsedObject]) -> Result<Vec<PolicySour
     }
 }
 
-/// Looks at each object by itself.
+/// Checks each object by itself.
 ///
 /// # Errors
-/// With all that keeps policies from taking effect, beside tests that fail.
+/// All problems that keep policies from taking effect, except failed tests.
 pub(super) fn examine_all(
     loader: &PolicyLoader,
     all: &[PolicySource],
@@ -143,10 +143,10 @@ pub(super) fn examine_all(
     }
 }
 
-/// The policy objects of the pieces, each of which takes effect as it stands.
+/// Returns the policy objects, if all of them are valid.
 ///
 /// # Errors
-/// With all that is wrong with any, tests that fail among it.
+/// All problems of the objects, including failed tests.
 pub(super) fn load_valid(pieces: &[ParsedObject]) -> Result<Vec<PolicySource>, Vec<Problem>> {
     let all = collect_policies(pieces)?;
     let loader = super::new_loader().map_err(|e| vec![Problem::for_file(e.to_string())])?;
@@ -160,7 +160,7 @@ pub(super) fn load_valid(pieces: &[ParsedObject]) -> Result<Vec<PolicySource>, V
     }
 }
 
-/// The tests of an object that fail.
+/// Returns the failed tests of an object.
 fn test_failures(written: &PolicySource, examined: &Examination) -> Vec<Problem> {
     let failed = examined.tests.iter().filter_map(|test| {
         let failure = test.failure.as_ref()?;

@@ -1,21 +1,22 @@
-//! A text that stands in a YAML file as a block: below a `|`, indented.
+//! A block of text in a YAML file: indented lines below a `|`.
 
 use std::ops::Range;
 
-/// Where the lines of a text stand in a file.
+/// The lines of a block in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct YamlBlock {
-    /// The lines, counted from 0, without empty ones at the end.
+    /// The lines, counted from 0, without empty lines at the end.
     pub(super) lines: Range<usize>,
-    /// Characters that each is indented with.
+    /// Number of characters of indentation.
     pub(super) indent: usize,
-    /// Whether lines end as on Windows.
+    /// True if the lines end as on Windows.
     has_crlf: bool,
 }
 
 impl YamlBlock {
-    /// Finds a text in a file. At the line, counted from 1, is its `|`, or its first
-    /// line. None: it is written otherwise, so that no line of the text is one of the file.
+    /// Finds a text in a file.
+    /// The line, counted from 1, contains the `|` or the first line of the text. Returns None if
+    /// the text is not a block, so that its lines are not lines of the file.
     pub(super) fn find(file: &str, line: usize, text: &str) -> Option<Self> {
         let here = line.checked_sub(1)?;
         Self::find_below(file, here, text).or_else(|| {
@@ -25,7 +26,7 @@ impl YamlBlock {
         })
     }
 
-    /// The same below a line, counted from 0, if that ends in `|`.
+    /// Finds the text below a line, counted from 0, if this line ends in `|`.
     fn find_below(file: &str, header: usize, text: &str) -> Option<Self> {
         let mut lines = file.split_inclusive('\n').skip(header);
         let first = lines.next()?;
@@ -68,7 +69,7 @@ impl YamlBlock {
             .then_some(block)
     }
 
-    /// The file with another text in its place.
+    /// Returns the file with another text in this block.
     pub(super) fn replace(&self, file: &str, text: &str) -> String {
         let mut out = String::with_capacity(file.len());
         let end_of_line = if self.has_crlf { "\r\n" } else { "\n" };
@@ -87,7 +88,7 @@ impl YamlBlock {
                 out.push_str(line);
             }
         }
-        // A file that ends without a line end goes on to.
+        // A file without a line end at its end stays without one.
         if !file.ends_with('\n')
             && self.lines.end >= file.lines().count()
             && out.ends_with(end_of_line)
@@ -98,8 +99,8 @@ impl YamlBlock {
     }
 }
 
-/// `|`, `|-` or `|+`, and nothing behind it but a comment. One that says its indent
-/// itself is left alone.
+/// Returns true for `|`, `|-` or `|+` with at most a comment behind it.
+/// A mark with an explicit indentation is not supported.
 fn is_header(mark: &str) -> bool {
     let Some(rest) = mark.trim().strip_prefix('|') else {
         return false;
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(YamlBlock::find("a: |\n", 9, ""), None);
     }
 
-    /// The parser names the first line of a text, or the `|` of an empty one.
+    /// The parser reports the first line of a text, or the `|` of an empty text.
     #[test]
     fn block_is_located_by_its_first_line() {
         let file = "a: 1\nb: &b |- # c | d\n\n\n  x\nc: |\n  x\n";

@@ -1,4 +1,4 @@
-//! The files of a simulation, object by object, and what is wrong with them.
+//! Reads the files of a simulation, object by object, and collects their problems.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,17 @@ use crate::plan::input;
 use crate::source_object::SourceObject;
 use trellis_simulate::scenario::{KIND, Scenario};
 
-/// Everything that the files hold.
+/// The content of the files.
 #[derive(Default)]
 pub(super) struct SimulationFiles {
     pub(super) scenarios: Vec<(Scenario, SourceObject)>,
-    /// What is there at the beginning, in the order of the files.
+    /// The initial objects, in the order of the files.
     pub(super) objects: Vec<SourceObject>,
     pub(super) problems: Vec<Problem>,
 }
 
 impl SimulationFiles {
-    /// Reads all files, whatever is wrong with some.
+    /// Reads all files, even if some have problems.
     pub(super) fn read(paths: &[PathBuf]) -> Self {
         let mut files = Self::default();
         for path in paths {

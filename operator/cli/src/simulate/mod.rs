@@ -1,5 +1,5 @@
-//! `trellis simulate`: what the operator's engine makes of a workload: one that
-//! is written by hand, recorded, or made up.
+//! `trellis simulate`: runs the operator's engine on a workload in virtual time.
+//! The workload is a scenario, a trace or a generated workload.
 
 mod input_files;
 mod node_patterns;
@@ -20,105 +20,108 @@ use printer::Printer;
 use trellis_simulate::scenario::TimeSpan;
 use trellis_simulate::{BackfillRuntimeSource, SimulationScript, SimulationSummary};
 
-/// Exit status where something was otherwise than a scenario expects.
+/// Exit status if an expectation of a scenario was not met.
 const UNEXPECTED: u8 = 1;
 
-/// What to simulate.
+/// Options of `trellis simulate`.
 #[derive(clap::Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["files", "trace", "workload"]))]
 pub(super) struct SimulateOptions {
-    /// Scenarios, and objects that are there from the beginning: `TrainingJobs`,
-    /// queues, `ResourceFlavors`, Topologies, `RuntimeProfiles`, policies, `QuotaPolicies`,
-    /// Nodes, Pods, `PriorityClasses`, Namespaces, Services, claims and volumes.
-    /// `PodGroups`, `ResourceQuotas`, `DaemonSets` and `DeviceClasses` are not looked at; pods
-    /// start at once and fail only by an event; GPU-hours begin with nothing burnt. YAML; - is
-    /// standard input.
+    /// Scenarios and initial objects in YAML; - is standard input.
+    /// Objects may be `TrainingJobs`, queues, `ResourceFlavors`, Topologies, `RuntimeProfiles`,
+    /// policies, `QuotaPolicies`, Nodes, Pods, `PriorityClasses`, Namespaces, Services, claims and
+    /// volumes. The simulation ignores `PodGroups`, `ResourceQuotas`, `DaemonSets` and
+    /// `DeviceClasses`. Pods start at once and fail only by an event. The usage of GPU-hours starts
+    /// at zero.
     #[arg(value_name = "FILES")]
     files: Vec<PathBuf>,
-    /// Recorded jobs: CSV, may be gzip'd. The format is told by the header: an
-    /// openb pod list (name, `cpu_milli`, `memory_mib`, `num_gpu`, `gpu_milli`,
-    /// `gpu_spec`), or jobs with users and durations (`job_id`, user, tenant,
-    /// `submit_time`, `num_chips`, `num_nodes`, `duration_s`, `walltime_limit_s`).
+    /// A trace of jobs as CSV, optionally gzip'd.
+    /// The header selects the format. It is an openb pod list (name, `cpu_milli`, `memory_mib`,
+    /// `num_gpu`, `gpu_milli`, `gpu_spec`), or jobs with users and durations (`job_id`, user,
+    /// tenant, `submit_time`, `num_chips`, `num_nodes`, `duration_s`, `walltime_limit_s`).
     #[arg(long, value_name = "FILE", requires = "nodes")]
     trace: Option<PathBuf>,
-    /// A workload that is made up from the seed.
+    /// Generate this workload from the seed.
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Option<WorkloadKind>,
-    /// The nodes: of an openb trace a node list (sn, `cpu_milli`, `memory_mib`, gpu,
-    /// model), else pools of equal nodes, such as a=20x8,b=2x8: 20 nodes of 8 GPUs
-    /// and 2 of 8. Of a made-up workload, if not said, gpu=128x8.
+    /// The nodes.
+    /// For an openb trace: a node list (sn, `cpu_milli`, `memory_mib`, gpu, model). Otherwise:
+    /// pools of equal nodes; for example, a=20x8,b=2x8 has 20 nodes with 8 GPUs each and 2 nodes
+    /// with 8 each. Default for a generated workload: gpu=128x8.
     #[arg(long, value_name = "FILE|POOLS", conflicts_with = "files")]
     nodes: Option<String>,
-    /// How much comes: times the GPUs that there are; of a made-up workload times
-    /// the GPU time that there is. Openb: 1.3, gangs: 0.9, if not said.
+    /// The load.
+    /// For an openb trace: requested GPUs divided by all GPUs. For a generated workload: requested
+    /// GPU time divided by the available GPU time. Default: 1.3 for openb, 0.9 for gangs.
     #[arg(long, value_name = "LOAD", value_parser = parse_load, conflicts_with = "files")]
     arrive: Option<f64>,
-    /// How many jobs are made up.
+    /// Number of generated jobs.
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = parse_job_count, requires = "workload")]
     jobs: usize,
-    /// Percentage of made-up gangs that must be in one rack of 8 nodes or, if a gang
-    /// needs more nodes, in one block of 4 racks.
+    /// Percentage of generated gangs that need one rack of 8 nodes.
+    /// A larger gang needs one block of 4 racks.
     #[arg(long, value_name = "PERCENT", default_value_t = 40, value_parser = clap::value_parser!(u8).range(0..=100), requires = "workload")]
     close: u8,
-    /// What everything that is drawn is drawn with. Of a scenario that names none
-    /// and of traces 42, if not said.
+    /// Seed of all random numbers. Default: the seed of the scenario, else 42.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_seed)]
     seed: Option<u64>,
-    /// Stop at this time, such as 90s or 2h. Not said: when nothing happens any more.
+    /// Stop at this time, such as 90s or 2h.
+    /// Default: when nothing happens any more.
     #[arg(long, value_name = "TIME")]
     until: Option<TimeSpan>,
-    /// What backfill plans with: how long jobs really run, or what the last two
-    /// runs of the same namespace and name (of a trace: pool and user) predict.
-    /// Not said: what the jobs say themselves.
+    /// Runtimes that backfill plans with.
+    /// Either the real runtime of each job, or a prediction from the last two runs of the same
+    /// namespace and name (in a trace: pool and user). Default: the runtime that each job declares.
     #[arg(long, value_enum, value_name = "WHICH")]
     runtime: Option<BackfillRuntimes>,
-    /// Of so many jobs in a hundred backfill knows no runtime at all.
+    /// Percentage of jobs whose runtime backfill does not know.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     unknown: u8,
-    /// Whether the heads of queues may be passed, in traces and made-up workloads.
+    /// Let jobs start before the head of their queue, or not.
+    /// Applies to traces and generated workloads.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = HeadOrder::Priority, conflicts_with = "files")]
     order: HeadOrder,
     #[command(flatten)]
     requester: RequesterOptions,
-    /// How it is printed.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = SimulateFormat::Table)]
     output: SimulateFormat,
 }
 
-/// How a simulation is printed.
+/// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum SimulateFormat {
-    /// For people: the summary, and for files what happens before it.
+    /// For people: the summary; with files, the events before it.
     Table,
-    /// The summary, one object.
+    /// The summary, as one object.
     Json,
-    /// What happens, one object a line, and last the summary.
+    /// The events, one object per line, with the summary at the end.
     Jsonl,
 }
 
-/// What backfill plans with.
+/// Runtimes that backfill plans with.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum BackfillRuntimes {
-    /// How long jobs really run.
+    /// The real runtime of each job.
     Exact,
-    /// What the last two runs predict.
+    /// A prediction from the last two runs.
     Predicted,
 }
 
-/// A workload that is made up.
+/// Generated workloads.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum WorkloadKind {
-    /// Gangs of up to 64 nodes that come, run and go.
+    /// Gangs of up to 64 nodes that arrive, run and end.
     Gangs,
 }
 
-/// Whether heads may be passed.
+/// The rule for jobs behind the head of their queue.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum HeadOrder {
-    /// They may.
+    /// They may start before the head.
     #[value(name = "Priority")]
     Priority,
-    /// They may not.
+    /// They must wait for the head.
     #[value(name = "StrictFIFO")]
     StrictFifo,
 }
@@ -132,7 +135,7 @@ impl From<HeadOrder> for QueueOrder {
     }
 }
 
-/// More than a hundred times what there is says nothing more.
+/// A load above a hundred gives no additional insight.
 fn parse_load(text: &str) -> Result<f64, String> {
     let load = text.parse::<f64>().ok();
     load.filter(|load| (0.0..=100.0).contains(load))
@@ -145,7 +148,8 @@ fn parse_job_count(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "not a whole number from 1 to 10000000".to_owned())
 }
 
-/// Simulates, and says by the exit status whether all was as expected.
+/// Runs the simulation.
+/// The exit status tells whether all expectations were met.
 pub(super) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     if options.files.is_empty() && options.requester.requester().is_some() {
         let message = "--as says who submits the jobs of files, and there are none: leave it out";
@@ -169,7 +173,7 @@ pub(super) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
         run_timed(read.script, options, read.seed, &mut printer)
     };
     printer.print_summary(summary.clone(), wall)?;
-    // The table says it itself.
+    // The table contains these lines itself.
     if options.output != SimulateFormat::Table {
         for missed in summary.expects.iter().filter(|e| !e.held) {
             let (t, reason) = (missed.t, &missed.reason);
@@ -183,10 +187,10 @@ pub(super) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Where neither the command nor a scenario says it.
+/// The seed if neither the command nor a scenario has one.
 const DEFAULT_SEED: u64 = 42;
 
-/// A seed is any number; which one says nothing.
+/// A seed is any whole number from 0 to the greatest `u64`.
 fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse()
         .map_err(|_| format!("not a whole number from 0 to {}", u64::MAX))
@@ -198,7 +202,7 @@ impl SimulateOptions {
     }
 }
 
-/// Lets a script happen, and measures how long that takes in real time.
+/// Runs a script, and measures the real time.
 fn run_timed(
     script: SimulationScript,
     options: &SimulateOptions,

@@ -1,4 +1,4 @@
-//! Nodes as a simulation has them.
+//! Generates nodes from the patterns of a scenario.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::node_defaults::DEFAULT_MAX_PODS;
 use trellis_simulate::name_pattern::expand;
 use trellis_simulate::scenario::NodePattern;
 
-/// The nodes that a pattern stands for.
+/// Generates the nodes of a pattern.
 pub(super) fn expand_pattern(pattern: &NodePattern) -> impl Iterator<Item = Value> {
     let count = usize::try_from(pattern.count.unwrap_or(1)).unwrap_or(0);
     (0..count).map(|index| {

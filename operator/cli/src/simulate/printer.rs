@@ -1,4 +1,4 @@
-//! What is printed, as it happens.
+//! Prints the events of a simulation while it runs.
 
 use std::io::{BufWriter, Stdout, Write};
 use std::time::Duration;
@@ -18,11 +18,11 @@ struct SummaryLine<'a> {
     summary: &'a SimulationSummary,
 }
 
-/// Writes to standard output. A reader that has gone is no error.
+/// Writes to standard output. A closed pipe is no error.
 pub(super) struct Printer {
     format: SimulateFormat,
     out: BufWriter<Stdout>,
-    /// People are told what happens, too.
+    /// True: the output for people also contains the events.
     timeline: bool,
     failed: Option<std::io::Error>,
 }
@@ -37,7 +37,7 @@ impl Printer {
         }
     }
 
-    /// People are told what happens, too.
+    /// Adds the events to the output for people.
     pub(super) fn with_timeline(&mut self) {
         self.timeline = true;
     }
@@ -59,8 +59,9 @@ impl Printer {
         self.failed = written.err();
     }
 
-    /// The end. `wall`: how long it took, in real time; what happens, line by
-    /// line, is the same every time, and bears none of it.
+    /// Prints the summary.
+    /// `wall`: the real time of the run. The output of events omits it, so that the same input
+    /// always gives the same output.
     pub(super) fn print_summary(
         mut self,
         mut summary: SimulationSummary,
@@ -71,7 +72,7 @@ impl Printer {
         }
         let text = match self.format {
             SimulateFormat::Table if self.timeline => {
-                // The same files, the same words.
+                // The same files always give the same output.
                 summary.wall_seconds = None;
                 format!("\n{}", summary.render_table())
             }
@@ -97,7 +98,8 @@ impl Printer {
     }
 }
 
-/// `     12 s  placed     default/a  worker: 8 on each of gpu-0..gpu-7`.
+/// Formats an event as a line.
+/// For example: `     12 s  placed     default/a  worker: 8 on each of gpu-0..gpu-7`.
 fn format_line(record: &JobEventRecord<'_>) -> String {
     let time = format!("{} s", to_seconds(record.t));
     let mut told = record.reason.clone();

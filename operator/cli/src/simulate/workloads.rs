@@ -1,4 +1,4 @@
-//! Traces and made-up workloads.
+//! Runs traces and generated workloads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use trellis_simulate::{
     run_trace as run_openb,
 };
 
-/// What comes if nobody says how much, of what the openb protocol has.
+/// Default load of an openb trace, as in the openb protocol.
 const OPENB_LOAD: f64 = 1.3;
-/// The same, of GPU time that made-up gangs ask for.
+/// Default load of generated gangs, as a share of the GPU time.
 const GANGS_LOAD: f64 = 0.9;
-/// Where made-up gangs run if nobody says so.
+/// Default pool of generated gangs.
 const DEFAULT_POOL: &str = "gpu=128x8";
 
-/// Runs a trace, whichever format it has.
+/// Runs a trace. The header selects the format.
 pub(super) fn run_trace(
     options: &SimulateOptions,
     trace: &Path,
@@ -52,7 +52,7 @@ pub(super) fn run_trace(
     Ok((summary, start.elapsed()))
 }
 
-/// The made-up workload that is asked for.
+/// Builds the generated workload from the options.
 pub(super) fn build_workload(options: &SimulateOptions) -> anyhow::Result<GangWorkload> {
     let pools = parse_pools(options.nodes.as_deref().unwrap_or(DEFAULT_POOL));
     let pools = pools.map_err(anyhow::Error::msg).context("--nodes")?;

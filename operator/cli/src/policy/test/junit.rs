@@ -1,10 +1,10 @@
-//! The results in JUnit's format, which continuous integration shows.
+//! Renders the results in JUnit's format, which CI systems show.
 
 use std::collections::BTreeMap;
 
 use super::report::{TestReport, TestRun};
 
-/// All results. Each object and each file of tests is a suite.
+/// Renders all results. Each object and each file of tests is a suite.
 pub(super) fn render_junit(report: &TestReport) -> String {
     let mut suites: BTreeMap<(&str, &str), Vec<&TestRun>> = BTreeMap::new();
     for test in &report.tests {
@@ -91,8 +91,8 @@ fn render_case(
     }
 }
 
-/// A text within an attribute. What XML 1.0 cannot have, however it is written, is
-/// shown as a question mark.
+/// Escapes a text for an attribute.
+/// Characters that XML 1.0 does not allow become question marks.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

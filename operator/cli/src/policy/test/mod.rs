@@ -1,4 +1,4 @@
-//! `trellis policy test`: what policies say, held against what is expected of them.
+//! `trellis policy test`: compares the decisions of policies with expected ones.
 
 mod junit;
 mod report;
@@ -16,25 +16,26 @@ use crate::output;
 
 pub(super) use test_file::KIND;
 
-/// What to test.
+/// Options of `trellis policy test`.
 #[derive(clap::Args, Debug)]
 pub(super) struct TestOptions {
-    /// Files, or folders with all below: policies with their tests, files of tests, and
-    /// what jobs of tests need, such as queues and Namespaces. - is standard input.
+    /// Files, or folders with all their subfolders.
+    /// They contain policies with their tests, files of tests, and other objects for the tests,
+    /// such as queues and Namespaces. - is standard input.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Fail if fewer policies in a hundred decide something in any test.
+    /// Fail if fewer than this percentage of the policies decide something in any test.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     min_coverage: Option<u8>,
-    /// How it is printed. Without it, as people read it.
+    /// Output format. Default: text for people.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
-    /// Write the results into a file in `JUnit`'s format, too.
+    /// Also write the results into a file in `JUnit`'s format.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }
 
-/// Tests, and says by the exit status whether all is as expected.
+/// Runs the tests. The exit status tells whether all results are as expected.
 pub(super) fn run(options: &TestOptions) -> anyhow::Result<ExitCode> {
     let (report, notes) = match run::run(ParsedFiles::read(&options.paths)) {
         Ok(report) => report,

@@ -1,43 +1,43 @@
-//! What came of tests, as people and programs read it.
+//! The results of tests, for people and for programs.
 
 use serde::Serialize;
 
-/// A test that has been run.
+/// A completed test.
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct TestRun {
     pub(super) file: String,
-    /// Where it stands in the file.
+    /// Line of the test in the file.
     pub(super) line: usize,
     /// The policy object, or the file of tests.
     pub(super) of: String,
     pub(super) name: String,
     pub(super) passed: bool,
-    /// What came instead.
+    /// The difference between the actual and the expected result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
-    /// The policies that decided something in it.
+    /// The policies that decided something in the test.
     pub(super) policies: Vec<String>,
 }
 
-/// A policy, and whether any test has had it decide something.
+/// A policy, and whether a test covers it.
 #[derive(Serialize, Clone, Debug)]
 pub(super) struct PolicyCoverage {
     pub(super) id: String,
     pub(super) file: String,
-    /// Where its object stands in the file.
+    /// Line of the policy object in the file.
     pub(super) line: usize,
     pub(super) tested: bool,
 }
 
-/// What came of all tests.
+/// The results of all tests.
 #[derive(Serialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TestReport {
     pub(super) tests: Vec<TestRun>,
     pub(super) policies: Vec<PolicyCoverage>,
-    /// Of all policies how many in a hundred decide something in any test.
+    /// Percentage of policies that decide something in any test.
     pub(super) coverage: usize,
-    /// How many must.
+    /// The required percentage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) min_coverage: Option<u8>,
 }
@@ -61,7 +61,7 @@ impl TestReport {
         }
     }
 
-    /// Policies that decide nothing in any test.
+    /// Returns the policies that decide nothing in any test.
     pub(super) fn untested_policies(&self) -> impl Iterator<Item = &PolicyCoverage> {
         self.policies.iter().filter(|policy| !policy.tested)
     }
@@ -70,7 +70,7 @@ impl TestReport {
         self.tests.iter().filter(|test| !test.passed).count()
     }
 
-    /// What is said of the coverage, if it is too low.
+    /// Returns the message if the coverage is too low.
     pub(super) fn coverage_problem(&self) -> Option<String> {
         let min = self
             .min_coverage
@@ -85,7 +85,7 @@ impl TestReport {
         self.failed_count() == 0 && self.coverage_problem().is_none()
     }
 
-    /// As people read it.
+    /// Renders the results for people.
     pub(super) fn render(&self) -> String {
         let count = self.tests.len();
         let s = if count == 1 { "" } else { "s" };

@@ -1,5 +1,6 @@
-//! Runs tests: those of objects by themselves, and those of files, which ask
-//! several objects together.
+//! Runs tests.
+//! Tests of a policy object evaluate this object alone; tests of a file evaluate several objects
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +21,11 @@ use crate::policy::decisions::JobToDecide;
 use crate::policy::input_files::{ParsedFiles, ParsedObject};
 use crate::policy::policy_objects::{self, PolicySource};
 
-/// Runs all tests of the files. Beside the results what users might not expect.
+/// Runs all tests of the files.
+/// Returns the results, and notes about facts that users might not expect.
 ///
 /// # Errors
-/// With all that is wrong with the files.
+/// All problems of the files.
 pub(super) fn run(files: ParsedFiles) -> Result<(TestReport, Vec<String>), Vec<Problem>> {
     let mut problems = files.problems;
     let (facts, mut notes) = read_facts(&files.objects, &mut problems);
@@ -83,7 +85,7 @@ pub(super) fn run(files: ParsedFiles) -> Result<(TestReport, Vec<String>), Vec<P
     Ok((TestReport::new(tests, policies), notes))
 }
 
-/// What jobs of tests need beside policies.
+/// Reads the objects that jobs of tests need, except policies.
 fn read_facts(
     pieces: &[ParsedObject],
     problems: &mut Vec<Problem>,
@@ -103,7 +105,7 @@ fn read_facts(
     (facts, notes.map(|note| format!("note: {note}")).collect())
 }
 
-/// The tests of an object, as it has run them.
+/// Returns the tests of a policy object, with their results.
 fn inline_test_runs(written: &PolicySource, examined: &Examination) -> Vec<TestRun> {
     let tests = examined.tests.iter().enumerate();
     let tests = tests.map(|(i, test)| {
@@ -122,7 +124,8 @@ fn inline_test_runs(written: &PolicySource, examined: &Examination) -> Vec<TestR
     tests.collect()
 }
 
-/// The policies that a file of tests asks. Their own tests stop none.
+/// Returns the policies for a file of tests.
+/// Failed tests of the policies themselves do not matter here.
 fn policies_of_suite(
     loader: &PolicyLoader,
     written: &[PolicySource],
@@ -140,7 +143,7 @@ fn policies_of_suite(
     loader.load(None, objects.collect()).0
 }
 
-/// Tests that name a policy, or an object, that is not there.
+/// Reports tests that refer to an unknown policy or object.
 fn unknown_name_problems(
     written: &[PolicySource],
     examined: &[Examination],
@@ -202,7 +205,7 @@ fn unknown_name_problems(
     problems
 }
 
-/// The job of each test that has one.
+/// Returns the job of each test that has one.
 fn suite_jobs(suite: &TestSuite, problems: &mut Vec<Problem>) -> Vec<Option<TrainingJob>> {
     let indices = 0..suite.spec.tests.len();
     let jobs = indices.map(|i| match suite.job(i)? {
@@ -226,10 +229,10 @@ fn suite_jobs(suite: &TestSuite, problems: &mut Vec<Problem>) -> Vec<Option<Trai
     jobs.collect()
 }
 
-/// What came of a test.
+/// The result of one test.
 #[derive(Default)]
 struct CaseResult {
-    /// Every policy that says something in it.
+    /// Every policy that contributed to the result.
     policies: Vec<String>,
     failure: Option<String>,
 }
@@ -297,7 +300,7 @@ impl CaseResult {
             requester: requester.as_ref(),
         };
         let mut more = case.namespace_labels.clone();
-        // Its name is no matter of opinion.
+        // A test cannot override the label with the namespace's name.
         more.remove(names::NAMESPACE_NAME);
         let stages = match asked.judge(policies, facts, &more) {
             Ok(stages) => stages,
@@ -346,7 +349,7 @@ impl CaseResult {
     }
 }
 
-/// The decision on a whole job, in the words of its test.
+/// Returns the decision about a whole job, in the terms of its test.
 fn job_decision<'a>(
     case: &PolicyTestCase,
     mut decisions: impl Iterator<Item = &'a RequestDecision>,
@@ -365,7 +368,7 @@ fn job_decision<'a>(
     }
 }
 
-/// The policies of Warn and Audit that would deny something.
+/// Returns the Warn and Audit policies that would deny something.
 fn unenforced_policies<'a>(
     decisions: impl IntoIterator<Item = &'a RequestDecision>,
 ) -> BTreeSet<String> {
@@ -399,7 +402,7 @@ fn check_denied(case: &PolicyTestCase, came: &BTreeSet<String>) -> Result<(), St
     ))
 }
 
-/// Every policy, and whether it decides something in any test.
+/// Returns every policy, and whether it decides something in any test.
 fn measure_coverage(
     written: &[PolicySource],
     examined: &[Examination],

@@ -1,4 +1,4 @@
-//! Files of tests: what several policies must decide together.
+//! Files of tests, which test several policies together.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use crate::source_object::{OUR_VERSION, SourceObject};
 /// The kind of such a document.
 pub(in crate::policy) const KIND: &str = "PolicyTests";
 
-/// Tests of policies. It is for `trellis policy test` alone: no cluster knows it.
+/// Tests of policies.
+/// Only `trellis policy test` reads this kind. No cluster has it.
 #[derive(Deserialize, Serialize, Validate, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -32,20 +33,20 @@ pub(super) struct PolicyTests {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub(super) struct PolicyTestsSpec {
-    /// The policy objects that decide: `<name>`, of a JobPolicy
-    /// `<namespace>/<name>`. Absent: all that are given.
+    /// The policy objects to evaluate.
+    /// The names are `<name>`, or `<namespace>/<name>` for a JobPolicy. Absent: all given objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<Vec<String>>,
     #[garde(length(min = 1), dive)]
     pub(super) tests: Vec<PolicyTestCase>,
 }
 
-/// One test. It asks one request, or all that a job asks for.
+/// One test. It evaluates one request, or all requests of a job.
 #[derive(Deserialize, Serialize, Validate, Clone, Debug)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub(super) struct PolicyTestCase {
-    /// What it shows, in words.
+    /// A description of the test.
     #[garde(length(min = 1, max = 253))]
     pub(super) name: String,
     /// The request, as in the tests of a policy object.
@@ -55,37 +56,37 @@ pub(super) struct PolicyTestCase {
     /// A whole TrainingJob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) job: Option<Value>,
-    /// Of a job: labels of its namespace, beside those of a Namespace that is given.
+    /// For a job: labels of its namespace, in addition to those of a given Namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) namespace_labels: BTreeMap<String, String>,
-    /// Of a job: who submits it. Absent: nobody knows.
+    /// For a job: the requester. Absent: the requester is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub(super) requester: Option<TestRequester>,
-    /// What must come of it.
+    /// The expected decision.
     pub(super) decision: ExpectedDecision,
-    /// Ids of the policies that must decide it. Absent: whichever.
+    /// Ids of the policies that must make the decision. Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) policies: Option<Vec<String>>,
-    /// Of a job: the actions that must be denied. Absent: whichever.
+    /// For a job: the actions that must be denied. Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) denied: Option<Vec<TestAction>>,
-    /// Ids of the policies of Warn and Audit that must say they would deny it.
-    /// Absent: whichever.
+    /// Ids of the Warn and Audit policies that must report a denial.
+    /// Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) would_deny: Option<Vec<String>>,
 }
 
-/// A file of tests, and where it stands.
+/// A file of tests, and its position.
 pub(super) struct TestSuite {
     pub(super) spec: PolicyTestsSpec,
     pub(super) source: SourceObject,
-    /// Its name, else that of its file.
+    /// The name in the file, else the name of the file.
     pub(super) name: String,
 }
 
 impl TestSuite {
-    /// The tests that a piece holds. None: it holds none.
+    /// Returns the tests of an object. None: the object is of another kind.
     pub(super) fn from_object(piece: &ParsedObject) -> Option<Result<Self, Vec<Problem>>> {
         let source = &piece.source;
         if !source.is_kind(KIND) {
@@ -109,7 +110,7 @@ impl TestSuite {
         })
     }
 
-    /// Rules on several fields.
+    /// Checks rules that involve several fields.
     fn rule_problems(&self) -> impl Iterator<Item = Problem> {
         let cases = self.spec.tests.iter().enumerate();
         let seen = |i: usize, name: &str| self.spec.tests.iter().take(i).any(|c| c.name == name);
@@ -141,7 +142,8 @@ impl TestSuite {
         })
     }
 
-    /// The job of a test, as an object of its own. None: it has none.
+    /// Returns the job of a test as an object of its own.
+    /// None: the test has no job.
     pub(super) fn job(&self, index: usize) -> Option<Result<Document, Problem>> {
         self.spec.tests.get(index)?.job.as_ref()?;
         let field = format!("spec.tests[{index}].job");

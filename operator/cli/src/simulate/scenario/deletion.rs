@@ -1,4 +1,4 @@
-//! What a deletion means.
+//! Translates deletions of objects into the script.
 
 use trellis_gang::engine;
 use trellis_gang::key::Key;
@@ -11,7 +11,7 @@ use trellis_simulate::scenario::DeletedObject;
 use trellis_simulate::{PodChange, ScriptChange};
 
 impl ScriptAuthor {
-    /// An object is deleted.
+    /// Deletes an object.
     pub(super) fn delete_object(
         &mut self,
         at: Time,

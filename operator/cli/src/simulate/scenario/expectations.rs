@@ -1,4 +1,4 @@
-//! Jobs by the names that expectations have for them.
+//! Resolves the job names in expectations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ struct Resolver<'a> {
     problems: Vec<Problem>,
 }
 
-/// What is expected, of jobs that there are.
+/// Resolves an expectation to existing jobs.
 ///
 /// # Errors
-/// Names that are no job's, or several jobs'.
+/// Names that match no job, or several jobs.
 pub(super) fn resolve_expectation(
     expected: &ScenarioExpectations,
     event: &SourcedEvent<'_>,

@@ -1,4 +1,4 @@
-//! Pods of jobs: those beyond the gang, and those that an event names.
+//! Pods of jobs: surplus pods, and pods that an event names.
 
 use trellis_compiler::{CompiledGroup, CompiledJob};
 use trellis_gang::engine;
@@ -10,7 +10,7 @@ use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
 use crate::source_object::SourceObject;
 use trellis_simulate::{PodChange, RequiredLevel, ScriptChange, ScriptPodEvent, ScriptSurplusPod};
 
-/// A task group of a job, as far as its pods are named.
+/// The part of a task group that is needed to name its pods.
 #[derive(Clone, Debug)]
 pub(super) struct GroupPods {
     name: String,
@@ -21,7 +21,7 @@ pub(super) struct GroupPods {
 }
 
 impl GroupPods {
-    /// The task groups of a job.
+    /// Returns the task groups of a job.
     pub(super) fn from_job(job: &CompiledJob) -> Vec<Self> {
         let groups = job.groups().iter().map(|group| {
             let written = job.job().spec().group(group.name());
@@ -44,7 +44,7 @@ fn is_elastic(job: &CompiledJob, group: &CompiledGroup) -> bool {
         && written.is_some_and(trellis_api::job::TaskGroup::is_in_gang)
 }
 
-/// The pods of a job beyond its gang, by group and index.
+/// Returns the surplus pods of a job, by group and index.
 pub(super) fn surplus_pods(
     job: &CompiledJob,
     ticket: &AttemptState,
@@ -80,14 +80,14 @@ pub(super) fn surplus_pods(
             ));
         }
     }
-    // As the operator seeks them.
+    // The operator uses the same order.
     pods.sort_by(|(a, _), (b, _)| a.cmp(b));
     pods.into_iter().map(|(_, pod)| pod).collect()
 }
 
 impl ScriptAuthor {
-    /// A pod of a job fails, leaves or finishes. False: no job has such a pod, which is a
-    /// problem if there is a field to name.
+    /// Lets a pod of a job fail, leave or finish.
+    /// Returns false if no job has such a pod. With a `field`, it then also reports a problem.
     pub(super) fn change_job_pod(
         &mut self,
         at: Time,

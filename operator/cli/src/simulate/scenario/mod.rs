@@ -1,5 +1,6 @@
-//! From files to a script: every object goes the way that a plan goes, at the
-//! time at which it is applied.
+//! Turns files into a script.
+//! Every object goes through the same steps as in `trellis plan`, at the time at which it is
+//! applied.
 
 mod deletion;
 mod expectations;
@@ -18,27 +19,28 @@ use script_author::ScriptAuthor;
 use trellis_simulate::SimulationScript;
 use trellis_simulate::scenario::ScenarioEvent;
 
-/// What the files come to.
+/// The result of reading the files.
 pub(super) struct ReadScenario {
     pub(super) script: SimulationScript,
-    /// What a scenario says is to be drawn with.
+    /// The seed of a scenario.
     pub(super) seed: Option<u64>,
-    /// What the user might not expect.
+    /// Notes about facts that the user might not expect.
     pub(super) notes: Vec<String>,
 }
 
-/// An event, and where it is written.
+/// An event, and its position in a file.
 struct SourcedEvent<'a> {
     event: &'a ScenarioEvent,
     source: &'a SourceObject,
-    /// `spec.events[3]`.
+    /// For example `spec.events[3]`.
     field: String,
 }
 
-/// Reads all files. `requester` submits the jobs; None: nobody knows who.
+/// Reads all files.
+/// `requester` submits the jobs; None: the requester is unknown.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// All problems of the files.
 pub(super) fn read_scenario(
     paths: &[PathBuf],
     requester: Option<Requester>,
@@ -68,7 +70,7 @@ pub(super) fn read_scenario(
             });
         }
     }
-    // What happens at one time, in the order in which it is written.
+    // The sort is stable: events with the same time keep the order of the file.
     events.sort_by_key(|event| event.event.at);
     for event in &events {
         author.add_event(event);

@@ -1,4 +1,4 @@
-//! A job that is queued.
+//! Builds a queued job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::job_pods;
 use super::script_author::UnqueuedJob;
 use trellis_simulate::ScriptJob;
 
-/// A job as the engine and the simulation have it. `joining` are the limits that its surplus
-/// pods draw on.
+/// Builds a job for the engine and the simulation.
+/// `joining` are the limits that its surplus pods count against.
 pub(super) fn build_queued_job(
     compiled: &CompiledJob,
     waiting: &UnqueuedJob,

@@ -1,4 +1,4 @@
-//! Writes the script: what each object means at its time.
+//! Writes the script: the effect of each object at its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,8 +30,9 @@ use trellis_simulate::{PodChange, ScriptChange, SimulationScript, WithheldJob};
 const OUR_VERSION: &str = "trellis.dev/v1alpha1";
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds of a cluster that a simulation does not look at. A PodGroup tells of jobs that run, whose
-/// end is not known; GPU hours begin at 0, whatever a QuotaLedger says.
+/// Kinds of a cluster that a simulation ignores.
+/// A PodGroup shows running jobs with an unknown end. GPU hours start at 0, so a QuotaLedger has no
+/// effect.
 const IGNORED_KINDS: [&str; 5] = [
     "PodGroup",
     "ResourceQuota",
@@ -40,7 +41,7 @@ const IGNORED_KINDS: [&str; 5] = [
     "QuotaLedger",
 ];
 
-/// The version of a kind that an event may name without it.
+/// Returns the version of a kind, so that an event may omit it.
 fn default_version(kind: &str) -> Option<&'static str> {
     match kind {
         "Node" | "Pod" | "Namespace" | "Service" => Some("v1"),
@@ -53,7 +54,8 @@ fn default_version(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// A job that is not with the engine: what it needs is not there, or it is refused.
+/// A job that is not queued.
+/// An object that it needs is missing, or it is refused.
 pub(super) struct UnqueuedJob {
     job: TrainingJob,
     pub(super) runtime: Option<Duration>,
@@ -61,30 +63,31 @@ pub(super) struct UnqueuedJob {
     reason: String,
 }
 
-/// The script so far, and the cluster as it is at that point of it.
+/// The script so far, and the cluster at this point of it.
 #[derive(Default)]
 pub(super) struct ScriptAuthor {
     pub(super) script: SimulationScript,
     pub(super) snapshot: ClusterSnapshot,
     pub(super) unqueued: BTreeMap<Key, UnqueuedJob>,
-    /// Who submits the jobs.
+    /// The requester of the jobs.
     requester: Option<Requester>,
-    /// True if there was a node at any time.
+    /// True if a node existed at any time.
     has_nodes: bool,
-    /// Every job that ever was there.
+    /// Every job that existed at any time.
     known_jobs: BTreeSet<Key>,
-    /// Those that are there.
+    /// The jobs that exist now.
     pub(super) jobs: BTreeMap<Key, Time>,
-    /// The task groups of jobs that have been queued.
+    /// The task groups of jobs that were queued.
     pub(super) group_pods: BTreeMap<Key, Vec<GroupPods>>,
-    /// Namespaces whose labels were asked for before anybody knew them.
+    /// Namespaces whose labels were needed before they were known.
     unlabelled: BTreeSet<Arc<str>>,
     pub(super) problems: Vec<Problem>,
     notes: Vec<String>,
 }
 
 impl ScriptAuthor {
-    /// Nothing is there, and jobs are submitted by that user. None: nobody knows by whom.
+    /// Creates an empty script.
+    /// `requester` submits the jobs; None: the requester is unknown.
     pub(super) fn new(requester: Option<Requester>) -> Self {
         Self {
             requester,
@@ -92,7 +95,7 @@ impl ScriptAuthor {
         }
     }
 
-    /// Nodes that a pattern stands for, from the beginning.
+    /// Adds the nodes of a pattern at the start.
     pub(super) fn add_pattern(
         &mut self,
         pattern: &NodePattern,
@@ -125,7 +128,7 @@ impl ScriptAuthor {
         );
     }
 
-    /// What the files hold, from the beginning: the cluster first, then the jobs.
+    /// Adds the initial objects: first the cluster, then the jobs.
     pub(super) fn add_initial_objects(&mut self, objects: &[SourceObject]) {
         let start = Time::default();
         let (jobs, others): (Vec<_>, Vec<_>) = objects
@@ -152,7 +155,7 @@ impl ScriptAuthor {
                 Err(problems) => self.problems.extend(problems),
             }
         }
-        // Where nobody has said which queues there are: that of a fresh install.
+        // Without any queues in the files, the queue of a fresh install applies.
         if self.snapshot.queues.is_none() {
             for (name, queue) in self.snapshot.queues_or_default() {
                 let queue = engine::to_engine_queue(name, &queue.spec);
@@ -164,7 +167,7 @@ impl ScriptAuthor {
         }
     }
 
-    /// What an event means. Expectations are written when all jobs are known.
+    /// Adds an event. Expectations are added last, when all jobs are known.
     pub(super) fn add_event(&mut self, event: &SourcedEvent<'_>) {
         let (source, field) = (event.source, event.field.as_str());
         let said = event.event;
@@ -236,7 +239,8 @@ impl ScriptAuthor {
         }
     }
 
-    /// Takes an object of the cluster. False if nothing depends on its kind.
+    /// Applies an object of the cluster.
+    /// Returns false if nothing depends on its kind.
     fn apply_object(
         &mut self,
         at: Time,
@@ -292,7 +296,7 @@ impl ScriptAuthor {
         self.script.add(at, change);
     }
 
-    /// A job is applied.
+    /// Applies a job.
     fn apply_job(
         &mut self,
         at: Time,
@@ -332,7 +336,8 @@ impl ScriptAuthor {
         self.submit_or_wait(at, key, waiting);
     }
 
-    /// Queues a job, if all is there that it needs and it may; else says why not.
+    /// Queues a job, if it may run and all objects that it needs exist.
+    /// Otherwise it records the reason.
     fn submit_or_wait(&mut self, at: Time, key: Key, waiting: UnqueuedJob) {
         let wrong = self.snapshot.policies.load();
         self.notes.extend(wrong);
@@ -361,7 +366,7 @@ impl ScriptAuthor {
                 return;
             }
             (_, Err(held)) => held,
-            // What is not compiled is held for a reason.
+            // A job that cannot be compiled always has an error.
             (None, Ok(_)) => return,
         };
         let refused = held.is_refused();
@@ -383,14 +388,14 @@ impl ScriptAuthor {
         );
     }
 
-    /// Something is there, or gone, that jobs may need.
+    /// Tries to queue the waiting jobs again, after an object was added or deleted.
     pub(super) fn retry_unqueued(&mut self, at: Time) {
         for (key, waiting) in std::mem::take(&mut self.unqueued) {
             self.submit_or_wait(at, key, waiting);
         }
     }
 
-    /// The whole script.
+    /// Returns the complete script.
     pub(super) fn finish(
         mut self,
         events: &[SourcedEvent<'_>],
