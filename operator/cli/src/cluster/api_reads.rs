@@ -1,4 +1,4 @@
-//! Reads of the API server, and what keeps us from them.
+//! Reads from the API server, and the errors of these reads.
 
 use std::fmt::Debug;
 
@@ -9,15 +9,16 @@ use serde::de::DeserializeOwned;
 
 use crate::output::sanitize;
 
-/// Objects of one answer of the API server.
+/// Number of objects in one page of a list.
 const PAGE_SIZE: u32 = 500;
-/// Lists that are begun anew because the pages of an earlier one have expired.
+/// Number of restarts of a list after its continue token has expired.
 const RESTARTS: usize = 3;
 
-/// All objects of a kind, page by page. None if the cluster does not know the kind.
+/// Lists all objects of a kind, page by page.
+/// Returns None if the cluster does not know the kind.
 ///
 /// # Errors
-/// If they cannot be read.
+/// If the objects cannot be read.
 pub async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Option<Vec<K>>, ApiFailure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -45,32 +46,33 @@ where
     }
 }
 
-/// The object of that name, if it is there.
+/// Gets the object of that name, if it exists.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the object cannot be read.
 pub async fn get_optional<K>(api: &Api<K>, name: &str) -> Result<Option<K>, ApiFailure>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     match api.get(name).await {
         Ok(object) => Ok(Some(object)),
-        // As in a list: a kind that the cluster does not know is no "NotFound".
+        // An unknown kind also returns 404, but its reason is not "NotFound". `list` makes the same
+        // distinction.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(ApiFailure::new::<K>("get", error)),
     }
 }
 
-/// What to do where something cannot be read.
+/// Advice for users if a read fails.
 #[derive(Clone, Debug)]
 pub struct ErrorHints {
-    /// Where a right is missing.
+    /// Advice if the user lacks a right.
     pub rights: String,
-    /// Where the cluster is of no use at all. None: nothing but another cluster.
+    /// Advice for work without a cluster. None: only another cluster helps.
     pub without_cluster: Option<&'static str>,
 }
 
-/// What could not be read or done, and why.
+/// A failed request to the API server.
 #[derive(Debug)]
 pub struct ApiFailure {
     verb: &'static str,
@@ -79,7 +81,7 @@ pub struct ApiFailure {
 }
 
 impl ApiFailure {
-    /// That this kind could not be had so.
+    /// A failed request with this verb for the kind `K`.
     pub fn new<K: Resource<DynamicType = ()>>(verb: &'static str, error: kube::Error) -> Self {
         Self {
             verb,
@@ -88,13 +90,13 @@ impl ApiFailure {
         }
     }
 
-    /// True if the right is missing, which no new try would change.
+    /// Returns true if the user lacks the right. A retry does not help then.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(&*self.error, kube::Error::Api(status) if matches!(status.code, 401 | 403))
     }
 
-    /// What keeps us from it, and what to do about it.
+    /// Describes the failure and how to fix it.
     #[must_use]
     pub fn explain(self, hints: &ErrorHints) -> anyhow::Error {
         let Self { verb, kinds, error } = self;
@@ -117,12 +119,13 @@ impl ApiFailure {
                 root_cause(&error)
             ),
         };
-        // Whoever prints it may be no part of this crate: what others have said in it is harmless.
+        // The text contains data from other systems. The caller may print the error without
+        // sanitizing it.
         anyhow!("cannot {verb} {kinds}: {}", sanitize(&text))
     }
 }
 
-/// The innermost cause: what is around it only says that there is one.
+/// Returns the innermost cause. The outer errors add no information.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,4 +1,4 @@
-//! An object as it changes.
+//! Follows the changes of one object.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -13,20 +13,21 @@ use tokio::time::timeout;
 
 use super::ApiFailure;
 
-/// What came of following an object.
+/// Result of following an object.
 #[derive(Debug)]
 pub enum FollowResult<T> {
-    /// What was waited for.
+    /// The condition was reached.
     Reached(T),
-    /// The time is over.
+    /// The timeout expired.
     TimedOut,
 }
 
-/// Shows an object of that name, or that there is none, at first and with every change, until
-/// `look` has seen enough or the time is over. What breaks on the way is tried again.
+/// Calls `look` with the object of that name, at first and after every change.
+/// `look` gets None if the object does not exist. This ends when `look` breaks or the timeout
+/// expires. It retries after transient errors.
 ///
 /// # Errors
-/// If the API server will never show it: the right is missing, or the kind is not known.
+/// If a retry cannot help: the user lacks the right, or the cluster does not know the kind.
 pub async fn follow<K, T>(
     api: &Api<K>,
     name: &str,
@@ -75,7 +76,7 @@ where
                 Some(error) => return Err(ApiFailure::new::<K>("watch", error)),
                 None => ControlFlow::Continue(()),
             },
-            // It never ends by itself.
+            // The stream never ends by itself.
             None => ControlFlow::Continue(()),
         };
         if let ControlFlow::Break(seen) = flow {
@@ -84,7 +85,8 @@ where
     }
 }
 
-/// What of a watch no new try would change: the right is missing, or the kind is not known.
+/// Returns the error if a retry cannot help.
+/// Then the user lacks the right, or the cluster does not know the kind.
 #[must_use]
 pub fn permanent_error(error: watcher::Error) -> Option<kube::Error> {
     let error = match error {

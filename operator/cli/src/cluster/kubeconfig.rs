@@ -1,4 +1,4 @@
-//! Which cluster, as kubectl has it.
+//! Selects the cluster in the same way as kubectl.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -7,19 +7,20 @@ use std::time::Duration;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-/// Which cluster, and who asks it.
+/// Options that select the cluster and the user.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct KubeconfigOptions {
-    /// The kubeconfig file. Without it, those of $KUBECONFIG that are there, else ~/.kube/config.
+    /// The kubeconfig file.
+    /// Default: the existing files of $KUBECONFIG, else ~/.kube/config.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig. Without it, its current one.
+    /// The context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// How long one question may take (5s, 2m; 0: as long as it takes).
+    /// Timeout of one request (5s, 2m; 0: no timeout).
     #[arg(long, value_name = "TIME", value_parser = parse_request_timeout)]
     request_timeout: Option<Duration>,
-    /// What only [`ClusterOptions`] has options for.
+    /// Set only through [`ClusterOptions`].
     #[arg(skip)]
     cluster: Option<String>,
     #[arg(skip)]
@@ -30,28 +31,28 @@ pub struct KubeconfigOptions {
     as_group: Vec<String>,
 }
 
-/// The same with all that kubectl has to choose by, for commands of which no `--cluster` or `--as`
-/// means another thing.
+/// The same options and the rest of kubectl's options to select a cluster.
+/// For commands that use `--cluster` and `--as` for no other purpose.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ClusterOptions {
     #[command(flatten)]
     kubeconfig: KubeconfigOptions,
-    /// The cluster of the kubeconfig. Without it, that of the context.
+    /// The cluster of the kubeconfig. Default: the cluster of the context.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// The user of the kubeconfig. Without it, that of the context.
+    /// The user of the kubeconfig. Default: the user of the context.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Ask as this user, which takes the right to impersonate.
+    /// Impersonate this user. Needs the right to impersonate.
     #[arg(long = "as", value_name = "USER")]
     as_user: Option<String>,
-    /// Ask as one of this group; may be given several times.
+    /// Impersonate this group. May be given several times.
     #[arg(long, value_name = "GROUP", requires = "as_user")]
     as_group: Vec<String>,
 }
 
 impl ClusterOptions {
-    /// Which cluster, and who asks it.
+    /// Converts the options to [`KubeconfigOptions`].
     #[must_use]
     pub fn to_kubeconfig_options(&self) -> KubeconfigOptions {
         KubeconfigOptions {
@@ -65,7 +66,7 @@ impl ClusterOptions {
 }
 
 impl KubeconfigOptions {
-    /// True if it says anything.
+    /// Returns true if at least one option is set.
     #[must_use]
     pub fn is_set(&self) -> bool {
         let chosen = [&self.context, &self.as_user, &self.cluster, &self.user];
@@ -75,12 +76,12 @@ impl KubeconfigOptions {
             || chosen.iter().any(|of| of.is_some())
     }
 
-    /// The kubeconfig's cluster; where there is no kubeconfig at all, that of the pod that we run
-    /// in.
+    /// Loads the kubeconfig.
+    /// Without a kubeconfig, it loads the configuration of the pod that runs this program.
     ///
     /// # Errors
-    /// If there is neither, or the kubeconfig is of no use: what somebody has written is never
-    /// passed over for another cluster.
+    /// If neither exists, or the kubeconfig is invalid. An invalid kubeconfig is always an error.
+    /// The command then uses no other cluster.
     pub async fn load_config(&self) -> Result<Config, KubeconfigError> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
@@ -106,7 +107,8 @@ impl KubeconfigOptions {
         Ok(config)
     }
 
-    /// How long a question may take, where that is said. Some(None): as long as it takes.
+    /// The timeout of one request, if the option is given.
+    /// Some(None): no timeout.
     pub(super) fn request_timeout(&self) -> Option<Option<Duration>> {
         let given = self.request_timeout;
         given.map(|time| Some(time).filter(|time| !time.is_zero()))
@@ -120,15 +122,16 @@ impl KubeconfigOptions {
         let files = std::env::split_paths(&named).filter(|file| !file.as_os_str().is_empty());
         match merge_kubeconfigs(files) {
             Ok(Some(kubeconfig)) => Ok(kubeconfig),
-            // $KUBECONFIG names no file: it is that of the home directory.
+            // $KUBECONFIG names no file, so the file in the home directory applies.
             Ok(None) => Kubeconfig::read().map_err(KubeconfigFailure::from_default_file),
             Err(error) => Err(KubeconfigFailure::Unusable(error)),
         }
     }
 }
 
-/// What these files say together, the first first. As kubectl does it, one that is not there is
-/// passed over; but if none is, that is an error: somebody has meant them. None: no file is named.
+/// Merges these files; earlier files win.
+/// As in kubectl, a missing file is skipped. If all files are missing, that is an error, because
+/// the user named them. None: no file is named.
 fn merge_kubeconfigs(
     files: impl Iterator<Item = PathBuf>,
 ) -> Result<Option<Kubeconfig>, KubeconfigError> {
@@ -151,21 +154,21 @@ fn merge_kubeconfigs(
     }
 }
 
-/// That no kubeconfig is to be had.
+/// Reason why no kubeconfig could be loaded.
 #[derive(Debug)]
 enum KubeconfigFailure {
-    /// There is none.
+    /// The file does not exist.
     Missing(KubeconfigError),
-    /// There is one, of no use.
+    /// The file exists but is invalid.
     Unusable(KubeconfigError),
 }
 
 impl KubeconfigFailure {
-    /// Of the one that everybody has where none is named.
+    /// Classifies an error of the default file, which applies if no file is named.
     fn from_default_file(error: KubeconfigError) -> Self {
         let is_there = match &error {
             KubeconfigError::FindPath => false,
-            // Also where the home directory is none, as that of `nobody`.
+            // NotADirectory occurs for users without a home directory, such as `nobody`.
             KubeconfigError::ReadConfig(error, _) => {
                 !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
             }
@@ -178,7 +181,8 @@ impl KubeconfigFailure {
     }
 }
 
-/// As kubectl's `--request-timeout`: 0 is none, a bare number is seconds.
+/// Parses the value like kubectl's `--request-timeout`.
+/// 0 is no timeout, and a bare number is seconds.
 fn parse_request_timeout(written: &str) -> Result<Duration, String> {
     match written.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),

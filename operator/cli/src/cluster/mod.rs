@@ -1,4 +1,4 @@
-//! The cluster of the kubeconfig.
+//! The client of the cluster that the kubeconfig selects.
 
 mod api_reads;
 mod follow;
@@ -18,16 +18,17 @@ use kube::Client;
 use kube::config::KubeconfigError;
 use tokio::runtime::Runtime;
 
-/// Longest wait for a connection, and for an answer.
+/// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for an answer of the scheduler, which answers from memory.
 const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who the commands are to the API server: its logs, and who owns what fields.
+/// The user agent of the commands.
+/// It appears in the API server's logs and as the field manager.
 pub const USER_AGENT: &str = concat!("kubectl-trellis/", env!("CARGO_PKG_VERSION"));
 
-/// A cluster that can be asked.
+/// A client of a cluster, with its runtime.
 pub struct ClusterClient {
     runtime: Runtime,
     client: Client,
@@ -45,11 +46,12 @@ impl std::fmt::Debug for ClusterClient {
 }
 
 impl ClusterClient {
-    /// Finds the cluster. Whether it answers, the first read shows. `otherwise` is what to do
-    /// where there is none.
+    /// Creates a client for the configured cluster.
+    /// It sends no request, so the first read shows whether the cluster answers. `otherwise` is the
+    /// advice to the user if no cluster is configured.
     ///
     /// # Errors
-    /// If none is configured, or not so that it is of use.
+    /// If no cluster is configured, or the configuration is invalid.
     pub fn connect(
         access: &KubeconfigOptions,
         agent: &'static str,
@@ -74,7 +76,7 @@ impl ClusterClient {
         let patience = access.request_timeout();
         config.connect_timeout = Some(patience.flatten().unwrap_or(CONNECT_TIMEOUT));
         config.read_timeout = patience.unwrap_or(Some(READ_TIMEOUT));
-        // A user who waits wants to hear soon.
+        // Without retries, an interactive user sees an error soon.
         config.default_retry = false;
         let namespace = config.default_namespace.clone();
         let client = runtime
@@ -96,26 +98,27 @@ impl ClusterClient {
         &self.namespace
     }
 
-    /// Who asks.
+    /// The Kubernetes client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// How long to wait for an answer of the scheduler: `--request-timeout`, else five seconds.
-    /// None: as long as it takes.
+    /// Timeout for an answer of the scheduler.
+    /// `--request-timeout` sets it; the default is five seconds. None: no timeout.
     #[must_use]
     pub fn scheduler_timeout(&self) -> Option<Duration> {
         self.scheduler_timeout
     }
 
-    /// Waits for what is asked.
+    /// Runs the future to completion.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
 }
 
-/// What is wrong with a kubeconfig. kube quotes the file twice.
+/// Describes an error of a kubeconfig.
+/// The text of the kube crate contains the file name twice.
 fn describe_error(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(error, file) => format!("cannot read {file:?}: {error}"),

@@ -1,21 +1,24 @@
-//! Simulated nodes: kwok plays their kubelets, and no container runs on them.
+//! Detects simulated nodes.
+//! The tool kwok plays their kubelets, and no container runs on them.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client};
 
-/// The annotation that kwok's documentation puts on the nodes that kwok plays.
+/// The annotation that marks simulated nodes in kwok's documentation.
 const ANNOTATION: &str = "kwok.x-k8s.io/node";
-/// How the container runtime of such a node begins. kwok fills it in where the node gives none.
+/// Prefix of the container runtime version of such a node.
+/// If the node has no version, kwok sets it.
 const RUNTIME: &str = "kwok";
 
-/// True if this node is simulated. False also where the user may not read nodes.
+/// Returns true if this node is simulated.
+/// Returns false also if the user may not read nodes.
 pub async fn is_simulated(client: &Client, node: &str) -> bool {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = nodes.get_opt(node).await;
     node.is_ok_and(|node| node.as_ref().is_some_and(is_kwok_node))
 }
 
-/// True if the annotation or the container runtime of a node is kwok's.
+/// Returns true if the node has the annotation or the container runtime of kwok.
 fn is_kwok_node(node: &Node) -> bool {
     let annotations = node.metadata.annotations.as_ref();
     let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());

@@ -1,4 +1,5 @@
-//! `trellis logs --follow`: on and on, over restarts, until the job has ended.
+//! `trellis logs --follow`: follows the logs until the job has ended.
+//! It continues across restarts of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,39 +24,41 @@ use crate::output::{Tone, warn};
 use crate::status::{object_read_error, pods_of_job};
 use crate::target::TargetNamespace;
 
-/// What is known of the job, and whose logs have been begun.
+/// State of a followed job: its pods, and the logs that are read.
 struct LogFollower<'a> {
     site: &'a TargetNamespace,
     options: &'a LogsOptions,
     job: WatchedJob,
     pods: BTreeMap<String, Pod>,
-    /// True once all of its pods have been listed: before that nothing is missing.
+    /// True after the first complete list of the pods.
+    /// Before that, no pod counts as missing.
     is_listed: bool,
     started: BTreeSet<String>,
     reads: JoinSet<Result<(), UnreadableLog>>,
-    /// Tells each read, by the uid of its pod, whether its container has stopped.
+    /// One sender per pod uid.
+    /// It tells the reader of the pod whether its container has stopped.
     stopped: BTreeMap<String, watch::Sender<bool>>,
     started_logs: StartedLogs,
-    /// Some of the pods that are meant have not begun to write.
+    /// True while some of the selected pods have not started to write.
     is_waiting: bool,
     reported: BTreeSet<String>,
     failed: bool,
 }
 
-/// What is to be done next.
+/// The next step of the loop.
 enum FollowAction {
-    /// More is to come.
+    /// More output may follow.
     Wait,
-    /// All has been shown.
+    /// All output has been shown.
     End,
-    /// There is no such pod, and never will be.
+    /// The selected pod does not exist and never will.
     NoSuchPod,
 }
 
 /// Follows the logs until the job has ended.
 ///
 /// # Errors
-/// If the cluster cannot be asked.
+/// If the cluster cannot be reached.
 pub async fn run(
     site: &TargetNamespace,
     name: &str,
@@ -89,7 +92,7 @@ pub async fn run(
     };
     loop {
         tokio::select! {
-            // What was read goes out before an end is seen.
+            // Write the received output before handling other events, such as the end of the job.
             biased;
             Some(piece) = pieces.recv() => {
                 if !write_piece(&piece)? {
@@ -111,7 +114,7 @@ pub async fn run(
                 Err(Some(error)) => {
                     return Err(object_read_error(site, ApiFailure::new::<Pod>("watch", error), RIGHTS));
                 }
-                // It is tried again.
+                // The watcher retries.
                 Err(None) => continue,
             },
             Some(event) = seen_jobs.next() => match event.map_err(permanent_error) {
@@ -130,7 +133,7 @@ pub async fn run(
             FollowAction::Wait => {}
             FollowAction::NoSuchPod => return Ok(Exit::Negative),
             FollowAction::End => {
-                // Those that have ended have passed on all that they read.
+                // The readers have ended, and all their output is in the channel.
                 while let Ok(piece) = pieces.try_recv() {
                     write_piece(&piece)?;
                 }
@@ -146,7 +149,7 @@ impl LogFollower<'_> {
         match event {
             Event::Init => {
                 self.pods.clear();
-                // Until all are there again nothing is missing.
+                // No pod counts as missing until the new list is complete.
                 self.is_listed = false;
             }
             Event::InitApply(pod) | Event::Apply(pod) => {
@@ -166,7 +169,7 @@ impl LogFollower<'_> {
                 self.stopped.retain(|uid, _| listed.contains(uid));
             }
             Event::Delete(pod) => {
-                // The read takes a dropped sender for a container that has stopped.
+                // The reader treats a dropped sender like a stopped container.
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
                 self.stopped.remove(uid);
                 self.pods.remove(&key(&pod));
@@ -174,16 +177,17 @@ impl LogFollower<'_> {
         }
     }
 
-    /// Says why a log cannot be read. All pods of simulated nodes share one line.
+    /// Reports why a log cannot be read.
+    /// All pods of simulated nodes share one line.
     fn report(&mut self, failure: UnreadableLog) {
-        // A pod that is replaced takes its log with it.
+        // The log of a replaced pod is gone with the pod, which is not a failure.
         self.failed |= !failure.is_gone();
         if !failure.is_simulated || self.reported.insert("simulated node".to_owned()) {
             warn(&format!("error: {}", failure.explain(self.site)));
         }
     }
 
-    /// Begins to read the logs that can be read now.
+    /// Starts to read the logs that are available now.
     fn start_reads(&mut self, out: &mpsc::Sender<Vec<u8>>) -> anyhow::Result<FollowAction> {
         let is_idle = self.reads.is_empty();
         let Some(job) = self.job.current().cloned() else {
@@ -204,7 +208,7 @@ impl LogFollower<'_> {
                 return Ok(FollowAction::NoSuchPod);
             }
             Err(NoLog::Unavailable(why)) => {
-                // What was followed to its end has been shown, though its pod is gone by now.
+                // The log was shown to its end, though its pod is gone now.
                 if !has_ended || self.started.is_empty() {
                     let status = job.status.as_ref();
                     let about = status.map(|status| (status.phase, status.reason));
@@ -224,7 +228,7 @@ impl LogFollower<'_> {
             if chosen.has_started {
                 self.start_read(chosen, out)?;
             } else {
-                // That it is on its way, once; what keeps it from it, as it changes.
+                // Report once that the pod is starting, and again whenever its problem changes.
                 let state = &chosen.pod.state;
                 let stuck = (state.tone() == Tone::Bad).then_some(&state.state);
                 let about = format!("{} {stuck:?}", chosen.uid);
@@ -269,7 +273,7 @@ impl LogFollower<'_> {
         }
         let mut part = self.options.to_log_range();
         if comes != LogStart::Initial {
-            // What comes later is shown from its beginning.
+            // Show the complete log of every later pod.
             part.tail = None;
             part.since_seconds = None;
         }
@@ -286,7 +290,7 @@ impl LogFollower<'_> {
         Ok(())
     }
 
-    /// What ended the attempt before.
+    /// Describes the failure that ended the previous attempt.
     fn describe_failure(&self) -> String {
         let status = self.job.current().and_then(|job| job.status.as_ref());
         let failure = status.and_then(|status| status.last_failure.as_ref());
@@ -302,10 +306,10 @@ impl LogFollower<'_> {
         })
     }
 
-    /// Says what is waited for, once of each cause.
+    /// Reports why the command waits, once for each cause.
     fn report_wait(&mut self, about: String, why: &str) {
         let is_new = self.reported.insert(about);
-        // Of another cause in the same words nobody hears more.
+        // Another cause with the same text needs no second message.
         if self.reported.insert(why.to_owned()) && is_new {
             warn(&format!("note: {why}"));
         }

@@ -1,24 +1,25 @@
-//! Lines of a log on their way from a pod to whoever reads them. Pure.
+//! Splits and prefixes the lines of a log between the pod and the reader. Pure.
 
 use k8s_openapi::jiff::Timestamp;
 
-/// How the lines of one pod are shown.
+/// Formats the lines of one pod.
 #[derive(Clone, Debug)]
 pub struct LogLines {
-    /// What stands before each.
+    /// The prefix of each line.
     prefix: String,
-    /// True if the lines come with a time that nobody asked for.
+    /// True if the lines have timestamps that the user did not request.
     hides_times: bool,
     /// The time of the last line that was shown.
     last_time: Option<Timestamp>,
-    /// True behind a part of a line that goes on.
+    /// True after an incomplete part of a line.
     is_inside_line: bool,
-    /// True while that line is one that was shown before.
+    /// True while the current line is a repetition of a line that was shown before.
     is_skipping: bool,
 }
 
 impl LogLines {
-    /// Those of a pod. `hides_times`: they come with times, which are taken away.
+    /// Creates the formatter for one pod.
+    /// `hides_times`: the lines have timestamps, and the formatter removes them.
     pub fn new(prefix: String, hides_times: bool) -> Self {
         Self {
             prefix,
@@ -34,14 +35,15 @@ impl LogLines {
         self.last_time
     }
 
-    /// A stream begins again: what it had begun is not gone on with.
+    /// Starts a new stream. An incomplete line of the old stream is dropped.
     pub fn restart_stream(&mut self) {
         self.is_inside_line = false;
         self.is_skipping = false;
     }
 
-    /// What is shown of a line or a part of one, whose end is its newline. `out`: to what it is
-    /// added. `again`: lines that are no later than `last` were shown before.
+    /// Appends a line, or a part of a line, to `out`.
+    /// A newline ends the line. `again`: skip lines that are not newer than the last line, because
+    /// they were shown before.
     pub fn add(&mut self, part: &[u8], again: bool, out: &mut Vec<u8>) {
         let ends = part.last() == Some(&b'\n');
         let begins = !self.is_inside_line;
@@ -63,7 +65,7 @@ impl LogLines {
         }
     }
 
-    /// Ends a line that has no newline, where others are to follow it.
+    /// Ends a line that has no newline, so that another pod's line can follow.
     pub fn end_line(&mut self, out: &mut Vec<u8>) {
         if self.is_inside_line && !self.is_skipping && !self.prefix.is_empty() {
             out.push(b'\n');
@@ -72,10 +74,10 @@ impl LogLines {
     }
 }
 
-/// The time that a kubelet has put before a line, and the line.
+/// Splits a line into the kubelet's timestamp and the text.
 fn split_timestamp(line: &[u8]) -> (Option<Timestamp>, &[u8]) {
     let Some(space) = line.iter().position(|byte| *byte == b' ') else {
-        // A line without anything is a time and its newline.
+        // An empty line consists of the timestamp and a newline.
         let text = std::str::from_utf8(line).unwrap_or_default();
         let time = text.trim_end().parse().ok();
         let rest = if line.ends_with(b"\n") {

@@ -1,4 +1,4 @@
-//! The log of one pod, read from its kubelet through the API server.
+//! Reads the log of one pod from its kubelet, through the API server.
 
 use std::time::Duration;
 
@@ -18,35 +18,36 @@ use super::unreadable_log::UnreadableLog;
 use crate::cluster::is_simulated;
 use crate::output::warn;
 
-/// Most bytes of a line that are held at once.
+/// Greatest part of a line that is held in memory, in bytes.
 const MAX_LINE_PART: usize = 64 * 1024;
-/// Bytes that are passed on at once.
+/// Size of one piece of output, in bytes.
 const BATCH_SIZE: usize = 32 * 1024;
-/// Between a stream that broke and its next try.
+/// Pause before a broken stream is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How long a stream may be silent after its container has stopped. A kubelet ends the stream then,
-/// unless it has died; kwok never ends one.
+/// Longest silence of a stream after its container has stopped.
+/// A kubelet ends the stream then, unless the kubelet has died; kwok never ends a stream.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What of a log is asked for.
+/// The requested part of a log.
 #[derive(Clone, Debug, Default)]
 pub struct LogRange {
-    /// Its last lines.
+    /// Number of last lines.
     pub tail: Option<i64>,
-    /// What was written in the last seconds.
+    /// Only lines of the last seconds.
     pub since_seconds: Option<i64>,
-    /// Each line with its time.
+    /// Show the time of each line.
     pub timestamps: bool,
-    /// What is still to be written, too.
+    /// Follow the log until it ends.
     pub follow: bool,
 }
 
-/// Passes the log on, until its end. `prefix` stands before each line. `stopped` says whether the
-/// container has stopped; the caller drops its sender when the pod is gone.
+/// Sends the log to `out`, until it ends.
+/// `prefix` stands before each line. `stopped` tells whether the container has stopped; the caller
+/// drops its sender when the pod is gone.
 ///
 /// # Errors
-/// If the log cannot be read. A stream that breaks while it is followed is taken up again where it
-/// broke; the stream of a simulated node is not.
+/// If the log cannot be read. A followed stream that breaks is resumed where it broke, except on a
+/// simulated node.
 pub async fn stream_log(
     pods: Api<Pod>,
     chosen: SelectedPod,
@@ -64,7 +65,7 @@ pub async fn stream_log(
         previous: chosen.before_restart,
         since_seconds: part.since_seconds,
         tail_lines: part.tail,
-        // Who follows knows by them where to go on.
+        // A followed log needs timestamps to resume after a broken stream.
         timestamps: part.timestamps || part.follow,
         ..LogParams::default()
     };
@@ -104,7 +105,7 @@ pub async fn stream_log(
             StreamEnd::ReaderGone => return Ok(()),
             StreamEnd::Complete if !part.follow => return Ok(()),
             StreamEnd::Complete if has_ended(&pods, &chosen).await => return Ok(()),
-            // What was cut off without being followed is not asked for twice.
+            // A log that is not followed is not requested twice.
             StreamEnd::Broken if !part.follow => {
                 let error = std::io::Error::other("the stream of the log broke off");
                 return Err(unreadable(kube::Error::Service(error.into())).await);
@@ -117,23 +118,25 @@ pub async fn stream_log(
             again = true;
             params.since_seconds = None;
             params.tail_lines = None;
-            // It is rounded to seconds on its way: what comes twice is left out by its time.
+            // The API rounds this time to seconds. The timestamps then identify lines that come
+            // twice.
             params.since_time = last.checked_sub(SignedDuration::from_secs(1)).ok();
         }
     }
 }
 
 enum StreamEnd {
-    /// The log, or the container, has ended.
+    /// The log or the container has ended.
     Complete,
-    /// The connection has.
+    /// The connection broke.
     Broken,
-    /// Nobody reads on.
+    /// The reader has closed the channel.
     ReaderGone,
 }
 
+/// Forwards one stream.
 /// `silence`: whether the container has stopped, and whether kwok simulates its node. kwok never
-/// closes a stream that is followed; a kubelet does, however slowly the last bytes come.
+/// closes a followed stream. A kubelet closes it, even if the last bytes come slowly.
 async fn forward_stream(
     stream: impl futures::AsyncBufRead,
     lines: &mut LogLines,
@@ -143,12 +146,12 @@ async fn forward_stream(
 ) -> StreamEnd {
     futures::pin_mut!(stream);
     let mut batch = Vec::new();
-    // A line whose end has not come.
+    // A line without its newline yet.
     let mut held = Vec::new();
     let ended = loop {
         let bytes = match stream.fill_buf().now_or_never() {
             Some(bytes) => bytes,
-            // Nothing is there: what was read goes out before more is waited for.
+            // No data is available: send the collected output before waiting for more.
             None => {
                 if !batch.is_empty() && out.send(std::mem::take(&mut batch)).await.is_err() {
                     return StreamEnd::ReaderGone;
@@ -159,7 +162,7 @@ async fn forward_stream(
                         if (&mut is_simulated).await {
                             break StreamEnd::Complete;
                         }
-                        // It is asked once: from now on only the end of the stream counts.
+                        // The check runs once: from now on only the end of the stream counts.
                         *stopped = None;
                         continue;
                     }
@@ -185,7 +188,7 @@ async fn forward_stream(
             return StreamEnd::ReaderGone;
         }
     };
-    // Half a line of a broken stream comes again as a whole.
+    // After a broken stream the kubelet sends the incomplete line again.
     if matches!(ended, StreamEnd::Complete) {
         if !held.is_empty() {
             lines.add(&held, again, &mut batch);
@@ -198,7 +201,7 @@ async fn forward_stream(
     ended
 }
 
-/// Returns when the container has stopped and [`SILENCE_LIMIT`] have passed since.
+/// Returns when the container has stopped and [`SILENCE_LIMIT`] has passed since.
 async fn await_silence_after_stop(stopped: &mut Option<Receiver<bool>>) {
     let Some(stopped) = stopped else {
         return std::future::pending().await;
@@ -208,13 +211,13 @@ async fn await_silence_after_stop(stopped: &mut Option<Receiver<bool>>) {
     sleep(SILENCE_LIMIT).await;
 }
 
-/// What no new try would change.
+/// Returns true if a retry cannot help.
 fn is_permanent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
 }
 
-/// True if nothing more comes: the container has ended, or its pod is gone. Where nobody can say,
-/// the stream is tried again.
+/// Returns true if the container has ended or its pod is gone.
+/// If the API server cannot answer, this returns false, and the caller retries the stream.
 async fn has_ended(pods: &Api<Pod>, chosen: &SelectedPod) -> bool {
     let pod = match pods.get_opt(&chosen.pod.name).await {
         Ok(Some(pod)) if pod.metadata.uid.as_deref() == Some(chosen.uid.as_str()) => pod,

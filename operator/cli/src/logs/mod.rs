@@ -1,4 +1,4 @@
-//! `trellis logs`: what the pods of a job write, by rank, over restarts.
+//! `trellis logs`: prints the logs of a job's pods, by rank, across restarts.
 
 mod follow;
 mod log_lines;
@@ -31,53 +31,57 @@ use crate::wait_options;
 use log_stream::LogRange;
 use pod_selection::{LogTarget, NoLog, SelectedPod, select_pods};
 
-/// The right that is needed.
+/// The rights that the command needs.
 const RIGHTS: &str = "list and watch pods and get pods/log";
-/// Pieces of output that wait to be written.
+/// Number of pieces of output that may wait in the channel.
 const QUEUED_PIECES: usize = 64;
 
-/// Whose logs, and what of them.
+/// Options of `trellis logs`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LogsOptions {
     /// The job: NAME or tj/NAME.
     #[arg(value_name = "JOB")]
     job: String,
-    /// Of the pod of this rank (TRELLIS_RANK) in the job's stage. Without it, of rank 0.
+    /// Show the pod with this rank (TRELLIS_RANK) in the job's current stage.
+    /// Default: rank 0.
     #[arg(long, value_name = "N", conflicts_with_all = ["group", "index", "all"])]
     rank: Option<u32>,
-    /// Of this task group, also of one whose stage is complete: its first pod, or that of --index,
-    /// or with --all each of them.
+    /// Show a pod of this task group, also if its stage is complete.
+    /// The pod is the first one, or the one of --index; --all shows every pod of the group.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// Of the pod of this index in its group.
+    /// Show the pod with this index in its group.
     #[arg(long, value_name = "N", conflicts_with = "all")]
     index: Option<u32>,
-    /// Of all pods, each line with the rank and the pod that it is of.
+    /// Show all pods; each line starts with its rank and pod.
     #[arg(long)]
     all: bool,
-    /// Go on until the job has ended: over restarts, with the pod that has the same place then.
+    /// Follow the log until the job has ended.
+    /// After a restart, this continues with the new pod of the same rank or index.
     #[arg(short, long)]
     follow: bool,
-    /// Of what ran before: the container before its last restart, else the attempt before, while
-    /// its pods are there.
+    /// Show the previous log.
+    /// It comes from the container before its last restart, else from the previous attempt while
+    /// its pods exist.
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
-    /// The last lines of each pod alone.
+    /// Show only the last lines of each pod.
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(i64).range(0..))]
     tail: Option<i64>,
-    /// What was written within this time alone (90s, 5m, 2h).
+    /// Show only lines that were written within this time (90s, 5m, 2h).
     #[arg(long, value_name = "TIME", value_parser = wait_options::parse_duration)]
     since: Option<Duration>,
-    /// Each line with its time.
+    /// Show the time of each line.
     #[arg(long)]
     timestamps: bool,
-    /// Of this container of the pod, such as a sidecar. Without it, of the group's own, main.
+    /// Show this container of the pod, such as a sidecar.
+    /// Default: main, the task group's own container.
     #[arg(short, long, value_name = "NAME")]
     container: Option<String>,
-    /// How many logs are read at once, at most.
+    /// Greatest number of logs that are read at the same time.
     #[arg(long, value_name = "N", default_value = "32")]
     max: NonZeroUsize,
-    /// Where.
+    /// Namespace and cluster.
     #[command(flatten)]
     namespace_options: NamespaceOptions,
 }
@@ -105,7 +109,7 @@ impl LogsOptions {
         }
     }
 
-    /// What stands before each line of a pod.
+    /// Returns the prefix for each line of a pod.
     fn line_prefix(&self, chosen: &SelectedPod) -> String {
         match (self.all, chosen.pod.rank) {
             (false, _) => String::new(),
@@ -115,10 +119,11 @@ impl LogsOptions {
     }
 }
 
-/// Shows the logs. Exit status: 0 there were some, 1 there are none, 2 no cluster.
+/// Shows the logs.
+/// Exit status: 0 a log was shown, 1 no log exists, 2 no cluster.
 ///
 /// # Errors
-/// If the name is none, or the cluster cannot be asked.
+/// If the name is invalid, or the cluster cannot be reached.
 pub fn run(options: &LogsOptions) -> anyhow::Result<ExitCode> {
     let name = parse_job_name(&options.job)?;
     let site = options.namespace_options.connect()?;
@@ -177,7 +182,7 @@ async fn show_once(
             log_stream::stream_log(pods, chosen, part, prefix, None, out)
         })
         .collect();
-    // The last of its copies ends the writing.
+    // The writer ends when the last sender is dropped.
     drop(out);
     let reads = futures::stream::iter(reads)
         .buffer_unordered(options.max.get())
@@ -202,7 +207,7 @@ async fn show_once(
     Ok(Exit::Negative)
 }
 
-/// That there is something of what ran before, where there is nothing of now.
+/// Returns a hint to use --previous if only an earlier log exists.
 fn previous_hint(
     job: &TrainingJob,
     pods: &[Pod],
@@ -225,7 +230,7 @@ const fn message_prefix(is_error: bool) -> &'static str {
     if is_error { "error: " } else { "note: " }
 }
 
-/// Writes what comes, as it is: logs are whatever a program writes.
+/// Writes the pieces unchanged: a log may contain any bytes.
 async fn write_pieces(mut pieces: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()> {
     while let Some(piece) = pieces.recv().await {
         if !write_piece(&piece)? {
@@ -235,7 +240,7 @@ async fn write_pieces(mut pieces: mpsc::Receiver<Vec<u8>>) -> std::io::Result<()
     Ok(())
 }
 
-/// False: nobody reads any more.
+/// Returns false if the reader has closed the output.
 fn write_piece(piece: &[u8]) -> std::io::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(piece).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! Why there is no log, in words. Pure.
+//! Explains to users why a log does not exist. Pure.
 
 use trellis_api::TrainingJob;
 use trellis_api::job::{JobPhase, TrainingJobStatus, parse_ranges};
@@ -11,7 +11,7 @@ fn job_name(job: &TrainingJob) -> &str {
     job.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// There is no such task group.
+/// The task group does not exist.
 pub fn explain_missing_group(job: &TrainingJob, group: &str) -> String {
     let groups = job.spec.task_groups.iter().map(|group| group.name.as_str());
     let groups: Vec<_> = groups.collect();
@@ -22,7 +22,7 @@ pub fn explain_missing_group(job: &TrainingJob, group: &str) -> String {
     )
 }
 
-/// There is no such rank.
+/// The rank does not exist.
 pub fn explain_missing_rank(job: &TrainingJob, rank: u32, ranks: &StageRanks) -> String {
     let last = ranks.total().saturating_sub(1);
     let stage = match job.status.as_ref().and_then(|status| status.stage.as_ref()) {
@@ -35,7 +35,7 @@ pub fn explain_missing_rank(job: &TrainingJob, rank: u32, ranks: &StageRanks) ->
     )
 }
 
-/// There is no such index.
+/// The index does not exist.
 pub fn explain_missing_index(job: &TrainingJob, group: &str, index: u32) -> String {
     let pods = job.spec.group(group).map_or(0, |group| group.replicas());
     format!(
@@ -45,7 +45,7 @@ pub fn explain_missing_index(job: &TrainingJob, group: &str, index: u32) -> Stri
     )
 }
 
-/// The pod has no such container, and never will.
+/// The pod has no container with this name.
 pub fn explain_missing_container(pod: &str, container: &str, all: &[&str]) -> String {
     format!(
         "{pod} has no container {container:?}: name one of {}",
@@ -53,7 +53,7 @@ pub fn explain_missing_container(pod: &str, container: &str, all: &[&str]) -> St
     )
 }
 
-/// Its stage is still to come.
+/// The stage of the group has not started.
 pub fn explain_later_stage(job: &TrainingJob, stage: u32, current: u32) -> String {
     format!(
         "no pod of that group is there yet: it is of stage {stage}, and {} is at stage {current}",
@@ -61,7 +61,7 @@ pub fn explain_later_stage(job: &TrainingJob, stage: u32, current: u32) -> Strin
     )
 }
 
-/// There is no such pod now. `pod`: the one that is meant, by group and index.
+/// The pod does not exist now. `pod`: the selected pod, by group and index.
 pub fn explain_missing_pod(
     job: &TrainingJob,
     pods: &[PodLine],
@@ -104,7 +104,7 @@ pub fn explain_missing_pod(
     }
 }
 
-/// Phase, reason and message.
+/// Returns phase, reason and message.
 fn describe_phase(status: &TrainingJobStatus, phase: JobPhase) -> String {
     let message = status.message.as_deref().map(sanitize);
     let message = message.filter(|message| !message.is_empty());
@@ -129,7 +129,7 @@ fn explain_deleted_pods(job: &TrainingJob, status: &TrainingJobStatus, phase: Jo
     )
 }
 
-/// Nothing of what ran before is left.
+/// No pod or container of an earlier run is left.
 pub fn explain_missing_previous(job: &TrainingJob) -> String {
     let last = job
         .status
@@ -154,7 +154,7 @@ fn describe_last_failure(status: &TrainingJobStatus) -> String {
     said.unwrap_or_default()
 }
 
-/// A pod is there, and has written nothing: its container has not begun.
+/// The pod exists, but its container has not started.
 pub fn explain_not_started(chosen: &SelectedPod) -> String {
     let state = &chosen.pod.state;
     let message = state.message.as_deref().map(sanitize);

@@ -1,4 +1,4 @@
-//! Whose logs are meant. Pure.
+//! Selects the pods whose logs are shown. Pure.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use trellis_api::TrainingJob;
@@ -7,24 +7,24 @@ use trellis_api::pod_template::MAIN_CONTAINER;
 use super::no_log;
 use crate::pods::{PodLine, StageRanks, group_stage};
 
-/// Which pods are meant.
+/// Criteria of the user.
 #[derive(Clone, Debug, Default)]
 pub struct LogTarget {
-    /// The one of this rank.
+    /// The pod with this rank.
     pub rank: Option<u32>,
-    /// One of this group, or all of it.
+    /// Pods of this group.
     pub group: Option<String>,
-    /// The one of this index.
+    /// The pod with this index.
     pub index: Option<u32>,
-    /// All of them.
+    /// All pods that match.
     pub all: bool,
-    /// Those of what ran before.
+    /// Pods or containers of the previous run.
     pub previous: bool,
-    /// Of this container. None: the group's own.
+    /// The name of the container. None: the group's own container.
     pub container: Option<String>,
 }
 
-/// A pod whose log is meant.
+/// A selected pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectedPod {
     /// The pod.
@@ -33,25 +33,25 @@ pub struct SelectedPod {
     pub uid: String,
     /// The container.
     pub container: String,
-    /// Whether it has begun, and has a log therefore.
+    /// True if the container has started, and so has a log.
     pub has_started: bool,
-    /// Whether the instance before the container's last restart is meant.
+    /// True to show the container instance before the last restart.
     pub before_restart: bool,
 }
 
-/// What keeps us from any log.
+/// Reason why no log can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoLog {
-    /// There is no such pod in the job, ever.
+    /// The pod can never exist in this job.
     Impossible(String),
-    /// There is none now.
+    /// The pod does not exist now.
     Unavailable(String),
 }
 
-/// The pods that are meant, in the order of their ranks.
+/// Returns the selected pods, in the order of their ranks.
 ///
 /// # Errors
-/// If there are none, with why.
+/// If no pod matches; the error has the reason.
 pub fn select_pods<'a>(
     job: &TrainingJob,
     pods: impl IntoIterator<Item = &'a Pod>,
@@ -69,7 +69,7 @@ pub fn select_pods<'a>(
             .as_ref()
             .and_then(|status| status.attempt)
             .unwrap_or(1),
-        // Pods of a stage that is complete are of the attempt that completed it.
+        // Pods of a complete stage belong to the attempt that completed it.
         false => all.iter().map(|(_, line)| line.attempt).max().unwrap_or(1),
     };
     let meant = |attempt: i64| -> Vec<SelectedPod> {
@@ -110,7 +110,7 @@ pub fn select_pods<'a>(
     if let Some((pod, line)) = all.iter().find(lacks) {
         let container = container_name(target);
         let why = no_log::explain_missing_container(&line.name, container, &container_names(pod));
-        // Another of all may have it.
+        // Another pod of the job may have the container.
         return Err(match target.all {
             true => NoLog::Unavailable(why),
             false => NoLog::Impossible(why),
@@ -123,12 +123,12 @@ pub fn select_pods<'a>(
     }))
 }
 
-/// The stage that is asked about, and who in it.
+/// The selected stage, and the pods in it.
 struct SelectedStage {
     number: u32,
     is_current: bool,
     ranks: StageRanks,
-    /// The one pod that is meant, by group and index. None: all of them.
+    /// The one selected pod, by group and index. None: all pods.
     pod: Option<(String, u32)>,
 }
 
@@ -192,7 +192,7 @@ impl SelectedStage {
                 .group
                 .as_ref()
                 .is_none_or(|group| *group == line.group),
-            // What the pod itself takes for its rank, else what the spec does.
+            // The rank in the pod's own environment wins over the rank by the spec.
             (Some((group, index)), Some(rank)) => match line.rank {
                 Some(own) => own == rank,
                 None => *group == line.group && *index == line.index,
@@ -201,8 +201,9 @@ impl SelectedStage {
         }
     }
 
-    /// Of several of one rank, which there are while an elastic job changes its size, the one that
-    /// has it by the spec of now.
+    /// Picks one of several pods with the same rank.
+    /// An elastic job has such pods while it changes its size. The pod that has the rank by the
+    /// current spec wins.
     fn pick_for_rank(&self, found: Vec<SelectedPod>, target: &LogTarget) -> Vec<SelectedPod> {
         let Some((group, index)) = self.pod.as_ref().filter(|_| target.rank.is_some()) else {
             return found;
@@ -220,12 +221,13 @@ fn is_in_stage(job: &TrainingJob, line: &PodLine, stage: u32) -> bool {
     group_stage(&job.spec, &line.group).is_none_or(|own| own == stage)
 }
 
-/// The container that is meant.
+/// Returns the name of the selected container.
 pub fn container_name(target: &LogTarget) -> &str {
     target.container.as_deref().unwrap_or(MAIN_CONTAINER)
 }
 
-/// The containers that a pod's spec has, those of its own before what runs before them.
+/// Returns the container names of a pod.
+/// Main containers come before init and ephemeral containers.
 fn container_names(pod: &Pod) -> Vec<&str> {
     let spec = pod.spec.as_ref();
     let main = spec.map(|spec| spec.containers.as_slice());
@@ -242,7 +244,7 @@ fn has_container(pod: &Pod, target: &LogTarget) -> bool {
     container_names(pod).contains(&container_name(target))
 }
 
-/// The status of a container of a pod.
+/// Returns the status of a container of a pod.
 fn container_status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let inits = status.init_container_statuses.as_ref();
@@ -252,7 +254,7 @@ fn container_status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerSt
     all.find(|status| status.name == container)
 }
 
-/// True if a container or its pod has stopped, so that it writes no more.
+/// Returns true if the container or its pod has stopped.
 pub fn has_stopped(pod: &Pod, container: &str) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());

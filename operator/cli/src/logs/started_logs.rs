@@ -1,10 +1,10 @@
-//! Whose logs have been begun, and what the next one is to whoever follows. Pure.
+//! Tracks the started logs, and classifies the next one. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::pods::PodLine;
 
-/// What has been begun so far.
+/// The logs that were started so far.
 #[derive(Debug, Default)]
 pub struct StartedLogs {
     first: Option<i64>,
@@ -12,28 +12,29 @@ pub struct StartedLogs {
     started_pods: BTreeSet<(String, u32)>,
 }
 
-/// What a pod is to whoever follows.
+/// Relation of a new pod to the pods before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStart {
-    /// It was there: of its log that is shown which was asked for (`--tail`, `--since`).
+    /// The pod existed at the start. `--tail` and `--since` apply to its log.
     Initial,
-    /// With a new attempt, which is news itself; all of its log is.
+    /// The first pod of a new attempt, which is reported.
+    /// The complete log is shown.
     NewAttempt,
-    /// Of that new attempt is another already.
+    /// Another pod of an attempt that was already reported.
     SameAttempt,
-    /// In the place of one that was shown, in the same attempt.
+    /// Replaces a pod with the same group and index, in the same attempt.
     Replacement,
 }
 
 impl StartedLogs {
-    /// Another is begun.
+    /// Adds a pod whose log starts now.
     pub fn add_pod(&mut self, pod: &PodLine) -> LogStart {
         let first = *self.first.get_or_insert(pod.attempt);
         let before = self.latest.replace(pod.attempt);
         let is_again = !self.started_pods.insert((pod.group.clone(), pod.index));
         match before {
             Some(before) if before != pod.attempt => {
-                // Places are of one attempt.
+                // Group and index are unique only within one attempt.
                 self.started_pods.clear();
                 self.started_pods.insert((pod.group.clone(), pod.index));
                 LogStart::NewAttempt

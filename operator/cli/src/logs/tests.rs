@@ -1,4 +1,4 @@
-//! Whose logs are meant, why there are none, and how one is read that breaks.
+//! Tests of pod selection, of the messages for missing logs, and of broken streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ fn job(status: Value) -> TrainingJob {
     .unwrap()
 }
 
-/// Pods of the second stage count the chief first.
+/// In the second stage, the ranks start with the chief.
 fn pod(group: &str, index: u32, rank: u32, attempt: i64, state: Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": format!("llm-{group}-{index}"), "uid": format!("{group}-{index}-{attempt}"),
@@ -105,7 +105,7 @@ fn pod_is_selected_by_rank_group_and_index() {
     };
     assert_eq!(names(select(group("worker", None))), ["llm-worker-0@3"]);
     assert_eq!(names(select(group("worker", Some(1)))), ["llm-worker-1@3"]);
-    // The logs of a stage that is complete stay.
+    // The logs of a complete stage stay available.
     assert_eq!(
         names(select(group("prepare", Some(1)))),
         ["llm-prepare-1@1"]
@@ -128,7 +128,7 @@ fn pod_is_selected_by_rank_group_and_index() {
 #[test]
 fn current_pod_is_selected_among_two_of_one_rank() {
     let mut pods = pods();
-    // It came while there were more of a group before it.
+    // This pod was created while an earlier group had more pods.
     pods.insert(0, pod("worker", 3, 2, 3, json!({"running": {}})));
     let target = LogTarget {
         rank: Some(2),
@@ -177,7 +177,7 @@ fn unknown_container_error_names_the_existing_containers() {
         ))
     );
     assert!(matches!(choose("prxy", true), Err(NoLog::Unavailable(_))));
-    // Of all those alone that have it.
+    // With `all`, only the pods that have the container are selected.
     assert_eq!(names(choose("proxy", true)), ["llm-worker-1@3"]);
 }
 
@@ -236,7 +236,7 @@ fn unstarted_pod_is_explained_by_its_state() {
     );
 }
 
-/// An API server that answers with these in turn, and says what it was asked for.
+/// An API server with these answers in sequence. It reports the requested URIs.
 fn server(answers: Vec<(u16, String)>, asked: mpsc::UnboundedSender<String>) -> Api<Pod> {
     let turn = Arc::new(AtomicUsize::new(0));
     let answers = Arc::new(answers);
@@ -286,7 +286,7 @@ async fn followed_log_continues_after_a_broken_stream() {
     let (text, asked) = read_log(
         vec![
             (200, format!("{}{}", line(1, "a"), line(2, "b"))),
-            // It runs on: the stream has ended for another reason.
+            // The container still runs: the stream has ended for another reason.
             (200, pod(json!({"running": {}}))),
             (503, "{}".to_owned()),
             (200, format!("{}{}", line(2, "b"), line(3, "c"))),
@@ -328,7 +328,8 @@ async fn log_without_follow_is_passed_on_unchanged() {
     );
 }
 
-/// The failure of a read of a pod on node gpu-1, and the requests, where the API server answers so.
+/// Reads a pod on node gpu-1 from an API server with these answers.
+/// Returns the failure and the requests.
 async fn unreadable(answers: Vec<(u16, String)>, follow: bool) -> (UnreadableLog, Vec<String>) {
     let (asked, mut uris) = mpsc::unbounded_channel();
     let (out, _pieces) = mpsc::channel(16);

@@ -1,4 +1,4 @@
-//! Why the log of a pod cannot be read.
+//! Explains why the log of a pod cannot be read.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -24,7 +24,7 @@ pub struct UnreadableLog {
 }
 
 impl UnreadableLog {
-    /// Asks whether the node is simulated, where that may be the reason.
+    /// Checks whether the node is simulated, if that may be the reason.
     pub async fn new(client: &Client, chosen: &SelectedPod, error: kube::Error) -> Self {
         let node = chosen.pod.node.clone();
         let is_simulated = match &node {
@@ -39,12 +39,13 @@ impl UnreadableLog {
         }
     }
 
-    /// True if the API server knows no such pod.
+    /// Returns true if the pod does not exist any more.
     pub fn is_gone(&self) -> bool {
         matches!(&*self.error, kube::Error::Api(status) if status.code == 404)
     }
 
-    /// The message for an unreachable kubelet. None: the error is another.
+    /// Returns the message for an unreachable kubelet.
+    /// None: the error has another cause.
     pub fn unreachable_kubelet(&self) -> Option<String> {
         let kube::Error::Api(status) = &*self.error else {
             return None;
@@ -57,7 +58,7 @@ impl UnreadableLog {
         ))
     }
 
-    /// The reason, in words.
+    /// Returns the reason as a message.
     pub fn explain(self, site: &TargetNamespace) -> String {
         if self.is_simulated {
             return explain_simulated(&[self]);
@@ -83,7 +84,7 @@ impl UnreadableLog {
     }
 }
 
-/// The one line about all pods of simulated nodes.
+/// Returns the one line for all pods of simulated nodes.
 pub fn explain_simulated(all: &[UnreadableLog]) -> String {
     let what = match all {
         [one] => format!(
@@ -96,14 +97,16 @@ pub fn explain_simulated(all: &[UnreadableLog]) -> String {
     format!("{what}: pods of simulated nodes have no logs")
 }
 
-/// False of a refusal that has nothing to do with the node: a right or the pod is missing.
+/// Returns false for an error that has nothing to do with the node.
+/// The user lacks a right then, or the pod does not exist.
 fn may_be_node_failure(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if !matches!(status.code, 401 | 403 | 404))
 }
 
-/// The reason why the API server cannot reach a kubelet, if it says so. It passes on the error of
-/// its HTTP client, `Get "https://gpu-1:10250/containerLogs/...": dial tcp: ...`, or knows no
-/// address of the node.
+/// Returns why the API server cannot reach a kubelet, if the message tells it.
+/// The API server passes on the error of its HTTP client, `Get
+/// "https://gpu-1:10250/containerLogs/...": dial tcp: ...`. Or it reports that the node has no
+/// address.
 fn kubelet_error(message: &str) -> Option<&str> {
     if message.starts_with("no preferred addresses found") {
         return Some(message);

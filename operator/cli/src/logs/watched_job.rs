@@ -1,20 +1,20 @@
-//! A job as a watch tells of it. Pure.
+//! Tracks one job through the events of a watch. Pure.
 
 use kube::runtime::watcher::Event;
 use trellis_api::TrainingJob;
 
-/// The job that is followed, which may go, also while nobody watches.
+/// The followed job. It may be deleted, also while the watch is interrupted.
 #[derive(Debug)]
 pub struct WatchedJob {
     uid: Option<String>,
-    /// None: it is gone.
+    /// None: the job is deleted.
     job: Option<TrainingJob>,
-    /// What a list has shown of it so far.
+    /// The job, if the current list has shown it.
     listed: Option<TrainingJob>,
 }
 
 impl WatchedJob {
-    /// One that is there.
+    /// Starts with a job that exists.
     pub fn from_job(job: TrainingJob) -> Self {
         Self {
             uid: job.metadata.uid.clone(),
@@ -23,18 +23,19 @@ impl WatchedJob {
         }
     }
 
-    /// The job as it was last seen. None: it is gone.
+    /// The job as it was last seen. None: the job is deleted.
     pub const fn current(&self) -> Option<&TrainingJob> {
         self.job.as_ref()
     }
 
-    /// Takes what a watch of its name tells. One of another uid has come in its place.
+    /// Applies an event of a watch on the job's name.
+    /// A job with another uid is a new job, so this job is deleted.
     pub fn apply_event(&mut self, event: Event<TrainingJob>) {
         let own = |job: &TrainingJob| job.metadata.uid == self.uid;
         match event {
             Event::Init => self.listed = None,
             Event::InitApply(job) => self.listed = Some(job).filter(own),
-            // What a list does not show went while nobody watched.
+            // The job was deleted during an interruption if the new list does not contain it.
             Event::InitDone => self.job = self.listed.take(),
             Event::Apply(job) => self.job = Some(job).filter(own),
             Event::Delete(job) if own(&job) => self.job = None,

@@ -1,5 +1,6 @@
-//! Spans of time, as kubectl writes them (`duration.HumanDuration` of k8s.io/apimachinery): two
-//! units where the larger one is small, one where it is not.
+//! Formats durations as kubectl does.
+//! The source is `duration.HumanDuration` of k8s.io/apimachinery. Small numbers of a unit are
+//! followed by the next smaller unit, such as `5h30m`.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -8,13 +9,13 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// How long it is since then.
+/// Formats the time since then.
 #[must_use]
 pub fn format_age(since: Timestamp, now: Timestamp) -> String {
     format_span(now.as_second().saturating_sub(since.as_second()))
 }
 
-/// How long it is until then; `now` where that is over.
+/// Formats the time until then; `now` if then is past.
 #[must_use]
 pub fn format_until(then: Timestamp, now: Timestamp) -> String {
     match then.as_second().saturating_sub(now.as_second()) {
@@ -25,7 +26,7 @@ pub fn format_until(then: Timestamp, now: Timestamp) -> String {
 
 fn format_span(seconds: i64) -> String {
     let seconds = seconds.max(0);
-    // (below this, larger unit, its name, smaller unit, its name)
+    // Parameters: larger unit, its name, smaller unit, its name.
     let two = |large: i64, name: &str, small: i64, small_name: &str| {
         let rest = seconds.checked_rem(large).unwrap_or(0);
         let (many, few) = (whole_units(seconds, large), whole_units(rest, small));
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(format_until(at(10), at(10)), "now");
         assert_eq!(format_until(at(70), at(10)), "60s");
         assert_eq!(format_age(at(10), at(15)), "5s");
-        // A clock that is behind.
+        // The local clock is behind.
         assert_eq!(format_age(at(20), at(15)), "0s");
     }
 }

@@ -1,4 +1,4 @@
-//! Amounts of resources, as people write them.
+//! Formats amounts of resources for people.
 
 use trellis_api::Quantity;
 use trellis_api::quantity::Amount;
@@ -15,8 +15,8 @@ const UNITS: [(i64, &str); 5] = [
     (1 << 10, "Ki"),
 ];
 
-/// The amount as a number of the largest unit of which it is at least one, with one digit behind
-/// the point where it is no whole number of them. What is no amount of bytes is as it is written.
+/// Formats an amount of bytes in the largest unit that gives at least one.
+/// A value that is not whole has one decimal. Other resources stay as they are written.
 #[must_use]
 pub fn format_amount(resource: &str, quantity: &Quantity) -> String {
     let is_bytes = BYTES.contains(&resource) || resource.starts_with("hugepages-");

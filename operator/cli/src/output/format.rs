@@ -1,10 +1,10 @@
-//! Objects for scripts.
+//! Serializes objects for scripts.
 
 use anyhow::Context as _;
 use serde::Serialize;
 use trellis_api::document::to_yaml;
 
-/// How something is printed.
+/// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputFormat {
     /// As JSON.
@@ -15,10 +15,10 @@ pub enum OutputFormat {
     Wide,
 }
 
-/// An object for scripts. None: the format is for people.
+/// Serializes an object for scripts. Returns None if the format is for people.
 ///
 /// # Errors
-/// If it cannot be written so.
+/// If the object cannot be serialized.
 pub fn serialize_object(
     format: Option<OutputFormat>,
     object: &impl Serialize,

@@ -27,28 +27,28 @@ use trellis_api::document::Problem;
 
 use crate::exit::Exit;
 
-/// Writes to standard output, with colours only if it is a terminal and `NO_COLOR` is not set. A
-/// closed pipe is no error.
+/// Writes to standard output, in colours only on a terminal without `NO_COLOR`.
+/// A closed pipe is no error.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If standard output cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
     print_if_read(text).map(drop)
 }
 
-/// The same for a command that follows a stream. False: the reader has closed the pipe, and the
-/// command ends.
+/// Like `print`, for a command that follows a stream.
+/// Returns false if the reader has closed the pipe; the command then ends.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If standard output cannot be written.
 pub fn print_if_read(text: &str) -> anyhow::Result<bool> {
     write_text(&mut anstream::stdout(), text)
 }
 
-/// Writes to standard error what would go to standard output if that were not for a script.
+/// Writes text for people to standard error, while standard output is for a script.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If standard error cannot be written.
 pub fn print_to_stderr(text: &str) -> anyhow::Result<bool> {
     write_text(&mut anstream::stderr(), text)
 }
@@ -61,14 +61,14 @@ fn write_text(out: &mut impl std::io::Write, text: &str) -> anyhow::Result<bool>
     }
 }
 
-/// Writes a line to standard error: what the text says, and nothing that it commands. A reader
-/// that has gone is no error.
+/// Writes a line to standard error, without control sequences.
+/// A closed pipe is no error.
 pub fn warn(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", sanitize_lines(text));
 }
 
-/// Writes all problems of the input files to standard error, and returns the exit status of invalid
-/// input.
+/// Writes all problems of the input files to standard error.
+/// Returns the exit status of invalid input.
 pub fn print_problems(problems: &[Problem]) -> ExitCode {
     for problem in problems {
         warn(&format!("error: {problem}"));

@@ -1,5 +1,5 @@
-//! Rounds of something that is looked at again and again, also while it cannot be reached: then
-//! what was last seen stands below since when, and why.
+//! Refreshes a view repeatedly.
+//! While the cluster is unreachable, the loop shows the reason, its start and the last view.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{OutputFormat, Screen, Tone, format_age, sanitize, warn, width, wrap_text};
 
-/// Columns where no terminal says how many there are.
+/// Number of columns if no terminal reports a width.
 const DEFAULT_COLUMNS: usize = 100;
-/// Longest time between two tries.
+/// Longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Rounds, of which the first has to succeed.
+/// A loop of refreshes. The first one must succeed.
 #[derive(Debug)]
 pub struct RefreshLoop {
     screen: Screen,
@@ -21,7 +21,7 @@ pub struct RefreshLoop {
     outage: Option<Outage>,
 }
 
-/// That nothing has been seen since.
+/// A period without a successful read.
 #[derive(Debug)]
 struct Outage {
     since: Timestamp,
@@ -30,7 +30,7 @@ struct Outage {
 }
 
 impl RefreshLoop {
-    /// Rounds at this interval.
+    /// Creates a loop with this interval.
     #[must_use]
     pub fn new(format: Option<OutputFormat>, interval: Duration) -> Self {
         Self {
@@ -41,27 +41,29 @@ impl RefreshLoop {
         }
     }
 
-    /// True once something was seen.
+    /// Returns true after the first successful view.
     #[must_use]
     pub const fn has_shown(&self) -> bool {
         self.last_text.is_some()
     }
 
-    /// It is reached again. True if it was not, and what is looked at says so.
+    /// Ends an outage.
+    /// Returns true if an outage ended and its message is on the screen.
     pub fn end_outage(&mut self) -> bool {
         self.outage.take().is_some() && self.is_interactive()
     }
 
-    /// True if somebody looks at it: what is shown takes the place of what was.
+    /// Returns true on a terminal for people: each view replaces the previous one.
     #[must_use]
     pub fn is_interactive(&self) -> bool {
         self.screen.is_interactive()
     }
 
-    /// Shows what is seen now. False: nobody reads any more.
+    /// Shows the current view.
+    /// Returns false if the reader has closed the output.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the output cannot be written.
     pub fn show(&mut self, text: String) -> anyhow::Result<bool> {
         self.outage = None;
         let reads = self.screen.show(&text)?;
@@ -69,10 +71,11 @@ impl RefreshLoop {
         Ok(reads)
     }
 
-    /// Says that nothing can be seen now. False: nobody reads any more.
+    /// Reports that the view is not available now.
+    /// Returns false if the reader has closed the output.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the output cannot be written.
     pub fn show_outage(&mut self, why: &str, now: Timestamp) -> anyhow::Result<bool> {
         let said = sanitize(why);
         let lost = self.outage.get_or_insert_with(|| Outage {
@@ -86,18 +89,18 @@ impl RefreshLoop {
         let note = format_outage(lost, now);
         if self.screen.is_interactive() {
             let last = self.last_text.as_deref().unwrap_or_default();
-            // Above it: what does not fit on the screen is at its end.
+            // The message stands at the top, because a long view is cut at the bottom.
             let head = wrap_text(&note, 0, width().unwrap_or(DEFAULT_COLUMNS), Tone::Bad);
             return self.screen.show(&format!("{head}{last}"));
         }
-        // What was last seen is there still; who reads it hears so once.
+        // The last view is still visible, so a new message is written only once.
         if is_new {
             warn(&note);
         }
         Ok(true)
     }
 
-    /// How long it is until the next.
+    /// The pause until the next refresh.
     #[must_use]
     pub fn next_pause(&self) -> Duration {
         backoff(
@@ -116,7 +119,7 @@ fn format_outage(lost: &Outage, now: Timestamp) -> String {
     )
 }
 
-/// Twice as long with every try that came to nothing.
+/// Doubles the interval with every failed try.
 fn backoff(interval: Duration, tries: u32) -> Duration {
     let factor = 2_u32.saturating_pow(tries.saturating_sub(1));
     let longer = interval.saturating_mul(factor);

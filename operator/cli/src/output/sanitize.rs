@@ -1,7 +1,8 @@
-//! What others have said, fit for a terminal: nobody commands another's by a name or a message.
+//! Removes control sequences from the text of other systems.
+//! A name or a message then cannot control the user's terminal.
 
-/// The text in one line, without what would move the cursor, colour the screen or turn the
-/// direction of writing.
+/// Returns the text in one line, without control sequences.
+/// It removes characters that move the cursor, change colours or turn the direction of writing.
 #[must_use]
 pub fn sanitize(text: impl Into<String>) -> String {
     let text = text.into();
@@ -20,7 +21,7 @@ fn join_words(text: &str) -> String {
     words.join(" ")
 }
 
-/// The same with its lines and spaces as they are.
+/// The same, but lines and spaces stay as they are.
 #[must_use]
 pub fn sanitize_lines(text: &str) -> String {
     if is_plain(text, |byte| matches!(byte, b' ' | b'\n')) {
@@ -36,14 +37,14 @@ fn strip_lines(text: &str) -> String {
     shown.filter(|c| *c == '\n' || is_printable(*c)).collect()
 }
 
-/// True of nearly all that is ever shown, and quickly said: ten thousand jobs have a hundred
-/// thousand cells.
+/// Returns true for text that needs no change.
+/// This fast check covers nearly all text: ten thousand jobs have a hundred thousand cells.
 fn is_plain(text: &str, is_space: impl Fn(u8) -> bool) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_graphic() || is_space(byte))
 }
 
-/// True if all its words are one space apart.
+/// Returns true if the words are separated by single spaces.
 fn is_one_line(text: &str) -> bool {
     !text.starts_with(' ') && !text.ends_with(' ') && !text.contains("  ")
 }
@@ -52,8 +53,8 @@ fn strip_controls(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-/// False of controls, and of the marks that turn the direction of writing (Trojan Source,
-/// CVE-2021-42574).
+/// Returns false for control characters and for bidirectional marks.
+/// These marks turn the direction of writing (Trojan Source, CVE-2021-42574).
 fn is_printable(c: char) -> bool {
     let turns = matches!(
         c,
@@ -66,7 +67,7 @@ fn is_printable(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Of every text of three characters that matter.
+    /// Checks every text of three relevant characters.
     #[test]
     fn plain_text_shortcut_gives_the_same_result() {
         let letters = [

@@ -1,4 +1,5 @@
-//! The same again, as it is now: on a terminal in the place of what was there, elsewhere after it.
+//! Shows a view repeatedly.
+//! On a terminal it replaces the previous view; elsewhere it follows it.
 
 use std::io::IsTerminal as _;
 
@@ -6,7 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 
 use super::{OutputFormat, print_if_read, write_text};
 
-/// Where something is shown again and again.
+/// The output of a repeated view.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
     format: Option<OutputFormat>,
@@ -15,7 +16,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// One that shows what is written in this form.
+    /// Creates a screen for this output format.
     #[must_use]
     pub fn new(format: Option<OutputFormat>) -> Self {
         let terminal = std::env::var("TERM").unwrap_or_default();
@@ -26,22 +27,22 @@ impl Screen {
         }
     }
 
-    /// True if somebody looks at it: what is shown takes the place of what was.
+    /// Returns true on a terminal for people: each view replaces the previous one.
     #[must_use]
     pub fn is_interactive(&self) -> bool {
         self.is_for_people() && self.can_move
     }
 
-    /// True if no script reads it.
+    /// Returns true if the format is for people, not for scripts.
     #[must_use]
     pub const fn is_for_people(&self) -> bool {
         matches!(self.format, None | Some(OutputFormat::Wide))
     }
 
-    /// Shows it. False: nobody reads any more.
+    /// Shows the view. Returns false if the reader has closed the output.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the output cannot be written.
     pub fn show(&mut self, text: &str) -> anyhow::Result<bool> {
         let is_first = std::mem::replace(&mut self.is_first, false);
         if self.is_interactive() {
@@ -51,15 +52,16 @@ impl Screen {
     }
 }
 
-/// True of a terminal whose cursor can be moved. `NO_COLOR` is about colours alone.
+/// Returns true for a terminal that can move its cursor.
+/// `NO_COLOR` affects only colours.
 fn can_move_cursor(terminal: &str) -> bool {
     !matches!(terminal, "" | "dumb")
 }
 
-/// It, after what was shown before.
+/// Adds the separator from the previous view.
 fn separate_from_last(text: &str, format: Option<OutputFormat>, is_first: bool) -> String {
     let before = match format {
-        // Scripts read one object after the other.
+        // Scripts read one object after another.
         _ if is_first => "",
         Some(OutputFormat::Json) => "",
         Some(OutputFormat::Yaml) => "---\n",
@@ -68,14 +70,16 @@ fn separate_from_last(text: &str, format: Option<OutputFormat>, is_first: bool) 
     format!("{before}{text}")
 }
 
-/// Past anstream, which takes the cursor's commands for colours.
+/// Writes directly to stdout.
+/// The crate anstream would strip the sequences that move the cursor.
 fn redraw(text: &str) -> anyhow::Result<bool> {
     let out = std::io::stdout();
     let has_colours = AutoStream::choice(&out) != ColorChoice::Never;
     write_text(&mut out.lock(), &build_frame(text, rows(), has_colours))
 }
 
-/// From the top left on, and what is left of what was there is erased: nothing flickers.
+/// Draws from the top left and then erases the rest of the old view.
+/// The screen does not flicker then.
 fn build_frame(text: &str, rows: Option<usize>, has_colours: bool) -> String {
     let text = match rows {
         Some(rows) => fit_to_rows(text, rows),
@@ -89,7 +93,7 @@ fn build_frame(text: &str, rows: Option<usize>, has_colours: bool) -> String {
     format!("\x1b[H{lines}\x1b[J")
 }
 
-/// Columns of the terminal that reads standard output. None: none does.
+/// Width of the terminal on standard output, in columns. None: no terminal.
 #[must_use]
 pub fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
@@ -101,7 +105,7 @@ fn rows() -> Option<usize> {
     Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
 }
 
-/// What of the text fits, so that its head does not run off the screen.
+/// Cuts the text to the rows of the screen, so that its head stays visible.
 fn fit_to_rows(text: &str, rows: usize) -> String {
     let room = rows.saturating_sub(2);
     let lines = text.lines().count();

@@ -1,30 +1,31 @@
-//! Colours: of what is well, what waits, and what somebody should look at.
+//! Colours by meaning: good, waiting, or in need of attention.
 
 use owo_colors::OwoColorize as _;
 use trellis_api::job::JobPhase;
 
 use super::sanitize::sanitize_lines;
 
-/// What a word is to whoever reads it.
+/// The meaning of a text, which selects its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// Without a meaning.
     #[default]
     Plain,
-    /// It is well.
+    /// Good.
     Good,
-    /// It waits.
+    /// Waiting.
     Waiting,
-    /// Somebody should look at it.
+    /// Needs attention.
     Bad,
-    /// Beside the point.
+    /// Less important.
     Dim,
-    /// The head of something.
+    /// A heading.
     Head,
 }
 
-/// The text in its colour, and in none of its own: what it says is often another's. Whoever prints
-/// it takes the colour away where no terminal reads it.
+/// Colours the text and removes its own control sequences.
+/// The text often comes from other systems. `print` removes the colours if the output is not a
+/// terminal.
 #[must_use]
 pub fn paint(text: &str, tone: Tone) -> String {
     let text = sanitize_lines(text);
@@ -38,7 +39,7 @@ pub fn paint(text: &str, tone: Tone) -> String {
     }
 }
 
-/// What a job's phase is to whoever reads it.
+/// The tone of a job's phase.
 #[must_use]
 pub const fn phase_tone(phase: JobPhase) -> Tone {
     match phase {

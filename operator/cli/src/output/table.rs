@@ -1,5 +1,6 @@
-//! Tables as kubectl prints them: a head in capitals, columns three spaces apart. The last column
-//! is cut where the terminal ends.
+//! Tables in the format of kubectl.
+//! The head is in capitals, and three spaces separate the columns. The last column is cut at the
+//! width of the terminal.
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -16,7 +17,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A text in a tone. Whatever it is, it is one line.
+    /// A cell with this text in this tone. The text becomes one line.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             text: sanitize(text),
@@ -39,7 +40,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// One with these columns.
+    /// Creates a table with these columns.
     pub fn new<'a>(columns: impl IntoIterator<Item = &'a str>) -> Self {
         let head = columns.into_iter().map(|name| Cell::new(name, Tone::Head));
         Self {
@@ -48,25 +49,25 @@ impl Table {
         }
     }
 
-    /// One without a head.
+    /// Creates a table without a head.
     #[must_use]
     pub fn headless() -> Self {
         Self::default()
     }
 
-    /// Another row.
+    /// Adds a row.
     pub fn push_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// True if it has no rows.
+    /// Returns true if the table has no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The text, each line after `indent` spaces. `width`: columns of the terminal; None: nothing
-    /// is cut.
+    /// Renders the table; `indent` spaces start each line.
+    /// `width`: columns of the terminal; None: nothing is cut.
     #[must_use]
     pub fn render(&self, indent: usize, width: Option<usize>) -> String {
         let head = Some(&self.head).filter(|head| !head.is_empty());
@@ -113,16 +114,17 @@ fn render_line(
     out.push('\n');
 }
 
-/// Columns that a terminal gives it.
+/// Number of terminal columns of the text.
 fn display_width(text: &str) -> usize {
-    // Cells have no controls, which are what is narrower.
+    // For ASCII the length is the width, because cells have no control characters.
     match text.is_ascii() {
         true => text.len(),
         false => text.width(),
     }
 }
 
-/// What of the text there is room for. Where there is hardly any, the line is left to wrap.
+/// Cuts the text to the available columns.
+/// If there are too few, the text is not cut and the terminal wraps the line.
 fn truncate(text: &str, room: Option<usize>) -> String {
     const LEAST: usize = 20;
     match room.filter(|room| *room >= LEAST && display_width(text) > *room) {
@@ -200,7 +202,7 @@ mod tests {
         let longest = text.lines().map(|line| line.chars().count()).max();
         assert_eq!(longest, Some(46));
         assert!(text.contains("needs 8 more GPUs than…\n"), "{text}");
-        // There is no use in a word of a few letters.
+        // A cut text of a few letters would be useless.
         let narrow = plain(&table().render(0, Some(30)));
         assert!(narrow.contains("than there are"), "{narrow}");
     }

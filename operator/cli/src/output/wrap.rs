@@ -1,12 +1,12 @@
-//! Text in lines.
+//! Wraps text into lines.
 
 use unicode_width::UnicodeWidthStr as _;
 
 use super::sanitize::sanitize;
 use super::style::{Tone, paint};
 
-/// The text in lines of at most `width` columns, each behind `indent` spaces. A word that is
-/// longer stands alone.
+/// Wraps the text into lines of at most `width` columns.
+/// `indent` spaces start each line. A longer word gets a line of its own.
 #[must_use]
 pub fn wrap_text(text: &str, indent: usize, width: usize, tone: Tone) -> String {
     const LEAST: usize = 20;

@@ -86,7 +86,8 @@ fn request_timeout_bounds_each_request() {
     assert!(parse_options(&["--as=ada"]).is_set() && !parse_options(&[]).is_set());
 }
 
-/// Whose file is broken, or may not be read, meant that file, and no other cluster.
+/// A kubeconfig that exists but is invalid or unreadable is an error.
+/// The command must not use another cluster instead.
 #[test]
 fn in_cluster_config_is_used_only_without_a_kubeconfig() {
     let of = |path: &Path| {
