@@ -1,4 +1,4 @@
-//! `trellis cancel`: a job ends and goes, as with Slurm's `scancel`.
+//! `trellis cancel`: ends a job and deletes it, like Slurm's `scancel`.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::status::pods_of_job;
 use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
 use crate::wait_options::WaitTimeout;
 
-/// Which jobs.
+/// Options of `trellis cancel`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CancelOptions {
     /// The jobs: NAME or tj/NAME.
@@ -24,10 +24,10 @@ pub struct CancelOptions {
     /// Wait until the last pod has stopped.
     #[arg(long)]
     wait: bool,
-    /// How long to wait.
+    /// Timeout of `--wait`.
     #[command(flatten)]
     wait_timeout: WaitTimeout,
-    /// Where.
+    /// Namespace and cluster.
     #[command(flatten)]
     target: NamespaceOptions,
 }
@@ -35,7 +35,7 @@ pub struct CancelOptions {
 /// Cancels the jobs.
 ///
 /// # Errors
-/// If a name is none, or the cluster cannot be asked.
+/// If a name is invalid, or the cluster cannot be reached.
 pub fn run(options: &CancelOptions) -> anyhow::Result<ExitCode> {
     for_each_job(&options.target, &options.jobs, async |site, name| {
         cancel_job(site, name, options).await
@@ -73,7 +73,7 @@ async fn cancel_job(
     }
     let uid = job.metadata.uid.clone();
     let look = |job: Option<&TrainingJob>| match job {
-        // Another of that name is none of ours.
+        // A new job with the same name is a different job, so this job is gone.
         Some(job) if job.metadata.uid == uid => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
@@ -91,7 +91,7 @@ async fn cancel_job(
     }
 }
 
-/// How long its pods have to save what they have.
+/// Describes how long the pods of the job have to save their state.
 fn describe_grace(job: &TrainingJob) -> String {
     let pods = job.status.as_ref().and_then(|status| status.pods.as_ref());
     let running = pods.map_or(0, |pods| pods.running);
@@ -108,13 +108,15 @@ fn describe_grace(job: &TrainingJob) -> String {
     }
 }
 
-/// Deletes this job. False: one of another uid has its name by now, and stays.
+/// Deletes this job.
+/// Returns false if a job with another uid has the name now. The other job is not deleted.
 async fn delete(
     jobs: &Api<TrainingJob>,
     name: &str,
     job: &TrainingJob,
 ) -> Result<bool, ApiFailure> {
-    // The job stays until its pods have stopped: whoever waits for it waits for them.
+    // With foreground deletion the job exists until its pods have stopped. So a client that waits
+    // for the job also waits for its pods.
     let params = DeleteParams::foreground().preconditions(Preconditions {
         uid: job.metadata.uid.clone(),
         resource_version: None,
@@ -154,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of it where a job of this uid has the name.
+    /// Returns the result of `delete` if a job with this uid has the name.
     async fn is_deleted(there: Option<&'static str>) -> bool {
         let serve = move |request: Request<Body>| async move {
             let body = request.into_body().collect_bytes().await.unwrap();

@@ -1,4 +1,4 @@
-//! The commands, and which function runs each.
+//! The subcommands, and the function that runs each of them.
 
 use std::process::ExitCode;
 
@@ -12,8 +12,8 @@ use crate::{
     status, submit, top,
 };
 
-/// Plan, submit, watch and explain TrainingJobs: gangs of GPU pods that run all together or not at
-/// all.
+/// Plan, submit, watch and explain TrainingJobs.
+/// A TrainingJob is a gang of GPU pods that run all together or not at all.
 #[derive(Parser, Debug)]
 #[command(name = "trellis", bin_name = program_name(), version)]
 pub struct Cli {
@@ -25,65 +25,73 @@ pub struct Cli {
 enum Command {
     /// Print the CustomResourceDefinitions, for `kubectl apply --server-side -f -`.
     Crds(crds::CrdsOptions),
-    /// Show what jobs would be compiled into, and where they would go or why they
-    /// would wait. Reads the current cluster, or files; writes nothing. Exit status:
-    /// 0 all would run, 1 one would not, 2 invalid input or no cluster.
+    /// Show the objects that jobs compile into, and their nodes or why they would wait.
+    /// Reads the current cluster or files; writes nothing. Exit status: 0 all would run, 1 one
+    /// would not, 2 invalid input or no cluster.
     Plan(plan::PlanOptions),
-    /// For those who write policies: test, try, compare and format them.
+    /// Test, evaluate, compare and format policies.
     Policy(policy::PolicyOptions),
-    /// Let jobs come, in virtual time: of files, recorded, or made up; say what the
-    /// engine makes of them. Exit status: 0 all was as expected, 1 something was
-    /// not, 2 invalid input.
+    /// Simulate jobs in virtual time.
+    /// The jobs come from files, from traces or from a generator; the output shows the engine's
+    /// decisions. Exit status: 0 all expectations were met, 1 one was not, 2 invalid input.
     Simulate(simulate::SimulateOptions),
-    /// Turn what Volcano, Kueue, Kubeflow and Lattice use into Trellis' objects, and say of
-    /// every field what was not carried over. Reads files; writes nothing. Exit status: 0
-    /// all is turned, 1 a document cannot be (--strict: or something is to be said of one),
-    /// 2 invalid input.
+    /// Convert objects of Volcano, Kueue, Kubeflow and Lattice into Trellis objects.
+    /// Reports for every field what was not carried over. Reads files; writes nothing. Exit status:
+    /// 0 all documents are converted, 1 a document cannot be converted (--strict: or a note is
+    /// reported), 2 invalid input.
     Import(import::ImportOptions),
-    /// Decide again what a running scheduler had to decide when it wrote a snapshot:
-    /// the decisions, and why those wait that do. The same every time.
+    /// Repeat the decisions of a running scheduler from a snapshot that it wrote.
+    /// Prints the decisions and the reasons of the pending jobs. The same snapshot always gives the
+    /// same output.
     Replay(replay::ReplayOptions),
-    /// Show all that waits and all that runs, queue by queue: position, who, GPUs, state, since
-    /// when, when it starts or ends, and why it waits. Exit status: 0 shown, 1 there is no such
-    /// queue, 2 no cluster, or none that tells.
+    /// Show all pending and running jobs, queue by queue.
+    /// The columns are position, requester, GPUs, state, since when, when the job starts or ends,
+    /// and why it waits. Exit status: 0 shown, 1 the queue does not exist, 2 no cluster, or no
+    /// answer from the scheduler.
     Queue(queue::QueueOptions),
-    /// Show what of each node is free, who holds the rest, for whom it is reserved, and what is
-    /// wrong with it. Exit status: 0 shown, 1 there is no such node, 2 no cluster, or none that
-    /// tells.
+    /// Show the free capacity, holders, reservations and problems of each node.
+    /// Exit status: 0 shown, 1 the node does not exist, 2 no cluster, or no answer from the
+    /// scheduler.
     Nodes(nodes::NodesOptions),
-    /// Say why a job waits: what it lacks, what each node is to it, who would make room, when it
-    /// starts, and the smallest change that would help. Exit status: 0 said, 1 there is no such
-    /// job, 2 no cluster.
+    /// Explain why a job waits.
+    /// The answer tells what the job lacks, why each node does not fit, which jobs would be
+    /// preempted, when the job starts, and the smallest change that would help. Exit status: 0
+    /// explained, 1 the job does not exist, 2 no cluster.
     Explain(explain::ExplainOptions),
-    /// Show one job in one screen: phase and reason, attempts, times, its objects, its pods by
-    /// node, its last events. Exit status: 0 shown, 1 there is no such job, 2 no cluster.
+    /// Show one job on one screen.
+    /// The screen has its phase and reason, attempts, times, objects, pods by node and last events.
+    /// Exit status: 0 shown, 1 the job does not exist, 2 no cluster.
     Status(status::StatusOptions),
-    /// Print what the pods of a job write, by rank, group and index; with -f over restarts. Exit
-    /// status: 0 printed, 1 there is no such job or no log, 2 no cluster.
+    /// Print the logs of a job's pods, by rank, group and index.
+    /// With -f, the output continues across restarts. Exit status: 0 printed, 1 the job or the log
+    /// does not exist, 2 no cluster.
     Logs(logs::LogsOptions),
-    /// Show what jobs make of the GPUs that they hold, those that waste most first, as NVIDIA's
-    /// DCGM exporter tells it. Exit status: 0 shown, 1 there is no such job, 2 no cluster, or no
-    /// exporter.
+    /// Show how jobs use the GPUs that they hold, the most wasteful jobs first.
+    /// The numbers come from NVIDIA's DCGM exporter. Exit status: 0 shown, 1 the job does not
+    /// exist, 2 no cluster, or no exporter.
     Top(top::TopOptions),
-    /// Create jobs, and wait for them. Exit status: 0 done, 1 a job was not taken or did not end
-    /// well, 2 invalid input or no cluster, 124 the time is over.
+    /// Create jobs, and wait for them.
+    /// Exit status: 0 done, 1 a job was rejected or did not succeed, 2 invalid input or no cluster,
+    /// 124 timeout.
     Submit(submit::SubmitOptions),
-    /// Have jobs give their places back; they keep their place in history and can be resumed.
-    /// Exit status: 0 done, 1 a job is not there or has ended, 2 no cluster, 124 the time is over.
+    /// Suspend jobs: they release their GPUs and can be resumed later.
+    /// Exit status: 0 done, 1 a job does not exist or has ended, 2 no cluster, 124 timeout.
     Suspend(suspend::SuspendOptions),
-    /// Have suspended jobs wait for a place again. Exit status: as of suspend.
+    /// Resume suspended jobs: they are queued again.
+    /// Exit status: as for suspend.
     Resume(suspend::SuspendOptions),
-    /// End jobs and delete them; their pods have their grace. Exit status: as of suspend.
+    /// End jobs and delete them; their pods get their grace period.
+    /// Exit status: as for suspend.
     Cancel(cancel::CancelOptions),
-    /// Print what completes commands and options in a shell.
+    /// Print the script that completes commands and options in a shell.
     Completions(completions::CompletionsOptions),
-    /// Write man pages, one a command, into a folder.
+    /// Write man pages into a folder, one for each command.
     Man(completions::ManOptions),
     /// Print the version.
     Version,
 }
 
-/// Runs a command. Errors go to standard error, with what to do about them.
+/// Runs a command. Errors go to standard error, with advice how to fix them.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
@@ -120,7 +128,7 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// The exit status of a command that has its own.
+/// Returns the exit status of the command, or prints its error and returns 2.
 fn to_exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
         warn(&format!("error: {error:#}"));
@@ -128,8 +136,8 @@ fn to_exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// The words that start us: kubectl runs a program `kubectl-trellis` of the PATH
-/// as `kubectl trellis`.
+/// Returns the name for help texts.
+/// The program `kubectl-trellis` on the PATH is the command `kubectl trellis`.
 fn program_name() -> &'static str {
     let program = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&program).file_stem();
@@ -148,7 +156,8 @@ mod tests {
 
     use super::*;
 
-    /// The short flags of all commands, as in docs/command-line.md. kubectl too has `-f` twice.
+    /// The short flags of all commands, as in docs/command-line.md.
+    /// As in kubectl, two options have the flag `-f`.
     const SHORT_FLAGS: &[(char, &str)] = &[
         ('A', "all-namespaces"),
         ('V', "version"),

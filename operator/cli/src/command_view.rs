@@ -1,4 +1,4 @@
-//! Something is looked at, once or again and again.
+//! Shows a view of the cluster once or repeatedly.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use k8s_openapi::jiff::Timestamp;
 use crate::exit::Exit;
 use crate::output::{OutputFormat, RefreshLoop, print, warn};
 
-/// What a look shows.
+/// The output of one read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandView {
-    /// What goes to standard output.
+    /// The text for standard output.
     pub text: String,
-    /// What is to be known of it, where the text is for scripts.
+    /// Notes for standard error, if the text is for scripts.
     pub notes: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl From<String> for CommandView {
     }
 }
 
-/// That nothing was seen.
+/// The view could not be read.
 #[derive(Debug)]
 pub struct ViewError {
     error: anyhow::Error,
@@ -34,7 +34,8 @@ pub struct ViewError {
 }
 
 impl ViewError {
-    /// Why. `is_denied`: the right is missing, which no new try would change.
+    /// An error with its cause.
+    /// `is_denied`: the user lacks the right, so a retry does not help.
     #[must_use]
     pub const fn new(is_denied: bool, why: anyhow::Error) -> Self {
         Self {
@@ -44,19 +45,19 @@ impl ViewError {
         }
     }
 
-    /// The right is missing.
+    /// The user lacks the right.
     #[must_use]
     pub fn denied(why: String) -> Self {
         Self::new(true, anyhow::Error::msg(why))
     }
 
-    /// It is not to be had now.
+    /// The view is not available now.
     #[must_use]
     pub fn unavailable(why: String) -> Self {
         Self::new(false, anyhow::Error::msg(why))
     }
 
-    /// There is nothing of that name.
+    /// The named object does not exist.
     #[must_use]
     pub fn not_found(why: String) -> Self {
         Self {
@@ -72,11 +73,11 @@ impl From<anyhow::Error> for ViewError {
     }
 }
 
-/// Looks once, or at this interval until nobody reads any more. Once something was seen, what
-/// cannot be reached is waited for; a missing right ends it.
+/// Shows the view once, or at this interval until the reader closes the output.
+/// After a first success, it retries an unreachable cluster. A missing right ends it.
 ///
 /// # Errors
-/// If nothing can be written.
+/// If the output cannot be written.
 pub async fn show_view(
     format: Option<OutputFormat>,
     every: Option<Duration>,
@@ -118,7 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// What it comes to, and after how many looks, where those after the first see nothing.
+    /// Returns the exit status and the number of reads.
+    /// The reads after the first fail.
     async fn run_views(
         first: Result<CommandView, ViewError>,
         then: fn(usize) -> ViewError,

@@ -1,4 +1,4 @@
-//! `trellis completions` and `trellis man`: what shells and man(1) know of the commands.
+//! `trellis completions` and `trellis man`: shell completions and man pages.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,17 @@ use clap_complete::Shell;
 use super::Cli;
 use crate::output;
 
-/// Which shell.
+/// Options of `trellis completions`.
 #[derive(clap::Args, Debug)]
 pub(super) struct CompletionsOptions {
-    /// The shell: `source <(trellis completions bash)` has them in the one that runs. kubectl: a
-    /// program that completes `kubectl trellis`, as `kubectl_complete-trellis` on the PATH.
+    /// The shell; `source <(trellis completions bash)` loads its completions.
+    /// With kubectl, the output is a program that completes `kubectl trellis`; save it as
+    /// `kubectl_complete-trellis` on the PATH.
     #[arg(value_enum)]
     shell: CompletionTarget,
 }
 
-/// Who completes.
+/// The program that uses the completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompletionTarget {
     Shell(Shell),
@@ -46,10 +47,10 @@ impl clap::ValueEnum for CompletionTarget {
     }
 }
 
-/// A program of its own, which kubectl asks in whatever shell it runs: it hands over the words
-/// behind `kubectl trellis`, of which the last is to be completed, and reads a line for each thing
-/// that it may be, and in the last what the shell is to do (Cobra's directives; 4: add no files).
-/// They are what bash's completion says: its function needs no shell that somebody types into.
+/// A separate program that kubectl runs for completions, in any shell.
+/// It gets the words after `kubectl trellis`, and completes the last word. It prints one candidate
+/// per line. The last line is a directive of Cobra to the shell (4: add no files). The candidates
+/// come from bash's completion function, which also works without an interactive shell.
 const SCRIPT_HEAD: &str = "#!/usr/bin/env bash\n";
 const SCRIPT_TAIL: &str = r#"
 COMP_WORDS=(trellis "$@") COMP_CWORD=$# COMPREPLY=()
@@ -71,7 +72,7 @@ fn generate_script(of: CompletionTarget) -> Vec<u8> {
     text
 }
 
-/// Where to.
+/// Options of `trellis man`.
 #[derive(clap::Args, Debug)]
 pub(super) struct ManOptions {
     /// The folder, such as ~/.local/share/man/man1.
@@ -79,12 +80,12 @@ pub(super) struct ManOptions {
     folder: PathBuf,
 }
 
-/// Prints the completions. They are those of `trellis`, whatever it was started as.
+/// Prints the completions.
+/// They complete `trellis`, also if this program has another name.
 pub(super) fn print_completions(options: &CompletionsOptions) -> anyhow::Result<()> {
     output::print(&String::from_utf8_lossy(&generate_script(options.shell)))
 }
 
-/// Writes the man pages.
 pub(super) fn write_man_pages(options: &ManOptions) -> anyhow::Result<()> {
     let folder = &options.folder;
     let failed = || format!("no man pages can be written into {folder:?}");

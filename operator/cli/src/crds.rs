@@ -7,10 +7,10 @@ use trellis_api::crds;
 
 use crate::output;
 
-/// Where the CustomResourceDefinitions go.
+/// Options of `trellis crds`.
 #[derive(clap::Args, Debug)]
 pub(super) struct CrdsOptions {
-    /// Write each into a file of its own in this folder, instead of all to standard output.
+    /// Write each definition into its own file in this folder, not to standard output.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -1,19 +1,19 @@
-//! Exit statuses: the same of every command.
+//! Exit statuses, the same for every command.
 
 use std::process::ExitCode;
 
-/// What a command came to. Of several, the greatest is the worst.
+/// The result of a command. The greatest of several results is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
-    /// All is as asked for.
+    /// The command succeeded.
     Done,
-    /// What was asked about is not so: a job failed, or is not there.
+    /// The answer is negative: for example, a job failed or does not exist.
     Negative,
-    /// It took longer than it was given, as of `timeout`(1).
+    /// The timeout expired, as in `timeout`(1).
     TimedOut,
-    /// The input is wrong, or no cluster can be asked.
+    /// The input is invalid, or no cluster can be reached.
     Invalid,
-    /// Whoever waited does not wait any more: 128 and SIGINT.
+    /// The user interrupted the command: 128 plus the number of SIGINT.
     Interrupted,
 }
 

@@ -1,12 +1,12 @@
-//! The command line `trellis`, which is also the kubectl plugin. It has no dependency on the
-//! operator's server.
+//! The command line `trellis`, which is also the kubectl plugin.
+//! It has no dependency on the operator's server.
 //!
 //! Commands on a cluster ask the API server with the user's own rights; the engine's answers come
 //! through [`trellis_api::visibility`]. Commands on files (`plan`, `policy`, `simulate`, `import`,
-//! `replay`) run the operator's own code on what the files hold.
+//! `replay`) run the operator's own code on the content of the files.
 //!
-//! A command is a thin shell around a view: a function without I/O and clock turns what was read
-//! into text.
+//! A command is a thin layer around a view. A view is a function without I/O and without a clock
+//! that turns the read data into text.
 
 mod cancel;
 mod cluster;

@@ -1,4 +1,5 @@
-//! `trellis suspend` and `trellis resume`: a job gives its place back, and waits for one again.
+//! `trellis suspend` and `trellis resume`.
+//! A suspended job releases its nodes, and a resumed job is queued again.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -15,37 +16,37 @@ use crate::output::{print, warn};
 use crate::target::{NamespaceOptions, TargetNamespace, for_each_job};
 use crate::wait_options::WaitTimeout;
 
-/// The field manager of what we write.
+/// The field manager of the patches.
 const MANAGER: &str = "kubectl-trellis";
-/// How often a job that changes meanwhile is looked at again.
+/// Greatest number of attempts to patch a job that changes at the same time.
 const TRIES: usize = 10;
-/// What is said of a name that has come to another.
+/// Message for a name that belongs to another job now.
 const NAME_REUSED: &str =
     "is another job by now, and was left alone: somebody has deleted the one that was meant";
 
-/// Which jobs.
+/// Options of `trellis suspend` and `trellis resume`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SuspendOptions {
     /// The jobs: NAME or tj/NAME.
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
-    /// Wait until it is so: all pods have stopped, or all run.
+    /// Wait until all pods have stopped (suspend), or all pods run (resume).
     #[arg(long)]
     wait: bool,
-    /// How long to wait.
+    /// Timeout of `--wait`.
     #[command(flatten)]
     wait_timeout: WaitTimeout,
-    /// Where.
+    /// Namespace and cluster.
     #[command(flatten)]
     target: NamespaceOptions,
 }
 
-/// What is wanted of a job.
+/// The target state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspendTarget {
-    /// It gives its place back.
+    /// The job releases its nodes.
     Suspended,
-    /// It has one again.
+    /// The job runs again.
     Resumed,
 }
 
@@ -57,7 +58,7 @@ impl SuspendTarget {
         }
     }
 
-    /// What is not so where it is asked for and not reached.
+    /// Message if the timeout expires before the job reaches the state.
     const fn unreached_text(self) -> &'static str {
         match self {
             Self::Suspended => "has pods still",
@@ -69,8 +70,8 @@ impl SuspendTarget {
         job.spec.suspend.unwrap_or(false) == (self == Self::Suspended)
     }
 
-    /// Some once nothing more is to be waited for, with why where it is not as wanted. `uid` is of
-    /// the job that is meant.
+    /// Returns the result if the wait is over.
+    /// The text is the reason if the job missed the target. `uid` is the uid of the original job.
     fn check_reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
         let not = |why: &str| Some((Exit::Negative, why.to_owned()));
         let Some(job) = job else {
@@ -81,7 +82,7 @@ impl SuspendTarget {
         }
         let status = job.status.as_ref()?;
         let is_current = status.observed_generation == job.metadata.generation;
-        // What has ended is not looked at again.
+        // The operator does not update the observed generation of an ended job.
         let phase = status.phase.filter(|_| is_current || status.has_ended())?;
         let done = Some((Exit::Done, String::new()));
         match (self, phase) {
@@ -99,10 +100,10 @@ impl SuspendTarget {
     }
 }
 
-/// Has the jobs suspended, or resumed.
+/// Suspends or resumes the jobs.
 ///
 /// # Errors
-/// If a name is none, or the cluster cannot be asked.
+/// If a name is invalid, or the cluster cannot be reached.
 pub fn run(options: &SuspendOptions, want: SuspendTarget) -> anyhow::Result<ExitCode> {
     for_each_job(&options.target, &options.jobs, async |site, name| {
         suspend_or_resume(site, name, want, options).await
@@ -192,19 +193,20 @@ async fn suspend_or_resume(
     }
 }
 
-/// What came of asking for it.
+/// The result of the request.
 #[derive(Debug, PartialEq, Eq)]
 enum SuspendPatchResult {
-    /// It was asked for before.
+    /// The spec had this value before.
     AlreadySet,
-    /// It is asked for now.
+    /// The spec was patched.
     Patched,
-    /// It was not asked for, and why.
+    /// The spec was not patched, with the reason.
     Rejected(String),
 }
 
-/// Asks for it, of the job that was looked at and as it was then: one that has ended meanwhile, or
-/// is another by now, is left alone.
+/// Patches the job that was read.
+/// The patch fails if the job has changed since, so an ended job or another job with the same name
+/// is not changed.
 async fn patch_suspend(
     jobs: &Api<TrainingJob>,
     name: &str,
@@ -231,7 +233,7 @@ async fn patch_suspend(
         let patch = json!({"metadata": meta, "spec": spec});
         match jobs.patch(name, &params, &Patch::Merge(patch)).await {
             Ok(_) => return Ok(SuspendPatchResult::Patched),
-            // It has changed since: it is looked at again.
+            // The job has changed: read it again.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
                 match get_optional(jobs, name).await? {
                     Some(now) => job = now,
@@ -328,7 +330,8 @@ mod tests {
         assert_eq!((exit, why.as_str()), (Exit::Negative, NAME_REUSED));
     }
 
-    /// What the API server answers in turn, and what it was sent.
+    /// Runs `patch_suspend` against these answers of an API server, in sequence.
+    /// Returns the result and the sent patches.
     async fn patch_with_answers(answers: Vec<(u16, Value)>) -> (SuspendPatchResult, Vec<Value>) {
         let (turn, sent) = (AtomicUsize::new(0), Arc::new(Mutex::new(Vec::new())));
         let seen = Arc::clone(&sent);

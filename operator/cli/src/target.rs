@@ -1,4 +1,4 @@
-//! Which jobs a command is about.
+//! The cluster, namespace and jobs that a command works on.
 
 use std::process::ExitCode;
 
@@ -11,18 +11,18 @@ use crate::cluster::{ApiFailure, ClusterClient, ClusterOptions, ErrorHints, USER
 use crate::exit::Exit;
 use crate::output::warn;
 
-/// Which cluster and namespace.
+/// Options for the cluster and the namespace.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct NamespaceOptions {
-    /// The namespace. Without it, that of the context.
+    /// The namespace. Default: the namespace of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// Which cluster.
+    /// Cluster and user.
     #[command(flatten)]
     pub cluster: ClusterOptions,
 }
 
-/// A cluster, and the namespace in it that is meant.
+/// A cluster, and the selected namespace in it.
 #[derive(Debug)]
 pub struct TargetNamespace {
     /// The cluster.
@@ -32,7 +32,7 @@ pub struct TargetNamespace {
 }
 
 impl NamespaceOptions {
-    /// Finds it.
+    /// Creates a client for the cluster.
     ///
     /// # Errors
     /// If no cluster is configured.
@@ -46,13 +46,14 @@ impl NamespaceOptions {
 }
 
 impl TargetNamespace {
-    /// Its jobs.
+    /// The API of the TrainingJobs in this namespace.
     #[must_use]
     pub fn jobs(&self) -> Api<TrainingJob> {
         Api::namespaced(self.cluster.client().clone(), &self.namespace)
     }
 
-    /// What could not be read or done, in words. `right` is what the user needs.
+    /// The error message for a failed request.
+    /// `right` is the right that the user needs.
     #[must_use]
     pub fn explain(&self, error: ApiFailure, right: &str) -> anyhow::Error {
         error.explain(&ErrorHints {
@@ -64,7 +65,7 @@ impl TargetNamespace {
         })
     }
 
-    /// That no such job is there.
+    /// The error message for a job that does not exist.
     #[must_use]
     pub fn not_found_error(&self, name: &str) -> anyhow::Error {
         anyhow!(
@@ -74,11 +75,11 @@ impl TargetNamespace {
     }
 }
 
-/// Does the same for each of some jobs, one after the other, whatever becomes of those before.
-/// What refuses one is said, and the worst of all is what it came to.
+/// Runs the action for each job, one after another, also after a failure.
+/// Reports each failure, and returns the worst exit status.
 ///
 /// # Errors
-/// If a name is none, in which case nothing is done; or if there is no cluster.
+/// If a name is invalid, before any action runs; or if no cluster is configured.
 pub fn for_each_job(
     place: &NamespaceOptions,
     written: &[String],
@@ -97,7 +98,8 @@ pub fn for_each_job(
     Ok(worst.into())
 }
 
-/// What it came to for one of several, once an error has been said: the others go on.
+/// Reports the error of one job, and returns its exit status.
+/// The command then continues with the other jobs.
 pub fn report_result(name: &str, came_to: anyhow::Result<Exit>) -> Exit {
     came_to.unwrap_or_else(|error| {
         warn(&format!("error: {name}: {error:#}"));
@@ -105,10 +107,10 @@ pub fn report_result(name: &str, came_to: anyhow::Result<Exit>) -> Exit {
     })
 }
 
-/// The name of a job, however people write it: `llm`, `tj/llm`, `trainingjob.trellis.dev/llm`.
+/// Parses the name of a job: `llm`, `tj/llm` or `trainingjob.trellis.dev/llm`.
 ///
 /// # Errors
-/// If it names something else, or nothing can bear it.
+/// If the text names another kind, or the name is invalid.
 pub fn parse_job_name(written: &str) -> anyhow::Result<String> {
     let name = match written.split_once('/') {
         None => written,
@@ -127,11 +129,11 @@ pub fn parse_job_name(written: &str) -> anyhow::Result<String> {
     Ok(name.to_owned())
 }
 
-/// A job, or pods that others have made, however people write it: `podgroup/sweep`, `pod/x`, and
-/// what [`parse_job_name`] takes.
+/// Parses the name of a job or of external pods.
+/// It accepts `podgroup/sweep`, `pod/x` and the forms of [`parse_job_name`].
 ///
 /// # Errors
-/// If it names something else, or nothing can bear it.
+/// If the text names another kind, or the name is invalid.
 pub fn parse_gang_name(written: &str) -> anyhow::Result<GangName> {
     let Some((kind, name)) = written.split_once('/') else {
         return parse_job_name(written).map(GangName::Job);

@@ -1,4 +1,5 @@
-//! What the engine alone knows, read through the API server ([`trellis_api::visibility`]).
+//! Reads the engine's own data through the API server.
+//! The API is [`trellis_api::visibility`].
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,21 +11,21 @@ use tokio::time::timeout;
 
 use crate::cluster::ApiFailure;
 
-/// What came of asking.
+/// The answer to a read.
 #[derive(Debug)]
 pub enum VisibilityAnswer<T> {
-    /// It is so.
+    /// The object.
     Available(T),
-    /// There is no such object.
+    /// The object does not exist.
     NotFound,
-    /// The cluster does not serve it now, and why.
+    /// The cluster does not serve the API now, with the reason.
     Unavailable(&'static str),
-    /// The right is missing, and in whose words.
+    /// The user lacks the right, with the message of the API server.
     Denied(String),
 }
 
 impl<T> VisibilityAnswer<T> {
-    /// What was told, if anything was.
+    /// Returns the object, if it is available.
     #[must_use]
     pub fn into_option(self) -> Option<T> {
         match self {
@@ -43,12 +44,13 @@ const BUSY: &str =
 
 const NO_ANSWER: &str = "the scheduler has not answered in time: `kubectl get pods,leases -n trellis-system` shows whether it runs; --request-timeout=60s waits longer";
 
-/// How often one that is busy is asked once more.
+/// Number of retries while the scheduler is busy.
 const RETRIES: usize = 2;
-/// Before that, as it says itself.
+/// Pause before a retry, as the scheduler itself advises.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// All that there is of a kind, as of one moment. `patience` bounds the answer; none is no bound.
+/// Lists all objects of a kind at one moment.
+/// `patience` is the timeout of the answer; None: no timeout.
 ///
 /// # Errors
 /// If the cluster cannot be reached.
@@ -59,7 +61,7 @@ pub async fn list_objects<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    // Not page by page: pages of different moments tell no queue.
+    // The list is not paged: pages from different moments would not show a consistent queue.
     let whole = ListParams::default();
     match with_timeout(patience, retry_while_busy(async || api.list(&whole).await)).await {
         None => Ok(VisibilityAnswer::Unavailable(NO_ANSWER)),
@@ -68,7 +70,8 @@ where
     }
 }
 
-/// The object of that name. `patience` bounds the answer; none is no bound.
+/// Gets the object of that name.
+/// `patience` is the timeout of the answer; None: no timeout.
 ///
 /// # Errors
 /// If the cluster cannot be reached.
@@ -87,8 +90,8 @@ where
     }
 }
 
-/// The answer. None: it did not come within `patience`. The API server itself waits for an
-/// aggregated API that is silent for a minute.
+/// Returns the answer, or None if it did not arrive within `patience`.
+/// The API server itself waits for a minute if an aggregated API does not answer.
 async fn with_timeout<F: Future>(patience: Option<Duration>, answer: F) -> Option<F::Output> {
     match patience {
         Some(patience) => timeout(patience, answer).await.ok(),
@@ -96,7 +99,7 @@ async fn with_timeout<F: Future>(patience: Option<Duration>, answer: F) -> Optio
     }
 }
 
-/// Asks anew, a few times, who is only busy.
+/// Retries a few times while the scheduler is busy.
 async fn retry_while_busy<T>(ask: impl AsyncFn() -> kube::Result<T>) -> kube::Result<T> {
     for _ in 0..RETRIES {
         match ask().await {
@@ -122,7 +125,7 @@ where
     };
     match status.code {
         401 | 403 => Ok(VisibilityAnswer::Denied(status.message.clone())),
-        // A list of a kind that is known is never not found.
+        // A list of a known kind never returns 404.
         404 if is_list || status.reason != "NotFound" => {
             Ok(VisibilityAnswer::Unavailable(NOT_INSTALLED))
         }
@@ -173,7 +176,7 @@ mod tests {
         ));
     }
 
-    /// An API server that takes connections and never answers.
+    /// An API server that accepts connections and never answers.
     async fn silent_server() -> kube::Client {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,25 +1,25 @@
-//! How long a command waits.
+//! The timeout of commands with `--wait`.
 
 use std::time::Duration;
 
-/// How long to wait, of a command that waits with `--wait`.
+/// The timeout of a command with `--wait`.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct WaitTimeout {
-    /// Wait no longer than this (90s, 5m, 2h), and end with status 124. Without it, as long as it
-    /// takes.
+    /// Stop waiting after this time (90s, 5m, 2h), with exit status 124.
+    /// Default: no timeout.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "wait")]
     timeout: Option<Duration>,
 }
 
 impl WaitTimeout {
-    /// How long. None: as long as it takes.
+    /// The timeout. None: no timeout.
     #[must_use]
     pub fn as_duration(self) -> Option<Duration> {
         self.timeout
     }
 }
 
-/// Reads a time as kubectl's `--timeout` has it: a number with a unit, or several.
+/// Parses a time like kubectl's `--timeout`: one or more numbers with units.
 pub(crate) fn parse_duration(written: &str) -> Result<Duration, String> {
     let wrong = || format!("{written:?} is no time: write 90s, 5m, 2h or 1h30m");
     let mut rest = written;

@@ -1,19 +1,20 @@
-//! Events that say the same are one. Pure.
+//! Merges events that have the same content. Pure.
 
 use k8s_openapi::api::events::v1::Event;
 
 use super::EventLine;
 
-/// How many are told.
+/// Greatest number of events in the output.
 const MAX_EVENTS: usize = 10;
 
-/// The last events, the newest last. Those that say the same are one.
+/// Returns the last events, the newest last.
+/// Events with the same content are merged.
 #[must_use]
 pub(super) fn merge_events(events: &[Event], uid: Option<&str>) -> Vec<EventLine> {
     let mut lines: Vec<EventLine> = Vec::new();
     for event in events {
         let about = event.regarding.as_ref().and_then(|r| r.uid.as_deref());
-        // Of an earlier job of that name.
+        // This event belongs to an earlier job with the same name.
         if about.is_some() && uid.is_some() && about != uid {
             continue;
         }
@@ -29,13 +30,13 @@ pub(super) fn merge_events(events: &[Event], uid: Option<&str>) -> Vec<EventLine
             None => lines.push(line),
         }
     }
-    // Stable: of one moment they stay as the API server has them.
+    // The sort is stable: events with the same time keep the order of the API server.
     lines.sort_by_key(|line| line.last);
     let beyond = lines.len().saturating_sub(MAX_EVENTS);
     lines.split_off(beyond)
 }
 
-/// None: it says not when.
+/// Returns None if the event has no time.
 fn to_line(event: &Event) -> Option<EventLine> {
     let series = event.series.as_ref();
     let created = event.metadata.creation_timestamp.as_ref();

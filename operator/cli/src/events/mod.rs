@@ -1,4 +1,4 @@
-//! What happened to a job: its events, in order, as every command tells them.
+//! The events of a job, in order of time, in one format for all commands.
 
 mod event_lines;
 
@@ -13,28 +13,28 @@ use crate::output::sanitize;
 use crate::output::{Cell, Table, Tone, format_age};
 use crate::target::TargetNamespace;
 
-/// What happened, once or several times.
+/// An event that occurred once or several times.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct EventLine {
     /// Normal or Warning.
     #[serde(rename = "type")]
     pub type_: String,
-    /// A word of docs/reasons.md.
+    /// A reason from docs/reasons.md.
     pub reason: String,
-    /// The same in words.
+    /// The message of the event.
     pub note: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: i32,
-    /// When it last did.
+    /// Time of the last occurrence.
     pub last: Timestamp,
 }
 
-/// The last events of a job or of another object of that kind, the newest last. Those that say the
-/// same are one.
+/// Lists the last events of a job or another object of that kind, the newest last.
+/// Events with the same content are merged.
 ///
 /// # Errors
-/// If they cannot be read.
+/// If the events cannot be read.
 pub async fn list_events(
     site: &TargetNamespace,
     kind: &str,
@@ -48,7 +48,7 @@ pub async fn list_events(
     Ok(event_lines::merge_events(&events.unwrap_or_default(), uid))
 }
 
-/// The same for people.
+/// Formats the events as a table.
 #[must_use]
 pub fn build_table(events: &[EventLine], now: Timestamp) -> Table {
     let mut table = Table::new(["LAST", "TYPE", "REASON", "NOTE"]);

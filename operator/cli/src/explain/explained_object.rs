@@ -1,4 +1,4 @@
-//! What waits, as the cluster stores it: a TrainingJob, or pods that others have made.
+//! The object to explain, as the cluster stores it: a TrainingJob or external pods.
 
 use anyhow::bail;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,7 +13,7 @@ use crate::cluster::{ApiFailure, get_optional};
 use crate::status::object_read_error;
 use crate::target::TargetNamespace;
 
-/// What waits, or ran.
+/// The object to explain.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ExplainedObject {
@@ -23,10 +23,10 @@ pub(super) enum ExplainedObject {
 }
 
 impl ExplainedObject {
-    /// None: there is no such object.
+    /// Reads the object. Returns None if the object does not exist.
     ///
     /// # Errors
-    /// If it cannot be read, or is another's to explain: then whose.
+    /// If the object cannot be read, or another object explains it. The error names that object.
     pub(super) async fn get(
         site: &TargetNamespace,
         name: &GangName,
@@ -66,7 +66,7 @@ impl ExplainedObject {
         }
     }
 
-    /// What it is called.
+    /// The name of the gang that this object is.
     pub(super) fn gang_name(&self) -> GangName {
         let name = self.metadata().name.clone().unwrap_or_default();
         match self {
@@ -76,8 +76,8 @@ impl ExplainedObject {
         }
     }
 
-    /// Which gangs the engine may know it by, the first that waits: a pod is one by itself, or in
-    /// that of its PodGroup.
+    /// The names by which the engine may know this gang, in order of preference.
+    /// The engine knows a pod as its own gang or as part of the gang of its PodGroup.
     pub(super) fn gang_names(&self) -> Vec<GangName> {
         let group = match self {
             Self::Pod(pod) => pod_label(pod, names::POD_GROUP),
@@ -87,7 +87,7 @@ impl ExplainedObject {
         std::iter::once(self.gang_name()).chain(group).collect()
     }
 
-    /// The kind, as events have it.
+    /// The kind, as in the events.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Job(_) => "TrainingJob",
@@ -104,7 +104,7 @@ impl ExplainedObject {
         }
     }
 
-    /// What is written of it: the reason and that in words.
+    /// The reason and the message that the status of the object contains.
     pub(super) fn stored_reason(&self) -> Option<(Option<Reason>, String)> {
         match self {
             Self::Job(_) => {
@@ -128,7 +128,7 @@ impl ExplainedObject {
         }
     }
 
-    /// True of a pod that has no node, and may have one.
+    /// Returns true for a pod that has no node and may get one.
     pub(super) fn is_pending(&self) -> bool {
         let Self::Pod(pod) = self else {
             return false;
@@ -145,7 +145,7 @@ impl ExplainedObject {
         !(is_bound || is_gated || is_over || pod.metadata.deletion_timestamp.is_some())
     }
 
-    /// Why it is not to be explained here, and where it is.
+    /// Returns why this command does not explain the object, and the command that does.
     fn unexplained_reason(&self) -> Option<String> {
         let job = match self {
             Self::Job(_) => None,

@@ -1,5 +1,6 @@
-//! `trellis explain`: why a job waits, with the numbers of now: what it lacks, what each node is to
-//! it, who would make room, and the smallest change that would help; and what happened until now.
+//! `trellis explain`: explains why a job waits, with current numbers.
+//! It shows what the job lacks, why each node does not fit, which jobs would be preempted, the
+//! smallest change that would help, and the past events.
 
 mod explained_object;
 mod node_list;
@@ -29,56 +30,59 @@ use crate::target::{NamespaceOptions, TargetNamespace, parse_gang_name};
 use crate::visibility_client::{self, VisibilityAnswer};
 use explained_object::ExplainedObject;
 
-/// Of which job.
+/// Options of `trellis explain`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ExplainOptions {
-    /// The job: NAME or tj/NAME; of pods that others have made podgroup/NAME or pod/NAME.
+    /// The job: NAME or tj/NAME. For external pods: podgroup/NAME or pod/NAME.
     #[arg(value_name = "JOB")]
     job: String,
-    /// For scripts (json, yaml), or with all nodes that are named (wide).
+    /// Output for scripts (json, yaml), or with the names of all nodes (wide).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
-    /// Where.
+    /// Namespace and cluster.
     #[command(flatten)]
     target: NamespaceOptions,
 }
 
-/// All that is known of why it waits.
+/// All facts about why the object waits.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ExplainFacts {
-    /// What it is about.
+    /// The object to explain.
     #[serde(flatten)]
     subject: ExplainedObject,
-    /// Its row in `trellis queue`, of pods that others have made alone: a job's own status says
-    /// the same.
+    /// The row of `trellis queue`.
+    /// Only for external pods: a job's own status has the same facts.
     #[serde(skip_serializing_if = "Option::is_none")]
     job_state: Option<JobState>,
-    /// Whose the row and the explanation are: a pod's own, or those of the gang that it is in.
+    /// The gang of the row and the explanation.
+    /// It is the gang of the pod alone, or the gang that the pod belongs to.
     #[serde(skip)]
     gang_name: Option<GangName>,
-    /// What the engine says. None: it is not its turn to.
+    /// The explanation of the engine.
+    /// None: the engine has none for this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<Explanation>,
-    /// Its queue. None: who asks may not see it.
+    /// The state of its queue. None: the user may not read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<QueueState>,
-    /// What happened to it, the newest last.
+    /// The events of the object, the newest last.
     events: Vec<EventLine>,
-    /// What is not told, and why.
+    /// Facts that are missing from the output, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 
 impl ExplainFacts {
-    /// True of a pod of which the engine knows its gang alone, which then tells.
+    /// Returns true for a pod that the engine knows only as part of its gang.
+    /// The explanation of the gang applies then.
     fn is_explained_by_gang(&self) -> bool {
         self.gang_name
             .as_ref()
             .is_some_and(|of| *of != self.subject.gang_name())
     }
 
-    /// True of a pod that is to have its place when its gang has.
+    /// Returns true for a pod that gets its node when its gang is placed.
     fn waits_with_gang(&self) -> bool {
         let row = self.job_state.as_ref();
         let row = row.map(|row| row.phase == Some(JobPhase::Queued));
@@ -87,10 +91,10 @@ impl ExplainFacts {
     }
 }
 
-/// Explains.
+/// Explains the object.
 ///
 /// # Errors
-/// If the cluster cannot be asked.
+/// If the cluster cannot be reached.
 pub fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
     let name = parse_gang_name(&options.job)?;
     let site = options.target.connect()?;
@@ -115,7 +119,7 @@ pub fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
-/// None: there is no such object.
+/// Reads all facts. Returns None if the object does not exist.
 async fn read_facts(
     site: &TargetNamespace,
     name: &GangName,
@@ -128,14 +132,14 @@ async fn read_facts(
         ExplainedObject::Job(_) => None,
         _ => get_first_known::<JobState>(site, &subject.gang_names(), &mut notes).await?,
     };
-    // Of the same gang, or it would be another's that explains.
+    // The explanation must come from the same gang as the row.
     let (of, job_state) = row.unzip();
     let gangs = of
         .clone()
         .map_or_else(|| subject.gang_names(), |of| vec![of]);
     let told = get_first_known::<Explanation>(site, &gangs, &mut notes).await?;
     let (explains, explanation) = told.unzip();
-    // What is not served is said once.
+    // Both reads may report the same missing service.
     notes.dedup();
     let written = subject.job_status().and_then(|status| status.queue.clone());
     let queue = written.or_else(|| job_state.as_ref().map(|state| state.queue.clone()));
@@ -167,8 +171,8 @@ async fn read_facts(
     }))
 }
 
-/// What the engine knows of the first of these gangs that it knows. None: nothing, or it cannot be
-/// said, which is noted.
+/// Returns the object of the first gang in the list that the engine knows.
+/// Returns None if the engine knows none of them, or the read fails. A failed read adds a note.
 async fn get_first_known<K>(
     site: &TargetNamespace,
     gangs: &[GangName],

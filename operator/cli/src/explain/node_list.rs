@@ -1,4 +1,4 @@
-//! What the nodes are to a job. Pure.
+//! Lists why nodes fit a job or do not fit it. Pure.
 
 use trellis_api::visibility::{Candidate, ExcludedNodes, Explanation, TaskGroupNodes};
 
@@ -6,7 +6,7 @@ use super::shortage::join_amounts;
 use super::view::render_heading;
 use crate::output::{Table, Tone, wrap_text};
 
-/// Nodes that are named where not all are asked for.
+/// Greatest number of node names without the wide format.
 const MAX_NAMES: usize = 3;
 
 pub(super) fn render_nodes(explanation: &Explanation, wide: bool, width: usize) -> String {
@@ -75,13 +75,13 @@ fn render_table(excluded: &[ExcludedNodes], candidates: &[Candidate], wide: bool
     table.render(2, None)
 }
 
-/// The first of so many.
+/// Joins the first names. `of` is the number of all names.
 fn join_names<'a>(names: impl Iterator<Item = &'a str>, of: usize, wide: bool) -> String {
     let most = if wide { usize::MAX } else { MAX_NAMES };
     let names: Vec<_> = names.take(most).collect();
     match of.saturating_sub(names.len()) {
         0 => names.join(", "),
-        // They are not for who asks.
+        // The user may not see these names.
         _ if names.is_empty() => String::new(),
         _ => format!("{}, ...", names.join(", ")),
     }

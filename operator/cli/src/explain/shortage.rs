@@ -1,4 +1,4 @@
-//! What a job lacks, in numbers, and what would help. Pure.
+//! Shows what a job lacks, in numbers, and what would help. Pure.
 
 use trellis_api::visibility::{
     Amount, Explanation, HeldBy, QueueResource, QueueState, Shortage, SmallestChange,
@@ -8,7 +8,7 @@ use super::view::render_heading;
 use crate::output::{Table, Tone, format_amount, wrap_text};
 use crate::queue::format_nominal;
 
-/// The arithmetic.
+/// Renders the missing amounts, and the state of the queue.
 pub(super) fn render_shortage(
     explanation: &Explanation,
     queue: Option<&QueueState>,
@@ -127,7 +127,7 @@ fn render_quota(queue: &QueueState) -> String {
         "BORROWED",
         "MAY HAVE MORE",
     ]);
-    // Pods that nobody bounds are no news.
+    // Pods without a limit are not worth a line.
     let of_note = |of: &&QueueResource| of.resource != "pods" || of.available.is_some();
     for of in queue.resources.iter().filter(of_note) {
         let more = of.available.as_ref();
@@ -144,7 +144,7 @@ fn render_quota(queue: &QueueState) -> String {
     table.render(2, None)
 }
 
-/// The smallest change.
+/// Renders the smallest change that would help.
 pub(super) fn render_smallest_change(explanation: &Explanation, width: usize) -> String {
     let Some(change) = &explanation.smallest_change else {
         return String::new();

@@ -120,7 +120,7 @@ fn job_waits_for_quota() {
     insta::assert_snapshot!(text(&known, false));
 }
 
-/// What the engine has not been asked for, status says.
+/// Without an explanation of the engine, the reason comes from the status.
 #[test]
 fn job_is_denied_or_runs() {
     let denied = json!({"phase": "Refused", "reason": "PolicyDenied", "message": "no policy permits it",
@@ -140,7 +140,7 @@ fn job_is_denied_or_runs() {
     );
 }
 
-/// What of others is not for who asks.
+/// Names of other teams' jobs and nodes are hidden from this user.
 #[test]
 fn hidden_nodes_and_holders_are_counted_and_not_named() {
     let mut known = pending_facts();
@@ -171,7 +171,7 @@ fn hidden_nodes_and_holders_are_counted_and_not_named() {
     assert!(!said.contains(", ..."), "{said}");
 }
 
-/// Of pods that others have made their own object says it, until the engine does.
+/// The stored object of external pods gives the reason until the engine does.
 fn external_facts(
     kind: &str,
     object: Value,
@@ -223,20 +223,20 @@ fn external_pods_wait_for_nodes() {
     change.free[0].held_by = serde_json::from_value(json!([
         {"namespace": "team-b", "name": "bert", "amounts": gpus("5"), "state": "Running"},
         {"namespace": "team-b", "name": "pod.x", "amounts": gpus("2"), "state": "Stopping"},
-        // Some of its pods run, and others do not yet.
+        // Without a state: some pods of this gang run, and some do not run yet.
         {"namespace": "team-b", "name": "some", "amounts": gpus("1")},
     ]))
     .unwrap();
     change.free[0].held_by_more = Some(1);
     let known = external_facts("PodGroup", group, row, Some(explanation));
     insta::assert_snapshot!(text(&known, false));
-    // For scripts it is under its kind.
+    // The output for scripts has the object under its kind.
     let written = serde_json::to_value(&known).unwrap();
     assert_eq!(written["podGroup"]["metadata"]["name"], "sweep");
     assert_eq!(written["jobState"]["position"], 1);
 }
 
-/// What lacks members, or names what there is not, is unknown to the engine.
+/// The engine does not know a gang with missing members or missing objects.
 #[test]
 fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let lacks = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
@@ -262,7 +262,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     runs["status"]["phase"] = json!("Running");
     let said = text(&external_facts("Pod", runs, Value::Null, None), false);
     assert_eq!(said, "team-a/Pod/w-0  Running\n");
-    // What somebody else says of it is told as it is.
+    // A message that another controller wrote is shown as it is.
     let row = |position: Value| {
         json!({
             "apiVersion": "visibility.trellis.dev/v1alpha1", "kind": "JobState",
@@ -271,7 +271,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
             "submitted": "2026-01-01T11:00:00Z", "since": "2026-01-01T11:30:00Z",
         })
     };
-    // It is refused, and the gang that it would join runs.
+    // The pod is refused, and the gang that it would join runs.
     let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "PolicyDenied: no permit for UseImage"});
     let said = text(
@@ -281,7 +281,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
                  team-a/PodGroup/sweep  Running\n\nWhat to do\n  Ask whoever owns";
     assert!(said.starts_with(begin), "{said}");
-    // It waits with its gang, of which the engine knows more than was told to it.
+    // The pod waits with its gang. The engine knows more than the pod's stored message.
     let explanation = || {
         let mut told = pending_facts().explanation.unwrap();
         told.metadata.name = Some("podgroup.sweep".to_owned());
@@ -291,7 +291,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         "message": "MembersMissing: PodGroup sweep lacks pods"});
     let mut queued = row(json!(1));
     queued["phase"] = json!("Queued");
-    // Others are leaving for it, so that it has no position any more.
+    // The gang is nominated and waits for its victims, so it has no position any more.
     let mut nominated = queued.clone();
     nominated["position"] = Value::Null;
     for row in [queued.clone(), nominated, Value::Null] {
@@ -303,7 +303,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         assert!(!said.contains("MembersMissing"), "{said}");
         assert!(said.contains("What to do\n  Wait until"), "{said}");
     }
-    // What has ended, or is kept back, does not wait with it.
+    // A pod that has ended or is gated does not wait with its gang.
     let mut failed = pod(late.clone());
     failed["status"]["phase"] = json!("Failed");
     failed["status"]["conditions"] = json!([]);
@@ -338,7 +338,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     );
 }
 
-/// It runs, and policies have come to forbid it.
+/// The job runs, and changed policies deny it now.
 #[test]
 fn running_job_denied_by_policies_gets_advice() {
     let status = json!({"phase": "Running", "reason": "Running", "message": "all 2 pods run",
@@ -349,7 +349,7 @@ fn running_job_denied_by_policies_gets_advice() {
         "{said}"
     );
     assert!(!said.contains("Besides"), "{said}");
-    // What there is to do besides is said; that there is nothing is not, since there is something.
+    // Additional advice is shown. The text "nothing to do" does not appear beside advice.
     let starts = json!({"phase": "Starting", "reason": "Starting", "message": "1 of 2 pods runs",
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
     let said = text(&explain_facts(starts, Value::Null, Value::Null), false);

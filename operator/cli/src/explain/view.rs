@@ -1,4 +1,4 @@
-//! The whole story as people read it. Pure.
+//! Renders the complete explanation for people. Pure.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::Reason;
@@ -55,7 +55,7 @@ pub(super) fn render(known: &ExplainFacts, now: Timestamp, wide: bool, width: us
     out
 }
 
-/// What it is.
+/// Renders the name and the state.
 fn render_head(
     known: &ExplainFacts,
     name: &GangName,
@@ -75,7 +75,7 @@ fn render_head(
     out
 }
 
-/// The one reason.
+/// Renders the one reason.
 fn render_reason(why: Option<&ReasonText>, width: usize) -> String {
     let Some((reason, message)) = why else {
         return String::new();
@@ -85,7 +85,7 @@ fn render_reason(why: Option<&ReasonText>, width: usize) -> String {
     wrap_text(&text, 2, width, Tone::Plain)
 }
 
-/// How it stands, in a word.
+/// The state of the object, in one word.
 struct DisplayState {
     word: String,
     tone: Tone,
@@ -93,7 +93,7 @@ struct DisplayState {
 }
 
 impl DisplayState {
-    /// Of what is told of in `trellis queue`.
+    /// Takes the state from the row of `trellis queue`.
     fn from_row(row: &JobState) -> Self {
         let since = row.position.map(|_| row.since.0);
         let phase = row.phase.unwrap_or(JobPhase::Queued);
@@ -120,7 +120,7 @@ impl DisplayState {
     }
 }
 
-/// `row`: its own.
+/// Returns the state of the object. `row` must be the row of this object.
 fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplayState {
     if let Some(row) = row {
         return DisplayState::from_row(row);
@@ -148,7 +148,7 @@ fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplaySt
             let status = group.status.as_ref();
             let phase = status.and_then(|status| status.phase).unwrap_or_default();
             match phase {
-                // The engine knows nothing of what lacks members, or names what there is not.
+                // The engine does not know a gang that lacks members or refers to a missing object.
                 PodGroupPhase::Pending if subject.stored_reason().is_some() => {
                     DisplayState::from_phase(JobPhase::Waiting)
                 }
@@ -175,13 +175,15 @@ fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplaySt
     }
 }
 
-/// A reason, and that in words.
+/// A reason and its message.
 type ReasonText = (Option<Reason>, String);
 
-/// Its own reason. What the engine says now is newer than what is written.
+/// Returns the reason of this object.
+/// The engine's current reason wins over the stored one.
 fn current_reason(known: &ExplainFacts) -> Option<ReasonText> {
     if known.is_explained_by_gang() {
-        // Of one that waits with its gang an older word of the same is written.
+        // If the pod waits with its gang, its stored reason is an older version of the gang's
+        // reason.
         return known
             .subject
             .stored_reason()
@@ -190,19 +192,19 @@ fn current_reason(known: &ExplainFacts) -> Option<ReasonText> {
     if let Some(told) = &known.explanation {
         return Some((told.reason, told.message.clone()));
     }
-    // Of what holds its place nothing stands there any more that is true of it.
+    // The stored reason of a gang that holds its nodes is out of date.
     let row = known.job_state.as_ref();
     let holds = row.is_some_and(|row| row.phase != Some(JobPhase::Queued));
     known.subject.stored_reason().filter(|_| !holds)
 }
 
-/// That of the gang which a pod is in.
+/// Returns the reason of the gang that the pod belongs to.
 fn gang_reason(known: &ExplainFacts) -> Option<ReasonText> {
     let told = known.explanation.as_ref();
     told.map(|told| (told.reason, told.message.clone()))
 }
 
-/// Its turn, and when it starts.
+/// Renders the position in the queue, and the expected start.
 fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
     if explanation.reason.is_some_and(Reason::requires_change) {
         let queue = &explanation.queue;
@@ -230,7 +232,7 @@ fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
     paint(&turn, Tone::Plain)
 }
 
-/// Who decided that it may run, or may not.
+/// Renders the decision of the policies.
 fn render_policies(known: &ExplainFacts, width: usize) -> String {
     let status = known.subject.job_status();
     let Some(policy) = status.and_then(|status| status.policy.as_ref()) else {
@@ -256,7 +258,7 @@ fn render_policies(known: &ExplainFacts, width: usize) -> String {
     out
 }
 
-/// What happened to it until now.
+/// Renders the past events.
 fn render_timeline(known: &ExplainFacts, now: Timestamp, wide: bool, width: usize) -> String {
     if known.events.is_empty() {
         return String::new();
@@ -285,7 +287,7 @@ fn render_advice(known: &ExplainFacts, width: usize) -> String {
     }
 }
 
-/// The head of a part.
+/// Renders the heading of a section.
 pub(super) fn render_heading(name: &str) -> String {
     format!("\n{}\n", paint(name, Tone::Head))
 }

@@ -1,4 +1,4 @@
-//! What of a node is counted, and what all nodes come to. Pure.
+//! Counts devices of a node, and sums them over all nodes. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use trellis_api::visibility::{NodeResource, NodeState};
 
 use crate::output::Table;
 
-/// Resources that are no devices.
+/// Resources that are not devices.
 const NO_DEVICES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// Sizes of pods, in devices, that people ask for.
+/// Usual sizes of pods, in devices.
 const SIZES: [i64; 4] = [1, 2, 4, 8];
 
 /// A resource in whole units.
@@ -48,26 +48,26 @@ impl DeviceCounts {
     }
 }
 
-/// Its devices.
+/// Returns the devices of the node.
 pub(super) fn devices(node: &NodeState) -> impl Iterator<Item = (&str, DeviceCounts)> {
     let of = node.resources.iter();
     let of = of.filter(|of| !NO_DEVICES.contains(&of.resource.as_str()));
     of.map(|of| (of.resource.as_str(), DeviceCounts::from_resource(of)))
 }
 
-/// True of one on which something could start now.
+/// Returns true for a node with free devices that accepts pods.
 pub(super) fn is_free(node: &NodeState) -> bool {
     node.schedulable && devices(node).any(|(_, units)| units.free > 0)
 }
 
-/// Where it stands in a list: by its domains, then by name, whose numbers count.
+/// Returns the sort key: domains first, then the name with numeric order.
 pub(super) fn sort_key(node: &NodeState) -> (Vec<&str>, Vec<(String, u64)>) {
     let domains = node.domains.iter().map(|of| of.domain.as_str());
     let name = node.metadata.name.as_deref().unwrap_or_default();
     (domains.collect(), split_name(name))
 }
 
-/// `node-10` after `node-9`.
+/// Splits a name so that `node-10` sorts after `node-9`.
 fn split_name(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -86,8 +86,9 @@ fn split_name(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-/// What they come to, by device; and how many pods of a size would start now, each node for
-/// itself: where that is less than what is free, it lies in pieces.
+/// Renders the sum of each device over all nodes.
+/// It also shows how many pods of each size could start now, each within one node. If these pods
+/// need less than the free devices, the free capacity is fragmented.
 pub(super) fn render_summary(nodes: &[&NodeState]) -> String {
     let mut sums: BTreeMap<&str, (DeviceCounts, i64, [i64; 4])> = BTreeMap::new();
     for node in nodes {

@@ -1,5 +1,5 @@
-//! The devices of each node, drawn: who looks sees where it is full, where in pieces, and where
-//! broken. Pure.
+//! Draws the devices of each node.
+//! The map shows full, fragmented and bad nodes. Pure.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,8 @@ use trellis_api::visibility::NodeState;
 use super::device_counts::{DeviceCounts, devices};
 use crate::output::{Tone, paint};
 
-/// Cells of a node at most: more devices share one.
+/// Greatest number of cells of a node.
+/// With more devices, several share one cell.
 const MAX_CELLS: i64 = 16;
 
 pub(super) fn render_map(nodes: &[&NodeState]) -> String {
@@ -66,7 +67,7 @@ fn render_legend() -> String {
     )
 }
 
-/// A device a cell; of several kinds one after the other.
+/// Draws one cell per device. Several kinds of device follow one another.
 fn render_cells(node: &NodeState) -> String {
     let drawn: Vec<_> = devices(node)
         .map(|(_, units)| render_bar(units, node.schedulable))
@@ -77,8 +78,9 @@ fn render_cells(node: &NodeState) -> String {
     }
 }
 
-/// Cells of each of several counts: as many as it is, or of more than there is room for its share,
-/// where what is left goes to the largest remainders (Hamilton).
+/// Scales the counts to at most `MAX_CELLS` cells.
+/// If the counts exceed that, each gets its proportional share. The remaining cells go to the
+/// largest remainders (Hamilton).
 fn scale_counts(counts: [i64; 4]) -> [i64; 4] {
     let all = counts.into_iter().fold(0, i64::saturating_add);
     if all <= MAX_CELLS {
@@ -89,7 +91,7 @@ fn scale_counts(counts: [i64; 4]) -> [i64; 4] {
     let given = shares.into_iter().fold(0, i64::saturating_add);
     let left = usize::try_from(MAX_CELLS.saturating_sub(given)).unwrap_or(0);
     let mut by_remainder: Vec<_> = counts.into_iter().zip(&mut shares).collect();
-    // Stable: of two alike the one that holds more of a claim.
+    // The sort is stable: with equal remainders, the earlier count wins.
     by_remainder.sort_by_key(|(count, _)| Reverse(part(*count).checked_rem(all)));
     for (_, share) in by_remainder.into_iter().take(left) {
         *share = share.saturating_add(1);
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn devices_share_the_cells_in_proportion() {
         assert_eq!(scale_counts([3, 2, 1, 2]), [3, 2, 1, 2]);
-        // All are taken: no cell is free.
+        // All devices are taken, so no cell is free.
         assert_eq!(scale_counts([31, 1, 0, 0]), [16, 0, 0, 0]);
         assert_eq!(scale_counts([11, 11, 10, 0]), [6, 5, 5, 0]);
         assert_eq!(scale_counts([0, 0, 0, 64]), [0, 0, 0, 16]);

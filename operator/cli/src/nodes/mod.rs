@@ -1,4 +1,4 @@
-//! `trellis nodes`: what is free, who holds the rest, and what is wrong where, as Slurm's sinfo.
+//! `trellis nodes`: shows free devices, holders and problems, like Slurm's sinfo.
 
 mod device_counts;
 mod map;
@@ -18,31 +18,32 @@ use crate::command_view::{CommandView, ViewError, show_view};
 use crate::output::{self, OutputFormat};
 use crate::visibility_client::{self, VisibilityAnswer};
 
-/// What of the nodes.
+/// Options of `trellis nodes`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct NodesOptions {
-    /// Only these nodes.
+    /// Show only these nodes.
     #[arg(value_name = "NODE")]
     nodes: Vec<String>,
-    /// Only nodes that have devices free and take pods.
+    /// Show only nodes that accept pods and have free devices.
     #[arg(long)]
     free: bool,
-    /// Only nodes that take no pods, and why.
+    /// Show only nodes that accept no pods, with the reasons.
     #[arg(long, conflicts_with = "free")]
     bad: bool,
-    /// Draw the devices of each node, by rack and whatever else the Topologies say of it.
+    /// Draw the devices of each node, grouped by racks or other topology domains.
     #[arg(long, conflicts_with = "output")]
     map: bool,
-    /// Show it again every few seconds.
+    /// Refresh the output every few seconds.
     #[arg(short, long)]
     watch: bool,
-    /// How often, in seconds.
+    /// Time between two refreshes, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
+    /// Output for scripts (json, yaml) or with more columns (wide).
+    /// The fields of json and yaml are in docs/command-line.md.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
-    /// Which cluster.
+    /// Cluster and user.
     #[command(flatten)]
     cluster: ClusterOptions,
 }
@@ -50,7 +51,7 @@ pub struct NodesOptions {
 /// Shows the nodes.
 ///
 /// # Errors
-/// If the cluster cannot be asked.
+/// If the cluster cannot be reached.
 pub fn run(options: &NodesOptions) -> anyhow::Result<ExitCode> {
     let cluster =
         ClusterClient::connect(&options.cluster.to_kubeconfig_options(), USER_AGENT, None)?;
@@ -96,7 +97,7 @@ fn hints() -> ErrorHints {
     }
 }
 
-/// The answer where no node is left to show.
+/// Returns the text for an empty list of nodes.
 fn empty_text(options: &NodesOptions) -> &'static str {
     match (options.bad, options.free) {
         (true, _) => "no node is bad\n",

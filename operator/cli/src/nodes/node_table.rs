@@ -1,4 +1,4 @@
-//! A row for each node. Pure.
+//! Renders one row per node. Pure.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::visibility::{NodeHold, NodeState};
@@ -6,7 +6,7 @@ use trellis_api::visibility::{NodeHold, NodeState};
 use super::device_counts::{DeviceCounts, devices};
 use crate::output::{Cell, Table, Tone, format_amount, format_until};
 
-/// Jobs that a row names.
+/// Greatest number of jobs in a row.
 const MAX_JOBS: usize = 4;
 
 pub(super) fn render_table(
@@ -68,7 +68,8 @@ fn build_row(node: &NodeState, now: Timestamp, wide: bool, has_domains: bool) ->
     cells
 }
 
-/// As of sinfo: what somebody could do with it.
+/// Returns the state, as sinfo does.
+/// It is Idle, Mixed or Full, or the reasons why the node accepts no pods.
 fn state_cell(node: &NodeState, of: &[(&str, DeviceCounts)]) -> Cell {
     if !node.schedulable {
         let reasons: Vec<_> = node

@@ -1,4 +1,4 @@
-//! The jobs. Pure.
+//! The table of jobs. Pure.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use trellis_api::visibility::{GangName, JobState, QueueState};
 
 use crate::output::{Cell, Table, Tone, format_age, format_until, phase_tone};
 
-/// Which of them.
+/// The filter for jobs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JobFilter<'a> {
     pub(super) queue: Option<&'a str>,
@@ -19,8 +19,9 @@ pub(super) struct JobFilter<'a> {
 }
 
 impl JobFilter<'_> {
-    /// Those of all: by queue, first who holds a place, the longest first, then who waits, in
-    /// their order.
+    /// Returns the matching jobs, sorted by queue.
+    /// In each queue, placed jobs come first, the oldest first. Pending jobs follow in the order of
+    /// the queue.
     pub(super) fn select<'j>(&self, jobs: &'j [JobState]) -> Vec<&'j JobState> {
         let mut of: Vec<_> = jobs.iter().filter(|job| self.matches(job)).collect();
         of.sort_by_key(|job| {
@@ -46,8 +47,8 @@ impl JobFilter<'_> {
             && (if waits { self.waiting } else { self.running })
     }
 
-    /// A queue that is asked for, and of which neither a queue nor a job tells. None where nobody
-    /// can say.
+    /// Returns the selected queue if neither a queue nor a job has this name.
+    /// None also if the queues are unknown.
     pub(super) fn unknown_queue(
         &self,
         jobs: &[JobState],
@@ -59,14 +60,15 @@ impl JobFilter<'_> {
         (!is_there && !is_named).then_some(name)
     }
 
-    /// True of a queue that is asked for.
+    /// Returns true if the filter selects the queue.
     pub(super) fn matches_queue(&self, queue: &QueueState) -> bool {
         self.queue
             .is_none_or(|name| queue.metadata.name.as_deref() == Some(name))
     }
 }
 
-/// Also for others to leave the place that is to be its own: it has no position any more.
+/// Returns true for a pending job.
+/// A nominated job, which waits for its victims, has no position any more but is pending too.
 fn is_pending(job: &JobState) -> bool {
     job.position.is_some() || job.phase == Some(JobPhase::Queued)
 }
@@ -132,7 +134,7 @@ fn build_row(job: &JobState, now: Timestamp, wide: bool) -> Vec<Cell> {
     cells
 }
 
-/// When it starts, or ends.
+/// Formats the expected start or end.
 fn format_eta(job: &JobState, now: Timestamp) -> String {
     let known =
         |word: &str, time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>| {
@@ -151,7 +153,7 @@ fn format_eta(job: &JobState, now: Timestamp) -> String {
     eta.unwrap_or_else(|| "-".to_owned())
 }
 
-/// Of a job that runs as it should there is nothing to say.
+/// A running job needs no explanation.
 fn describe_reason(job: &JobState, phase: JobPhase) -> String {
     let Some(reason) = job.reason.filter(|_| phase != JobPhase::Running) else {
         return String::new();

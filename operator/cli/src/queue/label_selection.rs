@@ -1,4 +1,5 @@
-//! Jobs by their labels, which the scheduler does not know: the API server is asked for them.
+//! Selects jobs by labels.
+//! The scheduler does not know the labels, so the API server does the selection.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::cluster::ApiFailure;
 /// Namespaces and names of jobs.
 pub(super) type SelectedJobNames = BTreeSet<(Option<String>, Option<String>)>;
 
-/// The jobs that have these labels.
+/// Lists the jobs with these labels.
 pub(super) async fn list_names(
     api: &Api<TrainingJob>,
     selector: &str,
@@ -25,7 +26,7 @@ pub(super) async fn list_names(
     Ok(jobs.map(|job| job_name(&job.metadata)).collect())
 }
 
-/// Keeps those alone.
+/// Keeps only these jobs.
 pub(super) fn retain_named(jobs: &mut Vec<JobState>, names: &SelectedJobNames) {
     jobs.retain(|job| names.contains(&job_name(&job.metadata)));
 }

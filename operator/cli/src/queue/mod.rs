@@ -1,5 +1,5 @@
-//! `trellis queue`: all that waits and all that runs, in one table, as Slurm's squeue, sprio and
-//! sshare tell it in three.
+//! `trellis queue`: shows all pending and running jobs in one table.
+//! The table combines the content of Slurm's squeue, sprio and sshare.
 
 mod job_table;
 mod label_selection;
@@ -28,56 +28,60 @@ use job_table::JobFilter;
 use queue_format::QueueOutputFormat;
 pub(crate) use queue_summary::format_nominal;
 
-/// What of the queues.
+/// Options of `trellis queue`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct QueueOptions {
-    /// Only this queue.
+    /// Show only this queue.
     #[arg(value_name = "QUEUE")]
     queue: Option<String>,
-    /// Only jobs of mine: those whose trellis.dev/requested-by names me.
+    /// Show only your own jobs.
+    /// Their annotation trellis.dev/requested-by has your user name.
     #[arg(long)]
     mine: bool,
-    /// Only jobs with these labels, as kubectl has it: KEY=VALUE,... Pods of others are left out.
+    /// Show only jobs with these labels, as in kubectl: KEY=VALUE,...
+    /// External pods are left out.
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
-    /// Only jobs that wait.
+    /// Show only pending jobs.
     #[arg(long, conflicts_with = "running")]
     waiting: bool,
-    /// Only jobs that hold a place.
+    /// Show only jobs that hold nodes.
     #[arg(long)]
     running: bool,
-    /// Show it again every few seconds.
+    /// Refresh the output every few seconds.
     #[arg(short, long)]
     watch: bool,
-    /// How often, in seconds.
+    /// Time between two refreshes, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// For scripts (json, yaml: docs/command-line.md; name: as other commands take them), or with
-    /// more columns (wide).
+    /// Output for scripts (json, yaml, name) or with more columns (wide).
+    /// The fields of json and yaml are in docs/command-line.md; name is input for other commands.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<QueueOutputFormat>,
-    /// All namespaces, or an error for whoever may not see all.
+    /// Show all namespaces. Fails if you may not see all of them.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Where. Without a namespace, all of them, or that of the context for whoever may not see all.
+    /// Namespace and cluster.
+    /// Default: all namespaces, or the namespace of the context if the user may not see all of
+    /// them.
     #[command(flatten)]
     target: NamespaceOptions,
 }
 
-/// What is seen at one moment.
+/// The state of the queues at one moment.
 #[derive(Debug, Default)]
 struct QueueView {
     jobs: Vec<JobState>,
-    /// None: who asks may not see them.
+    /// None: the user may not see the queues.
     queues: Option<Vec<QueueState>>,
     notes: Vec<String>,
 }
 
-/// The same for scripts.
+/// The output for scripts.
 #[derive(Serialize)]
 struct QueueOutput<'a> {
     jobs: Vec<&'a JobState>,
-    /// Null: who asks may not see them.
+    /// Null: the user may not see the queues.
     queues: Option<Vec<&'a QueueState>>,
     notes: &'a [String],
 }
@@ -85,7 +89,7 @@ struct QueueOutput<'a> {
 /// Shows the queues.
 ///
 /// # Errors
-/// If the cluster cannot be asked.
+/// If the cluster cannot be reached.
 pub fn run(options: &QueueOptions) -> anyhow::Result<ExitCode> {
     let site = options.target.connect()?;
     site.cluster.block_on(async {
@@ -237,7 +241,7 @@ fn render_tables(told: &QueueOutput<'_>, wide: bool) -> String {
     text
 }
 
-/// The name by which the API server knows us.
+/// Returns the user's name as the API server knows it.
 async fn current_user(site: &TargetNamespace) -> anyhow::Result<String> {
     let api = Api::<SelfSubjectReview>::all(site.cluster.client().clone());
     let asked = api

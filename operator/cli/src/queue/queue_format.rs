@@ -1,10 +1,10 @@
-//! How the queues are printed.
+//! Output formats of the queues.
 
 use trellis_api::visibility::{GangName, JobState};
 
 use crate::output::OutputFormat;
 
-/// How something is printed that has names.
+/// Output formats of objects with names.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueOutputFormat {
     /// As JSON.
@@ -18,7 +18,7 @@ pub(super) enum QueueOutputFormat {
 }
 
 impl QueueOutputFormat {
-    /// The format of the whole. None: it is not printed whole.
+    /// Converts the format. None: the format shows only names.
     pub(super) const fn as_output_format(self) -> Option<OutputFormat> {
         match self {
             Self::Json => Some(OutputFormat::Json),
@@ -29,7 +29,7 @@ impl QueueOutputFormat {
     }
 }
 
-/// A line for each, as kubectl's `-o name` has it.
+/// Renders one line per job, like kubectl's `-o name`.
 pub(super) fn render_names(jobs: &[&JobState]) -> String {
     let names = jobs.iter().map(|job| {
         let name = job.metadata.name.as_deref().unwrap_or_default();

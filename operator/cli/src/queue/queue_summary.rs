@@ -1,4 +1,4 @@
-//! The queues: quota, what is used and borrowed of it, and the share by which turns go. Pure.
+//! The table of queues: quota, usage, borrowing and fair share. Pure.
 
 use trellis_api::Reason;
 use trellis_api::quantity::Amount;
@@ -6,7 +6,7 @@ use trellis_api::visibility::{QueueResource, QueueState};
 
 use crate::output::{Cell, Table, Tone, format_amount};
 
-/// Resources that are no devices: people look at them where devices are not what they lack.
+/// Resources that are not devices. They matter if a queue has no devices.
 const NO_DEVICES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
 pub(super) fn render_summary<'a>(
@@ -40,10 +40,10 @@ pub(super) fn render_summary<'a>(
     }
 }
 
-/// Devices; of a queue without any, all.
+/// Returns true for devices; if a queue has none, for all resources.
 fn is_listed(queue: &QueueState, of: &QueueResource) -> bool {
     let is_device = |of: &QueueResource| !NO_DEVICES.contains(&of.resource.as_str());
-    // Pods that nobody bounds are no news.
+    // Pods without a limit are not worth a row.
     let is_bounded = of.resource != "pods" || of.available.is_some();
     is_device(of) || (is_bounded && !queue.resources.iter().any(is_device))
 }
@@ -68,7 +68,7 @@ fn build_row(
         some(format_nominal).into(),
         some(|of| format_amount(&of.resource, &of.used)).into(),
         some(|of| format_amount(&of.resource, &of.borrowed)).into(),
-        // Without a bound: what nodes have decides.
+        // The queue has no limit: the capacity of the nodes decides.
         some(|of| {
             of.available
                 .as_ref()
@@ -87,7 +87,7 @@ fn build_row(
     cells
 }
 
-/// Its quota; of what nobody bounds there is none.
+/// Formats the nominal quota. A resource without a limit has none.
 pub(crate) fn format_nominal(of: &QueueResource) -> String {
     let is_none =
         of.available.is_none() && of.nominal_quota.amount().is_ok_and(|a| a == Amount::ZERO);

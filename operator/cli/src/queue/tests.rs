@@ -157,7 +157,7 @@ fn filters_select_jobs() {
     );
 }
 
-/// Others are leaving the place that is to be its own: it waits, and has no position any more.
+/// A nominated job is pending and has no position any more.
 #[test]
 fn job_waiting_for_its_victims_is_pending() {
     let nominated = json!({"phase": "Queued", "reason": "Preempting",
@@ -214,7 +214,7 @@ fn script_output_has_jobs_queues_and_notes() {
 fn unknown_queue_is_an_error_if_queues_are_visible() {
     let mut seen = busy_view();
     assert!(build_view_with(&seen, &["typo"]).is_err());
-    // Of a job that stands in one, whatever became of that.
+    // A job is in this queue, so the name is valid even if the queue does not exist.
     assert!(build_view_with(&seen, &["default"]).is_ok());
     seen.queues = None;
     assert!(build_view_with(&seen, &["typo"]).is_ok());

@@ -1,5 +1,6 @@
-//! `trellis status`: one job in one screen, as `kubectl describe`, `kubectl get pods` and
-//! `systemctl status` tell it in three.
+//! `trellis status`: shows one job on one screen.
+//! The screen combines the content of `kubectl describe`, `kubectl get pods` and `systemctl
+//! status`.
 
 mod report;
 mod report_reads;
@@ -20,27 +21,28 @@ use crate::exit::Exit;
 use crate::output::{OutputFormat, print, serialize_object, warn, width};
 use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
 
-/// Which job, and how it is shown.
+/// Options of `trellis status`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct StatusOptions {
     /// The job: NAME or tj/NAME.
     #[arg(value_name = "JOB")]
     job: String,
-    /// Show it again whenever it changes, until it has ended.
+    /// Refresh the output at every change, until the job has ended.
     #[arg(short, long)]
     watch: bool,
-    /// For scripts (json, yaml: one object, docs/command-line.md), or with more columns (wide).
+    /// Output for scripts (json, yaml) or with more columns (wide).
+    /// With json and yaml, the output is one object (docs/command-line.md).
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
-    /// Where.
+    /// Namespace and cluster.
     #[command(flatten)]
     target: NamespaceOptions,
 }
 
-/// Shows the job. Exit status: 0 it is there, 1 it is not, 2 no cluster.
+/// Shows the job. Exit status: 0 the job exists, 1 it does not, 2 no cluster.
 ///
 /// # Errors
-/// If the name is none, or the cluster cannot be asked.
+/// If the name is invalid, or the cluster cannot be reached.
 pub fn run(options: &StatusOptions) -> anyhow::Result<ExitCode> {
     let name = parse_job_name(&options.job)?;
     let site = options.target.connect()?;

@@ -1,4 +1,4 @@
-//! All that is read of one job: what `-o json` and `-o yaml` print.
+//! All data about one job, as `-o json` and `-o yaml` print it.
 
 use serde::Serialize;
 use trellis_api::TrainingJob;
@@ -6,21 +6,22 @@ use trellis_api::TrainingJob;
 use crate::events::EventLine;
 use crate::pods::{MissingPods, PodLine};
 
-/// One job, and what belongs to it, as of one moment.
+/// One job and its objects at one moment.
 #[derive(Serialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusReport {
-    /// The job as it stands, without `managedFields`.
+    /// The job in the cluster, without `managedFields`.
     pub job: TrainingJob,
-    /// What it was compiled into, beside its pods.
+    /// The objects that it was compiled into, except pods.
     pub objects: Vec<ObjectLine>,
-    /// Its pods, of all attempts and stages that are still there, by attempt and rank.
+    /// All existing pods of all attempts and stages, sorted by attempt and rank.
     pub pods: Vec<PodLine>,
-    /// Pods that it should have, and has not.
+    /// Pods that should exist but do not.
     pub missing: Vec<MissingPods>,
-    /// Its last events, the newest last. Those that say the same are one.
+    /// The last events, the newest last.
+    /// Events with the same content are merged.
     pub events: Vec<EventLine>,
-    /// What could not be read.
+    /// Reads that failed.
     pub unread: Vec<ReadErrorLine>,
 }
 
@@ -28,37 +29,37 @@ pub struct StatusReport {
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectLine {
-    /// Its API version.
+    /// The API version.
     pub api_version: String,
-    /// Its kind.
+    /// The kind.
     pub kind: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it is there.
+    /// The state of the child in the cluster.
     pub state: ChildState,
-    /// What is wrong with it, in the operator's words or in those of who refuses to show it.
+    /// The problem of the child, as the operator or the API server reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Whether a child of the job is there.
+/// The state of a child of the job in the cluster.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum ChildState {
-    /// It is.
+    /// The child exists.
     There,
-    /// It is not.
+    /// The child does not exist.
     Missing,
-    /// Another one has its name.
+    /// Another object has the name.
     NotOurs,
-    /// Who asks may not see it.
+    /// The user may not read the child.
     Forbidden,
-    /// The API server did not say.
+    /// The API server did not answer.
     Unread,
 }
 
 impl ChildState {
-    /// The same for people.
+    /// The state as text for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -71,12 +72,12 @@ impl ChildState {
     }
 }
 
-/// What could not be read.
+/// A read that failed.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadErrorLine {
     /// `pods` or `events`.
     pub what: &'static str,
-    /// Why, and what to do about it.
+    /// The reason and the fix.
     pub why: String,
 }

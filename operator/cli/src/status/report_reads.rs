@@ -1,4 +1,4 @@
-//! What is read of a job, with the rights of whoever asks.
+//! Reads all data about a job, with the rights of the user.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, ObjectMeta};
@@ -12,10 +12,10 @@ use crate::events;
 use crate::pods::{PodLine, find_missing};
 use crate::target::TargetNamespace;
 
-/// All of one job. None: there is no such job.
+/// Reads the report of one job. Returns None if the job does not exist.
 ///
 /// # Errors
-/// If the job itself cannot be read ([`job_read_error`]). What else cannot is told in the report.
+/// If the job itself cannot be read ([`job_read_error`]). The report contains other failed reads.
 pub async fn read_report(
     site: &TargetNamespace,
     name: &str,
@@ -59,13 +59,14 @@ pub async fn read_report(
     }))
 }
 
-/// That the job itself could not be read, in words.
+/// The error message if the job itself cannot be read.
 #[must_use]
 pub fn job_read_error(site: &TargetNamespace, error: ApiFailure) -> anyhow::Error {
     site.explain(error, "get trainingjobs.trellis.dev")
 }
 
-/// What of Kubernetes' own could not be read, in words. `right` is what the user needs.
+/// The error message if core objects cannot be read.
+/// `right` is the missing right.
 #[must_use]
 pub fn object_read_error(site: &TargetNamespace, error: ApiFailure, right: &str) -> anyhow::Error {
     error.explain(&ErrorHints {
@@ -77,7 +78,8 @@ pub fn object_read_error(site: &TargetNamespace, error: ApiFailure, right: &str)
     })
 }
 
-/// What selects the pods of a job, and none of an earlier job of its name.
+/// Selects the pods of a job by its uid.
+/// Pods of an earlier job with the same name do not match.
 #[must_use]
 pub fn pods_of_job(job: &TrainingJob) -> ListParams {
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
@@ -90,7 +92,7 @@ async fn list_pods(site: &TargetNamespace, job: &TrainingJob) -> Result<Vec<Pod>
     Ok(pods.unwrap_or_default())
 }
 
-/// By attempt and rank.
+/// Sorts the pods by attempt and rank.
 fn to_pod_lines(pods: &[Pod]) -> Vec<PodLine> {
     let mut lines: Vec<_> = pods.iter().filter_map(PodLine::from_pod).collect();
     lines.sort_by(|a, b| {
@@ -103,7 +105,7 @@ fn to_pod_lines(pods: &[Pod]) -> Vec<PodLine> {
 async fn check_objects(site: &TargetNamespace, job: &TrainingJob) -> Vec<ObjectLine> {
     let status = job.status.as_ref();
     let compiled = status.map(|status| status.compiled.as_slice());
-    // Pods stand there as one entry a group, and are told of one by one.
+    // The list has one entry of pods per task group. The report shows pods one by one.
     let children = compiled.unwrap_or_default().iter();
     let children = children.filter(|child| child.kind != "Pod");
     let (client, namespace) = (site.cluster.client(), site.namespace.as_str());
@@ -111,7 +113,7 @@ async fn check_objects(site: &TargetNamespace, job: &TrainingJob) -> Vec<ObjectL
         .await
 }
 
-/// Looks for one child.
+/// Checks one child.
 pub(super) async fn check_object(
     client: &Client,
     namespace: &str,
@@ -124,7 +126,7 @@ pub(super) async fn check_object(
         .unwrap_or(("", child.api_version.as_str()));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &child.kind));
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    // Its metadata alone: what is in a Secret is nothing to read for this.
+    // Only the metadata is read: the check does not need the content of a Secret.
     let (state, said) = match api.get_metadata(&child.name).await {
         Ok(found) if is_controlled_by(&found.metadata, job) => {
             match found.metadata.deletion_timestamp {
@@ -154,7 +156,8 @@ pub(super) async fn check_object(
     }
 }
 
-/// True if the job is its controlling owner: a name may be another's.
+/// Returns true if the job is the controlling owner.
+/// Another object may have the same name.
 fn is_controlled_by(meta: &ObjectMeta, job: &TrainingJob) -> bool {
     let owners = meta.owner_references.iter().flatten();
     let mut uids = owners.filter(|owner| owner.controller == Some(true));

@@ -1,4 +1,5 @@
-//! `trellis status --watch`: the report whenever the job or one of its pods changes.
+//! `trellis status --watch`: refreshes the report after every change.
+//! Changes of the job and of its pods count.
 
 use std::time::Duration;
 
@@ -18,16 +19,16 @@ use crate::exit::Exit;
 use crate::output::{OutputFormat, RefreshLoop, warn, width};
 use crate::target::TargetNamespace;
 
-/// Changes within this time are one.
+/// Changes within this time cause one refresh.
 const DEBOUNCE: Duration = Duration::from_secs(1);
-/// On a terminal what is shown is written again so often, for its times.
+/// Refresh interval on a terminal, so that the displayed times stay current.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows the job until it has ended, or is gone, or nobody reads any more. Once it was seen, what
-/// cannot be reached is waited for; a missing right ends it.
+/// Shows the job until it has ended or is deleted, or the reader closes the output.
+/// After a first success, it retries an unreachable cluster. A missing right ends it.
 ///
 /// # Errors
-/// If the cluster cannot be asked.
+/// If the cluster cannot be reached.
 pub async fn watch_job(
     site: &TargetNamespace,
     name: &str,
@@ -81,8 +82,9 @@ pub async fn watch_job(
     }
 }
 
-/// That something has changed, or cannot be watched now: a look says which. What breaks is tried
-/// again, ever later; who may not see pods is told of changes of the job alone.
+/// Yields an item after every change, and after every transient error of a watch.
+/// The next read shows which of both happened. Errors are retried with a growing delay. If the user
+/// may not see pods, only changes of the job count.
 fn watch_changes(site: &TargetNamespace, name: &str) -> impl futures::Stream<Item = ()> + use<> {
     let client = site.cluster.client();
     let pods: Api<Pod> = Api::namespaced(client.clone(), &site.namespace);

@@ -1,4 +1,4 @@
-//! The jobs of files, and all that is wrong with them.
+//! Reads the jobs of files, and collects all their problems.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::object_files::{display_name, list_folder, read_text};
 /// Group and version of a TrainingJob.
 const JOB_VERSION: &str = "trellis.dev/v1alpha1";
 
-/// The jobs of all files, in their order.
+/// Reads the jobs of all files, in their order.
 ///
 /// # Errors
-/// With all that is wrong, in all files: whoever submits several wants all or none.
+/// All problems of all files. One problem stops the submission of all jobs.
 pub fn read_jobs(paths: &[PathBuf]) -> Result<Vec<FileJob>, Vec<Problem>> {
     let mut jobs = Vec::new();
     let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of a job, a line for each step. Pure.
+//! Describes the progress of a job, one line per step. Pure.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::{JobPhase, LastFailure, TrainingJobStatus};
@@ -7,29 +7,30 @@ use trellis_api::{Reason, TrainingJob};
 use crate::exit::Exit;
 use crate::output::{Tone, format_age, paint, phase_tone, sanitize};
 
-/// What a job has been seen to do so far.
+/// The progress that was reported so far.
 #[derive(Debug)]
 pub struct JobProgress {
     name: String,
     uid: Option<String>,
-    /// Where lines have to say which job they are about.
+    /// True if the lines must name the job.
     names_job: bool,
     submitted: Option<Timestamp>,
     reported: Option<(JobPhase, Option<Reason>, Option<i64>)>,
     failure: Option<Timestamp>,
 }
 
-/// What a look at a job shows.
+/// The result of one observation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ProgressStep {
-    /// What is new.
+    /// The new line.
     pub line: Option<String>,
-    /// Some once it has ended.
+    /// Set after the job has ended.
     pub end: Option<Exit>,
 }
 
 impl JobProgress {
-    /// Of a job that was just created. `several`: others are told of beside it.
+    /// Starts with a newly created job.
+    /// `several`: the output contains other jobs too.
     #[must_use]
     pub fn from_job(job: &TrainingJob, several: bool) -> Self {
         Self {
@@ -42,7 +43,7 @@ impl JobProgress {
         }
     }
 
-    /// Looks at the job, or sees that it is gone.
+    /// Observes the job. None: the job does not exist any more.
     pub fn observe(&mut self, job: Option<&TrainingJob>, now: Timestamp) -> ProgressStep {
         let Some(job) = job.filter(|job| job.metadata.uid == self.uid) else {
             let line = self.format_line("Gone", Tone::Bad, "somebody has deleted it", now);
@@ -74,7 +75,7 @@ impl JobProgress {
         }
     }
 
-    /// What failed since, told once.
+    /// Reports a new failure, once.
     fn report_failure(&mut self, status: &TrainingJobStatus, now: Timestamp) -> Option<String> {
         let failure = status.last_failure.as_ref()?;
         if self.failure == Some(failure.time.0) {
@@ -186,7 +187,7 @@ mod tests {
             plain(&seen),
             "    5s  Queued      InsufficientCapacity: needs 8\n"
         );
-        // Numbers that change are no step.
+        // A changed number is no new step.
         assert_eq!(
             progress.observe(Some(&queued("needs 7")), at(6)),
             ProgressStep::default()
@@ -241,7 +242,7 @@ mod tests {
             progress.observe(Some(&refused), at(1)).end,
             Some(Exit::Negative)
         );
-        // Of another version: whatever the word, it has ended.
+        // Another version wrote this phase. The completion time shows that the job has ended.
         let strange = job(json!({"phase": "Dissolved", "completionTime": "2026-01-01T00:00:01Z"}));
         assert_eq!(
             progress.observe(Some(&strange), at(1)).end,

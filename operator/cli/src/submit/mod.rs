@@ -1,4 +1,4 @@
-//! `trellis submit`: jobs are created, and waited for.
+//! `trellis submit`: creates jobs, and waits for them.
 
 mod job_input;
 mod job_progress;
@@ -22,46 +22,47 @@ use crate::target::{NamespaceOptions, TargetNamespace, report_result};
 use crate::wait_options::WaitTimeout;
 use job_progress::{JobProgress, ProgressStep};
 
-/// The field manager of what is created.
+/// The field manager of the created jobs.
 const MANAGER: &str = "kubectl-trellis";
 
-/// What to submit.
+/// Options of `trellis submit`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SubmitOptions {
-    /// Files with the TrainingJobs to submit, or folders of such files (.yaml, .yml and .json);
-    /// - is standard input.
+    /// Files with the TrainingJobs to submit.
+    /// Folders are read for their .yaml, .yml and .json files; - is standard input.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     filenames: Vec<PathBuf>,
-    /// Wait until the jobs have ended, and tell of each step. Exit status: 0 all are Complete, 1
-    /// one is not, or another manages it (spec.managedBy) and it is not waited for.
+    /// Wait until the jobs have ended, and print each step.
+    /// The command does not wait for a job with another manager (spec.managedBy). Exit status: 0
+    /// all are Complete, 1 one is not, or has another manager.
     #[arg(long)]
     wait: bool,
-    /// How long to wait. The jobs go on.
+    /// Timeout of `--wait`. The jobs continue after it.
     #[command(flatten)]
     wait_timeout: WaitTimeout,
-    /// Have the API server and the admission webhook judge the jobs, and create none.
+    /// Let the API server and the admission webhook check the jobs, but create none.
     #[arg(long, value_name = "server", value_parser = ["server"], num_args = 0..=1, require_equals = true, default_missing_value = "server", conflicts_with = "wait")]
     dry_run: Option<String>,
-    /// For scripts: each job as it was created, a line each (json), or its name as other commands
-    /// take it (name). Standard output then has nothing else, and what --wait tells goes to
-    /// standard error.
+    /// Output for scripts: each created job as JSON (json) or its name (name).
+    /// With json, each job is one line. Other commands accept the names. Standard output then
+    /// contains nothing else, and the steps of --wait go to standard error.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<SubmitFormat>,
-    /// Where.
+    /// Namespace and cluster.
     #[command(flatten)]
     target: NamespaceOptions,
 }
 
-/// How what was created is printed.
+/// Output formats of created jobs.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum SubmitFormat {
-    /// As JSON, a line for each.
+    /// As JSON, one job per line.
     Json,
     /// As kinds and names.
     Name,
 }
 
-/// The text of a job that was created.
+/// Formats a created job.
 fn format_created(
     job: &TrainingJob,
     output: Option<SubmitFormat>,
@@ -79,7 +80,7 @@ fn format_created(
 /// Submits the jobs.
 ///
 /// # Errors
-/// If the cluster cannot be asked.
+/// If the cluster cannot be reached.
 pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
     let given = match job_input::read_jobs(&options.filenames) {
         Ok(given) => given,
@@ -109,7 +110,7 @@ pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
             match create_job(&site, &job, options).await {
                 Ok(Some(job)) => created.push(job),
                 Ok(None) => worst = worst.max(Exit::Negative),
-                // The others are tried all the same, and those that are there waited for.
+                // The command still tries the other jobs, and waits for the created ones.
                 Err(error) => worst = worst.max(report_result(&name, Err(error))),
             }
         }
@@ -120,7 +121,8 @@ pub fn run(options: &SubmitOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Until all have ended, or whoever waits has enough. The worst of what they came to.
+/// Waits for the end of all jobs, the timeout or Ctrl-C.
+/// Returns the worst result.
 async fn wait_for_all(
     site: &TargetNamespace,
     created: &[TrainingJob],
@@ -149,7 +151,8 @@ fn job_api(site: &TargetNamespace, job: &TrainingJob) -> Api<TrainingJob> {
     Api::namespaced(site.cluster.client().clone(), namespace)
 }
 
-/// The job as it was created. None: it was not, and why has been said.
+/// Returns the created job.
+/// None: the job was rejected, and the reason was reported.
 async fn create_job(
     site: &TargetNamespace,
     job: &TrainingJob,
@@ -172,7 +175,7 @@ async fn create_job(
             ));
             Ok(None)
         }
-        // What admission says of this job says nothing of the others.
+        // Admission may reject this job and still accept the next one.
         Err(kube::Error::Api(status))
             if matches!(status.code, 400 | 403 | 422) && !is_missing_right(&status) =>
         {
@@ -186,8 +189,9 @@ async fn create_job(
     }
 }
 
-/// True where it is no word of admission on the job, which may be 403 too, but one of RBAC on
-/// whoever submits it: `... is forbidden: User "ada" cannot create resource "trainingjobs" ...`.
+/// Returns true if RBAC rejected the user, and not admission the job.
+/// Both have status 403, but RBAC says `... is forbidden: User "ada" cannot create resource
+/// "trainingjobs" ...`.
 fn is_missing_right(status: &Status) -> bool {
     status.code == 403 && status.message.contains(" cannot create resource ")
 }
@@ -215,7 +219,7 @@ async fn wait_for_end(
         };
         match line.map_or(Ok(true), told) {
             Ok(true) => {}
-            // Nobody is there who would hear the end.
+            // The reader has closed the output.
             Ok(false) => return ControlFlow::Break(Exit::Done),
             Err(error) => {
                 unwritten = Some(error);

@@ -1,4 +1,4 @@
-//! What NVIDIA's DCGM exporter says of GPUs. Pure.
+//! Parses the metrics of NVIDIA's DCGM exporter. Pure.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,41 +7,42 @@ use serde::Serialize;
 
 use super::prometheus_text::{Sample, parse_samples};
 
-/// Percent of the time in which some kernel ran.
+/// Percentage of time in which at least one kernel ran.
 const UTILIZATION: &str = "DCGM_FI_DEV_GPU_UTIL";
-/// The same as a part of 1, and of a part of a GPU (MIG) too, of which there is no [`UTILIZATION`].
+/// The same as a fraction from 0 to 1.
+/// A part of a GPU (MIG) has this metric, but no [`UTILIZATION`].
 const ENGINE: &str = "DCGM_FI_PROF_GR_ENGINE_ACTIVE";
-/// MiB of its memory.
+/// Used memory in MiB.
 const USED: &str = "DCGM_FI_DEV_FB_USED";
 const FREE: &str = "DCGM_FI_DEV_FB_FREE";
 
-/// A GPU, or a part of one, and who holds it.
+/// A GPU or a part of one, and the pod that holds it.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Gpu {
-    /// Namespace of the pod that holds it.
+    /// Namespace of the pod that holds the GPU.
     #[serde(skip)]
     pub namespace: String,
-    /// The pod that holds it.
+    /// The pod that holds the GPU.
     pub pod: String,
-    /// Its UUID, and that of its part.
+    /// The UUID of the GPU, and the id of the part.
     pub id: String,
-    /// Its number on its node.
+    /// The number of the GPU on its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Percent of the time in which it computed.
+    /// Utilization in percent of the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilization: Option<f64>,
-    /// MiB of its memory that are used.
+    /// Used memory in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_used: Option<f64>,
-    /// MiB of its memory that are free.
+    /// Free memory in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_free: Option<f64>,
 }
 
 impl Gpu {
-    /// Percent of its memory that are used.
+    /// Used memory in percent.
     #[must_use]
     pub fn memory_percent(&self) -> Option<f64> {
         let (used, free) = (self.memory_used?, self.memory_free?);
@@ -50,16 +51,16 @@ impl Gpu {
     }
 }
 
-/// What one exporter says.
+/// The parsed output of one exporter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScrapeResult {
     /// The GPUs that pods hold.
     pub gpus: Vec<Gpu>,
-    /// True if it speaks of GPUs, and of no pod at all: it does not know who holds them.
+    /// True if the output has GPUs but no pod labels, so that the holders are unknown.
     pub names_no_pods: bool,
 }
 
-/// Reads what an exporter says.
+/// Parses the output of an exporter.
 #[must_use]
 pub fn parse_scrape(text: &str) -> ScrapeResult {
     let mut gpus: BTreeMap<(String, String, String), Gpu> = BTreeMap::new();
@@ -78,7 +79,7 @@ pub fn parse_scrape(text: &str) -> ScrapeResult {
             number: sample.label("gpu").map(str::to_owned),
             ..Gpu::default()
         });
-        // DCGM has numbers beyond all others for what it does not know.
+        // DCGM reports very large numbers for unknown values.
         match sample.name {
             UTILIZATION => gpu.utilization = filter_range(sample.value, 100.0),
             USED => gpu.memory_used = filter_range(sample.value, 1e9),
@@ -101,7 +102,8 @@ pub fn parse_scrape(text: &str) -> ScrapeResult {
     }
 }
 
-/// Each GPU of a pod once: of a node with two exporters, both tell of it. A pod is on one node.
+/// Keeps one entry for each GPU of a pod.
+/// On a node with two exporters, both report the same GPU. A pod runs on one node only.
 #[must_use]
 pub fn deduplicate(gpus: Vec<Gpu>) -> Vec<Gpu> {
     let mut once: BTreeMap<(String, String, String), Gpu> = BTreeMap::new();
@@ -111,7 +113,7 @@ pub fn deduplicate(gpus: Vec<Gpu>) -> Vec<Gpu> {
             Entry::Vacant(vacant) => {
                 vacant.insert(gpu);
             }
-            // What the first does not export, the second may.
+            // The second exporter may have metrics that the first one lacks.
             Entry::Occupied(mut first) => {
                 let first = first.get_mut();
                 first.number = first.number.take().or(gpu.number);
@@ -124,13 +126,16 @@ pub fn deduplicate(gpus: Vec<Gpu>) -> Vec<Gpu> {
     once.into_values().collect()
 }
 
-/// True if some sample has a label for a pod, though it may be empty: nobody holds its GPU.
+/// Returns true if any sample has a label for a pod.
+/// The label may be empty if no pod holds the GPU.
 fn has_pod_labels(samples: &[Sample<'_>]) -> bool {
     let mut all = samples.iter().flat_map(|sample| sample.labels.keys());
     all.any(|label| POD.contains(label))
 }
 
-/// Labels of the pod: the exporter's own, as Prometheus renames them, and as they once were.
+/// Labels of the pod.
+/// Prometheus renames them to the first name, the exporter writes the second, and old exporters
+/// write the third.
 const POD: [&str; 3] = ["exported_pod", "pod", "pod_name"];
 const NAMESPACE: [&str; 3] = ["exported_namespace", "namespace", "pod_namespace"];
 

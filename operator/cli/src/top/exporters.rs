@@ -1,4 +1,5 @@
-//! Who holds GPUs, and what the exporters on their nodes say: all with the rights of whoever asks.
+//! Reads jobs, pods and the metrics of the exporters on their nodes.
+//! All reads use the rights of the user.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,20 +19,21 @@ use crate::pods::label;
 use crate::status::object_read_error;
 use crate::target::TargetNamespace;
 
-/// The exporter's own chart, and the GPU operator.
+/// Labels of the exporter's own chart, and of the GPU operator.
 const SELECTORS: [&str; 2] = [
     "app.kubernetes.io/name=dcgm-exporter",
     "app=nvidia-dcgm-exporter",
 ];
-/// Its port where the pod names none.
+/// The exporter's port if the pod has none.
 const PORT: i32 = 9400;
-/// Exporters that are asked at once, and how long one may take.
+/// Greatest number of exporters that are read at the same time.
 const MAX_PARALLEL: usize = 16;
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Why GPUs of simulated nodes are not measured.
+/// Message that explains why GPUs of simulated nodes are not measured.
 const SIMULATED: &str =
     "the nodes of these jobs are simulated, and simulated GPUs have no utilization";
-/// Most bytes of an answer: 16 GPUs with all metrics that there are need a tenth.
+/// Greatest size of an answer in bytes.
+/// 16 GPUs with all metrics need a tenth of it.
 const MAX_ANSWER: u64 = 8 * 1024 * 1024;
 
 /// The jobs, and their pods.
@@ -51,17 +53,17 @@ impl GpuJobs {
             .retain(|pod| label(&pod.metadata, names::JOB) == Some(name));
     }
 
-    /// The nodes of its pods.
+    /// The nodes of the pods.
     pub fn node_names(&self) -> BTreeSet<String> {
         let specs = self.pods.iter().filter_map(|pod| pod.spec.as_ref());
         specs.filter_map(|spec| spec.node_name.clone()).collect()
     }
 }
 
-/// Reads jobs and pods, of all namespaces where that may be.
+/// Reads jobs and pods, from all namespaces if the user may.
 ///
 /// # Errors
-/// If not even those of the one namespace can be read.
+/// If even the jobs and pods of the one namespace cannot be read.
 pub async fn list_gpu_jobs(site: &TargetNamespace, everywhere: bool) -> anyhow::Result<GpuJobs> {
     let client = || site.cluster.client().clone();
     let ours = ListParams::default().labels(names::JOB);
@@ -93,10 +95,11 @@ pub async fn list_gpu_jobs(site: &TargetNamespace, everywhere: bool) -> anyhow::
     })
 }
 
-/// Those of all namespaces. None: who asks may not see all.
+/// Returns the jobs and pods of all namespaces.
+/// Returns None if the user may not read all namespaces.
 ///
 /// # Errors
-/// For any other reason: the part that is seen would pass for the whole.
+/// If the read fails for any other reason. A partial result would look complete.
 pub(super) fn from_all_namespaces(
     jobs: Result<Option<Vec<TrainingJob>>, ApiFailure>,
     pods: Result<Option<Vec<Pod>>, ApiFailure>,
@@ -112,10 +115,10 @@ pub(super) fn from_all_namespaces(
     }
 }
 
-/// Exporters.
+/// Result of the search for exporters.
 #[derive(Debug)]
 pub enum ExporterSearch {
-    /// Their pods.
+    /// The pods of the exporters.
     Exporters(Vec<Pod>),
     /// The search has found none.
     Missing(MissingExporter),
@@ -124,14 +127,14 @@ pub enum ExporterSearch {
 /// A search that has found no exporter.
 #[derive(Debug)]
 pub struct MissingExporter {
-    /// Where it was looked for: `any namespace`.
+    /// The searched namespaces: for example, `any namespace`.
     search_scope: String,
-    /// The labels that it was looked for by.
+    /// The searched labels.
     selectors: Vec<String>,
 }
 
 impl MissingExporter {
-    /// A search of a place, by labels.
+    /// A search of these namespaces by these labels.
     pub fn new(place: &str, selectors: &[&str]) -> Self {
         Self {
             search_scope: place.to_owned(),
@@ -139,7 +142,8 @@ impl MissingExporter {
         }
     }
 
-    /// The fact and the fix. `are_simulated`: the nodes of the jobs are.
+    /// Returns the fact and the fix.
+    /// `are_simulated`: the nodes of the jobs are simulated.
     pub fn explain(&self, are_simulated: bool) -> String {
         let Self {
             search_scope: place,
@@ -158,7 +162,7 @@ impl MissingExporter {
 /// Finds the exporters.
 ///
 /// # Errors
-/// If pods cannot be listed where they are to be looked for.
+/// If pods cannot be listed in the searched namespaces.
 pub async fn find_exporters(
     site: &TargetNamespace,
     namespace: Option<&str>,
@@ -206,25 +210,25 @@ fn search_error(error: ApiFailure, namespace: Option<&str>) -> anyhow::Error {
     })
 }
 
-/// What the exporters say.
+/// The results of all exporters.
 #[derive(Debug, Default)]
 pub struct ScrapeResults {
-    /// How many were asked.
+    /// Number of exporters that were read.
     pub exporters: usize,
     /// The GPUs that pods hold.
     pub gpus: Vec<Gpu>,
-    /// Whom nobody could read, and why.
+    /// The exporters that could not be read, with the reasons.
     failed: Vec<String>,
-    /// How many of them by a missing right.
+    /// Number of exporters that failed because the user lacks a right.
     forbidden: usize,
-    /// Those that do not know whose a GPU is.
+    /// Number of exporters without pod labels.
     without_pod_labels: usize,
-    /// True if jobs have nodes, and no exporter is on any of them.
+    /// True if the jobs have nodes, but no exporter runs on any of them.
     is_on_other_nodes: bool,
 }
 
 impl ScrapeResults {
-    /// Why nothing is known, if nothing is.
+    /// Returns the reason if no exporter could be read.
     pub fn failure_reason(&self) -> Option<String> {
         let first = self
             .failed
@@ -242,12 +246,13 @@ impl ScrapeResults {
         ))
     }
 
-    /// True if no exporter is on any node of the jobs.
+    /// True if no exporter runs on any node of the jobs.
     pub fn is_on_other_nodes(&self) -> bool {
         self.is_on_other_nodes
     }
 
-    /// Notes on incomplete answers. `are_simulated`: the nodes of the jobs are.
+    /// Returns notes on incomplete answers.
+    /// `are_simulated`: the nodes of the jobs are simulated.
     pub fn notes(&self, are_simulated: bool) -> Vec<String> {
         let failed = self.failed.first().map(|first| {
             format!(
@@ -273,7 +278,8 @@ impl ScrapeResults {
     }
 }
 
-/// True if all these nodes are simulated. False where there are none.
+/// Returns true if all these nodes are simulated.
+/// Returns false for an empty set.
 pub async fn are_simulated(client: &Client, nodes: &BTreeSet<String>) -> bool {
     let asked = nodes.iter().map(|node| is_simulated(client, node));
     let mut asked = futures::stream::iter(asked).buffered(MAX_PARALLEL);
@@ -285,7 +291,7 @@ pub async fn are_simulated(client: &Client, nodes: &BTreeSet<String>) -> bool {
     !nodes.is_empty()
 }
 
-/// Asks the exporters on these nodes.
+/// Reads the exporters on these nodes.
 pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>) -> ScrapeResults {
     let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let meant: Vec<_> = exporters
@@ -308,7 +314,7 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
             )
         }
     }));
-    // In their order, whoever answers first.
+    // The answers keep the order of the exporters.
     let mut asked = asked.buffered(MAX_PARALLEL);
     let mut gpus = Vec::new();
     while let Some((pod, answer)) = asked.next().await {
@@ -334,7 +340,7 @@ pub async fn scrape(client: &Client, exporters: &[Pod], nodes: &BTreeSet<String>
     answers
 }
 
-/// True of one that can be asked.
+/// Returns true for a running exporter.
 fn can_scrape(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
@@ -349,7 +355,8 @@ struct ScrapeError {
 impl From<kube::Error> for ScrapeError {
     fn from(error: kube::Error) -> Self {
         match error {
-            // What stands between the API server and the exporter refuses in words of its own.
+            // A proxy between the API server and the exporter may also reject the request, with its
+            // own message.
             kube::Error::Api(status) => Self {
                 is_denied: matches!(status.reason.as_str(), "Forbidden" | "Unauthorized"),
                 reason: shorten(&status.message),
@@ -362,7 +369,7 @@ impl From<kube::Error> for ScrapeError {
     }
 }
 
-/// The beginning of what was answered: it may be a page.
+/// Shortens an answer, which may be a whole web page.
 fn shorten(text: &str) -> String {
     const MOST: usize = 200;
     let text = sanitize(text);
@@ -372,7 +379,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// One exporter's text, through the API server's proxy.
+/// Reads the metrics of one exporter through the API server's proxy.
 async fn scrape_one(client: &Client, pod: &Pod) -> Result<String, ScrapeError> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -393,7 +400,7 @@ async fn scrape_one(client: &Client, pod: &Pod) -> Result<String, ScrapeError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The port that its pod calls that of its metrics, else its first.
+/// Returns the port with the name `metrics`, else the first port.
 fn metrics_port(pod: &Pod) -> i32 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let ports: Vec<_> = containers

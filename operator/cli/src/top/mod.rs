@@ -1,4 +1,5 @@
-//! `trellis top`: what jobs make of the GPUs that they hold, as NVIDIA's DCGM exporter tells it.
+//! `trellis top`: shows how jobs use their GPUs.
+//! The data comes from NVIDIA's DCGM exporter.
 
 mod dcgm;
 mod exporters;
@@ -19,43 +20,48 @@ use crate::output::{OutputFormat, print, serialize_object, warn, width};
 use crate::target::{NamespaceOptions, TargetNamespace, parse_job_name};
 use exporters::ExporterSearch;
 
-/// Which jobs, and who is asked.
+/// Options of `trellis top`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TopOptions {
-    /// Each GPU of this job: NAME or tj/NAME. Without it, all jobs that hold GPUs.
+    /// Show each GPU of this job: NAME or tj/NAME.
+    /// Default: all jobs that hold GPUs.
     #[arg(value_name = "JOB")]
     job: Option<String>,
-    /// The namespace of the DCGM exporter. Without it, wherever there is one.
+    /// The namespace of the DCGM exporter. Default: search all namespaces.
     #[arg(long, value_name = "NAMESPACE")]
     exporter_namespace: Option<String>,
-    /// Labels of the DCGM exporter's pods. Without it, those of its chart and of the GPU operator.
+    /// Labels of the DCGM exporter's pods.
+    /// Default: the labels of its chart and of the GPU operator.
     #[arg(long, value_name = "LABELS")]
     exporter_selector: Option<String>,
-    /// For scripts (json, yaml: docs/command-line.md), or with more columns (wide).
+    /// Output for scripts (json, yaml) or with more columns (wide).
+    /// The fields of json and yaml are in docs/command-line.md.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
-    /// Where. Without a namespace, all of them, or that of the context for whoever may not see all;
-    /// of one job that of the context.
+    /// Namespace and cluster.
+    /// Default: all namespaces, or the namespace of the context if the user may not see all of
+    /// them. For one job, the default is the namespace of the context.
     #[command(flatten)]
     target: NamespaceOptions,
 }
 
-/// What jobs make of their GPUs, as of one moment.
+/// The GPU usage of jobs at one moment.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct TopReport {
-    /// The jobs that hold GPUs, those that waste most first.
+    /// The jobs that hold GPUs, the most wasteful first.
     pub jobs: Vec<GpuUsage>,
-    /// Exporters that were asked.
+    /// Number of exporters that were read.
     pub exporters: usize,
-    /// What could not be read, and what is to be known of the rest.
+    /// Failed reads, and notes on the results.
     pub notes: Vec<String>,
 }
 
-/// Shows it. Exit status: 0 done, 1 there is no such job, 2 no cluster or no exporter.
+/// Shows the GPU usage.
+/// Exit status: 0 done, 1 the job does not exist, 2 no cluster or no exporter.
 ///
 /// # Errors
-/// If a name is none, or the cluster cannot be asked.
+/// If a name is invalid, or the cluster cannot be reached.
 pub fn run(options: &TopOptions) -> anyhow::Result<ExitCode> {
     let job = options.job.as_deref().map(parse_job_name).transpose()?;
     let site = options.target.connect()?;

@@ -1,21 +1,22 @@
-//! The text format of Prometheus, as far as an exporter of gauges writes it. Pure. (The crates
-//! that read it bring chrono and regular expressions, and copy what nobody asks for.)
+//! Parses the text format of Prometheus, as far as exporters of gauges use it.
+//! Pure. (The existing crates depend on chrono and on regular expressions, and they also copy the
+//! samples that are not needed.)
 
 use std::collections::BTreeMap;
 
 /// A sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample<'a> {
-    /// Its metric.
+    /// The name of the metric.
     pub name: &'a str,
-    /// Its labels.
+    /// The labels.
     pub labels: BTreeMap<&'a str, String>,
-    /// Its value.
+    /// The value.
     pub value: f64,
 }
 
 impl Sample<'_> {
-    /// A label; None where it is absent or empty.
+    /// Returns the value of a label; None if the label is absent or empty.
     #[must_use]
     pub fn label(&self, name: &str) -> Option<&str> {
         let value = self.labels.get(name).map(String::as_str);
@@ -23,7 +24,7 @@ impl Sample<'_> {
     }
 }
 
-/// The samples of these metrics. A line that is none is left out.
+/// Returns the samples of these metrics. Invalid lines are skipped.
 pub fn parse_samples<'a>(text: &'a str, metrics: &[&str]) -> Vec<Sample<'a>> {
     text.lines()
         .filter(|line| {
@@ -42,7 +43,7 @@ fn parse_sample(line: &str) -> Option<Sample<'_>> {
         Some(rest) => parse_labels(rest)?,
         None => (BTreeMap::new(), rest),
     };
-    // A time may follow.
+    // A timestamp may follow.
     let value = rest.split_whitespace().next()?.parse().ok()?;
     Some(Sample {
         name,
@@ -51,7 +52,7 @@ fn parse_sample(line: &str) -> Option<Sample<'_>> {
     })
 }
 
-/// The labels behind a `{`, and what follows their `}`.
+/// Parses the labels after a `{`. Returns them, and the text after the `}`.
 fn parse_labels(mut rest: &str) -> Option<(BTreeMap<&str, String>, &str)> {
     let mut labels = BTreeMap::new();
     loop {
@@ -66,7 +67,8 @@ fn parse_labels(mut rest: &str) -> Option<(BTreeMap<&str, String>, &str)> {
     }
 }
 
-/// A value up to its closing quote, and what follows that.
+/// Parses a value up to its closing quote.
+/// Returns it, and the text after the quote.
 fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,4 @@
-//! From what exporters say to what people see.
+//! Tests from the output of exporters to the output for people.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn exporter(name: &str, node: &str) -> Pod {
     .unwrap()
 }
 
-/// What the exporter of a node with two GPUs of a pod says.
+/// The output of an exporter on a node with two GPUs that this pod holds.
 fn exporter_text(pod: &str, busy: [&str; 2], used: [u32; 2]) -> String {
     let mut text =
         "# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
@@ -135,7 +135,7 @@ fn top() -> TopReport {
         exporter_text("llm-worker-1", ["98", "0"], [70_000, 60_000]),
         exporter_text("bert-worker-0", ["88", "90"], [40_000, 40_000]),
         exporter_text("notebook-worker-0", ["0", "1"], [500, 500]),
-        // A pod of another's.
+        // A pod of no job.
         exporter_text("elsewhere", ["100", "100"], [1, 1]),
     ];
     let gpus: Vec<_> = texts

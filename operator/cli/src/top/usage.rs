@@ -1,4 +1,4 @@
-//! What jobs make of the GPUs that they hold. Pure.
+//! Computes how jobs use the GPUs that they hold. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,38 +9,38 @@ use trellis_api::{TrainingJob, names};
 use super::dcgm::Gpu;
 use crate::pods::{label, pod_rank};
 
-/// Percent below which a GPU idles.
+/// A GPU below this percentage is idle.
 pub const IDLE_PERCENT: f64 = 5.0;
 
 /// A job that holds GPUs.
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuUsage {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its queue.
+    /// The queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// GPUs that its pods hold.
+    /// Number of GPUs that its pods hold.
     pub gpus: u32,
-    /// GPUs of which an exporter says what they do.
+    /// Number of GPUs with a measured utilization.
     pub measured: u32,
-    /// Of those, the ones that idle: less than 5 % of the time.
+    /// Number of measured GPUs that are idle: busy for less than 5 % of the time.
     pub idle: u32,
-    /// Mean of their utilization in percent.
+    /// Mean utilization in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// The least of them.
+    /// Least utilization in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
-    /// Percent of their memory that is used.
+    /// Used memory in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<f64>,
-    /// GPUs that would do what is left undone: the sum of what each does not use.
+    /// The wasted GPUs: the sum of the unused fraction of each GPU.
     pub waste: f64,
-    /// Nodes that its pods are on.
+    /// Number of nodes of its pods.
     pub nodes: usize,
     /// Each of its GPUs.
     pub each: Vec<JobGpu>,
@@ -50,10 +50,10 @@ pub struct GpuUsage {
 #[derive(Serialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct JobGpu {
-    /// Rank of the pod that holds it.
+    /// Rank of the pod that holds the GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// Its node.
+    /// The node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// The GPU.
@@ -61,7 +61,7 @@ pub struct JobGpu {
     pub gpu: Gpu,
 }
 
-/// The jobs that hold GPUs, those that waste most first.
+/// Computes the usage of the jobs that hold GPUs, the most wasteful first.
 #[must_use]
 pub fn measure_usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<GpuUsage> {
     let mut by_pod: BTreeMap<(&str, &str), Vec<&Gpu>> = BTreeMap::new();
@@ -119,12 +119,13 @@ pub fn measure_usage(jobs: &[TrainingJob], pods: &[Pod], gpus: &[Gpu]) -> Vec<Gp
         .into_values()
         .map(|(usage, nodes)| summarize(usage, nodes.len()))
         .collect();
-    // Stable: jobs that waste as much stand by namespace and name.
+    // The sort is stable: jobs with equal waste keep the order of namespace and name.
     all.sort_by(|a, b| b.waste.total_cmp(&a.waste));
     all
 }
 
-/// True of a pod that has its devices: once it is bound, and until it has ended.
+/// Returns true for a pod that holds its devices.
+/// It holds them from its binding to a node until its end.
 fn holds_devices(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -137,7 +138,8 @@ fn holds_devices(pod: &Pod) -> bool {
     is_bound && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// GPUs that a pod asks for, by its group. Where nobody may read the job, NVIDIA's own.
+/// Returns the number of GPUs of a pod, by its task group.
+/// If the user may not read the job, it is the number of NVIDIA devices in the pod's limits.
 fn gpu_request(pod: &Pod, job: Option<&TrainingJob>) -> u32 {
     if let Some(group) = job.and_then(|job| job.spec.group(label(&pod.metadata, names::GROUP)?)) {
         return group.gpus();

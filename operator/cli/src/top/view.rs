@@ -1,10 +1,10 @@
-//! What jobs make of their GPUs, as people read it. Pure.
+//! Renders the GPU usage of jobs for people. Pure.
 
 use super::TopReport;
 use super::usage::{GpuUsage, IDLE_PERCENT};
 use crate::output::{Cell, Table, Tone, paint};
 
-/// A row for each job. `wide`: with all columns, and nothing cut off.
+/// Renders one row per job. `wide`: with all columns, and nothing is cut.
 #[must_use]
 pub fn render_jobs(top: &TopReport, wide: bool, width: Option<usize>) -> String {
     if top.jobs.is_empty() {
@@ -56,7 +56,8 @@ pub fn render_jobs(top: &TopReport, wide: bool, width: Option<usize>) -> String 
     )
 }
 
-/// A row for each GPU of the jobs. `wide`: with all columns, and nothing cut off.
+/// Renders one row per GPU of the jobs.
+/// `wide`: with all columns, and nothing is cut.
 #[must_use]
 pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String {
     let mut columns = vec!["RANK", "POD", "NODE", "GPU", "UTIL%", "MEM%"];
@@ -112,7 +113,7 @@ pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String 
     )
 }
 
-/// What is to be looked at.
+/// Returns the note about problems of a job.
 fn usage_note(job: &GpuUsage) -> (String, Tone) {
     let idle = match (job.idle, job.measured) {
         (0, _) => None,

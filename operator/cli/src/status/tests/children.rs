@@ -1,4 +1,4 @@
-//! What the API server says of a job's objects.
+//! Tests of the checks of a job's objects.
 
 use http::{Request, Response};
 use kube::Client;
@@ -10,7 +10,7 @@ use super::second_attempt_report;
 use crate::status::report::ChildState;
 use crate::status::report_reads;
 
-/// What an API server answers about a child.
+/// A client whose API server answers with this status and object.
 fn client(code: u16, object: Value) -> Client {
     let answer = move |_: Request<Body>| {
         let body = serde_json::to_vec(&object).unwrap();

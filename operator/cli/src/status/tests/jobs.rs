@@ -1,4 +1,4 @@
-//! Jobs in all their states.
+//! Reports of jobs in all states.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What is told of some jobs alone, and to scripts.
+//! Details of the report for special jobs, and the output for scripts.
 
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn condition_that_contradicts_the_phase_is_listed() {
 fn script_output_has_the_documented_fields() {
     let object = serde_json::to_value(second_attempt_report()).unwrap();
     let mut keys: Vec<_> = object.as_object().unwrap().keys().collect();
-    // Another crate of the build may have serde_json keep the order in which they are written.
+    // Another crate may enable the feature of serde_json that keeps the order of the fields.
     keys.sort();
     assert_eq!(
         keys,

@@ -1,4 +1,4 @@
-//! What people see of jobs in all their states.
+//! Tests of the report of jobs in all states.
 
 mod children;
 mod jobs;
@@ -31,7 +31,7 @@ fn job(spec: Value, status: Value) -> TrainingJob {
     status.policy =
         serde_json::from_value(json!({"decision": "Allowed", "requester": "ada@example.org"}))
             .unwrap();
-    // As the operator writes them.
+    // The operator writes these conditions.
     let verdict = JobSummary {
         phase: status.phase.unwrap(),
         reason: status.reason.unwrap(),
@@ -57,7 +57,7 @@ fn workers(replicas: u32) -> Value {
         "taskGroups": [group("worker", json!({"replicas": replicas, "gpus": 8}))]})
 }
 
-/// A pod of index and rank `n`.
+/// A pod with index and rank `n`.
 fn pod(group: &str, n: u32, attempt: i64, node: &str, container: Value, phase: &str) -> Value {
     let ready = container.get("running").is_some();
     json!({
@@ -71,7 +71,7 @@ fn pod(group: &str, n: u32, attempt: i64, node: &str, container: Value, phase: &
     })
 }
 
-/// The same, of a group whose first rank is 1.
+/// The same pod, in a group whose first rank is 1.
 fn with_second_rank(mut pod: Value, n: u32) -> Value {
     pod["spec"]["containers"][0]["env"][0]["value"] = json!(n.saturating_add(1).to_string());
     pod
@@ -122,7 +122,7 @@ fn text(report: &StatusReport, wide: bool) -> String {
     anstream::adapter::strip_str(&text).to_string()
 }
 
-/// One that has failed before, and whose node is kept away from.
+/// A job that has failed before and avoids the failed node.
 fn second_attempt_report() -> StatusReport {
     let mut spec = workers(4);
     spec["restart"] = json!({"limit": 5});

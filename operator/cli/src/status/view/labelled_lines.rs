@@ -1,25 +1,25 @@
-//! Lines of `Label: text`, the text wrapped under itself.
+//! Lines of the form `Label: text`, with an indented and wrapped text.
 
 use crate::output::{Tone, wrap_text};
 
-/// Columns of the labels.
+/// Width of the labels, in columns.
 const LABEL_WIDTH: usize = 14;
-/// Columns where no terminal says how many there are.
+/// Number of columns if no terminal reports a width.
 const DEFAULT_COLUMNS: usize = 100;
 
-/// What is said of a job.
+/// The lines about a job.
 #[derive(Debug, Default)]
 pub struct LabelledLines {
     lines: Vec<(&'static str, String, Tone)>,
 }
 
 impl LabelledLines {
-    /// Says something; nothing where there is nothing to say.
+    /// Adds a line. An empty text adds none.
     pub fn push(&mut self, label: &'static str, text: impl Into<String>) {
         self.push_with_tone(label, text, Tone::Plain);
     }
 
-    /// Says it in a tone.
+    /// Adds a line in a tone.
     pub fn push_with_tone(&mut self, label: &'static str, text: impl Into<String>, tone: Tone) {
         let text = text.into();
         if !text.is_empty() {
@@ -27,7 +27,8 @@ impl LabelledLines {
         }
     }
 
-    /// The text. A label that was just said is not said again.
+    /// Renders the lines.
+    /// A label is omitted if the line before has the same one.
     pub fn render(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(DEFAULT_COLUMNS);
         let mut out = String::new();
@@ -39,7 +40,7 @@ impl LabelledLines {
                 false => format!("{label}:"),
             };
             before = label;
-            // In the place of the indent of its first line.
+            // The label replaces the indentation of the first line.
             out.push_str(&format!("{shown:<LABEL_WIDTH$}"));
             out.push_str(lines.get(LABEL_WIDTH..).unwrap_or_default());
         }

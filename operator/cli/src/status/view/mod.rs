@@ -1,4 +1,4 @@
-//! A report as people read it. Pure.
+//! Renders a report for people. Pure.
 
 mod labelled_lines;
 mod pod_table;
@@ -15,7 +15,8 @@ use crate::events;
 use crate::output::sanitize;
 use crate::output::{Cell, Table, Tone, paint};
 
-/// The text. `wide`: nothing is left out. `width`: columns of the terminal.
+/// Renders the report.
+/// `wide`: nothing is left out. `width`: columns of the terminal.
 #[must_use]
 pub fn render_report(
     report: &StatusReport,
@@ -25,7 +26,7 @@ pub fn render_report(
 ) -> String {
     let mut out = status_head::render_head(report, now, width);
     let table = pod_table::build_table(report, now, wide);
-    // Beyond the screen's end only for whoever asks for it.
+    // Only the wide format may be wider than the screen.
     let room = width.filter(|_| !wide);
     push_section("Pods", &table, room, &mut out);
     push_section("Objects", &build_objects_table(report), room, &mut out);
@@ -59,7 +60,7 @@ fn build_objects_table(report: &StatusReport) -> Table {
     for object in &report.objects {
         let tone = match object.state {
             ChildState::There => Tone::Good,
-            // What a job has made is removed some time after its end.
+            // The operator removes the objects of a job some time after its end.
             ChildState::Missing if has_ended => Tone::Dim,
             ChildState::Missing | ChildState::NotOurs => Tone::Bad,
             ChildState::Forbidden | ChildState::Unread => Tone::Dim,

@@ -10,10 +10,10 @@ use crate::output::{Cell, Table, Tone, format_age, format_until};
 use crate::pods::{MissingPods, PodLine};
 use crate::status::report::StatusReport;
 
-/// With more rows than these, nodes whose pods do the same well are one row.
+/// Greatest number of rows before nodes with healthy pods share one row.
 const ROWS: usize = 12;
 
-/// Pods of one group on one node, or on several, that do the same.
+/// Pods of one group with the same state, on one or several nodes.
 struct PodRow<'a> {
     first: &'a PodLine,
     pods: Vec<&'a PodLine>,
@@ -39,7 +39,7 @@ impl<'a> PodRow<'a> {
     }
 }
 
-/// The table. `wide`: a row for each node, and more columns.
+/// Builds the table. `wide`: one row per node, and more columns.
 #[must_use]
 pub fn build_table(report: &StatusReport, now: Timestamp, wide: bool) -> Table {
     let mut columns = vec![

@@ -1,4 +1,4 @@
-//! The head of a report: what the job says of itself.
+//! The head of a report: the status of the job itself.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::condition::{ConditionType, JobSummary};
@@ -11,7 +11,7 @@ use crate::output::sanitize;
 use crate::output::{Tone, format_until, paint, phase_tone};
 use crate::status::report::StatusReport;
 
-/// The head.
+/// Renders the head.
 #[must_use]
 pub fn render_head(report: &StatusReport, now: Timestamp, width: Option<usize>) -> String {
     let job = &report.job;
@@ -76,8 +76,9 @@ fn add_phase(job: &TrainingJob, said: &mut LabelledLines) {
     }
 }
 
-/// What to do about it: and about policies that have come to deny what runs, of which its reason
-/// says nothing.
+/// Returns the advice for a reason.
+/// If changed policies deny a running job, it contains advice about them too, because the reason
+/// does not mention them.
 pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> String {
     let violates = status.is_some_and(|status| {
         let runs = matches!(status.phase, Some(JobPhase::Starting | JobPhase::Running));
@@ -89,7 +90,7 @@ pub fn remedy(status: Option<&TrainingJobStatus>, reason: Option<Reason>) -> Str
     if !violates {
         return fix.to_owned();
     }
-    // There is something to do.
+    // The policies need action, so the text must not begin with "Nothing".
     let rest = fix.strip_prefix("Nothing").unwrap_or(fix);
     match rest.trim_start_matches(['.', ';', ':', ' ']) {
         "" => denied.to_owned(),
@@ -153,7 +154,7 @@ fn add_submission(job: &TrainingJob, now: Timestamp, said: &mut LabelledLines) {
     said.push("Submitted", format!("{}{by}", format_ago(created.0, now)));
 }
 
-/// Who the annotation of the job names.
+/// Returns the user in the annotation of the job.
 fn stamped_user(job: &TrainingJob) -> Option<String> {
     let stamp = job
         .metadata
@@ -291,8 +292,8 @@ fn add_policy(status: &TrainingJobStatus, said: &mut LabelledLines) {
     }
 }
 
-/// Conditions that are not as its phase has them (docs/api.md): somebody else has written them, or
-/// another version.
+/// Adds conditions that contradict the phase (docs/api.md).
+/// Another client or another version has written them.
 fn add_conditions(status: &TrainingJobStatus, said: &mut LabelledLines) {
     let phase = status
         .phase
@@ -309,7 +310,7 @@ fn add_conditions(status: &TrainingJobStatus, said: &mut LabelledLines) {
         phase,
         reason,
         message: String::new(),
-        // While a place is given up, either may be.
+        // Both values are valid while the job releases its nodes.
         quota_reserved: holds(ConditionType::QuotaReserved),
         scheduled: holds(ConditionType::Scheduled),
     };

@@ -1,4 +1,4 @@
-//! How long a job has waited and run.
+//! Describes how long a job has waited and run.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::TrainingJob;
@@ -6,19 +6,19 @@ use trellis_api::job::{JobPhase, TrainingJobStatus};
 
 use crate::output::{format_age, format_until};
 
-/// Seconds as a span of time.
+/// Formats seconds as a duration.
 fn format_seconds(seconds: i64) -> String {
     let end = Timestamp::from_second(seconds.max(0)).unwrap_or(Timestamp::UNIX_EPOCH);
     format_age(Timestamp::UNIX_EPOCH, end)
 }
 
-/// How long ago.
+/// Formats the time since then.
 #[must_use]
 pub fn format_ago(then: Timestamp, now: Timestamp) -> String {
     format!("{} ago", format_age(then, now))
 }
 
-/// What it waits for its place, or has.
+/// Describes how long the job waits for its placement, or waited before it.
 #[must_use]
 pub fn describe_wait(status: &TrainingJobStatus, now: Timestamp) -> String {
     let waits = matches!(
@@ -48,7 +48,7 @@ pub fn describe_wait(status: &TrainingJobStatus, now: Timestamp) -> String {
         status.last_preemption.as_ref().map(|last| last.time.0),
         stage.map(|since| since.0),
     ];
-    // What failed since then has not made it wait.
+    // A failure after the placement did not delay it.
     let begins = begins.into_iter().flatten().filter(|time| *time <= placed);
     let waited = begins.max().map(|since| format_age(since, placed));
     let waited = waited.map(|waited| format!("{waited}, then placed"));
@@ -59,7 +59,7 @@ pub fn describe_wait(status: &TrainingJobStatus, now: Timestamp) -> String {
     )
 }
 
-/// What it has run, in all of its attempts.
+/// Describes the runtime in all attempts.
 #[must_use]
 pub fn describe_runtime(job: &TrainingJob, status: &TrainingJobStatus, now: Timestamp) -> String {
     let before = status.active_seconds.unwrap_or(0);
