@@ -38,7 +38,7 @@ pub(crate) fn run(program: &Path, folder: &Path, arguments: &[&str], stdin: &str
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that refuses its arguments does not read.
+    // A program that rejects its arguments does not read standard input.
     let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     Run {

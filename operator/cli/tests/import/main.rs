@@ -1,6 +1,6 @@
-//! `trellis import`, as a user runs it. After a change to its output, review the golden files in
-//! `snapshots` and accept them with `INSTA_UPDATE=always`. The tests in `operator/import` cover
-//! each kind.
+//! Tests of `trellis import`, as a user runs it.
+//! After a change to its output, review the golden files in `snapshots` and accept them with
+//! `INSTA_UPDATE=always`. The tests in `operator/import` cover each kind.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -84,7 +84,7 @@ fn json_output_has_objects_and_notes() {
     assert_eq!(said[1]["notes"][0]["line"], 24);
 }
 
-/// The other documents are imported all the same.
+/// The command still imports the other documents.
 #[test]
 fn unsupported_document_is_reported_and_the_rest_imported() {
     let run = import(&["-f", "mixed.yaml"]);
@@ -93,7 +93,7 @@ fn unsupported_document_is_reported_and_the_rest_imported() {
     assert_eq!(run.err.matches("error: ").count(), 2, "{}", run.err);
 }
 
-/// A Queue that is there already is compared, and a difference is a note as any other.
+/// The command compares an existing queue. A difference is a note.
 #[test]
 fn change_of_an_existing_queue_is_noted() {
     let folder = tempfile::tempdir().unwrap();

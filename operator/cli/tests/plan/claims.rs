@@ -80,7 +80,7 @@ fn plan_lists_bindings_and_binds_each_volume_once() {
     assert!(out.contains("a: bound to volume disk-1"), "{out}");
     let words = "ClaimNotBound: PersistentVolumeClaim \"b\" is not bound: no PersistentVolume";
     assert!(out.contains(words), "{out}");
-    // A claim that both mount has one volume.
+    // A claim that both jobs mount has one volume.
     let shared = [
         job("one", "a"),
         job("two", "a"),

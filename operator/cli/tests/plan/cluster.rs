@@ -2,10 +2,10 @@
 
 use super::{Run, file, plan_with};
 
-/// A dump of a cluster comes on standard input.
+/// The dump of a cluster comes from standard input.
 const WITH_DUMP: [&str; 4] = ["--nodes", "nodes.yaml", "--nodes", "-"];
 
-/// Plans jobs beside a dump.
+/// Plans jobs together with a dump.
 fn plan_with_dump(dump: &str, jobs: &[&str]) -> Run {
     let mut arguments = WITH_DUMP.to_vec();
     for job in jobs {
@@ -14,13 +14,13 @@ fn plan_with_dump(dump: &str, jobs: &[&str]) -> Run {
     plan_with(&arguments, dump)
 }
 
-/// The objects of the job beside a dump, in this format.
+/// Renders the objects of the job together with a dump, in this format.
 fn render_with_dump(dump: &str, format: &str) -> Run {
     let job = ["-f", "job.yaml", "-o", format];
     plan_with(&[&WITH_DUMP[..], &job].concat(), dump)
 }
 
-/// A pod as the API server has it. `job` owns it, if any.
+/// A pod in the format of the API server. `job` owns it, if any.
 fn pod(name: &str, node: &str, gpus: u32, phase: &str, job: Option<&str>) -> String {
     let owner = job.map_or(String::new(), |job| {
         format!(
@@ -32,7 +32,7 @@ fn pod(name: &str, node: &str, gpus: u32, phase: &str, job: Option<&str>) -> Str
     )
 }
 
-/// A gang of `count` pods of 8 GPUs that is placed on gpu-00 and the following nodes.
+/// A gang of `count` pods of 8 GPUs, placed on gpu-00 and the following nodes.
 fn placed(job: &str, queue: &str, count: u32) -> String {
     let runs: Vec<_> = (0..count)
         .map(|i| format!("{{group: worker, node: gpu-0{i}, count: 1}}"))
@@ -73,7 +73,7 @@ fn placed_gang_counts_once() {
     );
     let run = plan_with_dump(&placed("other", "default", 5), &["job.yaml"]);
     assert_eq!(run.code, 1, "{run:?}");
-    // Its pods have ended: it holds no node any more.
+    // The pods have ended, so the gang holds no node any more.
     let ended = placed("other", "default", 5).replace("Running", "Succeeded");
     assert_eq!(plan_with_dump(&ended, &["job.yaml"]).code, 0);
 }
@@ -100,8 +100,8 @@ fn placed_gangs_use_the_quota_of_their_queue() {
     insta::assert_snapshot!("cluster-quota", run.golden());
 }
 
-/// The plan names the borrowers that would be preempted to reclaim quota; docs/plan.md shows the
-/// line.
+/// The plan names the borrowers that would be preempted to reclaim quota.
+/// The page docs/plan.md shows the line.
 #[test]
 fn plan_lists_the_victims() {
     let queue = |name: &str, more: &str| {
@@ -176,7 +176,7 @@ fn namespace_quota_admits_the_whole_gang_or_nothing() {
     assert!(gpus.out.contains("ResourceQuotaExceeded: "), "{}", gpus.out);
 }
 
-/// Jobs of the input, by name and pods of 8 GPUs each.
+/// Jobs of the input, each with its name and its number of pods with 8 GPUs.
 fn jobs(named: &[(&str, u32)]) -> String {
     named
         .iter()
@@ -191,7 +191,8 @@ fn jobs(named: &[(&str, u32)]) -> String {
 
 #[test]
 fn gang_blocked_by_a_namespace_quota_frees_its_nodes() {
-    // Eight nodes: the third has a place once the second has given its own back.
+    // There are eight nodes. The third job can be placed after the second job has released its
+    // nodes.
     let input = jobs(&[("first", 4), ("second", 4), ("third", 2)]);
     let quota = quota("{pods: '6'}", "{}");
     let run = plan_with(
@@ -227,7 +228,7 @@ fn own_pods_of_a_job_do_not_block_it() {
     let run = plan_with_dump(&dump, &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
     assert!(run.out.contains("gpu-00..gpu-03"), "{}", run.out);
-    // Nor in the namespace's quota: of the eight pods that it has, none counts.
+    // The eight existing pods of the job do not count against the namespace's quota either.
     let full = quota("{pods: '9'}", "{pods: '9'}");
     let run = plan_with_dump(&format!("{dump}{full}"), &["job.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
@@ -237,7 +238,7 @@ fn own_pods_of_a_job_do_not_block_it() {
     let objects = render_with_dump(&dump, "yaml").out;
     assert!(objects.contains("uid: u-llm"), "{objects}");
     assert!(objects.contains("trellis.dev/attempt: \"2\""), "{objects}");
-    // Terminal is terminal.
+    // A job in a terminal phase never runs again.
     let ended = there.replace(
         "{attempt: 2}",
         "{attempt: 2, phase: Complete, reason: Complete}",
@@ -323,8 +324,8 @@ fn unused_kinds_of_a_dump_are_ignored() {
     );
 }
 
-/// Kueue's kinds mean what ours mean, so a dump that holds them changes a plan in the eyes of its
-/// reader: the plan says that it reads none of them.
+/// The plan notes objects of Kueue that it does not read.
+/// Kueue's kinds resemble our kinds, so a user may expect that they affect the plan.
 #[test]
 fn foreign_object_is_noted_with_the_import_command() {
     let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: y, labels: {kueue.x-k8s.io/queue-name: q}}\n";
@@ -364,7 +365,8 @@ fn foreign_object_is_noted_with_the_import_command() {
     );
 }
 
-/// Names in a QuotaPolicy that nothing bears leave jobs without the limit: the plan names each.
+/// A QuotaPolicy that refers to an unknown name does not limit any job.
+/// The plan notes each such name.
 #[test]
 fn limit_on_an_unknown_name_is_noted() {
     let policy = |spec: &str| {
@@ -429,12 +431,13 @@ fn foreign_queue_label_is_noted() {
     }
 }
 
-/// A running job keeps its place even if another would come first from scratch.
+/// A running job keeps its nodes.
+/// The plan does not place it anew, even if another job would then come first.
 #[test]
 fn running_job_keeps_its_place() {
     let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
     let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
-    // The PodGroup is as the job's spec is compiled.
+    // The PodGroup matches the compiled spec of the job.
     let resources =
         "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
     let held = placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
@@ -455,7 +458,7 @@ fn running_job_keeps_its_place() {
     assert!(run.out.contains("gangs hold 32"), "{}", run.out);
 }
 
-/// In a strict queue the one that waits there comes first, and may not start either.
+/// In a strict queue the pending head comes first, and it cannot start either.
 #[test]
 fn job_waits_behind_the_head_of_a_strict_queue() {
     let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO}\n";
@@ -476,7 +479,8 @@ fn job_waits_behind_the_head_of_a_strict_queue() {
     );
     let suspended = format!("{strict}{}{waits}", job("Suspended"));
     assert_eq!(plan_with_dump(&suspended, &["job.yaml"]).code, 0);
-    // In another queue it may be passed, and then again not: it is named.
+    // In another queue the job may pass the head, or may have to wait for it later. The plan notes
+    // this.
     let passed = plan_with_dump(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
     assert_eq!(passed.code, 0, "{passed:?}");
     let note = "1 job that waits before it in queue \"default\" is not counted in";
@@ -489,7 +493,8 @@ fn job_waits_behind_the_head_of_a_strict_queue() {
     assert!(objects.err.starts_with(&note), "{}", objects.err);
 }
 
-/// A head whose PriorityClass has `preemptionPolicy: Never` waits behind jobs of lower priority.
+/// A head with `preemptionPolicy: Never` waits behind jobs of lower priority.
+/// Its PriorityClass sets this policy.
 #[test]
 fn job_waits_behind_a_head_that_never_preempts() {
     // The PodGroup of an existing job tolerates no taint.
@@ -509,7 +514,7 @@ fn job_waits_behind_a_head_that_never_preempts() {
     };
     let never = told("Never");
     assert!(never.contains("BehindHead: "), "{never}");
-    // No job is BehindHead of a head that preempts others.
+    // A head that preempts other jobs gives no job the reason BehindHead.
     let most = told("PreemptLowerPriority");
     assert!(!most.contains("BehindHead: "), "{most}");
 }

@@ -1,5 +1,6 @@
-//! Every example, on ten nodes of eight GPUs of which one is cordoned and one
-//! not ready, and one node without GPUs.
+//! Plans every example.
+//! The cluster has ten nodes of eight GPUs, of which one is cordoned and one is not ready. One more
+//! node has no GPUs.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ fn every_example_is_planned() {
     }
 }
 
-/// This example's queues must be the only ones, so it is not planned together with the rest.
+/// This example needs a cluster without other queues, so the test plans it alone.
 #[test]
 fn queue_tree_example_is_planned() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/queues");
@@ -66,7 +67,7 @@ fn example_objects_print_as_yaml() {
     );
 }
 
-/// The pods among the objects.
+/// Returns the pods among the objects.
 fn pods(objects: &[Value]) -> Vec<Pod> {
     objects
         .iter()

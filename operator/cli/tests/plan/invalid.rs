@@ -1,5 +1,6 @@
-//! Input that is refused: exit status 2, nothing on standard output, and on
-//! standard error the place, the field, the rule, the fix and a snippet.
+//! Tests of invalid input.
+//! The exit status is 2 and standard output is empty. Standard error has the position, the field,
+//! the rule, the fix and a snippet.
 
 use super::{file, plan, plan_with};
 
@@ -40,7 +41,7 @@ fn every_kind_of_invalid_file_is_refused() {
     }
 }
 
-/// A byte order mark and the line ends of Windows change nothing.
+/// A byte order mark and Windows line ends change nothing.
 #[test]
 fn files_with_byte_order_mark_and_crlf_are_read() {
     let of = |name: &str| {
@@ -63,7 +64,8 @@ fn nodes_without_a_job_are_refused() {
     refused("nodes", &["-f", "nodes.yaml"]);
 }
 
-/// As kubectl reads them: by name, and not those below.
+/// Files are read in the order of their names, as in kubectl.
+/// Subfolders are not read.
 #[test]
 fn folder_is_read_file_by_file() {
     let folder = tempfile::tempdir().unwrap();

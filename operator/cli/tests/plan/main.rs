@@ -1,5 +1,6 @@
-//! `trellis plan`, as a user runs it. After a change to its output, review the golden files in
-//! `snapshots` and accept them with `INSTA_UPDATE=always`.
+//! Tests of `trellis plan`, as a user runs it.
+//! After a change to its output, review the golden files in `snapshots` and accept them with
+//! `INSTA_UPDATE=always`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -38,7 +39,7 @@ fn plan(arguments: &[&str]) -> Run {
     plan_with(arguments, "")
 }
 
-/// `trellis plan` with something on its standard input.
+/// `trellis plan` with this text on its standard input.
 fn plan_with(arguments: &[&str], stdin: &str) -> Run {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis"));
     run(program, &[&["plan"], arguments].concat(), stdin)

@@ -68,7 +68,7 @@ fn queue_that_does_not_select_the_namespace_refuses_the_job() {
         "note: namespace \"team-a\" is in no file: planned without labels, by which queues or \
          policies of the files select namespaces; add a file of `kubectl get namespace team-a -o yaml`\n"
     );
-    // The objects of the job are shown all the same.
+    // The plan still shows the objects of the job.
     assert!(run.out.contains("PodGroup llm"), "{}", run.out);
     let namespace =
         "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {team: b}}\n";
@@ -79,7 +79,8 @@ fn queue_that_does_not_select_the_namespace_refuses_the_job() {
     assert_eq!((run.code, run.err.as_str()), (0, ""));
 }
 
-/// Without policies in the files, those of a fresh install decide; otherwise only the files'.
+/// Without policies in the files, the policies of a fresh install decide.
+/// Otherwise only the policies of the files decide.
 #[test]
 fn policies_in_the_files_replace_the_defaults() {
     let policy = |kind: &str, meta: &str, cedar: &str| {
@@ -123,8 +124,9 @@ fn job_waits_for_a_stopped_or_small_queue() {
     assert_waits(&run, "ExceedsQuota", "32 nvidia.com/gpu");
 }
 
-/// A limit of a queue holds for the queues below it. A job that alone exceeds a limit, or whose
-/// policy has `enforcement: Deny`, is Refused and counted apart from pending jobs.
+/// A limit of a queue also applies to its child queues.
+/// A job is Refused if it exceeds a limit by itself, or if the policy has `enforcement: Deny`.
+/// Refused jobs are not counted as pending.
 #[test]
 fn limit_of_a_parent_queue_applies() {
     let tree = [
@@ -236,7 +238,8 @@ fn job_of_another_manager_is_not_run() {
     assert_eq!(plan_changed_job(ours, "").code, 0);
 }
 
-/// Objects go to standard output, so that they can be piped; the reason does not.
+/// Objects go to standard output, so that users can pipe them.
+/// The reason goes to standard error.
 #[test]
 fn objects_of_a_waiting_job_have_no_pods() {
     let input = file("job.yaml").replace("replicas: 4", "replicas: 9");
@@ -249,7 +252,7 @@ fn objects_of_a_waiting_job_have_no_pods() {
     );
 }
 
-/// The catch-all queue is the default only for namespaces without a more specific one.
+/// A catch-all queue is the default only if no more specific queue matches.
 #[test]
 fn most_specific_queue_is_the_default() {
     let all = queue("default", "{namespaceSelector: {}, defaultFor: {}}");
@@ -277,7 +280,7 @@ fn job_with_an_unknown_flavor_waits() {
     );
 }
 
-/// Root by number, where the namespace refuses it.
+/// User id 0 is root, and the namespace forbids root.
 #[test]
 fn namespace_that_forbids_root_refuses_the_job() {
     let root = |job: String| job.replace("spec:\n", "spec:\n  securityContext: {runAsUser: 0}\n");

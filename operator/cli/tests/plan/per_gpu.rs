@@ -22,7 +22,7 @@ metadata: {name: h100}
 spec: {globalDefault: true, resourcesPerGPU: {cpu: 12}}
 ";
 
-/// The job of four pods of 8 GPUs, which names nothing else, with these objects.
+/// The job of four pods with 8 GPUs each and no other amounts, with these objects.
 fn input(objects: &[&str]) -> String {
     let job = file("job.yaml").replace("    resources: {limits: {cpu: 96, memory: 1000Gi}}\n", "");
     assert!(!job.contains("resources"));
@@ -51,7 +51,7 @@ fn plan_names_the_source_of_the_amounts() {
             (&"96".into(), &"512Gi".into())
         );
     }
-    // A job that states its own has no such line.
+    // A job that states its own amounts has no such line.
     let own = [file("job.yaml").as_str(), QUEUES, PROFILE].join("---\n");
     let run = plan_with(&files, &own);
     assert!(!run.out.contains("defaults"), "{}", run.out);

@@ -1,4 +1,5 @@
-//! The requester of the jobs: the user that `--as` names, or a note on the assumed one.
+//! Tests of the requester of the jobs.
+//! It is the user of `--as`, or a note tells the assumed one.
 
 use super::{Run, file, plan, plan_with};
 
@@ -20,7 +21,7 @@ spec:
     unless { context has requester && context.requester.groups.contains(\"ml\") };
 ";
 
-/// A job of ada's has 8 GPUs at most.
+/// A job of the user ada may have at most 8 GPUs.
 const ADA_LIMIT: &str = "\
 ---
 apiVersion: trellis.dev/v1alpha1
@@ -54,7 +55,7 @@ fn policies_decide_for_the_named_requester() {
     assert_eq!((bob.code, bob.err.as_str()), (1, ""));
     assert!(bob.out.contains("PolicyDenied: "), "{}", bob.out);
     assert!(bob.out.contains("\"ml/only\" forbids"), "{}", bob.out);
-    // An unnamed requester is in no group either, and a note says that this is assumed.
+    // An unnamed requester is in no group either, and a note reports this assumption.
     let nobody = plan_with_objects(ONLY_ML, &[]);
     assert_eq!(
         (nobody.code, nobody.err.as_str()),
@@ -77,12 +78,12 @@ fn quotas_apply_to_the_named_requester() {
     );
     let each = ADA_LIMIT.replace("{requester: ada}", "{}\n  each: Requester");
     assert_eq!(plan_with_objects(&each, &[]).err, UNKNOWN_REQUESTER_NOTE);
-    // If no policy asks for the requester, there is no note.
+    // If no policy depends on the requester, there is no note.
     let anybody = ADA_LIMIT.replace("{requester: ada}", "{}");
     assert_eq!(plan_with_objects(&anybody, &[]).err, "");
 }
 
-/// An existing job that does not change is not submitted again.
+/// A job that is applied without a change is not submitted again.
 #[test]
 fn unchanged_job_keeps_its_requester() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! How it is called, and clusters that cannot be read.
+//! Tests of the command line, and of clusters that cannot be read.
 
 use std::path::Path;
 

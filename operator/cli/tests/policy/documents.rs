@@ -2,7 +2,7 @@
 
 use super::{input, policy_in, root};
 
-/// Every block that begins with a command is run where its files are.
+/// Runs every block that begins with a command, in the folder of its files.
 #[test]
 fn output_in_the_document_matches_the_commands() {
     let text = std::fs::read_to_string(root().join("docs/policies.md")).unwrap();
@@ -18,14 +18,14 @@ fn output_in_the_document_matches_the_commands() {
     assert!(shown >= 4, "{shown}");
 }
 
-/// The file of tests that is shown is the one that is run.
+/// The documented file of tests is the file that the test runs.
 #[test]
 fn tests_file_in_the_document_matches_the_file() {
     let text = std::fs::read_to_string(root().join("docs/policies.md")).unwrap();
     assert!(text.contains(&super::file("tests.yaml")));
 }
 
-/// The policy in docs/secrets.md is enough for the page's job, and the job needs it.
+/// The policy in docs/secrets.md permits the page's job, and the job needs it.
 #[test]
 fn policy_in_the_secrets_page_fits_its_job() {
     let text = std::fs::read_to_string(root().join("docs/secrets.md")).unwrap();

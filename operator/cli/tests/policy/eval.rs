@@ -63,7 +63,7 @@ fn missing_starter_set_is_noted() {
     assert_eq!(policy(&with).err, "");
 }
 
-/// Where nothing has flavors, no policy about them is asked.
+/// Without any flavors, policies about flavors have no effect.
 #[test]
 fn missing_flavors_are_noted() {
     let job = file("job.yaml").replace("flavors: [h100]", "flavors: []");
@@ -72,7 +72,7 @@ fn missing_flavors_are_noted() {
     let told = "note: UseFlavor is not asked for vision/resnet: it names no flavors";
     assert!(run.err.starts_with(told), "{}", run.err);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
-    // No policy is about them.
+    // These policies do not mention flavors.
     let files = ["eval", "-f", "-", "-f", "policies/base.yaml"];
     assert_eq!(policy_in(&input(), &files, &job).err, "");
 }
@@ -111,7 +111,7 @@ fn fixed_rules_and_missing_objects_deny_the_job() {
     );
 }
 
-/// `trellis plan` decides the same from the same files.
+/// `trellis plan` makes the same decision from the same files.
 #[test]
 fn plan_and_eval_decide_alike() {
     let nodes = input().join("../../plan/input/nodes.yaml");
@@ -138,7 +138,8 @@ fn plan_and_eval_decide_alike() {
     );
 }
 
-/// A namespace that is in no file counts as without labels, and a note says so if labels matter.
+/// A namespace that is in no file counts as one without labels.
+/// A note reports this if labels matter.
 #[test]
 fn namespace_missing_from_the_files_is_noted() {
     let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: q}\nspec: {namespaceSelector: {matchLabels: {trellis.dev/team: vision}}, defaultFor: {}}\n";

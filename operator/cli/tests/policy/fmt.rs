@@ -9,7 +9,7 @@ fn fmt(folder: &Path, arguments: &[&str]) -> Run {
     policy_in(folder, &[&["fmt"], arguments].concat(), "")
 }
 
-/// A hand-written file with much that the formatter must not touch.
+/// A hand-written file with many details that the formatter must not change.
 const MESSY: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit(principal,action,resource)when{context.gpus>8};\n\n\n          @id(\"b\") forbid(principal,action,resource) when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
 const FORMATTED: &str = "# A policy.\n\napiVersion:   trellis.dev/v1alpha1\nkind: ClusterJobPolicy # of the cluster\nmetadata: {name: \"a\" }\nspec:\n    cedar: |-   # the text\n          // Why.\n          permit (principal, action, resource)\n          when { context.gpus > 8 };\n\n          @id(\"b\")\n          forbid (principal, action, resource)\n          when { principal.name == \"x\" };\n\n    tests: [ ]\n---\n# Another document.\napiVersion: v1\nkind: Namespace\nmetadata: {name:   a}\n";
 
@@ -57,7 +57,7 @@ fn fmt_changes_only_the_policies() {
     assert_eq!((again.code, again.out.as_str()), (0, ""));
 }
 
-/// Nothing is written where something is wrong.
+/// Any invalid file stops the command before it writes.
 #[test]
 fn invalid_policies_are_refused_and_nothing_is_written() {
     let refused = |text: &str| {
@@ -80,7 +80,7 @@ fn invalid_policies_are_refused_and_nothing_is_written() {
     assert!(said.starts_with("error: a.yaml:4:15: spec.cedar: is not formatted, and does not stand in lines of its own"), "{said}");
 }
 
-/// One in quotes that is formatted stays as it is.
+/// A formatted policy in quotes stays unchanged.
 #[test]
 fn formatted_policies_stay_unchanged() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ fn formatted_policies_stay_unchanged() {
     assert_eq!(fmt(folder.path(), &["--check", "a.yaml"]).code, 0);
 }
 
-/// An anchor would carry the change elsewhere.
+/// A change would also affect the places that refer to the anchor.
 #[test]
 fn policy_behind_a_yaml_anchor_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Input that is refused by every tool: exit status 2, nothing on standard output,
-//! and on standard error the place, the rule, the fix and a caret.
+//! Tests of input that every tool rejects.
+//! The exit status is 2 and standard output is empty. Standard error has the position, the rule,
+//! the fix and a caret.
 
 use super::command::Run;
 use super::{file, input, policy, policy_in, test_by};
@@ -9,7 +10,7 @@ fn assert_refused(run: &Run) -> String {
     run.err.clone()
 }
 
-/// `trellis policy test -` of this text.
+/// Runs `trellis policy test -` with this text.
 fn test_text(text: &str) -> String {
     assert_refused(&policy_in(&input(), &["test", "-"], text))
 }
@@ -39,7 +40,7 @@ fn syntax_error_is_refused() {
     insta::assert_snapshot!("syntax", test_text(&text));
 }
 
-/// Where no line of the text is one of the file, the text is shown.
+/// If no line of the text is a line of the file, the message shows the text.
 #[test]
 fn error_in_a_quoted_text_shows_the_text() {
     let text = "apiVersion: trellis.dev/v1alpha1\nkind: ClusterJobPolicy\nmetadata: {name: a}\nspec: {cedar: 'permit(principal, action, resource) when { context.gpu > 1 };'}\n";

@@ -25,7 +25,8 @@ fn library_is_formatted() {
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
 }
 
-/// With the starter set, each policy of the library denies its own case and nothing else.
+/// Each policy of the library denies only its own case.
+/// The starter set is loaded too.
 #[test]
 fn library_policies_deny_only_their_own_case() {
     let starter = "charts/trellis/files/policies.yaml";

@@ -1,5 +1,6 @@
-//! `trellis policy`, as a user runs it. After a change to its output, review the golden files in
-//! `snapshots` and accept them with `INSTA_UPDATE=always`.
+//! Tests of `trellis policy`, as a user runs it.
+//! After a change to its output, review the golden files in `snapshots` and accept them with
+//! `INSTA_UPDATE=always`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -32,13 +33,13 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(input().join(name)).unwrap()
 }
 
-/// `trellis policy` in a folder, with something on its standard input.
+/// `trellis policy` in a folder, with this text on its standard input.
 fn policy_in(folder: &Path, arguments: &[&str], stdin: &str) -> Run {
     let program = Path::new(env!("CARGO_BIN_EXE_trellis"));
     command::run(program, folder, &[&["policy"], arguments].concat(), stdin)
 }
 
-/// `trellis policy test` of the folder of policies, with tests on its standard input.
+/// `trellis policy test` with the folder of policies and tests on standard input.
 fn test_by(tests: &str) -> Run {
     policy_in(&input(), &["test", "policies", "-"], tests)
 }

@@ -52,7 +52,8 @@ spec:
     assert_eq!(denials.count(), 2, "{}", run.out);
 }
 
-/// An author of forbids alone tests that they do not deny, and learns which decision to expect.
+/// A policy with only forbids can be tested for requests that it does not deny.
+/// The message names the decision to expect.
 #[test]
 fn missing_permit_is_reported_if_no_policy_forbids() {
     let policy = |expected: &str| {
@@ -68,8 +69,8 @@ fn missing_permit_is_reported_if_no_policy_forbids() {
     assert_eq!(of("decision: Abstain").code, 0);
 }
 
-/// A request that a policy forbids or permits does not count as Abstain, in an object or a test
-/// file.
+/// A request that a policy forbids or permits does not count as Abstain.
+/// This holds for tests in an object and in a file.
 #[test]
 fn forbidden_or_permitted_request_is_not_abstain() {
     for effect in ["forbid", "permit"] {
@@ -100,7 +101,7 @@ fn forbidden_or_permitted_request_is_not_abstain() {
     }
 }
 
-/// A policy that takes effect and does nothing causes a warning.
+/// A valid policy without any effect causes a warning.
 #[test]
 fn policy_without_effect_causes_a_warning() {
     let of = |spec: &str| {
@@ -203,7 +204,7 @@ fn junit_file_has_the_results() {
     assert!(run.err.contains("no-such-folder/junit.xml"), "{}", run.err);
 }
 
-/// Warn and Audit policies deny nothing, and can be tested all the same.
+/// Warn and Audit policies deny nothing, but tests can check them.
 #[test]
 fn warn_and_audit_policies_can_be_tested() {
     let tests = "
@@ -257,7 +258,7 @@ spec:
     );
 }
 
-/// A test file may name some of the objects; the other objects then do not decide.
+/// A file of tests may select some objects; the other objects are then ignored.
 #[test]
 fn tests_file_selects_the_deciding_objects() {
     let of = |policies: &str| {
@@ -279,7 +280,8 @@ fn tests_file_selects_the_deciding_objects() {
     );
 }
 
-/// A job that names a missing object is not decided, and the message names the object.
+/// A job that refers to a missing object is undecided.
+/// The message names the object.
 #[test]
 fn job_without_its_queue_is_undecided() {
     let tests = file("tests.yaml").replace(

@@ -1,4 +1,5 @@
-//! Decisions between jobs and queues, each as a scenario with expectations.
+//! Tests decisions between jobs and queues.
+//! Each case is a scenario with expectations.
 
 use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 
 use super::{root, simulate_text};
 
-/// Each `yaml` block of the document that is a scenario, with the `text` block
-/// that follows it: the first line is the command, the rest what it prints.
+/// Checks each `yaml` block that is a scenario.
+/// The `text` block after it has the command in its first line and the output in the other lines.
 #[test]
 fn scenarios_in_the_document_print_the_documented_output() {
     let text = std::fs::read_to_string(root().join("docs/simulate.md")).unwrap();

@@ -1,4 +1,4 @@
-//! Input that is refused, with the place, the rule and the fix.
+//! Tests that rejected input is reported with its position, the rule and the fix.
 
 use super::{job, scenario, simulate, simulate_text};
 

@@ -1,5 +1,6 @@
-//! `trellis simulate` and `trellis replay`, as a user runs them. After a change to their output,
-//! review the golden files in `snapshots` and accept them with `INSTA_UPDATE=always`.
+//! Tests of `trellis simulate` and `trellis replay`, as a user runs them.
+//! After a change to their output, review the golden files in `snapshots` and accept them with
+//! `INSTA_UPDATE=always`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -42,7 +43,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs `trellis` in the folder of the input, with something on standard input.
+/// Runs `trellis` in the folder of the input, with this text on standard input.
 fn trellis(arguments: &[&str], stdin: &str) -> Run {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulate/input");
     let program = Path::new(env!("CARGO_BIN_EXE_trellis"));
@@ -72,7 +73,7 @@ spec:
     )
 }
 
-/// A job of so many pods of 8 GPUs, to be applied by an event.
+/// A job with this number of pods with 8 GPUs each, for an event that applies it.
 fn job(name: &str, pods: u32) -> String {
     format!(
         "{{kind: TrainingJob, metadata: {{name: {name}}}, spec: {{taskGroups: [{{name: w, replicas: {pods}, gpus: 8, image: x, resources: {{limits: {{cpu: 8, memory: 1Gi}}}}}}]}}}}"

@@ -1,8 +1,9 @@
-//! Surplus pods; pods that fail, leave or finish; and expectations on pods.
+//! Tests of pods: surplus pods, changed pods and expectations on pods.
+//! A changed pod fails, leaves or finishes.
 
 use super::{event_tuples, job, scenario, simulate_text};
 
-/// An elastic job of pods of a whole node each.
+/// An elastic job whose pods need a whole node each.
 fn elastic(name: &str, least: u32, most: u32) -> String {
     let replicas = format!("minReplicas: {least}, replicas: {most}, gpus: 8");
     let elastic = job(name, 1).replace("replicas: 1, gpus: 8", &replicas);

@@ -1,4 +1,4 @@
-//! `trellis replay` of an engine's recording.
+//! Tests of `trellis replay` with a recorded snapshot of an engine.
 
 use serde_json::{Value, json};
 use trellis_scheduler::{
@@ -9,7 +9,7 @@ use super::trellis;
 
 const GPU: &str = "nvidia.com/gpu";
 
-/// An engine with one gang that runs and three that are to be decided about.
+/// An engine with one running gang and three undecided gangs.
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.apply_queue(Queue::new(QueueName::new("team")));

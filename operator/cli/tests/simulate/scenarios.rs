@@ -63,7 +63,7 @@ fn lines_are_exactly_as_documented() {
         ("preemptions", json!(0)),
         ("expects_held", json!(true)),
         ("expects", json!([{"t": 3.0, "held": true, "reason": ""}])),
-        // The output must be the same bytes each time.
+        // The same input must always give the same output.
         ("wall_seconds", json!(null)),
     ] {
         assert_eq!(last[key], value, "{key}");
@@ -94,7 +94,7 @@ not as expected at 5 s: default/a is placed, and none is expected to be
     assert!(summary["wall_seconds"].as_f64().is_some());
 }
 
-/// Without a runtime a job runs until its deadline, else for ever.
+/// Without a runtime a job runs until its deadline, or without an end.
 #[test]
 fn job_without_a_runtime_runs_until_its_deadline() {
     let limited = job("limited", 1).replace("spec: {", "spec: {deadlines: {activeSeconds: 60}, ");
@@ -126,7 +126,8 @@ fn job_without_a_runtime_runs_until_its_deadline() {
     );
 }
 
-/// A job waits for its queue as it does in a cluster, and starts when it comes.
+/// A job waits for a missing queue, as in a cluster.
+/// It starts when the queue appears.
 #[test]
 fn job_starts_when_its_queue_appears() {
     let queued = job("a", 1).replace("spec: {", "spec: {queueName: late, ");
@@ -156,7 +157,8 @@ fn job_starts_when_its_queue_appears() {
     assert_eq!(lines[4]["mean_wait_seconds"], json!(10.0));
 }
 
-/// A queue that selects no namespace: policy denies the job until the queue selects its namespace.
+/// The queue selects no namespace, so the policy denies the job.
+/// The job starts after the queue selects its namespace.
 #[test]
 fn job_denied_by_policy_is_refused() {
     let queued = job("a", 1).replace("spec: {", "spec: {queueName: closed, ");
@@ -240,7 +242,7 @@ fn until_stops_the_simulation() {
     assert_eq!(lines[1]["stranded_gpus"], json!(0.0));
 }
 
-/// Names with the same pattern as labels and taints: the nodes are what they say.
+/// Names, labels and taints of nodes use the same pattern.
 #[test]
 fn patterns_expand_in_names_and_labels() {
     let text = "apiVersion: trellis.dev/v1alpha1
@@ -268,7 +270,8 @@ spec:
     );
 }
 
-/// A dump of a cluster holds running work as Pods, and many objects that the simulation ignores.
+/// Kinds that the simulation ignores get one note.
+/// A dump of a cluster contains running work as Pods, and many other objects.
 #[test]
 fn ignored_kind_is_noted_once() {
     let group = |name: &str| {
@@ -283,7 +286,7 @@ fn ignored_kind_is_noted_once() {
     assert_eq!(run.err, "note: <stdin>: PodGroup is not looked at\n");
 }
 
-/// A file without nodes is most often a slip: nothing would run.
+/// A file without nodes is most often a mistake, because no job can run.
 #[test]
 fn simulation_without_nodes_is_noted() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));
@@ -299,7 +302,7 @@ fn simulation_without_nodes_is_noted() {
     );
 }
 
-/// A scenario may end without nodes: jobs were placed while there was one.
+/// A scenario may end without nodes, if a node existed before.
 #[test]
 fn simulation_that_deletes_its_last_node_has_no_note() {
     let events = format!(
@@ -310,8 +313,8 @@ fn simulation_that_deletes_its_last_node_has_no_note() {
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
 }
 
-/// A ClusterQueue would be taken for a TrainingQueue by a reader: the simulation says that it
-/// reads neither it nor any other object of Kueue.
+/// The simulation notes that it reads no object of Kueue.
+/// A ClusterQueue resembles a TrainingQueue, so a user may expect that it has an effect.
 #[test]
 fn foreign_object_is_noted_with_the_import_command() {
     let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {}\n";
@@ -346,7 +349,7 @@ fn jobs_are_submitted_by_the_named_requester() {
     assert_eq!(ada.code, 1);
     let told = "refused    default/a QuotaPolicyExceeded: ";
     assert!(ada.out.contains(told), "{}", ada.out);
-    // The limit may apply to the job, so a note says that the requester is not known.
+    // The limit may apply to the job, so a note reports the unknown requester.
     let nobody = simulate_text(&text, &[]);
     assert_eq!(nobody.code, 1);
     assert!(
@@ -358,8 +361,8 @@ fn jobs_are_submitted_by_the_named_requester() {
     assert_eq!(none.code, 2);
 }
 
-/// The window of an hour is kept in parts of 75 s. The first part of the usage leaves it at 3,675
-/// s, so the second job starts then.
+/// The usage window of one hour consists of parts of 75 s.
+/// The first part of the usage leaves the window at 3,675 s, so the second job starts then.
 #[test]
 fn gpu_hours_are_used_and_recovered() {
     let events = format!(
@@ -384,12 +387,12 @@ fn gpu_hours_are_used_and_recovered() {
         waits[1].ends_with("its 1 GPU hour is burnt, and nothing starts until 3675 s"),
         "{waits:?}"
     );
-    // Without the limit it starts when the other ends.
+    // Without the limit the second job starts when the first one ends.
     let run = simulate_text(&scenario(&events), &["-o", "jsonl"]);
     assert_eq!(run.code, 1);
 }
 
-/// A job that is Refused while a limit has no room is not merely pending.
+/// A job that a full limit refuses is Refused, not pending.
 #[test]
 fn full_deny_limit_refuses_the_job_until_it_has_room() {
     let events = format!(
@@ -410,7 +413,8 @@ fn full_deny_limit_refuses_the_job_until_it_has_room() {
     assert_eq!(told[1], (1.0, "refused", "default/b"), "{told:?}");
 }
 
-/// Labels of an unknown namespace count as none, and a note says so where they matter.
+/// A namespace in no file counts as one without labels.
+/// A note reports this if labels matter.
 #[test]
 fn namespace_missing_from_the_files_is_noted() {
     let events = format!("  - {{at: 0s, apply: {}, runtime: 1s}}\n", job("a", 1));

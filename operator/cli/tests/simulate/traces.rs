@@ -1,4 +1,4 @@
-//! Recorded and made-up workloads.
+//! Tests of traces and generated workloads.
 
 use std::io::Write;
 
@@ -122,7 +122,7 @@ fn generated_gangs_have_the_requested_load_for_a_fixed_seed() {
     assert_ne!(first.out, run("4").out);
     let last: Value = first.lines().pop().unwrap();
     assert_eq!(last["jobs"], json!(150));
-    // Gangs of 32 and 64 nodes have no place on 16, and wait for ever.
+    // Gangs of 32 and 64 nodes do not fit into 16 nodes, and stay pending.
     let (placed, finished) = (last["placed"].as_u64(), last["finished"].as_u64());
     assert_eq!(placed, finished);
     assert!((100..=150).contains(&placed.unwrap()), "{last}");
