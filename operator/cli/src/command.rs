@@ -54,9 +54,9 @@ enum Command {
     /// scheduler.
     Nodes(nodes::NodesOptions),
     /// Explain why a job waits.
-    /// The answer tells what the job lacks, why each node does not fit, which jobs would be
-    /// preempted, when the job starts, and the smallest change that would help. Exit status: 0
-    /// explained, 1 the job does not exist, 2 no cluster.
+    /// The answer tells what the job lacks, whether each node fits, which jobs would be preempted,
+    /// when the job starts, and the smallest change that would help. Exit status: 0 explained, 1
+    /// the job does not exist, 2 no cluster.
     Explain(explain::ExplainOptions),
     /// Show one job on one screen.
     /// The screen has its phase and reason, attempts, times, objects, pods by node and last events.

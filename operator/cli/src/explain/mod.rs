@@ -1,6 +1,6 @@
 //! `trellis explain`: explains why a job waits, with current numbers.
-//! It shows what the job lacks, why each node does not fit, which jobs would be preempted, the
-//! smallest change that would help, and the past events.
+//! It shows what the job lacks, whether each node fits, which jobs would be preempted, the smallest
+//! change that would help, and the past events.
 
 mod explained_object;
 mod node_list;
