@@ -10,7 +10,7 @@
 //! use std::collections::BTreeMap;
 //! use std::sync::Arc;
 //! use trellis_api::{QueueResources, ResolvedJob, TrainingJob, ValidatedJob, document};
-//! use trellis_compiler::{Found, PodPlacement, Settings, Surroundings, compile};
+//! use trellis_compiler::{CompileContext, CompileFacts, PodPlacement, Settings, compile};
 //!
 //! let file = "
 //! apiVersion: trellis.dev/v1alpha1
@@ -20,17 +20,17 @@
 //!   taskGroups: [{name: worker, gpus: 8, image: 'train:1', resources: {limits: {cpu: 96, memory: 1Ti}}}]
 //! ";
 //! for document in document::split(file)? {
-//!     let job = ValidatedJob::try_from(document.valid::<TrainingJob>()?)?;
+//!     let job = ValidatedJob::try_from(document.decode_valid::<TrainingJob>()?)?;
 //!     let job = ResolvedJob::new(job, None, "default", QueueResources::default())?;
-//!     let found = Found {
+//!     let facts = CompileFacts {
 //!         queue: "default",
 //!         priority: 0,
 //!         namespace_enforces_restricted: false,
 //!         services: &BTreeMap::new(),
 //!     };
-//!     let surroundings = Surroundings::resolve(job.job(), found)?;
-//!     let compiled = compile(job, surroundings, &Arc::new(Settings::default()));
-//!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", ..PodPlacement::NOWHERE };
+//!     let context = CompileContext::resolve(job.job(), facts)?;
+//!     let compiled = compile(job, context, &Arc::new(Settings::default()));
+//!     let placement = PodPlacement { attempt: 1, plan: "0123456789abcdef", node: "gpu-0", ..PodPlacement::UNPLACED };
 //!     for group in compiled.groups() {
 //!         let pod = group.pod(0, &placement);
 //!         assert_eq!(pod.metadata.name.as_deref(), Some("llm-worker-0"));

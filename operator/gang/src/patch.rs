@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// use serde_json::json;
 /// let before = json!({"a": 1, "b": {"c": 2, "d": 3}, "e": [1]});
 /// let after = json!({"a": 1, "b": {"c": 4}, "e": [1, 2]});
-/// let patch = trellis_gang::patch::between(&before, &after);
+/// let patch = trellis_gang::patch::diff(&before, &after);
 /// assert_eq!(patch, json!({"b": {"c": 4, "d": null}, "e": [1, 2]}));
 /// ```
 #[must_use]
