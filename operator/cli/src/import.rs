@@ -2,19 +2,19 @@
 //! It reports every field that was not carried over exactly. It reads files and the cluster's
 //! queues, and writes only to its output.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::cluster::{ClusterClient, ErrorHints, KubeconfigOptions, USER_AGENT, list};
-use crate::object_files::{display_name, list_folder, read_text};
 use kube::Api;
 use kube::api::ListParams;
-use trellis_api::document::{self, Document, Problem};
+use trellis_api::document::{Document, Problem};
 use trellis_api::{Quantity, TrainingQueue};
 use trellis_import::{ImportNote, ImportedDocument, ImportedObject};
 
-use super::source_object::OUR_VERSION;
+use crate::cluster::{ClusterClient, ErrorHints, KubeconfigOptions, USER_AGENT, list};
+use crate::object_files::{display_name, read_objects};
 use crate::output::{print, print_problems, warn};
+use crate::source_object::SourceObject;
 
 /// Exit status if a document cannot be converted, or `--strict` finds a note.
 const INCOMPLETE: u8 = 1;
@@ -73,11 +73,14 @@ fn parse_amount(text: &str) -> Result<Quantity, String> {
 /// Converts and prints the documents.
 /// The exit status tells whether all were converted.
 pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
-    let read = match read_documents(&options.filenames) {
-        Ok(read) => read,
+    let sources = match read_sources(&options.filenames) {
+        Ok(sources) => sources,
         Err(problems) => return Ok(print_problems(&problems)),
     };
-    let (files, documents): (Vec<String>, Vec<Document>) = read.into_iter().unzip();
+    let (files, documents): (Vec<String>, Vec<Document>) = sources
+        .into_iter()
+        .map(|source| (source.file, source.document))
+        .unzip();
     let import = |existing: Vec<TrainingQueue>| {
         let options = trellis_import::ConversionOptions {
             cpu: options.cpu.clone(),
@@ -139,16 +142,16 @@ fn read_existing_queues(
         let asked = read_cluster_queues(&options.cluster);
         return asked.map_err(|error| ExistingQueuesError::Unreachable(format!("{error:#}")));
     }
-    let read = read_documents(&options.existing).map_err(ExistingQueuesError::InvalidFiles)?;
+    let sources = read_sources(&options.existing).map_err(ExistingQueuesError::InvalidFiles)?;
     let mut queues = Vec::new();
     let mut problems = Vec::new();
-    let is_queue = |document: &Document| {
-        document.kind == "TrainingQueue" && document.api_version == OUR_VERSION
-    };
-    for (file, document) in read.iter().filter(|(_, document)| is_queue(document)) {
-        match document.decode::<TrainingQueue>() {
+    for source in sources
+        .iter()
+        .filter(|source| source.is_kind("TrainingQueue"))
+    {
+        match source.document.decode::<TrainingQueue>() {
             Ok(queue) => queues.push(queue),
-            Err(wrong) => problems.extend(wrong.into_iter().map(|p| p.with_file(file.as_str()))),
+            Err(wrong) => problems.extend(source.to_problems(wrong)),
         }
     }
     match problems.is_empty() {
@@ -177,46 +180,25 @@ fn read_cluster_queues(access: &KubeconfigOptions) -> anyhow::Result<Vec<Trainin
     Ok(listed.unwrap_or_default())
 }
 
-/// Reads every document with its file, or returns every problem.
-fn read_documents(paths: &[PathBuf]) -> Result<Vec<(String, Document)>, Vec<Problem>> {
-    let mut found = Vec::new();
+/// Reads every object, or returns every problem.
+fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceObject>, Vec<Problem>> {
+    let mut sources = Vec::new();
     let mut problems = Vec::new();
-    for path in paths {
-        match list_folder(path) {
-            Ok(None) => read_file(path, &mut found, &mut problems),
-            Ok(Some(files)) => files
-                .iter()
-                .for_each(|path| read_file(path, &mut found, &mut problems)),
-            Err(message) => problems.push(Problem::for_file(message).with_file(display_name(path))),
+    for found in paths.iter().flat_map(|path| read_objects(path)) {
+        match found {
+            Ok(source) => sources.push(source),
+            Err(problem) => problems.push(problem),
         }
     }
-    if found.is_empty() && problems.is_empty() {
+    if sources.is_empty() && problems.is_empty() {
         let files: Vec<_> = paths.iter().map(|path| display_name(path)).collect();
         let message = "holds no object: name a file by -f that does";
         problems.push(Problem::for_file(message).with_file(files.join(", ")));
     }
     if problems.is_empty() {
-        Ok(found)
+        Ok(sources)
     } else {
         Err(problems)
-    }
-}
-
-fn read_file(path: &Path, found: &mut Vec<(String, Document)>, problems: &mut Vec<Problem>) {
-    let name = display_name(path);
-    let text = match read_text(path) {
-        Ok(text) => text,
-        Err(error) => {
-            let problem = Problem::for_file(format!("cannot be read: {error}"));
-            problems.push(problem.with_file(name));
-            return;
-        }
-    };
-    for document in document::read(&text) {
-        match document {
-            Ok(document) => found.push((name.clone(), document)),
-            Err(problem) => problems.push(problem.with_file(name.as_str())),
-        }
     }
 }
 

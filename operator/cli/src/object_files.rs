@@ -3,14 +3,54 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use trellis_api::document;
+use trellis_api::document::{self, Problem};
+
+use crate::source_object::SourceObject;
+
+/// Reads the objects of a file, or of the files of a folder.
+/// A folder, file or document that cannot be read is a problem that names the file.
+pub fn read_objects(path: &Path) -> Vec<Result<SourceObject, Problem>> {
+    match list_folder(path) {
+        Ok(None) => read_file_objects(path),
+        Ok(Some(files)) => files
+            .iter()
+            .flat_map(|file| read_file_objects(file))
+            .collect(),
+        Err(message) => vec![Err(Problem::for_file(message).with_file(display_name(path)))],
+    }
+}
+
+/// Reads the objects of one file, as [`read_objects`] does.
+pub fn read_file_objects(path: &Path) -> Vec<Result<SourceObject, Problem>> {
+    match read_text(path) {
+        Ok(text) => parse_objects(&text, &display_name(path)),
+        Err(error) => vec![Err(unreadable_problem(path, &error))],
+    }
+}
+
+/// Parses the text of a file. A document that cannot be parsed is a problem that names the file.
+pub fn parse_objects(text: &str, file: &str) -> Vec<Result<SourceObject, Problem>> {
+    let parse = |found: Result<_, Problem>| match found {
+        Ok(document) => Ok(SourceObject {
+            document,
+            file: file.to_owned(),
+        }),
+        Err(problem) => Err(problem.with_file(file)),
+    };
+    document::read(text).into_iter().map(parse).collect()
+}
+
+/// The problem of an unreadable file.
+pub fn unreadable_problem(path: &Path, error: &std::io::Error) -> Problem {
+    Problem::for_file(format!("cannot be read: {error}")).with_file(display_name(path))
+}
 
 /// Lists the files of a folder that hold objects, sorted by name.
 /// Returns None if the path is not a folder.
 ///
 /// # Errors
 /// If the folder cannot be read, with the message.
-pub fn list_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
+fn list_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
     if !path.is_dir() {
         return Ok(None);
     }

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 use trellis_scheduler::{Engine, Gang, GangId, Snapshot, Time};
+use trellis_simulate::{JobEventRecord, RecordClock, format_explanation};
 
 use super::plan::node_runs;
 use crate::output::print;
-use trellis_simulate::{JobEventRecord, RecordClock, format_explanation};
 
 /// Options of `trellis replay`.
 #[derive(clap::Args, Debug)]

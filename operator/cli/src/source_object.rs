@@ -3,7 +3,7 @@
 use trellis_api::document::{Document, Problem, Problems};
 
 /// Group and version of our kinds.
-pub(super) const OUR_VERSION: &str = "trellis.dev/v1alpha1";
+pub(super) const TRELLIS_VERSION: &str = "trellis.dev/v1alpha1";
 
 /// An object, and the name of its file.
 #[derive(Clone)]
@@ -29,6 +29,6 @@ impl SourceObject {
 
     /// Returns true if the object has this kind of ours.
     pub(super) fn is_kind(&self, kind: &str) -> bool {
-        self.document.api_version == OUR_VERSION && self.document.kind == kind
+        self.document.api_version == TRELLIS_VERSION && self.document.kind == kind
     }
 }

@@ -1,6 +1,7 @@
-use super::*;
 use serde_json::{Value, json};
 use trellis_api::Reason;
+
+use super::*;
 
 fn explain_facts(status: Value, explanation: Value, queue: Value) -> ExplainFacts {
     let job = json!({

@@ -1,5 +1,6 @@
-use super::*;
 use serde_json::{Value, json};
+
+use super::*;
 
 fn node(name: &str, rack: &str, [jobs, others, kept]: [i64; 3], more: Value) -> NodeState {
     let free = [jobs, others, kept]

@@ -1,7 +1,6 @@
 //! Reads the cluster of the kubeconfig. It never writes.
 
 pub(crate) use crate::cluster::KubeconfigOptions;
-use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::jiff::Timestamp;
@@ -20,6 +19,7 @@ use trellis_policies::cedar::Requester;
 
 use super::policy_facts;
 use super::snapshot::{self, ClusterSnapshot};
+use crate::cluster::{ApiFailure, ErrorHints, get_optional, list};
 
 /// The purpose of reading a cluster.
 #[derive(Clone, Copy, Debug)]

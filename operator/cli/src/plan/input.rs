@@ -1,15 +1,14 @@
 //! Reads the input files of a plan, and collects all their problems.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-pub(crate) use crate::file_job::{FileJob, assign_namespaces};
-use crate::object_files::list_folder;
-pub(crate) use crate::object_files::{display_name, read_text};
 use trellis_api::document::{self, Document, Problem};
 use trellis_api::{GROUP, TrainingJob};
 
 use super::snapshot::ClusterSnapshot;
-use crate::source_object::OUR_VERSION;
+use crate::file_job::FileJob;
+use crate::object_files::{display_name, read_objects};
+use crate::source_object::TRELLIS_VERSION;
 
 /// The kinds of Trellis.
 const OUR_KINDS: [&str; 10] = [
@@ -47,12 +46,10 @@ impl PlanInput {
         let mut input = Self::default();
         for (paths, to_plan) in [(cluster, false), (files, true)] {
             for path in paths {
-                match list_folder(path) {
-                    Ok(None) => input.read_file(path, to_plan),
-                    Ok(Some(files)) => files.iter().for_each(|f| input.read_file(f, to_plan)),
-                    Err(message) => {
-                        let problem = Problem::for_file(message).with_file(display_name(path));
-                        input.problems.push(problem);
+                for found in read_objects(path) {
+                    match found {
+                        Ok(source) => input.add_document(source.document, &source.file, to_plan),
+                        Err(problem) => input.problems.push(problem),
                     }
                 }
             }
@@ -70,29 +67,11 @@ impl PlanInput {
         input
     }
 
-    fn read_file(&mut self, path: &Path, to_plan: bool) {
-        let file = display_name(path);
-        let text = match read_text(path) {
-            Ok(text) => text,
-            Err(error) => {
-                let problem = Problem::for_file(format!("cannot be read: {error}"));
-                self.problems.push(problem.with_file(file));
-                return;
-            }
-        };
-        for found in document::read(&text) {
-            match found {
-                Ok(document) => self.add_document(document, &file, to_plan),
-                Err(problem) => self.problems.push(problem.with_file(file.as_str())),
-            }
-        }
-    }
-
     /// Adds an object of a file.
     /// With `to_plan`, a TrainingJob is planned, and a kind that the plan ignores gets a note.
     pub(crate) fn add_document(&mut self, document: Document, file: &str, to_plan: bool) {
         let ours = document.api_version.split('/').next() == Some(GROUP);
-        let is_job = document.kind == "TrainingJob" && document.api_version == OUR_VERSION;
+        let is_job = document.kind == "TrainingJob" && document.api_version == TRELLIS_VERSION;
         if is_job && to_plan {
             match document.decode_valid::<TrainingJob>() {
                 Ok(mut job) => self.jobs.push(FileJob {
@@ -163,12 +142,15 @@ fn unknown_kind(document: &Document) -> Problem {
         kind, api_version, ..
     } = document;
     if OUR_KINDS.contains(&kind.as_str()) {
-        let message = format!("there is no {api_version:?} of {kind}: write {OUR_VERSION}");
+        let message = format!("there is no {api_version:?} of {kind}: write {TRELLIS_VERSION}");
         return document.problem("apiVersion", message);
     }
     let known = match document::nearest(kind, &OUR_KINDS) {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("its kinds are {}", OUR_KINDS.join(", ")),
     };
-    document.problem("kind", format!("{OUR_VERSION} has no {kind:?}: {known}"))
+    document.problem(
+        "kind",
+        format!("{TRELLIS_VERSION} has no {kind:?}: {known}"),
+    )
 }

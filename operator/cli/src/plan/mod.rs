@@ -29,6 +29,8 @@ use trellis_api::document::Problem;
 use trellis_api::rules;
 
 use super::requester_options::RequesterOptions;
+use crate::file_job::assign_namespaces;
+use crate::object_files::display_name;
 use crate::output;
 use input::PlanInput;
 use plan_requester::PlanRequester;
@@ -95,7 +97,7 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
     let offline = !options.nodes.is_empty() || !snapshot.nodes.is_empty();
     let (jobs, snapshot, more, who) = if offline {
         let namespace = options.namespace.as_deref().unwrap_or("default");
-        let jobs = match input::assign_namespaces(jobs, namespace, options.namespace.as_deref()) {
+        let jobs = match assign_namespaces(jobs, namespace, options.namespace.as_deref()) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
@@ -109,7 +111,7 @@ pub(super) fn run(options: &PlanOptions) -> anyhow::Result<ExitCode> {
         )?;
         let namespace = options.namespace.as_deref();
         let of_context = namespace.unwrap_or(cluster.namespace()).to_owned();
-        let jobs = match input::assign_namespaces(jobs, &of_context, namespace) {
+        let jobs = match assign_namespaces(jobs, &of_context, namespace) {
             Ok(jobs) => jobs,
             Err(problems) => return Ok(output::print_problems(&problems)),
         };
@@ -165,11 +167,7 @@ fn check_options(options: &PlanOptions, snapshot: &ClusterSnapshot) -> Option<Pr
     }
     if !options.nodes.is_empty() && snapshot.nodes.is_empty() {
         let message = "holds no Node: write one by `kubectl get nodes -o yaml`";
-        let files: Vec<_> = options
-            .nodes
-            .iter()
-            .map(|f| input::display_name(f))
-            .collect();
+        let files: Vec<_> = options.nodes.iter().map(|f| display_name(f)).collect();
         return Some(Problem::for_file(message).with_file(files.join(", ")));
     }
     None

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster::{ApiFailure, get_optional, list};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::ListParams;
@@ -15,6 +14,7 @@ use trellis_gang::observed::SlimNamespace;
 use trellis_policies::cedar::PolicyObject;
 
 use super::snapshot::ClusterSnapshot;
+use crate::cluster::{ApiFailure, get_optional, list};
 
 /// Reads the facts that policies use for these jobs.
 /// Returns notes about facts that the user might not expect.

@@ -1,6 +1,7 @@
-use super::*;
 use serde_json::{Value, json};
 use trellis_api::TrainingJob;
+
+use super::*;
 
 fn job(spec: Value, status: Value) -> TrainingJob {
     serde_json::from_value(json!({

@@ -11,9 +11,10 @@ use trellis_gang::key::Key;
 use super::decisions::{DecidedJob, DecisionOutcome, DemandRow, JobToDecide};
 use super::input_files::ParsedFiles;
 use super::{PolicyOutputFormat, decision_notes, policy_objects, test};
+use crate::file_job::{FileJob, assign_namespaces};
 use crate::output;
 use crate::plan::cluster_reader::{ClusterReader, KubeconfigOptions, ReadPurpose};
-use crate::plan::input::{self, PlanInput};
+use crate::plan::input::PlanInput;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::plan::unlabelled_namespaces;
 use crate::requester_options::RequesterOptions;
@@ -138,7 +139,7 @@ pub(super) fn needs_cluster_problem() -> Problem {
 
 /// Jobs and facts that were read from files.
 pub(super) struct EvalInput {
-    jobs: Vec<input::FileJob>,
+    jobs: Vec<FileJob>,
     pub(super) facts: ClusterSnapshot,
     pub(super) notes: Vec<String>,
 }
@@ -200,7 +201,7 @@ impl EvalInput {
         asked: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         let jobs = std::mem::take(&mut self.jobs);
-        input::assign_namespaces(jobs, asked.unwrap_or(default), asked)
+        assign_namespaces(jobs, asked.unwrap_or(default), asked)
     }
 }
 

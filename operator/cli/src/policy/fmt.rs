@@ -12,8 +12,8 @@ use trellis_policies::cedar;
 use super::input_files::{self, ParsedObject};
 use super::policy_objects::PolicySource;
 use super::yaml_block::YamlBlock;
+use crate::object_files::{display_name, read_text, unreadable_problem};
 use crate::output;
-use crate::plan::input;
 use crate::source_object::SourceObject;
 
 /// Options of `trellis policy fmt`.
@@ -53,7 +53,7 @@ pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
     }
     let names: String = changed
         .keys()
-        .map(|path| format!("{}\n", input::display_name(path)))
+        .map(|path| format!("{}\n", display_name(path)))
         .collect();
     output::print(&names)?;
     if options.check {
@@ -62,7 +62,7 @@ pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
     for (path, text) in &changed {
         if let Err(error) = std::fs::write(path, text) {
             let problem = Problem::for_file(format!("cannot be written: {error}"));
-            problems.push(problem.with_file(input::display_name(path)));
+            problems.push(problem.with_file(display_name(path)));
         }
     }
     if problems.is_empty() {
@@ -74,9 +74,8 @@ pub(super) fn run(options: &FmtOptions) -> anyhow::Result<ExitCode> {
 
 /// Returns the formatted file. None: the file is formatted already.
 fn format_file(path: &Path) -> Result<Option<String>, Vec<Problem>> {
-    let text = input::read_text(path)
-        .map_err(|error| vec![input_files::unreadable_problem(path, &error)])?;
-    let file = input::display_name(path);
+    let text = read_text(path).map_err(|error| vec![unreadable_problem(path, &error)])?;
+    let file = display_name(path);
     let is_cedar = path.extension().is_some_and(|end| end == "cedar");
     let formatted = if is_cedar {
         cedar::format(&text).map_err(|problems| locate_problems(&problems, &file))?

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trellis_api::QuotaPolicy;
-use trellis_api::document::{self, Problem};
+use trellis_api::document::Problem;
 
-use crate::plan::input;
+use crate::object_files::{display_name, parse_objects, read_text, unreadable_problem};
 use crate::source_object::SourceObject;
 
 /// Greatest depth of folders. A deeper folder contains itself.
@@ -38,8 +38,8 @@ impl ParsedFiles {
     pub(super) fn read(paths: &[PathBuf]) -> Self {
         let mut files = Self::default();
         for path in find_files(paths, &["yaml", "yml", "json"], &mut files.problems) {
-            let file = input::display_name(&path);
-            match input::read_text(&path) {
+            let file = display_name(&path);
+            match read_text(&path) {
                 Ok(text) => files.add_text(&text, &file),
                 Err(error) => files.problems.push(unreadable_problem(&path, &error)),
             }
@@ -49,17 +49,13 @@ impl ParsedFiles {
 
     fn add_text(&mut self, text: &str, file: &str) {
         let shared: Arc<str> = text.into();
-        for found in document::read(text) {
-            let document = match found {
-                Ok(document) => document,
+        for found in parse_objects(text, file) {
+            let source = match found {
+                Ok(source) => source,
                 Err(problem) => {
-                    self.problems.push(problem.with_file(file));
+                    self.problems.push(problem);
                     continue;
                 }
-            };
-            let source = SourceObject {
-                document,
-                file: file.to_owned(),
             };
             if source.is_kind("QuotaPolicy") {
                 if let Err(problems) = source.document.decode_valid::<QuotaPolicy>() {
@@ -71,12 +67,6 @@ impl ParsedFiles {
             self.objects.push(ParsedObject { source, text });
         }
     }
-}
-
-/// The problem of an unreadable file.
-pub(super) fn unreadable_problem(path: &Path, error: &std::io::Error) -> Problem {
-    let problem = Problem::for_file(format!("cannot be read: {error}"));
-    problem.with_file(input::display_name(path))
 }
 
 /// Returns the given files, and the files in the given folders.
@@ -102,7 +92,7 @@ pub(super) fn find_files(
                 "is a folder without {} files: name one that has some",
                 ends.join(", ")
             );
-            problems.push(Problem::for_file(message).with_file(input::display_name(path)));
+            problems.push(Problem::for_file(message).with_file(display_name(path)));
         }
     }
     found

@@ -1,5 +1,6 @@
-use super::*;
 use serde_json::{Value, json};
+
+use super::*;
 
 fn queue_view(jobs: Value, queues: Value) -> QueueView {
     QueueView {

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use trellis_api::document::Problem;
 use trellis_scheduler::{QueueOrder, Time};
+use trellis_simulate::scenario::TimeSpan;
+use trellis_simulate::{BackfillRuntimeSource, SimulationScript, SimulationSummary};
 
 use super::requester_options::RequesterOptions;
 use crate::output;
 use printer::Printer;
-use trellis_simulate::scenario::TimeSpan;
-use trellis_simulate::{BackfillRuntimeSource, SimulationScript, SimulationSummary};
 
 /// Exit status if an expectation of a scenario was not met.
 const UNEXPECTED: u8 = 1;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-
-use crate::node_defaults::DEFAULT_MAX_PODS;
 use trellis_simulate::name_pattern::expand;
 use trellis_simulate::scenario::NodePattern;
+
+use crate::node_defaults::DEFAULT_MAX_PODS;
 
 /// Generates the nodes of a pattern.
 pub(super) fn expand_pattern(pattern: &NodePattern) -> impl Iterator<Item = Value> {

@@ -4,10 +4,10 @@ use std::io::{BufWriter, Stdout, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use trellis_simulate::{JobEventRecord, SimulationSummary, to_seconds};
 
 use super::SimulateFormat;
 use crate::plan::node_runs;
-use trellis_simulate::{JobEventRecord, SimulationSummary, to_seconds};
 
 /// The last line of `-o jsonl`.
 #[derive(Serialize)]

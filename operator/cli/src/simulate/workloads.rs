@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-
-use super::printer::Printer;
-use super::{SimulateOptions, run_timed};
 use trellis_simulate::{
     CsvTable, GangWorkload, HeliosTrace, OpenbTrace, SimulationSummary, parse_pools,
     run_trace as run_openb,
 };
+
+use super::printer::Printer;
+use super::{SimulateOptions, run_timed};
 
 /// Default load of an openb trace, as in the openb protocol.
 const OPENB_LOAD: f64 = 1.3;

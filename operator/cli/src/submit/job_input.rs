@@ -1,15 +1,13 @@
 //! Reads the jobs of files, and collects all their problems.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use trellis_api::TrainingJob;
-use trellis_api::document::{self, Problem};
+use trellis_api::document::Problem;
 
 use crate::file_job::FileJob;
-use crate::object_files::{display_name, list_folder, read_text};
-
-/// Group and version of a TrainingJob.
-const JOB_VERSION: &str = "trellis.dev/v1alpha1";
+use crate::object_files::{display_name, read_objects};
+use crate::source_object::{SourceObject, TRELLIS_VERSION};
 
 /// Reads the jobs of all files, in their order.
 ///
@@ -19,12 +17,11 @@ pub fn read_jobs(paths: &[PathBuf]) -> Result<Vec<FileJob>, Vec<Problem>> {
     let mut jobs = Vec::new();
     let mut problems = Vec::new();
     for path in paths {
-        match list_folder(path) {
-            Ok(None) => read_file(path, &mut jobs, &mut problems),
-            Ok(Some(files)) => files
-                .iter()
-                .for_each(|path| read_file(path, &mut jobs, &mut problems)),
-            Err(message) => problems.push(Problem::for_file(message).with_file(display_name(path))),
+        for found in read_objects(path) {
+            match found {
+                Ok(source) => add_job(source, &mut jobs, &mut problems),
+                Err(problem) => problems.push(problem),
+            }
         }
     }
     if jobs.is_empty() && problems.is_empty() {
@@ -38,39 +35,22 @@ pub fn read_jobs(paths: &[PathBuf]) -> Result<Vec<FileJob>, Vec<Problem>> {
     }
 }
 
-fn read_file(path: &Path, jobs: &mut Vec<FileJob>, problems: &mut Vec<Problem>) {
-    let file = display_name(path);
-    let text = match read_text(path) {
-        Ok(text) => text,
-        Err(error) => {
-            let problem = Problem::for_file(format!("cannot be read: {error}"));
-            problems.push(problem.with_file(file));
-            return;
-        }
-    };
-    for found in document::read(&text) {
-        let document = match found {
-            Ok(document) => document,
-            Err(problem) => {
-                problems.push(problem.with_file(file.as_str()));
-                continue;
-            }
-        };
-        if document.kind != "TrainingJob" || document.api_version != JOB_VERSION {
-            let message = format!(
-                "is a {} of {}: TrainingJobs of {JOB_VERSION} are submitted; `kubectl apply -f` takes the others, and `trellis import` makes TrainingJobs of other systems' jobs",
-                document.kind, document.api_version
-            );
-            problems.push(document.problem("kind", message).with_file(file.as_str()));
-            continue;
-        }
-        match document.decode_valid::<TrainingJob>() {
-            Ok(job) => jobs.push(FileJob {
-                job,
-                document,
-                file: file.clone(),
-            }),
-            Err(wrong) => problems.extend(wrong.into_iter().map(|p| p.with_file(file.as_str()))),
-        }
+fn add_job(source: SourceObject, jobs: &mut Vec<FileJob>, problems: &mut Vec<Problem>) {
+    let document = &source.document;
+    if !source.is_kind("TrainingJob") {
+        let message = format!(
+            "is a {} of {}: TrainingJobs of {TRELLIS_VERSION} are submitted; `kubectl apply -f` takes the others, and `trellis import` makes TrainingJobs of other systems' jobs",
+            document.kind, document.api_version
+        );
+        problems.push(source.problem("kind", message));
+        return;
+    }
+    match document.decode_valid::<TrainingJob>() {
+        Ok(job) => jobs.push(FileJob {
+            job,
+            document: source.document,
+            file: source.file,
+        }),
+        Err(wrong) => problems.extend(source.to_problems(wrong)),
     }
 }

@@ -16,8 +16,9 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 
-use command::Run;
 use serde_json::Value;
+
+use command::Run;
 
 impl Run {
     /// The lines of `-o jsonl`.

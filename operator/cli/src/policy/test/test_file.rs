@@ -9,7 +9,7 @@ use trellis_api::document::{Document, Problem};
 use trellis_api::job_policy::{ExpectedDecision, TestAction, TestRequest, TestRequester};
 
 use crate::policy::input_files::ParsedObject;
-use crate::source_object::{OUR_VERSION, SourceObject};
+use crate::source_object::{SourceObject, TRELLIS_VERSION};
 
 /// The kind of such a document.
 pub(in crate::policy) const KIND: &str = "PolicyTests";
@@ -147,15 +147,15 @@ impl TestSuite {
     pub(super) fn job(&self, index: usize) -> Option<Result<Document, Problem>> {
         self.spec.tests.get(index)?.job.as_ref()?;
         let field = format!("spec.tests[{index}].job");
-        let version = |kind: &str| (kind == "TrainingJob").then_some(OUR_VERSION);
+        let version = |kind: &str| (kind == "TrainingJob").then_some(TRELLIS_VERSION);
         let object = self.source.document.embedded_object(&field, version);
         let object = object.map_err(|problem| problem.with_file(self.source.file.as_str()));
         Some(object.and_then(|job| {
-            if job.kind == "TrainingJob" && job.api_version == OUR_VERSION {
+            if job.kind == "TrainingJob" && job.api_version == TRELLIS_VERSION {
                 return Ok(job);
             }
             let message =
-                format!("is no TrainingJob of {OUR_VERSION}: no other job is asked about");
+                format!("is no TrainingJob of {TRELLIS_VERSION}: no other job is asked about");
             Err(self.source.problem(&field, message))
         }))
     }

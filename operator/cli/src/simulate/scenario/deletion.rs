@@ -4,11 +4,11 @@ use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_policies::cedar::ObjectKey;
 use trellis_scheduler::{FlavorName, NodeName, QueueName, Time, TopologyName};
+use trellis_simulate::scenario::DeletedObject;
+use trellis_simulate::{PodChange, ScriptChange};
 
 use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
 use crate::source_object::SourceObject;
-use trellis_simulate::scenario::DeletedObject;
-use trellis_simulate::{PodChange, ScriptChange};
 
 impl ScriptAuthor {
     /// Deletes an object.

@@ -6,10 +6,10 @@ use trellis_api::document::Problem;
 use trellis_gang::engine;
 use trellis_gang::key::Key;
 use trellis_scheduler::GangId;
-
-use super::SourcedEvent;
 use trellis_simulate::scenario::{JobList, ScenarioExpectations};
 use trellis_simulate::{Expectations, ExpectedJobs};
+
+use super::SourcedEvent;
 
 /// Looks up the names of an expectation.
 struct Resolver<'a> {

@@ -5,10 +5,10 @@ use trellis_gang::engine;
 use trellis_gang::engine::{AttemptState, SurplusPodId};
 use trellis_gang::key::Key;
 use trellis_scheduler::{LimitDraw, Time};
+use trellis_simulate::{PodChange, RequiredLevel, ScriptChange, ScriptPodEvent, ScriptSurplusPod};
 
 use super::script_author::{DEFAULT_NAMESPACE, ScriptAuthor};
 use crate::source_object::SourceObject;
-use trellis_simulate::{PodChange, RequiredLevel, ScriptChange, ScriptPodEvent, ScriptSurplusPod};
 
 /// The part of a task group that is needed to name its pods.
 #[derive(Clone, Debug)]

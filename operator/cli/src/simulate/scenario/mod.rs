@@ -12,12 +12,12 @@ use std::path::PathBuf;
 
 use trellis_api::document::Problem;
 use trellis_policies::cedar::Requester;
+use trellis_simulate::SimulationScript;
+use trellis_simulate::scenario::ScenarioEvent;
 
 use super::input_files::SimulationFiles;
 use crate::source_object::SourceObject;
 use script_author::ScriptAuthor;
-use trellis_simulate::SimulationScript;
-use trellis_simulate::scenario::ScenarioEvent;
 
 /// The result of reading the files.
 pub(super) struct ReadScenario {

@@ -9,10 +9,10 @@ use trellis_gang::engine;
 use trellis_gang::engine::AttemptState;
 use trellis_gang::volumes::VolumeRequirements;
 use trellis_scheduler::LimitDraw;
+use trellis_simulate::ScriptJob;
 
 use super::job_pods;
 use super::script_author::UnqueuedJob;
-use trellis_simulate::ScriptJob;
 
 /// Builds a job for the engine and the simulation.
 /// `joining` are the limits that its surplus pods count against.

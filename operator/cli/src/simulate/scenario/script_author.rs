@@ -13,6 +13,8 @@ use trellis_gang::pod_usage::PodUsage;
 use trellis_policies::cedar::Requester;
 use trellis_policies::quota::LimitedQuantity;
 use trellis_scheduler::{NodeName, Time};
+use trellis_simulate::scenario::NodePattern;
+use trellis_simulate::{PodChange, ScriptChange, SimulationScript, WithheldJob};
 
 use super::job_pods::GroupPods;
 use super::queued_job::build_queued_job;
@@ -23,11 +25,8 @@ use crate::plan::plan_requester::PlanRequester;
 use crate::plan::snapshot::ClusterSnapshot;
 use crate::plan::{job_preparation, unlabelled_namespaces};
 use crate::simulate::node_patterns;
-use crate::source_object::SourceObject;
-use trellis_simulate::scenario::NodePattern;
-use trellis_simulate::{PodChange, ScriptChange, SimulationScript, WithheldJob};
+use crate::source_object::{SourceObject, TRELLIS_VERSION};
 
-const OUR_VERSION: &str = "trellis.dev/v1alpha1";
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 /// Kinds of a cluster that a simulation ignores.
@@ -48,7 +47,7 @@ fn default_version(kind: &str) -> Option<&'static str> {
         "PriorityClass" => Some("scheduling.k8s.io/v1"),
         "TrainingJob" | "TrainingQueue" | "ResourceFlavor" | "Topology" | "RuntimeProfile"
         | "PodGroup" | "ClusterJobPolicy" | "QuotaPolicy" | "QuotaLedger" | "JobPolicy" => {
-            Some(OUR_VERSION)
+            Some(TRELLIS_VERSION)
         }
         _ => None,
     }
@@ -139,7 +138,7 @@ impl ScriptAuthor {
                 Ok(true) => {}
                 Ok(false)
                     if source.document.api_version.split('/').next()
-                        == OUR_VERSION.split('/').next()
+                        == TRELLIS_VERSION.split('/').next()
                         && !IGNORED_KINDS.contains(&source.document.kind.as_str()) =>
                 {
                     let kind = &source.document.kind;
@@ -217,7 +216,7 @@ impl ScriptAuthor {
         };
         let is_job = document
             .as_ref()
-            .is_some_and(|d| d.api_version == OUR_VERSION && d.kind == "TrainingJob");
+            .is_some_and(|d| d.api_version == TRELLIS_VERSION && d.kind == "TrainingJob");
         if said.runtime.is_some() && !is_job {
             let message = "is how long a TrainingJob runs, and none is applied here: remove it";
             let field = format!("{}.runtime", event.field);
