@@ -121,12 +121,19 @@ fn add_metadata_name(schema: &mut JSONSchemaProps) {
     properties.insert("metadata".to_owned(), of("object", Some(name)));
 }
 
-/// Returns a CRD as YAML, in the form that the chart contains.
+/// Returns the CRD of every Trellis kind as a file of the chart: its name, `<plural>.yaml`, and its
+/// YAML.
 ///
 /// # Errors
 /// No CRD of [`all`] causes an error.
-pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::ser_error::Error> {
-    serde_saphyr::to_string(crd)
+pub fn to_files() -> Result<Vec<(String, String)>, serde_saphyr::ser_error::Error> {
+    all()
+        .iter()
+        .map(|crd| {
+            let name = format!("{}.yaml", crd.spec.names.plural);
+            Ok((name, serde_saphyr::to_string(crd)?))
+        })
+        .collect()
 }
 
 #[cfg(test)]

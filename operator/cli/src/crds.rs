@@ -18,19 +18,17 @@ pub(super) struct CrdsOptions {
 pub(super) fn run(options: &CrdsOptions) -> anyhow::Result<()> {
     let Some(folder) = &options.out else {
         let mut all = String::new();
-        for crd in crds::all() {
+        for (_, yaml) in crds::to_files()? {
             all.push_str("---\n");
-            all.push_str(&crds::to_yaml(&crd)?);
+            all.push_str(&yaml);
         }
-        output::print(&all)?;
-        return Ok(());
+        return output::print(&all);
     };
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the folder {folder:?}"))?;
-    for crd in crds::all() {
-        let file = folder.join(format!("{}.yaml", crd.spec.names.plural));
-        std::fs::write(&file, crds::to_yaml(&crd)?)
-            .with_context(|| format!("cannot write {file:?}"))?;
+    for (name, yaml) in crds::to_files()? {
+        let file = folder.join(name);
+        std::fs::write(&file, yaml).with_context(|| format!("cannot write {file:?}"))?;
     }
     Ok(())
 }

@@ -14,9 +14,8 @@ fn main() -> anyhow::Result<()> {
         bail!("usage: generate FOLDER");
     };
     let folder = PathBuf::from(folder);
-    for crd in crds::all() {
-        let name = format!("{}.yaml", crd.spec.names.plural);
-        write_file(&folder.join("crds"), &name, &crds::to_yaml(&crd)?)?;
+    for (name, yaml) in crds::to_files()? {
+        write_file(&folder.join("crds"), &name, &yaml)?;
     }
     for (name, yaml) in [
         ("rbac.yaml", rbac::render_operator_rbac()),
