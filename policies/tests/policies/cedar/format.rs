@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use trellis_policies::cedar::{RequestDecision, format};
 
 use super::support::{
-    ALLOW_ALL, RequestFixture, cluster, queue_request, run_on_stack, secret_request, set,
+    ALLOW_ALL, RequestFixture, cases, cluster, queue_request, run_on_stack, secret_request, set,
 };
 
 fn formatted(text: &str) -> String {
@@ -170,7 +170,7 @@ fn comments(text: &str) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases((96 * ProptestConfig::default().cases / 256).max(1)))]
+    #![proptest_config(cases(96))]
 
     #[test]
     fn formatting_keeps_decisions_and_comments(texts in prop::collection::vec(policy(), 1..4)) {

@@ -7,7 +7,7 @@ use trellis_api::Enforcement;
 use trellis_policies::cedar::{PolicyObject, RequestDecision, RequestVerdict};
 
 use super::support::{
-    ALLOW_ALL, RequestFixture, cluster, cluster_with, enforced, labels, loader, namespaced,
+    ALLOW_ALL, RequestFixture, cases, cluster, cluster_with, enforced, labels, loader, namespaced,
     queue_request, secret_request,
 };
 
@@ -136,7 +136,7 @@ fn decisions(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases((48 * ProptestConfig::default().cases / 256).max(1)))]
+    #![proptest_config(cases(48))]
 
     /// `decisions` compares with and without the index.
     #[test]

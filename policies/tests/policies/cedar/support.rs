@@ -3,12 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use proptest::prelude::ProptestConfig;
 use serde_json::{Value, from_value, json};
 use trellis_api::{ClusterJobPolicy, Enforcement, JobPolicy};
 use trellis_policies::cedar::{
     JobAttributes, NamespacedName, ObjectLoadResult, Policies, PolicyLoader, PolicyObject,
     PolicyRequest, RequestDecision, Requester, RequestingNamespace,
 };
+
+/// Runs `usual` cases where `PROPTEST_CASES` is 256, which is proptest's default, and more or fewer
+/// in proportion to it.
+pub fn cases(usual: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig::with_cases((usual * default.cases / 256).max(1))
+}
 
 pub const ALLOW_ALL: &str = "permit(principal, action, resource);";
 

@@ -21,7 +21,7 @@ fn restart_tree() -> QuotaTree {
 }
 
 proptest! {
-    #![proptest_config(cases(128))]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn shares_are_unchanged_by_a_restart(
