@@ -190,9 +190,9 @@ pub fn resolve(
 /// requester in the plan of the job's place.
 pub fn requester_name<'a>(
     requester: Option<&'a Requester>,
-    was_of: Option<&'a str>,
+    plan_requester: Option<&'a str>,
 ) -> Option<&'a str> {
-    requester.map(|r| r.user.as_str()).or(was_of)
+    requester.map(|r| r.user.as_str()).or(plan_requester)
 }
 
 /// Why a later stage of a job could not run.

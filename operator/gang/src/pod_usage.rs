@@ -1,4 +1,4 @@
-//! What a pod takes from its node, as the engine counts it.
+//! Usage of a node by a pod, as the engine counts it.
 
 use k8s_openapi::jiff::Timestamp;
 use trellis_scheduler::Resources;

@@ -1,4 +1,4 @@
-//! What callers read from the engine: gangs, their places, and the usage of nodes and queues.
+//! Reads of the engine: gangs, their places, and the usage of nodes and queues.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the preemptor may claim of the quota that each queue holds.
+//! Claims of the preemptor on the quota that each queue holds.
 
 use std::collections::BTreeMap;
 
