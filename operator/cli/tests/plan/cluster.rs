@@ -3,21 +3,15 @@
 use super::{Run, file, plan_with};
 
 /// The dump of a cluster comes from standard input.
-const WITH_DUMP: [&str; 4] = ["--nodes", "nodes.yaml", "--nodes", "-"];
+pub(super) const WITH_DUMP: [&str; 4] = ["--nodes", "nodes.yaml", "--nodes", "-"];
 
 /// Plans jobs together with a dump.
-fn plan_with_dump(dump: &str, jobs: &[&str]) -> Run {
+pub(super) fn plan_with_dump(dump: &str, jobs: &[&str]) -> Run {
     let mut arguments = WITH_DUMP.to_vec();
     for job in jobs {
         arguments.extend(["-f", job]);
     }
     plan_with(&arguments, dump)
-}
-
-/// Renders the objects of the job together with a dump, in this format.
-fn render_with_dump(dump: &str, format: &str) -> Run {
-    let job = ["-f", "job.yaml", "-o", format];
-    plan_with(&[&WITH_DUMP[..], &job].concat(), dump)
 }
 
 /// A pod in the format of the API server. `job` owns it, if any.
@@ -33,7 +27,7 @@ fn pod(name: &str, node: &str, gpus: u32, phase: &str, job: Option<&str>) -> Str
 }
 
 /// A gang of `count` pods of 8 GPUs, placed on gpu-00 and the following nodes.
-fn placed(job: &str, queue: &str, count: u32) -> String {
+pub(super) fn placed(job: &str, queue: &str, count: u32) -> String {
     let runs: Vec<_> = (0..count)
         .map(|i| format!("{{group: worker, node: gpu-0{i}, count: 1}}"))
         .collect();
@@ -151,7 +145,7 @@ fn plan_lists_the_victims() {
 }
 
 /// A core ResourceQuota of namespace team-a.
-fn quota(hard: &str, used: &str) -> String {
+pub(super) fn quota(hard: &str, used: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: small, namespace: team-a}}\nspec: {{hard: {hard}}}\nstatus: {{used: {used}}}\n"
     )
@@ -177,7 +171,7 @@ fn namespace_quota_admits_the_whole_gang_or_nothing() {
 }
 
 /// Jobs of the input, each with its name and its number of pods with 8 GPUs.
-fn jobs(named: &[(&str, u32)]) -> String {
+pub(super) fn jobs(named: &[(&str, u32)]) -> String {
     named
         .iter()
         .map(|(name, pods)| {
@@ -219,48 +213,6 @@ fn missing_pods_of_a_starting_gang_count_against_the_quota() {
     let run = plan_with_dump(&dump(7), &["job.yaml"]);
     let words = "allows 7 pods, of which 1 are used and 3 are promised to gangs that are starting; the whole gang needs 4";
     assert!(run.out.contains(words), "{}", run.out);
-}
-
-#[test]
-fn own_pods_of_a_job_do_not_block_it() {
-    let there = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 3, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 2}\n";
-    let dump = format!("{there}{}", placed("llm", "default", 8));
-    let run = plan_with_dump(&dump, &["job.yaml"]);
-    assert_eq!(run.code, 0, "{run:?}");
-    assert!(run.out.contains("gpu-00..gpu-03"), "{}", run.out);
-    // The eight existing pods of the job do not count against the namespace's quota either.
-    let full = quota("{pods: '9'}", "{pods: '9'}");
-    let run = plan_with_dump(&format!("{dump}{full}"), &["job.yaml"]);
-    assert_eq!(run.code, 0, "{run:?}");
-    let fuller = quota("{pods: '9'}", "{pods: '14'}");
-    let run = plan_with_dump(&format!("{dump}{fuller}"), &["job.yaml"]);
-    assert!(run.out.contains("of which 6 are used; "), "{}", run.out);
-    let objects = render_with_dump(&dump, "yaml").out;
-    assert!(objects.contains("uid: u-llm"), "{objects}");
-    assert!(objects.contains("trellis.dev/attempt: \"2\""), "{objects}");
-    // A job in a terminal phase never runs again.
-    let ended = there.replace(
-        "{attempt: 2}",
-        "{attempt: 2, phase: Complete, reason: Complete}",
-    );
-    let run = plan_with_dump(&ended, &["job.yaml"]);
-    assert_eq!(run.code, 1);
-    assert!(
-        run.out.contains("team-a/llm would not run\n"),
-        "{}",
-        run.out
-    );
-    assert!(run.out.contains("has ended"), "{}", run.out);
-    let folder = tempfile::tempdir().unwrap();
-    let other = folder.path().join("other.yaml");
-    std::fs::write(&other, jobs(&[("other", 1)])).unwrap();
-    let run = plan_with_dump(&ended, &["job.yaml", other.to_str().unwrap()]);
-    assert!(
-        run.out
-            .ends_with("\n2 jobs: 1 would run, 0 would wait, 1 would not run\n"),
-        "{}",
-        run.out
-    );
 }
 
 /// A pod that `kubectl delete --cascade=orphan` leaves behind belongs to no gang.
@@ -306,215 +258,4 @@ fn dump_is_read_in_every_kubectl_format() {
         let run = plan_with(&["-f", "-", "-f", "job.yaml"], &nodes);
         assert_eq!(run.golden(), expected.golden(), "{nodes}");
     }
-}
-
-#[test]
-fn unused_kinds_of_a_dump_are_ignored() {
-    let other = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n";
-    assert_eq!(
-        plan_with_dump(other, &["job.yaml"]).golden(),
-        plan_with_dump("", &["job.yaml"]).golden()
-    );
-    // Next to a job the object may be a mistake, so a note names it.
-    let input = format!("{}{other}", file("job.yaml"));
-    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
-    assert_eq!(
-        (run.code, run.err.as_str()),
-        (0, "note: <stdin>: Deployment is not looked at\n")
-    );
-}
-
-/// The plan notes objects of Kueue that it does not read.
-/// Kueue's kinds resemble our kinds, so a user may expect that they affect the plan.
-#[test]
-fn foreign_object_is_noted_with_the_import_command() {
-    let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: y, labels: {kueue.x-k8s.io/queue-name: q}}\n";
-    let note = |file: &str, what: &str| {
-        format!(
-            "note: {file}: {what} is not read: turn it into an object of Trellis with `trellis import`\n"
-        )
-    };
-    let flavor = "ResourceFlavor of kueue.x-k8s.io/v1beta2";
-    let job = "Job of batch/v1";
-    let dump = plan_with_dump(foreign, &["job.yaml"]);
-    let both = [note("<stdin>", flavor), note("<stdin>", job)].concat();
-    assert_eq!((dump.code, dump.err), (0, both));
-    // The importer refuses Jobs that Kueue does not queue.
-    let input = format!("{}{foreign}", file("job.yaml"));
-    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
-    let all = [
-        note("<stdin>", flavor),
-        "note: <stdin>: Job is not looked at\n".to_owned(),
-        note("<stdin>", job),
-    ];
-    assert_eq!((run.code, run.err), (0, all.concat()));
-
-    let queue =
-        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: x}\n---\n";
-    let job = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: x}\n";
-    let run = plan_with(
-        &["--nodes", "nodes.yaml", "-f", "-"],
-        &[queue, job].concat(),
-    );
-    assert_eq!(
-        (run.code, run.err.as_str()),
-        (
-            2,
-            "error: <stdin>: holds no TrainingJob: turn PyTorchJob of kubeflow.org/v1 into one with `trellis import`\n"
-        )
-    );
-}
-
-/// A QuotaPolicy that refers to an unknown name does not limit any job.
-/// The plan notes each such name.
-#[test]
-fn limit_on_an_unknown_name_is_noted() {
-    let policy = |spec: &str| {
-        format!(
-            "\n---\napiVersion: trellis.dev/v1alpha1\nkind: QuotaPolicy\nmetadata: {{name: q}}\nspec: {spec}\n"
-        )
-    };
-    let noted = |spec: &str, more: &str| {
-        let input = [&file("job.yaml"), policy(spec).as_str(), more].concat();
-        let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
-        run.err
-    };
-    let namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a, labels: {trellis.dev/team: vision}}\n";
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}}\n";
-    let resource = |limit: &str| format!("{{subject: {{}}, limits: {{resources: [{limit}]}}}}");
-    for (spec, more, note) in [
-        (
-            "{subject: {team: visoin}, limits: {runningJobs: 1}}".to_owned(),
-            namespace,
-            "spec.subject.team: no namespace has the label trellis.dev/team: visoin, so it limits no job",
-        ),
-        (
-            "{subject: {queueName: nosuch}, limits: {runningJobs: 1}}".to_owned(),
-            queue,
-            "spec.subject.queueName: there is no TrainingQueue \"nosuch\", so it limits no job",
-        ),
-        (
-            resource("{resource: nvidia.com/gpus, max: 8}"),
-            "",
-            "spec.limits.resources[0].resource: no node has \"nvidia.com/gpus\", so it limits nothing",
-        ),
-        (
-            resource("{resource: cpu, flavor: h100, max: 8}"),
-            "",
-            "spec.limits.resources[0].flavor: there is no ResourceFlavor \"h100\", so it limits nothing",
-        ),
-    ] {
-        let err = noted(&spec, more);
-        let line = format!("note: QuotaPolicy \"q\": {note}\n");
-        assert!(err.contains(&line), "{err}");
-    }
-    let right = noted(
-        "{subject: {team: vision, queueName: default}, limits: {resources: [{resource: cpu, max: 100000}]}}",
-        &[namespace, queue].concat(),
-    );
-    assert!(!right.contains("QuotaPolicy"), "{right}");
-}
-
-#[test]
-fn foreign_queue_label_is_noted() {
-    let job = file("job.yaml").replacen(
-        "metadata: {",
-        "metadata: {labels: {kueue.x-k8s.io/queue-name: research}, annotations: {kueue.x-k8s.io/podset-required-topology: rack}, ",
-        1,
-    );
-    let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &job);
-    for note in [
-        "metadata.labels[\"kueue.x-k8s.io/queue-name\"] has no effect: write spec.queueName\n",
-        "metadata.annotations[\"kueue.x-k8s.io/podset-required-topology\"] has no effect: write spec.topology.required\n",
-    ] {
-        assert!(run.err.contains(note), "{run:?}");
-    }
-}
-
-/// A running job keeps its nodes.
-/// The plan does not place it anew, even if another job would then come first.
-#[test]
-fn running_job_keeps_its_place() {
-    let given = file("job.yaml").replace(", memory: 1000Gi", ", memory: 1Gi");
-    let runs = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: llm, namespace: team-a, uid: u-llm, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Running}\n";
-    // The PodGroup matches the compiled spec of the job.
-    let resources =
-        "gpuResource: nvidia.com/gpu, resources: {cpu: '96', memory: 1Gi, nvidia.com/gpu: '8'}";
-    let held = placed("llm", "default", 4).replace("resources: {nvidia.com/gpu: '8'}", resources);
-    let dump = format!("{}{runs}{held}", file("nodes.yaml"));
-    let high = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 100\n";
-    let newer = given
-        .replace("name: llm", "name: newer")
-        .replace("replicas: 4", "replicas: 5")
-        .replace("spec:\n", "spec:\n  priorityClassName: high\n");
-    let folder = tempfile::tempdir().unwrap();
-    let cluster = folder.path().join("cluster.yaml");
-    std::fs::write(&cluster, format!("{dump}{high}")).unwrap();
-    let cluster = cluster.to_str().unwrap();
-    let input = format!("{newer}---\n{given}");
-    let run = plan_with(&["--nodes", cluster, "-f", "-"], &input);
-    assert!(run.out.contains("team-a/llm would run"), "{}", run.out);
-    assert!(run.out.contains("team-a/newer would wait"), "{}", run.out);
-    assert!(run.out.contains("gangs hold 32"), "{}", run.out);
-}
-
-/// In a strict queue the pending head comes first, and it cannot start either.
-#[test]
-fn job_waits_behind_the_head_of_a_strict_queue() {
-    let strict = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO}\n";
-    let job = |phase: &str| {
-        format!(
-            "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {{name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}}\nspec: {{taskGroups: [{{name: worker, image: x, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\nstatus: {{attempt: 1, phase: {phase}}}\n"
-        )
-    };
-    let waits = placed("big", "default", 99);
-    let waits = waits.split("status:").next().unwrap();
-    let run = plan_with_dump(&format!("{strict}{}{waits}", job("Queued")), &["job.yaml"]);
-    assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.out.contains("BehindHead: "), "{}", run.out);
-    assert!(
-        run.out.contains("\"team-a/big\" is at its head"),
-        "{}",
-        run.out
-    );
-    let suspended = format!("{strict}{}{waits}", job("Suspended"));
-    assert_eq!(plan_with_dump(&suspended, &["job.yaml"]).code, 0);
-    // In another queue the job may pass the head, or may have to wait for it later. The plan notes
-    // this.
-    let passed = plan_with_dump(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
-    assert_eq!(passed.code, 0, "{passed:?}");
-    let note = "1 job that waits before it in queue \"default\" is not counted in";
-    assert!(passed.out.contains(note), "{}", passed.out);
-    let lower = format!("{}{waits}", job("Queued")).replace("priority: 0", "priority: -1");
-    let first = plan_with_dump(&lower, &["job.yaml"]);
-    assert!(!first.out.contains("not counted in"), "{}", first.out);
-    let objects = render_with_dump(&format!("{}{waits}", job("Queued")), "json");
-    let note = format!("note: TrainingJob team-a/llm: {note}");
-    assert!(objects.err.starts_with(&note), "{}", objects.err);
-}
-
-/// A head with `preemptionPolicy: Never` waits behind jobs of lower priority.
-/// Its PriorityClass sets this policy.
-#[test]
-fn job_waits_behind_a_head_that_never_preempts() {
-    // The PodGroup of an existing job tolerates no taint.
-    let taints = "    taints:\n    - effect: NoSchedule\n      key: nvidia.com/gpu\n";
-    let nodes = file("nodes.yaml").replace(taints, "");
-    let queue = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingQueue\nmetadata: {name: default}\nspec: {namespaceSelector: {}, defaultFor: {}, queueingStrategy: StrictFIFO, preemption: {withinClusterQueue: LowerPriority}}\n";
-    let job = "---\napiVersion: trellis.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: big, namespace: team-a, uid: u-big, generation: 1, creationTimestamp: '2026-11-01T10:00:00Z'}\nspec: {priorityClassName: high, taskGroups: [{name: worker, image: x, resources: {limits: {cpu: 1, memory: 1Gi}}}]}\nstatus: {attempt: 1, phase: Queued}\n";
-    let waits = placed("big", "default", 5).replace("priority: 0", "priority: 100");
-    let waits = waits.split("status:").next().unwrap();
-    let runs = placed("small", "default", 4);
-    let told = |policy: &str| {
-        let class = format!(
-            "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: high}}\nvalue: 100\npreemptionPolicy: {policy}\n"
-        );
-        let dump = format!("{nodes}{queue}{job}{waits}{runs}{class}");
-        plan_with(&["--nodes", "-", "-f", "job.yaml"], &dump).out
-    };
-    let never = told("Never");
-    assert!(never.contains("BehindHead: "), "{never}");
-    // A head that preempts other jobs gives no job the reason BehindHead.
-    let most = told("PreemptLowerPriority");
-    assert!(!most.contains("BehindHead: "), "{most}");
 }

@@ -9,8 +9,10 @@ mod cluster;
 #[path = "../command/mod.rs"]
 mod command;
 mod examples;
+mod existing_jobs;
 mod flavors;
 mod invalid;
+mod notes;
 mod pending_jobs;
 mod per_gpu;
 mod requester;
