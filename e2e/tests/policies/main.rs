@@ -23,6 +23,7 @@ mod requester_stamp;
 mod reserved_keys;
 mod users;
 mod webhook;
+mod webhook_availability;
 mod webhook_certificate;
 
 use std::path::Path;

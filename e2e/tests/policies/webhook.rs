@@ -1,23 +1,18 @@
 //! Answers before anything is stored: what will be denied is refused, with the words that its
-//! status would bear, and whatever is sent there is answered in time.
+//! status would bear.
 
 use std::path::PathBuf;
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures::stream;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use trellis_api::TrainingJob;
 use trellis_api::job::JobPhase;
-use trellis_e2e::admission_webhook::{
-    self, FailurePolicy, WebhookClient, admission_review, sized_body, streamed_body,
-};
+use trellis_e2e::admission_webhook::{self, FailurePolicy};
 use trellis_e2e::cluster::NodeTemplate;
-use trellis_e2e::control_plane::{ControlPlane, ProcessSignal, free_port};
+use trellis_e2e::control_plane::{ControlPlane, free_port};
 use trellis_e2e::jobs::{message, reason};
 use trellis_e2e::operator::{self, Operator};
 use trellis_e2e::site::TestSite;
@@ -30,17 +25,12 @@ use super::fixtures::{
 use super::operator_program;
 
 /// The webhook answers within this, whatever is asked.
-const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
+pub(super) const RESPONSE_LIMIT: Duration = Duration::from_secs(3);
 
-/// How long a busy machine may take until a response is in time.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest that one of many concurrent requests waits.
-const MAX_TURN_WAIT: Duration = Duration::from_secs(30);
-
-struct WebhookFixture {
-    control_plane: ControlPlane,
-    port: u16,
-    _operator: Operator,
+pub(super) struct WebhookFixture {
+    pub(super) control_plane: ControlPlane,
+    pub(super) port: u16,
+    pub(super) _operator: Operator,
 }
 
 pub(super) async fn operator_kubeconfig(control_plane: &ControlPlane) -> PathBuf {
@@ -51,7 +41,7 @@ pub(super) async fn operator_kubeconfig(control_plane: &ControlPlane) -> PathBuf
 
 /// A control plane whose API server calls an operator, and treats each missing response as an
 /// error.
-async fn start_fixture() -> WebhookFixture {
+pub(super) async fn start_fixture() -> WebhookFixture {
     let control_plane = operator::start_control_plane().await.unwrap();
     let port = free_port().unwrap();
     admission_webhook::install(&control_plane, port, FailurePolicy::Fail)
@@ -84,20 +74,7 @@ async fn create_site(prefix: &str, nodes: usize) -> (&'static ControlPlane, Test
     (control_plane, site)
 }
 
-/// Waits until the API server tries the job "j", for which it asks the webhook, within `limit`.
-async fn wait_until_tried(site: &TestSite, job: &Value, limit: Duration) {
-    let dry = PatchParams::apply("test").dry_run().force();
-    let patch = Patch::Apply(job);
-    let api: Api<TrainingJob> = site.api();
-    eventually(PATIENCE, || async {
-        tokio::time::timeout(limit, api.patch("j", &dry, &patch)).await??;
-        Ok(())
-    })
-    .await
-    .unwrap();
-}
-
-fn reason_and_message(error: kube::Error) -> (String, String) {
+pub(super) fn reason_and_message(error: kube::Error) -> (String, String) {
     match error {
         kube::Error::Api(status) => (status.reason, status.message),
         other => panic!("{other:?}"),
@@ -354,156 +331,4 @@ async fn job_applied_together_with_its_permission_passes() {
     let applied = applied.unwrap();
     assert!(applied.status.success(), "{applied:?}");
     delete_policy(control_plane, site.name()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_and_garbage_do_not_delay_other_clients() {
-    let WebhookFixture {
-        control_plane,
-        port,
-        _operator,
-    } = start_fixture().await;
-    let site = TestSite::new(&control_plane, "flood", NodeTemplate::new(0)).await;
-    let caller = WebhookClient::new(&control_plane, port).await.unwrap();
-    let large = vec![b' '; (3 << 20) + 1];
-    let parts: Vec<_> = large.chunks(1 << 16).map(<[u8]>::to_vec).collect();
-    let cases: [(admission_webhook::RequestBody, u16); 5] = [
-        (sized_body(large.clone()), 413),
-        (streamed_body(stream::iter(parts)), 413),
-        (sized_body(vec![0xff; 4096]), 400),
-        (sized_body(b"[".repeat(1 << 20)), 400),
-        (sized_body("{\"kind\": \"Status\"}"), 400),
-    ];
-    for (body, expected) in cases {
-        // A client that is refused while it sends may only see the connection close.
-        match caller.send_review(body).await {
-            Ok((code, said)) => {
-                assert_eq!(code, expected, "{said}");
-                assert_eq!(said["kind"], "Status", "{said}");
-            }
-            Err(error) => assert_eq!(expected, 413, "{error:#}"),
-        }
-    }
-
-    // Connections on which nothing comes, and bodies that do not end.
-    let address = format!("127.0.0.1:{port}");
-    let mut silent = Vec::new();
-    for _ in 0..100 {
-        silent.push(TcpStream::connect(&address).await.unwrap());
-    }
-    let slow = (0..30).map(|_| {
-        let caller = caller.clone();
-        tokio::spawn(async move {
-            caller
-                .send_review(streamed_body(stream::pending()))
-                .await
-                .map(|a| a.0)
-        })
-    });
-    let slow: Vec<_> = slow.collect();
-    let job = site.job("j", 1, 8);
-    wait_until_tried(&site, &job, RESPONSE_LIMIT).await;
-    for slow in slow {
-        assert_eq!(slow.await.unwrap().unwrap(), 408);
-    }
-    drop(silent);
-
-    // Two hundred at once: each is answered, with its own uid.
-    let all = (0..200).map(|n| {
-        let (caller, uid) = (caller.clone(), format!("uid-{n}"));
-        let review = admission_review(&uid, "ada", site.name(), &job);
-        tokio::spawn(async move {
-            let began = Instant::now();
-            let (code, answer) = caller.send_review(sized_body(review.to_string())).await?;
-            anyhow::Ok((code, answer, uid, began.elapsed()))
-        })
-    });
-    for one in all.collect::<Vec<_>>() {
-        let (code, answer, uid, took) = one.await.unwrap().unwrap();
-        assert_eq!(code, 200, "{answer}");
-        assert_eq!(answer["response"]["uid"], uid);
-        assert_eq!(answer["response"]["allowed"], true, "{answer}");
-        assert!(took < MAX_TURN_WAIT, "{took:?}");
-    }
-
-    // Metrics count all of these requests.
-    let token = control_plane.admin_token();
-    let (code, metrics) = caller.read_metrics(token).await.unwrap();
-    assert_eq!(code, 200, "{metrics}");
-    let is_there = |line: &str| assert!(metrics.contains(line), "{line}: {metrics}");
-    is_there("trellis_webhook_requests_total{kind=\"TrainingJob\",decision=\"Allowed\"}");
-    is_there("trellis_webhook_unanswered_total{code=\"400\"}");
-    is_there("trellis_webhook_unanswered_total{code=\"408\"} 30");
-    is_there("trellis_webhook_duration_seconds_bucket");
-    is_there("trellis_webhook_certificate_degraded 0");
-    assert_eq!(caller.read_metrics("none").await.unwrap().0, 401);
-}
-
-/// An outage of the webhook blocks no client, and no denied job runs. No request fails while the
-/// operator shuts down.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_are_stored_and_denied_during_a_webhook_outage() {
-    let control_plane = operator::start_control_plane().await.unwrap();
-    let port = free_port().unwrap();
-    admission_webhook::install(&control_plane, port, FailurePolicy::Ignore)
-        .await
-        .unwrap();
-    let kubeconfig = operator_kubeconfig(&control_plane).await;
-    let launch = admission_webhook::launch_options("operator", port);
-    let mut operator =
-        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
-            .unwrap();
-    admission_webhook::wait_until_called(&control_plane)
-        .await
-        .unwrap();
-    let site = TestSite::new(&control_plane, "outage", NodeTemplate::new(1).gpus(8)).await;
-    apply_policy(
-        &control_plane,
-        &cluster_policy_for(&site, FORBID_NO_IMAGE, json!({})),
-    )
-    .await;
-    wait_until_active(&control_plane, site.name()).await;
-    let refused = site.create(site.job("j", 1, 8)).await.unwrap_err();
-    let (_, said) = reason_and_message(refused);
-
-    // The operator reports that it is not ready, goes on answering for a while, and ends.
-    let caller = WebhookClient::new(&control_plane, port).await.unwrap();
-    assert_eq!(caller.readiness_status().await.unwrap(), 200);
-    let job = site.job("j", 1, 8);
-    let asked = admission_review("uid", "ada", site.name(), &job).to_string();
-    // Its last answers come within a few seconds: it is asked from before the signal on.
-    let asks = tokio::spawn(async move {
-        let mut last = Vec::new();
-        while let Ok(code) = caller.readiness_status().await {
-            let Ok((_, answer)) = caller.send_review(sized_body(asked.clone())).await else {
-                break;
-            };
-            if code == 503 {
-                last.push(answer);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        last
-    });
-    let ends = tokio::task::spawn_blocking(move || {
-        operator.signal(ProcessSignal::Terminate).unwrap();
-        operator
-    });
-    let mut operator = ends.await.unwrap();
-    assert!(operator.try_wait().unwrap().unwrap().success());
-    let last = asks.await.unwrap();
-    assert!(!last.is_empty(), "it does not answer on");
-    for answer in last {
-        assert_eq!(answer["response"]["allowed"], false, "{answer}");
-    }
-
-    // Without an operator the API server accepts jobs, and they do not run.
-    wait_until_tried(&site, &job, RESPONSE_LIMIT * 2).await;
-    create_job(&site, job).await;
-    let _operator =
-        Operator::launch_with_options(&control_plane, operator_program(), &kubeconfig, &launch)
-            .unwrap();
-    let denied = site.wait_for_phase("j", JobPhase::Refused).await;
-    assert!(said.ends_with(&message(&denied)), "{said}");
-    assert_eq!(site.list_pods("j").await.len(), 0);
 }
