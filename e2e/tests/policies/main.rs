@@ -7,6 +7,7 @@ mod changed_pods;
 mod decisions;
 mod eviction;
 mod fixtures;
+mod gpu_hours;
 mod late_policy_watch;
 mod operator_restart;
 mod optional_admission_policies;
