@@ -10,6 +10,7 @@ mod endpoint;
 mod ephemeral_claims;
 mod events;
 mod failures;
+mod field_validation;
 mod frameworks;
 mod idle_writes;
 mod journal;
