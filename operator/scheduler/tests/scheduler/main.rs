@@ -105,6 +105,8 @@ mod surplus_queues;
 #[cfg(test)]
 mod topology;
 #[cfg(test)]
+mod topology_displaced_groups;
+#[cfg(test)]
 mod topology_explanations;
 #[cfg(test)]
 mod topology_fit;
