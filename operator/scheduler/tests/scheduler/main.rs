@@ -89,6 +89,8 @@ mod restart_places;
 #[cfg(test)]
 mod restart_places_and_gangs;
 #[cfg(test)]
+mod restored_gangs;
+#[cfg(test)]
 mod sequences;
 #[cfg(test)]
 mod sequences_decisions;
