@@ -61,6 +61,8 @@ mod parking_events;
 #[cfg(test)]
 mod placement;
 #[cfg(test)]
+mod placement_constraints;
+#[cfg(test)]
 mod placement_devices;
 #[cfg(test)]
 mod placement_score;
