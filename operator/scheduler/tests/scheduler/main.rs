@@ -109,11 +109,15 @@ mod surplus_queues;
 #[cfg(test)]
 mod topology;
 #[cfg(test)]
+mod topology_changes;
+#[cfg(test)]
 mod topology_displaced_groups;
 #[cfg(test)]
 mod topology_explanations;
 #[cfg(test)]
 mod topology_fit;
+#[cfg(test)]
+mod topology_levels;
 mod topology_one_node;
 #[cfg(test)]
 mod topology_oracle;

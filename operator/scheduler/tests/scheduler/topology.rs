@@ -3,11 +3,11 @@
 
 use crate::common::*;
 use trellis_scheduler::{
-    Engine, Gang, Node, NodeName, PlacementStrategy, PodKey, TaskGroup, Topology, TopologyLevel,
-    TopologyName, TopologyRequest,
+    Engine, Gang, Node, PlacementStrategy, TaskGroup, Topology, TopologyLevel, TopologyName,
+    TopologyRequest,
 };
 
-fn topology(name: &str, levels: &[&str]) -> Topology {
+pub fn topology(name: &str, levels: &[&str]) -> Topology {
     Topology {
         name: TopologyName::new(name),
         levels: levels
@@ -36,7 +36,7 @@ pub fn use_gpus(engine: &mut Engine, node: &str, gpus: i64) {
     apply_pod(engine, &format!("x/{node}"), node, gpu(1, gpus));
 }
 
-fn requiring_one_rack(gang: Gang) -> Gang {
+pub fn requiring_one_rack(gang: Gang) -> Gang {
     Gang {
         topology: Some(TopologyRequest::required("rack")),
         ..gang
@@ -246,20 +246,6 @@ fn unlike_groups_share_a_rack() {
 }
 
 #[test]
-fn racks_with_the_same_label_differ_between_blocks() {
-    let mut engine = hall_engine(["a1-0", "b1-0"]);
-    assert_eq!(
-        trial_explanation(
-            &mut engine,
-            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
-        )
-        .reason
-        .as_str(),
-        "ExceedsTopology"
-    );
-}
-
-#[test]
 fn ranks_are_ordered_by_domain_then_by_node_name() {
     let mut engine = engine(
         [("n0", "2"), ("n1", "1"), ("n2", "2"), ("n3", "1")]
@@ -277,188 +263,5 @@ fn ranks_are_ordered_by_domain_then_by_node_name() {
         trial_placement(&mut engine, &whole_node_gang(4, None)),
         "worker: n0*1 n1*1 n2*1 n3*1",
         "by name where nothing is asked"
-    );
-}
-
-#[test]
-fn nodes_without_the_label_are_used_last() {
-    let mut engine = hall_engine(["b1-0", "b1-1"]);
-    engine.apply_node(gpu_node("a0", 8));
-    engine.apply_node(label(gpu_node("a1", 8), "rack", "1"));
-    assert_eq!(
-        trial_placement(
-            &mut engine,
-            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
-        ),
-        "worker: b1-0*1 b1-1*1"
-    );
-    assert_eq!(
-        trial_explanation(
-            &mut engine,
-            &whole_node_gang(3, Some(TopologyRequest::required("rack")))
-        )
-        .reason
-        .as_str(),
-        "ExceedsTopology",
-        "a1 has no block, so its rack is none"
-    );
-    assert_eq!(
-        trial_placement(
-            &mut engine,
-            &whole_node_gang(3, Some(TopologyRequest::preferred("rack")))
-        ),
-        "worker: b1-0*1 b1-1*1 a0*1"
-    );
-    assert_eq!(
-        trial_placement(&mut engine, &whole_node_gang(4, None)),
-        "worker: a0*1 a1*1 b1-0*1 b1-1*1"
-    );
-}
-
-#[test]
-fn node_with_only_the_coarse_label_serves_coarse_requests() {
-    let mut engine = hall_engine(["a1-0"]);
-    engine.apply_node(label(gpu_node("a-x", 8), "block", "a"));
-    assert_eq!(
-        trial_placement(
-            &mut engine,
-            &whole_node_gang(2, Some(TopologyRequest::required("block")))
-        ),
-        "worker: a1-0*1 a-x*1"
-    );
-    assert_eq!(
-        trial_explanation(
-            &mut engine,
-            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
-        )
-        .reason
-        .as_str(),
-        "ExceedsTopology"
-    );
-}
-
-#[test]
-fn first_topology_by_name_with_the_level_is_used() {
-    let mut engine = hall_engine(["a1-0", "b1-0"]);
-    // Racks without blocks: both nodes are in rack 1.
-    engine.apply_topology(topology("flat", &["rack"]));
-    let gang = whole_node_gang(2, Some(TopologyRequest::required("rack")));
-    assert_eq!(trial_placement(&mut engine, &gang), "worker: a1-0*1 b1-0*1");
-    engine.delete_topology(&TopologyName::new("flat"));
-    assert_eq!(
-        trial_explanation(&mut engine, &gang).reason.as_str(),
-        "ExceedsTopology"
-    );
-}
-
-#[test]
-fn deleted_topology_blocks_pending_gangs_only() {
-    let mut engine = hall_engine(["a1-0", "a1-1"]);
-    let gang = |name: &str| requiring_one_rack(workers(name, 1, gpu(8, 8)));
-    engine.apply_gang(gang("runs"));
-    assert_eq!(cycle(&mut engine), ["+runs"]);
-    engine.delete_topology(&TopologyName::new("hall"));
-    engine.apply_gang(gang("waits"));
-    assert_eq!(cycle(&mut engine), ["-waits TopologyNotFound"]);
-    assert_eq!(
-        format_placement(&engine.placement(&id("runs")).unwrap()),
-        "worker: a1-0*1"
-    );
-    engine.apply_topology(topology("other", &["rack"]));
-    assert_eq!(cycle(&mut engine), ["+waits"]);
-}
-
-#[test]
-fn node_that_moves_or_goes_counts_in_its_current_domain() {
-    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0"]);
-    let rack = |name: &str, count| requiring_one_rack(workers(name, count, gpu(8, 8)));
-    engine.apply_gang(rack("runs", 2));
-    assert_eq!(cycle(&mut engine), ["+runs"]);
-    engine.apply_gang(rack("waits", 2));
-    assert_eq!(cycle(&mut engine), ["-waits InsufficientCapacity"]);
-    // One of its nodes moves to the other rack: the gang stays where it is.
-    engine.apply_node(label(hall_node("a1-1"), "rack", "2"));
-    assert!(cycle(&mut engine).is_empty());
-    engine.apply_gang(rack("next", 2));
-    engine.delete_gang(&id("runs"));
-    assert_eq!(cycle(&mut engine), ["+next"]);
-    assert_eq!(
-        format_placement(&engine.placement(&id("next")).unwrap()),
-        "worker: a1-1*1 a2-0*1"
-    );
-    engine.delete_node(&NodeName::new("a2-0"));
-    engine.delete_gang(&id("next"));
-    assert_eq!(cycle(&mut engine), ["-waits ExceedsTopology"]);
-    engine.apply_node(hall_node("a1-1"));
-    assert_eq!(cycle(&mut engine), ["+waits"]);
-}
-
-#[test]
-fn gang_waiting_for_a_domain_wakes_when_one_may_hold_it() {
-    let mut engine = hall_engine(["a1-0", "a1-1", "a2-0", "a2-1"]);
-    use_gpus(&mut engine, "a1-0", 1);
-    use_gpus(&mut engine, "a2-0", 1);
-    engine.apply_gang(whole_node_gang(2, Some(TopologyRequest::required("rack"))));
-    assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
-    engine.delete_pod(&PodKey::new("x/a2-0"));
-    assert_eq!(cycle(&mut engine), ["+w"]);
-}
-
-#[test]
-fn gang_wakes_on_any_resource_missing_in_some_rack() {
-    for freed in ["x/gpus", "x/cores"] {
-        let mut engine = hall_engine(["a1-0", "a2-0"]);
-        apply_pod(&mut engine, "x/gpus", "a1-0", gpu(1, 8));
-        apply_pod(&mut engine, "x/cores", "a2-0", cpu(90));
-        engine.apply_gang(whole_node_gang(1, Some(TopologyRequest::required("rack"))));
-        assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
-        engine.delete_pod(&PodKey::new(freed));
-        assert_eq!(cycle(&mut engine), ["+w"]);
-    }
-}
-
-#[test]
-fn reason_changes_from_fragmentation_to_capacity_when_free_capacity_shrinks() {
-    let mut engine = hall_engine(["a1-0", "a2-0", "a2-1"]);
-    use_gpus(&mut engine, "a2-0", 1);
-    engine.apply_gang(whole_node_gang(2, Some(TopologyRequest::required("rack"))));
-    assert_eq!(cycle(&mut engine), ["-w TopologyFragmented"]);
-    use_gpus(&mut engine, "a1-0", 8);
-    assert_eq!(cycle(&mut engine), ["-w InsufficientCapacity"]);
-}
-
-#[test]
-fn changed_topology_level_is_used() {
-    let mut engine = hall_engine(["a1-0", "a1-1", "b1-0"]);
-    let gang = whole_node_gang(3, Some(TopologyRequest::required("rack")));
-    assert_eq!(
-        trial_explanation(&mut engine, &gang).reason.as_str(),
-        "ExceedsTopology"
-    );
-    engine.apply_topology(topology("hall", &["rack"]));
-    assert_eq!(
-        trial_placement(&mut engine, &gang),
-        "worker: a1-0*1 a1-1*1 b1-0*1"
-    );
-}
-
-#[test]
-fn topology_without_levels_or_with_duplicate_levels_is_accepted() {
-    let mut engine = hall_engine(["a1-0", "a1-1"]);
-    engine.apply_topology(topology("a-none", &[]));
-    engine.apply_topology(topology("a-twice", &["block", "block"]));
-    assert_eq!(
-        trial_placement(
-            &mut engine,
-            &whole_node_gang(2, Some(TopologyRequest::required("block")))
-        ),
-        "worker: a1-0*1 a1-1*1"
-    );
-    assert_eq!(
-        trial_placement(
-            &mut engine,
-            &whole_node_gang(2, Some(TopologyRequest::required("rack")))
-        ),
-        "worker: a1-0*1 a1-1*1"
     );
 }
