@@ -12,6 +12,7 @@ mod preempted;
 mod properties;
 mod recovery;
 mod stages;
+mod start_obstacles;
 mod surplus;
 mod suspended;
 mod waiting;
