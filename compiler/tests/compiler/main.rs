@@ -30,4 +30,6 @@ mod service;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod template_resources;
+#[cfg(test)]
 mod templates;
