@@ -2,12 +2,12 @@
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
-//! use trellis_e2e::{cluster::Nodes, control_plane::ControlPlane, namespace::TestNamespace};
+//! use trellis_e2e::{cluster::NodeTemplate, control_plane::ControlPlane, namespace::TestNamespace};
 //!
 //! let control_plane = ControlPlane::shared().await?;
-//! let nodes = Nodes::new(4).gpus(8).racks(2).scope("example").create(control_plane).await?;
+//! let nodes = NodeTemplate::new(4).gpus(8).racks(2).scope("example").create(control_plane).await?;
 //! let namespace = TestNamespace::create(control_plane, "example").await?;
-//! nodes.not_ready(&nodes.names()[0]).await?;
+//! nodes.kill_kubelet(&nodes.names()[0]).await?;
 //! # Ok(())
 //! # }
 //! ```
