@@ -18,7 +18,9 @@ use trellis_dispatch::SchedulerEvent;
 use trellis_dispatch::commands::WriteError;
 use trellis_gang::key::Key;
 use trellis_gang::lifecycle::{EvaluationResult, ExpiredObjects, JobReadiness, ObservedJob};
-use trellis_gang::{AuthorizedAttempt, DesiredGang, GangExplanation, JobHold, lifecycle, patch};
+use trellis_gang::{
+    AuthorizedAttempt, CompletedRun, DesiredGang, GangExplanation, JobHold, lifecycle, patch,
+};
 use trellis_policies::AuthorizedJob;
 
 use super::build::limits_of_place;
@@ -285,6 +287,11 @@ impl Controller {
                 .publish(written.object_ref(&()), phase, reason, after);
         }
         self.publish_policy_events(written.object_ref(&()), before, after);
+        if before.phase != Some(JobPhase::Complete)
+            && let Some(run) = CompletedRun::from_status(key, after)
+        {
+            self.context.send_event(SchedulerEvent::RunCompleted(run));
+        }
         status_metrics::count_status_change(&self.context.metrics, key, before, after);
         self.context
             .cache

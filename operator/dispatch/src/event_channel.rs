@@ -11,7 +11,7 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use trellis_gang::DesiredGang;
+use trellis_gang::{CompletedRun, DesiredGang};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{AntiAffinityTerm, SlimPod};
 use trellis_gang::pod_usage::PodUsage;
@@ -62,6 +62,8 @@ pub enum SchedulerEvent {
     Limits(Key, Arc<JobLimits>),
     /// Wish of the controller for a gang. None: the job is gone.
     DesiredGang(Key, Option<DesiredGang>),
+    /// A job is complete.
+    RunCompleted(CompletedRun),
     /// The controller has looked at a job, but cannot decide on a wish.
     Undecided(Key),
     /// Asks for the usage of all queues.
@@ -123,8 +125,8 @@ enum EventSubject {
 }
 
 impl SchedulerEvent {
-    /// None: the event is never replaced. There are few such events: results of the one task of
-    /// each gang, and queries.
+    /// None: the event is never replaced. There are few such events: completed jobs, results of the
+    /// one task of each gang, and queries.
     fn subject(&self) -> Option<EventSubject> {
         Some(match self {
             Self::Node(name) => EventSubject::Node(name.clone()),
@@ -142,7 +144,8 @@ impl SchedulerEvent {
             Self::Limits(job, _) => EventSubject::Limits(job.clone()),
             Self::DesiredGang(job, Some(_)) => EventSubject::DesiredGang(job.clone()),
             Self::DesiredGang(job, None) => EventSubject::JobGone(job.clone()),
-            Self::AskQueues(_)
+            Self::RunCompleted(_)
+            | Self::AskQueues(_)
             | Self::AskTotals(_)
             | Self::AskLimits(_)
             | Self::AskSnapshot(_)

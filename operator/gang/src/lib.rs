@@ -11,6 +11,7 @@ pub mod binding;
 pub mod build;
 pub mod claims;
 pub mod closed_domains;
+mod completed_run;
 pub mod conditions;
 pub mod constraints;
 pub mod daemon_set_reserve;
@@ -44,6 +45,7 @@ pub mod surplus;
 pub mod unsupported_requirement;
 pub mod volumes;
 
+pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 pub use explanation::GangExplanation;
 pub use failure::{Blame, Fault};

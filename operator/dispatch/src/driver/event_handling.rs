@@ -87,11 +87,6 @@ impl Driver {
             }
             SchedulerEvent::Limits(job, limits) => self.set_limits(&job, limits, touched),
             SchedulerEvent::DesiredGang(job, Some(wish)) => {
-                let ends = matches!(wish, DesiredGang::Finish { .. });
-                let before = self.gangs.get(&job).and_then(|gang| gang.desired.as_ref());
-                if ends && !matches!(before, Some(DesiredGang::Finish { .. })) {
-                    self.learn_run_time(&job, touched);
-                }
                 if self.set_desired_gang(&job, wish) {
                     touched.insert(job);
                 }
@@ -102,6 +97,7 @@ impl Driver {
                 // Delete its remaining pods.
                 self.delete_orphans(&job);
             }
+            SchedulerEvent::RunCompleted(run) => self.learn_run(&run, touched),
             SchedulerEvent::Undecided(job) => {
                 self.unadopted.remove(&job);
             }

@@ -1,40 +1,43 @@
 //! Predicts how long runs take from earlier runs.
 //!
-//! The history is kept in memory. A new leader learns it again from the ended jobs that still
-//! exist; that of deleted jobs is lost.
+//! The history is kept in memory. A new leader learns it again from the complete jobs that
+//! still exist; that of deleted jobs is lost.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use trellis_api::job::{JobPhase, TrainingJobStatus};
+use trellis_gang::CompletedRun;
 use trellis_gang::key::Key;
 use trellis_scheduler::{Gang, QueueName};
 
 use super::{Driver, EngineState};
 
 impl Driver {
-    /// Learns the run time of a job that has ended. If the queue's prediction changes, the gangs
-    /// that wait in the queue are looked at.
-    pub(super) fn learn_run_time(&mut self, job: &Key, touched: &mut BTreeSet<Key>) {
-        let context = self.committer.context();
-        let Some(ended) = context.cache.jobs.get(job) else {
-            return;
-        };
-        let Some(status) = &ended.status else { return };
-        // Its last attempt was of its last stage, and says nothing of the first.
-        if status.stage.is_some() {
-            return;
+    /// Learns from the complete jobs that still exist.
+    pub(super) fn learn_past_runs(&mut self) {
+        let jobs = self.committer.cache().jobs.all();
+        let runs = jobs.iter().filter_map(|job| {
+            CompletedRun::from_status(&Key::from_meta(&job.metadata), job.status.as_ref()?)
+        });
+        let mut runs: Vec<_> = runs.collect();
+        // The last runs count.
+        runs.sort_by_key(|run| run.completed);
+        for run in &runs {
+            self.learn_run(run, &mut BTreeSet::new());
         }
-        let (Some(ran), Some(queue)) = (run_time(status), &status.queue) else {
-            return;
-        };
-        let queue = QueueName::new(queue.as_str());
-        if self.predictor.observe(&job.to_string(), &queue, ran) {
+    }
+
+    /// Learns from a completed run. If the queue's prediction changes, the gangs that wait in the
+    /// queue are looked at.
+    pub(super) fn learn_run(&mut self, run: &CompletedRun, touched: &mut BTreeSet<Key>) {
+        let queue = QueueName::new(run.queue.as_str());
+        if self
+            .predictor
+            .observe(&run.job.to_string(), &queue, run.run_time)
+        {
             let waiting = self.gangs.iter().filter(|(_, gang)| {
-                let there =
-                    |run: &super::AuthorizedAttempt| run.job.compiled().queue() == queue.as_str();
+                let attempt = gang.run();
                 gang.engine_state == EngineState::Waiting
-                    && gang.run().is_some_and(|run| there(run))
+                    && attempt.is_some_and(|attempt| attempt.job.compiled().queue() == run.queue)
             });
             touched.extend(waiting.map(|(job, _)| job.clone()));
         }
@@ -55,39 +58,56 @@ impl Driver {
     }
 }
 
-/// How long the last attempt of a job held its place. None unless the job is complete: a failed run
-/// says nothing about a successful one.
-fn run_time(status: &TrainingJobStatus) -> Option<Duration> {
-    if status.phase != Some(JobPhase::Complete) {
-        return None;
-    }
-    let since = status.scheduled_time.as_ref()?.0;
-    let until = status.completion_time.as_ref()?.0;
-    Duration::try_from(until.duration_since(since)).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use trellis_api::TrainingJob;
+    use trellis_cache::watch::Sink;
 
+    use super::super::tests::{decoded, driver};
     use super::*;
+    use crate::SchedulerEvent;
+    use crate::context::WatchSink;
 
-    #[test]
-    fn complete_job_yields_the_run_time_of_its_last_attempt() {
-        let of = |phase: &str, scheduled: Option<&str>| {
-            let status = json!({
-                "phase": phase,
-                "queuedTime": "2026-01-01T00:00:00Z",
-                "scheduledTime": scheduled,
-                "completionTime": "2026-01-01T03:00:00Z",
-            });
-            run_time(&serde_json::from_value(status).unwrap())
-        };
-        let placed = Some("2026-01-01T01:00:00Z");
-        assert_eq!(of("Complete", placed), Some(Duration::from_hours(2)));
-        assert_eq!(of("Failed", placed), None);
-        assert_eq!(of("Complete", None), None);
-        // Clocks of two leaders.
-        assert_eq!(of("Complete", Some("2026-01-01T04:00:00Z")), None);
+    const HOUR: i64 = 3600;
+
+    /// A job of a team that has run for `hours`, complete `completed` hours after midnight.
+    fn complete_job(name: &str, hours: i64, completed: i64) -> TrainingJob {
+        let time = |hour: i64| format!("2026-01-01T{hour:02}:00:00Z");
+        decoded(serde_json::json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": name, "namespace": "team-a", "uid": name},
+            "spec": {"taskGroups": []},
+            "status": {"phase": "Complete", "queue": "default",
+                "scheduledTime": time(completed - hours), "completionTime": time(completed)},
+        }))
+    }
+
+    fn predicted_seconds(driver: &Driver, name: &str) -> Option<i64> {
+        let job = Key::new("team-a", name).to_string();
+        let predicted = driver.predictor.predict(&job)?;
+        i64::try_from(predicted.as_secs()).ok()
+    }
+
+    /// A user may delete a job as soon as its status says that it is complete.
+    #[tokio::test]
+    async fn run_of_a_deleted_job_is_learned() {
+        let mut driver = driver();
+        let (job, key) = (complete_job("llm", 2, 3), Key::new("team-a", "llm"));
+        let run = CompletedRun::from_status(&key, &job.status.unwrap()).unwrap();
+        driver.handle_event(SchedulerEvent::RunCompleted(run), &mut BTreeSet::new());
+        assert_eq!(predicted_seconds(&driver, "llm"), Some(2 * HOUR));
+    }
+
+    #[tokio::test]
+    async fn new_leader_learns_the_runs_of_existing_jobs_once() {
+        let mut driver = driver();
+        let context = driver.committer.context().clone();
+        let watched = WatchSink::new(&context);
+        watched.apply(Key::new("team-a", "llm"), complete_job("llm", 2, 3));
+        watched.apply(Key::new("team-a", "other"), complete_job("other", 4, 9));
+        driver.take_over().await;
+        assert_eq!(predicted_seconds(&driver, "llm"), Some(2 * HOUR));
+        assert_eq!(predicted_seconds(&driver, "other"), Some(4 * HOUR));
+        assert_eq!(predicted_seconds(&driver, "unknown"), None);
     }
 }

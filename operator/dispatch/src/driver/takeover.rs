@@ -65,6 +65,7 @@ impl Driver {
                 self.withdraw(&job);
             }
         }
+        self.learn_past_runs();
         self.take_over_external_pods();
         // Nominations come last, because they refer to places of other gangs.
         for group in &of_external_pods {
