@@ -197,36 +197,17 @@ impl Controller {
             again = Some(now);
         }
         let job = job.filter(is_of_now);
-        let wish = match (wish, job) {
-            (DesiredGang::Run(attempt), Some(job)) => {
-                DesiredGang::Run(Arc::new(AuthorizedAttempt {
-                    job,
-                    read_at: build.map_or_else(Instant::now, |build| build.read_at),
-                    uid: seen.uid().to_owned(),
-                    attempt: attempt.number,
-                    submitted: attempt.submitted,
-                    not_before: attempt.not_before,
-                    preempted,
-                    never_preempts: seen.never_preempts,
-                    excluded_nodes: attempt.excluded_nodes,
-                    suspect_nodes: attempt.suspect_nodes,
-                    hurry: attempt.hurry,
-                    checkpoint: attempt.checkpoint,
-                    awaited: attempt.awaited,
-                    volumes: seen.volumes_or_nowhere(),
-                }))
-            }
-            // Nothing may start now, but a place of this attempt is kept.
-            (DesiredGang::Run(next), None) if plan_attempt.is_some_and(|p| p < attempt) => {
-                DesiredGang::Stop {
-                    reason: Reason::Restarting,
-                    hurry: next.hurry,
-                }
-            }
-            (DesiredGang::Run(_) | DesiredGang::Wait, _) => DesiredGang::Wait,
-            (DesiredGang::Stop { reason, hurry }, _) => DesiredGang::Stop { reason, hurry },
-            (DesiredGang::Finish { keep, hurry }, _) => DesiredGang::Finish { keep, hurry },
-        };
+        let wish = wish.authorize(plan_attempt, |attempt| {
+            Some(AuthorizedAttempt {
+                attempt,
+                job: job?,
+                read_at: build.map_or_else(Instant::now, |build| build.read_at),
+                uid: seen.uid().to_owned(),
+                preempted,
+                never_preempts: seen.never_preempts,
+                volumes: seen.volumes_or_nowhere(),
+            })
+        });
         // Before the wish: the scheduler places no gang without its limits.
         let limits = match decided {
             Some(decided) => Some(decided.limits.clone()),

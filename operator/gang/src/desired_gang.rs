@@ -11,8 +11,8 @@ use trellis_policies::AuthorizedJob;
 
 use super::volumes::VolumeRequirements;
 
-/// The wish for a gang. The lifecycle, which is pure, returns it with an [`DesiredAttempt`]; the
-/// scheduler receives it with a [`AuthorizedAttempt`], which includes the job.
+/// The wish for a gang. The lifecycle, which is pure, returns it with a [`DesiredAttempt`]; the
+/// scheduler receives it with an [`AuthorizedAttempt`], which includes the job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DesiredGang<R = Arc<AuthorizedAttempt>> {
     /// Run the attempt once there is a place for it.
@@ -60,6 +60,8 @@ pub struct DesiredAttempt {
 /// An attempt to run, with its job. Only an authorized job can be run.
 #[derive(Clone, Debug)]
 pub struct AuthorizedAttempt {
+    /// The attempt, as the lifecycle wants it.
+    pub attempt: DesiredAttempt,
     /// The authorized job.
     pub job: Arc<AuthorizedJob>,
     /// When the operator had read the input of this attempt: policies that were stored by then
@@ -67,26 +69,10 @@ pub struct AuthorizedAttempt {
     pub read_at: Instant,
     /// Uid of the TrainingJob.
     pub uid: String,
-    /// Number of the attempt.
-    pub attempt: i64,
-    /// When the job began to wait, which orders the queue.
-    pub submitted: Timestamp,
-    /// Earliest time of the placement, after the back-off of a restart.
-    pub not_before: Option<Timestamp>,
     /// True if the previous attempt was preempted.
     pub preempted: bool,
     /// True if the gang does not preempt gangs of lower priority.
     pub never_preempts: bool,
-    /// Nodes that the attempt avoids.
-    pub excluded_nodes: Vec<String>,
-    /// Nodes that the attempt avoids as long as the other nodes could hold it.
-    pub suspect_nodes: Vec<String>,
-    /// True if pods of the previous attempt have nothing to save.
-    pub hurry: bool,
-    /// When the last checkpoint was complete.
-    pub checkpoint: Option<Timestamp>,
-    /// Pods that are created while the others exist.
-    pub awaited: AwaitedPods,
     /// Where the volumes of the claims are that the gang mounts.
     pub volumes: VolumeRequirements,
 }
@@ -97,15 +83,8 @@ impl PartialEq for AuthorizedAttempt {
         Arc::ptr_eq(&self.job, &other.job)
             && self.uid == other.uid
             && self.attempt == other.attempt
-            && self.submitted == other.submitted
-            && self.not_before == other.not_before
             && self.preempted == other.preempted
             && self.never_preempts == other.never_preempts
-            && self.excluded_nodes == other.excluded_nodes
-            && self.suspect_nodes == other.suspect_nodes
-            && self.hurry == other.hurry
-            && self.checkpoint == other.checkpoint
-            && self.awaited == other.awaited
             && self.volumes == other.volumes
     }
 }
@@ -113,8 +92,8 @@ impl PartialEq for AuthorizedAttempt {
 impl AuthorizedAttempt {
     /// Nodes that the attempt avoids, including suspected nodes if `suspects` is true.
     pub fn avoided_nodes(&self, suspects: bool) -> impl Iterator<Item = String> + '_ {
-        let suspects = self.suspect_nodes.iter().filter(move |_| suspects);
-        self.excluded_nodes.iter().chain(suspects).cloned()
+        let suspects = self.attempt.suspect_nodes.iter().filter(move |_| suspects);
+        self.attempt.excluded_nodes.iter().chain(suspects).cloned()
     }
 }
 
@@ -129,6 +108,38 @@ impl<R> DesiredGang<R> {
     }
 }
 
+impl DesiredGang<DesiredAttempt> {
+    /// The wish with the authorized job, which `authorized` adds to an attempt.
+    ///
+    /// It returns None while policies still decide on the attempt. Then nothing starts. A gang that
+    /// is placed for the same attempt keeps its place. A gang that restarts removes its pods, and
+    /// the scheduler keeps its nodes. `placed` is the attempt of the plan in the journal.
+    #[must_use]
+    pub fn authorize(
+        self,
+        placed: Option<i64>,
+        authorized: impl FnOnce(DesiredAttempt) -> Option<AuthorizedAttempt>,
+    ) -> DesiredGang {
+        match self {
+            Self::Run(attempt) => {
+                let is_placed = placed.is_some_and(|placed| placed >= attempt.number);
+                let hurry = attempt.hurry;
+                match authorized(attempt) {
+                    Some(run) => DesiredGang::Run(Arc::new(run)),
+                    None if is_placed => DesiredGang::Wait,
+                    None => DesiredGang::Stop {
+                        reason: Reason::Restarting,
+                        hurry,
+                    },
+                }
+            }
+            Self::Wait => DesiredGang::Wait,
+            Self::Stop { reason, hurry } => DesiredGang::Stop { reason, hurry },
+            Self::Finish { keep, hurry } => DesiredGang::Finish { keep, hurry },
+        }
+    }
+}
+
 impl DesiredGang {
     /// The attempt to run, if there is one.
     #[must_use]
@@ -137,5 +148,43 @@ impl DesiredGang {
             Self::Run(run) => Some(run),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{desired_attempt, desired_run};
+
+    fn run(number: i64) -> DesiredGang<DesiredAttempt> {
+        DesiredGang::Run(desired_attempt(number))
+    }
+
+    #[test]
+    fn authorized_attempt_keeps_what_the_lifecycle_wants() {
+        let authorized = desired_run(2).attempt().unwrap().as_ref().clone();
+        let mut attempt = desired_attempt(2);
+        attempt.excluded_nodes = vec!["node-a".to_owned()];
+        let wanted = DesiredGang::Run(attempt.clone()).authorize(None, |attempt| {
+            Some(AuthorizedAttempt {
+                attempt,
+                ..authorized
+            })
+        });
+        assert_eq!(wanted.attempt().unwrap().attempt, attempt);
+    }
+
+    #[test]
+    fn gang_keeps_its_place_while_policies_decide_on_its_attempt() {
+        assert_eq!(run(2).authorize(Some(2), |_| None), DesiredGang::Wait);
+    }
+
+    #[test]
+    fn gang_restarts_while_policies_decide_on_its_next_attempt() {
+        let restart = DesiredGang::stop(Reason::Restarting);
+        assert_eq!(run(2).authorize(Some(1), |_| None), restart);
+        // Its pods have left already. The scheduler must not take this for a job that may not run:
+        // it would give the nodes of the gang away.
+        assert_eq!(run(2).authorize(None, |_| None), restart);
     }
 }

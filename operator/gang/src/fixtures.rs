@@ -20,7 +20,7 @@ use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, compile};
 use trellis_policies::ClusterFacts;
 use trellis_policies::cedar::{Policies, PolicyLoader, SubmissionFacts, authorize};
 
-use super::desired_gang::{AuthorizedAttempt, DesiredGang};
+use super::desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 
 /// All phases of a journal.
 pub const PHASES: [PodGroupPhase; 6] = [
@@ -102,19 +102,26 @@ pub fn desired_run_with(attempt: i64, more: serde_json::Value) -> DesiredGang {
     let (_, job) = authorize(Some(&policies()), compiled, &facts, &submission);
     let job = job.unwrap();
     DesiredGang::Run(Arc::new(AuthorizedAttempt {
+        attempt: desired_attempt(attempt),
         job: job.into(),
         read_at: tokio::time::Instant::now(),
         uid: "mine".to_owned(),
-        attempt,
-        submitted: Timestamp::UNIX_EPOCH,
-        not_before: None,
         preempted: false,
         never_preempts: false,
+        volumes: Default::default(),
+    }))
+}
+
+/// An attempt that was submitted long ago and may start at once on any node.
+pub fn desired_attempt(number: i64) -> DesiredAttempt {
+    DesiredAttempt {
+        number,
+        submitted: Timestamp::UNIX_EPOCH,
+        not_before: None,
         excluded_nodes: Vec::new(),
         suspect_nodes: Vec::new(),
         hurry: false,
         checkpoint: None,
         awaited: Default::default(),
-        volumes: Default::default(),
-    }))
+    }
 }

@@ -161,7 +161,8 @@ impl ObservedGang<'_> {
         let plan = self.journal.plan.clone().unwrap_or_default();
         match self.desired {
             DesiredGang::Run(run)
-                if run.attempt == plan.attempt && run.job.compiled().hash() == plan.compiled =>
+                if run.attempt.number == plan.attempt
+                    && run.job.compiled().hash() == plan.compiled =>
             {
                 GangStep::Follow
             }
@@ -180,11 +181,11 @@ impl ObservedGang<'_> {
         };
         // If the gang is complete, only the write that closes the plan is late: there is nothing to
         // roll back.
-        let held = &run.awaited.held_groups;
+        let held = &run.attempt.awaited.held_groups;
         let is_whole =
             || journal::is_plan_complete(&plan, self.uid, self.pods, held, |pod| !pod.deleting);
         let expired = plan.deadline.as_ref().is_none_or(|d| d.0 <= self.now) && !is_whole();
-        if plan.attempt != run.attempt || plan.compiled != run.job.compiled().hash() {
+        if plan.attempt != run.attempt.number || plan.compiled != run.job.compiled().hash() {
             GangStep::RollBack {
                 reason: Reason::Restarting,
                 message: "the plan is for an earlier attempt or spec".to_owned(),
@@ -209,9 +210,9 @@ impl ObservedGang<'_> {
         let run = self
             .desired
             .attempt()
-            .filter(|run| run.attempt == plan.attempt);
+            .filter(|run| run.attempt.number == plan.attempt);
         let run = run.map(AsRef::as_ref);
-        let awaited = run.map(|run| &run.awaited);
+        let awaited = run.map(|run| &run.attempt.awaited);
         let awaited = awaited.filter(|awaited| awaited.attempt == plan.attempt);
         let awaited = awaited.map(AwaitedPods::index_by_pod);
         let is_old = |pod: &PodView| self.is_obsolete(run, awaited.as_ref(), pod);
@@ -224,9 +225,9 @@ impl ObservedGang<'_> {
             return step;
         }
         match self.desired {
-            DesiredGang::Run(run) if run.attempt > plan.attempt => GangStep::RollBack {
+            DesiredGang::Run(run) if run.attempt.number > plan.attempt => GangStep::RollBack {
                 reason: Reason::Restarting,
-                message: format!("attempt {} is next", run.attempt),
+                message: format!("attempt {} is next", run.attempt.number),
             },
             DesiredGang::Run(run) => self
                 .preemption_step()
@@ -350,12 +351,18 @@ impl ObservedGang<'_> {
         let hurry = match self.desired {
             // Pods that still run after their stage is complete have nothing to save.
             _ if self.is_of_earlier_stage(pod) => true,
-            DesiredGang::Run(run) if pod.attempt < run.attempt => run.hurry,
+            DesiredGang::Run(run) if pod.attempt < run.attempt.number => run.attempt.hurry,
             // No pod of a plan that was never complete has run as a gang. A pod whose replacement
             // is awaited may have failed by itself.
             DesiredGang::Run(run) => {
                 let next = |g: &AwaitedGroup| g.name == pod.group && g.round > pod.round;
-                !self.was_placed || run.awaited.pods.iter().any(|g| next(g) && g.hurried)
+                !self.was_placed
+                    || run
+                        .attempt
+                        .awaited
+                        .pods
+                        .iter()
+                        .any(|g| next(g) && g.hurried)
             }
             DesiredGang::Finish { hurry, .. } => *hurry,
             DesiredGang::Stop { hurry, .. } => *hurry,

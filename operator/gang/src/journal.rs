@@ -49,7 +49,7 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
     // The hash includes the time: two plans with the same assignments differ.
     let text = json!([
         run.uid,
-        run.attempt,
+        run.attempt.number,
         job.hash(),
         place.groups,
         assignments,
@@ -57,7 +57,7 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
     ]);
     Plan {
         hash: trellis_compiler::hash_of(&text),
-        attempt: run.attempt,
+        attempt: run.attempt.number,
         generation: job.job().generation(),
         compiled: job.hash().to_owned(),
         queue: Some(job.queue().to_owned()),

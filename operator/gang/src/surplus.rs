@@ -44,7 +44,8 @@ pub fn surplus_pod_states(
     pods: &BTreeMap<String, PodView>,
     finished: Option<&FinishedPods>,
 ) -> BTreeMap<SurplusPodId, SurplusPodState> {
-    let awaited = (run.awaited.attempt == plan.attempt).then_some(&run.awaited);
+    let awaited = &run.attempt.awaited;
+    let awaited = (awaited.attempt == plan.attempt).then_some(awaited);
     let by_pod = awaited
         .map(|awaited| awaited.index_by_pod())
         .unwrap_or_default();
@@ -141,10 +142,9 @@ mod tests {
             1,
             json!({"framework": "PyTorch", "taskGroups": [worker, board]}),
         );
-        AuthorizedAttempt {
-            awaited,
-            ..AuthorizedAttempt::clone(wish.attempt().unwrap())
-        }
+        let mut run = AuthorizedAttempt::clone(wish.attempt().unwrap());
+        run.attempt.awaited = awaited;
+        run
     }
 
     fn plan(replicas: i64) -> Plan {

@@ -139,7 +139,7 @@ impl Committer {
             };
             let brought = flavors::group_tolerations(&plan.groups, group.name());
             let at = PodPlacement {
-                attempt: run.attempt,
+                attempt: run.attempt.number,
                 plan: &plan.hash,
                 node: &first.node,
                 tolerations: brought,

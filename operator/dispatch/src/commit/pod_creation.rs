@@ -42,7 +42,7 @@ pub(super) struct PlannedMember<'a> {
 impl<'a> PlannedMember<'a> {
     fn placement(self, run: &AuthorizedAttempt, plan: &'a Plan) -> PodPlacement<'a> {
         PodPlacement {
-            attempt: run.attempt,
+            attempt: run.attempt.number,
             round: self.round,
             plan: &plan.hash,
             epoch: self.surplus.map(|(_, epoch)| epoch),
@@ -112,7 +112,7 @@ impl Committer {
         let groups = run.job.compiled().groups();
         let templates: Vec<_> = groups.iter().map(CompiledGroup::pod_builder).collect();
         let mut missing = planned_members(&templates, plan);
-        let held = &run.awaited.held_groups;
+        let held = &run.attempt.awaited.held_groups;
         missing.retain(|pod| {
             let group = pod.template.group();
             let is_held = held.iter().any(|held| held == group.name());
@@ -149,7 +149,7 @@ impl Committer {
         let written = self.context.cache.jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
         let since = status.and_then(TrainingJobStatus::pending_since);
-        let waited = Timestamp::now().duration_since(since.unwrap_or(run.submitted));
+        let waited = Timestamp::now().duration_since(since.unwrap_or(run.attempt.submitted));
         let waited = Duration::try_from(waited).unwrap_or_default();
         let queue = run.job.compiled().queue();
         self.context.metrics.count_placement(job, queue, waited);

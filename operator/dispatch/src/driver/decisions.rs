@@ -120,7 +120,9 @@ impl Driver {
         let Some(state) = self.gangs.get_mut(job) else {
             return false;
         };
-        let has_suspects = state.run().is_some_and(|run| !run.suspect_nodes.is_empty());
+        let has_suspects = state
+            .run()
+            .is_some_and(|run| !run.attempt.suspect_nodes.is_empty());
         let waits_for_them = certificate.reason == WaitReason::NodesAvoided && has_suspects;
         if !waits_for_them || state.are_suspects_allowed {
             return false;

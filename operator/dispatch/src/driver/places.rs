@@ -57,12 +57,12 @@ impl Driver {
             self.alarms.set(job, end);
         }
         let avoided = state.avoided.current(now).cloned();
-        if !state.are_suspects_allowed && !run.suspect_nodes.is_empty() {
+        if !state.are_suspects_allowed && !run.attempt.suspect_nodes.is_empty() {
             self.avoiding_suspects.insert(job.clone());
         }
         let ticket = engine::AttemptState {
-            submitted: run.submitted,
-            not_before: run.not_before.max(retry),
+            submitted: run.attempt.submitted,
+            not_before: run.attempt.not_before.max(retry),
             excluded_nodes: run
                 .avoided_nodes(!state.are_suspects_allowed)
                 .chain(avoided)
@@ -100,7 +100,7 @@ impl Driver {
             return;
         };
         let next = match &state.desired {
-            Some(DesiredGang::Run(run)) => Some(run.attempt),
+            Some(DesiredGang::Run(run)) => Some(run.attempt.number),
             // Policies are judging the next attempt: the controller wishes for it in a moment.
             Some(DesiredGang::Stop { reason, .. }) if *reason == Reason::Restarting => {
                 Some(i64::MAX)
@@ -129,7 +129,7 @@ impl Driver {
         if status.is_none_or(is_over) {
             return self.withdraw(job);
         }
-        let excluded = state.run().map(|run| run.excluded_nodes.clone());
+        let excluded = state.run().map(|run| run.attempt.excluded_nodes.clone());
         let excluded = excluded.unwrap_or_default();
         let context = self.committer.context();
         let is_well = |node: &str| {
@@ -193,7 +193,7 @@ impl Driver {
         let mut gang = match run {
             Some(run) => {
                 let ticket = engine::AttemptState {
-                    submitted: run.submitted,
+                    submitted: run.attempt.submitted,
                     ..engine::AttemptState::default()
                 };
                 let gang = engine::gang_from_job(run.job.compiled(), &ticket, &state.admitted);

@@ -287,7 +287,7 @@ impl Driver {
     /// preemption.
     fn note_checkpoint(&mut self, job: &Key) {
         let run = self.gangs.get(job).and_then(super::TrackedGang::run);
-        if let Some(at) = run.and_then(|run| run.checkpoint) {
+        if let Some(at) = run.and_then(|run| run.attempt.checkpoint) {
             self.engine
                 .record_checkpoint(&engine::gang_id(job), engine::to_engine_time(at));
         }

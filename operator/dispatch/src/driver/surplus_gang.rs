@@ -24,7 +24,7 @@ impl Driver {
         let state = self.gangs.get(job)?;
         let avoided = state.avoided.current(Instant::now()).cloned();
         let ticket = engine::AttemptState {
-            submitted: run.submitted,
+            submitted: run.attempt.submitted,
             excluded_nodes: run.avoided_nodes(true).chain(avoided).collect(),
             volumes: run.volumes.clone(),
             closed_domains: kept_out,

@@ -25,7 +25,7 @@ impl GangTask {
             return true;
         };
         wish.and_then(DesiredGang::attempt).is_some_and(|run| {
-            run.attempt == started.attempt
+            run.attempt.number == started.attempt.number
                 && run.uid == self.uid
                 && run.job.compiled().hash() == started.job.compiled().hash()
         })

@@ -1,3 +1,5 @@
+mod restart;
+
 use kube::Client;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;
@@ -139,14 +141,8 @@ async fn job_allowed_by_outdated_policies_is_not_placed() {
     assert_eq!(context.work_queue.next().await, job, "it is decided anew");
 }
 
-/// A rank failed on the only node there is. While the engine is asked again, the back-off ends:
-/// the same attempt is wished for in other words.
-#[tokio::test]
-async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
-    let mut driver = driver();
-    let job = Key::new("team-a", "llm");
-    let context = driver.committer.context().clone();
-    let watched = WatchSink::new(&context);
+/// The node "n0" with 8 GPUs, and the queue "default".
+fn watch_node_and_queue(watched: &WatchSink) {
     let node: SlimNode = decoded(serde_json::json!({
         "metadata": {"name": "n0", "uid": "n0"},
         "status": {"conditions": [{"type": "Ready", "status": "True"}],
@@ -158,27 +154,44 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
         "metadata": {"name": "default"}, "spec": {"namespaceSelector": {}},
     }));
     watched.apply(Key::new("", "default"), queue);
+}
+
+/// The PodGroup of the job "team-a/llm" with that journal.
+fn pod_group(journal: serde_json::Value) -> PodGroup {
+    decoded(serde_json::json!({
+        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
+        "metadata": {"name": "llm", "namespace": "team-a", "uid": "g", "resourceVersion": "1",
+            "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+                "name": "llm", "uid": "mine", "controller": true}]},
+        "spec": {"minMember": 1, "queueName": "default", "priority": 0, "groups": []},
+        "status": journal,
+    }))
+}
+
+/// A rank failed on the only node there is. While the engine is asked again, the back-off ends:
+/// the same attempt is wished for in other words.
+#[tokio::test]
+async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
+    let mut driver = driver();
+    let job = Key::new("team-a", "llm");
+    let context = driver.committer.context().clone();
+    let watched = WatchSink::new(&context);
+    watch_node_and_queue(&watched);
     let llm: TrainingJob = decoded(serde_json::json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "llm", "namespace": "team-a", "uid": "mine"},
         "spec": {"taskGroups": []},
     }));
     watched.apply(job.clone(), llm);
-    let group: PodGroup = decoded(serde_json::json!({
-        "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
-        "metadata": {"name": "llm", "namespace": "team-a", "uid": "g", "resourceVersion": "1",
-            "ownerReferences": [{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
-                "name": "llm", "uid": "mine", "controller": true}]},
-        "spec": {"minMember": 1, "queueName": "default", "priority": 0, "groups": []},
-    }));
+    let group = pod_group(serde_json::json!({}));
     watched.apply(job.clone(), group);
     let wish = |not_before: Option<Timestamp>| {
         let DesiredGang::Run(run) = desired_run(1) else {
             panic!()
         };
         let mut run = Arc::into_inner(run).unwrap();
-        run.suspect_nodes = vec!["n0".to_owned()];
-        run.not_before = not_before;
+        run.attempt.suspect_nodes = vec!["n0".to_owned()];
+        run.attempt.not_before = not_before;
         SchedulerEvent::DesiredGang(job.clone(), Some(DesiredGang::Run(run.into())))
     };
     let hear = |driver: &mut Driver, news: Vec<SchedulerEvent>| {

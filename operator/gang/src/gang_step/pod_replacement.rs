@@ -69,7 +69,7 @@ impl ObservedGang<'_> {
     }
 
     pub(super) fn create_missing(&self, run: &AuthorizedAttempt, plan: &Plan) -> GangStep {
-        if run.awaited.pods.is_empty() || run.awaited.attempt != plan.attempt {
+        if run.attempt.awaited.pods.is_empty() || run.attempt.awaited.attempt != plan.attempt {
             return GangStep::Hold;
         }
         let there: BTreeSet<(&str, u32)> = self
@@ -77,7 +77,7 @@ impl ObservedGang<'_> {
             .values()
             .map(|pod| (pod.group.as_str(), pod.index))
             .collect();
-        let by_pod = run.awaited.index_by_pod();
+        let by_pod = run.attempt.awaited.index_by_pod();
         let vacancy = |(group, index, node): (&str, u32, &str)| {
             let awaited = by_pod.get(group, index)?;
             let is_due = awaited.not_before.as_ref().is_none_or(|t| t.0 <= self.now);
@@ -99,7 +99,7 @@ impl ObservedGang<'_> {
     /// When the next missing pod of a placed gang is to be created.
     #[must_use]
     pub fn next_creation_time(&self) -> Option<Timestamp> {
-        let awaited = self.desired.attempt()?.awaited.pods.iter();
+        let awaited = self.desired.attempt()?.attempt.awaited.pods.iter();
         let times = awaited.filter_map(|group| group.not_before.as_ref());
         times.map(|t| t.0).filter(|t| *t > self.now).min()
     }

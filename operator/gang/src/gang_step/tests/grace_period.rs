@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::AuthorizedAttempt;
 
 /// The 300 s for saving a checkpoint are only for pods that have one to save.
 #[test]
@@ -22,8 +21,9 @@ fn pods_with_nothing_to_save_get_a_short_grace_period() {
         let DesiredGang::Run(run) = desired_run(attempt) else {
             panic!()
         };
-        let run = Arc::into_inner(run).unwrap();
-        DesiredGang::Run(Arc::new(AuthorizedAttempt { hurry: true, ..run }))
+        let mut run = Arc::into_inner(run).unwrap();
+        run.attempt.hurry = true;
+        DesiredGang::Run(Arc::new(run))
     };
     let finish = |hurry| DesiredGang::Finish { keep: true, hurry };
     let own = [Some(0), None];

@@ -18,22 +18,21 @@ fn next_step_with_awaited_pod(
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let of = desired_run_with(1, serde_json::json!({"taskGroups": [group]}));
-    let wish = DesiredGang::Run(Arc::new(AuthorizedAttempt {
-        awaited: AwaitedPods {
-            attempt,
+    let mut run = AuthorizedAttempt::clone(of.attempt().unwrap());
+    run.attempt.awaited = AwaitedPods {
+        attempt,
+        round: 2,
+        counted_round: 2,
+        held_groups: Vec::new(),
+        pods: vec![AwaitedGroup {
+            name: "worker".to_owned(),
+            indexes: "1".to_owned(),
             round: 2,
-            counted_round: 2,
-            held_groups: Vec::new(),
-            pods: vec![AwaitedGroup {
-                name: "worker".to_owned(),
-                indexes: "1".to_owned(),
-                round: 2,
-                hurried: false,
-                not_before: Some(Time(second(10))),
-            }],
-        },
-        ..AuthorizedAttempt::clone(of.attempt().unwrap())
-    }));
+            hurried: false,
+            not_before: Some(Time(second(10))),
+        }],
+    };
+    let wish = DesiredGang::Run(Arc::new(run));
     let mut journal = journal(PodGroupPhase::Placed);
     journal.plan.as_mut().unwrap().assignments =
         vec![assignment_on("node-a"), assignment_on("node-b")];
