@@ -8,15 +8,18 @@ use trellis_e2e::site::TestSite;
 use trellis_e2e::wait::{eventually, wait_until_deleted};
 use trellis_e2e::{endpoint, operator};
 
+use super::preemption::{create_ordered_queue, submit_to_queue};
 use super::{create_site, shared_control_plane};
 
 #[tokio::test]
 async fn expected_start_is_predicted_from_an_earlier_run() {
     let site = create_site("runtimes", 1).await;
-    site.submit("llm", 1, 8).await;
+    // The runs of a queue also predict: jobs of other tests must not be in it.
+    let (queue, _) = create_ordered_queue(&site).await;
+    submit_to_queue(&site, "llm", 1, &queue, None).await;
     site.wait_for_phase("llm", JobPhase::Running).await;
     // Nothing is known of it: it has no limit, and has not run before.
-    site.submit("early", 1, 8).await;
+    submit_to_queue(&site, "early", 1, &queue, None).await;
     site.wait_for_phase("early", JobPhase::Queued).await;
     let early = expected_start_message(&site, "early").await;
     assert!(!early.contains("starts at"), "{early}");
@@ -29,9 +32,9 @@ async fn expected_start_is_predicted_from_an_earlier_run() {
         .await
         .unwrap();
     site.wait_for_pod_count("llm", 0).await;
-    site.submit("llm", 1, 8).await;
+    submit_to_queue(&site, "llm", 1, &queue, None).await;
     site.wait_for_phase("llm", JobPhase::Running).await;
-    site.submit("next", 1, 8).await;
+    submit_to_queue(&site, "next", 1, &queue, None).await;
     site.wait_for_phase("next", JobPhase::Queued).await;
     // The operator computes expected starts in the background.
     eventually(SOON, || async {
