@@ -118,7 +118,7 @@ pub struct RestartRule {
     #[x_kube(validation = rules::EXIT_CODES.to_cel_rule())]
     pub on_exit_codes: Vec<i32>,
     /// Reasons of a pod's failure: words of docs/reasons.md, or of the kubelet (`OOMKilled`,
-    /// `EvictionRestart`, `OutOfcpu`, ...).
+    /// `Evicted`, `OutOfcpu`, ...).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 128)))]
     #[garde(length(max = 32), inner(custom(rules::reason_word)))]
