@@ -7,7 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::{CustomResourceExt, Resource as _};
 
-use crate::rules;
+use crate::framework;
+use crate::rules::{self, Rule};
 use crate::{
     ClusterJobPolicy, JobPolicy, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
     RuntimeProfile, Topology, TrainingJob, TrainingQueue,
@@ -40,11 +41,26 @@ pub fn all() -> Vec<CustomResourceDefinition> {
                 let rules = schema.x_kubernetes_validations.get_or_insert_default();
                 rules.extend(rules::change_rules().map(|rule| rule.to_schema_rule()));
             }
+            let of_frameworks: Vec<Rule> = match crd.spec.names.kind.as_str() {
+                "TrainingJob" => framework::job_rules().collect(),
+                "RuntimeProfile" => framework::profile_rules().collect(),
+                _ => Vec::new(),
+            };
+            add_spec_rules(schema, &of_frameworks);
             add_metadata_name(schema);
             tighten(schema);
         }
     }
     all
+}
+
+/// Adds rules to the schema's `spec`.
+fn add_spec_rules(schema: &mut JSONSchemaProps, rules: &[Rule]) {
+    let spec = schema.properties.as_mut().and_then(|p| p.get_mut("spec"));
+    if let Some(spec) = spec.filter(|_| !rules.is_empty()) {
+        let all = spec.x_kubernetes_validations.get_or_insert_default();
+        all.extend(rules.iter().map(|rule| rule.to_schema_rule()));
+    }
 }
 
 /// Completes the derived schema: no field accepts null, every list states how appliers merge it,

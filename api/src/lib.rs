@@ -12,6 +12,7 @@ pub mod crds;
 pub mod delivery;
 pub mod document;
 pub mod external_secret;
+pub mod framework;
 pub mod job;
 pub mod job_policy;
 pub mod names;
@@ -36,6 +37,7 @@ pub mod validation;
 pub mod visibility;
 
 pub use delivery::Delivery;
+pub use framework::Framework;
 pub use job::{TrainingJob, TrainingJobSpec};
 pub use job_policy::{
     ClusterJobPolicy, ClusterJobPolicySpec, Enforcement, JobPolicy, JobPolicySpec,

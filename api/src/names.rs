@@ -88,7 +88,18 @@ pub fn pod_name(job: &str, group: &str, index: u32) -> String {
     format!("{job}-{group}-{index}")
 }
 
-/// Name of the ConfigMap with a job's hostfile.
+/// Name of the Service of a job's leader: the name of its pod without the index, so it is never too
+/// long.
+///
+/// ```
+/// assert_eq!(trellis_api::names::leader_service_name("llm", "head"), "llm-head");
+/// ```
+#[must_use]
+pub fn leader_service_name(job: &str, group: &str) -> String {
+    format!("{job}-{group}")
+}
+
+/// Name of the ConfigMap with a job's hostfile or scripts.
 ///
 /// ```
 /// assert_eq!(trellis_api::names::hosts_config_map_name("llm"), "llm-hosts");

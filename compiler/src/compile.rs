@@ -49,8 +49,9 @@ pub fn compile(
         demands,
         hash: String::new(),
     };
-    let hasher = Hasher::default()
-        .feed(&compiled.service())
+    let services = compiled.services().into_iter();
+    let hasher = services
+        .fold(Hasher::default(), |hasher, service| hasher.feed(&service))
         .feed(&compiled.network_policy())
         .feed(&compiled.config_maps())
         .feed(&compiled.pod_group());

@@ -41,10 +41,12 @@ impl CompiledJob {
         self.source.job.queue_resources()
     }
 
-    /// The headless Service.
+    /// The headless Service, and the leader's if its framework gives it one.
     #[must_use]
-    pub fn service(&self) -> Service {
-        service::build(self.job(), &self.groups)
+    pub fn services(&self) -> Vec<Service> {
+        let headless = service::build(self.job(), &self.groups);
+        let leader = service::build_for_leader(self.job(), &self.groups);
+        std::iter::once(headless).chain(leader).collect()
     }
 
     /// The NetworkPolicy.
@@ -62,14 +64,14 @@ impl CompiledJob {
 
     /// True if [`Self::config_maps`] are any.
     #[must_use]
-    pub fn has_hostfile(&self) -> bool {
-        framework::has_hostfile(self.job().spec().framework())
+    pub fn has_config_map(&self) -> bool {
+        framework::has_config_map(self.job().spec().framework())
     }
 
     /// Why its ConfigMaps cannot be created, in words: field, rule and fix. None: they can.
     #[must_use]
     pub fn config_map_problem(&self) -> Option<String> {
-        self.has_hostfile()
+        self.has_config_map()
             .then(|| framework::config_map_problem(&self.source.gang_facts()))
             .flatten()
     }

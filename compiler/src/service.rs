@@ -1,7 +1,7 @@
-//! The headless Service: every pod of the job by name.
+//! The headless Service, with every pod of the job by name, and the Service of the leader.
 
 use k8s_openapi::api::core::v1::{ContainerPort, Service, ServiceSpec};
-use trellis_api::ValidatedJob;
+use trellis_api::{ValidatedJob, names};
 
 use crate::{CompiledGroup, metadata, ports};
 
@@ -20,4 +20,25 @@ pub(crate) fn build(job: &ValidatedJob, groups: &[CompiledGroup]) -> Service {
         }),
         status: None,
     }
+}
+
+/// The Service of the leader's pod, if the framework gives it one.
+pub(crate) fn build_for_leader(job: &ValidatedJob, groups: &[CompiledGroup]) -> Option<Service> {
+    let name = job.spec().leader_service_names(job.name()).next()?;
+    let leader = job.spec().leader_group()?;
+    let group = groups.iter().find(|group| group.name() == leader)?;
+    let mut selector = metadata::job_uid_label(job);
+    selector.insert(names::GROUP.to_owned(), leader.to_owned());
+    let mut metadata = metadata::child_metadata(job);
+    metadata.name = Some(name);
+    Some(Service {
+        metadata,
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            selector: Some(selector),
+            ports: Some(ports::service_ports(&group.ports())),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    })
 }

@@ -41,14 +41,15 @@ impl Deadlines {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Success {
-    /// Pods that must succeed. Absent: Leader with a group of role Launcher or Server, else All.
+    /// Pods that must succeed. Absent: Leader with framework MPI or Ray or a group of role Server,
+    /// else All.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<SuccessPolicy>,
 }
 
 /// Pods that must succeed for the job to be complete. All: every pod; Any: one pod; Leader: the pod
-/// of rank 0. Absent: All, or Leader if a group has the role Launcher or Server, since such jobs
-/// have pods that never end by themselves.
+/// of rank 0. Absent: All, or Leader with framework MPI or Ray or a group of role Server, since such
+/// jobs have pods that never end by themselves.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SuccessPolicy {
     /// Every pod has succeeded.

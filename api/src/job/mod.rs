@@ -14,6 +14,7 @@ mod stages;
 mod status;
 mod task_group;
 
+pub use crate::framework::Framework;
 pub use awaited_pods::{AwaitedGroup, AwaitedPodIndex, AwaitedPods};
 pub(crate) use checkpoint::DEFAULT_GRACE_SECONDS;
 pub use checkpoint::{Checkpoint, CheckpointStatus};
@@ -43,6 +44,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::framework;
 use crate::names;
 use crate::rules;
 use crate::topology::TopologyRequest;
@@ -83,22 +85,12 @@ use crate::topology::TopologyRequest;
     validation = rules::ONE_COORDINATOR.to_cel_rule(),
     validation = rules::SOME_WORKER.to_cel_rule(),
     validation = rules::ROLE_OF_FRAMEWORK.to_cel_rule(),
-    validation = rules::ONE_LAUNCHER.to_cel_rule(),
-    validation = rules::TENSORFLOW_TASKS.to_cel_rule(),
     validation = rules::POD_TOTAL.to_cel_rule(),
-    validation = rules::HOSTS.to_cel_rule(),
-    validation = rules::TENSORFLOW_PODS.to_cel_rule(),
     validation = rules::RESERVED_ENV.to_cel_rule(),
     validation = rules::RULE_GROUPS.to_cel_rule(),
-    validation = rules::ELASTIC_FRAMEWORK.to_cel_rule(),
     validation = rules::OUTSIDE_GANG.to_cel_rule(),
     validation = rules::SOME_GANG.to_cel_rule(),
-    validation = rules::OUTSIDE_GANG_FRAMEWORK.to_cel_rule(),
     validation = rules::DEPENDS_ON_GANG.to_cel_rule(),
-    validation = rules::TORCH_ENV.job_rule.to_cel_rule(),
-    validation = rules::JAX_ENV.job_rule.to_cel_rule(),
-    validation = rules::TENSORFLOW_ENV.job_rule.to_cel_rule(),
-    validation = rules::MPI_ENV.job_rule.to_cel_rule(),
 )]
 pub struct TrainingJobSpec {
     /// Framework whose environment the operator injects into the pods. Absent: None.
@@ -152,14 +144,10 @@ pub struct TrainingJobSpec {
         custom(rules::one_coordinator),
         custom(rules::some_worker),
         custom(rules::role_of_framework(self.framework())),
-        custom(rules::one_launcher(self.framework())),
-        custom(rules::tensorflow_tasks(self.framework())),
+        custom(framework::check_groups(self.framework())),
         custom(rules::pod_total),
-        custom(rules::pods_of_framework(self.framework())),
-        custom(rules::elastic_framework(self.framework())),
         custom(rules::outside_gang),
         custom(rules::some_gang),
-        custom(rules::outside_gang_framework(self.framework())),
         custom(rules::depends_on_earlier),
         custom(rules::depends_on_gang),
         custom(rules::depends_on_stage(self))
@@ -187,7 +175,7 @@ pub struct TrainingJobSpec {
     #[garde(dive)]
     pub checkpoint: Option<Checkpoint>,
     /// Condition under which the job is complete. Absent: all pods have succeeded, or only rank 0
-    /// if a group has the role Launcher or Server.
+    /// with framework MPI or Ray or a group of role Server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
     /// Removal of the job's pods and other children after its end.
@@ -226,40 +214,6 @@ pub struct TrainingJobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub pod_metadata: Option<PodMetadata>,
-}
-
-/// Framework whose environment the pods get, so that they find each other (docs/frameworks).
-/// PyTorch: torchrun's variables and a rendezvous address; DeepSpeed: the same, and a hostfile;
-/// JAX: the coordinator's address and the number of each process; MPI: host files, an SSH key for
-/// the job and an sshd in each worker; TensorFlow: TF_CONFIG; None: only Trellis' own variables.
-/// Absent: None.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Framework {
-    /// torchrun's `PET_*` variables and a rendezvous address.
-    PyTorch,
-    /// torchrun's variables, a rendezvous address and a hostfile.
-    DeepSpeed,
-    /// The coordinator's address, the number of processes and the number of each process.
-    JAX,
-    /// Host files, an SSH key for the job, and an sshd in each worker.
-    MPI,
-    /// `TF_CONFIG`.
-    TensorFlow,
-    /// Only Trellis' own variables.
-    #[default]
-    None,
-}
-
-impl Framework {
-    /// All frameworks.
-    pub const ALL: [Self; 6] = [
-        Self::PyTorch,
-        Self::DeepSpeed,
-        Self::JAX,
-        Self::MPI,
-        Self::TensorFlow,
-        Self::None,
-    ];
 }
 
 /// Choice among the nodes with room. Pack: few nodes, with the least fragmentation of usable
@@ -387,6 +341,17 @@ impl TrainingJobSpec {
         world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
     }
 
+    /// Names of the Services of the job's leaders: one for each stage whose framework gives its
+    /// leader a Service.
+    pub fn leader_service_names(&self, job: &str) -> impl Iterator<Item = String> {
+        let framework = self.framework().spec();
+        let leader = framework.leader.filter(|_| framework.leader_service);
+        let groups = self.task_groups.iter();
+        groups
+            .filter(move |group| Some(group.role()) == leader)
+            .map(move |group| names::leader_service_name(job, &group.name))
+    }
+
     /// Returns the task group of this name.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<&TaskGroup> {
@@ -405,14 +370,15 @@ impl TrainingJobSpec {
             .or_else(|| Some((whole?, false)))
     }
 
-    /// Returns the success policy. The default is Leader if the job has a launcher or servers,
-    /// whose pods never end by themselves, and otherwise All.
+    /// Returns the success policy. The default is Leader if the job has pods that never end by
+    /// themselves: servers, or workers of MPI and Ray. Otherwise it is All.
     #[must_use]
     pub fn success_policy(&self) -> SuccessPolicy {
         let given = self.success.as_ref().and_then(|s| s.policy);
         let mut roles = self.task_groups.iter().map(TaskGroup::role);
         given.unwrap_or_else(|| {
-            if roles.any(|role| matches!(role, Role::Launcher | Role::Server)) {
+            let ends_with_leader = self.framework().spec().ends_with_leader;
+            if ends_with_leader || roles.any(|role| role == Role::Server) {
                 SuccessPolicy::Leader
             } else {
                 SuccessPolicy::All

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::{DependencyStatus, Framework, Role, TaskGroup, TrainingJobSpec};
+use super::{DependencyStatus, Role, TaskGroup, TrainingJobSpec};
 
 /// Returns the stage of each group, from 1, in the order of the spec. A dependency on a group that
 /// appears later in the spec is ignored; validation refuses it.
@@ -64,8 +64,8 @@ impl TrainingJobSpec {
     }
 
     /// Returns the spec that applies during a stage: only its groups, without their dependencies on
-    /// earlier stages. A number above the last stage gives the last stage. In an MPI job, a stage
-    /// without a launcher has framework None.
+    /// earlier stages. A number above the last stage gives the last stage. A stage without
+    /// the leader that the framework needs has framework None.
     #[must_use]
     pub fn for_stage(&self, stage: u32) -> Cow<'_, Self> {
         if !self.has_stages() {
@@ -83,11 +83,9 @@ impl TrainingJobSpec {
         for group in &mut groups {
             group.depends_on.retain(|d| names.contains(&d.group));
         }
-        let launches = groups.iter().any(|group| group.role() == Role::Launcher);
-        let framework = match self.framework() {
-            Framework::MPI if !launches => None,
-            _ => self.framework,
-        };
+        let has_role = |role: Role| groups.iter().any(|group| group.role() == role);
+        let leader = self.framework().spec().leader;
+        let framework = self.framework.filter(|_| leader.is_none_or(has_role));
         Cow::Owned(Self {
             framework,
             task_groups: groups,
@@ -98,8 +96,10 @@ impl TrainingJobSpec {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
+    use crate::job::Framework;
 
     /// Name, role and dependencies.
     type Group<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);

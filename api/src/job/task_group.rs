@@ -158,10 +158,10 @@ pub struct TaskGroup {
 }
 
 /// Role of the pods of a group. Worker: they train; Coordinator: they train, and the first has rank
-/// 0, at any position in the list; Launcher: it runs mpirun (framework MPI) and has rank 0; Server:
-/// they are parameter servers (framework TensorFlow), with ranks after all workers; Evaluator: they
-/// evaluate, and do not count in the world size. Without a Coordinator or Launcher, the first
-/// Worker has rank 0. Absent: Worker.
+/// 0, at any position in the list (framework Ray: the head); Launcher: it runs mpirun (framework
+/// MPI) and has rank 0; Server: they are parameter servers (framework TensorFlow), with ranks after
+/// all workers; Evaluator: they evaluate, and do not count in the world size. Without a Coordinator
+/// or Launcher, the first Worker has rank 0. Absent: Worker.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// The pods train.

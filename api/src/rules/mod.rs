@@ -19,6 +19,7 @@ mod secret;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
+use crate::framework;
 use crate::validation::Violation;
 
 pub use container::*;
@@ -52,25 +53,19 @@ pub(crate) fn change_rules() -> impl Iterator<Item = Rule> {
 }
 
 /// Rules on several fields, which no single field can break alone.
-const MULTI_FIELD_RULES: [Rule; 37] = [
+const MULTI_FIELD_RULES: [Rule; 31] = [
     POD_NAME,
     GROUP_COUNT,
     UNIQUE_GROUPS,
     ONE_COORDINATOR,
     SOME_WORKER,
     ROLE_OF_FRAMEWORK,
-    ONE_LAUNCHER,
-    TENSORFLOW_TASKS,
-    HOSTS,
-    TENSORFLOW_PODS,
     POD_TOTAL,
     RESERVED_ENV,
     RULE_GROUPS,
     MIN_REPLICAS,
-    ELASTIC_FRAMEWORK,
     OUTSIDE_GANG,
     SOME_GANG,
-    OUTSIDE_GANG_FRAMEWORK,
     DEPENDS_ON_EARLIER,
     DEPENDS_ON_GANG,
     DEPENDS_ON_STAGE,
@@ -94,11 +89,10 @@ const MULTI_FIELD_RULES: [Rule; 37] = [
 
 /// True if a violation may be caused by a field other than the one that it names.
 pub(crate) fn is_multi_field(violation: &Violation) -> bool {
-    let of_frameworks = FRAMEWORK_ENV.iter().map(|row| &row.job_rule);
     let mut rules = MULTI_FIELD_RULES
-        .iter()
-        .chain(&WHOLE_OBJECT_RULES)
-        .chain(of_frameworks);
+        .into_iter()
+        .chain(WHOLE_OBJECT_RULES)
+        .chain(framework::job_rules());
     // The names of groups may follow the message.
     rules.any(|rule| violation.message.starts_with(rule.message))
 }
@@ -121,7 +115,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    const fn new(cel: &'static str, message: &'static str) -> Self {
+    pub(crate) const fn new(cel: &'static str, message: &'static str) -> Self {
         Self {
             cel,
             message,
@@ -156,6 +150,12 @@ impl Rule {
         }
     }
 
+    /// Returns the CEL expression.
+    #[cfg(test)]
+    pub(crate) const fn cel(&self) -> &'static str {
+        self.cel
+    }
+
     /// Returns the message of a refusal by this rule.
     #[must_use]
     pub const fn message(&self) -> &'static str {
@@ -163,7 +163,7 @@ impl Rule {
     }
 
     /// Returns the result of the rule for a check in the library.
-    fn check(&self, ok: bool) -> garde::Result {
+    pub(crate) fn check(&self, ok: bool) -> garde::Result {
         if ok {
             Ok(())
         } else {

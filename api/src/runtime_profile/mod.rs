@@ -44,10 +44,6 @@ pub use validated_profile::ValidatedProfile;
 #[garde(allow_unvalidated)]
 #[x_kube(
     validation = rules::RESERVED_PROFILE_ENV.to_cel_rule(),
-    validation = rules::TORCH_ENV.profile_rule.to_cel_rule(),
-    validation = rules::JAX_ENV.profile_rule.to_cel_rule(),
-    validation = rules::TENSORFLOW_ENV.profile_rule.to_cel_rule(),
-    validation = rules::MPI_ENV.profile_rule.to_cel_rule(),
     validation = rules::PROFILE_PEERS.to_cel_rule(),
 )]
 pub struct RuntimeProfileSpec {

@@ -5,11 +5,19 @@
 use trellis_api::job::TaskGroup;
 use trellis_api::names;
 
-use super::{HOSTFILE, HOSTS_PATH, Injection, MountedFiles, hostfile, pytorch};
+use super::{
+    FrameworkEnvironment, HOSTFILE, HOSTS_PATH, Injection, MountedFiles, NOTHING, hostfile, pytorch,
+};
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
 
-pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
+pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
+    inject,
+    files: Some(config_map_files),
+    ..NOTHING
+};
+
+fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
@@ -26,6 +34,6 @@ pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     injection
 }
 
-pub(super) fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
     vec![(HOSTFILE, hostfile::slots_hostfile(gang))]
 }

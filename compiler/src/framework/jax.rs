@@ -5,14 +5,16 @@
 
 use trellis_api::job::TaskGroup;
 
-use super::{FrameworkPort, Injection};
+use super::{FrameworkEnvironment, FrameworkPort, Injection, NOTHING};
 use crate::environment::{TrellisVariable, VariableValue};
 use crate::gang_facts::GangFacts;
 
 /// Port of process 0, as in Kubeflow's JAXJob.
 const COORDINATOR_PORT: i32 = 6666;
 
-pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
+pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
+
+fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }

@@ -1,17 +1,17 @@
 //! Variables, ports and files with which the pods of a gang find each other, one file for each
-//! framework.
+//! framework. Its rules on the job are in `trellis_api::framework`.
 
 mod deepspeed;
 mod hostfile;
 mod jax;
 mod mpi;
-mod none;
 mod pytorch;
+mod ray;
 mod tensorflow;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Probe, Secret};
 use trellis_api::job::{Framework, TaskGroup};
 use trellis_api::{ValidatedJob, names};
 
@@ -33,8 +33,37 @@ pub(crate) struct Injection {
     pub ports: Vec<FrameworkPort>,
     /// Files that are mounted.
     pub files: Vec<MountedFiles>,
-    /// Command that runs if neither the group nor its template sets one.
-    pub command: Option<String>,
+    /// What runs in the main container.
+    pub command: InjectedCommand,
+    /// Probe of the main container, unless the template has one.
+    pub readiness_probe: Option<Probe>,
+}
+
+/// What a framework does with the command of the main container.
+#[derive(Default)]
+pub(crate) enum InjectedCommand {
+    /// The command of the group or its template runs.
+    #[default]
+    Unchanged,
+    /// This command runs if neither the group nor its template sets one.
+    Default(Vec<String>),
+    /// This command runs, with the words of the group's or template's command and arguments.
+    Wrapper(Vec<String>),
+}
+
+impl InjectedCommand {
+    /// Applies itself to the command and arguments of a container.
+    pub(crate) fn apply(self, container: &mut Container) {
+        let has_command = container.command.is_some() || container.args.is_some();
+        match self {
+            Self::Default(command) if !has_command => container.command = Some(command),
+            Self::Unchanged | Self::Default(_) => {}
+            Self::Wrapper(mut command) => {
+                command.extend(container.command.take().into_iter().flatten());
+                container.command = Some(command);
+            }
+        }
+    }
 }
 
 /// A port that a framework listens on.
@@ -58,40 +87,55 @@ pub(crate) enum MountedFiles {
     Key { name: String, path: &'static str },
 }
 
-pub(crate) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    match gang.job.spec().framework() {
-        Framework::PyTorch => pytorch::inject(gang, group),
-        Framework::DeepSpeed => deepspeed::inject(gang, group),
-        Framework::JAX => jax::inject(gang, group),
-        Framework::TensorFlow => tensorflow::inject(gang, group),
-        Framework::MPI => mpi::inject(gang, group),
-        Framework::None => none::inject(),
+/// The environment of one framework.
+pub(crate) struct FrameworkEnvironment {
+    /// What the pods of a group get.
+    inject: fn(&GangFacts<'_>, &TaskGroup) -> Injection,
+    /// Files that the job's pods read, by name: they are in the job's ConfigMap.
+    files: Option<fn(&GangFacts<'_>) -> Vec<(&'static str, String)>>,
+    /// The Secret with the job's key, from random bytes.
+    key: Option<fn(&ValidatedJob, [u8; 66]) -> Option<Secret>>,
+}
+
+/// Nothing: each framework names what it adds.
+const NOTHING: FrameworkEnvironment = FrameworkEnvironment {
+    inject: |_, _| Injection::default(),
+    files: None,
+    key: None,
+};
+
+const fn environment(framework: Framework) -> &'static FrameworkEnvironment {
+    match framework {
+        Framework::PyTorch => &pytorch::ENVIRONMENT,
+        Framework::DeepSpeed => &deepspeed::ENVIRONMENT,
+        Framework::JAX => &jax::ENVIRONMENT,
+        Framework::TensorFlow => &tensorflow::ENVIRONMENT,
+        Framework::MPI => &mpi::ENVIRONMENT,
+        Framework::Ray => &ray::ENVIRONMENT,
+        Framework::None => &NOTHING,
     }
 }
 
-/// True if the framework has a ConfigMap with a hostfile.
-pub(crate) const fn has_hostfile(framework: Framework) -> bool {
-    match framework {
-        Framework::DeepSpeed | Framework::MPI => true,
-        Framework::PyTorch | Framework::JAX | Framework::TensorFlow | Framework::None => false,
-    }
+pub(crate) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
+    (environment(gang.job.spec().framework()).inject)(gang, group)
+}
+
+/// True if the framework has a ConfigMap with files.
+pub(crate) const fn has_config_map(framework: Framework) -> bool {
+    environment(framework).files.is_some()
 }
 
 /// True if the framework has a Secret with a key.
 pub(crate) const fn has_key(framework: Framework) -> bool {
-    matches!(framework, Framework::MPI)
+    environment(framework).key.is_some()
 }
 
-/// ConfigMaps that the pods of a framework read: those with a hostfile need one.
+/// ConfigMaps that the pods of a framework read.
 pub(crate) fn config_maps(gang: &GangFacts<'_>) -> Vec<ConfigMap> {
-    let files = match gang.job.spec().framework() {
-        Framework::DeepSpeed => deepspeed::config_map_files(gang),
-        Framework::MPI => mpi::config_map_files(gang),
-        Framework::PyTorch | Framework::JAX | Framework::TensorFlow | Framework::None => {
-            return Vec::new();
-        }
+    let Some(files) = environment(gang.job.spec().framework()).files else {
+        return Vec::new();
     };
-    let files = files.into_iter();
+    let files = files(gang).into_iter();
     let data: BTreeMap<_, _> = files.map(|(name, text)| (name.to_owned(), text)).collect();
     let mut map = ConfigMap {
         metadata: metadata::child_metadata(gang.job),
@@ -105,9 +149,9 @@ pub(crate) fn config_maps(gang: &GangFacts<'_>) -> Vec<ConfigMap> {
 /// The Secret with the job's key, from random bytes. None if the framework needs none, or if the
 /// bytes are no valid key.
 pub(crate) fn key_secret(job: &ValidatedJob, random: [u8; 66]) -> Option<Secret> {
-    has_key(job.spec().framework())
-        .then(|| mpi::ssh_key_secret(job, random))
-        .flatten()
+    environment(job.spec().framework())
+        .key
+        .and_then(|key| key(job, random))
 }
 
 /// Most bytes of all values of a ConfigMap together (`core.MaxSecretSize`, which Kubernetes
@@ -138,7 +182,7 @@ pub(crate) fn is_own_object(job: &ValidatedJob, demand: &Demand) -> bool {
     let framework = job.spec().framework();
     match demand {
         Demand::UseConfigMap(name) => {
-            has_hostfile(framework) && *name == names::hosts_config_map_name(job.name())
+            has_config_map(framework) && *name == names::hosts_config_map_name(job.name())
         }
         Demand::UseSecret(name) => {
             has_key(framework) && *name == names::ssh_secret_name(job.name(), job.uid())

@@ -6,13 +6,15 @@
 
 use trellis_api::job::TaskGroup;
 
-use super::{FrameworkPort, Injection};
+use super::{FrameworkEnvironment, FrameworkPort, Injection, NOTHING};
 use crate::environment::{TrellisVariable, VariableValue};
 use crate::gang_facts::GangFacts;
 
 /// Where rank 0 listens: the default of torchrun's `--master-port`. Fixed, so
 /// that no port of the user's becomes the rendezvous by its name.
 const MASTER_PORT: i32 = 29500;
+
+pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
 
 pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {

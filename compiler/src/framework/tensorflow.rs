@@ -7,7 +7,7 @@
 use serde::Serialize;
 use trellis_api::job::{Role, TaskGroup};
 
-use super::{FrameworkPort, Injection};
+use super::{FrameworkEnvironment, FrameworkPort, Injection, NOTHING};
 use crate::environment::{TrellisVariable, VariableValue};
 use crate::gang_facts::GangFacts;
 
@@ -25,7 +25,9 @@ struct TensorFlowCluster {
     ps: Vec<String>,
 }
 
-pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
+pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
+
+fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     let groups = gang.groups_by_rank();
     let mut cluster = TensorFlowCluster::default();
     for group in &groups {

@@ -70,11 +70,9 @@ impl SharedPodParts {
                 .insert(security_context::container_defaults());
             context.merge_from(said.unwrap_or_default());
         }
-        if let Some(main) = spec.containers.first_mut()
-            && main.command.is_none()
-            && main.args.is_none()
-        {
-            main.command = injection.command.map(|command| vec![command]);
+        if let Some(main) = spec.containers.first_mut() {
+            injection.command.apply(main);
+            main.readiness_probe = main.readiness_probe.take().or(injection.readiness_probe);
         }
         let made = external_secrets::target_secret_names(gang.job);
         secret_references::rename_secrets(&mut spec, |name| made.get(name).map(String::as_str));

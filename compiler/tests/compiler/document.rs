@@ -58,7 +58,7 @@ fn documented_names_match_a_compiled_pod() {
     assert_eq!(pod.metadata.name.as_deref(), Some("llm-worker-1"));
     assert_eq!(spec(&pod).hostname.as_deref(), Some("llm-worker-1"));
     assert_eq!(spec(&pod).subdomain.as_deref(), Some("llm"));
-    let service = job.service().spec.clone().unwrap();
+    let service = job.services()[0].spec.clone().unwrap();
     assert_eq!(service.cluster_ip.as_deref(), Some("None"));
     assert_eq!(service.publish_not_ready_addresses, Some(true));
 }

@@ -9,10 +9,9 @@ use trellis_compiler::CompiledJob;
 use super::support::{PLACEMENT, compile_stage, load};
 
 fn objects(job: &CompiledJob) -> Vec<Value> {
-    let mut objects = vec![
-        to_value(job.service()).unwrap(),
-        to_value(job.network_policy()).unwrap(),
-    ];
+    let services = job.services().into_iter();
+    let mut objects: Vec<_> = services.map(|s| to_value(s).unwrap()).collect();
+    objects.push(to_value(job.network_policy()).unwrap());
     objects.extend(job.config_maps().iter().map(|c| to_value(c).unwrap()));
     objects.push(to_value(job.pod_group()).unwrap());
     for group in job.groups() {
@@ -76,6 +75,7 @@ fn example_jobs_compile_to_their_snapshots() {
             "master-workers",
             "mpi",
             "pretrain-64",
+            "ray",
             "resume",
             "sidecar",
             "stages",

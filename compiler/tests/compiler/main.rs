@@ -24,6 +24,11 @@ mod placement;
 mod pods;
 #[cfg(test)]
 mod ranks;
+#[cfg(test)]
+mod ray;
+#[cfg(test)]
+mod scripts;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod service;

@@ -2,14 +2,11 @@
 //! their arguments.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use k8s_openapi::api::core::v1::Secret;
 use trellis_compiler::{CompiledJob, Demand};
 
+use super::scripts::{ScriptRunner, program_exists};
 use super::support::{PLACEMENT, UID, compile_job, container, env_value, job, spec};
 
 fn mpi(launcher: &str, worker: &str) -> CompiledJob {
@@ -191,69 +188,21 @@ fn required_objects_exclude_objects_created_with_the_job() {
     assert_eq!(needs, [("ConfigMap", "other"), ("Secret", "s")]);
 }
 
-/// The scripts of a job, with their paths below a folder, and fake programs.
-struct ScriptRunner {
-    folder: tempfile::TempDir,
-}
-
-impl ScriptRunner {
-    fn new(programs: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().to_str().unwrap().to_owned();
-        let shell = Self { folder };
-        for (name, text) in files(&mpi("", "")) {
-            let text = text.replace("/etc/trellis", &root);
-            shell.write(&format!("hosts/{name}"), &text);
-        }
-        for (name, text) in programs {
-            let text = text.replace("$ROOT", &root);
-            shell.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{text}\n"));
-        }
-        shell
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).unwrap();
-    }
-
-    fn run(&self, script: &str, arguments: &[&str]) -> Output {
-        let path = format!("{}:/usr/bin:/bin", self.path("bin").display());
-        let mut command = Command::new("sh");
-        command.arg(self.path(script)).args(arguments);
-        command.env("PATH", path).env_remove("LD_LIBRARY_PATH");
-        command.output().unwrap()
-    }
-
-    fn log(&self) -> Vec<String> {
-        let root = self.folder.path().to_str().unwrap();
-        let log = fs::read_to_string(self.path("log")).unwrap_or_default();
-        log.lines().map(|l| l.replace(root, "")).collect()
-    }
-}
-
-fn program_exists(name: &str) -> bool {
-    Path::new("/bin").join(name).exists() || Path::new("/usr/bin").join(name).exists()
-}
-
 #[test]
 fn ssh_script_waits_for_the_host_and_then_runs_the_command() {
     assert!(program_exists("sh"));
     // Unreachable twice.
-    let shell = ScriptRunner::new(&[
-        ("id", "echo 1000"),
-        ("sleep", "echo sleep $* >>$ROOT/log"),
-        (
-            "ssh",
-            "echo \"ssh $*\" >>$ROOT/log; [ \"$(grep -c ' true$' $ROOT/log)\" -gt 2 ]",
-        ),
-    ]);
+    let shell = ScriptRunner::new(
+        files(&mpi("", "")),
+        &[
+            ("id", "echo 1000"),
+            ("sleep", "echo sleep $* >>$ROOT/log"),
+            (
+                "ssh",
+                "echo \"ssh $*\" >>$ROOT/log; [ \"$(grep -c ' true$' $ROOT/log)\" -gt 2 ]",
+            ),
+        ],
+    );
     let done = shell.run(
         "hosts/ssh",
         &[
@@ -268,11 +217,14 @@ fn ssh_script_waits_for_the_host_and_then_runs_the_command() {
 
 #[test]
 fn ssh_script_as_root_uses_the_root_key_and_gives_up() {
-    let shell = ScriptRunner::new(&[
-        ("id", "echo 0"),
-        ("sleep", ":"),
-        ("ssh", "echo \"ssh $*\" >>$ROOT/log; exit 255"),
-    ]);
+    let shell = ScriptRunner::new(
+        files(&mpi("", "")),
+        &[
+            ("id", "echo 0"),
+            ("sleep", ":"),
+            ("ssh", "echo \"ssh $*\" >>$ROOT/log; exit 255"),
+        ],
+    );
     let done = shell.run("hosts/ssh", &["node-1", "prted"]);
     assert_eq!(done.status.code(), Some(255));
     let log = shell.log();
@@ -284,7 +236,7 @@ fn ssh_script_as_root_uses_the_root_key_and_gives_up() {
 #[test]
 fn sshd_script_runs_as_the_container_user_or_explains_its_failure() {
     let sshd = ("sshd", "for word; do echo \"$word\" >>$ROOT/log; done");
-    let shell = ScriptRunner::new(&[("id", "echo 1000"), sshd]);
+    let shell = ScriptRunner::new(files(&mpi("", "")), &[("id", "echo 1000"), sshd]);
     assert!(shell.run("hosts/sshd", &[]).status.success());
     let path = format!("{}/bin:/usr/bin:/bin", "");
     let set = format!("SetEnv \"PATH={path}\" \"LD_LIBRARY_PATH=\"");
@@ -302,7 +254,10 @@ fn sshd_script_runs_as_the_container_user_or_explains_its_failure() {
 
     for (capabilities, runs) in [("0000000000000000", false), ("00000000a80425fb", true)] {
         let sed = format!("echo {capabilities}");
-        let shell = ScriptRunner::new(&[("id", "echo 0"), ("sed", &sed), sshd]);
+        let shell = ScriptRunner::new(
+            files(&mpi("", "")),
+            &[("id", "echo 0"), ("sed", &sed), sshd],
+        );
         let done = shell.run("hosts/sshd", &[]);
         assert_eq!(done.status.success(), runs);
         let said = String::from_utf8(done.stderr).unwrap();

@@ -123,7 +123,7 @@ fn user_metadata_is_added_without_overriding_trellis_metadata() {
         })
     );
     for object in [
-        to_value(compiled.service()).unwrap(),
+        to_value(&compiled.services()[0]).unwrap(),
         to_value(compiled.network_policy()).unwrap(),
         to_value(compiled.pod_group()).unwrap(),
     ] {

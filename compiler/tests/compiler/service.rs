@@ -6,7 +6,7 @@ use trellis_compiler::CompiledJob;
 use super::support::{UID, compile_job, compile_one_group, container, first_pod, job};
 
 fn ports(job: &CompiledJob) -> Vec<(i32, String)> {
-    let spec = job.service().spec.unwrap();
+    let spec = job.services()[0].spec.clone().unwrap();
     let ports = spec.ports.iter().flatten();
     ports
         .map(|p: &ServicePort| (p.port, p.name.clone().unwrap()))
@@ -20,7 +20,7 @@ fn port(number: i32, name: &str) -> (i32, String) {
 #[test]
 fn service_is_headless_and_publishes_pods_that_are_not_ready() {
     let job = compile_one_group("None", "replicas: 2");
-    let spec = job.service().spec.unwrap();
+    let spec = job.services()[0].spec.clone().unwrap();
     assert_eq!(spec.cluster_ip.as_deref(), Some("None"));
     assert_eq!(spec.publish_not_ready_addresses, Some(true));
     let selector = spec.selector.as_ref().unwrap();

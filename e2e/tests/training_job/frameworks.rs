@@ -1,15 +1,15 @@
-//! The objects that some frameworks need beside their pods: a hostfile, and a key.
+//! The objects that some frameworks need beside their pods: a hostfile, a key, a Service.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Secret, Service};
 use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::job::{CompiledObject, JobPhase};
 use trellis_api::{TrainingJob, ValidatedJob, names};
 use trellis_e2e::jobs::{SOON, message, reason};
 use trellis_e2e::site::TestSite;
-use trellis_e2e::wait::{eventually, wait_for};
+use trellis_e2e::wait::{eventually, wait_for, wait_until_deleted};
 
 use super::create_site;
 
@@ -137,6 +137,55 @@ async fn mpi_job_keeps_its_key_and_ends_with_its_launcher() {
     site.wait_for_phase("j", JobPhase::Complete).await;
 }
 
+/// A head and two workers without commands.
+fn ray_job(site: &TestSite) -> Value {
+    let mut job = site.job("j", 2, 1);
+    job["spec"]["framework"] = json!("Ray");
+    let groups = job["spec"]["taskGroups"].as_array_mut().unwrap();
+    let mut head = groups[0].clone();
+    groups[0].as_object_mut().unwrap().remove("command");
+    head["name"] = json!("head");
+    head["role"] = json!("Coordinator");
+    head["replicas"] = json!(1);
+    head["gpus"] = json!(0);
+    groups.push(head);
+    job
+}
+
+#[tokio::test]
+async fn ray_head_has_a_service_and_ends_the_job() {
+    let site = create_site("ray", 1).await;
+    let mut job = ray_job(&site);
+    job["spec"]["cleanup"] = json!({"childrenTTLSeconds": 0});
+    site.create(job).await.unwrap();
+    let job = site.wait_for_phase("j", JobPhase::Running).await;
+    let listed = &job.status.as_ref().unwrap().compiled;
+    assert!(listed.iter().any(|o| o.name == "j-head" && o.ready));
+    let services = site.api::<Service>();
+    let head = services.get("j-head").await.unwrap();
+    let selector = head.spec.as_ref().unwrap().selector.clone().unwrap();
+    let selector: Vec<_> = selector.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let selected = ListParams::default().labels(&selector.join(","));
+    let pods = site.api::<Pod>().list(&selected).await.unwrap();
+    let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["j-head-0"]);
+
+    // A deleted Service comes back.
+    site.delete::<Service>("j-head").await;
+    eventually(SOON, || async {
+        let now = services.get("j-head").await?;
+        ensure!(now.uid() != head.uid(), "it is still the first");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    // `ray start` in the workers does not end by itself.
+    site.end_pod("j-head-0", "0").await;
+    site.wait_for_phase("j", JobPhase::Complete).await;
+    wait_until_deleted(&services, "j-head", SOON).await.unwrap();
+}
+
 /// The API server checks quotas before it checks whether an object of that name exists.
 #[tokio::test]
 async fn mpi_job_with_a_key_restarts_under_an_exhausted_secret_quota() {
@@ -198,7 +247,7 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "None",
             vec![("Evaluator", 1)],
             "A",
-            "servers and evaluators have nobody to work for",
+            "servers and evaluators work for a group that trains",
         ),
         (
             "PyTorch",
@@ -249,6 +298,24 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "must be at most 4096",
         ),
         (
+            "Ray",
+            vec![worker],
+            "A",
+            "framework Ray needs one task group of role Coordinator",
+        ),
+        (
+            "Ray",
+            vec![worker, ("Coordinator", 2)],
+            "A",
+            "framework Ray needs one task group of role Coordinator, of one replica",
+        ),
+        (
+            "Ray",
+            vec![worker, ("Coordinator", 1)],
+            "RAY_ADDRESS",
+            "what Trellis sets for Ray",
+        ),
+        (
             "DeepSpeed",
             vec![worker],
             "MASTER_PORT",
@@ -287,6 +354,7 @@ async fn api_server_refuses_settings_that_the_framework_does_not_support() {
             "TF_CONFIG",
         ),
         ("MPI", vec![worker, ("Launcher", 1)], "OMPI_MCA_btl"),
+        ("Ray", vec![worker, ("Coordinator", 1)], "RAY_START_ARGS"),
         (
             "TensorFlow",
             vec![("Server", 2), worker, ("Coordinator", 1), ("Evaluator", 1)],

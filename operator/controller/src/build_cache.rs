@@ -292,15 +292,17 @@ fn compiled_objects(job: &AuthorizedJob) -> Vec<CompiledObject> {
         ready: false,
         problem: None,
     };
-    let mut list = vec![
-        object("v1", "Service", name, hash_of(&compiled.service())),
-        object(
-            "networking.k8s.io/v1",
-            "NetworkPolicy",
-            name,
-            hash_of(&compiled.network_policy()),
-        ),
-    ];
+    let services = compiled.services().into_iter().map(|service| {
+        let name = service.metadata.name.as_deref().unwrap_or_default();
+        object("v1", "Service", name, hash_of(&service))
+    });
+    let mut list: Vec<_> = services.collect();
+    list.push(object(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        name,
+        hash_of(&compiled.network_policy()),
+    ));
     for map in compiled.config_maps() {
         let name = map.metadata.name.as_deref().unwrap_or_default();
         list.push(object("v1", "ConfigMap", name, hash_of(&map)));

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::info;
-use trellis_api::{PodGroup, Reason, names, owner};
+use trellis_api::{PodGroup, Reason, TrainingJob, names, owner};
 use trellis_cache::Cache;
 use trellis_cache::watch::Store;
 use trellis_dispatch::commands::{Commands, WriteError};
@@ -50,16 +50,16 @@ pub(super) async fn apply_children(
         build,
     };
     // Concurrently: no child needs another, and no pod is created before all of them exist.
-    let (service, policy, hosts, secret, group, external) = tokio::join!(
-        place.apply_child(key, || compiled.service(), &cache.services),
+    let (services, policy, files, secret, group, external) = tokio::join!(
+        place.apply_services(compiled, cache),
         place.apply_child(key, || compiled.network_policy(), &cache.network_policies),
-        place.apply_hostfile(compiled, cache),
+        place.apply_config_map(compiled, cache),
         place.create_key_secret(compiled, seen),
         place.apply_child(key, || compiled.pod_group(), &cache.pod_groups),
         external_secrets::apply_external_secrets(&place, cache, compiled),
     );
     secret?;
-    Ok(service?.or(policy?).or(hosts?).or(group?).or(external?))
+    Ok(services?.or(policy?).or(files?).or(group?).or(external?))
 }
 
 /// Identity of one job for its children.
@@ -212,7 +212,7 @@ pub(super) async fn remove_children(
     commands: &Commands,
     cache: &Cache,
     key: &Key,
-    uid: &str,
+    job: &TrainingJob,
 ) -> Result<(), WriteError> {
     async fn remove_child<K, A>(
         commands: &Commands,
@@ -237,11 +237,16 @@ pub(super) async fn remove_children(
             _ => Ok(()),
         }
     }
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
     external_secrets::remove_external_secrets(commands, cache, key, uid, |_| false).await?;
     remove_child::<PodGroup, _>(commands, &cache.pod_groups, key, uid).await?;
     let hosts = Key::new(&key.namespace, &names::hosts_config_map_name(&key.name));
     remove_child::<ConfigMap, _>(commands, &cache.config_maps, &hosts, uid).await?;
     remove_child::<NetworkPolicy, _>(commands, &cache.network_policies, key, uid).await?;
+    for leader in job.spec.leader_service_names(&key.name) {
+        let leader = Key::new(&key.namespace, &leader);
+        remove_child::<Service, _>(commands, &cache.services, &leader, uid).await?;
+    }
     remove_child::<Service, _>(commands, &cache.services, key, uid).await
 }
 

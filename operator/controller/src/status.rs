@@ -306,7 +306,13 @@ impl Controller {
         if seen.pods.values().any(|p| p.job_uid == seen.uid()) {
             return Ok(());
         }
-        children::remove_children(&self.commands, &self.context.cache, key, seen.uid()).await
+        children::remove_children(
+            &self.commands,
+            &self.context.cache,
+            key,
+            &seen.job_with_all_stages,
+        )
+        .await
     }
 }
 

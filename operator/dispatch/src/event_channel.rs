@@ -11,11 +11,11 @@ use std::sync::Arc;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use trellis_gang::{CompletedRun, DesiredGang};
 use trellis_gang::key::Key;
 use trellis_gang::observed::{AntiAffinityTerm, SlimPod};
 use trellis_gang::pod_usage::PodUsage;
 use trellis_gang::quota::{JobLimits, LimitsReport};
+use trellis_gang::{CompletedRun, DesiredGang};
 use trellis_scheduler::{QueueName, Resources, Snapshot};
 
 use super::commit::TaskOutcome;

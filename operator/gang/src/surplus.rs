@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use trellis_api::job::{FinishedPods, Framework, parse_ranges};
+use trellis_api::job::{FinishedPods, parse_ranges};
 use trellis_api::pod_group::Plan;
 use trellis_compiler::CompiledGroup;
 
@@ -84,14 +84,16 @@ pub fn surplus_pod_states(
     seats
 }
 
-/// Largest number of pods of the group. Running pods of torchrun know how many they may become:
-/// additional pods would wait for ever to join.
+/// Largest number of pods of the group. If running pods know how many they may become, additional
+/// pods would wait for ever to join.
 fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> u32 {
-    let torch = run.job.compiled().job().spec().framework() == Framework::PyTorch;
-    let told = plan.elastic.iter().find(|told| told.name == group.name());
-    let told = told.filter(|_| torch);
-    let told = told.map_or(u32::MAX, |t| u32::try_from(t.replicas).unwrap_or(0));
-    group.replicas().min(told)
+    let framework = run.job.compiled().job().spec().framework();
+    if !framework.spec().fixes_max_replicas {
+        return group.replicas();
+    }
+    let planned = plan.elastic.iter().find(|of| of.name == group.name());
+    let planned = planned.map_or(u32::MAX, |of| u32::try_from(of.replicas).unwrap_or(0));
+    group.replicas().min(planned)
 }
 
 fn finished_indexes(finished: Option<&FinishedPods>, group: &str) -> BTreeSet<u32> {

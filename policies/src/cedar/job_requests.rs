@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trellis_api::job::{Deadlines, Framework};
+use trellis_api::job::Deadlines;
 use trellis_compiler::{CompiledGroup, CompiledJob, Demand, Endpoint, PodPlacement};
 
 use super::policy_request::{
@@ -158,23 +158,11 @@ pub(super) fn job_attributes<'a>(
         requester: submission.requester,
         gpus: spec.gpu_count().into(),
         pods: spec.pod_count().into(),
-        framework: framework_name(spec.framework()),
+        framework: spec.framework().spec().name,
         priority: job.priority().into(),
         runtime_seconds: deadlines.and_then(|d| d.active_seconds),
         profile: job.profile().map(|profile| profile.name()),
         attempt: submission.attempt,
-    }
-}
-
-/// The framework as the spec writes it.
-pub(super) const fn framework_name(framework: Framework) -> &'static str {
-    match framework {
-        Framework::PyTorch => "PyTorch",
-        Framework::DeepSpeed => "DeepSpeed",
-        Framework::JAX => "JAX",
-        Framework::MPI => "MPI",
-        Framework::TensorFlow => "TensorFlow",
-        Framework::None => "None",
     }
 }
 

@@ -173,7 +173,7 @@ fn parse_job_attributes<'a>(
         requester,
         gpus: context.gpus.unwrap_or(0),
         pods: context.pods.unwrap_or(1),
-        framework: super::job_requests::framework_name(context.framework.unwrap_or_default()),
+        framework: context.framework.unwrap_or_default().spec().name,
         priority: context.priority.unwrap_or(0).into(),
         runtime_seconds: context.runtime_seconds,
         profile: context.profile.as_deref(),

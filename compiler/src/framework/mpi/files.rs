@@ -4,7 +4,7 @@ use super::{HYDRA_HOSTFILE, KEY_PATH, SSH_PORT, SSH_SCRIPT, SSHD_SCRIPT};
 use crate::framework::{HOSTFILE, HOSTS_PATH, hostfile};
 use crate::gang_facts::GangFacts;
 
-pub(in crate::framework) fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+pub(super) fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
     let hydra = hostfile::host_lines(gang, |host, slots| format!("{host}:{slots}"));
     vec![
         (HOSTFILE, hostfile::slots_hostfile(gang)),

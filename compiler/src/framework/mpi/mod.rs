@@ -8,10 +8,10 @@ mod ssh_key;
 use trellis_api::job::{Role, TaskGroup};
 use trellis_api::names;
 
-pub(super) use files::config_map_files;
-pub(crate) use ssh_key::ssh_key_secret;
-
-use super::{FrameworkPort, HOSTFILE, HOSTS_PATH, Injection, MountedFiles};
+use super::{
+    FrameworkEnvironment, FrameworkPort, HOSTFILE, HOSTS_PATH, InjectedCommand, Injection,
+    MountedFiles, NOTHING,
+};
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
 
@@ -25,7 +25,14 @@ const HYDRA_HOSTFILE: &str = "hostfile.hydra";
 const SSH_SCRIPT: &str = "ssh";
 const SSHD_SCRIPT: &str = "sshd";
 
-pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
+pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
+    inject,
+    files: Some(files::config_map_files),
+    key: Some(ssh_key::ssh_key_secret),
+    ..NOTHING
+};
+
+fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
@@ -49,7 +56,10 @@ pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
         // An image made for GPUs asks for all of the node's, and some runtimes obey.
         variables.push(TrellisVariable::fixed("NVIDIA_VISIBLE_DEVICES", ""));
     }
-    let is_worker = group.role() == Role::Worker;
+    let command = match group.role() {
+        Role::Worker => InjectedCommand::Default(vec![file(SSHD_SCRIPT)]),
+        _ => InjectedCommand::Unchanged,
+    };
     Injection {
         variables,
         ports: vec![FrameworkPort {
@@ -67,6 +77,7 @@ pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
                 path: KEY_PATH,
             },
         ],
-        command: is_worker.then(|| file(SSHD_SCRIPT)),
+        command,
+        ..Injection::default()
     }
 }

@@ -17,7 +17,7 @@ const ALGORITHM: &str = "ecdsa-sha2-nistp521";
 const CURVE: &str = "nistp521";
 
 /// The Secret, from random bytes. None: no key is made of them, as of one in 2^260.
-pub(crate) fn ssh_key_secret(job: &ValidatedJob, mut random: [u8; 66]) -> Option<Secret> {
+pub(super) fn ssh_key_secret(job: &ValidatedJob, mut random: [u8; 66]) -> Option<Secret> {
     // 521 bits.
     if let Some(first) = random.first_mut() {
         *first &= 1;

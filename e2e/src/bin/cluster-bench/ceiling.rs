@@ -314,7 +314,7 @@ impl BareClient {
         let said = "a message of the usual length, more or less, with some numbers in it";
         match kind {
             GangWrite::Service => {
-                self.throttled_write(services.create(&post, &job.service()))
+                self.throttled_write(services.create(&post, &job.services()[0]))
                     .await
             }
             GangWrite::NetworkPolicy => {

@@ -45,7 +45,9 @@ fn collect_objects(
     out: &mut Vec<Value>,
 ) -> anyhow::Result<()> {
     let mut add = |object: Value| out.push(with_owner(object, compiled));
-    add(to_sorted_value(&compiled.service())?);
+    for service in compiled.services() {
+        add(to_sorted_value(&service)?);
+    }
     add(to_sorted_value(&compiled.network_policy())?);
     for config_map in compiled.config_maps() {
         add(to_sorted_value(&config_map)?);

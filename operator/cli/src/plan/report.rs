@@ -124,7 +124,10 @@ fn render_rows(name: &str, lines: impl IntoIterator<Item = String>, out: &mut St
 
 fn describe_objects(job: &CompiledJob) -> Vec<String> {
     let name = job.job().name();
-    let mut lines = vec![format!("Service {name}"), format!("NetworkPolicy {name}")];
+    let services = job.services().into_iter();
+    let services = services.filter_map(|service| service.metadata.name);
+    let mut lines: Vec<_> = services.map(|name| format!("Service {name}")).collect();
+    lines.push(format!("NetworkPolicy {name}"));
     lines.extend(
         job.config_maps()
             .iter()

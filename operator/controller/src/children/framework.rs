@@ -1,4 +1,4 @@
-//! Files of a job's framework: the hostfile, and the key of an MPI job.
+//! Objects of a job's framework: its Service, its files, and the key of an MPI job.
 
 use serde::de::IgnoredAny;
 use trellis_api::job::TrainingJobStatus;
@@ -13,13 +13,39 @@ use super::ChildApplier;
 use crate::job_context::JobContext;
 
 impl ChildApplier<'_> {
-    /// The hostfile, if the framework has one.
-    pub(super) async fn apply_hostfile(
+    /// The headless Service, and the leader's if the framework gives it one.
+    pub(super) async fn apply_services(
         &self,
         compiled: &CompiledJob,
         cache: &Cache,
     ) -> Result<Option<JobHold>, WriteError> {
-        if !compiled.has_hostfile() {
+        let spec = compiled.job().spec();
+        let leader = spec.leader_service_names(&self.key.name).next();
+        let names = std::iter::once(self.key.name.to_string()).chain(leader);
+        for (index, name) in names.enumerate() {
+            let key = Key::new(&self.key.namespace, &name);
+            let wanted = || {
+                compiled
+                    .services()
+                    .into_iter()
+                    .nth(index)
+                    .unwrap_or_default()
+            };
+            let held = self.apply_child(&key, wanted, &cache.services).await?;
+            if held.is_some() {
+                return Ok(held);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The ConfigMap with the framework's files, if it has one.
+    pub(super) async fn apply_config_map(
+        &self,
+        compiled: &CompiledJob,
+        cache: &Cache,
+    ) -> Result<Option<JobHold>, WriteError> {
+        if !compiled.has_config_map() {
             return Ok(None);
         }
         let key = Key::new(

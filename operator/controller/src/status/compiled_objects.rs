@@ -27,7 +27,10 @@ pub(super) fn compiled_objects(
     let mut list = build.objects.clone();
     for entry in &mut list {
         entry.ready = match entry.kind.as_str() {
-            "Service" => is_live_child(cache.services.get(key).as_deref(), seen.uid()),
+            "Service" => {
+                let key = Key::new(&key.namespace, &entry.name);
+                is_live_child(cache.services.get(&key).as_deref(), seen.uid())
+            }
             "NetworkPolicy" => {
                 is_live_child(cache.network_policies.get(key).as_deref(), seen.uid())
             }

@@ -1,25 +1,36 @@
-//! Objects that must exist before a pod does: its Service, its NetworkPolicy, without which it
-//! could reach every pod, and the hostfile that it mounts.
+//! Objects that must exist before a pod does: its Services, its NetworkPolicy, without which it
+//! could reach every pod, and the ConfigMap that it mounts.
 
 use trellis_api::{Reason, names};
+use trellis_compiler::CompiledJob;
 use trellis_gang::key::Key;
 
 use super::{Committer, TaskOutcome, is_live_child};
 
 impl Committer {
     /// Describes the first object that is missing or terminating. The controller creates it again.
-    pub(super) fn find_missing_child(&self, job: &Key, uid: &str, hosts: bool) -> Option<String> {
-        let (services, policies) = (
-            &self.context.cache.services,
-            &self.context.cache.network_policies,
-        );
-        let named = names::hosts_config_map_name(&job.name);
-        let (kind, name) = if !is_live_child(services.get(job).as_deref(), uid) {
-            ("Service", &*job.name)
-        } else if !is_live_child(policies.get(job).as_deref(), uid) {
-            ("NetworkPolicy", &*job.name)
-        } else if hosts && !self.has_config_map(&Key::new(&job.namespace, &named), uid) {
-            ("ConfigMap", named.as_str())
+    pub(super) fn find_missing_child(
+        &self,
+        job: &Key,
+        uid: &str,
+        compiled: &CompiledJob,
+    ) -> Option<String> {
+        let cache = &self.context.cache;
+        let key = |name: &str| Key::new(&job.namespace, name);
+        let has_service =
+            |name: &str| is_live_child(cache.services.get(&key(name)).as_deref(), uid);
+        let spec = compiled.job().spec();
+        let config_map = names::hosts_config_map_name(&job.name);
+        let has_config_map =
+            || is_live_child(cache.config_maps.get(&key(&config_map)).as_deref(), uid);
+        let leader = spec.leader_service_names(&job.name);
+        let mut services = std::iter::once(job.name.to_string()).chain(leader);
+        let (kind, name) = if let Some(name) = services.find(|name| !has_service(name)) {
+            ("Service", name)
+        } else if !is_live_child(cache.network_policies.get(job).as_deref(), uid) {
+            ("NetworkPolicy", job.name.to_string())
+        } else if compiled.has_config_map() && !has_config_map() {
+            ("ConfigMap", config_map)
         } else {
             return None;
         };
@@ -28,18 +39,14 @@ impl Committer {
         ))
     }
 
-    fn has_config_map(&self, key: &Key, uid: &str) -> bool {
-        is_live_child(self.context.cache.config_maps.get(key).as_deref(), uid)
-    }
-
-    /// Puts a job off if such an object is missing. `hosts`: the job has a hostfile.
+    /// Puts a job off if such an object is missing.
     pub(super) fn check_children(
         &self,
         job: &Key,
         uid: &str,
-        hosts: bool,
+        compiled: &CompiledJob,
     ) -> Result<(), TaskOutcome> {
-        match self.find_missing_child(job, uid, hosts) {
+        match self.find_missing_child(job, uid, compiled) {
             None => Ok(()),
             Some(message) => Err(TaskOutcome::PutOff(Reason::ChildMissing, message)),
         }
@@ -52,6 +59,7 @@ mod tests {
 
     use kube::Client;
     use serde_json::{Value, json};
+    use trellis_gang::fixtures::{compile_job_as, spec_with};
 
     use super::*;
     use crate::commands::Commands;
@@ -99,7 +107,8 @@ mod tests {
         }
         let commands = Commands::new(client, Leadership::for_test());
         let committer = Committer::new(Arc::clone(&context), commands);
-        match committer.check_children(&job, "mine", true) {
+        let compiled = compile_job_as("j", "ns", spec_with(json!({"framework": "DeepSpeed"})));
+        match committer.check_children(&job, "mine", &compiled) {
             Ok(()) => String::new(),
             Err(TaskOutcome::PutOff(Reason::ChildMissing, message)) => message,
             Err(other) => panic!("{other:?}"),

@@ -42,7 +42,7 @@ impl Committer {
         }
         self.check_bindable(job, &claim_binding::plan_mounts(run, &plan, &actual))?;
         self.check_claim_names(job, run, &plan, &actual)?;
-        self.check_children(job, &run.uid, run.job.compiled().has_hostfile())?;
+        self.check_children(job, &run.uid, run.job.compiled())?;
         self.await_current_policies(job, run, place.quota_version, stop)
             .await?;
         let open = plan_quota(run, &plan, &actual);

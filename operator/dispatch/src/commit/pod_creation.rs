@@ -83,8 +83,8 @@ impl Committer {
         counted: &BTreeMap<String, AdmittedPod>,
         stop: CancellationToken,
     ) -> TaskOutcome {
-        let hosts = run.job.compiled().has_hostfile();
-        if let Some(message) = self.find_missing_child(&job, &run.uid, hosts) {
+        let compiled = run.job.compiled();
+        if let Some(message) = self.find_missing_child(&job, &run.uid, compiled) {
             return TaskOutcome::Retry(message);
         }
         let open = plan_quota(run, plan, counted);

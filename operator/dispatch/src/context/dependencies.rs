@@ -20,14 +20,17 @@ fn is_in_namespace(job: &TrainingJob, namespace: &str) -> bool {
 }
 
 impl WatchSink {
-    /// A Service is a child of the job of its name, and any job of the namespace may name it.
+    /// A Service is a child of the job of its name or of the job whose leader it is for, and any job
+    /// of the namespace may name it.
     fn service_changed(&self, key: &Key) {
         if self.context.cache.jobs.get(key).is_some() {
             self.context.touch(key.clone());
         }
         self.context.requeue_jobs(|job| {
+            let name = job.metadata.name.as_deref().unwrap_or_default();
             is_in_namespace(job, &key.namespace)
-                && lookup::network_rule_services(&job.spec).any(|s| s == &*key.name)
+                && (lookup::network_rule_services(&job.spec).any(|s| s == &*key.name)
+                    || job.spec.leader_service_names(name).any(|s| s == *key.name))
         });
     }
 

@@ -1,7 +1,7 @@
 //! Imports the main container as fields of a task group, and the containers beside it.
 
 use serde_json::{Value, json};
-use trellis_api::job::{ContainerPort, Framework, PullPolicy, TaskGroup};
+use trellis_api::job::{ContainerPort, PullPolicy, TaskGroup};
 use trellis_api::pod_template::MAIN_CONTAINER;
 
 use super::resources::{self, ContainerAmounts};
@@ -16,16 +16,6 @@ const IGNORED_DEFAULTS: [(&str, &str); 2] = [
     ("terminationMessagePath", "/dev/termination-log"),
     ("terminationMessagePolicy", "File"),
 ];
-
-/// The port that a framework opens by itself (docs/pods.md).
-fn framework_port(framework: Framework) -> Option<i64> {
-    match framework {
-        Framework::PyTorch | Framework::DeepSpeed => Some(29500),
-        Framework::JAX => Some(6666),
-        Framework::MPI | Framework::TensorFlow => Some(2222),
-        Framework::None => None,
-    }
-}
 
 /// Reads the main container into a group. Returns the fields that have no short form.
 pub(super) fn read_main_container(
@@ -147,11 +137,11 @@ fn read_ports(
         let name = port.value().get("name").and_then(Value::as_str);
         let tcp = json!("TCP");
         let protocol = port.value().get("protocol").unwrap_or(&tcp);
-        let is_own = number.is_some() && number == framework_port(hints.framework);
+        let is_own = number.is_some() && number == hints.framework.spec().port.map(i64::from);
         if is_own || name.is_some_and(|name| hints.own_ports.contains(&name)) {
             port.note(
                 "is where processes meet, and the framework opens a port for that",
-                "use MASTER_PORT, or what docs/frameworks says",
+                "use the port that the framework's page in docs/frameworks names",
             );
             continue;
         }

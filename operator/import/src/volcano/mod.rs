@@ -147,5 +147,5 @@ fn read_volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
 
 /// True of frameworks whose groups may start with fewer pods (docs/elastic.md).
 fn can_be_elastic(framework: Option<Framework>) -> bool {
-    matches!(framework, None | Some(Framework::None | Framework::PyTorch))
+    framework.unwrap_or_default().spec().is_elastic
 }

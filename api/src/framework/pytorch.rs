@@ -1,0 +1,34 @@
+//! PyTorch, which torchrun starts.
+
+use super::FrameworkSpec;
+use super::reserved_env::ReservedEnv;
+
+/// torchrun's environment, and the variables that it sets for each process.
+pub(super) const ENV: ReservedEnv = reserved_env!(
+    "PyTorch and DeepSpeed",
+    ["PyTorch", "DeepSpeed"],
+    ["PET_"],
+    [
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE"
+    ]
+);
+
+/// Default of torchrun's `--master-port`.
+pub(super) const PORT: i32 = 29500;
+
+pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
+    name: "PyTorch",
+    leader: None,
+    ends_with_leader: false,
+    leader_service: false,
+    is_elastic: true,
+    fixes_max_replicas: true,
+    port: Some(PORT),
+    env: Some(&ENV),
+    rules: &[],
+};
