@@ -7,12 +7,12 @@ use crate::context::ImportContext;
 use crate::field_log::FieldLog;
 use crate::fields::Fields;
 use crate::imported_object::ImportedObject;
-use crate::{fields, kubeflow, kueue, lattice, volcano};
+use crate::{fields, kubeflow, kuberay, kueue, lattice, volcano};
 
 type Importer = fn(&Fields<'_>, &ImportContext) -> Vec<ImportedObject>;
 
 /// Group, versions, kind and importer.
-const IMPORTERS: [(&str, &[&str], &str, Importer); 11] = [
+const IMPORTERS: [(&str, &[&str], &str, Importer); 13] = [
     (
         "batch.volcano.sh",
         &["v1alpha1"],
@@ -27,6 +27,8 @@ const IMPORTERS: [(&str, &[&str], &str, Importer); 11] = [
     ),
     ("batch", &["v1"], "Job", kueue::convert_job),
     ("kubeflow.org", &["v1"], "PyTorchJob", kubeflow::convert_job),
+    ("ray.io", &["v1"], "RayJob", kuberay::convert_job),
+    ("ray.io", &["v1"], "RayCluster", kuberay::convert_cluster),
     (
         "lattice.dev",
         &["v1alpha1"],
@@ -75,7 +77,7 @@ const KUEUE_VERSIONS: &[&str] = &["v1beta1", "v1beta2"];
 const COHORT_VERSIONS: &[&str] = &["v1alpha1", "v1beta1", "v1beta2"];
 
 /// Kinds of the same systems that are not imported, and the alternatives.
-const UNSUPPORTED: [(&str, &str, &str); 14] = [
+const UNSUPPORTED: [(&str, &str, &str); 15] = [
     (
         "kueue.x-k8s.io",
         "AdmissionCheck",
@@ -142,6 +144,11 @@ const UNSUPPORTED: [(&str, &str, &str); 14] = [
         "write a TrainingJob of framework JAX (docs/frameworks/jax.md)",
     ),
     (
+        "ray.io",
+        "RayService",
+        "a TrainingJob ends, and a service does not: write a Deployment",
+    ),
+    (
         "jobset.x-k8s.io",
         "JobSet",
         "write a TrainingJob with a task group for each replicatedJob (docs/coming-from-kueue.md)",
@@ -170,7 +177,8 @@ pub fn is_importable(document: &Document) -> bool {
 /// True if a TrainingJob can be made of the document.
 #[must_use]
 pub fn becomes_job(document: &Document) -> bool {
-    is_importable(document) && document.kind.ends_with("Job")
+    let is_job = document.kind.ends_with("Job") || document.kind == "RayCluster";
+    is_job && is_importable(document)
 }
 
 /// Kind, namespace and name, as people say it.

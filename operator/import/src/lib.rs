@@ -15,6 +15,7 @@ mod fields;
 mod imported_object;
 mod kinds;
 mod kubeflow;
+mod kuberay;
 mod kueue;
 mod lattice;
 mod metadata;

@@ -144,7 +144,7 @@ fn unknown_field_is_noted_with_its_path() {
 
 /// Fields whose value has no effect, or none by itself.
 fn has_no_effect(path: &str) -> bool {
-    const ENDS: [&str; 8] = [
+    const ENDS: [&str; 13] = [
         // A fieldRef always has this version.
         "fieldRef.apiVersion",
         // Kueue suspends what it has not admitted.
@@ -158,6 +158,15 @@ fn has_no_effect(path: &str) -> bool {
         "spec.template.spec.restartPolicy",
         // With only one dependency, `any` means `all`.
         "dependsOn.iteration",
+        // The image has Ray, in whatever version.
+        "rayVersion",
+        // The job's script sets it.
+        "rayStartParams.dashboard-host",
+        // Only Ray's autoscaler goes by them, and this cluster has none.
+        "rayClusterSpec.workerGroupSpecs[0].minReplicas",
+        "rayClusterSpec.workerGroupSpecs[0].maxReplicas",
+        // The autoscaler's number, between the other two, which count here.
+        "spec.workerGroupSpecs[0].replicas",
         // A secret is imported whatever its direction.
         "wandb.direction",
     ];

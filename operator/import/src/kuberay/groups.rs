@@ -1,0 +1,145 @@
+//! The head and the workers of a Ray cluster.
+
+use serde_json::json;
+use trellis_api::job::{Framework, Role};
+
+use super::start_params;
+use crate::context::ImportContext;
+use crate::draft::JobDraft;
+use crate::fields::Fields;
+use crate::pod::command_scan::ProvidedVariables;
+use crate::pod::{self, GroupDraft, PodHints};
+
+/// Default of `maxReplicas`.
+const NO_LIMIT: i64 = i32::MAX as i64;
+
+/// Reads head and workers into the draft. `driver` is what the head runs.
+pub(super) fn read_cluster(
+    cluster: &Fields<'_>,
+    context: &ImportContext,
+    driver: Vec<String>,
+    draft: &mut JobDraft,
+) {
+    let hints = PodHints {
+        options: &context.options,
+        framework: Framework::Ray,
+        // KubeRay takes the first container.
+        main: "",
+        own_ports: &["gcs", "gcs-server", "redis", "dashboard", "client"],
+        index_variables: &[],
+        provided_variables: ProvidedVariables::default(),
+    };
+    let Some(head) = cluster.object("headGroupSpec") else {
+        let path = cluster.field_path("headGroupSpec");
+        cluster
+            .log()
+            .add_problem(&path, "is required: add the head");
+        return;
+    };
+    if let Some(mut pods) = read_group(&head, &hints) {
+        pods.group.name = "head".to_owned();
+        pods.group.role = Some(Role::Coordinator);
+        if !pods.group.command.is_empty() || !pods.group.args.is_empty() {
+            let path = format!("{}.command", pods.main);
+            cluster.log().note(
+                &path,
+                Some(&json!(pods.group.command)),
+                "runs before `ray start` there, and here the command of the head is the driver",
+                "put it into the driver's command or the image",
+            );
+        }
+        pods.group.command = driver;
+        pods.group.args = Vec::new();
+        draft.pods.push(pods);
+    }
+    for key in ["serviceType", "headService", "enableIngress"] {
+        head.note_at(
+            key,
+            "is about the head's Service, and here that is headless and named <job>-head",
+            "write a Service or an Ingress of your own",
+        );
+    }
+    let scales = cluster.boolean("enableInTreeAutoscaling") == Some(true);
+    for worker in cluster.objects("workerGroupSpecs") {
+        if let Some(pods) = read_workers(&worker, &hints, scales) {
+            draft.pods.push(pods);
+        }
+    }
+    cluster.ignore(&["rayVersion"]);
+    match scales {
+        true => cluster.note_at(
+            "autoscalerOptions",
+            "tunes Ray's autoscaler, and here workers join while there is room",
+            "leave it out",
+        ),
+        false => cluster.ignore(&["autoscalerOptions"]),
+    }
+    cluster.note_at(
+        "headServiceAnnotations",
+        "is about the head's Service, which has none here",
+        "write a Service of your own",
+    );
+    cluster.note_at(
+        "gcsFaultToleranceOptions",
+        "keeps the cluster's state in Redis, and here a head that has failed restarts with its gang",
+        "let the driver write checkpoints (docs/checkpoints.md)",
+    );
+}
+
+fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Option<GroupDraft> {
+    let name = worker.text("groupName");
+    let replicas = worker.integer("replicas");
+    let (least, most) = (worker.integer("minReplicas"), worker.integer("maxReplicas"));
+    let hosts = worker.integer("numOfHosts").unwrap_or(1).max(1);
+    let now = replicas.or(least).unwrap_or(0);
+    let all = match scales {
+        true => most
+            .filter(|most| *most != NO_LIMIT)
+            .unwrap_or(now)
+            .max(now),
+        false => now,
+    };
+    if all == 0 {
+        worker.note("has no pods, and is no task group here", "leave it out");
+        return None;
+    }
+    let mut pods = read_group(worker, hints)?;
+    pods.group.name = name.unwrap_or_else(|| "worker".to_owned());
+    let count = |replicas: i64| replicas.saturating_mul(hosts);
+    pods.group.replicas = Some(count(all)).filter(|count| *count != 1);
+    if scales {
+        // A gang has one worker at least of each group.
+        let least = least.unwrap_or(0).max(1);
+        pods.group.min_replicas = Some(count(least)).filter(|_| least < all);
+        worker.note_at(
+            "minReplicas",
+            "is where Ray's autoscaler starts, and here the job starts with these pods and grows while there is room, whatever Ray asks for",
+            "lower replicas if it is not to grow by itself",
+        );
+    }
+    for (key, why) in [
+        ("idleTimeoutSeconds", "is how long Ray keeps an idle worker"),
+        ("scaleStrategy", "names workers to delete"),
+    ] {
+        worker.note_at(key, why, "leave it out");
+    }
+    Some(pods)
+}
+
+/// A group with its pods and the parameters of its `ray start`.
+fn read_group(group: &Fields<'_>, hints: &PodHints<'_>) -> Option<GroupDraft> {
+    let mut pods = pod::read_template(group, "template", hints)?;
+    // Ray's pods never restart by themselves here, as in a gang.
+    pods.restart_policy = None;
+    pods.group
+        .env
+        .extend(start_params::read_start_params(group));
+    for key in ["resources", "labels"] {
+        group.note_at(
+            key,
+            "is what Ray is told of the pods",
+            "add --resources or --labels to RAY_START_ARGS",
+        );
+    }
+    Some(pods)
+}
