@@ -1,14 +1,15 @@
 #!/bin/sh
 # Makes the one image of real nodes' pods in the new folder $1, of packages of this machine's
-# Debian and of the Python packages that the file $2 names. Nothing is installed on the machine:
+# Debian and of the Python packages that the files $2 and $3 name. Nothing is installed on the
+# machine:
 #
 #   rootfs/    containerd, runc and CNI plugins for the nodes, and for pods a shell, Python,
-#              PyTorch, JAX in /opt/jax, Open MPI, ssh, a user `train` of id 1000
+#              PyTorch, JAX in /opt/jax, Ray in /opt/ray, Open MPI, ssh, a user `train` of id 1000
 #   image.tar  an OCI archive with an empty layer: nodes lay rootfs/ in its place (node.sh)
 #
-# What cannot be had of PyTorch and JAX is left out, and said; all else is an error.
+# PyTorch, JAX or Ray that cannot be installed is left out, with a message; all else is an error.
 set -eu
-to=$1 requirements=$2
+to=$1 jax_requirements=$2 ray_requirements=$3
 root=$to/rootfs work=$to/work
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$root" "$work/state/lists/partial" "$work/cache/archives/partial"
@@ -55,12 +56,26 @@ END
 printf 'root:x:0:\ntrain:x:1000:\nnogroup:x:65534:\n' >"$root/etc/group"
 
 python=$(readlink "$root/usr/bin/python3")
-python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
-    --only-binary=:all: --python-version "${python#python}" --target "$root/opt/jax" \
-    --requirement "$requirements" || {
-    echo "no JAX: pip cannot install $requirements"
-    rm -rf "$root/opt/jax"
+install() {
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+        --only-binary=:all: --python-version "${python#python}" --target "$root/opt/$1" \
+        --requirement "$2" || {
+        echo "no $1: pip cannot install $2"
+        rm -rf "$root/opt/$1"
+    }
 }
+install jax "$jax_requirements"
+install ray "$ray_requirements"
+if [ -d "$root/opt/ray" ]; then
+    # pip's own script names the Python of this machine.
+    cat >"$root/opt/ray/bin/ray" <<'END'
+#!/usr/bin/python3
+from ray.scripts.scripts import main
+
+main()
+END
+    chmod +x "$root/opt/ray/bin/ray"
+fi
 
 # The first import compiles, and leaves what the pods' imports then find.
 inside() {
@@ -77,6 +92,9 @@ if [ -d "$torch" ]; then
 fi
 if [ -d "$root/opt/jax" ]; then
     inside env PYTHONPATH=/opt/jax python3 -c 'import jax.numpy'
+fi
+if [ -d "$root/opt/ray" ]; then
+    inside env PYTHONPATH=/opt/ray python3 -c 'import ray.scripts.scripts'
 fi
 
 # The image: one layer with one file, by which node.sh finds where it was unpacked.

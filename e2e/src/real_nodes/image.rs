@@ -10,12 +10,15 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::binaries::cache;
 
-/// Its name in a TrainingJob. In it are a shell, Python with PyTorch, JAX and mpi4py, Open MPI
-/// and ssh, and the user 1000.
+/// Its name in a TrainingJob. It contains a shell, Python with PyTorch, JAX, Ray and mpi4py, Open
+/// MPI and ssh, and the user 1000.
 pub const IMAGE_NAME: &str = "registry.example/train:1.0";
 
 /// Where JAX is in it: what `PYTHONPATH` has to say.
 pub const JAX_PATH: &str = "/opt/jax";
+
+/// Folder of Ray in the image, for `PYTHONPATH`. Its `bin` holds the command `ray`.
+pub const RAY_PATH: &str = "/opt/ray";
 
 const PYTORCH_PATH: &str = "/usr/lib/python3/dist-packages/torch";
 
@@ -32,7 +35,11 @@ impl NodeImage {
     ///
     /// When packages cannot be had: what was said last.
     pub(super) fn find_or_build() -> Result<Self> {
-        let files = ["nodes/image.sh", "nodes/requirements.txt"];
+        let files = [
+            "nodes/image.sh",
+            "nodes/jax-requirements.txt",
+            "nodes/ray-requirements.txt",
+        ];
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
         let folder = cache::hashed_folder("image", &files, &release)?;
         let parent = folder.parent().context("the cache is no folder")?;
@@ -62,6 +69,10 @@ impl NodeImage {
     pub(super) fn has_jax(&self) -> bool {
         self.has_path(JAX_PATH)
     }
+
+    pub(super) fn has_ray(&self) -> bool {
+        self.has_path(RAY_PATH)
+    }
 }
 
 /// Why the image cannot be made, in one line; `None` if it can.
@@ -85,7 +96,8 @@ fn build_image(folder: &Path) -> Result<()> {
     let output = Command::new("sh")
         .arg(nodes.join("image.sh"))
         .arg(&partial)
-        .arg(nodes.join("requirements.txt"))
+        .arg(nodes.join("jax-requirements.txt"))
+        .arg(nodes.join("ray-requirements.txt"))
         .output()
         .context("start sh")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -26,7 +26,7 @@ use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
-pub use image::{IMAGE_NAME, JAX_PATH};
+pub use image::{IMAGE_NAME, JAX_PATH, RAY_PATH};
 pub use node::RealNode;
 pub use operator_pods::start_kube_scheduler;
 pub use processes::kill_rank;
@@ -118,7 +118,13 @@ impl RealNodes {
         self.image.has_pytorch()
     }
 
-    /// True if pods have JAX_PATH, at [`JAX_PATH`].
+    /// True if the image has Ray, at [`RAY_PATH`].
+    #[must_use]
+    pub fn has_ray(&self) -> bool {
+        self.image.has_ray()
+    }
+
+    /// True if the image has JAX, at [`JAX_PATH`].
     #[must_use]
     pub fn has_jax(&self) -> bool {
         self.image.has_jax()

@@ -15,6 +15,7 @@ mod leftovers;
 mod logs;
 mod mpi;
 mod pytorch;
+mod ray;
 mod resume_example;
 mod unhealthy_gpus;
 
@@ -77,6 +78,11 @@ fn main() -> ExitCode {
             unhealthy_gpus::test_pending_gang,
         ),
         trial("jax_sums_over_all_processes", Undisturbed, jax::test_psum),
+        trial(
+            "ray_driver_uses_the_gpus_of_all_workers",
+            Undisturbed,
+            ray::test_driver,
+        ),
         trial(
             "each_pod_has_its_own_volume_on_its_node",
             Undisturbed,
