@@ -63,7 +63,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/command-line.md", "completions", 1, TestedBy("e2e/tests/command_line/plugin.rs", "kubectl_completes_plugin_arguments")),
     ("docs/elastic.md", "Elastic jobs", 1, EXAMPLE_OUTPUT),
     ("docs/endpoint.md", "Through the API server", 1, EXAMPLE_OUTPUT),
-    ("docs/endpoint.md", "When nobody leads", 1, READERS_OBJECTS),
+    ("docs/endpoint.md", "Without a leader", 1, READERS_OBJECTS),
     ("docs/endpoint.md", "Directly", 2, NEEDS_DEPLOYMENT),
     ("docs/gitops.md", "Argo CD", 1, TestedBy("e2e/tests/gitops/fixtures.rs", "start")),
     ("docs/import.md", "trellis import", 1, NEEDS_OTHER_SYSTEM),
@@ -108,7 +108,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/stages.md", "Stages", 1, EXAMPLE_OUTPUT),
     ("docs/traces.md", "Traces", 1, NEEDS_RELEASE),
     ("docs/webhook.md", "The admission webhook", 1, READERS_OBJECTS),
-    ("docs/webhook.md", "Its certificate", 1, NEEDS_RELEASE),
+    ("docs/webhook.md", "Certificate", 1, NEEDS_RELEASE),
 ];
 
 /// How many there are, by page and heading.
