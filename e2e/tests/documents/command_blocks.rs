@@ -94,7 +94,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/policies.md", "Testing", 2, POLICY_TESTS),
     ("docs/policies.md", "Trying", 1, POLICY_TESTS),
     ("docs/policies.md", "Comparing", 2, POLICY_TESTS),
-    ("docs/policies/README.md", "Policies that platform teams want", 1, NotRun("operator/cli/tests/policy/library.rs tests the folder so")),
+    ("docs/policies/README.md", "Policy library", 1, NotRun("operator/cli/tests/policy/library.rs tests the folder so")),
     ("docs/queues.md", "Queues", 2, READERS_OBJECTS),
     ("docs/queues.md", "Lending and borrowing", 1, EXAMPLE_OUTPUT),
     ("docs/quick-start.md", "1. A cluster", 1, QUICK_START_TEST),
