@@ -77,7 +77,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/install.md", "Uninstall", 1, NEEDS_RELEASE),
     ("docs/migrating.md", "Step by step", 2, NEEDS_OTHER_SYSTEM),
     ("docs/ml-engineers.md", "Watch", 1, EXAMPLE_OUTPUT),
-    ("docs/nodes.md", "Whose nodes", 1, READERS_OBJECTS),
+    ("docs/nodes.md", "Dedicated nodes", 1, READERS_OBJECTS),
     ("docs/on-call.md", "Look here first", 2, NEEDS_DEPLOYMENT),
     ("docs/on-call.md", "The log", 1, NEEDS_DEPLOYMENT),
     ("docs/on-call.md", "Rights", 1, READERS_OBJECTS),
