@@ -85,7 +85,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/on-call.md", "A snapshot", 2, NEEDS_DEPLOYMENT),
     ("docs/operations.md", "Rollback", 1, NEEDS_RELEASE),
     ("docs/operations.md", "Restore", 1, READERS_OBJECTS),
-    ("docs/plain-pods.md", "Why it waits", 1, EXAMPLE_OUTPUT),
+    ("docs/plain-pods.md", "Waiting pods", 1, EXAMPLE_OUTPUT),
     ("docs/plan.md", "trellis plan", 2, EXAMPLE_OUTPUT),
     ("docs/plan.md", "On files", 1, TestedBy("operator/cli/src/plan/snapshot.rs", "document_lists_every_kind_that_is_read")),
     ("docs/platform-teams.md", "Nodes", 1, READERS_OBJECTS),
