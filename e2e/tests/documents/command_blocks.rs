@@ -103,7 +103,7 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/quick-start.md", "5. A job that waits", 2, QUICK_START_TEST),
     ("docs/quick-start.md", "6. Suspend and resume", 1, QUICK_START_TEST),
     ("docs/quick-start.md", "7. A policy", 1, QUICK_START_TEST),
-    ("docs/quick-start.md", "8. Away with it", 1, QUICK_START_TEST),
+    ("docs/quick-start.md", "8. Clean up", 1, QUICK_START_TEST),
     ("docs/simulate.md", "trellis simulate, trellis replay", 1, EXAMPLE_OUTPUT),
     ("docs/stages.md", "Stages", 1, EXAMPLE_OUTPUT),
     ("docs/traces.md", "Traces", 1, NEEDS_RELEASE),
