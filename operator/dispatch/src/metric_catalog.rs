@@ -66,68 +66,69 @@ macro_rules! facts {
 
 facts! {
     BUILD_INFO: Gauge "build_info" ["version"] "1, with the version of this process";
-    LEADER: Gauge "leader" [] "1: this process leads; 0: it stands by";
-    LEADER_EPOCH: Gauge "leader_epoch" [] "Term of this leader, which rises with each change; 0: it does not lead";
-    CACHES_SYNCED: Gauge "caches_synced" [] "1: all that is watched has been listed since this process leads";
-    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Time since the watch of that resource last showed that it lives, of one that stands by too if it has the webhook; from 180 s on nothing new is decided";
+    LEADER: Gauge "leader" [] "1: this process leads; 0: it is on standby";
+    LEADER_EPOCH: Gauge "leader_epoch" [] "Epoch of this leader, which rises with each change of leader; 0: this process does not lead";
+    CACHES_SYNCED: Gauge "caches_synced" [] "1: this leader has listed all watched objects";
+    WATCH_AGE: Gauge "watch_age_seconds" ["resource"] "Seconds since the watch of that resource last showed a sign of life, on standby replicas with a webhook too; from 180 s on the operator decides nothing new";
 
-    CERTIFICATE_EXPIRY: Gauge "endpoint_certificate_expiry_timestamp_seconds" [] "When the certificate of the endpoint ends, in seconds since 1970; 0: there is none";
-    CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it";
+    CERTIFICATE_EXPIRY: Gauge "endpoint_certificate_expiry_timestamp_seconds" [] "End of the endpoint's certificate, in seconds since 1970; 0: no certificate";
+    CERTIFICATE_DEGRADED: Gauge "endpoint_certificate_degraded" [] "1: the endpoint's certificate cannot be renewed, or its authority not be written for the API server";
 
-    RECONCILES: Counter "reconciles" ["result"] "Looks at a TrainingJob that have ended: done, behind (something had changed meanwhile: tried again) or failed";
-    RECONCILE_SECONDS: Histogram "reconcile_duration_seconds" [] "Time that a look at a TrainingJob took, its writes included";
-    RECONCILES_DUE: Gauge "reconciles_due" [] "TrainingJobs that are due to be looked at";
-    RECONCILE_OLDEST: Gauge "reconcile_oldest_seconds" [] "How long the longest look that is under way has taken";
+    RECONCILES: Counter "reconciles" ["result"] "Finished reconciliations of TrainingJobs: done, behind (an object changed meanwhile, retried) or failed";
+    RECONCILE_SECONDS: Histogram "reconcile_duration_seconds" [] "Duration of a reconciliation of a TrainingJob, with its writes";
+    RECONCILES_DUE: Gauge "reconciles_due" [] "TrainingJobs that wait for a reconciliation";
+    RECONCILE_OLDEST: Gauge "reconcile_oldest_seconds" [] "Duration of the longest reconciliation in progress";
 
-    CYCLE_SECONDS: Histogram "scheduling_cycle_duration_seconds" [] "Time in which the scheduler decided about all that was due";
-    DECISIONS: Counter "scheduling_decisions" ["decision"] "What the scheduler has decided of gangs: Place, Wait, Preempt, Drain or Reserve";
-    PUT_OFF: Counter "gangs_put_off" ["reason"] "Gangs that had found a place and could not take it, before any pod was created";
-    UNDONE: Counter "gangs_undone" ["reason"] "Plans that failed and were undone, with what pods they had";
-    WAIT_SECONDS: Histogram "queue_wait_duration_seconds" ["queue"] "From when an attempt was queued to when all of its pods were created, or bound; the exemplar names the job";
-    START_SECONDS: Histogram "gang_start_duration_seconds" [] "From when all pods of a gang were created to when all run; the exemplar names the job";
+    CYCLE_SECONDS: Histogram "scheduling_cycle_duration_seconds" [] "Duration of a scheduling cycle";
+    DECISIONS: Counter "scheduling_decisions" ["decision"] "Decisions of the scheduler: Place, Wait, Preempt, Drain or Reserve";
+    PUT_OFF: Counter "gangs_put_off" ["reason"] "Gangs that had a place and could not take it, before any pod was created";
+    UNDONE: Counter "gangs_undone" ["reason"] "Plans that failed and were rolled back";
+    WAIT_SECONDS: Histogram "queue_wait_duration_seconds" ["queue"] "Time from when an attempt is queued to when all its pods are created or bound; the exemplar names the job";
+    START_SECONDS: Histogram "gang_start_duration_seconds" [] "Time from when all pods of a gang are created to when all run; the exemplar names the job";
 
-    ATTEMPTS_ENDED: Counter "attempts_ended" ["reason"] "Attempts that others followed, by why";
-    JOBS_ENDED: Counter "jobs_ended" ["phase", "reason"] "TrainingJobs that have ended for good";
+    ATTEMPTS_ENDED: Counter "attempts_ended" ["reason"] "Attempts that ended and were followed by another, by reason";
+    JOBS_ENDED: Counter "jobs_ended" ["phase", "reason"] "TrainingJobs that ended";
 
-    WRITES: Counter "writes" ["outcome"] "Writes to the API server, without dry runs: ok, or what came of them";
-    WRITE_SECONDS: Histogram "write_duration_seconds" [] "Time that a write took from when it was sent";
-    WRITES_IN_FLIGHT: Gauge "writes_in_flight" [] "Writes that are under way";
-    WRITES_LIMIT: Gauge "writes_in_flight_limit" [] "Writes that may be under way at once, as the API server bears them";
+    WRITES: Counter "writes" ["outcome"] "Writes to the API server without dry runs, by outcome: ok or the failure";
+    WRITE_SECONDS: Histogram "write_duration_seconds" [] "Duration of a write from its sending";
+    WRITES_IN_FLIGHT: Gauge "writes_in_flight" [] "Writes in flight";
+    WRITES_LIMIT: Gauge "writes_in_flight_limit" [] "Limit of writes in flight, adapted to the API server";
 
-    JOBS: Gauge "jobs" ["queue", "phase"] "TrainingJobs; the queue is empty where none is known";
-    WAITING: Gauge "jobs_waiting" ["queue", "reason"] "TrainingJobs that wait for a place, by why";
-    HELD_OLDEST: Gauge "jobs_held_oldest_seconds" ["phase"] "How long the TrainingJob has been Waiting (for something that it names) or Blocked that has been so longest; 0: none is";
-    OLDEST_WAIT: Gauge "queue_oldest_wait_seconds" ["queue"] "How long the one has waited for a place that has waited longest";
-    QUEUE_NOMINAL: Gauge "queue_nominal" ["queue", "flavor", "resource"] "Quota of the queue's own, in base units (cores, bytes, devices)";
-    QUEUE_USED: Gauge "queue_used" ["queue", "flavor", "resource"] "What is held of it, in base units";
-    QUEUE_BORROWED: Gauge "queue_borrowed" ["queue", "flavor", "resource"] "How much of that is more than its own, in base units";
-    QUEUE_SHARE: Gauge "queue_share" ["queue"] "What the queue has had of late for its weight: the smallest has the next turn";
+    JOBS: Gauge "jobs" ["queue", "phase"] "TrainingJobs; the queue is empty if none is known";
+    WAITING: Gauge "jobs_waiting" ["queue", "reason"] "TrainingJobs that wait for a place, by reason";
+    HELD_OLDEST: Gauge "jobs_held_oldest_seconds" ["phase"] "Age of the oldest TrainingJob that is Waiting (for an object that it names) or Blocked; 0: none";
+    OLDEST_WAIT: Gauge "queue_oldest_wait_seconds" ["queue"] "Age of the oldest pending job of the queue";
+    QUEUE_NOMINAL: Gauge "queue_nominal" ["queue", "flavor", "resource"] "Nominal quota of the queue, in base units (cores, bytes, devices)";
+    QUEUE_USED: Gauge "queue_used" ["queue", "flavor", "resource"] "Used quota of the queue, in base units";
+    QUEUE_BORROWED: Gauge "queue_borrowed" ["queue", "flavor", "resource"] "Borrowed quota of the queue, in base units";
+    QUEUE_SHARE: Gauge "queue_share" ["queue"] "Decayed usage of the queue divided by its weight: the smallest has the next turn";
 
-    DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that take pods: allocatable, and of those held (by gangs), others (by other pods) and free";
-    NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted with pods of jobs still there)";
-    ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding are as this version ships them; 0: one is missing or differs, and what rests on it is not believed";
-    CHANGED_PODS: Gauge "changed_pods" [] "Pods that Trellis has placed and whose images, tolerations or resources were changed after policies had judged them, as far as this process has seen it";
-    LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies of which the ledger says something else than a recount, for some seconds at least";
+    DEVICES: Gauge "devices" ["resource", "state"] "Devices of nodes that accept pods: allocatable, held (by gangs), others (by other pods) and free";
+    NODES: Gauge "nodes" ["state"] "Nodes: ready, unschedulable, unhealthy or lost (not ready for long, or deleted while pods of jobs remain)";
+    ADMISSION_POLICY: Gauge "admission_policy_in_force" ["policy"] "1: the admission policy of that name and its binding match this version; 0: one is missing or differs, and the operator does not trust what they protect";
+    CHANGED_PODS: Gauge "changed_pods" [] "Placed pods whose images, tolerations or resources were changed after policies had judged them, as observed by this process";
+    LEDGER_WRONG: Gauge "ledger_wrong_limits" [] "Limits of QuotaPolicies whose ledger has differed from a recount for some seconds";
 
-    WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Reviews that were answered, by the kind of the object (Other: none that is looked at, or not known in time) and what was decided: Allowed, Refused, Passed (nothing to look at) or Undecided";
+    WEBHOOK_REQUESTS: Counter "webhook_requests" ["kind", "decision"] "Answered reviews, by kind of the object (Other: not checked, or not known in time) and decision: Allowed, Refused, Passed (nothing to check) or Undecided";
     WEBHOOK_UNANSWERED: Counter "webhook_unanswered" ["code"] "Requests that were no review, too large or too slow, by HTTP status";
     WEBHOOK_SECONDS: Histogram "webhook_duration_seconds" [] "Time from the end of a request's head to its answer";
-    WEBHOOK_IN_FLIGHT: Gauge "webhook_in_flight" [] "Reviews that are being answered";
-    WEBHOOK_CERTIFICATE_EXPIRY: Gauge "webhook_certificate_expiry_timestamp_seconds" [] "When the certificate of the webhook ends, in seconds since 1970; 0: there is none";
-    WEBHOOK_CERTIFICATE_DEGRADED: Gauge "webhook_certificate_degraded" [] "1: that certificate cannot be renewed, or the API server not be told of it; the log says why";
+    WEBHOOK_IN_FLIGHT: Gauge "webhook_in_flight" [] "Reviews in progress";
+    WEBHOOK_CERTIFICATE_EXPIRY: Gauge "webhook_certificate_expiry_timestamp_seconds" [] "End of the webhook's certificate, in seconds since 1970; 0: no certificate";
+    WEBHOOK_CERTIFICATE_DEGRADED: Gauge "webhook_certificate_degraded" [] "1: the webhook's certificate cannot be renewed, or its authority not be written for the API server; the log has the reason";
 }
 
 /// Text before the table.
 const HEAD: &str = "\
 # Metrics
 
-Counts are those of the process since it began, and only of the one that leads; how things stand \
-is looked up when somebody asks. No label bears a word that a user makes up but the names of \
-queues: there are as many series as queues, flavors and resources make, however many jobs come \
-and go. The exemplar of a duration names the job.
+This page lists the metrics of Trellis. \
+`/metrics` of the [endpoint](endpoint.md) serves them. `/metrics` of the \
+[admission webhook](webhook.md) serves those of `trellis_webhook_`, on standby replicas too.
 
-`/metrics` of the [endpoint](endpoint.md) serves these, but for those of `trellis_webhook_`: the \
-[admission webhook](webhook.md) serves them on its own port, also where the process stands by.
+- Counters start at zero with the process, and count on the leader only.
+- Gauges are computed at each scrape.
+- Labels have no values of users except the names of queues, so the number of series depends on \
+queues, flavors and resources, not on jobs.
 
 ";
 
