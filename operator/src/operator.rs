@@ -54,7 +54,7 @@ pub struct OperatorOptions {
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub pod: Option<String>,
     /// Duration of the lease in seconds.
-    /// Another operator takes over after twice this time.
+    /// If this operator stops answering, another takes over after this time and at most 15 s more.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=120))]
     pub lease_seconds: u64,
     /// The cluster's DNS domain.

@@ -50,7 +50,7 @@ pub enum Framework {
     None,
 }
 
-/// What a framework requires of a job, and what is derived from its name.
+/// The properties of a framework, and its rules on jobs.
 #[derive(Debug)]
 pub struct FrameworkSpec {
     /// Name, as in `spec.framework`.

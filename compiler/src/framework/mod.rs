@@ -33,13 +33,13 @@ pub(crate) struct Injection {
     pub ports: Vec<FrameworkPort>,
     /// Files that are mounted.
     pub files: Vec<MountedFiles>,
-    /// What runs in the main container.
+    /// The change to the command of the main container.
     pub command: InjectedCommand,
     /// Probe of the main container, unless the template has one.
     pub readiness_probe: Option<Probe>,
 }
 
-/// What a framework does with the command of the main container.
+/// The change of a framework to the command of the main container.
 #[derive(Default)]
 pub(crate) enum InjectedCommand {
     /// The command of the group or its template runs.
@@ -89,7 +89,7 @@ pub(crate) enum MountedFiles {
 
 /// The environment of one framework.
 pub(crate) struct FrameworkEnvironment {
-    /// What the pods of a group get.
+    /// The additions to the pods of a group.
     inject: fn(&GangFacts<'_>, &TaskGroup) -> Injection,
     /// Files that the job's pods read, by name: they are in the job's ConfigMap.
     files: Option<fn(&GangFacts<'_>) -> Vec<(&'static str, String)>>,

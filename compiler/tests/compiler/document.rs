@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::support::{PLACEMENT, compile_job, compile_one_group, container, env, load, spec};
 
 const PODS: &str = include_str!("../../../docs/pods.md");
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     (
         "PyTorch",
         include_str!("../../../docs/frameworks/pytorch.md"),
@@ -22,6 +22,7 @@ const PAGES: [(&str, &str); 6] = [
         "TensorFlow",
         include_str!("../../../docs/frameworks/tensorflow.md"),
     ),
+    ("Ray", include_str!("../../../docs/frameworks/ray.md")),
     ("None", include_str!("../../../docs/frameworks/none.md")),
 ];
 

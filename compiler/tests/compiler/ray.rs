@@ -109,7 +109,7 @@ fn job_of(framework: &str) -> CompiledJob {
     )))
 }
 
-/// What the script runs, with a head that answers at the second try.
+/// The programs that the script runs, and its exit status. The head answers at the second try.
 fn run_script(job: &CompiledJob, rank: &str, arguments: &[&str]) -> Vec<String> {
     let scripts = ScriptRunner::new(
         files(job),

@@ -6,7 +6,6 @@
 //! time. For a job without earlier runs the queue gives the prediction: nine in ten of its last
 //! hundred runs were no longer. Backfill plans with predictions; the engine never ends a gang
 //! because of one.
-//! were no longer. Backfill plans with it; nothing is ever ended by it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -57,7 +57,7 @@ struct Arguments {
     policies: usize,
 }
 
-/// What is measured.
+/// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum BenchPart {
     /// Gangs as a share of the ceilings.

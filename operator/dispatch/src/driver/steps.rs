@@ -1,4 +1,4 @@
-//! Carries out the steps that the keeper decides for one gang.
+//! Carries out the steps that `gang_step` decides for one gang.
 
 mod tasks;
 

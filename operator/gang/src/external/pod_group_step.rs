@@ -1,5 +1,5 @@
 //! Decides the next step for the gang of a PodGroup: a pure function of the PodGroup, its journal
-//! and its pods, as `keeper` is for a job.
+//! and its pods, as `gang_step` is for a job.
 
 use std::collections::BTreeSet;
 

@@ -33,7 +33,7 @@ fn advance(
     for event in events {
         driver.handle_event(event, &mut touched);
     }
-    // The API server answers no write. What it would have stored comes with the next call.
+    // The API server answers no write. The next call applies the state that it would have stored.
     if let Some(gang) = driver.gangs.get_mut(&job) {
         gang.task = None;
     }
