@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Secret, Service};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trellis_api::job::{CompiledObject, JobPhase};
