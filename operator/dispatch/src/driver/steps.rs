@@ -9,13 +9,13 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
-use trellis_api::pod_group::{Plan, PodGroupPhase, PodGroupStatus};
+use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::gang_step::{GangStep, MissingPod};
+use trellis_gang::gang_step::{CreatedMembers, CreatedStep, GangStep, MissingPod, ObservedGang};
 use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
-use trellis_gang::{GangExplanation, engine, external, gang_step, journal};
+use trellis_gang::{GangExplanation, engine, external, journal};
 
 use super::victims::LeavingGang;
 use super::{Driver, EngineState};
@@ -91,26 +91,31 @@ impl Driver {
             return;
         };
         let Some(wish) = &state.desired else { return };
-        let seen = gang_step::ObservedGang {
-            uid: &uid,
-            attempt: status.and_then(|s| s.attempt).unwrap_or(1),
-            stage_first_attempt: status.map_or(1, TrainingJobStatus::first_attempt),
-            keeps_finished_pods: written
-                .as_ref()
-                .is_none_or(|job| job.spec.keeps_finished_pods()),
-            was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
-            desired: wish,
-            preemption_message: told,
+        let ours = self.committer.commands().epoch().ok();
+        let inherited = self.inherited.get(job).map(String::as_str);
+        let seen = ObservedGang {
             journal: &journal,
-            pods: &pods,
-            lost_nodes: &lost,
-            grace: group.spec.grace_period_seconds(),
-            surplus_removals: &dismissed,
+            author: ours.map(|ours| journal::plan_author(&journal, ours, inherited)),
+            preemption_message: told,
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
+            members: CreatedMembers {
+                uid: &uid,
+                attempt: status.and_then(|s| s.attempt).unwrap_or(1),
+                stage_first_attempt: status.map_or(1, TrainingJobStatus::first_attempt),
+                keeps_finished_pods: written
+                    .as_ref()
+                    .is_none_or(|job| job.spec.keeps_finished_pods()),
+                was_placed: status.is_some_and(|s| s.scheduled_time.is_some()),
+                desired: wish,
+                pods: &pods,
+                lost_nodes: &lost,
+                grace: group.spec.grace_period_seconds(),
+                surplus_removals: &dismissed,
+            },
         };
-        let step = seen.next_step();
+        let (step, author) = (seen.next_step(), seen.author);
         if let Some(at) = seen.next_creation_time() {
             self.alarms.set(job, to_instant(now, at));
         }
@@ -133,21 +138,31 @@ impl Driver {
                     ),
                 );
             }
-            GangStep::Enqueue => self.enqueue(job, &journal),
+            GangStep::Enqueue(()) => self.enqueue(job, &journal),
             GangStep::Withdraw => {
                 self.vacate_place(job, &journal);
                 context.explanations.write().remove(job);
             }
+            GangStep::TakeOver => {
+                self.restore_open_place(job, &group, &journal);
+                self.write_journal(job, journal::take_over);
+            }
             GangStep::Follow => self.continue_nomination(job, &group, &journal),
             GangStep::Void => self.void_nomination(job),
-            GangStep::Commit => self.resume_plan(job, &group, &journal),
-            GangStep::Hold => self.maintain_placed_gang(job, &group, &journal, Vec::new()),
-            GangStep::CreateMissing(vacancies) => {
-                self.maintain_placed_gang(job, &group, &journal, vacancies)
+            GangStep::Commit => {
+                self.restore_open_place(job, &group, &journal);
+                self.resume_plan(job, &journal);
             }
-            GangStep::RollBack { reason, message } => {
-                let failed =
-                    journal.phase == Some(PodGroupPhase::Committing) && is_expired(&journal);
+            GangStep::Hold(missing) => self.maintain_placed_gang(job, &group, &journal, missing),
+            GangStep::RollBack {
+                reason,
+                message,
+                failed,
+            } => {
+                if author == Some(PlanAuthor::Stale) {
+                    // The process that wrote the plan may still create its pods.
+                    self.restore_open_place(job, &group, &journal);
+                }
                 let state = self.gangs.get_mut(job);
                 let hindrance = state.and_then(|state| state.last_failure.take());
                 let hindrance = hindrance.filter(|_| failed);
@@ -160,14 +175,14 @@ impl Driver {
             GangStep::Delete(pods) => self.delete_pods(job, pods, now),
             GangStep::Evict(pods) => self.evict_pods(job, pods, now),
             // The status shows it to the controller, which then sends another wish.
-            GangStep::AwaitStatus => {}
+            GangStep::Own(CreatedStep::AwaitStatus) => {}
             GangStep::Clear => {
                 self.vacate_place(job, &journal);
                 // The gang waited for its pods to end.
                 context.explanations.write().remove(job);
                 self.finish_rollback(job, &journal);
             }
-            GangStep::Finish => {
+            GangStep::Own(CreatedStep::Finish) => {
                 self.withdraw(job);
                 self.write_journal(job, journal::finish);
             }
@@ -205,8 +220,18 @@ impl Driver {
         }
     }
 
-    /// Carries out the plan of the journal, if this leader may.
-    fn resume_plan(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+    /// Restores in the engine the place of an open plan.
+    fn restore_open_place(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
+        let is_open = journal.phase == Some(PodGroupPhase::Committing);
+        let has_run = self.gangs.get(job).is_some_and(|gang| gang.run().is_some());
+        if let Some(plan) = journal.plan.as_ref().filter(|_| is_open && has_run) {
+            self.restore_place(job, group, plan);
+            self.keep_unless_leaving(job);
+        }
+    }
+
+    /// Carries out the plan of the journal.
+    fn resume_plan(&mut self, job: &Key, journal: &PodGroupStatus) {
         let Some(state) = self.gangs.get(job) else {
             return;
         };
@@ -220,39 +245,15 @@ impl Driver {
         } else {
             state.admitted.clone()
         };
-        self.restore_place(job, group, &plan);
-        self.keep_unless_leaving(job);
-        let Ok(ours) = self.committer.commands().epoch() else {
-            return;
-        };
-        let inherited = self.inherited.get(job).map(String::as_str);
-        match journal::plan_author(journal, ours, inherited) {
-            PlanAuthor::ThisLeader => {
-                let committer = self.committer.clone();
-                let key = job.clone();
-                self.start_task(job, Some(run.clone()), |stop| async move {
-                    committer.resume(key, &run, &plan, &counted, stop).await
-                });
-            }
-            PlanAuthor::Predecessor => self.write_journal(job, journal::take_over),
-            PlanAuthor::Stale => {
-                let message = "the plan was written by a process that no longer leads";
-                self.roll_back(job, Reason::Restarting, message.to_owned(), false);
-            }
-        }
+        let committer = self.committer.clone();
+        let key = job.clone();
+        self.start_task(job, Some(run.clone()), |stop| async move {
+            committer.resume(key, &run, &plan, &counted, stop).await
+        });
     }
 
-    /// Carries a nomination on, if this leader may.
+    /// Continues a nomination.
     fn continue_nomination(&mut self, job: &Key, group: &PodGroup, journal: &PodGroupStatus) {
-        let Ok(ours) = self.committer.commands().epoch() else {
-            return;
-        };
-        let inherited = self.inherited.get(job).map(String::as_str);
-        match journal::plan_author(journal, ours, inherited) {
-            PlanAuthor::ThisLeader => {}
-            PlanAuthor::Predecessor => return self.write_journal(job, journal::take_over),
-            PlanAuthor::Stale => return self.void_nomination(job),
-        }
         let inside = self.gangs.get(job).map(|state| state.engine_state);
         match inside.unwrap_or_default() {
             EngineState::Nominated => {
@@ -299,15 +300,6 @@ pub(super) fn to_instant(clock: Instant, at: Timestamp) -> Instant {
     let wait = at.duration_since(Timestamp::now());
     let wait = Duration::try_from(wait).unwrap_or_default();
     clock.checked_add(wait).unwrap_or(clock)
-}
-
-fn is_expired(journal: &PodGroupStatus) -> bool {
-    let deadline = |plan: &Plan| plan.deadline.clone();
-    journal
-        .plan
-        .as_ref()
-        .and_then(deadline)
-        .is_some_and(|d| d.0 <= Timestamp::now())
 }
 
 /// True if the job waits for lost nodes. Only its user knows whether a rank that is cut off may

@@ -2,9 +2,9 @@
 //! them and does not create them. The pods of one PodGroup are a gang, any other pod is a gang of
 //! one.
 //!
-//! `unit` names a gang, and `asks` holds its demand. `next` decides the next step of a gang,
-//! `single` that of a pod alone. `form` converts waiting gangs into the engine's form, `standing`
-//! placed gangs, and `plan` writes them into the journal.
+//! `gang_key` names a gang, and `external_request` holds its demand. `crate::gang_step` decides the
+//! next step of a gang, `single_pod` that of a pod alone. `engine_gang` converts waiting gangs into
+//! the engine's form, `placed_gang` placed gangs, and `plan` writes them into the journal.
 
 pub mod engine_gang;
 pub mod ephemeral_claims;
@@ -13,7 +13,6 @@ pub mod external_request;
 mod gang_key;
 pub mod placed_gang;
 pub mod plan;
-pub mod pod_group_step;
 pub mod single_pod;
 #[cfg(test)]
 mod tests;

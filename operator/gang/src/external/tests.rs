@@ -7,11 +7,12 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 
-use super::pod_group_step::{
-    ExternalGangStep, ObservedPodGroup, is_in_place, is_stopping, ready_pods,
-};
 use super::*;
 use crate::deletions::Deletions;
+use crate::gang_step::{
+    ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf, is_in_place, is_stopping,
+    ready_pods,
+};
 use crate::journal::PlanAuthor;
 use crate::key::Key;
 use crate::observed::{ExternalPod, ExternalPods, SlimPod};
@@ -20,6 +21,8 @@ mod grace_period;
 mod late_bindings;
 mod names;
 mod single;
+
+type Step = StepOf<ExternalMembers<'static>>;
 
 const NOW: i64 = 1_800_000_000;
 
@@ -92,37 +95,39 @@ impl PodGroupScene {
         self
     }
 
-    fn next_step(&self) -> ExternalGangStep {
+    fn next_step(&self) -> Step {
         self.next_step_with_min_member(2)
     }
 
-    fn next_step_with_min_member(&self, min_member: i64) -> ExternalGangStep {
-        ObservedPodGroup {
-            min_member,
-            is_deleting: false,
-            is_stopping: is_stopping(&self.journal, &self.pods, |node| node == "lost"),
+    fn next_step_with_min_member(&self, min_member: i64) -> Step {
+        ObservedGang {
             journal: &self.journal,
             author: self.author,
-            pods: &self.pods,
             preemption_message: self.preemption_message,
             deletions: &Deletions::default(),
             now: Timestamp::from_second(NOW).unwrap(),
             clock: Instant::now(),
+            members: ExternalMembers {
+                min_member,
+                is_deleting: false,
+                is_stopping: is_stopping(&self.journal, &self.pods, |node| node == "lost"),
+                pods: &self.pods,
+            },
         }
         .next_step()
     }
 }
 
-fn wait_reason(step: &ExternalGangStep) -> (Reason, &str) {
+fn wait_reason(step: &Step) -> (Reason, &str) {
     match step {
-        ExternalGangStep::Wait { reason, message } => (*reason, message),
+        GangStep::Own(ExternalStep::Wait { reason, message }) => (*reason, message),
         step => panic!("{step:?}"),
     }
 }
 
-fn removed_pod_names(step: ExternalGangStep) -> Vec<String> {
+fn removed_pod_names(step: Step) -> Vec<String> {
     match step {
-        ExternalGangStep::Delete(pods) | ExternalGangStep::Evict(pods) => {
+        GangStep::Delete(pods) | GangStep::Evict(pods) => {
             pods.into_iter().map(|p| p.name).collect()
         }
         step => panic!("{step:?}"),
@@ -142,7 +147,7 @@ fn gang_is_queued_once_min_member_pods_are_ready() {
     let whole = PodGroupScene::new(&[("a", json!({})), ("b", json!({})), ("c", gated)]);
     assert_eq!(
         whole.next_step(),
-        ExternalGangStep::Enqueue(vec!["a".to_owned(), "b".to_owned()])
+        GangStep::Enqueue(vec!["a".to_owned(), "b".to_owned()])
     );
     assert_eq!(
         wait_reason(&whole.next_step_with_min_member(0)).0,
@@ -155,7 +160,7 @@ fn gang_is_queued_once_min_member_pods_are_ready() {
     // The gang was placed, and its work may be done.
     let mut had_place = PodGroupScene::new(&[]);
     had_place.journal.epoch = Some(1);
-    assert_eq!(had_place.next_step(), ExternalGangStep::Withdraw);
+    assert_eq!(had_place.next_step(), GangStep::Withdraw);
     // The gang waits again, and its pods are gone again.
     had_place.journal.reason = Some(Reason::InsufficientCapacity);
     let step = had_place.next_step();
@@ -186,12 +191,9 @@ fn ready_pods_are_ordered_by_index_then_by_age() {
 #[test]
 fn bound_pods_without_a_journal_are_adopted() {
     let whole = PodGroupScene::new(&[("a", bound_on("n")), ("b", bound_on("m"))]);
-    assert_eq!(whole.next_step(), ExternalGangStep::Adopt);
+    assert_eq!(whole.next_step(), GangStep::Own(ExternalStep::Adopt));
     let part = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", json!({}))]);
-    assert_eq!(
-        part.next_step(),
-        ExternalGangStep::Enqueue(vec!["b".to_owned()])
-    );
+    assert_eq!(part.next_step(), GangStep::Enqueue(vec!["b".to_owned()]));
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn open_plan_is_bound_by_its_leader_or_rolled_back() {
     let open =
         |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Committing, 60);
     let both = [("a", bound_on("n")), ("b", json!({}))];
-    assert_eq!(open(&both).next_step(), ExternalGangStep::Bind);
+    assert_eq!(open(&both).next_step(), GangStep::Commit);
     let of = |author| {
         PodGroupScene {
             author,
@@ -207,17 +209,14 @@ fn open_plan_is_bound_by_its_leader_or_rolled_back() {
         }
         .next_step()
     };
-    assert_eq!(
-        of(Some(PlanAuthor::Predecessor)),
-        ExternalGangStep::TakeOver
-    );
+    assert_eq!(of(Some(PlanAuthor::Predecessor)), GangStep::TakeOver);
     assert!(matches!(
         of(Some(PlanAuthor::Stale)),
-        ExternalGangStep::RollBack { failed: false, .. }
+        GangStep::RollBack { failed: false, .. }
     ));
-    assert!(matches!(of(None), ExternalGangStep::RollBack { .. }));
+    assert!(matches!(of(None), GangStep::RollBack { .. }));
     let undone = |scene: PodGroupScene| match scene.next_step() {
-        ExternalGangStep::RollBack {
+        GangStep::RollBack {
             message,
             failed: true,
             ..
@@ -227,7 +226,7 @@ fn open_plan_is_bound_by_its_leader_or_rolled_back() {
     assert!(undone(open(&[("a", bound_on("n"))])).contains("\"b\" is gone"));
     assert!(
         undone(open(&[("a", bound_on("n")), ("b", bound_on("m"))]))
-            .contains("bound to \"m\" by somebody")
+            .contains("another client bound it to \"m\"")
     );
     let going = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
     assert!(undone(open(&[("a", bound_on("n")), ("b", going)])).contains("\"b\" is gone"));
@@ -238,14 +237,14 @@ fn open_plan_is_bound_by_its_leader_or_rolled_back() {
     // Only the write that closes the plan is late.
     let whole = [("a", bound_on("n")), ("b", bound_on("n"))];
     let late = PodGroupScene::new(&whole).in_phase(PodGroupPhase::Committing, -1);
-    assert_eq!(late.next_step(), ExternalGangStep::Bind);
+    assert_eq!(late.next_step(), GangStep::Commit);
     let told = PodGroupScene {
         preemption_message: Some("makes room"),
         ..open(&both)
     };
     assert!(matches!(
         told.next_step(),
-        ExternalGangStep::RollBack {
+        GangStep::RollBack {
             reason: Reason::Preempted,
             failed: false,
             ..
@@ -263,9 +262,9 @@ fn failed_plan_removes_only_the_pods_that_it_bound() {
     let going = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "p"},
         "/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
     scene.pods.insert("a".to_owned(), Arc::new(pod("a", going)));
-    assert_eq!(scene.next_step(), ExternalGangStep::AwaitPods);
+    assert_eq!(scene.next_step(), GangStep::AwaitPods);
     scene.pods.remove("a");
-    assert_eq!(scene.next_step(), ExternalGangStep::Clear);
+    assert_eq!(scene.next_step(), GangStep::Clear);
 }
 
 #[test]
@@ -286,14 +285,11 @@ fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
         ("f", elsewhere),
     ];
     let mut scene = PodGroupScene::new(&pods).in_phase(PodGroupPhase::Placed, 60);
-    assert_eq!(
-        scene.next_step(),
-        ExternalGangStep::Hold(vec!["d".to_owned()])
-    );
+    assert_eq!(scene.next_step(), GangStep::Hold(vec!["d".to_owned()]));
     scene.preemption_message = Some("makes room");
     assert!(matches!(
         scene.next_step(),
-        ExternalGangStep::RollBack {
+        GangStep::RollBack {
             reason: Reason::Preempted,
             ..
         }
@@ -308,17 +304,17 @@ fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
         ))
     };
     scene.journal.evict_until = until(5);
-    assert!(matches!(scene.next_step(), ExternalGangStep::Evict(_)));
+    assert!(matches!(scene.next_step(), GangStep::Evict(_)));
     assert_eq!(removed_pod_names(scene.next_step()), ["a", "c"]);
     scene.journal.evict_until = until(0);
-    assert!(matches!(scene.next_step(), ExternalGangStep::Delete(_)));
+    assert!(matches!(scene.next_step(), GangStep::Delete(_)));
 }
 
 #[test]
 fn gang_without_running_pods_loses_its_place() {
     let over = json!({"/spec/nodeName": "n", "/status/phase": "Succeeded"});
     let scene = PodGroupScene::new(&[("a", over)]).in_phase(PodGroupPhase::Placed, 60);
-    assert_eq!(scene.next_step(), ExternalGangStep::Clear);
+    assert_eq!(scene.next_step(), GangStep::Clear);
 }
 
 #[test]
@@ -326,11 +322,11 @@ fn nomination_is_void_when_its_pods_change() {
     let named =
         |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Nominated, 60);
     let both = [("a", json!({})), ("b", json!({}))];
-    assert_eq!(named(&both).next_step(), ExternalGangStep::Follow);
-    assert_eq!(named(&both[..1]).next_step(), ExternalGangStep::Void);
+    assert_eq!(named(&both).next_step(), GangStep::Follow);
+    assert_eq!(named(&both[..1]).next_step(), GangStep::Void);
     assert_eq!(
         named(&[("a", json!({})), ("b", bound_on("n"))]).next_step(),
-        ExternalGangStep::Void
+        GangStep::Void
     );
 }
 
@@ -399,28 +395,22 @@ fn next_gang_waits_until_the_stopping_gang_is_gone() {
         ("b", bound_on("n")),
         next.clone(),
     ]);
-    assert_eq!(
-        one.next_step(),
-        ExternalGangStep::Hold(vec!["c".to_owned()])
-    );
+    assert_eq!(one.next_step(), GangStep::Hold(vec!["c".to_owned()]));
     let all = placed(&[
         ("a", stops(bound_on("n"))),
         ("b", stops(bound_on("n"))),
         next.clone(),
     ]);
-    assert_eq!(all.next_step(), ExternalGangStep::AwaitPods);
+    assert_eq!(all.next_step(), GangStep::AwaitPods);
     // A pod that another scheduler has bound is not part of the place.
     let other = json!({"/spec/nodeName": "n"});
     let all = placed(&[("a", stops(bound_on("n"))), ("b", other), next.clone()]);
-    assert_eq!(all.next_step(), ExternalGangStep::AwaitPods);
+    assert_eq!(all.next_step(), GangStep::AwaitPods);
     // No kubelet stops pods on a lost node: they may stay for days.
     let all = placed(&[
         ("a", stops(bound_on("lost"))),
         ("b", stops(bound_on("lost"))),
         next,
     ]);
-    assert_eq!(
-        all.next_step(),
-        ExternalGangStep::Hold(vec!["c".to_owned()])
-    );
+    assert_eq!(all.next_step(), GangStep::Hold(vec!["c".to_owned()]));
 }

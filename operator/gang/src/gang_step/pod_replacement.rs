@@ -7,7 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::AwaitedPodIndex;
 use trellis_api::pod_group::Plan;
 
-use super::{GangStep, ObservedGang, journal};
+use super::created_members::{CreatedStep, Gang};
+use super::{Departures, GangStep};
+use crate::journal;
 use crate::observed::PodView;
 use crate::{AuthorizedAttempt, surplus};
 
@@ -35,7 +37,7 @@ pub struct SurplusPods {
     pub evictions: BTreeMap<String, bool>,
 }
 
-impl ObservedGang<'_> {
+impl Gang<'_> {
     /// True if a pod of a placed gang is to be removed: its replacement is awaited, its job does
     /// not want it any more, or it is a stale surplus pod.
     pub(super) fn is_obsolete(
@@ -46,33 +48,37 @@ impl ObservedGang<'_> {
     ) -> bool {
         let is_beyond = run.is_some_and(|run| surplus::is_beyond_replicas(run, pod));
         is_beyond
-            || self.surplus_removals.stale.contains(&pod.uid)
+            || self.members.surplus_removals.stale.contains(&pod.uid)
             || awaited
                 .and_then(|awaited| awaited.get(&pod.group, pod.index))
                 .is_some_and(|next| pod.round < next.round)
     }
 
     /// Evicts or deletes surplus pods that make room for other gangs.
-    pub(super) fn evict_surplus(&self) -> Option<GangStep> {
-        let leaving = &self.surplus_removals.evictions;
+    pub(super) fn evict_surplus(&self) -> Option<GangStep<(), MissingPod, CreatedStep>> {
+        let leaving = &self.members.surplus_removals.evictions;
         if leaving.is_empty() {
             return None;
         }
-        let those = |patient: bool| self.remove_pods(|pod| leaving.get(&pod.uid) == Some(&patient));
-        if let Some(GangStep::Delete(late)) = those(false) {
-            return Some(GangStep::Delete(late));
+        let those = |patient: bool| {
+            let pods = self.remove_pods(|pod| leaving.get(&pod.uid) == Some(&patient));
+            pods.deleted
+        };
+        Departures {
+            deleted: those(false),
+            evicted: those(true),
+            are_left: false,
         }
-        match those(true) {
-            Some(GangStep::Delete(patient)) => Some(GangStep::Evict(patient)),
-            _ => None,
-        }
+        .deletion()
     }
 
-    pub(super) fn create_missing(&self, run: &AuthorizedAttempt, plan: &Plan) -> GangStep {
+    /// The awaited pods of the plan whose time has come.
+    pub(super) fn missing_pods(&self, run: &AuthorizedAttempt, plan: &Plan) -> Vec<MissingPod> {
         if run.attempt.awaited.pods.is_empty() || run.attempt.awaited.attempt != plan.attempt {
-            return GangStep::Hold;
+            return Vec::new();
         }
         let there: BTreeSet<(&str, u32)> = self
+            .members
             .pods
             .values()
             .map(|pod| (pod.group.as_str(), pod.index))
@@ -89,17 +95,13 @@ impl ObservedGang<'_> {
                 flavor_tolerations: None,
             })
         };
-        let vacancies: Vec<_> = journal::members(plan).filter_map(vacancy).collect();
-        match vacancies.is_empty() {
-            true => GangStep::Hold,
-            false => GangStep::CreateMissing(vacancies),
-        }
+        journal::members(plan).filter_map(vacancy).collect()
     }
 
     /// When the next missing pod of a placed gang is to be created.
     #[must_use]
     pub fn next_creation_time(&self) -> Option<Timestamp> {
-        let awaited = self.desired.attempt()?.attempt.awaited.pods.iter();
+        let awaited = self.members.desired.attempt()?.attempt.awaited.pods.iter();
         let times = awaited.filter_map(|group| group.not_before.as_ref());
         times.map(|t| t.0).filter(|t| *t > self.now).min()
     }

@@ -8,14 +8,18 @@ mod pod_deletion;
 mod preemption;
 mod stages;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use trellis_api::pod_group::{Assignment, Plan};
 
 use super::*;
+use crate::desired_gang::DesiredGang;
 use crate::fixtures::{PHASES, desired_run};
-use crate::observed::PodPhase;
+use crate::observed::{PodPhase, PodView};
+
+type Step = StepOf<CreatedMembers<'static>>;
 
 fn second(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -78,27 +82,30 @@ fn gang<'a>(
     wish: &'a DesiredGang,
     journal: &'a PodGroupStatus,
     pods: &'a BTreeMap<String, PodView>,
-) -> ObservedGang<'a> {
+) -> ObservedGang<'a, CreatedMembers<'a>> {
     static LOST_NODES: LazyLock<BTreeSet<String>> =
         LazyLock::new(|| BTreeSet::from(["node-lost".to_owned()]));
     static SURPLUS_REMOVALS: LazyLock<SurplusPods> = LazyLock::new(SurplusPods::default);
     static DELETIONS: LazyLock<Deletions> = LazyLock::new(Deletions::default);
     ObservedGang {
-        uid: "mine",
-        stage_first_attempt: 1,
-        keeps_finished_pods: true,
-        attempt: 1,
-        was_placed: false,
-        desired: wish,
-        preemption_message: None,
         journal,
-        pods,
-        lost_nodes: &LOST_NODES,
-        grace: 300,
-        surplus_removals: &SURPLUS_REMOVALS,
+        author: Some(PlanAuthor::ThisLeader),
+        preemption_message: None,
         deletions: &DELETIONS,
         now: second(0),
         clock: Instant::now(),
+        members: CreatedMembers {
+            uid: "mine",
+            stage_first_attempt: 1,
+            keeps_finished_pods: true,
+            attempt: 1,
+            was_placed: false,
+            desired: wish,
+            pods,
+            lost_nodes: &LOST_NODES,
+            grace: 300,
+            surplus_removals: &SURPLUS_REMOVALS,
+        },
     }
 }
 
@@ -107,7 +114,7 @@ fn next_step(
     wish: &DesiredGang,
     pods: &BTreeMap<String, PodView>,
     now: i64,
-) -> GangStep {
+) -> Step {
     ObservedGang {
         now: second(now),
         ..gang(wish, &journal(phase), pods)
@@ -121,11 +128,14 @@ fn join_names(pods: &[PodDeletion]) -> String {
 }
 
 /// A step as a word, with the names of the pods that it deletes.
-fn describe_step(step: &GangStep) -> String {
+fn describe_step(step: &Step) -> String {
     match step {
         GangStep::RollBack { reason, .. } => format!("undo {reason}"),
         GangStep::Delete(pods) => format!("delete {}", join_names(pods)),
         GangStep::Evict(pods) => format!("evict {}", join_names(pods)),
+        GangStep::Enqueue(()) => "Enqueue".to_owned(),
+        GangStep::Hold(missing) if missing.is_empty() => "Hold".to_owned(),
+        GangStep::Own(own) => format!("{own:?}"),
         other => format!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Carries out the steps that `external::next` and `external::single_pods` decide.
+//! Carries out the steps that `gang_step` decides for external gangs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,10 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::external::pod_group_step::ExternalGangStep;
-use trellis_gang::external::{ExternalGangRef, pod_group_step};
+use trellis_gang::external::ExternalGangRef;
+use trellis_gang::gang_step::{
+    self, ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf,
+};
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 use trellis_gang::{GangExplanation, external, journal};
@@ -87,17 +89,19 @@ impl Driver {
         state
             .deletions
             .retain_uids(pods.values().map(|pod| pod.uid.as_str()));
-        let seen = pod_group_step::ObservedPodGroup {
-            min_member: group.spec.min_member,
-            is_deleting: group.metadata.deletion_timestamp.is_some(),
-            is_stopping: state.is_terminating,
+        let seen = ObservedGang {
             journal,
             author: ours.map(|ours| journal::plan_author(journal, ours, inherited)),
-            pods: &pods,
             preemption_message: self.leaving.get(unit).and_then(LeavingGang::leave_request),
             deletions: &state.deletions,
             now: Timestamp::now(),
             clock: now,
+            members: ExternalMembers {
+                min_member: group.spec.min_member,
+                is_deleting: group.metadata.deletion_timestamp.is_some(),
+                is_stopping: state.is_terminating,
+                pods: &pods,
+            },
         };
         let step = seen.next_step();
         if let Some(at) = state.deletions.next_retry(now) {
@@ -113,25 +117,25 @@ impl Driver {
         group: &Arc<PodGroup>,
         journal: &PodGroupStatus,
         pods: &Pods,
-        step: ExternalGangStep,
+        step: StepOf<ExternalMembers<'_>>,
     ) {
         match step {
-            ExternalGangStep::Wait { reason, message } => {
+            GangStep::Own(ExternalStep::Wait { reason, message }) => {
                 self.withdraw(unit);
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
-            ExternalGangStep::Withdraw => self.withdraw(unit),
-            ExternalGangStep::Enqueue(names) => {
+            GangStep::Withdraw => self.withdraw(unit),
+            GangStep::Enqueue(names) => {
                 let retry = journal.retry_time.as_ref().map(|time| time.0);
                 let found = self.find_request(unit, PlacementRole::Gang(group), names);
                 self.enqueue_request_result(unit, Some(&group.spec), found, retry, BTreeMap::new());
             }
-            ExternalGangStep::TakeOver => self.write_journal(unit, journal::take_over),
-            ExternalGangStep::Follow => self.continue_external_nomination(unit, group, journal),
-            ExternalGangStep::Void => self.void_nomination(unit),
-            ExternalGangStep::Bind => self.resume_external_plan(unit, group, journal, pods),
-            ExternalGangStep::Adopt => self.adopt_external_pods(unit, group, pods),
-            ExternalGangStep::Hold(later) => {
+            GangStep::TakeOver => self.write_journal(unit, journal::take_over),
+            GangStep::Follow => self.continue_external_nomination(unit, group, journal),
+            GangStep::Void => self.void_nomination(unit),
+            GangStep::Commit => self.resume_external_plan(unit, group, journal, pods),
+            GangStep::Own(ExternalStep::Adopt) => self.adopt_external_pods(unit, group, pods),
+            GangStep::Hold(later) => {
                 self.keep_unless_leaving(unit);
                 let state = self.external_pods.gangs.get_mut(unit);
                 let room = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
@@ -145,14 +149,14 @@ impl Driver {
                     }
                 }
             }
-            ExternalGangStep::RollBack {
+            GangStep::RollBack {
                 reason,
                 message,
                 failed,
             } => self.roll_back(unit, reason, message, failed),
-            ExternalGangStep::Delete(doomed) => self.stop_external_pods(unit, doomed, false),
-            ExternalGangStep::Evict(doomed) => self.stop_external_pods(unit, doomed, true),
-            ExternalGangStep::AwaitPods => {
+            GangStep::Delete(doomed) => self.stop_external_pods(unit, doomed, false),
+            GangStep::Evict(doomed) => self.stop_external_pods(unit, doomed, true),
+            GangStep::AwaitPods => {
                 let reason = Reason::PodsTerminating;
                 let message = "pods of the gang's last place are still there".to_owned();
                 // If no kubelet is left to stop the pods, no event comes, so a timer looks again.
@@ -161,7 +165,7 @@ impl Driver {
                 }
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
-            ExternalGangStep::Clear => self.finish_external_rollback(unit, group, journal, pods),
+            GangStep::Clear => self.finish_external_rollback(unit, group, journal, pods),
         }
     }
 
@@ -210,15 +214,14 @@ impl Driver {
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_another = std::mem::replace(&mut state.generation, generation) != generation;
         let context = self.committer.context();
-        let ends =
-            pod_group_step::is_stopping(journal, pods, |node| context.cache.is_abandoned(node));
+        let ends = gang_step::is_stopping(journal, pods, |node| context.cache.is_abandoned(node));
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let has_ended = std::mem::replace(&mut state.is_terminating, ends) != ends;
         let all = is_another || has_ended || journal.phase != Some(PodGroupPhase::Placed);
         for (name, pod) in pods {
             let alone = external::pod_gang_key(&Key::new(&unit.namespace, name));
             let is_known = self.external_pods.gangs.contains_key(&alone);
-            let holds = pod.charged_queue().is_some() && !pod_group_step::is_in_place(journal, pod);
+            let holds = pod.charged_queue().is_some() && !gang_step::is_in_place(journal, pod);
             if (holds && !is_known) || (all && is_known) {
                 self.advance_external(&alone);
             }

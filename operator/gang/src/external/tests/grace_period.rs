@@ -19,9 +19,9 @@ fn pod_deleted_with_grace(seconds: i64) -> Value {
     pod
 }
 
-fn graces(step: ExternalGangStep) -> Vec<Option<u32>> {
+fn graces(step: Step) -> Vec<Option<u32>> {
     match step {
-        ExternalGangStep::Delete(pods) | ExternalGangStep::Evict(pods) => {
+        GangStep::Delete(pods) | GangStep::Evict(pods) => {
             pods.into_iter().map(|p| p.grace).collect()
         }
         step => panic!("{step:?}"),

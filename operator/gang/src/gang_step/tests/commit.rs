@@ -51,3 +51,34 @@ fn complete_gang_commits_after_the_deadline_of_its_plan() {
     pods.remove("b");
     assert_eq!(next(&pods, None), "undo PodRefused");
 }
+
+#[test]
+fn open_plan_is_carried_out_only_by_its_leader() {
+    let (run, none) = (desired_run(1), BTreeMap::new());
+    let step = |phase: PodGroupPhase, author: Option<PlanAuthor>| {
+        let journal = journal(phase);
+        let gang = ObservedGang {
+            author,
+            ..gang(&run, &journal, &none)
+        };
+        describe_step(&gang.next_step())
+    };
+    let steps = |phase| {
+        [
+            Some(PlanAuthor::ThisLeader),
+            Some(PlanAuthor::Predecessor),
+            Some(PlanAuthor::Stale),
+            None,
+        ]
+        .map(|author| step(phase, author))
+    };
+    let undo = "undo Restarting";
+    assert_eq!(
+        steps(PodGroupPhase::Committing),
+        ["Commit", "TakeOver", undo, undo]
+    );
+    assert_eq!(
+        steps(PodGroupPhase::Nominated),
+        ["Follow", "TakeOver", "Void", "Void"]
+    );
+}

@@ -35,11 +35,10 @@ fn pods_with_nothing_to_save_get_a_short_grace_period() {
     // The current attempt is stopped; the attempt before it had failed.
     let placed = |wish: &DesiredGang| {
         let pods = BTreeMap::from([pod("well", "mine", PodPhase::Running)]);
-        let step = ObservedGang {
-            was_placed: true,
-            ..gang(wish, &journal(PodGroupPhase::Unwinding), &pods)
-        }
-        .next_step();
+        let journal = journal(PodGroupPhase::Unwinding);
+        let mut gang = gang(wish, &journal, &pods);
+        gang.members.was_placed = true;
+        let step = gang.next_step();
         let GangStep::Delete(pods) = step else {
             panic!("{step:?}");
         };

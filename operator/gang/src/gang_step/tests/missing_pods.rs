@@ -10,11 +10,7 @@ use crate::fixtures::desired_run_with;
 
 /// The next step of a placed gang of two, whose pod with index 1 is awaited in round 2 from second
 /// 10 on.
-fn next_step_with_awaited_pod(
-    pods: &BTreeMap<String, PodView>,
-    attempt: i64,
-    now: i64,
-) -> GangStep {
+fn next_step_with_awaited_pod(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});
     let of = desired_run_with(1, serde_json::json!({"taskGroups": [group]}));
@@ -36,12 +32,10 @@ fn next_step_with_awaited_pod(
     let mut journal = journal(PodGroupPhase::Placed);
     journal.plan.as_mut().unwrap().assignments =
         vec![assignment_on("node-a"), assignment_on("node-b")];
-    let gang = ObservedGang {
-        was_placed: true,
-        grace: 30,
-        now: second(now),
-        ..gang(&wish, &journal, pods)
-    };
+    let mut gang = gang(&wish, &journal, pods);
+    gang.now = second(now);
+    gang.members.was_placed = true;
+    gang.members.grace = 30;
     let due = (now < 10).then(|| second(10));
     assert_eq!(gang.next_creation_time(), due);
     gang.next_step()
@@ -64,11 +58,14 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
     pods.get_mut("b").unwrap().deleting = true;
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 20),
-        GangStep::Hold,
+        GangStep::Hold(Vec::new()),
         "while it goes nothing can be there"
     );
     pods.remove("b");
-    assert_eq!(next_step_with_awaited_pod(&pods, 1, 9), GangStep::Hold);
+    assert_eq!(
+        next_step_with_awaited_pod(&pods, 1, 9),
+        GangStep::Hold(Vec::new())
+    );
     let vacancy = MissingPod {
         group: "worker".to_owned(),
         index: 1,
@@ -78,12 +75,12 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
     };
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 10),
-        GangStep::CreateMissing(vec![vacancy])
+        GangStep::Hold(vec![vacancy])
     );
     // The pod exists.
     assert_eq!(
         next_step_with_awaited_pod(&self::pods(2, PodPhase::Pending), 1, 20),
-        GangStep::Hold
+        GangStep::Hold(Vec::new())
     );
 }
 
@@ -91,6 +88,6 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
 fn awaited_pods_of_another_attempt_are_ignored() {
     assert_eq!(
         next_step_with_awaited_pod(&pods(1, PodPhase::Running), 2, 20),
-        GangStep::Hold
+        GangStep::Hold(Vec::new())
     );
 }

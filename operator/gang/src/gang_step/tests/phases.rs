@@ -61,12 +61,10 @@ fn attempt_with_a_deleted_journal_is_counted_first() {
     let none = BTreeMap::new();
     let some = BTreeMap::from([pod("a", "mine", PodPhase::Running)]);
     let next = |wish: &DesiredGang, pods: &BTreeMap<String, PodView>, was_placed: bool| {
-        let step = ObservedGang {
-            was_placed,
-            ..gang(wish, &PodGroupStatus::default(), pods)
-        }
-        .next_step();
-        describe_step(&step)
+        let journal = PodGroupStatus::default();
+        let mut gang = gang(wish, &journal, pods);
+        gang.members.was_placed = was_placed;
+        describe_step(&gang.next_step())
     };
     for pods in [&none, &some] {
         assert_eq!(next(&desired_run(1), pods, true), "AwaitStatus");

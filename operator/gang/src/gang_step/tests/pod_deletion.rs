@@ -19,7 +19,7 @@ fn pods_are_deleted_by_force_only_on_lost_nodes() {
         pod("lost", "mine", PodPhase::Running),
         pod("well", "mine", PodPhase::Running),
     ]);
-    let forced = |step: GangStep| match step {
+    let forced = |step: Step| match step {
         GangStep::Delete(pods) => pods.into_iter().map(|p| (p.uid, p.force)).collect(),
         _ => Vec::new(),
     };

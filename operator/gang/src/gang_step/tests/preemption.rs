@@ -20,7 +20,8 @@ fn preempted_steps(
         now: second(now),
         ..gang(wish, &journal, pods)
     };
-    let counted = ObservedGang { attempt: 2, ..gang };
+    let mut counted = gang;
+    counted.members.attempt = 2;
     format!(
         "{}, {}",
         describe_step(&gang.next_step()),

@@ -1,13 +1,14 @@
 //! Finished pods of a complete stage stay, whatever happens to the next stage.
 
 use super::*;
+use crate::gang_step::created_members::SHORT_GRACE;
 
 fn stage_step(
     phase: PodGroupPhase,
     wish: &DesiredGang,
     stage: i64,
     pods: &BTreeMap<String, PodView>,
-) -> GangStep {
+) -> Step {
     stage_step_with_cleanup((phase, wish, stage), pods, true)
 }
 
@@ -15,15 +16,14 @@ fn stage_step_with_cleanup(
     (phase, wish, stage): (PodGroupPhase, &DesiredGang, i64),
     pods: &BTreeMap<String, PodView>,
     keeps_done: bool,
-) -> GangStep {
-    ObservedGang {
-        stage_first_attempt: stage,
-        keeps_finished_pods: keeps_done,
-        attempt: 2,
-        now: second(1),
-        ..gang(wish, &journal(phase), pods)
-    }
-    .next_step()
+) -> Step {
+    let journal = journal(phase);
+    let mut gang = gang(wish, &journal, pods);
+    gang.now = second(1);
+    gang.members.stage_first_attempt = stage;
+    gang.members.keeps_finished_pods = keeps_done;
+    gang.members.attempt = 2;
+    gang.next_step()
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn finished_pods_of_a_complete_stage_stay() {
         );
     }
     let step = stage_step(PodGroupPhase::Pending, &goes_on, 2, &done);
-    assert_eq!(step, GangStep::Enqueue);
+    assert_eq!(step, GangStep::Enqueue(()));
     // Pods of an earlier attempt of the current stage do not stay.
     let step = stage_step(PodGroupPhase::Pending, &goes_on, 1, &done);
     assert_eq!(describe_step(&step), "delete done");
