@@ -127,14 +127,14 @@ fn alert_cases() -> Vec<AlertCase> {
     let mut cases = vec![
         firing_case(
             "TrellisNoLeader",
-            "Jobs are taken",
+            "No job starts",
             3,
             vec![leader("a", "0x9"), leader("b", "0x9")],
         ),
         // No operator reports `trellis_leader`.
         firing_case(
             "TrellisNoLeader",
-            "Jobs are taken",
+            "No job starts",
             3,
             vec![leader_series("trellis_reconciles_due", "0x9")],
         ),
@@ -143,7 +143,7 @@ fn alert_cases() -> Vec<AlertCase> {
         silent_case(6, vec![leader("a", "1 1 0x9"), leader("b", "0 0 0 1x9")]),
         firing_case(
             "TrellisReconcileErrors",
-            "20% of them",
+            "20% of the reconciliations",
             30,
             vec![looks("failed", "0+2x40"), looks("done", "0+8x40")],
         ),
@@ -157,7 +157,7 @@ fn alert_cases() -> Vec<AlertCase> {
         ),
         firing_case(
             "TrellisReconcileStuck",
-            "It has taken 5m 1s.",
+            "The reconciliation has taken 5m 1s so far.",
             6,
             vec![leader_series("trellis_reconcile_oldest_seconds", "301x9")],
         ),
@@ -167,21 +167,21 @@ fn alert_cases() -> Vec<AlertCase> {
         ),
         firing_case(
             "TrellisWatchStalled",
-            "has heard nothing of pods for 3m 1s.",
+            "the watch of pods has been silent for 3m 1s.",
             3,
             watch("181x9"),
         ),
         silent_case(3, watch("180x9")),
         firing_case(
             "TrellisQueueAge",
-            "In queue team-a one waits for 1d 0h 0m 1s.",
+            "The oldest pending job of queue team-a has waited for 1d 0h 0m 1s.",
             31,
             waits("86401x40"),
         ),
         silent_case(31, waits("86400x40")),
         firing_case(
             "TrellisJobsHeld",
-            "One has been Blocked for 1h 0m 1s.",
+            "A job has been Blocked for 1h 0m 1s,",
             16,
             vec![held("Blocked", "3601x30"), held("Waiting", "0x30")],
         ),
@@ -191,7 +191,7 @@ fn alert_cases() -> Vec<AlertCase> {
         ),
         firing_case(
             "TrellisNodesLost",
-            "2 of them",
+            "Lost nodes: 2 ",
             6,
             vec![nodes("ready", "9x9"), nodes("lost", "2x9")],
         ),
@@ -199,7 +199,7 @@ fn alert_cases() -> Vec<AlertCase> {
         silent_case(6, vec![nodes("unhealthy", "1x9"), nodes("lost", "1x3 0x9")]),
         firing_case(
             "TrellisCommitFailures",
-            "in half an hour, PodRefused.",
+            "in half an hour, with reason PodRefused.",
             60,
             vec![undone("PodRefused", "0+1x70")],
         ),
@@ -213,7 +213,7 @@ fn alert_cases() -> Vec<AlertCase> {
         ),
         firing_case(
             "TrellisLedgerWrong",
-            "Of 1 limits.",
+            "Affected limits: 1.",
             6,
             vec![leader_series("trellis_ledger_wrong_limits", "1x9")],
         ),
@@ -264,7 +264,7 @@ fn certificate_cases() -> Vec<AlertCase> {
         cases.extend([
             firing_case(
                 "TrellisCertificateExpires",
-                "It ends in 6d 22h 59m 0s.",
+                "The certificate ends in 6d 22h 59m 0s.",
                 121,
                 vec![leader_series(ends, "608400x130")],
             ),
@@ -273,7 +273,7 @@ fn certificate_cases() -> Vec<AlertCase> {
             silent_case(121, vec![leader_series(ends, "0x130")]),
             firing_case(
                 "TrellisCertificateDegraded",
-                "Or the API server",
+                "Once the API server",
                 31,
                 vec![leader_series(degraded, "1x40")],
             ),
