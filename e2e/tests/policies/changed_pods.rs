@@ -15,9 +15,8 @@ use super::fixtures::{policy_verdict, wait_for_event};
 use super::users::{self, user_client};
 use super::{create_site, shared_control_plane};
 
-const SPEC_MESSAGE: &str = "stays as policies have judged it";
-const OWNERS_MESSAGE: &str =
-    "the owners of a pod that Trellis has placed are written by Trellis alone";
+const SPEC_MESSAGE: &str = "must not change after policies have judged it";
+const OWNERS_MESSAGE: &str = "only Trellis may change the owners of a pod that Trellis has placed";
 
 #[track_caller]
 fn check_refused(answer: kube::Result<Pod>, words: &str) {

@@ -34,7 +34,8 @@ fn open_network_policy(name: &str) -> NetworkPolicy {
 
 #[tokio::test]
 async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
-    const NETWORK_POLICY_MESSAGE: &str = "NetworkPolicies of this namespace are written by Trellis";
+    const NETWORK_POLICY_MESSAGE: &str =
+        "only Trellis and administrators may write NetworkPolicies";
     let control_plane = shared_control_plane().await;
     let site = create_site("networks", 1).await;
     users::grant_user_rights(control_plane).await;
@@ -88,8 +89,7 @@ async fn only_trellis_writes_network_policies_in_a_labelled_namespace() {
 /// Every request bears the token of the operator.
 #[tokio::test]
 async fn operator_cannot_write_objects_outside_jobs() {
-    const CONFINEMENT_MESSAGE: &str =
-        "the operator of Trellis writes objects of TrainingJobs alone";
+    const CONFINEMENT_MESSAGE: &str = "only if a TrainingJob controls them";
     let control_plane = shared_control_plane().await;
     let site = create_site("confined", 1).await;
     let job = site.submit("llm", 1, 1).await;

@@ -225,8 +225,8 @@ async fn a_forged_stamp_is_refused() {
             panic!("no answer of the API server");
         };
         assert_eq!(status.code, 403);
-        let words = "the annotation trellis.dev/requested-by says who wrote the spec of a job, \
-                     and Trellis writes it: leave it out";
+        let words = "only Trellis may write the annotation trellis.dev/requested-by, because it \
+                     records the author of the job's spec: remove the annotation";
         assert!(status.message.contains(words), "{}", status.message);
     };
     let job = create_job(&ada, suspended_job(&site)).await;

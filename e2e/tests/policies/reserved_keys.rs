@@ -14,8 +14,8 @@ use trellis_e2e::wait::wait_for;
 use super::users::{self, jobs_as, user_client};
 use super::{create_site, shared_control_plane};
 
-const REFUSAL_MESSAGE: &str = "labels and annotations trellis.dev/... of pods and jobs are written by \
-                     Trellis alone, and these would change: ";
+const REFUSAL_MESSAGE: &str = "only Trellis may write reserved labels and annotations \
+                     (trellis.dev/...) of pods and jobs; leave these out or unchanged: ";
 
 #[track_caller]
 fn check_refused<T: std::fmt::Debug>(answer: kube::Result<T>, keys: &str) {
@@ -196,7 +196,7 @@ async fn users_cannot_write_the_pod_group_of_a_job() {
     let priority = json!({"spec": {"priority": 1000}});
     let refused = |answer: kube::Result<PodGroup>| {
         let said = answer.unwrap_err().to_string();
-        let words = "the PodGroup of a TrainingJob is written by Trellis alone";
+        let words = "only Trellis may write the PodGroup of a TrainingJob";
         assert!(said.contains(words), "{said}");
     };
     refused(patch("j", priority.clone()).await);
