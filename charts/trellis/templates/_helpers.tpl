@@ -1,12 +1,13 @@
 {{/*
-Labels of values, without those of the chart's own: twice the same key is no YAML, and Services,
-ServiceMonitor, the leader and people's roles are found by them. Not by the schema: Helm's tells a
-wrong place of a key that it refuses.
+Refuses labels and annotations in values that the chart sets itself. A repeated key is not valid
+YAML, and selectors of Services, the ServiceMonitor, the leader and aggregated roles depend on these
+keys. The schema does not check this, because Helm reports a wrong path for a key that a schema
+refuses.
 */}}
 {{- define "trellis.refuseOwn" -}}
 {{- range $key, $_ := .labels }}
 {{- if regexMatch $.own $key }}
-{{- fail (printf "%s must not have %q: the chart sets it itself, or finds its objects by it; leave it out" $.at $key) }}
+{{- fail (printf "%s must not have %q: the chart sets this key itself, or selects its objects by it; remove the key" $.at $key) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -15,7 +16,7 @@ wrong place of a key that it refuses.
 {{- include "trellis.refuseOwn" (merge (dict "own" "^(helm\\.sh/chart$|app\\.kubernetes\\.io/(name|instance|version|part-of|managed-by)$|trellis\\.dev/|rbac\\.authorization\\.k8s\\.io/)") .) -}}
 {{- end }}
 
-{{/* What each object bears, with what `labels` of this one has besides, which counts more. */}}
+{{/* The labels of every object, with commonLabels and `labels`. For the same key, `labels` wins. */}}
 {{- define "trellis.labelsWith" -}}
 {{- include "trellis.refuseOwnLabels" (dict "at" "commonLabels" "labels" .root.Values.commonLabels) -}}
 {{- include "trellis.refuseOwnLabels" . -}}
@@ -33,7 +34,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- include "trellis.labelsWith" (dict "root" . "at" "" "labels" dict) -}}
 {{- end }}
 
-{{/* What the operator's pods are known by, to the Services among others. It never changes. */}}
+{{/* The label that selects the operator's pods. It never changes. */}}
 {{- define "trellis.selector" -}}
 app.kubernetes.io/name: trellis-operator
 {{- end }}
@@ -46,7 +47,7 @@ app.kubernetes.io/name: trellis-operator
 {{- end -}}
 {{- end }}
 
-{{/* The Secret that the endpoint's certificate is in; empty: it makes its own. */}}
+{{/* The Secret with the endpoint's certificate. Empty: the operator makes the certificate. */}}
 {{- define "trellis.endpointSecret" -}}
 {{- if .Values.endpoint.tlsSecret -}}
 {{ .Values.endpoint.tlsSecret }}
@@ -56,9 +57,9 @@ trellis-endpoint-tls
 {{- end }}
 
 {{/*
-The objects of a plain file, which `kubectl apply` takes as it is, with the release's namespace,
-labels, and `annotations`. Text is put in and nothing is read as YAML: numbers stay as they are.
-Called with a dict of root, text, and if there are any annotations.
+Renders the objects of a plain file with the release's namespace, labels and `annotations`. `kubectl
+apply` accepts the plain file itself. The template inserts text and does not parse YAML, so numbers
+keep their form. The argument is a dict with root, text and, optionally, annotations.
 */}}
 {{- define "trellis.objects" -}}
 {{- $labels := include "trellis.labels" .root | indent 4 -}}

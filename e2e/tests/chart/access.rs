@@ -45,7 +45,7 @@ pub(crate) fn test_ca_bundle(helm: &Helm) -> Result<()> {
     let both = json!({"endpoint": {"tlsSecret": "given"}, "visibility": {"caBundle": "Y2VydA=="}});
     ensure!(group(&both)?["spec"]["caBundle"] == "Y2VydA==");
     let alone = json!({"visibility": {"caBundle": "Y2VydA=="}});
-    check_refused(helm, &alone, "visibility.caBundle is for the certificate")
+    check_refused(helm, &alone, "visibility.caBundle must be empty")
 }
 
 /// Prometheus checks each certificate whose authority is known.
