@@ -75,8 +75,8 @@ impl JobDraft {
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
             let ValueWithPath { value, path } = &shorter;
-            let why = format!("is longer than {path} allows, and a job has one deadline here");
-            let told = format!("{value} seconds are written, the shorter time");
+            let why = format!("is longer than {path} allows, and a TrainingJob has one deadline");
+            let told = format!("{value} seconds are used, the shorter time");
             log.note(&longer.path, Some(&json!(longer.value)), why, told);
         }
         self.deadlines_mut().active_seconds = Some(shorter.value);
@@ -118,8 +118,8 @@ impl JobDraft {
         self.spec.service_account_name = first_value(
             accounts,
             log,
-            "is of one task group, and a job has one ServiceAccount here",
-            "give it what the others need too, or make a job of its own",
+            "is set for one task group, and a TrainingJob has one ServiceAccount",
+            "give it the rights of the other groups too, or write a separate job",
         );
         let classes = self.pods.iter().map(|pods| pods.priority_class.clone());
         let own = self.spec.priority_class_name.clone();
@@ -128,8 +128,8 @@ impl JobDraft {
             path: String::new(),
         });
         let why = match &own {
-            Some(_) => "is another than the job's, and a gang has one priority",
-            None => "is of one task group, and a gang has one priority",
+            Some(_) => "differs from the job's priority class, and a gang has one priority",
+            None => "is set for one task group, and a gang has one priority",
         };
         let (has_own, own) = (own.is_some(), own.map(Some));
         let classes = classes.filter(|class| class.is_some() || !has_own);
@@ -137,7 +137,7 @@ impl JobDraft {
             own.into_iter().chain(classes).collect(),
             log,
             why,
-            "set spec.priorityClassName to the one that is meant",
+            "set spec.priorityClassName to the class that you want",
         );
     }
 
@@ -176,7 +176,7 @@ impl JobDraft {
         let said = self.pods.iter().filter_map(|pods| pods.grace.as_ref());
         for said in said.filter(|said| said.value != most) {
             let why = "is less than another group's, and a gang stops together";
-            let told = format!("{most} seconds are given to all");
+            let told = format!("all groups get {most} seconds");
             log.note(&said.path, Some(&json!(said.value)), why, told);
         }
         if most == DEFAULT_GRACE {

@@ -33,14 +33,14 @@ fn note_differences(before: &TrainingQueue, after: &TrainingQueue, log: &FieldLo
                 &path,
                 Some(old),
                 format!(
-                    "stands in the queue {name:?} of the cluster, and applying this makes it {new}"
+                    "is the value in the cluster's queue {name:?}, and applying this TrainingQueue changes it to {new}"
                 ),
-                "write there what is meant, or leave the TrainingQueue out",
+                "write the value that you want, or leave the TrainingQueue out",
             ),
             None => log.note(
                 &path,
                 Some(old),
-                format!("stands in the queue {name:?} of the cluster, and applying this drops it"),
+                format!("is set in the cluster's queue {name:?}, and applying this TrainingQueue removes it"),
                 "add it, or leave the TrainingQueue out",
             ),
         }
@@ -49,8 +49,8 @@ fn note_differences(before: &TrainingQueue, after: &TrainingQueue, log: &FieldLo
         log.note(
             &format!("spec.{key}"),
             Some(new),
-            format!("is not in the queue {name:?} of the cluster, and applying this adds it"),
-            "leave the TrainingQueue out if that is not meant",
+            format!("is not set in the cluster's queue {name:?}, and applying this TrainingQueue adds it"),
+            "leave the TrainingQueue out if you do not want that",
         );
     }
 }

@@ -81,72 +81,72 @@ const UNSUPPORTED: [(&str, &str, &str); 15] = [
     (
         "kueue.x-k8s.io",
         "AdmissionCheck",
-        "who may run is decided by policies (docs/policies.md), and no nodes are ordered",
+        "policies decide which jobs may run (docs/policies.md), and Trellis requests no nodes",
     ),
     (
         "kueue.x-k8s.io",
         "ProvisioningRequestConfig",
-        "no nodes are ordered: leave it out",
+        "Trellis requests no nodes; leave it out",
     ),
     (
         "kueue.x-k8s.io",
         "MultiKueueConfig",
-        "there is one cluster: leave it out",
+        "Trellis schedules one cluster; leave it out",
     ),
     (
         "kueue.x-k8s.io",
         "MultiKueueCluster",
-        "there is one cluster: leave it out",
+        "Trellis schedules one cluster; leave it out",
     ),
     (
         "kueue.x-k8s.io",
         "Workload",
-        "Trellis makes a PodGroup for each TrainingJob: import the job itself",
+        "Trellis creates a PodGroup for each TrainingJob; import the job itself",
     ),
     (
         "scheduling.volcano.sh",
         "PodGroup",
-        "Trellis makes one for each TrainingJob: import the job itself",
+        "Trellis creates one for each TrainingJob; import the job itself",
     ),
     (
         "batch.volcano.sh",
         "CronJob",
-        "nothing here runs by the clock: import what its jobTemplate makes, and let a CronJob apply it",
+        "Trellis has no schedules; import the Job of its jobTemplate, and let a CronJob apply the TrainingJob",
     ),
     (
         "batch",
         "CronJob",
-        "nothing here runs by the clock: import what its jobTemplate makes, and let a CronJob apply it",
+        "Trellis has no schedules; import the Job of its jobTemplate, and let a CronJob apply the TrainingJob",
     ),
     (
         "batch.volcano.sh",
         "JobTemplate",
-        "import a Job that was made of it",
+        "import a Job that was created from it",
     ),
     (
         "flow.volcano.sh",
         "JobFlow",
-        "task groups that wait for others to be Complete are stages of one job (docs/stages.md)",
+        "write one job with stages, in which a task group starts when another one is Complete (docs/stages.md)",
     ),
     (
         "kubeflow.org",
         "MPIJob",
-        "write a TrainingJob of framework MPI (docs/frameworks/mpi.md)",
+        "write a TrainingJob with framework MPI (docs/frameworks/mpi.md)",
     ),
     (
         "kubeflow.org",
         "TFJob",
-        "write a TrainingJob of framework TensorFlow (docs/frameworks/tensorflow.md)",
+        "write a TrainingJob with framework TensorFlow (docs/frameworks/tensorflow.md)",
     ),
     (
         "kubeflow.org",
         "JAXJob",
-        "write a TrainingJob of framework JAX (docs/frameworks/jax.md)",
+        "write a TrainingJob with framework JAX (docs/frameworks/jax.md)",
     ),
     (
         "ray.io",
         "RayService",
-        "a TrainingJob ends, and a service does not: write a Deployment",
+        "a TrainingJob ends, and a service does not; write a Deployment",
     ),
     (
         "jobset.x-k8s.io",
@@ -213,8 +213,9 @@ pub(crate) fn convert(
         |kind: &&(&str, &[&str], &str, Importer)| kind.0 == group && kind.2 == document.kind;
     if let Some((_, versions, kind, turn)) = IMPORTERS.iter().find(of_kind) {
         if !versions.contains(&version) {
-            let known = versions.join(" and ");
-            let message = format!("{kind} of {group} is read in version {known}: convert it");
+            let known = versions.join(" or ");
+            let message =
+                format!("{kind} of {group} can be imported only in version {known}: convert it");
             log.add_problem("apiVersion", message);
             return Vec::new();
         }
@@ -223,9 +224,9 @@ pub(crate) fn convert(
     }
     let other = |(of, kind, _): &&(&str, &str, &str)| *of == group && *kind == document.kind;
     let message = match UNSUPPORTED.iter().find(other) {
-        Some((_, kind, instead)) => format!("of {kind} nothing is made: {instead}"),
+        Some((_, kind, instead)) => format!("{kind} cannot be imported: {instead}"),
         None if group == trellis_api::GROUP => {
-            "is Trellis' own already: apply it as it is".to_owned()
+            "is already a kind of Trellis: apply it unchanged".to_owned()
         }
         None => unknown_kind_message(document),
     };
@@ -247,7 +248,7 @@ fn unknown_kind_message(document: &Document) -> String {
             let version = versions.last().unwrap_or(&"");
             format!("did you mean {kind} of {group}/{version}?")
         }
-        None => format!("what can be turned is {}", importable_kinds().join(", ")),
+        None => format!("the importable kinds are {}", importable_kinds().join(", ")),
     };
-    format!("{kind:?} of {version:?} is no kind that is turned: {fix}")
+    format!("{kind:?} of {version:?} cannot be imported: {fix}")
 }

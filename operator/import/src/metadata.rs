@@ -69,8 +69,10 @@ fn generated_name(metadata: &Fields<'_>) -> Option<String> {
         return None;
     }
     start.note(
-        format!("gives each a name of its own there, and what is made has one: {name}"),
-        "change metadata.name for each that is created",
+        format!(
+            "generates a new name for each object, and the imported object has a fixed name: {name}"
+        ),
+        "change metadata.name for each object that you create",
     );
     Some(name.to_owned())
 }
@@ -117,8 +119,8 @@ fn own_keys(
             value.mark_read();
         } else if FOREIGN_DOMAINS.iter().any(|of| is_of(of)) {
             value.note(
-                "means nothing here",
-                "look in docs/import.md for what stands for it, or leave it out",
+                "has no effect in Trellis",
+                "see docs/import.md for the equivalent field, or leave it out",
             );
         } else if is_reserved(&key) {
             value.note("is a reserved key", "use a domain of your own");

@@ -35,8 +35,8 @@ fn note_queue(queue: &TrainingQueue, log: &FieldLog, known: &mut BTreeSet<String
                 log.note(
                     &format!("spec.resourceGroups[{at}].flavors[{of}].name"),
                     Some(&Value::from(flavor.name.as_str())),
-                    "is no ResourceFlavor that is made of the documents, and nothing starts on a flavor that is not there",
-                    "leave it so where the cluster has one, or give the ResourceFlavor's document too",
+                    "has no ResourceFlavor in the input, and no job starts on a flavor that does not exist",
+                    "add the ResourceFlavor's document to the input, unless the cluster has the flavor",
                 );
             }
         }

@@ -69,15 +69,15 @@ pub(crate) fn create_parents(
                 one.value,
                 log,
                 &parent,
-                "is a TrainingQueue of another system's document here",
+                "is also the name of a queue in another system's document",
                 "rename one of the two",
             ),
             None if refused.contains(&(system, parent.clone())) => note_parent(
                 one.value,
                 log,
                 &parent,
-                "could not be turned, and without it no job of this queue starts",
-                "mend its document",
+                "could not be imported, and no job of this queue starts without it",
+                "correct its document",
             ),
             None if existing
                 .iter()
@@ -107,12 +107,12 @@ fn first_queue(objects: &[ImportedObject]) -> Option<&TrainingQueue> {
 fn missing_parent_note(system: SourceSystem) -> (&'static str, &'static str) {
     match system {
         SourceSystem::Kueue => (
-            "is no Cohort of the documents: it is made, a TrainingQueue without quota of its own",
-            "leave it out where the cluster has one, or give the Cohort's document too",
+            "has no Cohort in the input, so a TrainingQueue without quota is created for it",
+            "leave it out if the cluster has one, or add the Cohort's document to the input",
         ),
         SourceSystem::Volcano => (
-            "is not among the documents: it is made, without quota of its own",
-            "leave it out where the cluster has it",
+            "is not in the input, so it is created without quota",
+            "leave it out if the cluster has it",
         ),
     }
 }

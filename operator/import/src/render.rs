@@ -9,7 +9,7 @@ use crate::{ImportNote, ImportedDocument, ImportedObject};
 
 /// Applies to every imported job, from whatever system.
 const NETWORK_NOTE: &str =
-    "# Its pods reach each other and DNS alone: open what else they need in spec.network.\n";
+    "# Its pods can reach only each other and DNS: open other connections in spec.network.\n";
 
 /// The objects as YAML documents, with their origin and their notes in comments above. Objects that
 /// jobs refer to come before the jobs.

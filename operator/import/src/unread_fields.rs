@@ -63,17 +63,17 @@ fn note_unread_below(value: &Value, path: &str, log: &FieldLog) {
 fn note_texts(path: &str) -> (&'static str, &'static str) {
     match path {
         "metadata.ownerReferences" => (
-            "is left out: what it was made of does not own what it becomes",
-            "let its owner make a TrainingJob",
+            "is left out: the owner of the original object does not own the imported one",
+            "let the owner create a TrainingJob",
         ),
         "metadata.finalizers" => (
-            "is left out: its controllers know nothing of what it becomes",
-            "let those that wait for its end watch status.phase",
+            "is left out: its controllers do not handle the imported object",
+            "let controllers that wait for its end watch status.phase",
         ),
-        "metadata.generateName" => ("is left out: what is made has one name", ""),
+        "metadata.generateName" => ("is left out: the imported object has a fixed name", ""),
         _ => (
-            "is left out: nothing here is known to be like it",
-            "look for a field that does it in docs/api.md, or leave it out",
+            "is left out: Trellis has no known equivalent",
+            "look for an equivalent field in docs/api.md, or leave it out",
         ),
     }
 }

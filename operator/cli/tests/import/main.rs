@@ -106,7 +106,7 @@ fn change_of_an_existing_queue_is_noted() {
     std::fs::write(&file, existing("defaultFor: {}, weight: 7")).unwrap();
     let run = import(&["-f", "queue.yaml", "--existing", file.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{run:?}");
-    let wanted = "spec.weight: \"7\" stands in the queue \"vision\" of the cluster, and applying this drops it";
+    let wanted = "spec.weight: \"7\" is set in the cluster's queue \"vision\", and applying this TrainingQueue removes it";
     assert!(
         run.err.contains(wanted) && run.out.contains(wanted),
         "{run:?}"

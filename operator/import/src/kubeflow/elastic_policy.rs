@@ -16,7 +16,11 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
     let worker = pods.find(|pods| pods.group.name == "worker");
     if worker.is_none() {
         for key in ["minReplicas", "maxReplicas"] {
-            policy.note_at(key, "is about workers, and there are none", "leave it out");
+            policy.note_at(
+                key,
+                "is about workers, and the job has none",
+                "leave it out",
+            );
         }
     }
     if let Some(worker) = worker {
@@ -25,27 +29,27 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
         if all != now {
             let value = json!(most);
             let why = format!(
-                "is what the job grows to while there is room, from minReplicas; there it began with {now}"
+                "is the size that the job grows to from minReplicas while capacity is free; in Kubeflow it starts with {now} pods"
             );
             policy.log().note(
                 &policy.field_path("maxReplicas"),
                 Some(&value),
                 why,
-                "lower replicas if it is not to grow by itself",
+                "lower replicas if the job must not grow by itself",
             );
         }
         let is_less = |most: &i64| *most < now;
         if most.as_ref().is_some_and(is_less) {
             policy.note_at(
                 "maxReplicas",
-                "is less than replicas, which are begun with",
+                "is less than replicas, the number of pods at the start",
                 "lower replicas",
             );
         }
         if least.is_some_and(|least| least > all) {
             policy.note_at(
                 "minReplicas",
-                "is more pods than there are: all of them are the gang",
+                "is more than the number of workers, so all of them are in the gang",
                 "lower it, or raise replicas",
             );
         }
@@ -67,13 +71,13 @@ pub(super) fn read_elastic_policy(spec: &Fields<'_>, draft: &mut JobDraft) {
     ] {
         policy.note_at(
             key,
-            "is about where processes meet: that is rank 0, backend c10d, port 29500 here",
-            "leave it out, or set what torchrun is to do on its command line",
+            "is about the rendezvous, which in Trellis is rank 0, backend c10d, port 29500",
+            "leave it out, or set torchrun's options on its command line",
         );
     }
     policy.note_at(
         "metrics",
-        "lets an autoscaler choose the number of pods, and here a job grows while there is room",
+        "lets an autoscaler choose the number of pods, and in Trellis a job grows while capacity is free",
         "leave it out",
     );
 }

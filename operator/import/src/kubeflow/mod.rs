@@ -58,7 +58,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
             continue;
         };
         if of_type.value().get("replicas") == Some(&json!(0)) {
-            of_type.note("has no pods, and is no task group here", "leave it out");
+            of_type.note("has no pods, so it becomes no task group", "leave it out");
             continue;
         }
         let Some(mut pods) = pod::read_template(&of_type, "template", &hints) else {
@@ -105,7 +105,7 @@ fn read_run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut JobDraft) {
         }
         Some("None") => policy.note_at(
             "cleanPodPolicy",
-            "lets pods run on when the job has ended, and here those that still run are stopped",
+            "keeps pods running after the end of the job, and Trellis stops running pods",
             "pods that have ended stay until cleanup.childrenTTLSeconds",
         ),
         _ => {}
@@ -125,7 +125,7 @@ fn read_run_policy(policy: &Fields<'_>, is_queued: bool, draft: &mut JobDraft) {
     policy.ignore_if("managedBy", &json!("kubeflow.org/training-operator"));
     policy.note_at(
         "managedBy",
-        "leaves the job to somebody else",
+        "leaves the job to another controller",
         "leave it out",
     );
     if let Some(scheduling) = policy.object("schedulingPolicy") {
@@ -139,8 +139,8 @@ fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
         None => draft.spec.queue_name = queue,
         Some(own) if queue.as_ref().is_some_and(|queue| queue != own) => policy.note_at(
             "queue",
-            "is another than Kueue's, which the label names",
-            "write the one that is meant into spec.queueName",
+            "differs from the queue in Kueue's label",
+            "write the queue that you want into spec.queueName",
         ),
         Some(_) => {}
     }
@@ -149,8 +149,8 @@ fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
         None => draft.spec.priority_class_name = class,
         Some(own) if class.as_ref().is_some_and(|class| class != own) => policy.note_at(
             "priorityClass",
-            "is another than the one that Kueue goes by",
-            "write the one that is meant into spec.priorityClassName",
+            "differs from the class in Kueue's label",
+            "write the class that you want into spec.priorityClassName",
         ),
         Some(_) => {}
     }
@@ -162,18 +162,18 @@ fn read_scheduling_policy(policy: &Fields<'_>, draft: &mut JobDraft) {
     policy.ignore_if("minAvailable", &json!(gang));
     policy.note_at(
         "minAvailable",
-        &format!("is not the gang, which is {gang} pods here"),
-        "write minReplicas for a task group that works with fewer (docs/elastic.md)",
+        &format!("is not the size of the gang, which has {gang} pods"),
+        "set minReplicas on a task group that can run with fewer pods (docs/elastic.md)",
     );
     policy.note_at(
         "minResources",
-        "is what the gang asks for, which is counted from its pods here",
+        "is the gang's request, which Trellis computes from the pods",
         "leave it out",
     );
     policy.note_at(
         "scheduleTimeoutSeconds",
-        "is how long pods wait for each other on their nodes, and here no pod is made before all have a place",
-        "deadlines.queueSeconds bounds the wait in the queue",
+        "limits how long pods wait for each other on their nodes, and Trellis creates no pod before the whole gang is placed",
+        "set deadlines.queueSeconds to limit the time in the queue",
     );
 }
 
@@ -203,7 +203,7 @@ fn note_processes(spec: &Fields<'_>, draft: &JobDraft) {
             given.mark_read();
         } else {
             given.note(
-                "is not the number of GPUs of a pod, which Trellis tells torchrun to start so many processes by",
+                "is not the number of GPUs of a pod, and Trellis has torchrun start one process for each GPU",
                 "write --nproc-per-node into the command",
             );
         }

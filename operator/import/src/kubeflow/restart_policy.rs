@@ -26,8 +26,8 @@ impl ReplicaRestartPolicy {
         if matches!(policy.as_deref(), Some("OnFailure" | "Always")) {
             of_type.note_at(
                 "restartPolicy",
-                "starts one container again there, and here the gang starts again together: static ranks that have lost one cannot go on",
-                "spec.restart.scope Pod starts one alone; elastic groups do so by themselves",
+                "restarts one container in Kubeflow, and Trellis restarts the whole gang, because static ranks cannot continue without a lost member",
+                "set spec.restart.scope to Pod to restart single pods; elastic groups do so by default",
             );
         }
         Self {
@@ -47,8 +47,8 @@ pub(super) fn set_restart_limit(draft: &mut JobDraft, owner: &Fields<'_>, key: &
             owner.log().note(
                 &owner.field_path(key),
                 Some(&value),
-                "is not the only limit of restarts: elasticPolicy.maxRestarts and runPolicy.backoffLimit are one here",
-                format!("spec.restart.limit is {most}, the larger"),
+                "is one of two limits of restarts: elasticPolicy.maxRestarts and runPolicy.backoffLimit are one field in Trellis",
+                format!("spec.restart.limit is {most}, the larger of the two"),
             );
         }
         _ => draft.restart_mut().limit = Some(limit),

@@ -44,7 +44,7 @@ pub(super) fn read_cluster(
             cluster.log().note(
                 &path,
                 Some(&json!(pods.group.command)),
-                "runs before `ray start` there, and here the command of the head is the driver",
+                "runs before `ray start` in KubeRay, and in Trellis the command of the head is the driver",
                 "put it into the driver's command or the image",
             );
         }
@@ -55,8 +55,8 @@ pub(super) fn read_cluster(
     for key in ["serviceType", "headService", "enableIngress"] {
         head.note_at(
             key,
-            "is about the head's Service, and here that is headless and named <job>-head",
-            "write a Service or an Ingress of your own",
+            "is about the head's Service, which in Trellis is headless and named <job>-head",
+            "create a Service or an Ingress of your own",
         );
     }
     let scales = cluster.boolean("enableInTreeAutoscaling") == Some(true);
@@ -69,19 +69,19 @@ pub(super) fn read_cluster(
     match scales {
         true => cluster.note_at(
             "autoscalerOptions",
-            "tunes Ray's autoscaler, and here workers join while there is room",
+            "tunes Ray's autoscaler, and in Trellis workers join while capacity is free",
             "leave it out",
         ),
         false => cluster.ignore(&["autoscalerOptions"]),
     }
     cluster.note_at(
         "headServiceAnnotations",
-        "is about the head's Service, which has none here",
-        "write a Service of your own",
+        "is about the head's Service, which has no annotations in Trellis",
+        "create a Service of your own",
     );
     cluster.note_at(
         "gcsFaultToleranceOptions",
-        "keeps the cluster's state in Redis, and here a head that has failed restarts with its gang",
+        "keeps the cluster's state in Redis, and Trellis restarts a failed head with its gang",
         "let the driver write checkpoints (docs/checkpoints.md)",
     );
 }
@@ -100,7 +100,7 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
         false => now,
     };
     if all == 0 {
-        worker.note("has no pods, and is no task group here", "leave it out");
+        worker.note("has no pods, so it becomes no task group", "leave it out");
         return None;
     }
     let mut pods = read_group(worker, hints)?;
@@ -113,8 +113,8 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
         pods.group.min_replicas = Some(count(least)).filter(|_| least < all);
         worker.note_at(
             "minReplicas",
-            "is where Ray's autoscaler starts, and here the job starts with these pods and grows while there is room, whatever Ray asks for",
-            "lower replicas if it is not to grow by itself",
+            "is where Ray's autoscaler starts, and in Trellis the job starts with these pods and grows while capacity is free, independent of Ray's demand",
+            "lower replicas if the job must not grow by itself",
         );
     }
     for (key, why) in [
@@ -137,7 +137,7 @@ fn read_group(group: &Fields<'_>, hints: &PodHints<'_>) -> Option<GroupDraft> {
     for key in ["resources", "labels"] {
         group.note_at(
             key,
-            "is what Ray is told of the pods",
+            "describes the pods to Ray",
             "add --resources or --labels to RAY_START_ARGS",
         );
     }

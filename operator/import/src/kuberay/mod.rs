@@ -24,7 +24,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     if spec.get("clusterSelector").is_some() {
         log.add_problem(
             &spec.field_path("clusterSelector"),
-            "runs the job in another RayCluster, and here each job has its own: write rayClusterSpec",
+            "runs the job in another RayCluster, and in Trellis each job has its own: write rayClusterSpec",
         );
         return Vec::new();
     }
@@ -85,7 +85,7 @@ fn read_entrypoint(spec: &Fields<'_>) -> Vec<String> {
     for key in ["submitterPodTemplate", "submitterConfig"] {
         spec.note_at(
             key,
-            "is about a pod that submits the driver, and here the head runs the driver itself",
+            "is about a pod that submits the driver, and in Trellis the head runs the driver itself",
             "leave it out",
         );
     }
@@ -96,13 +96,13 @@ fn read_entrypoint(spec: &Fields<'_>) -> Vec<String> {
     ] {
         spec.note_at(
             key,
-            "reserves Ray resources for the driver, and here the driver runs outside of them",
+            "reserves Ray resources for the driver, and in Trellis the driver runs without a reservation",
             "leave it out, or let the driver start an actor with these resources",
         );
     }
     spec.note_at(
         "runtimeEnvYAML",
-        "is an environment that Ray prepares when a job is submitted, and here nothing is submitted",
+        "is an environment that Ray prepares for a submitted job, and Trellis submits no job to Ray",
         "pass it to ray.init(runtime_env=...) in the driver, or put it into the image",
     );
     spec.ignore(&["jobId", "metadata"]);
@@ -127,18 +127,18 @@ fn read_run_fields(spec: &Fields<'_>, draft: &mut JobDraft) {
         spec.log().note(
             &spec.field_path("shutdownAfterJobFinishes"),
             None,
-            "is not true, so the cluster outlives the job there, and here its pods are stopped when the driver has ended",
-            "write a job without a driver for a cluster that stays",
+            "is not true, so KubeRay keeps the cluster after the job, and Trellis stops the pods when the driver has ended",
+            "write a job without a driver to keep a cluster",
         );
     }
     spec.note_at(
         "preRunningDeadlineSeconds",
-        "bounds the time until the driver runs",
-        "deadlines.queueSeconds bounds the wait in the queue",
+        "limits the time until the driver runs",
+        "set deadlines.queueSeconds to limit the time in the queue",
     );
     spec.note_at(
         "deletionStrategy",
-        "says when which parts are deleted, and here pods are stopped when the driver has ended",
+        "controls what KubeRay deletes, and Trellis stops the pods when the driver has ended",
         "set spec.cleanup",
     );
 }

@@ -24,7 +24,10 @@ fn read_rule(rule: &Fields<'_>) -> Vec<RestartRule> {
         Some("Ignore") => RestartAction::RestartWithoutCounting,
         Some("Count") => RestartAction::Restart,
         _ => {
-            rule.note("has an action that a failure cannot have here", SEE_RULES);
+            rule.note(
+                "has an action that Trellis does not support for failures",
+                SEE_RULES,
+            );
             return Vec::new();
         }
     };
@@ -37,20 +40,20 @@ fn read_rule(rule: &Fields<'_>) -> Vec<RestartRule> {
             rule.ignore(&["action", "onPodConditions"]);
         } else {
             rule.note(
-                "goes by a condition of the pod, and rules here by its reason",
+                "matches a condition of the pod, and rules of Trellis match a reason",
                 SEE_RULES,
             );
         }
         return Vec::new();
     }
     let Some(codes) = rule.object("onExitCodes") else {
-        rule.note("says nothing of exit codes", SEE_RULES);
+        rule.note("names no exit codes", SEE_RULES);
         return Vec::new();
     };
     if codes.value().get("operator") != Some(&json!("In")) {
         rule.note(
-            "goes by all exit codes but some",
-            "name those that are meant in onExitCodes",
+            "matches all exit codes except some",
+            "list the exit codes that must match in onExitCodes",
         );
         return Vec::new();
     }
@@ -58,8 +61,8 @@ fn read_rule(rule: &Fields<'_>) -> Vec<RestartRule> {
     codes.ignore(&["operator"]);
     codes.note_at(
         "containerName",
-        "is about one container, and rules here about the one that failed",
-        "leave the rule out if a sidecar is meant",
+        "is about one container, and rules of Trellis match the container that failed",
+        "leave the rule out if it is about a sidecar",
     );
     let values = codes.items("values");
     let values: Vec<i32> = values.iter().filter_map(Fields::as_i32).collect();
@@ -83,4 +86,4 @@ pub(crate) fn exit_code_rule(
     }
 }
 
-const SEE_RULES: &str = "say what is meant in spec.restart.rules (docs/failures.md)";
+const SEE_RULES: &str = "write the rule into spec.restart.rules (docs/failures.md)";

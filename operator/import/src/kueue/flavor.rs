@@ -22,13 +22,13 @@ pub(crate) fn convert_flavor(root: &Fields<'_>, _: &ImportContext) -> Vec<Import
         spec.node_taints = taints.filter_map(|taint| read_node_taint(&taint)).collect();
         fields.note_at(
             "topologyName",
-            "binds the flavor to a topology, and a Topology holds for all nodes here",
-            "see that the Topology is imported too; jobs ask for its levels by topology: {required: LEVEL}",
+            "binds the flavor to a topology, and in Trellis a Topology applies to all nodes",
+            "import the Topology too; jobs request its levels with topology: {required: LEVEL}",
         );
         fields.note_at(
             "resourceWeights",
-            "weighs resources for fair sharing, which counts each as a part of all there is",
-            "set weight of the queues",
+            "weighs resources for fair sharing, and Trellis counts each resource by its share of the total",
+            "set the weight of the queues",
         );
     }
     let mut flavor = ResourceFlavor::new("", spec);

@@ -23,7 +23,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     if !super::read_labels(root, context, &mut draft) {
         log.add_problem(
             "metadata.labels",
-            "must have the label kueue.x-k8s.io/queue-name: a Job without it is not turned, since most Jobs are no training jobs; add it, with the name of the queue that the TrainingJob is to wait in",
+            "must have the label kueue.x-k8s.io/queue-name: a Job without it is not imported, because most Jobs are not training jobs; add it with the name of the queue for the TrainingJob",
         );
         return Vec::new();
     }
@@ -39,7 +39,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     let least = least.and_then(|least| {
         let count = least.as_text()?.parse::<i64>().ok();
         if count.is_none() {
-            log.add_problem(least.path(), "must be a number of pods: write digits alone");
+            log.add_problem(least.path(), "must be a number of pods: write digits only");
         }
         count
     });
@@ -90,7 +90,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     }
     spec.note_at(
         "managedBy",
-        "leaves the job to another cluster, and there is one here",
+        "leaves the job to another cluster, and Trellis schedules one cluster",
         "leave it out",
     );
     draft.finish(log)
@@ -101,10 +101,11 @@ fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     let parallelism = spec.integer("parallelism").unwrap_or(1);
     let Some(completions) = spec.get("completions") else {
         if parallelism > 1 {
-            let why = "share one queue of work: the job is done there when one has succeeded and all have ended";
+            let why = "pods share one work queue: in Kubernetes the Job is complete when one pod has succeeded and all have ended";
             let value = json!(parallelism);
             let path = spec.field_path("parallelism");
-            let instead = "all of them are to succeed here; spec.success.policy Any needs one";
+            let instead =
+                "in Trellis all pods must succeed; set spec.success.policy to Any to require one";
             spec.log().note(&path, Some(&value), why, instead);
         }
         return Some(parallelism);
@@ -113,13 +114,13 @@ fn read_replicas(spec: &Fields<'_>, indexed: bool) -> Option<i64> {
     if count > parallelism {
         let (why, instead) = if indexed {
             (
-                "is more than parallelism: some indexes run after others there, and all at once here",
-                "see that the queue has room for all, or split the work into several jobs",
+                "is more than parallelism: Kubernetes runs some indexes after others, and Trellis runs all at once",
+                "check that the queue has quota for all pods, or split the work into several jobs",
             )
         } else {
             (
-                "is more than parallelism: pods come after others there, and all at once here",
-                "see that the queue has room for all, or let each pod do more",
+                "is more than parallelism: Kubernetes starts some pods after others, and Trellis starts all at once",
+                "check that the queue has quota for all pods, or let each pod do more",
             )
         };
         completions.note(why, instead);
@@ -134,13 +135,13 @@ fn read_failures(spec: &Fields<'_>, draft: &mut JobDraft) {
     let per_index = spec.get("backoffLimitPerIndex").is_some();
     spec.note_at(
         "backoffLimitPerIndex",
-        "counts failures by index, and here they are counted for the job",
-        "set spec.restart.limit to what all may fail together",
+        "counts failures for each index, and Trellis counts them for the job",
+        "set spec.restart.limit to the failures that all indexes may have together",
     );
     spec.note_at(
         "maxFailedIndexes",
-        "lets some indexes fail, and here a job is complete when all pods are",
-        "action Ignore in spec.restart.rules lets pods fail with some exit codes",
+        "lets some indexes fail, and in Trellis a job is complete when all pods are",
+        "use action Ignore in spec.restart.rules to let pods fail with some exit codes",
     );
     let restart = draft.restart_mut();
     restart.scope = Some(RestartScope::Pod);
@@ -172,7 +173,7 @@ fn read_success(spec: &Fields<'_>, draft: &mut JobDraft) {
         rules => {
             for rule in rules {
                 rule.note(
-                    "cannot be said: a job is complete when all pods are, one of them, or rank 0",
+                    "has no equivalent: a TrainingJob is complete when all pods, any pod, or rank 0 has succeeded",
                     "choose one of these in spec.success.policy",
                 );
             }

@@ -44,7 +44,7 @@ pub(crate) fn read_labels(
         match seconds.parse() {
             Ok(value) => draft.set_active_deadline(ValueWithPath { value, path }, root.log()),
             Err(_) => {
-                let message = "must be a number of seconds: write digits alone";
+                let message = "must be a number of seconds: write digits only";
                 root.log().add_problem(&path, message);
             }
         }
@@ -56,8 +56,8 @@ pub(crate) fn read_labels(
             .is_some_and(|name| context.has_priority_class(name))
         {
             class.note(
-                "is a WorkloadPriorityClass, which orders the queue alone; here it is a PriorityClass of that name, which pods bear too",
-                "give its document too, or make one (scheduling.k8s.io/v1) of the same value",
+                "is a WorkloadPriorityClass, which orders only the queue; in Trellis it is a PriorityClass of that name, which also applies to pods",
+                "add its document to the input, or create a PriorityClass (scheduling.k8s.io/v1) with the same value",
             );
         }
         draft.spec.priority_class_name = name;
@@ -109,7 +109,7 @@ fn set_queue(
     }
     spec.queue_name = Some(local);
     name.note(
-        "is a LocalQueue that is not among the documents, and jobs name the queue itself here",
-        "give its document too, or see that spec.queueName is the name of a TrainingQueue",
+        "is a LocalQueue that is not in the input, and in Trellis jobs name the TrainingQueue itself",
+        "add its document to the input, or set spec.queueName to the name of a TrainingQueue",
     );
 }

@@ -30,7 +30,7 @@ pub(crate) fn convert_priority_class(root: &Fields<'_>, _: &ImportContext) -> Ve
     root.log().note(
         "value",
         Some(&value.into()),
-        "orders the queue alone there; the PriorityClass that is made is one that pods bear too",
+        "orders only the queue in Kueue; the created PriorityClass also applies to pods",
         "",
     );
     vec![ImportedObject::PriorityClass(PriorityClass {

@@ -25,7 +25,7 @@ pub(crate) fn convert_cluster_queue(
     };
     let name = metadata.name.clone().unwrap_or_default();
     if context.is_cohort(&name) {
-        let message = "is the name of a cohort too, which Kueue keeps apart, and both are queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
+        let message = "is also the name of a cohort, and in Trellis both are queues: rename the cohort, or the ClusterQueue with clusterQueue of its LocalQueues";
         root.log().add_problem("metadata.name", message);
     }
     let mut spec = QueueSpec::default();
@@ -79,7 +79,7 @@ fn read_word<T: DeserializeOwned>(fields: &Fields<'_>, key: &str) -> Option<T> {
     let text = fields.text(key)?;
     let word = serde_json::from_value(json!(text)).ok();
     if word.is_none() {
-        let message = format!("is {text:?}, which is no word that is known here: correct it");
+        let message = format!("is {text:?}, which is not a known value: correct it");
         fields.log().add_problem(&fields.field_path(key), message);
     }
     word
@@ -126,30 +126,30 @@ fn ignore_defaults(fields: &Fields<'_>) {
 fn note_unsupported(fields: &Fields<'_>) {
     fields.note_at(
         "flavorFungibility",
-        "cannot be said: the first flavor that has quota and nodes is taken, and only where none has is anybody preempted",
-        "order the flavors so that the best comes first",
+        "has no equivalent: Trellis takes the first flavor with quota and nodes, and preempts only if no flavor has both",
+        "put the best flavor first",
     );
     for key in ["admissionChecks", "admissionChecksStrategy"] {
         fields.note_at(
             key,
-            "asks somebody else before a job starts, and here policies alone decide",
-            "write what may run as a policy (docs/policies.md); no nodes are ordered",
+            "asks an external check before a job starts, and in Trellis only policies decide",
+            "write a policy for the jobs that may run (docs/policies.md); Trellis requests no nodes",
         );
     }
     fields.note_at(
         "admissionScope",
-        "orders namespaces by what they have used; here turns are taken by fair share among queues",
+        "orders namespaces by their past usage, and Trellis orders queues by fair share",
         "give each team a queue below one parent",
     );
     fields.note_at(
         "concurrentAdmissionPolicy",
-        "moves a job to a better flavor while it runs, and here it stays where it is placed",
+        "moves a running job to a better flavor, and in Trellis a job stays where it is placed",
         "leave it out",
     );
     fields.note_at(
         "excludeResourcePrefixes",
-        "leaves resources uncounted, and a queue offers no resource here that it does not name",
-        "name them in resourceGroups, with a quota of all there is",
+        "leaves resources uncounted, and a TrainingQueue offers only the resources that it names",
+        "name them in resourceGroups, with a quota of the total in the cluster",
     );
 }
 
@@ -163,11 +163,11 @@ fn read_local_queues(root: &Fields<'_>, context: &ImportContext, name: &str, spe
     let is_open = spec.namespace_selector == Some(LabelSelector::default());
     if is_open && !all.is_empty() {
         let why = format!(
-            "lets in every namespace, and there it was those with a LocalQueue: {}",
+            "admits every namespace, and Kueue admitted only those with a LocalQueue: {}",
             all.join(", ")
         );
         let narrow = serde_json::to_string(&namespace_selector(all)).unwrap_or_default();
-        let instead = format!("to keep to those, write namespaceSelector: {narrow}");
+        let instead = format!("to admit only those, write namespaceSelector: {narrow}");
         let value = json!({});
         root.log()
             .note("spec.namespaceSelector", Some(&value), why, instead);
@@ -223,13 +223,13 @@ pub(crate) fn convert_local_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<I
         Some(queue) => {
             let named = queue.as_text().unwrap_or_default();
             let of_default = if name == "default" {
-                "; its defaultFor takes those that name none"
+                "; its defaultFor takes the jobs without a queue"
             } else {
                 ""
             };
             queue.note(
-                format!("becomes no object: jobs of namespace {namespace:?} write spec.queueName: {named}{of_default}"),
-                format!("see that namespaceSelector of queue {named:?} lets that namespace in, by a label such as {NAMESPACE_NAME}: {namespace}"),
+                format!("becomes no object: jobs in namespace {namespace:?} set spec.queueName: {named}{of_default}"),
+                format!("check that namespaceSelector of queue {named:?} admits that namespace, by a label such as {NAMESPACE_NAME}: {namespace}"),
             );
         }
         None => {
@@ -240,18 +240,18 @@ pub(crate) fn convert_local_queue(root: &Fields<'_>, _: &ImportContext) -> Vec<I
     spec.ignore_if("stopPolicy", &Value::from("None"));
     spec.note_at(
         "stopPolicy",
-        "stops the jobs of one namespace, and here a TrainingQueue is stopped as a whole",
-        "take the namespace out of the TrainingQueue's namespaceSelector",
+        "stops the jobs of one namespace, and Trellis stops a TrainingQueue as a whole",
+        "remove the namespace from the TrainingQueue's namespaceSelector",
     );
     spec.note_at(
         "fairSharing",
-        "shares a queue among namespaces, and here turns are taken among queues",
+        "shares a queue among namespaces, and Trellis shares only among queues",
         "give each namespace a TrainingQueue of its own below one parent",
     );
     spec.note_at(
         "wallTimePolicy",
         "limits the hours of a namespace",
-        "make a QuotaPolicy with gpuHours (docs/quota-policies.md)",
+        "create a QuotaPolicy with gpuHours (docs/quota-policies.md)",
     );
     Vec::new()
 }

@@ -41,7 +41,7 @@ pub(super) fn read_weight(owner: &Fields<'_>) -> Option<Quantity> {
     if amount.ceil_millis() != Some(amount.floor_millis()) {
         sharing.note_at(
             "weight",
-            "is rounded up to thousandths here",
+            "is rounded up to thousandths",
             "multiply the weights of all queues",
         );
     }

@@ -15,14 +15,14 @@ pub(super) fn read_dependencies(workload: &Fields<'_>, draft: &mut JobDraft) {
             Some("secret") => read_secret(&name, &resource, draft),
             Some("service") => read_service(&name, &resource, draft),
             Some("volume") => resource.note(
-                "is a volume that Lattice makes, and Trellis makes none",
+                "is a volume that Lattice creates, and Trellis creates none",
                 "create a PersistentVolumeClaim of that name",
             ),
             Some("external-service") => resource.note(
-                "is outside of the cluster, and the network is closed here",
-                "open it by its addresses in spec.network.egress",
+                "is outside of the cluster, and in Trellis the network is closed",
+                "open its addresses in spec.network.egress",
             ),
-            _ => resource.note("is of a type that nothing here does", "leave it out"),
+            _ => resource.note("has a type that Trellis does not support", "leave it out"),
         }
     }
 }
@@ -40,7 +40,7 @@ fn read_secret(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
         .unwrap_or_default();
     let (Some(id), Some(store)) = (id, store) else {
         resource.note(
-            "does not say where the secret is kept",
+            "does not state where the secret is stored",
             "create a Secret of that name, or write it into spec.secrets",
         );
         return;
@@ -53,7 +53,7 @@ fn read_secret(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
     if data.is_empty() {
         resource.note_at(
             "params",
-            "names no keys, and each is named here",
+            "names no keys, and Trellis needs the name of each",
             "add them to spec.secrets[].data",
         );
         return;
@@ -61,8 +61,8 @@ fn read_secret(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
     resource.log().note(
         &resource.field_path("params.provider"),
         Some(&json!(store)),
-        "is a SecretProvider of Lattice, and here a ClusterSecretStore of External Secrets of that name",
-        "correct spec.secrets[].store if it is called otherwise (docs/secrets.md)",
+        "is a SecretProvider of Lattice, and becomes a ClusterSecretStore of External Secrets with that name",
+        "correct spec.secrets[].store if the store has another name (docs/secrets.md)",
     );
     draft.spec.secrets.push(JobSecret {
         name: name.to_owned(),
@@ -84,8 +84,8 @@ fn read_service(name: &str, resource: &Fields<'_>, draft: &mut JobDraft) {
         Some(namespace) => {
             resource.note_at(
                 "namespace",
-                "has a service of another namespace: all of that namespace is open here",
-                "close it with a NetworkPolicy there, or name addresses in spec.network",
+                "has a service of another namespace, and Trellis opens the whole namespace",
+                "close it with a NetworkPolicy in that namespace, or name addresses in spec.network",
             );
             rule.namespace = Some(namespace);
         }

@@ -33,7 +33,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
         .map(|tasks| tasks.keys())
         .unwrap_or_default();
     if names.is_empty() && !log.has_problems() {
-        let message = "is required: add a task; LatticeJobs with containers beside it are of an earlier form, and each is one task";
+        let message = "is required: add a task; write the containers of a LatticeJob in the earlier form as one task";
         log.add_problem("spec.tasks", message);
     }
     let training = spec.object("training");
@@ -45,7 +45,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     });
     if let Some(name) = coordinator.as_ref().filter(|name| !names.contains(name)) {
         let message = format!(
-            "names task {name:?}, which is not there: name one of {}",
+            "names task {name:?}, which does not exist: name one of {}",
             names.join(", ")
         );
         log.add_problem("spec.training.coordinatorTask", message);
@@ -69,7 +69,7 @@ pub(crate) fn convert_job(root: &Fields<'_>, context: &ImportContext) -> Vec<Imp
     for name in &names {
         let Some(task) = tasks.as_ref().and_then(|tasks| tasks.object(name)) else {
             let message =
-                "must be a mapping, not nothing: write {} for a task of the defaults alone";
+                "must be a mapping, not nothing: write {} for a task that has only the defaults";
             log.add_problem(&format!("spec.tasks.{name}"), message);
             continue;
         };
@@ -104,7 +104,7 @@ fn read_framework(training: &Fields<'_>) -> Framework {
         Some(_) => {
             training.note_at(
                 "framework",
-                "is none that is known here",
+                "is unknown",
                 "choose spec.framework (docs/frameworks)",
             );
             Framework::None
@@ -126,8 +126,8 @@ fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
     }
     spec.note_at(
         "schedule",
-        "runs the job again and again, and a TrainingJob runs once",
-        "let a CronJob apply it, under a new name each time",
+        "runs the job repeatedly, and a TrainingJob runs once",
+        "let a CronJob apply it with a new name each time",
     );
     for key in [
         "concurrencyPolicy",
@@ -135,23 +135,23 @@ fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
         "failedJobsHistoryLimit",
         "startingDeadlineSeconds",
     ] {
-        spec.note_at(key, "goes with schedule", "leave it out");
+        spec.note_at(key, "applies only with schedule", "leave it out");
     }
     spec.ignore_if("suspend", &json!(false));
     spec.note_at(
         "suspend",
-        "keeps the schedule from making jobs, and is not about one that is there",
-        "spec.suspend stops a TrainingJob",
+        "stops the schedule from creating jobs, and does not affect an existing job",
+        "use spec.suspend to stop a TrainingJob",
     );
     spec.note_at(
         "topology",
-        "speaks of tiers of HyperNodes, and here levels are labels of nodes",
-        "make a Topology, and write topology: {required: LEVEL} (docs/topology.md)",
+        "names tiers of HyperNodes, and in Trellis levels are node labels",
+        "create a Topology, and write topology: {required: LEVEL} (docs/topology.md)",
     );
     spec.note_at(
         "observability",
         "lets Lattice read metrics of the pods",
-        "annotate the pods for whoever reads them, in spec.podMetadata",
+        "annotate the pods for your monitoring in spec.podMetadata",
     );
 }
 
@@ -162,8 +162,8 @@ fn read_restart_policy(task: &Fields<'_>) -> Option<ValueWithPath<String>> {
     task.ignore_if("restartPolicy", &json!("Never"));
     task.note_at(
         "restartPolicy",
-        "lets the kubelet start a container again by itself, and pods here are never started again so",
-        "spec.restart says what a failure starts again",
+        "lets the kubelet restart a container by itself, and in Trellis the kubelet never does",
+        "use spec.restart to choose what a failure restarts",
     );
     value.map(|value| ValueWithPath { value, path })
 }
@@ -179,9 +179,9 @@ fn note_gang(spec: &Fields<'_>, draft: &JobDraft) {
         spec.note_at(
             "minAvailable",
             &format!(
-                "does not say which of the {all} pods may be missing: all of them are the gang"
+                "does not state which of the {all} pods may be missing, so all of them are in the gang"
             ),
-            "write minReplicas for a task group that works with fewer (docs/elastic.md)",
+            "set minReplicas on a task group that can run with fewer pods (docs/elastic.md)",
         );
     }
 }

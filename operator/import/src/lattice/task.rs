@@ -80,8 +80,8 @@ fn read_pod_fields(task: &Fields<'_>, spec: &mut TracedValue) {
     task.ignore_if("hostNetwork", &json!(false));
     task.note_at(
         "hostNetwork",
-        "would make every port of the pod one of its node, which is not counted here",
-        "RDMA needs none: ask for its device in resources.limits",
+        "would open every port of the pod on its node, and Trellis does not count ports of nodes",
+        "RDMA does not need it: request its device in resources.limits",
     );
     let sysctls = task.entries("sysctls").into_iter();
     let sysctls = sysctls.map(|(name, value)| {
@@ -167,7 +167,7 @@ fn read_other_container(name: &str, container: &Fields<'_>, hints: &PodHints<'_>
     note_files(container);
     container.note_at(
         "volumes",
-        "are of a container beside the main one",
+        "belong to a container other than the main one",
         "write them into podTemplate, as volumes and volumeMounts",
     );
     if let Some(security) = container.object("security") {
@@ -193,8 +193,8 @@ fn read_variables(container: &Fields<'_>, hints: &PodHints<'_>) -> Vec<EnvVar> {
         };
         if rules::is_reserved_env(&name, hints.framework) {
             field.note(
-                format!("is what Trellis sets for framework {:?}", hints.framework),
-                "leave it out: docs/frameworks says what it is set to",
+                format!("is set by Trellis for framework {:?}", hints.framework),
+                "leave it out: docs/frameworks has its value",
             );
             continue;
         }
@@ -216,8 +216,8 @@ fn read_variables(container: &Fields<'_>, hints: &PodHints<'_>) -> Vec<EnvVar> {
                 ..EnvVar::default()
             }),
             _ if text.replace("$${", "").contains("${") => field.note(
-                "has a placeholder of Lattice in it, which nobody fills in here",
-                "have the secret in a variable of its own, and write $(NAME) for it",
+                "has a placeholder of Lattice, which Trellis does not fill in",
+                "put the secret into a variable of its own, and write $(NAME) for it",
             ),
             _ => found.push(env::new_variable(&name, text.replace("$${", "${"))),
         }
@@ -270,7 +270,7 @@ fn read_security_context(security: &Fields<'_>) -> TracedValue {
     }
     security.note_at(
         "allowedBinaries",
-        "is enforced by Tetragon, which Trellis knows nothing of",
+        "is enforced by Tetragon, which Trellis does not configure",
         "write a TracingPolicy for the pods",
     );
     context
@@ -283,8 +283,8 @@ fn read_ports(service: &Fields<'_>, pods: &mut GroupDraft) {
         if target.is_some() && own != target {
             port.note_at(
                 "port",
-                "is a port of the Service alone, which has the ports of the pods here",
-                "let those that call it use targetPort",
+                "is a port of the Service, and in Trellis the Service has the ports of the pods",
+                "let clients use targetPort",
             );
         }
         let number = target.or(own);
@@ -318,8 +318,8 @@ pub(super) fn nccl_variables(training: &Fields<'_>) -> Vec<EnvVar> {
     }
     nccl.note_at(
         "gdr",
-        "is a switch of several variables, by what the nodes have",
-        "set NCCL_NET_GDR_LEVEL where it is not found by itself",
+        "sets several variables that depend on the nodes",
+        "set NCCL_NET_GDR_LEVEL if NCCL does not detect it",
     );
     for (name, value) in nccl.map("extraEnv") {
         found.push(env::new_variable(&name, value));

@@ -15,7 +15,7 @@ pub(super) fn read_volumes(container: &Fields<'_>, group: &mut TaskGroup) {
             // If the key is the path, the field is absent.
             key.starts_with('/').then(|| key.clone())
         }) else {
-            let message = "is required: say where it is mounted";
+            let message = "is required: write the path of the mount";
             volume
                 .log()
                 .add_problem(&volume.field_path("mountPath"), message);
@@ -45,7 +45,7 @@ fn read_volume(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
         let Some(name) = name else {
             volume.note_at(
                 "source",
-                "is no volume that can be read here",
+                "is not a volume that can be imported",
                 "name a PersistentVolumeClaim in mounts of the task group",
             );
             return;
@@ -53,8 +53,8 @@ fn read_volume(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
         mount.claim_name = Some(name.to_owned());
         volume.note_at(
             "source",
-            "is a volume that Lattice makes, and here a PersistentVolumeClaim that is there",
-            "create the claim, or write the name of the one that Lattice has made",
+            "is a volume that Lattice creates, and Trellis needs an existing PersistentVolumeClaim",
+            "create the claim, or write the name of the claim that Lattice has created",
         );
         group.mounts.push(mount);
         return;
@@ -70,11 +70,11 @@ fn read_volume(volume: &Fields<'_>, path: &str, group: &mut TaskGroup) {
         }
         volume.note_at(
             "medium",
-            "is memory, and a mount here is on disk",
+            "is memory, and in Trellis a mount is on disk",
             "write an emptyDir of medium Memory into podTemplate",
         );
     } else if medium.is_some() {
-        volume.note_at("medium", "is none that is known here", "leave it out");
+        volume.note_at("medium", "is unknown", "leave it out");
     }
     mount.empty_dir = Some(EmptyDir { size_limit: size });
     group.mounts.push(mount);

@@ -91,7 +91,7 @@ pub(super) fn scan_command(
         container.log().note(
             &container.field_path("command"),
             None,
-            "starts no torchrun, and RANK and WORLD_SIZE are set only where no pod has more than one GPU",
+            "does not start torchrun, and Trellis sets RANK and WORLD_SIZE only if no pod has more than one GPU",
             "start torchrun, or let the program read TRELLIS_RANK and TRELLIS_WORLD_SIZE",
         );
     }
@@ -120,15 +120,15 @@ fn find_notes(
     if text.contains("/etc/volcano") {
         tell(
             "/etc/volcano",
-            "is a folder of Volcano's svc plugin, and is not there",
-            "pods are called <job>-<group>-<index>.<job>, as by that plugin; framework MPI has TRELLIS_HOSTFILE",
+            "is a folder of Volcano's svc plugin, and does not exist in Trellis",
+            "use the pod names <job>-<group>-<index>.<job>, which are those of the plugin; framework MPI has TRELLIS_HOSTFILE",
         );
     }
     for name in volcano_variables(text) {
         tell(
             &name,
-            "is a variable of Volcano's plugins, and is not set",
-            "pods are called <job>-<group>-<index>.<job>, as by that plugin",
+            "is a variable of Volcano's plugins, and is not set in Trellis",
+            "use the pod names <job>-<group>-<index>.<job>, which are those of the plugin",
         );
     }
     let sets = |name: &str| rules::is_reserved_env(name, framework);
@@ -147,7 +147,7 @@ fn find_notes(
         } else if sets(name) && by_process && group.gpus() > 1 && framework == Framework::PyTorch {
             tell(
                 name,
-                "is set by torchrun for each process, and by Trellis only where no pod has more than one GPU",
+                "is set by torchrun for each process, and by Trellis only if no pod has more than one GPU",
                 "start torchrun, or use TRELLIS_RANK and TRELLIS_WORLD_SIZE",
             );
         }
@@ -161,8 +161,8 @@ fn find_notes(
         for option in options {
             tell(
                 option,
-                "counts more than what Trellis tells torchrun by PET_*",
-                "leave it out, unless another value is meant",
+                "overrides the value that Trellis sets for torchrun by PET_*",
+                "leave it out, unless you want another value",
             );
         }
     }

@@ -140,7 +140,7 @@ fn read_ports(
         let is_own = number.is_some() && number == hints.framework.spec().port.map(i64::from);
         if is_own || name.is_some_and(|name| hints.own_ports.contains(&name)) {
             port.note(
-                "is where processes meet, and the framework opens a port for that",
+                "is a port that the framework opens by itself",
                 "use the port that the framework's page in docs/frameworks names",
             );
             continue;
@@ -152,10 +152,10 @@ fn read_ports(
         port.ignore(&["containerPort", "name", "protocol"]);
         port.note_at(
             "hostPort",
-            "is a port of the node, which is not counted here",
+            "is a port of the node, and Trellis does not count ports of nodes",
             "leave it out: the job's Service has the port of the pod",
         );
-        port.note_at("hostIP", "goes with hostPort", "leave it out");
+        port.note_at("hostIP", "applies only with hostPort", "leave it out");
         group.ports.push(ContainerPort {
             name: name.map_or_else(|| format!("port-{number}"), str::to_owned),
             port: i32::try_from(number).unwrap_or_default(),
@@ -183,7 +183,7 @@ pub(super) fn read_other_container(
             "name" if field.value() == MAIN_CONTAINER => {
                 field.note(
                     "is the name of the task group's own container",
-                    "it is called main-beside here",
+                    "the container gets the name main-beside",
                 );
                 kept.insert("name", TracedValue::leaf(field.path(), "main-beside"));
             }

@@ -52,14 +52,14 @@ pub(super) fn read_variables(
         };
         if rules::is_reserved_env(&name, framework) {
             let why = match framework {
-                _ if rules::is_trellis_env(&name) => "is what Trellis sets".to_owned(),
-                framework => format!("is what Trellis sets for framework {framework:?}"),
+                _ if rules::is_trellis_env(&name) => "is set by Trellis".to_owned(),
+                framework => format!("is set by Trellis for framework {framework:?}"),
             };
-            variable.note(why, "leave it out: docs/frameworks says what it is set to");
+            variable.note(why, "leave it out: docs/frameworks has its value");
         } else if let Some(of) = read_variable(&name, &variable) {
             if let Some(before) = short.iter().position(|v| v.name == name) {
-                let why = "stands twice, and the last one counts";
-                variable.note(why, "remove the one before");
+                let why = "is set twice, and the last one counts";
+                variable.note(why, "remove the first one");
                 short.remove(before);
             }
             short.push(of);

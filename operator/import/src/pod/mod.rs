@@ -186,7 +186,7 @@ fn read_spec(
     {
         spec.note_at(
             "serviceAccount",
-            "is the old name of serviceAccountName, which says something else",
+            "is the old name of serviceAccountName, which has another value",
             "leave it out",
         );
     }
@@ -215,10 +215,10 @@ fn read_spec(
     let has_ports = !pods.group.ports.is_empty() || hints.framework != Framework::None;
     if has_ports && let Some(host) = spec.get("hostNetwork") {
         host.note(
-            "would make every port of the pod one of its node, which is not counted here",
-            "RDMA needs none: ask for its device in resources.limits",
+            "would open every port of the pod on its node, and Trellis does not count ports of nodes",
+            "RDMA does not need it: request its device in resources.limits",
         );
-        spec.note_at("dnsPolicy", "goes with hostNetwork", "leave it out");
+        spec.note_at("dnsPolicy", "applies only with hostNetwork", "leave it out");
     }
     read_security(spec, pods, kept);
     const READ: [&str; 8] = [

@@ -56,7 +56,7 @@ fn read_toleration(of: &Fields<'_>) -> Option<Toleration> {
         Some("Equal") => None,
         Some(_) => {
             of.note(
-                "compares in a way that Trellis does not evaluate",
+                "has an operator that Trellis does not evaluate",
                 "use Exists or Equal",
             );
             return None;

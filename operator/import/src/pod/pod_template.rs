@@ -92,7 +92,7 @@ fn dangling_mounts(kept: &TracedValue) -> Vec<Violation> {
                 if !is_ours && !volumes.contains(&volume) {
                     found.push(Violation {
                         path: format!("spec.{list}[{c}].volumeMounts[{m}]"),
-                        message: "mounts a volume that is not there: mount another".to_owned(),
+                        message: "mounts a volume that does not exist: mount another".to_owned(),
                     });
                 }
             }

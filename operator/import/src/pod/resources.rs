@@ -102,12 +102,12 @@ fn read_amount(
         for given in [limit, request].into_iter().flatten() {
             if part {
                 given.note(
-                    "is a part of a GPU, and pods have whole ones here",
-                    "ask for nvidia.com/gpu, or for a MIG profile, in gpus and gpuResource",
+                    "is a part of a GPU, and in Trellis pods have whole GPUs",
+                    "request nvidia.com/gpu or a MIG profile in gpus and gpuResource",
                 );
             } else {
                 given.note(
-                    "is no resource that a task group can ask for",
+                    "is not a resource that a task group can request",
                     "name a device with its vendor's domain in resources.limits",
                 );
             }
@@ -120,8 +120,8 @@ fn read_amount(
         (Some(most), Some((request, Some(asked)))) => {
             if asked.amount().ok() != most.amount().ok() {
                 request.note(
-                    "is less than its limit, and requests and limits are the same here",
-                    format!("{most} is what is counted and placed: lower it in resources if that is too much"),
+                    "is less than its limit, and in Trellis requests equal limits",
+                    format!("{most} counts against quota and nodes: lower it in resources if that is too much"),
                 );
             }
             Some(most)
@@ -130,7 +130,7 @@ fn read_amount(
             // Devices are never more than was asked for, so nothing is new to them.
             if !name.contains('/') {
                 request.note(
-                    "is the limit too, since requests and limits are the same here",
+                    "is also the limit, because in Trellis requests equal limits",
                     "raise it in resources if the container uses more at times",
                 );
             }
@@ -153,25 +153,25 @@ fn fill_from_option(
         (Some(amount), ..) => Some(amount),
         (None, Some(option), _) => {
             log.mark_opened(&path);
-            let why = format!("names no {name}, and every container does here");
-            let told = format!("{option} is taken, by --{name}: write what it needs");
+            let why = format!("names no {name}, and in Trellis every container needs it");
+            let told = format!("{option} is used, from --{name}: write the amount that it needs");
             log.note(&format!("{path}.limits.{name}"), None, why, told);
             Some(option.clone())
         }
         (None, None, MissingAmounts::FromProfile) => {
             log.mark_opened(&path);
             let why = format!(
-                "names no {name}: the job waits until resourcesPerGPU of its RuntimeProfile or queue states it"
+                "names no {name}: the job waits until resourcesPerGPU of its RuntimeProfile or queue sets it"
             );
             let instead = format!(
-                "state resourcesPerGPU.{name} there, write what it needs, or say with --{name} what is taken"
+                "set resourcesPerGPU.{name} there, write the amount that it needs, or set the amount with --{name}"
             );
             log.note(&format!("{path}.limits.{name}"), None, why, instead);
             None
         }
         (None, None, MissingAmounts::Problem) => {
             let message = format!(
-                "is required, since every container is judged, placed and charged by it here: add it, or say with --{name} what is taken where there is none"
+                "is required, because policies, placement and quota use it: add it, or set the amount for all containers without it with --{name}"
             );
             log.add_problem(&format!("{path}.limits.{name}"), message);
             None
@@ -222,7 +222,7 @@ impl ContainerAmounts {
             }
             if group.gpus.is_some() {
                 let value = Value::String(amount.to_string());
-                let why = "is a second kind of GPU, and a task group has one";
+                let why = "is a second kind of GPU, and a task group can have one";
                 log.note(
                     &path,
                     Some(&value),
@@ -264,8 +264,8 @@ impl ContainerAmounts {
             container.log().note(
                 &path,
                 Some(&value),
-                "is a device of a container beside the main one, which has none here",
-                "let the main container have it, by gpus or resources.limits",
+                "is a device of a container other than the main one, and in Trellis only the main one has devices",
+                "give it to the main container in gpus or resources.limits",
             );
         }
         Some(json!({ "limits": limits }))

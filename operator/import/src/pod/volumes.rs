@@ -131,7 +131,7 @@ fn map_with_only<'a>(value: &'a Value, keys: &[&str]) -> Option<&'a Map<String, 
 
 /// Notes a /dev/shm without a size limit, in a pod whose memory the document does not state.
 pub(crate) fn note_default_size(volume: &Fields<'_>) {
-    let why = "has no size: it was as large as the memory of its pod, which resourcesPerGPU states";
+    let why = "has no size: it was as large as the memory of its pod, which resourcesPerGPU sets";
     let instead = "set sharedMemory; without it /dev/shm has half the memory, and at most 64Gi";
     volume.log().note(volume.path(), None, why, instead);
 }

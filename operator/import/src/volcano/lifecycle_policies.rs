@@ -15,7 +15,7 @@ use crate::field_log::FieldLog;
 use crate::fields::Fields;
 use crate::pod::ValueWithPath;
 
-pub(super) const SEE_RULES: &str = "say what is meant in spec.restart.rules (docs/failures.md)";
+pub(super) const SEE_RULES: &str = "write the rule into spec.restart.rules (docs/failures.md)";
 
 /// Policies of a job and of its tasks.
 #[derive(Default)]
@@ -130,10 +130,10 @@ impl LifecyclePolicies {
         }
         if !late.is_empty() {
             let why = format!(
-                "comes to nothing of {}: a policy before it is of that too, and the first counts",
+                "has no effect on {}: an earlier policy covers it, and the first one counts",
                 late.join(" and ")
             );
-            let instead = "put it first if it is meant";
+            let instead = "put it first if you want it to count";
             if late.len() == count {
                 policy.note(why, instead);
                 return;
@@ -142,14 +142,14 @@ impl LifecyclePolicies {
         }
         policy.note_at(
             "timeout",
-            "puts the action off, and here restarts wait for restart.backoffSeconds alone",
+            "delays the action, and in Trellis restarts wait only for restart.backoffSeconds",
             "set restart.backoffSeconds",
         );
         if action == "AbortJob" {
             policy.note_at(
                 "action",
-                "can be resumed there; here the job has failed, which is final",
-                "suspend and resume a job by spec.suspend",
+                "leaves a job that Volcano can resume, and in Trellis the job fails, which is final",
+                "use spec.suspend to suspend and resume a job",
             );
         }
     }
@@ -157,7 +157,7 @@ impl LifecyclePolicies {
     fn read_exit_code(&mut self, policy: &Fields<'_>, code: i32, action: &str, task: Option<&str>) {
         let Some(scope) = parse_scope(action) else {
             policy.note(
-                "has an action that an exit code cannot have here",
+                "has an action that Trellis does not support for exit codes",
                 SEE_RULES,
             );
             return;
@@ -191,8 +191,8 @@ impl LifecyclePolicies {
         policy.log().note(
             policy.path(),
             None,
-            "is of every event, the end of a task too, and here of failures and evictions alone",
-            "leave it so, unless the end of a task is to do that",
+            "covers every event, also the end of a task, and in Trellis only failures and evictions",
+            "leave it unchanged, unless the end of a task must do that",
         );
     }
 
@@ -209,7 +209,7 @@ impl LifecyclePolicies {
                 // The gang is placed whole or not at all, so that this cannot happen.
             }
             _ => policy.note(
-                format!("{event} with {action} is nothing that a failure or an end does here"),
+                format!("combines {event} with {action}, which Trellis does not support"),
                 SEE_RULES,
             ),
         }
@@ -246,8 +246,8 @@ impl LifecyclePolicies {
             other => (said, other),
         };
         if let Some(longer) = longer.filter(|longer| longer.value != shorter.value) {
-            let why = "is one of several times, and the gang is started as a whole";
-            let told = format!("{} seconds are written, the shortest", shorter.value);
+            let why = "is one of several times, and the gang starts as a whole";
+            let told = format!("{} seconds are used, the shortest", shorter.value);
             log.note(&longer.path, Some(&json!(longer.value)), why, told);
         }
         self.startup = Some(shorter);

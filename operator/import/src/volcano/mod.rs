@@ -81,20 +81,20 @@ fn read_spec(spec: &Fields<'_>, draft: &mut JobDraft) {
             draft.set_success(SuccessPolicy::Any);
         }
         Some(least) => least.note(
-            "cannot be said: a job is complete when all pods are, one of them, or rank 0",
+            "has no equivalent: a TrainingJob is complete when all pods, any pod, or rank 0 has succeeded",
             "choose one of these in spec.success.policy",
         ),
         None => {}
     }
     spec.note_at(
         "networkTopology",
-        "speaks of tiers of HyperNodes, and here levels are labels of nodes",
-        "make a Topology, and write topology: {required: LEVEL} (docs/topology.md)",
+        "names tiers of HyperNodes, and in Trellis levels are node labels",
+        "create a Topology, and write topology: {required: LEVEL} (docs/topology.md)",
     );
     spec.note_at(
         "runningEstimate",
-        "is an estimate, and backfill goes by what jobs may take at most, or have taken",
-        "write deadlines.activeSeconds, or defaultRuntimeSeconds of the queue",
+        "is an estimate, and backfill uses the maximum or the past runtime of jobs",
+        "set deadlines.activeSeconds, or defaultRuntimeSeconds of the queue",
     );
 }
 
@@ -110,19 +110,19 @@ fn read_volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
     for volume in spec.objects("volumes") {
         volume.note_at(
             "volumeClaim",
-            "would make a PersistentVolumeClaim, and Trellis makes none",
+            "would create a PersistentVolumeClaim, and Trellis creates none",
             "create it, and name it in a mount of each task group",
         );
         let Some(claim) = volume.text("volumeClaimName") else {
             volume.note_at(
                 "mountPath",
-                "is where nothing is mounted, since no claim is named",
+                "has no volume, because no claim is named",
                 "name a claim in a mount of each task group",
             );
             continue;
         };
         let Some(path) = volume.text("mountPath") else {
-            let message = "is required: say where it is mounted";
+            let message = "is required: write the path of the mount";
             volume
                 .log()
                 .add_problem(&volume.field_path("mountPath"), message);
@@ -132,8 +132,8 @@ fn read_volumes(spec: &Fields<'_>, tasks: &[Fields<'_>]) -> Vec<Mount> {
             volume.log().note(
                 volume.path(),
                 None,
-                "is mounted by all containers of a pod there, and here by the main one alone",
-                "add the volume, and its mounts, to podTemplate for the others",
+                "is mounted by all containers of a pod in Volcano, and only by the main one in Trellis",
+                "add the volume and its mounts to podTemplate for the other containers",
             );
         }
         mounts.push(Mount {

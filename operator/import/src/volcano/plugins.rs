@@ -84,8 +84,8 @@ impl VolcanoPlugins {
                 ("svc", _) => read_svc(&arguments),
                 ("ssh", _) => read_ssh(&plugin, &plugins, &arguments),
                 _ => plugin.note(
-                    "is a plugin that nothing here does the work of",
-                    "set what it injects in env, or choose spec.framework",
+                    "is a plugin that has no equivalent in Trellis",
+                    "set its variables in env, or choose spec.framework",
                 ),
             }
         }
@@ -116,10 +116,10 @@ impl VolcanoPlugins {
                 }
                 (Some(_), Some(_)) => argument.note("names no task of the job", "correct it"),
                 (None, Some(("port", _))) => argument.note(
-                    "is the port where processes meet, which is the framework's own here",
-                    "docs/pods.md has its number",
+                    "is the rendezvous port, and in Trellis the framework chooses it",
+                    "see docs/pods.md for its number",
                 ),
-                _ => argument.note("is no option that is known here", "leave it out"),
+                _ => argument.note("is an unknown option", "leave it out"),
             }
         }
         if self.framework == Framework::MPI {
@@ -177,10 +177,10 @@ fn read_svc(arguments: &[Fields<'_>]) {
         match text.trim_start_matches('-').split('=').next() {
             Some("publish-not-ready-addresses") => argument.mark_read(),
             Some("disable-network-policy") => argument.note(
-                "is about the network, which is closed here but for the job's own pods and DNS",
-                "open what the pods need in spec.network",
+                "is about the network, which in Trellis is closed except for the job's own pods and DNS",
+                "open the connections that the pods need in spec.network",
             ),
-            _ => argument.note("is no option that is known here", "leave it out"),
+            _ => argument.note("is an unknown option", "leave it out"),
         }
     }
 }
@@ -188,14 +188,14 @@ fn read_svc(arguments: &[Fields<'_>]) {
 fn read_ssh(plugin: &Fields<'_>, plugins: &Fields<'_>, arguments: &[Fields<'_>]) {
     if plugins.get("mpi").is_none() {
         plugin.note(
-            "makes keys for ssh between the pods, which framework MPI does here",
+            "creates keys for ssh between the pods, and in Trellis framework MPI does this",
             "set spec.framework to MPI, and roles Launcher and Worker (docs/frameworks/mpi.md)",
         );
         return;
     }
     for argument in arguments {
         argument.note(
-            "is about keys, which framework MPI makes by itself",
+            "is about keys, which framework MPI creates by itself",
             "leave it out",
         );
     }

@@ -53,8 +53,8 @@ fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
         if weight != 1 {
             fields.note_at(
                 "weight",
-                "divides the cluster there; here it orders turns alone",
-                "write what the queue is to have as nominal quota (docs/queues.md)",
+                "divides the cluster in Volcano, and only orders queues in Trellis",
+                "write the share of the queue as nominal quota (docs/queues.md)",
             );
         }
     }
@@ -72,25 +72,25 @@ fn read_spec(fields: &Fields<'_>, name: &str, spec: &mut QueueSpec) {
     fields.ignore_if("reclaimable", &json!(true));
     fields.note_at(
         "reclaimable",
-        "protects what the queue has borrowed, and here what is borrowed can be asked back by whoever may reclaim",
+        "protects borrowed quota, and in Trellis other queues can reclaim borrowed quota",
         "preemptibility: ProtectedWithinQuota protects jobs within the quota of their queue",
     );
     fields.note_at(
         "priority",
-        "orders queues, and here who is within its quota goes first, then fair share",
+        "orders queues, and in Trellis queues within their quota come first, then fair share decides",
         "set weight",
     );
     fields.note_at(
         "affinity",
-        "binds the queue to groups of nodes, which are flavors here",
-        "make a ResourceFlavor of the nodes' labels, and name it in the quotas instead of default",
+        "binds the queue to groups of nodes, which are flavors in Trellis",
+        "create a ResourceFlavor with the nodes' labels, and name it in the quotas instead of default",
     );
     fields.note_at(
         "extendClusters",
-        "is about other clusters, and here is one",
+        "is about other clusters, and Trellis schedules one cluster",
         "leave it out",
     );
-    fields.note_at("type", "means nothing here", "leave it out");
+    fields.note_at("type", "has no effect in Trellis", "leave it out");
 }
 
 /// One group of one flavor: `default`, which is every node.
@@ -114,7 +114,7 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         .filter(|(name, _)| !names.contains(name))
         .map(|(_, of)| of)
     {
-        let why = "is kept for the queue, and without deserved or capability of it the queue has no quota to keep";
+        let why = "is reserved for the queue, and without deserved or capability the queue has no quota to reserve";
         log.note(
             path,
             Some(&json!(amount)),
@@ -152,11 +152,11 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
             is_wrong(order).then(|| (json!(amount), path.clone()))
         };
         if let Some((amount, path)) = of(&least, Ordering::is_gt) {
-            let why = "is more than the queue's quota, of which it is a part";
+            let why = "is more than the queue's quota, which includes it";
             log.note(&path, Some(&amount), why, "raise nominalQuota to it");
         }
         if let Some((amount, path)) = of(&most, Ordering::is_lt) {
-            let why = "is less than deserved, which is the quota here";
+            let why = "is less than deserved, which is the quota in Trellis";
             log.note(&path, Some(&amount), why, "lower nominalQuota to it");
         }
     }
@@ -167,7 +167,7 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         "deserved"
     };
     let why = format!(
-        "names {}, and a queue offers no resource here that it does not name",
+        "names {}, and a TrainingQueue offers only the resources that it names",
         all.join(", ")
     );
     log.mark_opened(&fields.field_path(path));
@@ -175,7 +175,7 @@ fn read_quotas(fields: &Fields<'_>) -> Vec<ResourceGroup> {
         &fields.field_path(path),
         None,
         why,
-        "add what else its jobs ask for; preemption.reclaimWithinCohort: Any asks back at once what others have borrowed",
+        "add the other resources that its jobs request; preemption.reclaimWithinCohort: Any reclaims lent quota at once",
     );
     vec![ResourceGroup {
         covered_resources: names.into_iter().cloned().collect(),
@@ -194,7 +194,7 @@ fn read_state(root: &Fields<'_>, spec: &mut QueueSpec) {
         .and_then(|status| status.get("state"));
     if state.is_some_and(|state| state == "Closed" || state == "Closing") {
         spec.stop_policy = Some(StopPolicy::Hold);
-        let why = "is closed by its status, and here by spec.stopPolicy";
+        let why = "closes the queue, and in Trellis spec.stopPolicy closes it";
         root.log().note(
             "status.state",
             state,

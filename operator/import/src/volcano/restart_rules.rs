@@ -150,20 +150,20 @@ fn default_failure_rule(
     let (last, again) = (names(&last), names(&again));
     if !again.is_empty() {
         let why = format!(
-            "say nothing of a failed pod of {}, whose containers the kubelet starts again by itself: here a failure starts the gang again, and counts",
+            "do not cover a failed pod of {}, and the kubelet restarts its containers: in Trellis a failure restarts the gang, and counts",
             again.join(", ")
         );
-        let instead = "set spec.restart.scope to Never if it is to end the job";
+        let instead = "set spec.restart.scope to Never if a failure must end the job";
         log.note("spec.policies", None, why, instead);
     }
     if last.is_empty() {
         return None;
     }
     let why = format!(
-        "restart no failed pod of {}: so it is here, but the job has failed at once, and there the others go on until they end",
+        "restart no failed pod of {}: in Trellis the job then fails at once, and in Volcano the other pods run until they end",
         last.join(", ")
     );
-    let instead = "set spec.restart.scope if it is to be tried again (docs/failures.md)";
+    let instead = "set spec.restart.scope to retry (docs/failures.md)";
     log.note("spec.policies", None, why, instead);
     let is_all = last.len() == draft.pods.len();
     let groups = if is_all { Vec::new() } else { last };

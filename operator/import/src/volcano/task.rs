@@ -26,7 +26,7 @@ pub(super) fn with_pods<'a>(tasks: Vec<Fields<'a>>) -> Vec<Fields<'a>> {
     tasks.retain(|task| {
         let has_pods = read_replicas(task) != 0;
         if !has_pods {
-            task.note("has no pods, and is no task group here", "leave it out");
+            task.note("has no pods, so it becomes no task group", "leave it out");
         }
         has_pods
     });
@@ -88,8 +88,8 @@ pub(super) fn read_task(
         task.log().note(
             &policy.path,
             Some(&value),
-            "lets the kubelet start a container again by itself, and pods here are never started again so",
-            "spec.restart says what a failure starts again",
+            "lets the kubelet restart a container by itself, and in Trellis the kubelet never does",
+            "use spec.restart to choose what a failure restarts",
         );
     }
     // sshd of the job's own runs in workers that have nothing else to do.
@@ -103,7 +103,7 @@ pub(super) fn read_task(
                     &format!("{}.{key}", pods.main),
                     Some(&json!(words)),
                     "starts sshd, which framework MPI does by itself",
-                    "write what else it does, and end it with exec /etc/trellis/hosts/sshd",
+                    "keep the rest of the command, and end it with exec /etc/trellis/hosts/sshd",
                 );
             }
         }
@@ -111,18 +111,18 @@ pub(super) fn read_task(
     task.ignore_if("topologyPolicy", &json!("none"));
     task.note_at(
         "topologyPolicy",
-        "is about NUMA nodes, which Trellis does not look at",
+        "is about NUMA nodes, which Trellis ignores",
         "set the topology manager policy of the kubelets",
     );
     task.ignore_if("maxRetry", &json!(3));
     task.note_at(
         "maxRetry",
-        "counts the failures of one task, and here they are counted for the job",
+        "counts the failures of one task, and Trellis counts them for the job",
         "set spec.restart.limit",
     );
     task.note_at(
         "partitionPolicy",
-        "divides a task, and pods of a task group are all alike",
+        "divides a task, and all pods of a task group are alike",
         "give each part a task group of its own, with topology",
     );
     Some(pods)
@@ -155,19 +155,19 @@ pub(super) fn read_gang_size(spec: &Fields<'_>, tasks: &[Fields<'_>], draft: &mu
         _ => spec.note_at(
             "minAvailable",
             &format!(
-                "does not say which of the {all} pods may be missing: all of them are the gang"
+                "does not state which of the {all} pods may be missing, so all of them are in the gang"
             ),
-            "write minReplicas for a task group that works with fewer (docs/elastic.md)",
+            "set minReplicas on a task group that can run with fewer pods (docs/elastic.md)",
         ),
     }
 }
 
 fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut TaskGroup) {
-    let framework_needs_all = "is less than replicas, and this framework starts with a fixed number of pods: all are the gang";
+    let framework_needs_all = "is less than replicas, and this framework starts with a fixed number of pods, so all are in the gang";
     if !elastic {
         min.note(
             framework_needs_all,
-            "lower replicas to what the job works with",
+            "lower replicas to the number that the job can run with",
         );
     } else if count > 0 {
         group.min_replicas = Some(count);
@@ -179,8 +179,8 @@ fn set_min_available(min: &Fields<'_>, count: i64, elastic: bool, group: &mut Ta
     } else {
         group.membership = Some(Membership::BestEffort);
         min.note(
-            "lets the job run without the task: it is a group with membership: BestEffort, which is none of the world size and is not waited for",
-            "leave out membership: BestEffort if its pods train with the others",
+            "lets the job run without the task: the group gets membership: BestEffort, so it is outside the world size and the job does not wait for it",
+            "leave out membership: BestEffort if its pods train with the other groups",
         );
     }
 }
@@ -196,8 +196,8 @@ pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
         if names.len() > 1 && iteration.as_deref() == Some("any") {
             on.note_at(
                 "iteration",
-                "starts the task when one of the others is ready, and here it waits for all",
-                "leave out of dependsOn whom it need not wait for",
+                "starts the task when one of the named tasks is ready, and in Trellis it waits for all",
+                "remove the tasks from dependsOn that it need not wait for",
             );
         }
         let of = |group| Dependency {
@@ -215,11 +215,11 @@ pub(super) fn read_order(tasks: &[Fields<'_>], draft: &mut JobDraft) {
         let log = task.log();
         log.mark_opened("spec.tasks");
         let why = format!(
-            "puts the task groups in another order, {}, since who is waited for stands first here",
+            "puts the task groups in another order, {}, because in Trellis a group comes after its dependencies",
             after.join(", ")
         );
         let instead =
-            "ranks go by that order: give a group the role Coordinator if it is to have rank 0";
+            "ranks follow that order: give a group the role Coordinator if it must have rank 0";
         let at = tasks
             .iter()
             .map(|task| task.field_path("dependsOn"))

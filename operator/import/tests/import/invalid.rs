@@ -67,7 +67,7 @@ fn invalid_field_gives_one_error_with_its_path() {
         ),
         (
             "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n".to_owned(),
-            "metadata.labels: must have the label kueue.x-k8s.io/queue-name: a Job without it is not turned, since most Jobs are no training jobs; add it, with the name of the queue that the TrainingJob is to wait in",
+            "metadata.labels: must have the label kueue.x-k8s.io/queue-name: a Job without it is not imported, because most Jobs are not training jobs; add it with the name of the queue for the TrainingJob",
         ),
         (
             "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}\nspec: {}\n".to_owned(),
@@ -79,7 +79,7 @@ fn invalid_field_gives_one_error_with_its_path() {
         ),
         (
             "apiVersion: lattice.dev/v1alpha1\nkind: LatticeJob\nmetadata: {name: a}\nspec: {workers: 2}\n".to_owned(),
-            "spec.tasks: is required: add a task; LatticeJobs with containers beside it are of an earlier form, and each is one task",
+            "spec.tasks: is required: add a task; write the containers of a LatticeJob in the earlier form as one task",
         ),
         (
             "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: a}\nspec: {}\n".to_owned(),
@@ -87,7 +87,7 @@ fn invalid_field_gives_one_error_with_its_path() {
         ),
         (
             "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\nspec: {stopPolicy: Now}\n".to_owned(),
-            "spec.stopPolicy: is \"Now\", which is no word that is known here: correct it",
+            "spec.stopPolicy: is \"Now\", which is not a known value: correct it",
         ),
     ] {
         assert_eq!(refused(&text), [wanted], "{text}");
@@ -100,7 +100,7 @@ fn unsupported_kind_names_the_alternative() {
         (
             "v1",
             "ConfigMap",
-            "\"ConfigMap\" of \"v1\" is no kind that is turned: what can be turned is Job (batch.volcano.sh), Queue (scheduling.volcano.sh), ",
+            "\"ConfigMap\" of \"v1\" cannot be imported: the importable kinds are Job (batch.volcano.sh), Queue (scheduling.volcano.sh), ",
         ),
         (
             "kubeflow.org/v1",
@@ -110,7 +110,7 @@ fn unsupported_kind_names_the_alternative() {
         (
             "kubeflow.org/v1",
             "MPIJob",
-            "of MPIJob nothing is made: write a TrainingJob of framework MPI",
+            "MPIJob cannot be imported: write a TrainingJob with framework MPI",
         ),
         (
             "kueue.x-k8s.io/v1beta1",
@@ -120,12 +120,12 @@ fn unsupported_kind_names_the_alternative() {
         (
             "kueue.x-k8s.io/v1alpha1",
             "ClusterQueue",
-            "is read in version v1beta1 and v1beta2: convert it",
+            "can be imported only in version v1beta1 or v1beta2: convert it",
         ),
         (
             "trellis.dev/v1alpha1",
             "TrainingJob",
-            "is Trellis' own already: apply it as it is",
+            "is already a kind of Trellis: apply it unchanged",
         ),
     ] {
         let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n");
@@ -160,7 +160,7 @@ fn container_without_amounts_uses_the_options() {
     let imported = import(&documents(&text), &options);
     assert_eq!(imported[0].problems, []);
     let told = imported[0].notes.iter().map(|note| note.text());
-    assert_eq!(told.filter(|text| text.contains("by --")).count(), 2);
+    assert_eq!(told.filter(|text| text.contains("from --")).count(), 2);
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();
     assert_eq!(
         object["spec"]["taskGroups"][0]["resources"]["limits"]["cpu"],
@@ -184,9 +184,9 @@ fn main_container_with_gpus_may_leave_amounts_to_a_profile_or_queue() {
     let [cpu, memory] = notes.as_slice() else {
         panic!("{notes:?}");
     };
-    assert!(cpu.contains("state resourcesPerGPU.cpu there"), "{cpu}");
+    assert!(cpu.contains("set resourcesPerGPU.cpu there"), "{cpu}");
     assert!(
-        memory.contains("state resourcesPerGPU.memory there"),
+        memory.contains("set resourcesPerGPU.memory there"),
         "{memory}"
     );
     let object = serde_json::to_value(&imported[0].objects[0]).unwrap();

@@ -50,7 +50,7 @@ fn first_matching_policy_counts() {
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(
             told[0].starts_with("spec.policies[1]: ")
-                && told[0].contains("comes to nothing of exit code 3"),
+                && told[0].contains("has no effect on exit code 3"),
             "{told:?}"
         );
     }
@@ -84,10 +84,7 @@ fn repeated_policy_is_noted() {
         json!({"scope": "Gang", "rules": [{"onReasons": ["PodDisrupted"], "action": "RestartGroup"}]})
     );
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(
-        told[0].contains("comes to nothing of PodFailed:"),
-        "{told:?}"
-    );
+    assert!(told[0].contains("has no effect on PodFailed:"), "{told:?}");
     let (_, told) = restart_of_job(
         "{event: PodFailed, action: AbortJob}, {event: PodFailed, action: AbortJob}",
     );
@@ -147,7 +144,7 @@ fn kubelet_restarts_need_no_restart_rule() {
         assert_eq!(restart_of_text(&text), Value::Null, "{restarts}");
         let told = import_notes(&text);
         assert!(
-            told[0].starts_with("spec.policies: say nothing of a failed pod of t,"),
+            told[0].starts_with("spec.policies: do not cover a failed pod of t,"),
             "{told:?}"
         );
     }
@@ -250,7 +247,7 @@ fn every_event_is_noted() {
     let (made, told) = restart_of_job("{event: '*', action: RestartJob}");
     assert_eq!(made, json!({"scope": "Gang"}));
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("is of every event"), "{told:?}");
+    assert!(told[0].contains("covers every event"), "{told:?}");
 }
 
 #[test]

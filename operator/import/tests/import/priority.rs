@@ -64,7 +64,11 @@ fn referenced_objects_are_printed_before_the_job() {
 
 #[test]
 fn imported_priority_class_needs_no_note() {
-    let by_hand = |text: &str| import_notes(text).iter().any(|n| n.contains("make one"));
+    let by_hand = |text: &str| {
+        import_notes(text)
+            .iter()
+            .any(|n| n.contains("create a PriorityClass"))
+    };
     assert!(by_hand(JOB));
     assert!(!by_hand(&format!("{JOB}---\n{CLASS}")));
 }

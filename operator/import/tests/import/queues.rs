@@ -55,7 +55,7 @@ fn undefined_cohort_is_created_with_the_first_queue() {
     let told = note_texts(&imported[1]);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
-        told[0].starts_with("spec.cohort: \"c\" is no Cohort of the documents: it is made"),
+        told[0].starts_with("spec.cohort: \"c\" has no Cohort in the input, so a TrainingQueue"),
         "{told:?}"
     );
     assert_eq!(imported[2].notes, []);
@@ -72,7 +72,7 @@ fn parent_that_fails_to_convert_is_noted() {
         assert_eq!(imported[0].problems.len(), 1, "{text}");
         assert_eq!(queue_parents(&imported), [queue("b", "c")]);
         let told = note_texts(&imported[1]);
-        assert!(told[0].contains("\"c\" could not be turned"), "{told:?}");
+        assert!(told[0].contains("\"c\" could not be imported"), "{told:?}");
     }
 }
 
@@ -90,13 +90,13 @@ fn volcano_root_queue_is_created_once() {
             queue("c", "root")
         ]
     );
-    assert!(note_texts(&imported[1])[0].contains("\"root\" is not among the documents"));
+    assert!(note_texts(&imported[1])[0].contains("\"root\" is not in the input"));
 }
 
 /// Kueue has a ClusterQueue and a cohort of one name; here both are Queues.
 #[test]
 fn cluster_queue_named_like_a_cohort_is_an_error() {
-    let wanted = "is the name of a cohort too, which Kueue keeps apart, and both are queues here: rename the ClusterQueue, and clusterQueue of its LocalQueues, or the cohort";
+    let wanted = "is also the name of a cohort, and in Trellis both are queues: rename the cohort, or the ClusterQueue with clusterQueue of its LocalQueues";
     let clash = kueue("ClusterQueue", "research", "{cohort: research}");
     let member = kueue("ClusterQueue", "vision", "{cohort: research}");
     let alone = kueue("ClusterQueue", "research", "{}");
@@ -173,9 +173,9 @@ fn changes_of_an_existing_queue_are_noted() {
     };
     let told = note_texts(&with(existing)[0]);
     for wanted in [
-        "spec.parentName: \"research\" stands in the queue \"vision\" of the cluster, and applying this makes it \"root\"",
-        "spec.defaultFor: {} stands in the queue \"vision\" of the cluster, and applying this drops it",
-        "spec.queueingStrategy: \"StrictFIFO\" is not in the queue \"vision\" of the cluster, and applying this adds it",
+        "spec.parentName: \"research\" is the value in the cluster's queue \"vision\", and applying this TrainingQueue changes it to \"root\"",
+        "spec.defaultFor: {} is set in the cluster's queue \"vision\", and applying this TrainingQueue removes it",
+        "spec.queueingStrategy: \"StrictFIFO\" is not set in the cluster's queue \"vision\", and applying this TrainingQueue adds it",
     ] {
         assert!(
             told.iter().any(|n| n.starts_with(wanted)),
@@ -226,7 +226,7 @@ fn missing_flavor_is_noted_once() {
     assert_eq!(of_a.len(), 1, "{of_a:?}");
     assert!(
         of_a[0].starts_with(
-            "spec.resourceGroups[0].flavors[1].name: \"spot\" is no ResourceFlavor that is made"
+            "spec.resourceGroups[0].flavors[1].name: \"spot\" has no ResourceFlavor in the input"
         ),
         "{of_a:?}"
     );

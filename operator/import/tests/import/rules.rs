@@ -48,7 +48,7 @@ fn generate_name_becomes_a_name() {
     assert_eq!(
         import_notes(&text),
         [
-            "metadata.generateName: \"sweep-\" gives each a name of its own there, and what is made has one: sweep; change metadata.name for each that is created"
+            "metadata.generateName: \"sweep-\" generates a new name for each object, and the imported object has a fixed name: sweep; change metadata.name for each object that you create"
         ]
     );
     assert_eq!(import_text(&text)[0].from, "Job (batch.volcano.sh) sweep-");
@@ -117,7 +117,7 @@ fn job_value_from_one_group_is_noted() {
         )
     };
     for (pods, wanted) in [
-        ("priorityClassName: high,", "is of one task group"),
+        ("priorityClassName: high,", "is set for one task group"),
         (
             "terminationGracePeriodSeconds: 10,",
             "10 is less than another",
