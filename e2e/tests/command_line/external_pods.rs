@@ -69,7 +69,7 @@ async fn explain_shows_why_external_pods_wait() {
         "The smallest change",
         "number ",
         "8 are missing",
-        "What to do",
+        "Next steps",
     ] {
         assert!(said.out.contains(words), "{words}: {said:?}");
     }

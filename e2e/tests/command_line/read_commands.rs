@@ -188,7 +188,7 @@ async fn explain_shows_the_shortage_and_the_remedy() {
     let said = repeat_until(&arguments, |said| said.out.contains("smallest change")).await;
     for words in [
         "number ",
-        "What is missing",
+        "Shortage",
         "Nodes for task group worker",
         "free 5 nvidia.com/gpu",
     ] {
@@ -262,7 +262,7 @@ async fn nodes_shows_free_capacity_and_node_problems() {
     let map = scene.run_trellis(&["nodes", "--map", held, cordoned]).await;
     let drawn = format!(
         "{held}  {}\n{cordoned}  {}  SchedulingDisabled\n\n\
-         █ a job's  ▒ another pod's  ░ kept  · free  x free, and the node takes no pods\n\n\
+         █ a job's  ▒ another pod's  ░ kept  · free  x free, on a node that takes no pods\n\n\
          DEVICE           ALL   JOBS   OTHERS   KEPT   FREE   USABLE   PODS OF 1/2/4/8\n\
          nvidia.com/gpu   16    3      0        0      13     {usable}\n",
         left[0], left[1]
@@ -294,5 +294,5 @@ async fn commands_show_api_server_data_without_an_operator() {
         .await;
     assert_eq!(told.status, 0, "{told:?}");
     assert!(told.out.contains("note: "), "{told:?}");
-    assert!(told.out.contains("What to do"), "{told:?}");
+    assert!(told.out.contains("Next steps"), "{told:?}");
 }

@@ -191,5 +191,5 @@ async fn follow_logs_ends_when_the_job_is_deleted_during_a_gap() {
     let ended = ended.expect("it follows a job that is gone").unwrap();
     assert_eq!(ended.code(), Some(1));
     let last = follows.err.next_line().await.unwrap().unwrap();
-    assert!(last.contains("the job is gone"), "{last}");
+    assert!(last.contains("the job was deleted"), "{last}");
 }

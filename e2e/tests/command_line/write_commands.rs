@@ -60,8 +60,7 @@ async fn suspend_warns_when_argo_cd_delivers_the_job() {
         .await;
     assert_eq!(said.status, 0);
     assert!(
-        said.err
-            .contains("note: Argo CD (team-a) delivers this job"),
+        said.err.contains("note: Argo CD (team-a) deploys this job"),
         "{said:?}"
     );
     let said = scene.run_trellis(&["cancel", "j", "-n", site.name()]).await;
@@ -83,7 +82,7 @@ async fn suspend_does_not_wait_for_an_externally_managed_job() {
     assert_eq!(said.status, 1, "{said:?}");
     assert!(said.out.contains("j suspended"), "{said:?}");
     assert!(
-        said.err.contains("kueue.x-k8s.io/multikueue sees to j"),
+        said.err.contains("kueue.x-k8s.io/multikueue manages j"),
         "{said:?}"
     );
 
@@ -95,7 +94,7 @@ async fn suspend_does_not_wait_for_an_externally_managed_job() {
     let said = scene.run_with_input(&submit, &theirs.to_string()).await;
     assert_eq!(said.status, 1, "{said:?}");
     assert_eq!(said.out, "trainingjob.trellis.dev/theirs submitted\n");
-    let note = "note: kueue.x-k8s.io/multikueue sees to theirs (spec.managedBy)";
+    let note = "note: kueue.x-k8s.io/multikueue manages theirs (spec.managedBy)";
     assert!(said.err.starts_with(note), "{said:?}");
 }
 
@@ -189,7 +188,7 @@ async fn submit_waits_for_the_job_and_prints_its_progress() {
         .run_with_input(&submit, &job_yaml(&site.job("good", 2, 1)))
         .await;
     assert_eq!(twice.status, 1);
-    assert!(twice.err.contains("is there already"), "{twice:?}");
+    assert!(twice.err.contains("already exists"), "{twice:?}");
     let mut refused = site.job("refused", 1, 1);
     refused["spec"]["queueName"] = json!("no-such-queue");
     let dry = [&submit[..], &["--dry-run=server"]].concat();

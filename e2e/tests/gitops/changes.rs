@@ -147,7 +147,7 @@ pub(crate) async fn test_cancelled_job(scene: &GitOpsFixture) -> Result<()> {
     let (said, noted) = scene.run_trellis(&site, &cancel).await?;
     let told = "trainingjob.trellis.dev/train cancelled: its pod has 30 s to stop\n";
     ensure!(said == told, "{said}");
-    let note = format!("note: Argo CD ({}) delivers this job", site.name());
+    let note = format!("note: Argo CD ({}) deploys this job", site.name());
     ensure!(
         noted.contains(&note) && noted.contains("may create it again"),
         "{noted}"

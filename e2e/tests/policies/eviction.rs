@@ -78,7 +78,7 @@ async fn forbidden_gang_is_evicted_whole_and_returns_once_allowed() {
         .collect();
     let wanted = BTreeMap::from([(format!("{}/gang", site.name()), json!([id]))]);
     assert_eq!(changed, wanted);
-    let line = format!("  it has its place, and is stopped by {id}\n");
+    let line = format!("  it is placed, and {id} stops it\n");
     assert!(text.contains(&line), "{text}");
     assert!(text.ends_with(" would be stopped\n"), "{text}");
 

@@ -121,7 +121,7 @@ pub(crate) async fn test_logs(
     let ended = ended.unwrap().unwrap();
     let told = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{told}");
-    assert!(told.contains("note: attempt 2 begins"), "{told}");
+    assert!(told.contains("note: attempt 2 starts"), "{told}");
     place.wait_until_complete("j").await;
     // The pods of a job that is complete are there, with their logs.
     let tail = run_logs(scene, &place, &["--rank", "1", "--tail", "1"]).await;

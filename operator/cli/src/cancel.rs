@@ -55,12 +55,12 @@ async fn cancel_job(
     };
     if let Some(by) = Delivery::from_metadata(&job.metadata) {
         warn(&format!(
-            "note: {by} delivers this job and may create it again: take it away where it comes from"
+            "note: {by} deploys this job and may create it again: remove the job from its source"
         ));
     }
     if !delete(&jobs, name, &job).await.map_err(denied)? {
         warn(&format!(
-            "error: {name} is another job by now, and was left alone: somebody has deleted the one that was meant, and created this one"
+            "error: {name} is a new job now and was not cancelled: the original job was deleted, and another one was created with its name"
         ));
         return Ok(Exit::Negative);
     }
@@ -85,7 +85,7 @@ async fn cancel_job(
         FollowResult::Reached(()) => Ok(Exit::Done),
         FollowResult::TimedOut => {
             let left = describe_remaining(site, &job).await;
-            warn(&format!("error: {name} is not gone yet{left}"));
+            warn(&format!("error: {name} still exists{left}"));
             Ok(Exit::TimedOut)
         }
     }
@@ -139,7 +139,7 @@ async fn describe_remaining(site: &TargetNamespace, job: &TrainingJob) -> String
                 .filter_map(|pod| pod.metadata.name.clone())
                 .collect();
             format!(
-                ": {} pods still stop, such as {}",
+                ": {} pods are still stopping, such as {}",
                 pods.len(),
                 some.join(", ")
             )

@@ -88,7 +88,7 @@ pub(super) fn print_completions(options: &CompletionsOptions) -> anyhow::Result<
 
 pub(super) fn write_man_pages(options: &ManOptions) -> anyhow::Result<()> {
     let folder = &options.folder;
-    let failed = || format!("no man pages can be written into {folder:?}");
+    let failed = || format!("cannot write man pages into {folder:?}");
     std::fs::create_dir_all(folder).with_context(failed)?;
     let command = Cli::command()
         .bin_name("trellis")
@@ -137,9 +137,6 @@ mod tests {
             folder: file.path().join("man1"),
         };
         let error = format!("{:#}", write_man_pages(&man).unwrap_err());
-        assert!(
-            error.contains("no man pages can be written into"),
-            "{error}"
-        );
+        assert!(error.contains("cannot write man pages into"), "{error}");
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn run(options: &CrdsOptions) -> anyhow::Result<()> {
         return output::print(&all);
     };
     std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {folder:?}"))?;
+        .with_context(|| format!("cannot create the folder {folder:?}"))?;
     for (name, yaml) in crds::to_files()? {
         let file = folder.join(name);
         std::fs::write(&file, yaml).with_context(|| format!("cannot write {file:?}"))?;

@@ -98,7 +98,7 @@ pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
                 return Ok(print_problems(&problems));
             }
             Err(ExistingQueuesError::Unreachable(why)) => warn(&format!(
-                "note: the queues of the cluster are not known, and so what applying changes of them is not told ({why}): give them with --existing FILE"
+                "note: the queues of the cluster cannot be read, so changes to them are not reported ({why}): give the queues with --existing FILE"
             )),
         }
     }
@@ -192,7 +192,7 @@ fn read_sources(paths: &[PathBuf]) -> Result<Vec<SourceObject>, Vec<Problem>> {
     }
     if sources.is_empty() && problems.is_empty() {
         let files: Vec<_> = paths.iter().map(|path| display_name(path)).collect();
-        let message = "holds no object: name a file by -f that does";
+        let message = "contains no object: name a file with objects by -f";
         problems.push(Problem::for_file(message).with_file(files.join(", ")));
     }
     if problems.is_empty() {

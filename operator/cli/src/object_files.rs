@@ -66,7 +66,8 @@ fn list_folder(path: &Path) -> Result<Option<Vec<PathBuf>>, String> {
     files.sort();
     if files.is_empty() {
         return Err(
-            "is a folder without .yaml, .yml and .json files: name one that has some".to_owned(),
+            "is a folder without .yaml, .yml and .json files: name a folder with such files"
+                .to_owned(),
         );
     }
     Ok(Some(files))
@@ -91,7 +92,7 @@ pub fn read_text(path: &Path) -> std::io::Result<String> {
             .read_to_end(&mut bytes)?;
     }
     String::from_utf8(bytes)
-        .map_err(|_| std::io::Error::other("it is no text in UTF-8: save it as UTF-8"))
+        .map_err(|_| std::io::Error::other("it is not UTF-8 text: save it as UTF-8"))
 }
 
 /// The name of a file in messages.

@@ -54,7 +54,7 @@ struct PendingGangRow<'a> {
 
 fn read_snapshot(file: &Path) -> anyhow::Result<Snapshot> {
     let content = std::fs::read(file)?;
-    serde_json::from_slice(&content).context("is no snapshot of this version of trellis")
+    serde_json::from_slice(&content).context("is not a snapshot of this version of trellis")
 }
 
 /// Repeats the decisions, and prints them.

@@ -21,8 +21,7 @@ const MANAGER: &str = "kubectl-trellis";
 /// Greatest number of attempts to patch a job that changes at the same time.
 const TRIES: usize = 10;
 /// Message for a name that belongs to another job now.
-const NAME_REUSED: &str =
-    "is another job by now, and was left alone: somebody has deleted the one that was meant";
+const NAME_REUSED: &str = "is a new job now and was not changed: the original job was deleted";
 
 /// Options of `trellis suspend` and `trellis resume`.
 #[derive(clap::Args, Clone, Debug)]
@@ -61,8 +60,8 @@ impl SuspendTarget {
     /// Message if the timeout expires before the job reaches the state.
     const fn unreached_text(self) -> &'static str {
         match self {
-            Self::Suspended => "has pods still",
-            Self::Resumed => "does not run yet",
+            Self::Suspended => "still has pods",
+            Self::Resumed => "is not running yet",
         }
     }
 
@@ -75,7 +74,7 @@ impl SuspendTarget {
     fn check_reached(self, job: Option<&TrainingJob>, uid: Option<&str>) -> Option<(Exit, String)> {
         let not = |why: &str| Some((Exit::Negative, why.to_owned()));
         let Some(job) = job else {
-            return not("is gone: somebody has deleted it");
+            return not("was deleted");
         };
         if job.metadata.uid.as_deref() != uid {
             return not(NAME_REUSED);
@@ -136,7 +135,7 @@ async fn suspend_or_resume(
         SuspendPatchResult::Patched => {
             if let Some(by) = by {
                 warn(&format!(
-                    "note: {by} delivers this job and may take it back, as with selfHeal: change spec.suspend where it comes from"
+                    "note: {by} deploys this job and may revert the change, as with selfHeal: change spec.suspend in the source of the job"
                 ));
             }
             print(&format!(
@@ -151,12 +150,12 @@ async fn suspend_or_resume(
     };
     if let Some(manager) = manager {
         let not_waited = if options.wait {
-            ", and is not waited for"
+            ", so the command does not wait"
         } else {
             ""
         };
         warn(&format!(
-            "note: {manager} sees to {name} (spec.managedBy), not Trellis: whether it is {} is up to that{not_waited}",
+            "note: {manager} manages {name} (spec.managedBy), not Trellis: {manager} decides whether it is {}{not_waited}",
             want.as_str()
         ));
         return Ok(if options.wait {
@@ -185,7 +184,7 @@ async fn suspend_or_resume(
         }
         FollowResult::TimedOut => {
             warn(&format!(
-                "error: {name} {}: `trellis status {name}` says where it is, and `trellis explain {name}` what it waits for",
+                "error: {name} {}: `trellis status {name}` shows its state, and `trellis explain {name}` shows the cause",
                 want.unreached_text()
             ));
             Ok(Exit::TimedOut)
@@ -238,9 +237,7 @@ async fn patch_suspend(
                 match get_optional(jobs, name).await? {
                     Some(now) => job = now,
                     None => {
-                        return Ok(SuspendPatchResult::Rejected(
-                            "is gone: somebody has deleted it".to_owned(),
-                        ));
+                        return Ok(SuspendPatchResult::Rejected("was deleted".to_owned()));
                     }
                 }
             }
@@ -248,7 +245,7 @@ async fn patch_suspend(
         }
     }
     Ok(SuspendPatchResult::Rejected(
-        "changes all the time, and could not be written: try again".to_owned(),
+        "could not be changed because of concurrent changes: try again".to_owned(),
     ))
 }
 
@@ -257,7 +254,7 @@ fn ended_reason(job: &TrainingJob) -> Option<String> {
     let phase = status.phase.map_or("", JobPhase::as_str);
     status
         .has_ended()
-        .then(|| format!("has ended ({phase}), and does not run again: submit it anew"))
+        .then(|| format!("has ended ({phase}) and cannot run again: submit it again"))
 }
 
 #[cfg(test)]

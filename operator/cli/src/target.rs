@@ -69,7 +69,7 @@ impl TargetNamespace {
     #[must_use]
     pub fn not_found_error(&self, name: &str) -> anyhow::Error {
         anyhow!(
-            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all that there are; of pods that others have made `trellis explain podgroup/NAME` or pod/NAME says why they wait",
+            "there is no TrainingJob {name:?} in namespace {:?}: `kubectl get tj -A` lists all; for external pods, `trellis explain podgroup/NAME` or pod/NAME shows why they are pending",
             self.namespace
         )
     }
@@ -118,13 +118,13 @@ pub fn parse_job_name(written: &str) -> anyhow::Result<String> {
             let kind = kind.to_ascii_lowercase();
             let kind = kind.trim_end_matches(".trellis.dev");
             if !matches!(kind, "tj" | "trainingjob" | "trainingjobs") {
-                bail!("{written:?} is no TrainingJob: write its name, or tj/NAME");
+                bail!("{written:?} is not a TrainingJob: write its name, or tj/NAME");
             }
             name
         }
     };
     if rules::job_name(name).is_err() {
-        bail!("{name:?} is no name of a TrainingJob: lower-case letters, digits and -");
+        bail!("{name:?} is not a name of a TrainingJob: use lower-case letters, digits and -");
     }
     Ok(name.to_owned())
 }
@@ -144,11 +144,11 @@ pub fn parse_gang_name(written: &str) -> anyhow::Result<GangName> {
         "pod" | "pods" | "po" => GangName::Pod,
         "tj" | "trainingjob" | "trainingjobs" => return parse_job_name(written).map(GangName::Job),
         _ => bail!(
-            "{written:?} is no TrainingJob, PodGroup or pod: write its name, or podgroup/NAME"
+            "{written:?} is not a TrainingJob, PodGroup or pod: write its name, or podgroup/NAME"
         ),
     };
     if rules::object_name(name, &()).is_err() {
-        bail!("{name:?} is no name of a {kind}: lower-case letters, digits, - and .");
+        bail!("{name:?} is not a name of a {kind}: use lower-case letters, digits, - and .");
     }
     Ok(gang(name.to_owned()))
 }

@@ -36,11 +36,10 @@ impl<T> VisibilityAnswer<T> {
 }
 
 const NOT_INSTALLED: &str = "the cluster does not serve visibility.trellis.dev: install the chart with visibility.enabled, which is its default";
-const NO_LEADER: &str =
-    "no scheduler answers now: `kubectl get apiservice v1alpha1.visibility.trellis.dev` says why";
+const NO_LEADER: &str = "no scheduler answers now: `kubectl get apiservice v1alpha1.visibility.trellis.dev` shows the cause";
 
 const BUSY: &str =
-    "the scheduler answers too many others now, and was asked several times: ask again in a while";
+    "the scheduler is busy with other requests, also after several attempts: try again later";
 
 const NO_ANSWER: &str = "the scheduler has not answered in time: `kubectl get pods,leases -n trellis-system` shows whether it runs; --request-timeout=60s waits longer";
 

@@ -21,7 +21,7 @@ impl WaitTimeout {
 
 /// Parses a time like kubectl's `--timeout`: one or more numbers with units.
 pub(crate) fn parse_duration(written: &str) -> Result<Duration, String> {
-    let wrong = || format!("{written:?} is no time: write 90s, 5m, 2h or 1h30m");
+    let wrong = || format!("{written:?} is not a time: write 90s, 5m, 2h or 1h30m");
     let mut rest = written;
     let mut whole = Duration::ZERO;
     while !rest.is_empty() {

@@ -30,10 +30,10 @@ pub fn parse_pools(text: &str) -> Result<Vec<Pool>, String> {
     let mut pools: Vec<Pool> = Vec::new();
     for part in text.split(',') {
         let pool = parse_pool(part).ok_or_else(|| {
-            format!("{part:?} is no pool: write NAME=NODESxGPUS, as in \"a=20x8,b=2x8\"")
+            format!("{part:?} is not a pool: write NAME=NODESxGPUS, as in \"a=20x8,b=2x8\"")
         })?;
         if pools.iter().any(|p| p.name == pool.name) {
-            return Err(format!("pool {:?} is there twice", pool.name));
+            return Err(format!("pool {:?} is given twice", pool.name));
         }
         pools.push(pool);
     }

@@ -113,7 +113,7 @@ impl ApiFailure {
                 )
             }
             kube::Error::Api(status) => status.message.clone(),
-            kube::Error::SerdeError(error) => format!("an answer does not decode: {error}"),
+            kube::Error::SerdeError(error) => format!("the answer cannot be decoded: {error}"),
             error => format!(
                 "the cluster cannot be reached: {}{otherwise}",
                 root_cause(&error)

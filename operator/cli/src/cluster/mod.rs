@@ -82,7 +82,7 @@ impl ClusterClient {
         let client = runtime
             .block_on(async { Client::try_from(config) })
             .map_err(|error| {
-                anyhow!("the cluster's configuration is of no use: {error}{otherwise}")
+                anyhow!("the cluster's configuration cannot be used: {error}{otherwise}")
             })?;
         Ok(Self {
             runtime,

@@ -157,7 +157,7 @@ impl ExplainedObject {
         };
         if let Some(job) = job {
             return Some(format!(
-                "it is of TrainingJob {job:?}: `trellis explain {job}`"
+                "it belongs to TrainingJob {job:?}: run `trellis explain {job}`"
             ));
         }
         let Self::Pod(pod) = self else {
@@ -166,7 +166,7 @@ impl ExplainedObject {
         let scheduler = pod.spec.as_ref()?.scheduler_name.as_deref()?;
         (scheduler != names::SCHEDULER).then(|| {
             format!(
-                "its schedulerName is {scheduler:?}, which places it: `kubectl describe pod` has what that one says"
+                "scheduler {scheduler:?} places it (schedulerName), not Trellis: see `kubectl describe pod`"
             )
         })
     }

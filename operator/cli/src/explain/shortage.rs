@@ -16,7 +16,7 @@ pub(super) fn render_shortage(
 ) -> String {
     let mut out = String::new();
     if let Some(shortage) = &explanation.shortage {
-        out.push_str(&render_heading("What is missing"));
+        out.push_str(&render_heading("Shortage"));
         out.push_str(&render_numbers(shortage));
     }
     if let Some(queue) = queue.filter(|queue| !queue.resources.is_empty()) {
@@ -24,17 +24,17 @@ pub(super) fn render_shortage(
         out.push_str(&render_quota(queue));
         let share = queue.share.as_deref().unwrap_or("-");
         let hold = match queue.admitted {
-            1 => "1 job holds".to_owned(),
-            jobs => format!("{jobs} jobs hold"),
+            1 => "1 job".to_owned(),
+            jobs => format!("{jobs} jobs"),
         };
-        let line = format!("{hold} a place, {} wait, share {share}", queue.pending);
+        let line = format!("{hold} admitted, {} pending, share {share}", queue.pending);
         out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
     }
     let makes_room = !explanation.preempts.is_empty() || !explanation.preempts_others.is_empty();
     if makes_room || !explanation.protected.is_empty() {
-        out.push_str(&render_heading("Who makes room"));
+        out.push_str(&render_heading("Preemption"));
         for victim in &explanation.preempts {
-            let pod = victim.pod.as_ref().map(|pod| format!(" (pod {pod} alone)"));
+            let pod = victim.pod.as_ref().map(|pod| format!(" (only pod {pod})"));
             let because = victim.because.as_deref().unwrap_or("is leaving");
             let line = format!("{}{}: {because}", victim.job, pod.unwrap_or_default());
             out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
@@ -45,9 +45,9 @@ pub(super) fn render_shortage(
                 count => format!("{count} jobs"),
             };
             let priority = others.priority;
-            let priority = priority.map(|of| format!(", of priority {of}"));
+            let priority = priority.map(|of| format!(", priority {of}"));
             let line = format!(
-                "{jobs} of namespaces that you may not see{}",
+                "{jobs} in namespaces that you may not see{}",
                 priority.unwrap_or_default()
             );
             out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
@@ -55,10 +55,10 @@ pub(super) fn render_shortage(
         for safe in &explanation.protected {
             let job = match &safe.job {
                 Some(job) => job.to_string(),
-                None => "a job of a namespace that you may not see".to_owned(),
+                None => "a job in a namespace that you may not see".to_owned(),
             };
             let line = format!(
-                "{job} may be asked to from {} on: it has not run for its minRuntimeSeconds, or a budget kept it a moment ago",
+                "{job} can be preempted from {} on: it has not run for its minRuntimeSeconds, or a disruption budget has just protected it",
                 safe.until.0
             );
             out.push_str(&wrap_text(&line, 2, width, Tone::Plain));
@@ -85,10 +85,10 @@ fn render_numbers(shortage: &Shortage) -> String {
     }
     let quantities = [
         ("needed", &shortage.needs),
-        ("there is at most", &shortage.most),
+        ("maximum", &shortage.most),
         ("used", &shortage.used),
         ("held by jobs", &shortage.held_by_jobs),
-        ("held by others", &shortage.held_by_others),
+        ("held by other pods", &shortage.held_by_others),
         ("free", &shortage.free),
         ("missing", &shortage.missing),
     ];
@@ -109,11 +109,11 @@ fn render_numbers(shortage: &Shortage) -> String {
         }
     }
     if let Some(behind) = &shortage.behind {
-        table.push_row(["goes first".into(), behind.to_string().into()]);
+        table.push_row(["blocked by".into(), behind.to_string().into()]);
     }
     if let Some(priority) = shortage.behind_priority {
-        let behind = format!("another's job, of priority {priority}");
-        table.push_row(["goes first".into(), behind.into()]);
+        let behind = format!("a job that you may not see, priority {priority}");
+        table.push_row(["blocked by".into(), behind.into()]);
     }
     table.render(2, None)
 }

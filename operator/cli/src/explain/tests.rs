@@ -94,7 +94,7 @@ fn job_that_can_never_start_has_neither_a_turn_nor_a_start() {
         let never = text.contains("can never start as it is");
         assert_eq!(never, reason.requires_change(), "{text}");
         assert_eq!(text.contains("number 1 of queue"), !never, "{text}");
-        assert_eq!(text.contains("no start is foreseen"), !never, "{text}");
+        assert_eq!(text.contains("no expected start"), !never, "{text}");
     }
     assert_eq!(
         Reason::ALL
@@ -161,11 +161,11 @@ fn hidden_nodes_and_holders_are_counted_and_not_named() {
     explanation.shortage = serde_json::from_value(json!({"behindPriority": 7})).unwrap();
     let said = text(&known, true);
     for line in [
-        "2 jobs of namespaces that you may not see, of priority 1",
-        "1 job of namespaces that you may not see\n",
-        "another's job, of priority 7",
-        "a job of a namespace that you may not see may be asked to from 2026-11-21T15:30:00Z on",
-        "team-a/ours may be asked to from 2026-11-21T15:40:00Z on",
+        "2 jobs in namespaces that you may not see, priority 1",
+        "1 job in namespaces that you may not see\n",
+        "a job that you may not see, priority 7",
+        "a job in a namespace that you may not see can be preempted from 2026-11-21T15:30:00Z on",
+        "team-a/ours can be preempted from 2026-11-21T15:40:00Z on",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
@@ -254,7 +254,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let begin = "team-a/Pod/w-0  Waiting\n  MembersMissing: PodGroup sweep lacks pods\n";
     assert!(said.starts_with(begin), "{said}");
     assert!(
-        said.contains("What to do\n  Look at what is to create"),
+        said.contains("Next steps\n  Look at what is to create"),
         "{said}"
     );
 
@@ -280,7 +280,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         false,
     );
     let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
-                 team-a/PodGroup/sweep  Running\n\nWhat to do\n  Ask whoever owns";
+                 team-a/PodGroup/sweep  Running\n\nNext steps\n  Ask whoever owns";
     assert!(said.starts_with(begin), "{said}");
     // The pod waits with its gang. The engine knows more than the pod's stored message.
     let explanation = || {
@@ -302,7 +302,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         assert!(said.starts_with(begin), "{said}");
         assert!(said.contains("InsufficientCapacity: needs 16"), "{said}");
         assert!(!said.contains("MembersMissing"), "{said}");
-        assert!(said.contains("What to do\n  Wait until"), "{said}");
+        assert!(said.contains("Next steps\n  Wait until"), "{said}");
     }
     // A pod that has ended or is gated does not wait with its gang.
     let mut failed = pod(late.clone());
@@ -314,7 +314,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     );
     let begin = "team-a/Pod/w-0  Failed\n\nteam-a/PodGroup/sweep  Queued for 30m\n";
     assert!(said.starts_with(begin), "{said}");
-    assert!(!said.contains("What to do"), "{said}");
+    assert!(!said.contains("Next steps"), "{said}");
     let mut kept_back = pod(json!({"type": "PodScheduled", "status": "False",
         "reason": "SchedulingGated", "message": "Scheduling is blocked"}));
     kept_back["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
@@ -346,7 +346,7 @@ fn running_job_denied_by_policies_gets_advice() {
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
     let said = text(&explain_facts(status, Value::Null, Value::Null), false);
     assert!(
-        said.contains("What to do\n  Policies have come to deny"),
+        said.contains("Next steps\n  Policies have come to deny"),
         "{said}"
     );
     assert!(!said.contains("Besides"), "{said}");
@@ -354,7 +354,7 @@ fn running_job_denied_by_policies_gets_advice() {
     let starts = json!({"phase": "Starting", "reason": "Starting", "message": "1 of 2 pods runs",
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
     let said = text(&explain_facts(starts, Value::Null, Value::Null), false);
-    let (_, to_do) = said.split_once("What to do\n").unwrap();
+    let (_, to_do) = said.split_once("Next steps\n").unwrap();
     let to_do = to_do.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(to_do.starts_with("Policies have come to deny"), "{said}");
     assert!(to_do.contains(" Besides: "), "{said}");

@@ -131,7 +131,7 @@ fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplaySt
             let Some(phase) = status.and_then(|status| status.phase) else {
                 return DisplayState {
                     tone: Tone::Waiting,
-                    ..DisplayState::from_word("not looked at yet")
+                    ..DisplayState::from_word("not processed yet")
                 };
             };
             let waits = matches!(
@@ -156,12 +156,12 @@ fn display_state(subject: &ExplainedObject, row: Option<&JobState>) -> DisplaySt
                     DisplayState::from_word("not placed")
                 }
                 PodGroupPhase::Nominated => {
-                    DisplayState::from_word("waits for others to leave its place")
+                    DisplayState::from_word("waits for preempted jobs to stop")
                 }
                 PodGroupPhase::Committing | PodGroupPhase::Placed => {
-                    DisplayState::from_word("holds its place")
+                    DisplayState::from_word("placed")
                 }
-                PodGroupPhase::Unwinding => DisplayState::from_word("gives its place back"),
+                PodGroupPhase::Unwinding => DisplayState::from_word("releases its nodes"),
             }
         }
         ExplainedObject::Pod(_) if subject.stored_reason().is_some() => {
@@ -216,7 +216,7 @@ fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
     let place = match explanation.position {
         Some(position) => format!("number {position} of queue {}", explanation.queue),
         None => format!(
-            "in queue {}, waits for others to leave its place",
+            "in queue {}, waits for preempted jobs to stop",
             explanation.queue
         ),
     };
@@ -225,7 +225,7 @@ fn render_turn(explanation: &Explanation, now: Timestamp) -> String {
             "now" => "expected to start now".to_owned(),
             span => format!("expected to start in {span} ({})", time.0),
         },
-        None => "no start is foreseen: what it waits for has no end that is known".to_owned(),
+        None => "no expected start: the gangs that it waits for have no known end".to_owned(),
     };
     let priority = explanation.priority;
     let turn = format!("  {place}, priority {priority}\n  {start}\n");
@@ -265,7 +265,7 @@ fn render_timeline(known: &ExplainFacts, now: Timestamp, wide: bool, width: usiz
     }
     let room = (!wide).then_some(width);
     let table = events::build_table(&known.events, now).render(2, room);
-    format!("{}{table}", render_heading("What happened"))
+    format!("{}{table}", render_heading("Events"))
 }
 
 fn render_advice(known: &ExplainFacts, width: usize) -> String {
@@ -281,7 +281,7 @@ fn render_advice(known: &ExplainFacts, width: usize) -> String {
         true => String::new(),
         false => format!(
             "{}{}",
-            render_heading("What to do"),
+            render_heading("Next steps"),
             wrap_text(&fix, 2, width, Tone::Plain)
         ),
     }

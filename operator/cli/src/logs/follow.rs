@@ -253,7 +253,7 @@ impl LogFollower<'_> {
         let most = self.options.max.get();
         if self.reads.len() >= most {
             bail!(
-                "more than {most} logs would be followed at once: name a --rank or --group, or allow more by --max"
+                "cannot follow more than {most} logs at once: name a --rank or --group, or raise --max"
             );
         }
         let comes = self.started_logs.add_pod(&chosen.pod);
@@ -262,12 +262,12 @@ impl LogFollower<'_> {
                 let attempt = chosen.pod.attempt;
                 self.reported.clear();
                 warn(&format!(
-                    "note: attempt {attempt} begins{}",
+                    "note: attempt {attempt} starts{}",
                     self.describe_failure()
                 ));
             }
             LogStart::Replacement if !self.options.all => {
-                warn(&format!("note: pod {} has come again", chosen.pod.name));
+                warn(&format!("note: pod {} was created again", chosen.pod.name));
             }
             LogStart::Initial | LogStart::SameAttempt | LogStart::Replacement => {}
         }
@@ -317,7 +317,7 @@ impl LogFollower<'_> {
 
     fn finish(&self) -> Exit {
         if self.job.current().is_none() {
-            warn("note: the job is gone: somebody has deleted it");
+            warn("note: the job was deleted");
         }
         match self.started.is_empty() || self.failed {
             true => Exit::Negative,

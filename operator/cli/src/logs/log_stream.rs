@@ -95,7 +95,7 @@ pub async fn stream_log(
                         return Err(failure);
                     }
                     if let Some(why) = failure.unreachable_kubelet() {
-                        warn(&format!("note: {why}; `trellis logs` tries again"));
+                        warn(&format!("note: {why}; `trellis logs` retries"));
                     }
                 }
                 StreamEnd::Broken
@@ -107,7 +107,7 @@ pub async fn stream_log(
             StreamEnd::Complete if has_ended(&pods, &chosen).await => return Ok(()),
             // A log that is not followed is not requested twice.
             StreamEnd::Broken if !part.follow => {
-                let error = std::io::Error::other("the stream of the log broke off");
+                let error = std::io::Error::other("the log stream was interrupted");
                 return Err(unreadable(kube::Error::Service(error.into())).await);
             }
             StreamEnd::Complete | StreamEnd::Broken => {}

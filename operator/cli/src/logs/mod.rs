@@ -220,7 +220,7 @@ fn previous_hint(
     };
     match without {
         NoLog::Unavailable(_) if select_pods(job, pods, &previous).is_ok() => {
-            "; -p shows the logs of what ran before, while its pods are there"
+            "; -p shows the logs of the previous attempt, while its pods exist"
         }
         _ => "",
     }

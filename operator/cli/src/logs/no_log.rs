@@ -31,7 +31,7 @@ pub fn explain_missing_rank(job: &TrainingJob, rank: u32, ranks: &StageRanks) ->
     };
     let job = job_name(job);
     format!(
-        "{job} has no rank {rank}{stage}: its ranks are 0 to {last}; `trellis status {job}` lists who has which"
+        "{job} has no rank {rank}{stage}: its ranks are 0 to {last}; `trellis status {job}` lists the ranks of the pods"
     )
 }
 
@@ -56,7 +56,7 @@ pub fn explain_missing_container(pod: &str, container: &str, all: &[&str]) -> St
 /// The stage of the group has not started.
 pub fn explain_later_stage(job: &TrainingJob, stage: u32, current: u32) -> String {
     format!(
-        "no pod of that group is there yet: it is of stage {stage}, and {} is at stage {current}",
+        "the group has no pods yet: it belongs to stage {stage}, and {} is at stage {current}",
         job_name(job)
     )
 }
@@ -71,7 +71,7 @@ pub fn explain_missing_pod(
     let job_name = job_name(job);
     let Some((status, phase)) = job.status.as_ref().and_then(|s| Some((s, s.phase?))) else {
         return format!(
-            "{job_name} has no pods yet: no operator has looked at it; `trellis status {job_name}` says since when"
+            "{job_name} has no pods yet: no operator has processed it; see `trellis status {job_name}`"
         );
     };
     if status.has_ended() {
@@ -81,7 +81,7 @@ pub fn explain_missing_pod(
     let (Some((group, index)), JobPhase::Starting | JobPhase::Running) = (pod, phase) else {
         let hint = match phase {
             JobPhase::Queued => {
-                format!("; `trellis explain {job_name}` says what would let it start")
+                format!("; `trellis explain {job_name}` shows the cause")
             }
             _ => String::new(),
         };
@@ -97,10 +97,10 @@ pub fn explain_missing_pod(
         .find(|m| m.group == *group && parse_ranges(&m.indexes).contains(index));
     match cause {
         Some(cause) => format!(
-            "pod {index} of {group}{rank} is not there: it {}; {job_name} is {why}",
+            "pod {index} of {group}{rank} does not exist: it {}; {job_name} is {why}",
             cause.why
         ),
-        None => format!("pod {index} of {group}{rank} is not there; {job_name} is {why}"),
+        None => format!("pod {index} of {group}{rank} does not exist; {job_name} is {why}"),
     }
 }
 
@@ -122,7 +122,7 @@ fn describe_phase(status: &TrainingJobStatus, phase: JobPhase) -> String {
 
 fn explain_deleted_pods(job: &TrainingJob, status: &TrainingJobStatus, phase: JobPhase) -> String {
     format!(
-        "the pods of {} are gone, and their logs with them: it is {}, and its cleanup has removed them (spec.cleanup: podsOnSuccess, podsOnFailure, childrenTTLSeconds; spec.ttlSecondsAfterFinished). Look where logs are collected.{}",
+        "the pods of {} and their logs are gone: the job is {}, and its cleanup has deleted them (spec.cleanup: podsOnSuccess, podsOnFailure, childrenTTLSeconds; spec.ttlSecondsAfterFinished). Look in your log collection.{}",
         job_name(job),
         phase.as_str(),
         describe_last_failure(status)
@@ -137,7 +137,7 @@ pub fn explain_missing_previous(job: &TrainingJob) -> String {
         .map(describe_last_failure)
         .unwrap_or_default();
     format!(
-        "nothing of what {} ran before is there: a restart deletes the pods, and their logs with them. Look where logs are collected; restart.scope: Never keeps the pods of a job that failed.{last}",
+        "the logs of previous attempts of {} are gone: a restart deletes the pods and their logs. Look in your log collection; restart.scope: Never keeps the pods of a failed job.{last}",
         job_name(job)
     )
 }

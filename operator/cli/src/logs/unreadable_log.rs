@@ -69,7 +69,7 @@ impl UnreadableLog {
         let Self { pod, error, .. } = self;
         match *error {
             kube::Error::Api(status) if status.code == 404 => {
-                format!("pod {pod} is gone, and its log with it: {}", status.message)
+                format!("pod {pod} and its log are gone: {}", status.message)
             }
             kube::Error::Api(status) if status.code == 400 => format!("{pod}: {}", status.message),
             error => {

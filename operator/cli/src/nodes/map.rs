@@ -63,7 +63,7 @@ const BAD: char = 'x';
 
 fn render_legend() -> String {
     format!(
-        "{JOB} a job's  {OTHER} another pod's  {RESERVED} kept  {FREE} free  {BAD} free, and the node takes no pods\n"
+        "{JOB} a job's  {OTHER} another pod's  {RESERVED} kept  {FREE} free  {BAD} free, on a node that takes no pods\n"
     )
 }
 

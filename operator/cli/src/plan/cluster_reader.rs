@@ -35,10 +35,10 @@ impl ReadPurpose {
     const fn offline_hint(self) -> &'static str {
         match self {
             Self::Plan => {
-                "to plan without a cluster, give its nodes by --nodes FILE, where FILE is what `kubectl get nodes -o yaml` wrote"
+                "to plan without a cluster, give its nodes with --nodes FILE, the output of `kubectl get nodes -o yaml`"
             }
             Self::Policies => {
-                "to do without a cluster, leave --cluster out, and give jobs, policies, TrainingQueues and Namespaces by -f FILE"
+                "to work without a cluster, leave --cluster out, and give jobs, policies, TrainingQueues and Namespaces with -f FILE"
             }
         }
     }
@@ -63,10 +63,10 @@ impl ReadPurpose {
     fn required_rights(self) -> String {
         match self {
             Self::Plan => format!(
-                "a plan gets and lists {} of all namespaces: docs/plan.md has the ClusterRole",
+                "a plan needs the rights to get and list {} in all namespaces: docs/plan.md has the ClusterRole",
                 snapshot::resource_list()
             ),
-            Self::Policies => "policies decide by clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services of all namespaces, which are got and listed: the ClusterRole of docs/plan.md has all of them".to_owned(),
+            Self::Policies => "policies need the rights to get and list clusterjobpolicies, jobpolicies, trainingqueues, runtimeprofiles, trainingjobs, podgroups, priorityclasses, namespaces and services in all namespaces: docs/plan.md has the ClusterRole".to_owned(),
         }
     }
 }

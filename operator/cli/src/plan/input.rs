@@ -58,9 +58,9 @@ impl PlanInput {
             let files: Vec<_> = files.iter().map(|f| display_name(f)).collect();
             let problem = Problem::for_file(match &input.importable {
                 Some(what) => {
-                    format!("holds no TrainingJob: turn {what} into one with `trellis import`")
+                    format!("contains no TrainingJob: convert {what} with `trellis import`")
                 }
-                None => "holds no TrainingJob: name a file by -f that does".to_owned(),
+                None => "contains no TrainingJob: name a file with one by -f".to_owned(),
             });
             input.problems.push(problem.with_file(files.join(", ")));
         }
@@ -125,10 +125,8 @@ pub(crate) fn note_unread(
     in_file_of_jobs: bool,
 ) {
     let note = match importable_kind(document) {
-        Some(what) => format!(
-            "{file}: {what} is not read: turn it into an object of Trellis with `trellis import`"
-        ),
-        None if in_file_of_jobs => format!("{file}: {} is not looked at", document.kind),
+        Some(what) => format!("{file}: {what} is ignored: convert it with `trellis import`"),
+        None if in_file_of_jobs => format!("{file}: {} is ignored", document.kind),
         None => return,
     };
     if !notes.contains(&note) {

@@ -50,7 +50,7 @@ pub(crate) fn prepare_job(
         .is_suspended()
         .then(|| JobHold::waiting(Reason::Suspended, "spec.suspend is true".to_owned()));
     let anothers = job.spec().external_manager().map(|manager| {
-        let message = format!("spec.managedBy is {manager:?}: Trellis does nothing for the job");
+        let message = format!("spec.managedBy is {manager:?}: Trellis does not run the job");
         JobHold::waiting(Reason::NotApplicable, message)
     });
     let (compiled, standing) = authorize(job, current_stage(there), submission, snapshot);

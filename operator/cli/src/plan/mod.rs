@@ -166,7 +166,7 @@ fn check_options(options: &PlanOptions, snapshot: &ClusterSnapshot) -> Option<Pr
         return Some(Problem::for_file(message));
     }
     if !options.nodes.is_empty() && snapshot.nodes.is_empty() {
-        let message = "holds no Node: write one by `kubectl get nodes -o yaml`";
+        let message = "contains no Node: write the file with `kubectl get nodes -o yaml`";
         let files: Vec<_> = options.nodes.iter().map(|f| display_name(f)).collect();
         return Some(Problem::for_file(message).with_file(files.join(", ")));
     }

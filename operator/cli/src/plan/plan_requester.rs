@@ -50,7 +50,7 @@ impl PlanRequester {
             Self::Named(_) => return None,
             Self::CurrentUser(Some(requester)) => format!("you, {:?}", requester.user),
             Self::CurrentUser(None) => {
-                "unknown, since the cluster does not say who you are".to_owned()
+                "unknown, because the cluster does not report your user".to_owned()
             }
             Self::Unknown => "unknown".to_owned(),
         };

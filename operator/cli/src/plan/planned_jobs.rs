@@ -100,7 +100,7 @@ pub(super) fn plan_jobs(
         let requester = who.requester_of(&job, there);
         let later = later_groups(&job, current_stage(there));
         let (compiled, standing) = prepare_job(job, there, requester.as_ref(), &snapshot);
-        let not_decided = JobHold::waiting(Reason::Queued, "not looked at".to_owned());
+        let not_decided = JobHold::waiting(Reason::Queued, "not planned".to_owned());
         let mut behind = 0;
         let mut place = Err(standing.clone().err().unwrap_or(not_decided));
         if let (Some(compiled), Ok((volumes, limits))) = (&compiled, &standing) {

@@ -27,7 +27,7 @@ pub(super) async fn read_facts(
     let everything = ListParams::default();
     match list(&Api::<TrainingQueue>::all(client.clone()), &everything).await? {
         None => notes.push(
-            "this cluster has no TrainingQueues, so Trellis is not installed: done with the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
+            "this cluster has no TrainingQueues, so Trellis is not installed: assumed the queue of a fresh install; `trellis crds | kubectl apply --server-side -f -` installs its kinds"
                 .to_owned(),
         ),
         Some(queues) => {
@@ -50,7 +50,7 @@ pub(super) async fn read_facts(
         match get_optional(&Api::<SlimNamespace>::all(client.clone()), namespace).await? {
             Some(found) => snapshot.add_namespace(found),
             None => notes.push(format!(
-                "namespace {namespace:?} does not exist: done as if it did, without labels"
+                "namespace {namespace:?} does not exist: assumed a namespace without labels"
             )),
         }
     }

@@ -62,10 +62,10 @@ pub(super) fn describe_jobs_ahead(job: &PlannedJob) -> Option<String> {
     match job.jobs_ahead {
         0 => None,
         1 => Some(format!(
-            "1 job that waits before it in queue {queue:?} is not counted in: it may have to wait for that"
+            "1 pending job before it in queue {queue:?} is not in the plan: it may have to wait for that job"
         )),
         many => Some(format!(
-            "{many} jobs that wait before it in queue {queue:?} are not counted in: it may have to wait for them"
+            "{many} pending jobs before it in queue {queue:?} are not in the plan: it may have to wait for those jobs"
         )),
     }
 }
@@ -76,7 +76,7 @@ fn describe_secret_wait(job: &PlannedJob) -> Option<String> {
     let compiled = job.compiled.as_ref().filter(|_| job.would_run())?;
     let any = !compiled.external_secrets().is_empty();
     any.then(|| {
-        "it waits until its ExternalSecrets are ready, which a plan does not look at".to_owned()
+        "it waits until its ExternalSecrets are ready, which a plan does not check".to_owned()
     })
 }
 
@@ -155,8 +155,8 @@ fn describe_pods(group: &CompiledGroup) -> String {
     };
     match group.gang_size() {
         all if all == group.replicas() => pods,
-        0 => format!("{pods}, outside the gang: when there is room"),
-        least => format!("{pods}: {least} in the gang, the others when there is room"),
+        0 => format!("{pods}, outside the gang: while capacity is free"),
+        least => format!("{pods}: {least} in the gang, the rest while capacity is free"),
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn format_note(namespaces: &BTreeSet<&str>) -> Option<String> {
         ("s", "are")
     };
     Some(format!(
-        "namespace{s} {} {are} in no file: planned without labels, by which queues or policies of the files select namespaces; add a file of `kubectl get namespace {} -o yaml`",
+        "namespace{s} {} {are} in no file: planned without labels, although queues or policies of the files select namespaces by label; add the output of `kubectl get namespace {} -o yaml`",
         quoted.join(", "),
         names.join(" "),
     ))

@@ -113,11 +113,11 @@ fn missing_cause(
         }
         if let Some(entry) = awaited.index_by_pod().get(name, index) {
             let not_before = entry.not_before.as_ref().map(|time| time.0);
-            return (AWAITED, "comes again".to_owned(), not_before);
+            return (AWAITED, "is recreated".to_owned(), not_before);
         }
     }
     if index >= group.gang_size() {
-        return (2, "comes when there is room".to_owned(), None);
+        return (2, "waits for free capacity".to_owned(), None);
     }
     (1, "is to be created".to_owned(), None)
 }

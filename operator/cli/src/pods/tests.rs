@@ -187,8 +187,8 @@ fn missing_pod_has_a_cause() {
         told,
         [
             ("0", "succeeded, and the pod is gone", true),
-            ("1", "comes again", false),
-            ("4-5", "comes when there is room", false)
+            ("1", "is recreated", false),
+            ("4-5", "waits for free capacity", false)
         ]
     );
     // A job that is not placed has no missing pods.

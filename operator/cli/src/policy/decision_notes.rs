@@ -28,8 +28,8 @@ pub(super) fn note_jobs<'a>(
     let unpermitted = rows().any(|row| row.decision == DecisionOutcome::NotPermitted);
     let without = unpermitted && of_starter.is_empty() && !own.is_empty();
     let without = without.then(|| {
-        "the starter set is not among these policies, and what it permits is not permitted: \
-         where it is applied, name its file too (charts/trellis/files/policies.yaml)"
+        "these policies do not include the starter set, so its permits are missing: if the cluster \
+         has the starter set, name its file too (charts/trellis/files/policies.yaml)"
             .to_owned()
     });
     let about_flavors = own
@@ -41,8 +41,8 @@ pub(super) fn note_jobs<'a>(
     });
     let unasked = unasked.map(|job| {
         format!(
-            "{USE_FLAVOR} is not asked for {}: it names no flavors, and its queue has none; no \
-             policy about flavors decides about it",
+            "{USE_FLAVOR} is not evaluated for {}: it names no flavors, and its queue has none; \
+             policies about flavors have no effect",
             job.job
         )
     });
@@ -57,8 +57,8 @@ pub(super) fn note_removed_policies(old: &[PolicyObject], new: &[PolicyObject]) 
     gone.map(|object| {
         let (kind, key) = (object.key.kind(), &object.key);
         format!(
-            "{kind} \"{key}\" is in OLD and not in NEW: it is compared as if it were deleted; \
-             where it stays, have its file in NEW too"
+            "{kind} \"{key}\" is in OLD and not in NEW, so it counts as deleted: \
+             to keep it, add its file to NEW"
         )
     })
     .collect()

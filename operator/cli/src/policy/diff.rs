@@ -131,8 +131,7 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
         problems.push(needs_cluster_problem());
     }
     if options.old.is_none() && !options.cluster {
-        let message =
-            "two sets of policies are compared: name the old and the new one, or add --cluster";
+        let message = "the command compares two sets of policies: name the old and the new one, or add --cluster";
         problems.push(Problem::for_file(message));
     }
     let old = options
@@ -142,7 +141,7 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
     let new = read_policies(&options.new, &mut problems);
     if options.prune && old.is_some() {
         let message =
-            "--prune is about policies of the cluster, and OLD names others: leave one out";
+            "--prune applies to policies of the cluster, and OLD names files: leave one out";
         problems.push(Problem::for_file(message));
     }
     let mut given = match EvalInput::from_files(ParsedFiles::read(&options.filenames), None) {
@@ -153,7 +152,7 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
         }
     };
     if given.facts.policies.objects().next().is_some() {
-        let message = "the files of jobs hold policies: name those as OLD and NEW";
+        let message = "the files of jobs contain policies: name the policies as OLD and NEW";
         problems.push(Problem::for_file(message));
     }
     if !problems.is_empty() {
@@ -180,7 +179,7 @@ fn read_input(options: &DiffOptions) -> anyhow::Result<Result<DiffInput, Vec<Pro
             Err(problems) => return Ok(Err(problems)),
         };
         if jobs.is_empty() {
-            let message = "no file holds a TrainingJob: name one by -f that does";
+            let message = "no file contains a TrainingJob: name a file with one by -f";
             return Ok(Err(vec![Problem::for_file(message)]));
         }
         (jobs, given.facts, Vec::new(), Vec::new())
@@ -250,7 +249,7 @@ fn load_policies(objects: Vec<PolicyObject>) -> anyhow::Result<Policies> {
         if verdict.state != PolicyObjectState::Active {
             let (kind, key) = (verdict.key.kind(), &verdict.key);
             output::warn(&format!(
-                "note: {kind} \"{key}\" does not take effect: where it reaches, nothing is decided"
+                "note: {kind} \"{key}\" does not take effect: jobs in its scope stay undecided"
             ));
         }
     }
@@ -359,7 +358,7 @@ fn render_report(report: &DiffReport) -> String {
         ));
         if !job.evicted.is_empty() {
             let by = job.evicted.join(", ");
-            out.push_str(&format!("  it has its place, and is stopped by {by}\n"));
+            out.push_str(&format!("  it is placed, and {by} stops it\n"));
         }
         for change in &job.demands {
             let resource = change.resource.as_ref().map(|r| format!(" {r}"));
@@ -378,7 +377,7 @@ fn render_report(report: &DiffReport) -> String {
         stopped => format!("; {stopped} would be stopped"),
     };
     out.push_str(&format!(
-        "{} of {} jobs: something changes{stopped}\n",
+        "{} of {} jobs would change{stopped}\n",
         report.changed.len(),
         report.jobs
     ));

@@ -133,7 +133,7 @@ pub(super) fn run(options: &EvalOptions) -> anyhow::Result<ExitCode> {
 /// The problem of cluster options without --cluster.
 pub(super) fn needs_cluster_problem() -> Problem {
     Problem::for_file(
-        "--kubeconfig and --context say which cluster, and none is asked: add --cluster",
+        "--kubeconfig and --context select a cluster, and no cluster is read: add --cluster",
     )
 }
 
@@ -188,7 +188,7 @@ impl EvalInput {
         asked: Option<&str>,
     ) -> Result<Vec<TrainingJob>, Vec<Problem>> {
         if self.jobs.is_empty() {
-            let message = "no file holds a TrainingJob: name one by -f that does";
+            let message = "no file contains a TrainingJob: name a file with one by -f";
             return Err(vec![Problem::for_file(message)]);
         }
         self.optional_jobs(default, asked)

@@ -144,7 +144,7 @@ fn format_yaml(text: &str, file: &str) -> Result<String, Vec<Problem>> {
     if parse_values(&formatted) == parse_values(text) {
         Ok(formatted)
     } else {
-        let message = "cannot be formatted without changing something else: anchors, or tabs? Write the policies without";
+        let message = "cannot be formatted without changing other text, such as anchors or tabs: write the policies without them";
         Err(vec![Problem::for_file(message).with_file(file)])
     }
 }
@@ -168,7 +168,7 @@ fn format_block(written: &PolicySource) -> Result<Option<(YamlBlock, String)>, V
     match YamlBlock::find(&written.source.text, at.line, text) {
         Some(block) => Ok(Some((block, formatted))),
         None => {
-            let message = "is not formatted, and does not stand in lines of its own: write `cedar: |`, and the policies below it, indented";
+            let message = "is not formatted, and is not a block of its own lines: write `cedar: |`, and the policies indented below it";
             Err(vec![source.problem("spec.cedar", message)])
         }
     }

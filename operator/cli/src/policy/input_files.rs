@@ -89,7 +89,7 @@ pub(super) fn find_files(
         if found.len() == before && problems.len() == told {
             let ends: Vec<_> = ends.iter().map(|end| format!(".{end}")).collect();
             let message = format!(
-                "is a folder without {} files: name one that has some",
+                "is a folder without {} files: name a folder with such files",
                 ends.join(", ")
             );
             problems.push(Problem::for_file(message).with_file(display_name(path)));

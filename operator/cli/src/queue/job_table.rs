@@ -80,7 +80,7 @@ pub(super) fn render_table(
     width: Option<usize>,
 ) -> String {
     if jobs.is_empty() {
-        return "no such job waits for a place or holds one\n".to_owned();
+        return "no such job is pending or placed\n".to_owned();
     }
     let mut columns = vec![
         "POS",

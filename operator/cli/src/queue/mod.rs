@@ -137,7 +137,7 @@ async fn read_queues(
             .map_err(denied)?;
         if everywhere {
             seen.notes.push(format!(
-                "jobs of namespace {:?} alone: to see all takes the right to list jobstates.visibility.trellis.dev in all namespaces",
+                "only jobs of namespace {:?}: to see all jobs, you need the right to list jobstates.visibility.trellis.dev in all namespaces",
                 site.namespace
             ));
         }
@@ -146,7 +146,10 @@ async fn read_queues(
         VisibilityAnswer::Available(jobs) => seen.jobs = jobs,
         VisibilityAnswer::Denied(message) => {
             let place = match options.all_namespaces {
-                true => "all namespaces; without -A it is the one of the context".to_owned(),
+                true => {
+                    "all namespaces; without -A, the command reads the namespace of the context"
+                        .to_owned()
+                }
                 false => format!("namespace {:?}", site.namespace),
             };
             return Err(ViewError::denied(format!(

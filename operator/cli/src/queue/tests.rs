@@ -154,7 +154,7 @@ fn filters_select_jobs() {
     };
     assert_eq!(
         text(&busy_view(), none, false, None),
-        "no such job waits for a place or holds one\n"
+        "no such job is pending or placed\n"
     );
 }
 

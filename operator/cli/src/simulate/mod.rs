@@ -152,7 +152,7 @@ fn parse_job_count(text: &str) -> Result<usize, String> {
 /// The exit status tells whether all expectations were met.
 pub(super) fn run(options: &SimulateOptions) -> anyhow::Result<ExitCode> {
     if options.files.is_empty() && options.requester.requester().is_some() {
-        let message = "--as says who submits the jobs of files, and there are none: leave it out";
+        let message = "--as sets the submitter of jobs in files, and there are none: leave it out";
         return Ok(output::print_problems(&[Problem::for_file(message)]));
     }
     let mut printer = Printer::new(options.output);

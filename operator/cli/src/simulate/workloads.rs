@@ -57,11 +57,11 @@ pub(super) fn build_workload(options: &SimulateOptions) -> anyhow::Result<GangWo
     let pools = parse_pools(options.nodes.as_deref().unwrap_or(DEFAULT_POOL));
     let pools = pools.map_err(anyhow::Error::msg).context("--nodes")?;
     let [pool] = pools.as_slice() else {
-        bail!("--nodes: made-up gangs run in one pool, such as {DEFAULT_POOL}");
+        bail!("--nodes: generated gangs run in one pool, such as {DEFAULT_POOL}");
     };
     let load = options.arrive.unwrap_or(GANGS_LOAD);
     if load <= 0.0 {
-        bail!("--arrive: gangs that come are more than none: say a load above 0");
+        bail!("--arrive: a load of 0 has no gangs: write a load above 0");
     }
     Ok(GangWorkload {
         pool: pool.clone(),

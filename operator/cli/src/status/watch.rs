@@ -45,7 +45,7 @@ pub async fn watch_job(
             Ok(None) => {
                 let gone = match shown {
                     None => format!("{:#}", site.not_found_error(name)),
-                    Some(_) => format!("{name} is gone: somebody has deleted it"),
+                    Some(_) => format!("{name} was deleted"),
                 };
                 warn(&format!("error: {gone}"));
                 return Ok(Exit::Negative);

@@ -26,7 +26,7 @@ pub fn read_jobs(paths: &[PathBuf]) -> Result<Vec<FileJob>, Vec<Problem>> {
     }
     if jobs.is_empty() && problems.is_empty() {
         let files: Vec<_> = paths.iter().map(|path| display_name(path)).collect();
-        let problem = Problem::for_file("holds no TrainingJob: name a file by -f that does");
+        let problem = Problem::for_file("contains no TrainingJob: name a file with one by -f");
         problems.push(problem.with_file(files.join(", ")));
     }
     match problems.is_empty() {
@@ -39,7 +39,7 @@ fn add_job(source: SourceObject, jobs: &mut Vec<FileJob>, problems: &mut Vec<Pro
     let document = &source.document;
     if !source.is_kind("TrainingJob") {
         let message = format!(
-            "is a {} of {}: TrainingJobs of {TRELLIS_VERSION} are submitted; `kubectl apply -f` takes the others, and `trellis import` makes TrainingJobs of other systems' jobs",
+            "is a {} of {}, and only TrainingJobs of {TRELLIS_VERSION} can be submitted: use `kubectl apply -f` for other objects, and `trellis import` to convert jobs of other systems",
             document.kind, document.api_version
         );
         problems.push(source.problem("kind", message));

@@ -46,7 +46,7 @@ impl JobProgress {
     /// Observes the job. None: the job does not exist any more.
     pub fn observe(&mut self, job: Option<&TrainingJob>, now: Timestamp) -> ProgressStep {
         let Some(job) = job.filter(|job| job.metadata.uid == self.uid) else {
-            let line = self.format_line("Gone", Tone::Bad, "somebody has deleted it", now);
+            let line = self.format_line("Gone", Tone::Bad, "it was deleted", now);
             return ProgressStep {
                 line: Some(line),
                 end: Some(Exit::Negative),

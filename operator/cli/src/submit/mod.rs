@@ -140,7 +140,7 @@ async fn wait_for_all(
         ends = futures::future::join_all(waits) => ends.into_iter().max().unwrap_or(Exit::Done),
         _ = tokio::signal::ctrl_c(), if !created.is_empty() => {
             let names = names.join(" ");
-            warn(&format!("{names}: goes on without being watched; `trellis cancel {names}` ends it"));
+            warn(&format!("{names}: no longer watched, keeps running; `trellis cancel {names}` stops it"));
             Exit::Interrupted
         }
     }
@@ -171,7 +171,7 @@ async fn create_job(
         }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
             warn(&format!(
-                "error: a TrainingJob {name:?} is there already: give this one another name, change that one by `kubectl apply`, or end it by `trellis cancel {name}`"
+                "error: TrainingJob {name:?} already exists: rename the new job, change the existing one with `kubectl apply`, or stop it with `trellis cancel {name}`"
             ));
             Ok(None)
         }
@@ -205,7 +205,7 @@ async fn wait_for_end(
     let name = job.metadata.name.clone().unwrap_or_default();
     if let Some(manager) = job.spec.external_manager() {
         warn(&format!(
-            "note: {manager} sees to {name} (spec.managedBy), not Trellis: how it ends is up to that, and it is not waited for"
+            "note: {manager} manages {name} (spec.managedBy), not Trellis: the command does not wait for its end"
         ));
         return Ok(Exit::Negative);
     }
@@ -240,7 +240,9 @@ async fn wait_for_end(
     match seen {
         FollowResult::Reached(exit) => Ok(exit),
         FollowResult::TimedOut => {
-            warn(&format!("error: {name} has not ended in time, and goes on"));
+            warn(&format!(
+                "error: {name} has not ended in time, and keeps running"
+            ));
             Ok(Exit::TimedOut)
         }
     }

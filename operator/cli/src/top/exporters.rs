@@ -84,7 +84,7 @@ pub async fn list_gpu_jobs(site: &TargetNamespace, everywhere: bool) -> anyhow::
     let pods = pods.map_err(|error| object_read_error(site, error, "list pods"))?;
     let notes = everywhere.then(|| {
         format!(
-            "jobs of namespace {:?} alone: to see all takes the rights to list trainingjobs.trellis.dev and pods in all namespaces",
+            "only jobs of namespace {:?}: to see all jobs, you need the rights to list trainingjobs.trellis.dev and pods in all namespaces",
             site.namespace
         )
     });
@@ -153,7 +153,7 @@ impl MissingExporter {
             return format!("no DCGM exporter in {place}: {SIMULATED}");
         }
         format!(
-            "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; of another one, name its pods by --exporter-selector",
+            "no DCGM exporter in {place} ({}): install NVIDIA's GPU operator, or its chart dcgm-exporter; select the pods of another exporter with --exporter-selector",
             selectors.join(" or ")
         )
     }
@@ -201,8 +201,8 @@ pub async fn find_exporters(
 
 fn search_error(error: ApiFailure, namespace: Option<&str>) -> anyhow::Error {
     let rights = match namespace {
-        None => "to look for the DCGM exporter takes the right to list pods in all namespaces: --exporter-namespace names the one that it is in".to_owned(),
-        Some(namespace) => format!("to read the DCGM exporter takes the rights to list pods and to get pods/proxy in namespace {namespace:?}"),
+        None => "to find the DCGM exporter, you need the right to list pods in all namespaces: or name its namespace with --exporter-namespace".to_owned(),
+        Some(namespace) => format!("to read the DCGM exporter, you need the rights to list pods and to get pods/proxy in namespace {namespace:?}"),
     };
     error.explain(&ErrorHints {
         rights,
@@ -237,7 +237,7 @@ impl ScrapeResults {
         let right = match self.forbidden {
             0 => "",
             _ => {
-                ": the right to get pods/proxy in its namespace is missing, ask whoever runs the cluster for it"
+                ": the right to get pods/proxy in its namespace is missing, ask a cluster administrator for it"
             }
         };
         Some(format!(

@@ -101,7 +101,7 @@ pub fn render_gpus(top: &TopReport, wide: bool, width: Option<usize>) -> String 
             .fold(0, u32::saturating_add);
         let said = match held {
             0 => "The job holds no GPUs now.\n".to_owned(),
-            held => format!("The job holds {held} GPUs, and no exporter speaks of them.\n"),
+            held => format!("The job holds {held} GPUs, and no exporter reports them.\n"),
         };
         return format!("{said}{}", render_notes(top));
     }

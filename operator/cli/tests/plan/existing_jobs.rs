@@ -103,11 +103,11 @@ fn job_waits_behind_the_head_of_a_strict_queue() {
     // this.
     let passed = plan_with_dump(&format!("{}{waits}", job("Queued")), &["job.yaml"]);
     assert_eq!(passed.code, 0, "{passed:?}");
-    let note = "1 job that waits before it in queue \"default\" is not counted in";
+    let note = "1 pending job before it in queue \"default\" is not in the plan";
     assert!(passed.out.contains(note), "{}", passed.out);
     let lower = format!("{}{waits}", job("Queued")).replace("priority: 0", "priority: -1");
     let first = plan_with_dump(&lower, &["job.yaml"]);
-    assert!(!first.out.contains("not counted in"), "{}", first.out);
+    assert!(!first.out.contains("not in the plan"), "{}", first.out);
     let objects = render_with_dump(&format!("{}{waits}", job("Queued")), "json");
     let note = format!("note: TrainingJob team-a/llm: {note}");
     assert!(objects.err.starts_with(&note), "{}", objects.err);

@@ -144,7 +144,7 @@ fn invalid_namespace_and_cluster_without_nodes_are_refused() {
     let run = plan(&["--nodes", "job.yaml", "-f", "job.yaml"]);
     assert_eq!(run.code, 2);
     assert!(
-        run.err.starts_with("error: job.yaml: holds no Node"),
+        run.err.starts_with("error: job.yaml: contains no Node"),
         "{}",
         run.err
     );

@@ -15,7 +15,7 @@ fn unused_kinds_of_a_dump_are_ignored() {
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
     assert_eq!(
         (run.code, run.err.as_str()),
-        (0, "note: <stdin>: Deployment is not looked at\n")
+        (0, "note: <stdin>: Deployment is ignored\n")
     );
 }
 
@@ -25,9 +25,7 @@ fn unused_kinds_of_a_dump_are_ignored() {
 fn foreign_object_is_noted_with_the_import_command() {
     let foreign = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: y, labels: {kueue.x-k8s.io/queue-name: q}}\n";
     let note = |file: &str, what: &str| {
-        format!(
-            "note: {file}: {what} is not read: turn it into an object of Trellis with `trellis import`\n"
-        )
+        format!("note: {file}: {what} is ignored: convert it with `trellis import`\n")
     };
     let flavor = "ResourceFlavor of kueue.x-k8s.io/v1beta2";
     let job = "Job of batch/v1";
@@ -39,7 +37,7 @@ fn foreign_object_is_noted_with_the_import_command() {
     let run = plan_with(&["--nodes", "nodes.yaml", "-f", "-"], &input);
     let all = [
         note("<stdin>", flavor),
-        "note: <stdin>: Job is not looked at\n".to_owned(),
+        "note: <stdin>: Job is ignored\n".to_owned(),
         note("<stdin>", job),
     ];
     assert_eq!((run.code, run.err), (0, all.concat()));
@@ -55,7 +53,7 @@ fn foreign_object_is_noted_with_the_import_command() {
         (run.code, run.err.as_str()),
         (
             2,
-            "error: <stdin>: holds no TrainingJob: turn PyTorchJob of kubeflow.org/v1 into one with `trellis import`\n"
+            "error: <stdin>: contains no TrainingJob: convert PyTorchJob of kubeflow.org/v1 with `trellis import`\n"
         )
     );
 }

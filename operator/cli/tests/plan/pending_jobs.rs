@@ -65,8 +65,8 @@ fn queue_that_does_not_select_the_namespace_refuses_the_job() {
     // The Namespace may be the reason, because no file holds it: a note says so.
     assert_eq!(
         run.err,
-        "note: namespace \"team-a\" is in no file: planned without labels, by which queues or \
-         policies of the files select namespaces; add a file of `kubectl get namespace team-a -o yaml`\n"
+        "note: namespace \"team-a\" is in no file: planned without labels, although queues \
+         or policies of the files select namespaces by label; add the output of `kubectl get namespace team-a -o yaml`\n"
     );
     // The plan still shows the objects of the job.
     assert!(run.out.contains("PodGroup llm"), "{}", run.out);
@@ -233,7 +233,7 @@ fn job_of_another_manager_is_not_run() {
         |job| job.replace("spec:\n", "spec:\n  managedBy: kueue.x-k8s.io/multikueue\n"),
         "",
     );
-    assert_waits(&run, "NotApplicable", "Trellis does nothing for the job");
+    assert_waits(&run, "NotApplicable", "Trellis does not run the job");
     let ours = |job: String| job.replace("spec:\n", "spec:\n  managedBy: trellis.dev/operator\n");
     assert_eq!(plan_changed_job(ours, "").code, 0);
 }

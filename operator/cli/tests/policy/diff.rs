@@ -31,7 +31,7 @@ fn policy_only_in_old_is_reported_as_deleted() {
     let run = diff(&["policies", "policies/base.yaml"]);
     assert!(
         run.err
-            .starts_with("note: ClusterJobPolicy \"h100\" is in OLD and not in NEW: "),
+            .starts_with("note: ClusterJobPolicy \"h100\" is in OLD and not in NEW, "),
         "{}",
         run.err
     );
@@ -42,7 +42,7 @@ fn policy_only_in_old_is_reported_as_deleted() {
 #[test]
 fn equal_policies_change_nothing() {
     let run = diff(&["policies", "policies"]);
-    assert_eq!(quiet(&run), (0, "0 of 2 jobs: something changes\n"));
+    assert_eq!(quiet(&run), (0, "0 of 2 jobs would change\n"));
 }
 
 /// A different policy that decides the same is no change; a new warning is one.

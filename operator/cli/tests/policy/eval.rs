@@ -54,7 +54,7 @@ fn missing_starter_set_is_noted() {
     assert_eq!(run.code, 1);
     assert!(
         run.err
-            .starts_with("note: the starter set is not among these policies"),
+            .starts_with("note: these policies do not include the starter set"),
         "{}",
         run.err
     );
@@ -69,7 +69,7 @@ fn missing_flavors_are_noted() {
     let job = file("job.yaml").replace("flavors: [h100]", "flavors: []");
     let files = ["eval", "-f", "-", "-f", "policies"];
     let run = policy_in(&input(), &files, &job);
-    let told = "note: UseFlavor is not asked for vision/resnet: it names no flavors";
+    let told = "note: UseFlavor is not evaluated for vision/resnet: it names no flavors";
     assert!(run.err.starts_with(told), "{}", run.err);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
     // These policies do not mention flavors.

@@ -77,7 +77,12 @@ fn invalid_policies_are_refused_and_nothing_is_written() {
     assert_eq!(stdin.code, 2);
     assert!(stdin.err.contains("standard input"), "{}", stdin.err);
     let said = refused(quoted);
-    assert!(said.starts_with("error: a.yaml:4:15: spec.cedar: is not formatted, and does not stand in lines of its own"), "{said}");
+    assert!(
+        said.starts_with(
+            "error: a.yaml:4:15: spec.cedar: is not formatted, and is not a block of its own lines"
+        ),
+        "{said}"
+    );
 }
 
 /// A formatted policy in quotes stays unchanged.

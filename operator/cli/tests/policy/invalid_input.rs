@@ -66,9 +66,12 @@ fn missing_files_are_refused() {
         assert!(said.contains("is a folder without "), "{said}");
     }
     let said = assert_refused(&policy(&["test", "job.yaml"]));
-    assert!(said.contains("no file holds a ClusterJobPolicy"), "{said}");
+    assert!(
+        said.contains("no file contains a ClusterJobPolicy"),
+        "{said}"
+    );
     let said = assert_refused(&policy(&["eval", "-f", "policies"]));
-    assert!(said.contains("no file holds a TrainingJob"), "{said}");
+    assert!(said.contains("no file contains a TrainingJob"), "{said}");
     let said = assert_refused(&policy(&[
         "diff",
         "policies",
@@ -76,7 +79,7 @@ fn missing_files_are_refused() {
         "-f",
         "tests.yaml",
     ]));
-    assert!(said.contains("no file holds a TrainingJob"), "{said}");
+    assert!(said.contains("no file contains a TrainingJob"), "{said}");
 }
 
 #[test]
@@ -128,7 +131,7 @@ fn tests_without_a_request_are_refused() {
         (
             "    request:\n",
             "    requester: {user: a}\n    request:\n",
-            "spec.tests[0]: namespaceLabels, requester and denied are of a test with a job",
+            "spec.tests[0]: namespaceLabels, requester and denied belong to a test with a job",
         ),
         (
             "    job:\n",
@@ -138,12 +141,12 @@ fn tests_without_a_request_are_refused() {
         (
             "a whole job of another team",
             "the team on the list",
-            "spec.tests[1].name: is the name of a test before",
+            "spec.tests[1].name: is also the name of an earlier test",
         ),
         (
             "kind: TrainingJob",
             "kind: Job",
-            "spec.tests[1].job: is no TrainingJob of trellis.dev/v1alpha1",
+            "spec.tests[1].job: is not a TrainingJob of trellis.dev/v1alpha1",
         ),
         (
             "gpus: 8",
@@ -188,18 +191,18 @@ fn conflicting_options_are_refused() {
         ),
         (
             &["diff", "policies", "-f", "job.yaml"],
-            "two sets of policies are compared",
+            "the command compares two sets of policies",
         ),
         (&["diff", "policies", "policies"], "--filename <FILE>"),
         (
             &[
                 "diff", "policies", "policies", "-f", "policies", "-f", "job.yaml",
             ],
-            "the files of jobs hold policies",
+            "the files of jobs contain policies",
         ),
         (
             &["diff", "policies", "policies", "--cluster", "--prune"],
-            "--prune is about policies of the cluster",
+            "--prune applies to policies of the cluster",
         ),
     ] {
         let said = assert_refused(&policy(arguments));

@@ -173,7 +173,7 @@ fn untested_policy_fails_below_the_minimum_coverage() {
     assert_eq!(low.code, 1);
     assert!(
         low.out
-            .ends_with("tests cover 50 % of the policies, and 51 % are asked for\n"),
+            .ends_with("tests cover 50 % of the policies, and 51 % are required\n"),
         "{}",
         low.out
     );
@@ -252,7 +252,9 @@ spec:
     let run = policy_in(&input(), &all, &wrong);
     assert_eq!(run.code, 1);
     assert!(
-        run.out.contains("expected that {\"soon/latest\"} would deny it, came {\"soon/latest\", \"vision/later/0\"}"),
+        run.out.contains(
+            "expected a denial by {\"soon/latest\"}, got {\"soon/latest\", \"vision/later/0\"}"
+        ),
         "{}",
         run.out
     );

@@ -80,7 +80,7 @@ fn event_of_a_stopped_pod_is_a_failed_expectation() {
     assert_eq!(run.code, 1);
     assert_eq!(
         run.err,
-        "not as expected at 5 s: pod b-w-0 cannot fail: it does not run\n"
+        "not as expected at 5 s: pod b-w-0 cannot fail: it is not running\n"
     );
 }
 

@@ -85,7 +85,7 @@ fn replay_of_a_snapshot_decides_like_the_engine() {
 #[test]
 fn invalid_snapshot_is_refused() {
     for (file, says) in [
-        ("jobs.csv", "is no snapshot of this version of trellis"),
+        ("jobs.csv", "is not a snapshot of this version of trellis"),
         ("no-such-file", "cannot replay \"no-such-file\""),
     ] {
         let run = trellis(&["replay", file], "");

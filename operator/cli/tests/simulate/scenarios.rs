@@ -86,7 +86,7 @@ fn failed_expectation_is_reported_and_sets_the_exit_status() {
     assert_eq!(
         run.err,
         "not as expected at 5 s: default/a is placed, expected pending
-not as expected at 5 s: default/a is placed, and none is expected to be
+not as expected at 5 s: default/a is placed, expected none
 "
     );
     let summary = &run.lines()[0];
@@ -283,7 +283,7 @@ fn ignored_kind_is_noted_once() {
     let text = [scenario(&events), group("x"), group("y")].concat();
     let run = simulate_text(&text, &[]);
     assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(run.err, "note: <stdin>: PodGroup is not looked at\n");
+    assert_eq!(run.err, "note: <stdin>: PodGroup is ignored\n");
 }
 
 /// A file without nodes is most often a mistake, because no job can run.
@@ -324,7 +324,7 @@ fn foreign_object_is_noted_with_the_import_command() {
         (run.code, run.err.as_str()),
         (
             0,
-            "note: <stdin>: ClusterQueue of kueue.x-k8s.io/v1beta2 is not read: turn it into an object of Trellis with `trellis import`\n"
+            "note: <stdin>: ClusterQueue of kueue.x-k8s.io/v1beta2 is ignored: convert it with `trellis import`\n"
         )
     );
 }

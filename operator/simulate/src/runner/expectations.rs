@@ -64,9 +64,9 @@ pub(super) enum SimulatedJobState {
 impl SimulatedJobState {
     const fn as_text(self) -> &'static str {
         match self {
-            Self::Absent => "is not there",
+            Self::Absent => "does not exist",
             Self::Refused => "is refused",
-            Self::Waiting => "waits",
+            Self::Waiting => "is pending",
             Self::Placed => "is placed",
             Self::Ended => "has ended",
         }
@@ -203,7 +203,7 @@ fn add_differences(
     };
     if list.is_empty() {
         let others = look.job_ids().into_iter().filter(|job| is(job));
-        wrong.extend(others.map(|job| format!("{job} is {word}, and none is expected to be")));
+        wrong.extend(others.map(|job| format!("{job} is {word}, expected none")));
     }
     let missed = list.iter().filter(|job| !is(job));
     wrong.extend(missed.map(|job| format!("{job} {}, expected {word}", instead(job))));

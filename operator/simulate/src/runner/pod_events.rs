@@ -39,20 +39,20 @@ impl SimulationRunner<'_, '_> {
         let surplus = engine::gang_id(&engine::job_key(&event.job));
         let surplus = GangId::new(format!("{surplus}/{}-{}", event.group, event.index));
         let Some(job) = self.jobs.get(&event.job) else {
-            self.report_impossible(event, "its job is not there");
+            self.report_impossible(event, "its job does not exist");
             return;
         };
         if job.surplus.pod(&surplus).is_some() {
             match job.surplus.phases.get(&surplus) {
                 Some(SurplusPodPhase::Placed(_)) => self.apply_surplus_event(event, &surplus),
-                _ => self.report_impossible(event, "it does not run"),
+                _ => self.report_impossible(event, "it is not running"),
             }
             return;
         }
         let key = PodKey::new(format!("{}/{}", event.job.namespace(), event.pod));
         let is_absent = job.stopped_pods.contains_key(&key);
         if !matches!(job.stage, SimulatedJobStage::Placed { .. }) || is_absent {
-            self.report_impossible(event, "it does not run");
+            self.report_impossible(event, "it is not running");
             return;
         }
         self.apply_gang_pod_event(event, key);
@@ -118,7 +118,8 @@ impl SimulationRunner<'_, '_> {
                     "its task group"
                 };
                 let when = super::to_seconds(back);
-                let reason = format!("{why}: {what} comes back at {when} s, the other pods go on");
+                let reason =
+                    format!("{why}: {what} restarts at {when} s, the other pods keep running");
                 self.report_event(JobEvent::Recovering, &event.job, reason);
             }
             _ => self.restart_gang(&event.job, back, why),
@@ -342,7 +343,7 @@ impl SimulationRunner<'_, '_> {
         self.report_event(
             JobEvent::Shrunk,
             &job,
-            format!("{why}: it seeks a place again at {when} s"),
+            format!("{why}: it becomes pending again at {when} s"),
         );
     }
 }

@@ -148,7 +148,7 @@ impl PodChange {
                 format!("failed with exit code {code}{}", reason.unwrap_or_default())
             }
             Self::Leaves => "was evicted or deleted".to_owned(),
-            Self::Finishes => "has done its work".to_owned(),
+            Self::Finishes => "has finished".to_owned(),
         }
     }
 }

@@ -235,10 +235,7 @@ fn empty_expectation_list_means_no_job() {
     let mut script = script(vec![job("a", 2, 0, None)]);
     script.add(at(1), expect(&[], &[], &[]));
     let (_, summary) = lines(script, SimulationOptions::default());
-    assert_eq!(
-        summary.expects[0].reason,
-        "team/a is placed, and none is expected to be"
-    );
+    assert_eq!(summary.expects[0].reason, "team/a is placed, expected none");
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn check_capacity(capacity: &BTreeMap<String, Quantity>, (): &()) -> garde::Resu
             }
         };
         if negative {
-            let message = format!("{name}: is negative: no node has less than nothing");
+            let message = format!("{name}: is negative: write 0 or more");
             return Err(garde::Error::new(message));
         }
     }

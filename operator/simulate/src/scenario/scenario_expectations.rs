@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for JobListVisitor {
             of,
         } = &count;
         if exactly.or(*at_least).or(*at_most).is_none() {
-            let message = "must say how many: add exactly, atLeast or atMost";
+            let message = "must have a number: add exactly, atLeast or atMost";
             return Err(A::Error::custom(message));
         }
         for (field, least) in [("exactly", exactly), ("atLeast", at_least)] {

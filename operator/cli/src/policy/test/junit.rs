@@ -45,7 +45,7 @@ pub(super) fn render_junit(report: &TestReport) -> String {
             .untested_policies()
             .map(|policy| policy.id.as_str())
             .collect();
-        let why = too_low.map(|why| format!("{why}: no test is about {}", untested.join(", ")));
+        let why = too_low.map(|why| format!("{why}: no test covers {}", untested.join(", ")));
         render_case(
             ("coverage", "policies are tested"),
             None,

@@ -76,7 +76,7 @@ impl TestReport {
             .min_coverage
             .filter(|min| self.coverage < (*min).into())?;
         Some(format!(
-            "tests cover {} % of the policies, and {min} % are asked for",
+            "tests cover {} % of the policies, and {min} % are required",
             self.coverage
         ))
     }

@@ -47,7 +47,7 @@ pub(super) fn run(files: ParsedFiles) -> Result<(TestReport, Vec<String>), Vec<P
         }
     };
     if written.is_empty() && problems.is_empty() {
-        let message = "no file holds a ClusterJobPolicy or a JobPolicy: name one that does";
+        let message = "no file contains a ClusterJobPolicy or a JobPolicy: name a file with one";
         problems.push(Problem::for_file(message));
     }
     problems.extend(unknown_name_problems(&written, &examined, &suites));
@@ -250,7 +250,7 @@ impl CaseResult {
                 Err(problem) => Self::from_failure(format!("{}: {}", problem.message, problem.fix)),
             },
             (None, Some(job)) => Self::check_job(case, job, policies, facts),
-            (None, None) => Self::from_failure("asks for nothing".to_owned()),
+            (None, None) => Self::from_failure("has neither a request nor a job".to_owned()),
         }
     }
 
@@ -384,9 +384,7 @@ fn check_unenforced(case: &PolicyTestCase, came: &BTreeSet<String>) -> Result<()
     if wanted == *came {
         return Ok(());
     }
-    Err(format!(
-        "expected that {wanted:?} would deny it, came {came:?}"
-    ))
+    Err(format!("expected a denial by {wanted:?}, got {came:?}"))
 }
 
 fn check_denied(case: &PolicyTestCase, came: &BTreeSet<String>) -> Result<(), String> {
@@ -397,9 +395,7 @@ fn check_denied(case: &PolicyTestCase, came: &BTreeSet<String>) -> Result<(), St
     if wanted == *came {
         return Ok(());
     }
-    Err(format!(
-        "expected that {wanted:?} are denied, came {came:?}"
-    ))
+    Err(format!("expected denials of {wanted:?}, got {came:?}"))
 }
 
 /// Returns every policy, and whether it decides something in any test.

@@ -128,7 +128,7 @@ impl TestSuite {
                     if of_job {
                         return at(
                             &field,
-                            "namespaceLabels, requester and denied are of a test with a job: say them in request, or leave them out",
+                            "namespaceLabels, requester and denied belong to a test with a job: write them in request, or leave them out",
                         );
                     }
                 }
@@ -136,7 +136,7 @@ impl TestSuite {
             }
             if seen(i, &case.name) {
                 let field = format!("{field}.name");
-                return at(&field, "is the name of a test before: give each another");
+                return at(&field, "is also the name of an earlier test: give each test its own name");
             }
             None
         })
@@ -155,7 +155,7 @@ impl TestSuite {
                 return Ok(job);
             }
             let message =
-                format!("is no TrainingJob of {TRELLIS_VERSION}: no other job is asked about");
+                format!("is not a TrainingJob of {TRELLIS_VERSION}: tests support no other kind");
             Err(self.source.problem(&field, message))
         }))
     }

@@ -73,7 +73,7 @@ impl ScriptAuthor {
             "Namespace" => seen.namespaces.remove(name).map(|_| None),
             "Service" => seen.services.remove(&key).map(|_| None),
             kind => {
-                let message = format!("a simulation does not look at {kind:?}");
+                let message = format!("a simulation does not support {kind:?}");
                 let field = format!("{field}.delete.kind");
                 self.problems.push(source.problem(&field, message));
                 return;
@@ -88,7 +88,7 @@ impl ScriptAuthor {
             }
             None => {
                 let kind = &target.kind;
-                let message = format!("{kind} {name:?} is not there at that time");
+                let message = format!("{kind} {name:?} does not exist at that time");
                 let field = format!("{field}.delete.name");
                 self.problems.push(source.problem(&field, message));
             }

@@ -114,7 +114,7 @@ fn match_name(name: &str, jobs: &BTreeSet<Key>) -> Result<Key, String> {
     match (found.next(), found.next()) {
         (Some(key), None) => Ok(key.clone()),
         (None, _) => Err(format!(
-            "{name:?} is no TrainingJob of these files: correct its name"
+            "{name:?} is not a TrainingJob of these files: correct its name"
         )),
         (Some(_), Some(_)) => Err(format!(
             "{name:?} is the name of several TrainingJobs: write the namespace before it, as in team-a/{name}"

@@ -122,7 +122,7 @@ impl ScriptAuthor {
         if let Some(field) = field {
             let key = Key::new(namespace, name);
             let message = format!(
-                "\"{key}\" is no pod of a TrainingJob that is there at that time: write it as in llm-worker-0"
+                "\"{key}\" is not a pod of a TrainingJob that exists at that time: write it as in llm-worker-0"
             );
             self.problems.push(source.problem(field, message));
         }

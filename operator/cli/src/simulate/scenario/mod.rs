@@ -49,7 +49,7 @@ pub(super) fn read_scenario(
     let mut problems = std::mem::take(&mut files.problems);
     if problems.is_empty() && files.scenarios.is_empty() && files.objects.is_empty() {
         let paths: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
-        let message = "holds nothing to simulate: name a file with a Scenario or with objects";
+        let message = "contains nothing to simulate: name a file with a Scenario or with objects";
         problems.push(Problem::for_file(message).with_file(paths.join(", ")));
     }
     let mut author = ScriptAuthor::new(requester);

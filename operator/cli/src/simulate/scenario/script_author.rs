@@ -103,13 +103,13 @@ impl ScriptAuthor {
     ) {
         for value in node_patterns::expand_pattern(pattern) {
             let Ok(node) = serde_json::from_value::<SlimNode>(value) else {
-                let message = "is no node: see docs/simulate.md";
+                let message = "is not a node: see docs/simulate.md";
                 self.problems.push(source.problem(field, message));
                 return;
             };
             let name = node.metadata.name.clone().unwrap_or_default();
             if self.snapshot.nodes.contains_key(&name) {
-                let message = format!("node {name:?} is there twice: put {{i}} into the name");
+                let message = format!("node {name:?} is defined twice: put {{i}} into the name");
                 let field = format!("{field}.name");
                 self.problems.push(source.problem(&field, message));
                 return;
@@ -143,7 +143,7 @@ impl ScriptAuthor {
                 {
                     let kind = &source.document.kind;
                     let message = format!(
-                        "{kind:?} of {:?} is no kind that there is",
+                        "{kind:?} of {:?} is an unknown kind",
                         source.document.api_version
                     );
                     self.problems.push(source.problem("kind", message));
@@ -179,8 +179,7 @@ impl ScriptAuthor {
             said.expect.is_some(),
         ];
         if what.iter().filter(|said| **said).count() != 1 {
-            let message =
-                "must say one of apply, delete, fail, finish and expect: write an event for each";
+            let message = "must have exactly one of apply, delete, fail, finish and expect: write an event for each";
             self.problems.push(source.problem(field, message));
             return;
         }
@@ -218,7 +217,8 @@ impl ScriptAuthor {
             .as_ref()
             .is_some_and(|d| d.api_version == TRELLIS_VERSION && d.kind == "TrainingJob");
         if said.runtime.is_some() && !is_job {
-            let message = "is how long a TrainingJob runs, and none is applied here: remove it";
+            let message =
+                "is the run time of a TrainingJob, and this event applies none: remove it";
             let field = format!("{}.runtime", event.field);
             self.problems.push(source.problem(&field, message));
         }
@@ -230,7 +230,7 @@ impl ScriptAuthor {
         match self.apply_object(at, &document, source) {
             Ok(true) => self.retry_unqueued(at),
             Ok(false) => {
-                let message = format!("a simulation does not look at {:?}", document.kind);
+                let message = format!("a simulation does not support {:?}", document.kind);
                 let field = format!("{field}.kind");
                 self.problems.push(source.problem(&field, message));
             }

@@ -60,10 +60,10 @@ fn condition_that_contradicts_the_phase_is_listed() {
         condition.status = "False".to_owned();
     }
     let text = text(&report, false);
-    let told = "Conditions:   Ready is False, and of phase Running it is True: Running";
+    let told = "Conditions:   Ready is False, and in phase Running it must be True: Running";
     assert!(text.contains(told), "{text}");
     assert!(
-        text.contains("              Stalled is not there\n"),
+        text.contains("              Stalled is missing\n"),
         "{text}"
     );
 }

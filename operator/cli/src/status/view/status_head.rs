@@ -38,12 +38,12 @@ pub fn render_head(report: &StatusReport, now: Timestamp, width: Option<usize>) 
 
 fn add_phase(job: &TrainingJob, said: &mut LabelledLines) {
     if let Some(manager) = job.spec.external_manager() {
-        let text = format!("{manager} sees to it (spec.managedBy): Trellis does nothing for it");
+        let text = format!("{manager} manages it (spec.managedBy): Trellis does not run it");
         said.push("Managed by", text);
     }
     let status = job.status.as_ref();
     let Some((status, phase)) = status.and_then(|status| Some((status, status.phase?))) else {
-        let text = "none yet: no operator has looked at it. If that lasts, `kubectl get pods -A -l trellis.dev/role=leader` shows whether one leads";
+        let text = "none yet: no operator has processed it. If this persists, `kubectl get pods -A -l trellis.dev/role=leader` shows whether an operator leads";
         said.push_with_tone("Phase", text, Tone::Waiting);
         return;
     };
@@ -66,7 +66,7 @@ fn add_phase(job: &TrainingJob, said: &mut LabelledLines) {
             .observed_generation
             .is_some_and(|seen| seen < generation)
     {
-        let text = "all of this is of the spec before its last change, which the operator has not looked at yet";
+        let text = "this status is of the previous spec; the operator has not processed the last change yet";
         said.push_with_tone("Phase", text, Tone::Waiting);
     }
     let remedy = remedy(Some(status), status.reason);
@@ -146,7 +146,7 @@ fn add_submission(job: &TrainingJob, now: Timestamp, said: &mut LabelledLines) {
             policy.and_then(|p| p.requester_unknown.as_deref()),
             stamped_user(job),
         ) {
-            (Some(why), _) => format!("; by whom is not known: {}", sanitize(why)),
+            (Some(why), _) => format!("; the requester is unknown: {}", sanitize(why)),
             (None, Some(user)) => format!(" by {user}, as its annotation says"),
             (None, None) => String::new(),
         },
@@ -173,7 +173,7 @@ fn add_attempts(
 ) {
     if let Some(stage) = &status.stage {
         let since = stage.since.as_ref().map(|since| format_ago(since.0, now));
-        let since = since.map(|since| format!(", begun {since}"));
+        let since = since.map(|since| format!(", started {since}"));
         let first = format!(", with attempt {}", stage.first_attempt);
         let text = format!(
             "{} of {}{}{first}",
@@ -208,7 +208,7 @@ fn add_attempts(
         let last = checkpoint.last_time.as_ref();
         let last = last.map(|last| format!("complete {}", format_ago(last.0, now)));
         let ahead = checkpoint.ahead_time.as_ref();
-        let ahead = ahead.map(|_| "a pod named a time that was still to come".to_owned());
+        let ahead = ahead.map(|_| "a pod reported a time in the future".to_owned());
         let both: Vec<_> = last.into_iter().chain(ahead).collect();
         said.push("Checkpoint", both.join("; "));
         let problem = sanitize(checkpoint.problem.as_deref().unwrap_or_default());
@@ -233,7 +233,7 @@ fn add_failures(status: &TrainingJobStatus, now: Timestamp, said: &mut LabelledL
             node.reason.as_str(),
             node.attempt
         );
-        said.push("Kept away", text);
+        said.push("Avoided", text);
     }
     if let Some(failure) = &status.last_failure {
         said.push_with_tone("Last failure", describe_failure(failure, now), Tone::Bad);
@@ -323,7 +323,7 @@ fn add_conditions(status: &TrainingJobStatus, said: &mut LabelledLines) {
         let text = match own(type_) {
             Some(own) if own.status == expected.status => continue,
             Some(own) => format!(
-                "{} is {}, and of phase {} it is {}: {} {}",
+                "{} is {}, and in phase {} it must be {}: {} {}",
                 own.type_,
                 own.status,
                 phase.as_str(),
@@ -331,7 +331,7 @@ fn add_conditions(status: &TrainingJobStatus, said: &mut LabelledLines) {
                 own.reason,
                 sanitize(&own.message)
             ),
-            None => format!("{} is not there", expected.type_),
+            None => format!("{} is missing", expected.type_),
         };
         said.push_with_tone("Conditions", text, Tone::Bad);
     }
