@@ -26,7 +26,7 @@ pub(super) struct ReplayOptions {
 /// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum ReplayFormat {
-    /// For people.
+    /// Text.
     Table,
     /// One object.
     Json,
@@ -118,7 +118,7 @@ fn render_table(replayed: &ReplayReport<'_>, now: Time) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str(&format!("{} wait\n", waiting.len()));
+    text.push_str(&format!("{} pending\n", waiting.len()));
     for waits in waiting {
         let position = waits.position.map_or("-".to_owned(), |p| p.to_string());
         text.push_str(&format!(

@@ -20,7 +20,7 @@ pub enum TableError {
     #[error(transparent)]
     Csv(#[from] csv::Error),
     /// The table has a header and no rows.
-    #[error("holds no {0}: there is no row below the header")]
+    #[error("contains no {0}: no row is below the header")]
     Empty(&'static str),
     /// The header lacks a column.
     #[error("no column {0:?} in the header")]

@@ -48,7 +48,7 @@ pub(super) struct DiffOptions {
     /// Treat policies of the cluster that are missing from the new ones as deleted.
     #[arg(long, requires = "cluster")]
     prune: bool,
-    /// Output format. Default: text for people.
+    /// Output format. Default: text for a terminal.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ pub(super) struct EvalOptions {
     /// Default: `default`; with --cluster, the namespace of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Output format. Default: text for people.
+    /// Output format. Default: text for a terminal.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
     #[command(flatten)]

@@ -53,7 +53,7 @@ enum PolicyCommand {
 /// Options of `trellis policy schema`.
 #[derive(clap::Args, Debug)]
 struct SchemaOptions {
-    /// Output format. Default: text for people.
+    /// Output format. Default: text for a terminal.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
 }

@@ -91,7 +91,7 @@ pub(super) struct SimulateOptions {
 /// Output formats.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum SimulateFormat {
-    /// For people: the summary; with files, the events before it.
+    /// Text: the summary; with files, the events before it.
     Table,
     /// The summary, as one object.
     Json,

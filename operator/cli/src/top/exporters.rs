@@ -263,7 +263,7 @@ impl ScrapeResults {
         });
         let blind = (self.without_pod_labels > 0).then(|| {
             format!(
-                "{} DCGM exporters do not say which pod holds a GPU: start them with DCGM_EXPORTER_KUBERNETES=true",
+                "{} DCGM exporters do not report which pod holds a GPU: start them with DCGM_EXPORTER_KUBERNETES=true",
                 self.without_pod_labels
             )
         });

@@ -59,10 +59,7 @@ fn invalid_values_are_refused_with_their_row() {
         "no column \"gpu_milli\" in the header"
     );
     let head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
-    assert_eq!(
-        error(head),
-        "holds no job: there is no row below the header"
-    );
+    assert_eq!(error(head), "contains no job: no row is below the header");
     let nobody = OpenbTrace::read(&table(NODES.lines().next().unwrap()), &table(PODS));
     assert!(matches!(nobody, Err(TableError::Empty("node"))));
     assert_eq!(

@@ -27,7 +27,7 @@ pub(super) struct TestOptions {
     /// Fail if fewer than this percentage of the policies decide something in any test.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     min_coverage: Option<u8>,
-    /// Output format. Default: text for people.
+    /// Output format. Default: text for a terminal.
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<PolicyOutputFormat>,
     /// Also write the results into a file in `JUnit`'s format.
