@@ -31,7 +31,7 @@ async fn denied_job_creates_nothing_and_names_policy_and_remedy() {
     let said = message(&refused);
     let expected = format!(
         "the job runs the image \"registry.example/train:1.0\", which the policy \"{id}\" forbids: \
-         use another image, or ask whoever owns the policy"
+         use another image, or ask the owner of the policy"
     );
     assert_eq!(said, expected);
     let told = policy_verdict(&refused);

@@ -139,7 +139,7 @@ fn refusals_from_decision(
         RequestVerdict::Allowed | RequestVerdict::Undecided(_) => return Vec::new(),
         RequestVerdict::Forbidden => (
             DenialSource::Policies(decision.policies.clone()),
-            format!("{remedy}, or ask whoever owns the policy"),
+            format!("{remedy}, or ask the owner of the policy"),
         ),
         RequestVerdict::NotPermitted => {
             let hint = decision.missing_permit.as_deref().unwrap_or("a permit");

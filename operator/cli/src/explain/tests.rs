@@ -254,7 +254,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
     let begin = "team-a/Pod/w-0  Waiting\n  MembersMissing: PodGroup sweep lacks pods\n";
     assert!(said.starts_with(begin), "{said}");
     assert!(
-        said.contains("Next steps\n  Look at what is to create"),
+        said.contains("Next steps\n  Check the controller that creates"),
         "{said}"
     );
 
@@ -280,7 +280,7 @@ fn external_pods_unknown_to_the_engine_show_their_stored_reason() {
         false,
     );
     let begin = "team-a/Pod/w-0  Waiting\n  PolicyDenied: no permit for UseImage\n\n\
-                 team-a/PodGroup/sweep  Running\n\nNext steps\n  Ask whoever owns";
+                 team-a/PodGroup/sweep  Running\n\nNext steps\n  Ask the owner of";
     assert!(said.starts_with(begin), "{said}");
     // The pod waits with its gang. The engine knows more than the pod's stored message.
     let explanation = || {
@@ -346,7 +346,7 @@ fn running_job_denied_by_policies_gets_advice() {
         "policy": {"decision": "Denied", "policies": ["ClusterJobPolicy/new/images"]}});
     let said = text(&explain_facts(status, Value::Null, Value::Null), false);
     assert!(
-        said.contains("Next steps\n  Policies have come to deny"),
+        said.contains("Next steps\n  Policies no longer permit"),
         "{said}"
     );
     assert!(!said.contains("Besides"), "{said}");

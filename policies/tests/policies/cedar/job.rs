@@ -163,9 +163,9 @@ fn denial_lists_all_denied_demands() {
     assert_eq!(
         not.to_string(),
         "task group \"master\" uses the privilege \"RunAsRoot\" (spec.containers[0].securityContext.runAsNonRoot of its pods), which the policies \"no/1\", \"no/root\" forbid: \
-         set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
+         set runAsNonRoot to true, and no runAsUser of 0, or ask the owner of the policy; \
          task group \"worker\" uses the privilege \"RunAsRoot\" (spec.containers[0].securityContext.runAsNonRoot of its pods), which the policies \"no/1\", \"no/root\" forbid: \
-         set runAsNonRoot to true, and no runAsUser of 0, or ask whoever owns the policy; \
+         set runAsNonRoot to true, and no runAsUser of 0, or ask the owner of the policy; \
          the job may be given the flavor \"h100\", which no policy permits: \
          name others in taskGroups[].flavors, or ask for permit(principal == Trellis::Namespace::\"team-a\", \
          action == Trellis::Action::\"UseFlavor\", resource == Trellis::ResourceFlavor::\"h100\");"
