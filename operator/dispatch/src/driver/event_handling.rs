@@ -99,7 +99,7 @@ impl Driver {
             }
             SchedulerEvent::RunCompleted(run) => self.learn_run(&run, touched),
             SchedulerEvent::Undecided(job) => {
-                self.unadopted.remove(&job);
+                self.inheritance.adopt(&job);
             }
             SchedulerEvent::AskQueues(answer) => {
                 // The caller may be gone.
@@ -222,7 +222,7 @@ impl Driver {
     /// Handles a job that is gone. Its place is kept until its task has ended, because a create in
     /// flight still makes a pod.
     fn clear_desired_gang(&mut self, job: &Key) {
-        self.unadopted.remove(job);
+        self.inheritance.adopt(job);
         self.committer.context().explanations.write().remove(job);
         self.record_orphans(job);
         if let Some(state) = self.gangs.get_mut(job)
@@ -240,7 +240,7 @@ impl Driver {
         self.gangs.remove(job);
         self.alarms.clear(job);
         self.over_quota.remove(job);
-        self.inherited.remove(job);
+        self.inheritance.forget(job);
         self.leaving.remove(job);
         self.engine.retire_gang(&engine::gang_id(job));
         self.release_victims(job);

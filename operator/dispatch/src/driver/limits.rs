@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
-use tracing::error;
 use trellis_api::pod_group::Plan;
 use trellis_api::quantity::Amount;
 use trellis_gang::key::Key;
@@ -20,9 +19,6 @@ use trellis_scheduler::{FlavorName, LimitDraw, LimitName, ResourceName};
 
 use super::{Driver, EngineState, TrackedGang};
 use crate::SchedulerEvent;
-
-/// How long a limit's account must be wrong before it is reported.
-const REPORT_WRONG_AFTER: Duration = Duration::from_secs(10);
 
 impl TrackedGang {
     /// The limits that the gang draws on, as the engine's type.
@@ -178,7 +174,6 @@ impl Driver {
         }
         report.unreadable_ledgers = self.hours.unreadable().clone();
         report.inconsistent_limits = self.find_wrong_limits();
-        self.reported_wrong_limits = report.inconsistent_limits.len();
         report
     }
 
@@ -187,7 +182,7 @@ impl Driver {
     pub(super) fn wrong_limit_count(&self) -> usize {
         match self.committer.cache().quotas.objects.is_empty() {
             true => 0,
-            false => self.reported_wrong_limits,
+            false => self.wrong_limits.reported_count(),
         }
     }
 
@@ -203,17 +198,7 @@ impl Driver {
             })
             .map(|(limit, _)| limit)
             .collect();
-        self.wrong_limits.retain(|limit, _| wrong.contains(limit));
-        let now = Instant::now();
-        let mut told = BTreeSet::new();
-        for limit in wrong {
-            let since = *self.wrong_limits.entry(limit.clone()).or_insert(now);
-            if now.saturating_duration_since(since) >= REPORT_WRONG_AFTER {
-                error!(%limit, "what is held of it is not what is counted anew: report it, and start the operator again");
-                told.insert(limit);
-            }
-        }
-        told
+        self.wrong_limits.update(wrong, Instant::now())
     }
 
     /// The limits in the journal of a gang that has not been judged: its job does not decode, or an

@@ -68,7 +68,7 @@ impl Driver {
         if stale || !is_owned(group.as_ref(), &uid) {
             return;
         }
-        self.unadopted.remove(job);
+        self.inheritance.adopt(job);
         let journal = group.status.clone().unwrap_or_default();
         if self
             .leaving
@@ -92,7 +92,7 @@ impl Driver {
         };
         let Some(wish) = &state.desired else { return };
         let ours = self.committer.commands().epoch().ok();
-        let inherited = self.inherited.get(job).map(String::as_str);
+        let inherited = self.inheritance.plan(job);
         let seen = ObservedGang {
             journal: &journal,
             author: ours.map(|ours| journal::plan_author(&journal, ours, inherited)),
@@ -239,7 +239,7 @@ impl Driver {
             return;
         };
         // A plan of an earlier leader: what it counted for the pods is unknown.
-        let is_ours = self.inherited.get(job) != Some(&plan.hash);
+        let is_ours = self.inheritance.plan(job) != Some(plan.hash.as_str());
         let counted = if is_ours {
             state.admitted_pods(&run)
         } else {

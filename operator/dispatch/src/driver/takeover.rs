@@ -48,12 +48,12 @@ impl Driver {
                 continue;
             };
             let Some(plan) = &journal.plan else { continue };
-            self.unadopted.insert(job.clone());
-            self.inherited.insert(job.clone(), plan.hash.clone());
+            self.inheritance.add_job(job.clone());
+            self.inheritance.add_plan(job.clone(), plan.hash.clone());
             let pods = self.committer.cache().pods.pods_of_job(&job);
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
-            self.inherited_pods
-                .extend(beyond.map(|pod| pod.uid.clone()));
+            self.inheritance
+                .add_surplus_pods(beyond.map(|pod| pod.uid.clone()));
             // A gang that still stops holds its quota until its pods have ended.
             let stops = journal.phase == Some(PodGroupPhase::Unwinding)
                 && pods.values().any(|pod| !pod.phase.is_over());

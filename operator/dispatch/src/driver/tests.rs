@@ -86,7 +86,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
     let minute = Duration::from_secs(60);
     for _ in 0..3 {
         assert!(!driver.is_watch_broken(&none));
-        assert_eq!(driver.next_pause(), MAX_IDLE);
+        assert_eq!(driver.next_pause(), cycle::MAX_IDLE);
         tokio::time::advance(minute).await;
         context.cache.pulse("pods").beat();
     }

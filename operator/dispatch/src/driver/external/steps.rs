@@ -83,7 +83,7 @@ impl Driver {
         self.charge_group(unit, &group, journal, &pods);
         self.update_group_total(unit, journal, &pods);
         let now = Instant::now();
-        let inherited = self.inherited.get(unit).map(String::as_str);
+        let inherited = self.inheritance.plan(unit);
         let ours = self.committer.commands().epoch().ok();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         state
@@ -242,7 +242,7 @@ impl Driver {
         self.external_pods.gangs.remove(unit);
         self.external_pods.judgements.forget(unit);
         self.alarms.clear(unit);
-        self.inherited.remove(unit);
+        self.inheritance.forget(unit);
         self.leaving.remove(unit);
     }
 

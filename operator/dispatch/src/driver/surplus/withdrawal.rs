@@ -100,7 +100,7 @@ impl Driver {
         // A leader that had lost the lease created them, and no one counted them.
         let is_stale = |pod: &&PodView| {
             let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
-            earlier && !self.inherited_pods.contains(&pod.uid)
+            earlier && !self.inheritance.has_surplus_pod(&pod.uid)
         };
         let stale: BTreeSet<String> = pods
             .values()

@@ -1,0 +1,154 @@
+//! The scheduling cycle.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+use trellis_gang::engine;
+use trellis_gang::key::Key;
+use trellis_scheduler::QueueName;
+
+use super::inheritance::ADOPTION_POLL_INTERVAL;
+use super::{Driver, broken_watch};
+use crate::SchedulerEvent;
+
+/// Longest sleep without an event. Correctness does not depend on it.
+pub(super) const MAX_IDLE: Duration = Duration::from_secs(60);
+
+impl Driver {
+    /// Runs until the process ends. Starts once everything has been listed.
+    pub async fn run(mut self) {
+        self.committer.cache().wait_synced().await;
+        self.restore_state().await;
+        let mut is_first = true;
+        loop {
+            let events = self.next_events().await;
+            let touched = self.advance_gangs(events);
+            if self.awaits_adoption() {
+                continue;
+            }
+            if std::mem::replace(&mut is_first, false) {
+                self.restore_queue_usage();
+            }
+            if !self.is_watch_broken(&touched) {
+                // Count before deciding, so that a used-up limit is closed, and after, so that
+                // started gangs use hours from now on.
+                self.count_hours();
+                self.decide();
+                self.count_hours();
+                self.renew_messages();
+            }
+            self.answer_snapshot_requests();
+        }
+    }
+
+    /// Restores the state of the cluster in the engine, and takes the first step of each gang.
+    async fn restore_state(&mut self) {
+        self.engine
+            .advance(engine::to_engine_time(Timestamp::now()));
+        // Nodes, flavors and queues come first: running gangs are charged to the flavors of their
+        // nodes.
+        let mut touched = BTreeSet::new();
+        for event in self.events.take_all() {
+            self.handle_event(event, &mut touched);
+        }
+        self.resume_hours();
+        self.take_over().await;
+        for job in touched {
+            self.advance(&job);
+        }
+        self.inheritance.start_adoption(Instant::now());
+    }
+
+    /// All pending events, so that no decision is based on half of a change. Empty if it is time
+    /// for a cycle and no event has arrived.
+    async fn next_events(&mut self) -> Vec<SchedulerEvent> {
+        let pause = self.next_pause();
+        let events = tokio::select! {
+            events = self.events.next() => events,
+            () = tokio::time::sleep(pause) => Vec::new(),
+        };
+        self.committer.context().scheduler_pulse.beat();
+        events
+    }
+
+    /// Handles the events, and takes the next step of each gang that they or an alarm concern.
+    fn advance_gangs(&mut self, events: Vec<SchedulerEvent>) -> BTreeSet<Key> {
+        let mut touched = BTreeSet::new();
+        for event in events {
+            self.handle_event(event, &mut touched);
+        }
+        while let Some(job) = self.alarms.take_due(Instant::now()) {
+            touched.insert(job);
+        }
+        for job in &touched {
+            self.advance(job);
+        }
+        touched
+    }
+
+    /// True while placed jobs are not adopted: no gang may be placed on their nodes yet.
+    fn awaits_adoption(&mut self) -> bool {
+        let context = self.committer.context();
+        self.inheritance.blocks_decisions(Instant::now(), |job| {
+            context.cache.jobs.get(job).is_some()
+                && !context.evaluation_turns.is_slow(&job.namespace)
+        })
+    }
+
+    /// Sends a snapshot to the callers that still wait.
+    fn answer_snapshot_requests(&mut self) {
+        self.snapshot_requests.retain(|asked| !asked.is_closed());
+        if self.snapshot_requests.is_empty() {
+            return;
+        }
+        let snapshot = Arc::new(self.engine.snapshot());
+        for asked in self.snapshot_requests.drain(..) {
+            let _ = asked.send(snapshot.clone());
+        }
+    }
+
+    /// Restores the queues' past usage from their status, after running gangs are charged.
+    fn restore_queue_usage(&mut self) {
+        for queue in self.committer.cache().queues.all() {
+            let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
+            if let Some(memory) = queue
+                .status
+                .as_ref()
+                .and_then(engine::restore_decayed_usage)
+            {
+                self.engine.restore_queue_memory(&name, &memory);
+            }
+        }
+    }
+
+    /// Time until the next cycle if no event arrives before.
+    pub(super) fn next_pause(&self) -> Duration {
+        let longest = if self.inheritance.awaits_adoption() {
+            ADOPTION_POLL_INTERVAL
+        } else if self.broken_watch.is_some() {
+            broken_watch::CHECK_INTERVAL
+        } else {
+            MAX_IDLE
+        };
+        let now = engine::to_engine_time(Timestamp::now()).as_millis();
+        let engine = self.engine.next_wakeup().map(|at| {
+            let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
+            Duration::from_millis(u64::try_from(millis).unwrap_or(1))
+        });
+        // The engine decides only once all jobs are adopted and every watch works.
+        let decides = !self.inheritance.awaits_adoption() && self.broken_watch.is_none();
+        let engine = engine.filter(|_| decides);
+        let renewal = self.renewal_pause().filter(|_| decides);
+        let alarm = self
+            .alarms
+            .next()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        [engine, alarm, self.hours_pause(), renewal]
+            .into_iter()
+            .flatten()
+            .fold(longest, Duration::min)
+    }
+}
