@@ -1,5 +1,8 @@
 mod restart;
 
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;

@@ -293,8 +293,7 @@ impl Driver {
             let unit = external::pod_group_gang_key(&key);
             let journal = group.status.as_ref();
             if let Some(plan) = journal.and_then(|journal| journal.plan.as_ref()) {
-                self.inheritance
-                    .add_plan(unit.clone(), plan.hash.clone());
+                self.inheritance.add_plan(unit.clone(), plan.hash.clone());
             }
             if journal.and_then(|journal| journal.phase) != Some(PodGroupPhase::Nominated) {
                 units.insert(unit);
