@@ -50,7 +50,6 @@ macro_rules! whole_gang {
 }
 
 /// The framework takes so many pods in all groups together.
-
 macro_rules! max_pods {
     ($framework:literal, $most:literal, $why:literal) => {
         group_rule!(

@@ -6,7 +6,8 @@ use trellis_api::job::TaskGroup;
 use trellis_api::names;
 
 use super::{
-    FrameworkEnvironment, HOSTFILE, HOSTS_PATH, Injection, MountedFiles, NOTHING, hostfile, pytorch,
+    FrameworkEnvironment, FrameworkFiles, HOSTFILE, HOSTS_PATH, Injection, MountedFiles, NOTHING,
+    hostfile, pytorch,
 };
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
@@ -34,6 +35,6 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     injection
 }
 
-fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+fn config_map_files(gang: &GangFacts<'_>) -> FrameworkFiles {
     vec![(HOSTFILE, hostfile::slots_hostfile(gang))]
 }

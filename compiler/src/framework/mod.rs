@@ -92,10 +92,16 @@ pub(crate) struct FrameworkEnvironment {
     /// The additions to the pods of a group.
     inject: fn(&GangFacts<'_>, &TaskGroup) -> Injection,
     /// Files that the job's pods read, by name: they are in the job's ConfigMap.
-    files: Option<fn(&GangFacts<'_>) -> Vec<(&'static str, String)>>,
+    files: Option<fn(&GangFacts<'_>) -> FrameworkFiles>,
     /// The Secret with the job's key, from random bytes.
-    key: Option<fn(&ValidatedJob, [u8; 66]) -> Option<Secret>>,
+    key: Option<KeyMaker>,
 }
+
+/// Files by name.
+type FrameworkFiles = Vec<(&'static str, String)>;
+
+/// Makes a Secret from random bytes. None: the bytes are no valid key.
+type KeyMaker = fn(&ValidatedJob, [u8; 66]) -> Option<Secret>;
 
 /// Nothing: each framework names what it adds.
 const NOTHING: FrameworkEnvironment = FrameworkEnvironment {

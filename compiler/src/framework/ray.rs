@@ -10,8 +10,8 @@ use trellis_api::job::{Role, TaskGroup};
 use trellis_api::names;
 
 use super::{
-    FrameworkEnvironment, FrameworkPort, HOSTS_PATH, InjectedCommand, Injection, MountedFiles,
-    NOTHING,
+    FrameworkEnvironment, FrameworkFiles, FrameworkPort, HOSTS_PATH, InjectedCommand, Injection,
+    MountedFiles, NOTHING,
 };
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
@@ -97,7 +97,7 @@ fn address(gang: &GangFacts<'_>) -> String {
     format!("{}:{GCS_PORT}", gang.leader_address)
 }
 
-fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+fn config_map_files(gang: &GangFacts<'_>) -> FrameworkFiles {
     vec![(SCRIPT, script(gang))]
 }
 

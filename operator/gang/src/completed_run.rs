@@ -48,7 +48,9 @@ mod tests {
     use super::*;
 
     fn time(hour: i64) -> Option<Time> {
-        Some(Time(Timestamp::from_second(hour * 3600).unwrap()))
+        Some(Time(
+            Timestamp::from_second(hour.saturating_mul(3600)).unwrap(),
+        ))
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The files of MPI jobs: the hosts, and scripts that run ssh and sshd as the container's user.
 
 use super::{HYDRA_HOSTFILE, KEY_PATH, SSH_PORT, SSH_SCRIPT, SSHD_SCRIPT};
-use crate::framework::{HOSTFILE, HOSTS_PATH, hostfile};
+use crate::framework::{FrameworkFiles, HOSTFILE, HOSTS_PATH, hostfile};
 use crate::gang_facts::GangFacts;
 
-pub(super) fn config_map_files(gang: &GangFacts<'_>) -> Vec<(&'static str, String)> {
+pub(super) fn config_map_files(gang: &GangFacts<'_>) -> FrameworkFiles {
     let hydra = hostfile::host_lines(gang, |host, slots| format!("{host}:{slots}"));
     vec![
         (HOSTFILE, hostfile::slots_hostfile(gang)),

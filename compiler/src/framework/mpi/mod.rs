@@ -10,7 +10,7 @@ use trellis_api::names;
 
 use super::{
     FrameworkEnvironment, FrameworkPort, HOSTFILE, HOSTS_PATH, InjectedCommand, Injection,
-    MountedFiles, NOTHING,
+    MountedFiles,
 };
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
@@ -29,7 +29,6 @@ pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
     inject,
     files: Some(files::config_map_files),
     key: Some(ssh_key::ssh_key_secret),
-    ..NOTHING
 };
 
 fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {

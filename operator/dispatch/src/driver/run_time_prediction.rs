@@ -68,17 +68,15 @@ mod tests {
     use crate::SchedulerEvent;
     use crate::context::WatchSink;
 
-    const HOUR: i64 = 3600;
-
-    /// A job of a team that has run for `hours`, complete `completed` hours after midnight.
-    fn complete_job(name: &str, hours: i64, completed: i64) -> TrainingJob {
+    /// A job that ran from one hour to another.
+    fn complete_job(name: &str, placed: i64, completed: i64) -> TrainingJob {
         let time = |hour: i64| format!("2026-01-01T{hour:02}:00:00Z");
         decoded(serde_json::json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": name, "namespace": "team-a", "uid": name},
             "spec": {"taskGroups": []},
             "status": {"phase": "Complete", "queue": "default",
-                "scheduledTime": time(completed - hours), "completionTime": time(completed)},
+                "scheduledTime": time(placed), "completionTime": time(completed)},
         }))
     }
 
@@ -92,10 +90,10 @@ mod tests {
     #[tokio::test]
     async fn run_of_a_deleted_job_is_learned() {
         let mut driver = driver();
-        let (job, key) = (complete_job("llm", 2, 3), Key::new("team-a", "llm"));
+        let (job, key) = (complete_job("llm", 1, 3), Key::new("team-a", "llm"));
         let run = CompletedRun::from_status(&key, &job.status.unwrap()).unwrap();
         driver.handle_event(SchedulerEvent::RunCompleted(run), &mut BTreeSet::new());
-        assert_eq!(predicted_seconds(&driver, "llm"), Some(2 * HOUR));
+        assert_eq!(predicted_seconds(&driver, "llm"), Some(7_200));
     }
 
     #[tokio::test]
@@ -103,11 +101,11 @@ mod tests {
         let mut driver = driver();
         let context = driver.committer.context().clone();
         let watched = WatchSink::new(&context);
-        watched.apply(Key::new("team-a", "llm"), complete_job("llm", 2, 3));
-        watched.apply(Key::new("team-a", "other"), complete_job("other", 4, 9));
+        watched.apply(Key::new("team-a", "llm"), complete_job("llm", 1, 3));
+        watched.apply(Key::new("team-a", "other"), complete_job("other", 5, 9));
         driver.take_over().await;
-        assert_eq!(predicted_seconds(&driver, "llm"), Some(2 * HOUR));
-        assert_eq!(predicted_seconds(&driver, "other"), Some(4 * HOUR));
+        assert_eq!(predicted_seconds(&driver, "llm"), Some(7_200));
+        assert_eq!(predicted_seconds(&driver, "other"), Some(14_400));
         assert_eq!(predicted_seconds(&driver, "unknown"), None);
     }
 }
