@@ -8,6 +8,7 @@
 
 mod operator;
 pub mod rbac;
+mod unhealthy_options;
 
 use std::io::Write as _;
 use std::process::ExitCode;

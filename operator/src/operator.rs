@@ -34,12 +34,13 @@ use trellis_dispatch::{Committer, Driver};
 use trellis_gang::observed::{
     SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
     SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
-    UnhealthyRules,
 };
 use trellis_policies::cedar::PolicyLoader;
 use trellis_server::telemetry::ActiveLeader;
 use trellis_server::webhook::Webhook;
 use trellis_server::{endpoint, snapshot, telemetry, webhook};
+
+use crate::unhealthy_options::UnhealthyOptions;
 
 /// The Trellis operator: places gangs of GPU pods all together or not at all.
 #[derive(clap::Parser, Clone, Debug)]
@@ -97,7 +98,7 @@ pub struct OperatorOptions {
     pub look_for_secrets_in: Vec<String>,
     /// Rules for nodes that get no new pods.
     #[command(flatten)]
-    pub unhealthy: UnhealthyRules,
+    pub unhealthy: UnhealthyOptions,
 }
 
 /// Runs until a signal arrives or the lease is lost.
@@ -171,7 +172,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     };
     // The watches start only after the lease is taken. So the leader lists everything afresh and
     // decides nothing on an old cache.
-    let (context, heard) = Context::with_unhealthy_rules(options.unhealthy);
+    let (context, heard) = Context::with_unhealthy_rules(options.unhealthy.into());
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     let commands = commands.with_metrics(context.metrics.clone());
     let mut tasks = Tasks::default();

@@ -96,11 +96,11 @@ pub struct Cache {
     /// Pods that other controllers made and that Trellis places.
     pub external_pods: ExternalPodIndex,
     /// Where anti-affinity of other schedulers' pods keeps new pods out.
-    pub repulsions: AntiAffinityIndex,
+    pub repulsions: RwLock<AntiAffinityIndex>,
     /// DaemonSets.
     pub daemon_sets: Store<SlimDaemonSet>,
     /// Nodes on which each DaemonSet has a pod.
-    pub daemon_pods: DaemonPodIndex,
+    pub daemon_pods: RwLock<DaemonPodIndex>,
     /// PersistentVolumeClaims.
     pub claims: Store<SlimClaim>,
     /// PersistentVolumes.
@@ -156,9 +156,9 @@ impl Cache {
             unhealthy_rules: unhealthy,
             pods: PodIndex::default(),
             external_pods: ExternalPodIndex::default(),
-            repulsions: AntiAffinityIndex::default(),
+            repulsions: RwLock::default(),
             daemon_sets: Store::default(),
-            daemon_pods: DaemonPodIndex::default(),
+            daemon_pods: RwLock::default(),
             claims: Store::default(),
             volumes: Store::default(),
             storage_classes: Store::default(),

@@ -20,7 +20,7 @@ impl Cache {
             let sets = self.daemon_sets.all();
             let sets = sets.iter().map(AsRef::as_ref);
             daemon_set_reserve::reserve_for_daemon_sets(&mut node, sets, |set| {
-                self.daemon_pods.has_pod_on(set, name)
+                self.daemon_pods.read().has_pod_on(set, name)
             });
         }
         Some(node)

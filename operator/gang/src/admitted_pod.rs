@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
     use crate::namespace_quota::find_exceeded_quota;
-    use crate::open_plans::OpenPlan;
+    use crate::open_plan::OpenPlan;
 
     fn pod(more: Value) -> Value {
         let mut spec = json!({

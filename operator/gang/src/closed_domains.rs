@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn anti_affinity_repels_a_gang_by_its_own_and_admission_labels() {
-        let repulsions = AntiAffinityIndex::default();
+        let mut repulsions = AntiAffinityIndex::default();
         let foreign = |label: &str, value: &str| {
             serde_json::from_value(json!({
                 "metadata": {"name": "db-0", "namespace": "db"},
@@ -109,26 +109,27 @@ mod tests {
         let job = wish.attempt().unwrap().job.compiled();
         let none = LabelMap::new();
         let key = Key::new("db", "db-0");
-        let kept_out = |actual: &BTreeMap<String, AdmittedPod>| {
+        let kept_out = |repulsions: &AntiAffinityIndex, actual: &BTreeMap<String, AdmittedPod>| {
             let gang = TargetGang::new(job, &none, actual);
             let label = |_: &str, _: &str| Some("a".to_owned());
-            let out = gang.closed_domains(&repulsions, label);
+            let out = gang.closed_domains(repulsions, label);
             out.into_iter()
                 .map(|(group, out)| (group, out.len()))
                 .collect::<Vec<_>>()
         };
         let worker = vec![("worker".to_owned(), 1)];
         let sent = BTreeMap::new();
-        assert_eq!(kept_out(&sent), []);
+        assert_eq!(kept_out(&repulsions, &sent), []);
         let terms = repulsions.apply(&key, &foreign(names::JOB, "llm"));
-        assert_eq!(kept_out(&sent), worker);
+        assert_eq!(kept_out(&repulsions, &sent), worker);
         assert!(TargetGang::new(job, &none, &sent).is_repelled_by(&terms[0]));
         repulsions.apply(&key, &foreign("mesh", "on"));
-        assert_eq!(kept_out(&sent), []);
+        assert_eq!(kept_out(&repulsions, &sent), []);
         let added = AdmittedPod {
             labels: [("mesh".to_owned(), "on".to_owned())].into(),
             ..AdmittedPod::default()
         };
-        assert_eq!(kept_out(&[("worker".to_owned(), added)].into()), worker);
+        let added = [("worker".to_owned(), added)].into();
+        assert_eq!(kept_out(&repulsions, &added), worker);
     }
 }

@@ -35,7 +35,7 @@ pub mod lifecycle;
 pub mod lookup;
 pub mod namespace_quota;
 pub mod observed;
-pub mod open_plans;
+pub mod open_plan;
 pub mod patch;
 pub mod pod_usage;
 pub mod quota;

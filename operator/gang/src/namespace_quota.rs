@@ -13,7 +13,7 @@ use trellis_api::quantity::Amount;
 use trellis_compiler::CompiledJob;
 use trellis_scheduler::{ResourceName, Resources};
 
-use super::open_plans::OpenPlan;
+use super::open_plan::OpenPlan;
 
 /// Demand of a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

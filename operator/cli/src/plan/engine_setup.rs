@@ -91,7 +91,7 @@ fn close_limits(engine: &mut Engine, snapshot: &ClusterSnapshot) {
 /// Builds the nodes, minus the future needs of DaemonSets.
 fn to_engine_nodes(snapshot: &ClusterSnapshot) -> Vec<Node> {
     let unhealthy = UnhealthyRules::default();
-    let daemon_pods = DaemonPodIndex::default();
+    let mut daemon_pods = DaemonPodIndex::default();
     for (key, pod) in &snapshot.pods {
         daemon_pods.apply(key, pod);
     }

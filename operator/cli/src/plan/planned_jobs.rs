@@ -83,7 +83,7 @@ pub(super) fn plan_jobs(
     for (name, flavor) in &snapshot.flavors {
         flavors.apply(FlavorName::new(name.as_str()), &flavor.spec);
     }
-    let repulsions = AntiAffinityIndex::default();
+    let mut repulsions = AntiAffinityIndex::default();
     for (key, pod) in &snapshot.pods {
         repulsions.apply(key, pod);
     }

@@ -12,6 +12,7 @@ mod faulty_node;
 mod journal_write;
 mod missing_pods;
 mod nomination;
+mod open_plans;
 mod plan_opening;
 mod pod_conditions;
 mod pod_creation;
@@ -32,7 +33,7 @@ use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
 use trellis_gang::namespace_quota::QuotaDemand;
-use trellis_gang::open_plans::{OpenPlan, OpenPlans};
+use trellis_gang::open_plan::OpenPlan;
 use trellis_gang::{AuthorizedAttempt, namespace_quota};
 
 use super::preflight::Preflight;
@@ -93,7 +94,7 @@ pub struct Committer {
     context: Arc<Context>,
     commands: Commands,
     preflight: Arc<Preflight>,
-    open_plans: Arc<OpenPlans>,
+    open_plans: Arc<open_plans::OpenPlans>,
     claim_promises: Arc<ClaimPromises>,
 }
 
@@ -139,7 +140,7 @@ impl Committer {
 
     /// Plans that are being carried out.
     #[must_use]
-    pub fn open_plans(&self) -> &OpenPlans {
+    pub fn open_plans(&self) -> &open_plans::OpenPlans {
         &self.open_plans
     }
 

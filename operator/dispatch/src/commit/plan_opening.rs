@@ -11,7 +11,7 @@ use trellis_compiler::PodPlacement;
 use trellis_gang::admitted_pod::AdmittedPod;
 use trellis_gang::flavors::GangPlacement;
 use trellis_gang::key::Key;
-use trellis_gang::open_plans::OpenPlan;
+use trellis_gang::open_plan::OpenPlan;
 use trellis_gang::{AuthorizedAttempt, flavors, journal};
 
 use super::{Committer, TaskOutcome, claim_binding};

@@ -172,7 +172,8 @@ impl Sink<SlimPod> for WatchSink {
         let Some(changes) = self.context.cache.pods.apply(&key, &object) else {
             return;
         };
-        for repulsion in self.context.cache.repulsions.apply(&key, &object) {
+        let terms = self.context.cache.repulsions.write().apply(&key, &object);
+        for repulsion in terms {
             self.context
                 .send_event(SchedulerEvent::Repulsion(repulsion));
         }
@@ -190,7 +191,8 @@ impl Sink<SlimPod> for WatchSink {
         }
         // Update what the node reserves for its DaemonSet pods: less once the pod itself counts,
         // and more again before it stops counting.
-        if let Some(node) = self.context.cache.daemon_pods.apply(&key, &object) {
+        let node = self.context.cache.daemon_pods.write().apply(&key, &object);
+        if let Some(node) = node {
             self.context.reserve_changed(node);
         }
         let believes =
@@ -231,11 +233,13 @@ impl Sink<SlimPod> for WatchSink {
     fn delete(&self, key: &Key, uid: &str) {
         let job = self.context.cache.pods.delete(key, uid);
         let external = self.context.cache.external_pods.delete(key, uid);
-        for repulsion in self.context.cache.repulsions.delete(key) {
+        let terms = self.context.cache.repulsions.write().delete(key);
+        for repulsion in terms {
             self.context
                 .send_event(SchedulerEvent::Repulsion(repulsion));
         }
-        if let Some(node) = self.context.cache.daemon_pods.delete(key) {
+        let node = self.context.cache.daemon_pods.write().delete(key);
+        if let Some(node) = node {
             self.context.reserve_changed(node);
         }
         // A newer pod of that name, created by the scheduler, may hold the node.

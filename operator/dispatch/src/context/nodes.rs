@@ -94,7 +94,8 @@ impl WatchSink {
 
     /// Pods on the node exclude other pods from other topology domains than before.
     fn domains_changed(&self, node: &str) {
-        for repulsion in self.context.cache.repulsions.terms_on_node(node) {
+        let terms = self.context.cache.repulsions.read().terms_on_node(node);
+        for repulsion in terms {
             self.context
                 .send_event(SchedulerEvent::Repulsion(repulsion));
         }

@@ -25,7 +25,7 @@ impl Driver {
             node.metadata.labels.as_ref()?.get(key).cloned()
         };
         TargetGang::new(run.job.compiled(), &namespace, &state.admitted)
-            .closed_domains(&context.cache.repulsions, label)
+            .closed_domains(&context.cache.repulsions.read(), label)
     }
 
     /// Waiting or nominated gangs that the term keeps out, now or until now.

@@ -8,7 +8,7 @@ use trellis_api::{PodGroup, TrainingJob, TrainingQueue};
 use trellis_cache::watch::Sink;
 use trellis_gang::fixtures::desired_run;
 use trellis_gang::observed::{SlimNode, SlimPod};
-use trellis_gang::open_plans::OpenPlan;
+use trellis_gang::open_plan::OpenPlan;
 
 use super::*;
 use crate::SchedulerEvent;

@@ -96,7 +96,7 @@ fn pending_events_are_bounded_by_the_number_of_objects() {
                     {"topologyKey": key, "labelSelector": {}}]}}},
         }))
         .unwrap();
-        let repulsions = trellis_gang::observed::AntiAffinityIndex::default();
+        let mut repulsions = trellis_gang::observed::AntiAffinityIndex::default();
         let mut terms = repulsions.apply(&Key::new("db", "db"), &pod);
         SchedulerEvent::Repulsion(terms.remove(0))
     };

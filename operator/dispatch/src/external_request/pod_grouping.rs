@@ -68,6 +68,7 @@ pub(super) fn group_pods(
     };
     let is_repelled = cache
         .repulsions
+        .read()
         .can_repel_namespace(namespace, namespace_labels);
     let mut groups: Vec<AlikePods> = Vec::new();
     for member in members {
@@ -80,7 +81,7 @@ pub(super) fn group_pods(
         reach.sort_unstable();
         reach.dedup();
         let kept_out = match is_repelled {
-            true => cache.repulsions.closed_domains(
+            true => cache.repulsions.read().closed_domains(
                 TargetPod {
                     namespace,
                     namespace_labels,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodAffinityTerm;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use parking_lot::RwLock;
 use serde::Serialize;
 use trellis_policies::selects;
 use trellis_scheduler::LabelDomain;
@@ -82,11 +81,6 @@ struct PodTerms {
 /// All terms, and the nodes of the pods that have them.
 #[derive(Debug, Default)]
 pub struct AntiAffinityIndex {
-    inner: RwLock<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
     pods: HashMap<Key, PodTerms>,
     /// Terms by their text: pods of one Deployment share theirs.
     terms: BTreeMap<String, TermNodes>,
@@ -101,40 +95,29 @@ struct TermNodes {
 
 impl AntiAffinityIndex {
     /// Stores a pod as the watch shows it. Returns the terms whose domains change.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Vec<Arc<AntiAffinityTerm>> {
+    pub fn apply(&mut self, key: &Key, pod: &SlimPod) -> Vec<Arc<AntiAffinityTerm>> {
         let entry = pod_terms(pod);
-        let mut inner = self.inner.write();
-        if inner.pods.get(key) == entry.as_ref() {
+        if self.pods.get(key) == entry.as_ref() {
             return Vec::new();
         }
-        let mut changed = inner.remove(key);
+        let mut changed = self.delete(key);
         if let Some(entry) = entry {
-            changed.extend(inner.insert(key, entry));
+            changed.extend(self.insert(key, entry));
         }
         changed
-    }
-
-    /// Removes a pod. Returns the terms whose domains change.
-    pub fn delete(&self, key: &Key) -> Vec<Arc<AntiAffinityTerm>> {
-        if !self.inner.read().pods.contains_key(key) {
-            return Vec::new();
-        }
-        self.inner.write().remove(key)
     }
 
     /// True if any term may repel pods of that namespace, depending on their labels.
     #[must_use]
     pub fn can_repel_namespace(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
-        let inner = self.inner.read();
-        let mut terms = inner.terms.values();
+        let mut terms = self.terms.values();
         terms.any(|t| t.repulsion.can_repel_namespace(namespace, labels))
     }
 
     /// Terms of the pods on a node: the node's labels determine their domains.
     #[must_use]
     pub fn terms_on_node(&self, node: &str) -> Vec<Arc<AntiAffinityTerm>> {
-        let inner = self.inner.read();
-        let there = inner.terms.values().filter(|t| t.nodes.contains_key(node));
+        let there = self.terms.values().filter(|t| t.nodes.contains_key(node));
         there.map(|t| t.repulsion.clone()).collect()
     }
 
@@ -146,7 +129,7 @@ impl AntiAffinityIndex {
         label: impl Fn(&str, &str) -> Option<String>,
     ) -> BTreeSet<LabelDomain> {
         let mut domains = BTreeSet::new();
-        for term in self.inner.read().terms.values() {
+        for term in self.terms.values() {
             if !term.repulsion.repels(pod) {
                 continue;
             }
@@ -159,9 +142,7 @@ impl AntiAffinityIndex {
         }
         domains
     }
-}
 
-impl Inner {
     fn insert(&mut self, key: &Key, entry: PodTerms) -> Vec<Arc<AntiAffinityTerm>> {
         let mut changed = Vec::new();
         for repulsion in &entry.terms {
@@ -182,7 +163,8 @@ impl Inner {
         changed
     }
 
-    fn remove(&mut self, key: &Key) -> Vec<Arc<AntiAffinityTerm>> {
+    /// Removes a pod. Returns the terms whose domains change.
+    pub fn delete(&mut self, key: &Key) -> Vec<Arc<AntiAffinityTerm>> {
         let mut changed = Vec::new();
         let Some(entry) = self.pods.remove(key) else {
             return changed;
@@ -265,7 +247,7 @@ mod tests {
     }
 
     fn index_with(terms: Value) -> AntiAffinityIndex {
-        let index = AntiAffinityIndex::default();
+        let mut index = AntiAffinityIndex::default();
         assert!(
             !index
                 .apply(&Key::new("db", "db-0"), &pod("n", terms))
@@ -323,7 +305,7 @@ mod tests {
     #[test]
     fn only_first_and_last_pod_of_a_term_change_its_domains() {
         let term = json!([{"topologyKey": "zone", "labelSelector": training("llm")}]);
-        let index = AntiAffinityIndex::default();
+        let mut index = AntiAffinityIndex::default();
         let (a, b) = (Key::new("db", "db-0"), Key::new("db", "db-1"));
         assert_eq!(index.apply(&a, &pod("n", term.clone())).len(), 1);
         assert!(index.apply(&a, &pod("n", term.clone())).is_empty());
@@ -346,7 +328,7 @@ mod tests {
 
     #[test]
     fn pods_without_terms_and_training_job_pods_are_not_stored() {
-        let index = AntiAffinityIndex::default();
+        let mut index = AntiAffinityIndex::default();
         let key = Key::new("db", "db-0");
         assert!(index.apply(&key, &pod("n", json!([]))).is_empty());
         let mut ours = pod("n", json!([{"topologyKey": "zone", "labelSelector": {}}]));
@@ -356,6 +338,6 @@ mod tests {
         }]))
         .unwrap();
         assert!(index.apply(&key, &ours).is_empty());
-        assert!(index.inner.read().pods.is_empty());
+        assert!(index.pods.is_empty());
     }
 }

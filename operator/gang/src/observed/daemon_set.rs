@@ -7,7 +7,6 @@ use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1 as core;
 use kube::Resource;
 use kube::api::ObjectMeta;
-use parking_lot::RwLock;
 use serde::Deserialize;
 
 use super::slim::{SlimPod, SlimPodSpec, bare};
@@ -83,11 +82,6 @@ impl SlimDaemonSet {
 /// Nodes on which each DaemonSet, by its uid, has a pod.
 #[derive(Debug, Default)]
 pub struct DaemonPodIndex {
-    inner: RwLock<Inner>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
     /// DaemonSet and node of each pod.
     pods: HashMap<Key, (Arc<str>, Arc<str>)>,
     /// Pods, by node and DaemonSet.
@@ -97,32 +91,23 @@ struct Inner {
 impl DaemonPodIndex {
     /// Stores a pod as the watch shows it. Returns the node that this affects: the DaemonSet now
     /// has its first pod there, or its last pod has left.
-    pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Arc<str>> {
+    pub fn apply(&mut self, key: &Key, pod: &SlimPod) -> Option<Arc<str>> {
         let now = daemon_set_and_node(pod);
-        let mut inner = self.inner.write();
-        let before = inner.pods.get(key);
+        let before = self.pods.get(key);
         if before == now.as_ref() {
             return None;
         }
-        let left = inner.remove(key);
-        now.and_then(|now| inner.insert(key, now)).or(left)
-    }
-
-    /// Removes a pod. Returns the node on which the DaemonSet has no pod any more.
-    pub fn delete(&self, key: &Key) -> Option<Arc<str>> {
-        self.inner.write().remove(key)
+        let left = self.delete(key);
+        now.and_then(|now| self.insert(key, now)).or(left)
     }
 
     /// True if the DaemonSet of that uid has a pod on the node.
     #[must_use]
     pub fn has_pod_on(&self, daemon_set: &str, node: &str) -> bool {
-        let inner = self.inner.read();
-        let there = inner.nodes.get(node);
+        let there = self.nodes.get(node);
         there.is_some_and(|sets| sets.contains_key(daemon_set))
     }
-}
 
-impl Inner {
     fn insert(&mut self, key: &Key, (set, node): (Arc<str>, Arc<str>)) -> Option<Arc<str>> {
         self.pods.insert(key.clone(), (set.clone(), node.clone()));
         let pods = self
@@ -135,7 +120,8 @@ impl Inner {
         (pods.len() == 1).then_some(node)
     }
 
-    fn remove(&mut self, key: &Key) -> Option<Arc<str>> {
+    /// Removes a pod. Returns the node on which the DaemonSet has no pod any more.
+    pub fn delete(&mut self, key: &Key) -> Option<Arc<str>> {
         let (set, node) = self.pods.remove(key)?;
         let sets = self.nodes.get_mut(&node)?;
         let pods = sets.get_mut(&set)?;
@@ -182,7 +168,7 @@ mod tests {
 
     #[test]
     fn only_first_and_last_daemon_pod_of_a_node_are_reported() {
-        let index = DaemonPodIndex::default();
+        let mut index = DaemonPodIndex::default();
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         let on = |node| pod("set", Some(node), "Running");
         assert_eq!(index.apply(&a, &pod("set", None, "Pending")), None);
@@ -202,7 +188,7 @@ mod tests {
 
     #[test]
     fn pods_without_a_daemon_set_are_ignored() {
-        let index = DaemonPodIndex::default();
+        let mut index = DaemonPodIndex::default();
         let mut pod = pod("set", Some("n"), "Running");
         pod.metadata.owner_references = None;
         assert_eq!(index.apply(&Key::new("ns", "a"), &pod), None);

@@ -39,60 +39,18 @@ const RATE: f64 = 0.1;
 
 /// Signs of unhealthy nodes, which get no new pods, whatever their tolerations, and whose pods are
 /// evicted.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct UnhealthyRules {
-    /// Node conditions that mark a node as unhealthy while they are True: it gets no new pods, and
-    /// its gangs are evicted and placed elsewhere.
-    #[arg(long = "unhealthy-conditions", value_name = "TYPE,...", value_delimiter = ',',
-        default_values_t = owned(&CONDITIONS))]
-    conditions: Vec<String>,
-    /// Node labels that mark a node as unhealthy: it gets no new pods, and its gangs are evicted.
-    #[arg(long = "unhealthy-labels", value_name = "KEY=VALUE,...", value_delimiter = ',',
-        default_values_t = owned(&LABELS), value_parser = label)]
-    labels: Vec<String>,
-    /// Keys of taints that mark a node as unhealthy: it gets no new pods, whatever their
-    /// tolerations, and its gangs are evicted.
-    #[arg(long = "unhealthy-taints", value_name = "KEY,...", value_delimiter = ',',
-        default_values_t = owned(&TAINTS))]
-    taints: Vec<String>,
-    /// Share of unhealthy nodes in a zone, among its nodes with GPUs or among the others, from
-    /// which on no gang is evicted if more than two are unhealthy: the component that declares
-    /// nodes unhealthy may be broken.
-    #[arg(long = "unhealthy-zone-threshold", value_name = "SHARE", default_value_t = THRESHOLD,
-        value_parser = share)]
-    zone_threshold: f64,
-    /// Unhealthy nodes per second whose gangs are evicted, in each zone.
-    #[arg(long = "node-eviction-rate", value_name = "NODES", default_value_t = RATE,
-        value_parser = rate)]
-    eviction_rate: f64,
-}
-
-/// Parses a share above 0.
-fn share(text: &str) -> Result<f64, String> {
-    let share = text
-        .parse()
-        .ok()
-        .filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| "must be more than 0 and at most 1, such as 0.55".to_owned())
-}
-
-/// Parses a rate from one node a day to a thousand a second.
-fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok();
-    let rate = rate.filter(|rate| (0.000_01..=1000.0).contains(rate));
-    rate.ok_or_else(|| "must be 0.00001 to 1000 nodes a second, such as 0.1".to_owned())
-}
-
-/// Parses a label as kubectl writes it. An empty text stands for no label.
-fn label(text: &str) -> Result<String, String> {
-    match text.split_once('=') {
-        Some((key, _)) if !key.is_empty() => Ok(text.to_owned()),
-        None if text.is_empty() => Ok(String::new()),
-        _ => Err(format!(
-            "must be KEY=VALUE: write {}=VALUE",
-            text.trim_matches('=')
-        )),
-    }
+    /// Types of node conditions that are bad while they are True.
+    pub conditions: Vec<String>,
+    /// Labels of unhealthy nodes, as KEY=VALUE.
+    pub labels: Vec<String>,
+    /// Keys of taints of unhealthy nodes.
+    pub taints: Vec<String>,
+    /// Share of unhealthy nodes in a zone from which on no gang is evicted, above 0 and at most 1.
+    pub zone_threshold: f64,
+    /// Unhealthy nodes per second whose gangs are evicted, in each zone. Above 0.
+    pub eviction_rate: f64,
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -148,16 +106,9 @@ impl UnhealthyRules {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use serde_json::{Value, json};
 
     use super::*;
-
-    #[derive(clap::Parser)]
-    struct Program {
-        #[command(flatten)]
-        unhealthy: UnhealthyRules,
-    }
 
     fn node(condition: (&str, &str), state: &str, taint: &str) -> SlimNode {
         let taints: Vec<Value> = [taint]
@@ -221,81 +172,6 @@ mod tests {
                 why,
                 "{condition:?} {state} {taint}"
             );
-        }
-    }
-
-    #[test]
-    fn unhealthy_rules_are_options_with_the_library_defaults() {
-        let defaults = Program::parse_from(["trellis"]).unhealthy;
-        assert_eq!(
-            format!("{defaults:?}"),
-            format!("{:?}", UnhealthyRules::default())
-        );
-        let own = [
-            "trellis",
-            "--unhealthy-conditions=A,B",
-            "--unhealthy-labels=",
-            "--unhealthy-taints=t",
-            "--unhealthy-zone-threshold=0.2",
-            "--node-eviction-rate=4",
-        ];
-        let own = Program::parse_from(own).unhealthy;
-        assert_eq!(
-            own.unhealthy_reason(&node(("GpuMemWatch", "True"), "draining", "")),
-            None
-        );
-        assert_eq!(
-            own.unhealthy_reason(&node(("B", "True"), "", ""))
-                .as_deref(),
-            Some("bad GPU condition B")
-        );
-        assert_eq!(
-            own.unhealthy_reason(&node(("x", "True"), "", "t"))
-                .as_deref(),
-            Some("taint \"t\"")
-        );
-    }
-
-    #[test]
-    fn eviction_pace_follows_the_options() {
-        let parse = |options: &[&str]| {
-            let all = ["program"].iter().chain(options);
-            Program::try_parse_from(all).map(|program| program.unhealthy.pace())
-        };
-        let pace = parse(&[]).unwrap();
-        assert_eq!(pace.interval, Duration::from_secs(10));
-        assert!((pace.threshold - 0.55).abs() < f64::EPSILON);
-        let pace = parse(&["--node-eviction-rate=4", "--unhealthy-zone-threshold=1"]).unwrap();
-        assert_eq!(pace.interval, Duration::from_millis(250));
-        assert!((pace.threshold - 1.0).abs() < f64::EPSILON);
-        for bad in ["0", "-1", "1.1", "NaN", "inf", "x", ""] {
-            let share = format!("--unhealthy-zone-threshold={bad}");
-            let error = parse(&[&share]).unwrap_err().to_string();
-            assert!(error.contains("more than 0 and at most 1"), "{error}");
-        }
-        for bad in ["0", "-1", "1001", "NaN", "inf", "x"] {
-            let error = parse(&[&format!("--node-eviction-rate={bad}")]);
-            let error = error.unwrap_err().to_string();
-            assert!(error.contains("0.00001 to 1000"), "{error}");
-        }
-    }
-
-    #[test]
-    fn unhealthy_label_needs_a_key_and_a_value() {
-        let parse = |labels: &str| {
-            let flag = format!("--unhealthy-labels={labels}");
-            Program::try_parse_from(["program", &flag])
-        };
-        for good in ["a=b", "a=", "a=b,c=d", ""] {
-            assert!(parse(good).is_ok(), "{good}");
-        }
-        for bad in ["foo", "a=b,foo", "=b"] {
-            let Err(error) = parse(bad) else {
-                panic!("{bad}")
-            };
-            let error = error.to_string();
-            assert!(error.contains("--unhealthy-labels"), "{error}");
-            assert!(error.contains("must be KEY=VALUE"), "{error}");
         }
     }
 }

@@ -1,15 +1,11 @@
-//! Pods that gangs under commit have still to create. A core ResourceQuota counts a pod only once
-//! it exists, so without this record two gangs that are checked at once would both get the same
-//! room.
+//! The pods that a gang under commit has still to create.
 
 use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
 use trellis_compiler::CompiledJob;
 
 use super::admitted_pod::AdmittedPod;
 use super::namespace_quota::QuotaDemand;
-use crate::key::Key;
 use crate::observed::PodView;
 
 /// A plan that is being committed.
@@ -58,68 +54,6 @@ impl OpenPlan {
         }
         ask
     }
-}
-
-/// The plans that are being committed, by job.
-#[derive(Debug, Default)]
-pub struct OpenPlans {
-    plans: Mutex<BTreeMap<Key, OpenPlan>>,
-}
-
-impl OpenPlans {
-    /// Adds a plan, unless `refused` returns an error. `refused` gets the pods that other gangs of
-    /// the namespace have still to create. The lock is held meanwhile, so that no other plan is
-    /// checked.
-    ///
-    /// # Errors
-    /// The error of `refused`.
-    pub fn try_insert<E>(
-        &self,
-        job: &Key,
-        plan: OpenPlan,
-        rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,
-        refused: impl FnOnce(&[QuotaDemand]) -> Option<E>,
-    ) -> Result<(), E> {
-        let mut plans = self.plans.lock();
-        let others = other_demands(&plans, job, rest);
-        if let Some(error) = refused(&others) {
-            return Err(error);
-        }
-        plans.insert(job.clone(), plan);
-        Ok(())
-    }
-
-    /// Adds a plan without a check, because it was accepted before, perhaps by an earlier leader.
-    pub fn insert(&self, job: &Key, plan: OpenPlan) {
-        self.plans.lock().insert(job.clone(), plan);
-    }
-
-    /// Removes a plan. True if there was one.
-    pub fn remove(&self, job: &Key) -> bool {
-        self.plans.lock().remove(job).is_some()
-    }
-
-    /// Pods that other gangs of the job's namespace have still to create.
-    pub fn other_demands(
-        &self,
-        job: &Key,
-        rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,
-    ) -> Vec<QuotaDemand> {
-        other_demands(&self.plans.lock(), job, rest)
-    }
-}
-
-fn other_demands(
-    plans: &BTreeMap<Key, OpenPlan>,
-    job: &Key,
-    rest: impl Fn(&Key, &OpenPlan) -> QuotaDemand,
-) -> Vec<QuotaDemand> {
-    plans
-        .range(Key::new(&job.namespace, "")..)
-        .take_while(|(other, _)| other.namespace == job.namespace)
-        .filter(|(other, _)| *other != job)
-        .map(|(other, plan)| rest(other, plan))
-        .collect()
 }
 
 #[cfg(test)]
@@ -184,42 +118,5 @@ mod tests {
         };
         assert!(cores("1500m").is_none() && cores("1499m").is_some());
         assert_eq!(plan("plan", 0).remaining_demand(&pods).count(), 0);
-    }
-
-    #[test]
-    fn plan_is_refused_when_an_open_plan_takes_the_quota() {
-        let plans = OpenPlans::default();
-        let rest = |_: &Key, plan: &OpenPlan| plan.total_demand();
-        let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
-        let room_for = |pods: i64, mine: i64| {
-            move |others: &[QuotaDemand]| {
-                let sum: i64 = others.iter().map(QuotaDemand::count).sum();
-                (sum + mine > pods).then_some(sum)
-            }
-        };
-        assert_eq!(
-            plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
-            Ok(())
-        );
-        assert_eq!(
-            plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
-            Err(3)
-        );
-        // A job's own plan does not count against it, and neither do plans of other namespaces.
-        assert_eq!(
-            plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
-            Ok(())
-        );
-        let elsewhere = Key::new("ns2", "a");
-        assert_eq!(
-            plans.try_insert(&elsewhere, plan("c", 3), rest, room_for(4, 3)),
-            Ok(())
-        );
-        assert!(plans.remove(&a));
-        assert!(!plans.remove(&a));
-        assert_eq!(
-            plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
-            Ok(())
-        );
     }
 }
