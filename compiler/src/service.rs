@@ -24,7 +24,7 @@ pub(crate) fn build(job: &ValidatedJob, groups: &[CompiledGroup]) -> Service {
 
 /// The Service of the leader's pod, if the framework gives it one.
 pub(crate) fn build_for_leader(job: &ValidatedJob, groups: &[CompiledGroup]) -> Option<Service> {
-    let name = job.spec().leader_service_names(job.name()).next()?;
+    let name = job.spec().leader_service_name(job.name())?;
     let leader = job.spec().leader_group()?;
     let group = groups.iter().find(|group| group.name() == leader)?;
     let mut selector = metadata::job_uid_label(job);

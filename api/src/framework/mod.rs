@@ -1,7 +1,8 @@
 //! The frameworks: one file for each, with the rules that it adds to a job.
 //!
-//! To add a framework, add a variant to [`Framework`], a file with its [`FrameworkSpec`] here, and
-//! a file with its environment in the compiler (`compiler/src/framework`).
+//! To add a framework, add a variant to [`Framework`], with its row in [`Framework::ALL`] and
+//! [`Framework::spec`], a file with its [`FrameworkSpec`] here, and a file with its environment in
+//! the compiler (`compiler/src/framework`).
 
 #[macro_use]
 mod reserved_env;
@@ -114,9 +115,9 @@ impl Framework {
 /// The reserved variables of all frameworks. Frameworks that set the same variables share one
 /// entry.
 pub(crate) fn all_reserved_env() -> impl Iterator<Item = &'static ReservedEnv> {
-    let mut messages = BTreeSet::new();
+    let mut rules = BTreeSet::new();
     let all = Framework::ALL.into_iter().filter_map(|f| f.spec().env);
-    all.filter(move |env| messages.insert(env.job_rule.message()))
+    all.filter(move |env| rules.insert(env.job_rule.cel()))
 }
 
 /// All rules of frameworks on the spec of a job.
@@ -154,6 +155,21 @@ fn groups_of_role(groups: &[TaskGroup], role: Role) -> impl Iterator<Item = &Tas
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn list_of_all_frameworks_is_the_enum_of_the_schema() {
+        let schema = serde_json::to_value(schemars::schema_for!(Framework)).unwrap();
+        let all = Framework::ALL.map(|framework| framework.spec().name);
+        for name in all {
+            assert!(
+                schema.to_string().contains(&format!("\"{name}\"")),
+                "{name}"
+            );
+        }
+        let of_schema = schema["oneOf"].as_array().map(Vec::len);
+        let of_schema = of_schema.or(schema["enum"].as_array().map(Vec::len));
+        assert_eq!(of_schema, Some(all.len()), "{schema}");
+    }
 
     #[test]
     fn name_of_a_framework_is_its_value_in_the_spec() {

@@ -2,7 +2,7 @@
 
 use super::reserved_env::ReservedEnv;
 use super::{FrameworkSpec, groups_of_role};
-use crate::job::Role;
+use crate::job::{DependencyStatus, Role};
 
 /// Address of the cluster.
 const ENV: ReservedEnv = reserved_env!("Ray", ["Ray"], [], ["RAY_ADDRESS"]);
@@ -25,6 +25,25 @@ pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
             |groups| {
                 let heads = || groups_of_role(groups, Role::Coordinator);
                 heads().count() == 1 && heads().all(|group| group.replicas() == 1)
+            }
+        ),
+        group_rule!(
+            "Ray",
+            "self.taskGroups.all(g, !has(g.role) || g.role != 'Coordinator' || !has(g.args) || has(g.command))",
+            "the head of framework Ray runs its command as the driver, and args alone name no program: write the program into command",
+            |groups| {
+                groups_of_role(groups, Role::Coordinator)
+                    .all(|head| head.args.is_empty() || !head.command.is_empty())
+            }
+        ),
+        group_rule!(
+            "Ray",
+            "self.taskGroups.all(g, !has(g.role) || g.role != 'Coordinator' || !has(g.dependsOn) || g.dependsOn.all(d, has(d.status) && d.status == 'Complete'))",
+            "in framework Ray the workers join the head, so the head cannot wait until they are ready: remove dependsOn from the Coordinator, or use status: Complete",
+            |groups| {
+                let mut needs =
+                    groups_of_role(groups, Role::Coordinator).flat_map(|g| &g.depends_on);
+                needs.all(|need| need.status() == DependencyStatus::Complete)
             }
         ),
         group_rule!(

@@ -42,7 +42,7 @@ macro_rules! whole_gang {
             "self.taskGroups.all(g, !has(g.membership) || g.membership == 'Gang')",
             concat!(
                 "framework ", $framework,
-                " knows every pod when it starts, so no group can have membership: BestEffort: leave it out, or run those pods as a job of their own"
+                " knows every pod when it starts, so no group can be BestEffort: leave membership out, or run those pods as a job of their own"
             ),
             |groups| groups.iter().all($crate::job::TaskGroup::is_in_gang)
         )

@@ -341,15 +341,13 @@ impl TrainingJobSpec {
         world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
     }
 
-    /// Names of the Services of the job's leaders: one for each stage whose framework gives its
-    /// leader a Service.
-    pub fn leader_service_names(&self, job: &str) -> impl Iterator<Item = String> {
+    /// Name of the Service of the job's leader, if its framework gives it one.
+    #[must_use]
+    pub fn leader_service_name(&self, job: &str) -> Option<String> {
         let framework = self.framework().spec();
-        let leader = framework.leader.filter(|_| framework.leader_service);
-        let groups = self.task_groups.iter();
-        groups
-            .filter(move |group| Some(group.role()) == leader)
-            .map(move |group| names::leader_service_name(job, &group.name))
+        let role = framework.leader.filter(|_| framework.leader_service)?;
+        let leader = self.task_groups.iter().find(|group| group.role() == role)?;
+        Some(names::leader_service_name(job, &leader.name))
     }
 
     /// Returns the task group of this name.

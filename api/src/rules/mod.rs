@@ -151,7 +151,6 @@ impl Rule {
     }
 
     /// Returns the CEL expression.
-    #[cfg(test)]
     pub(crate) const fn cel(&self) -> &'static str {
         self.cel
     }

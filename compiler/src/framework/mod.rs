@@ -35,8 +35,6 @@ pub(crate) struct Injection {
     pub files: Vec<MountedFiles>,
     /// The change to the command of the main container.
     pub command: InjectedCommand,
-    /// Probe of the main container, unless the template has one.
-    pub readiness_probe: Option<Probe>,
 }
 
 /// The change of a framework to the command of the main container.
@@ -45,24 +43,34 @@ pub(crate) enum InjectedCommand {
     /// The command of the group or its template runs.
     #[default]
     Unchanged,
-    /// This command runs if neither the group nor its template sets one.
-    Default(Vec<String>),
-    /// This command runs, with the words of the group's or template's command and arguments.
-    Wrapper(Vec<String>),
+    /// The program runs if neither the group nor its template sets a command.
+    Fallback(Program),
+    /// The program runs, with the command of the group or its template as its last words.
+    Wrapper(Program),
+}
+
+/// A program of a framework.
+#[derive(Default)]
+pub(crate) struct Program {
+    pub command: Vec<String>,
+    /// Probe of a container that runs the program, unless its template has one.
+    pub readiness_probe: Option<Probe>,
 }
 
 impl InjectedCommand {
-    /// Applies itself to the command and arguments of a container.
+    /// Applies itself to the main container.
     pub(crate) fn apply(self, container: &mut Container) {
         let has_command = container.command.is_some() || container.args.is_some();
-        match self {
-            Self::Default(command) if !has_command => container.command = Some(command),
-            Self::Unchanged | Self::Default(_) => {}
-            Self::Wrapper(mut command) => {
-                command.extend(container.command.take().into_iter().flatten());
-                container.command = Some(command);
-            }
-        }
+        let program = match self {
+            Self::Unchanged => return,
+            Self::Fallback(_) if has_command => return,
+            Self::Fallback(program) | Self::Wrapper(program) => program,
+        };
+        let mut command = program.command;
+        command.extend(container.command.take().into_iter().flatten());
+        container.command = Some(command);
+        let probe = container.readiness_probe.take();
+        container.readiness_probe = probe.or(program.readiness_probe);
     }
 }
 

@@ -11,7 +11,7 @@ use trellis_api::names;
 
 use super::{
     FrameworkEnvironment, FrameworkFiles, FrameworkPort, HOSTS_PATH, InjectedCommand, Injection,
-    MountedFiles, NOTHING,
+    MountedFiles, NOTHING, Program,
 };
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
@@ -24,6 +24,8 @@ const DASHBOARD_PORT: i32 = 8265;
 const CLIENT_PORT: i32 = 10001;
 /// Port of each pod's raylet. Fixed, so that it can be probed.
 const RAYLET_PORT: i32 = 6380;
+/// Longest time in seconds until all pods have joined.
+const JOIN_SECONDS: u32 = 1800;
 /// Name of the script.
 const SCRIPT: &str = "ray";
 
@@ -37,12 +39,15 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     if !group.is_in_world() {
         return Injection::default();
     }
-    // The image may lack the library by which Ray counts GPUs.
-    let start = vec![
-        format!("{HOSTS_PATH}/{SCRIPT}"),
-        format!("--num-gpus={}", group.gpus()),
-        "--".to_owned(),
-    ];
+    let start = Program {
+        command: vec![
+            format!("{HOSTS_PATH}/{SCRIPT}"),
+            // The image may lack the library by which Ray counts GPUs.
+            format!("--num-gpus={}", group.gpus()),
+            "--".to_owned(),
+        ],
+        readiness_probe: Some(raylet_probe()),
+    };
     let raylet = FrameworkPort {
         name: "raylet",
         number: RAYLET_PORT,
@@ -75,9 +80,8 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
         }],
         command: match is_head {
             true => InjectedCommand::Wrapper(start),
-            false => InjectedCommand::Default(start),
+            false => InjectedCommand::Fallback(start),
         },
-        readiness_probe: Some(raylet_probe()),
     }
 }
 
@@ -101,56 +105,87 @@ fn config_map_files(gang: &GangFacts<'_>) -> FrameworkFiles {
     vec![(SCRIPT, script(gang))]
 }
 
+/// Smallest number of Ray nodes that join by the script: all pods of the gang but workers with a
+/// command of their own, which may not join.
+fn joining_pods(gang: &GangFacts<'_>) -> u32 {
+    let groups = gang.job.spec().task_groups.iter();
+    let joins = |group: &&TaskGroup| {
+        let is_head = group.role() == Role::Coordinator;
+        is_head || (group.is_in_world() && group.command.is_empty() && group.args.is_empty())
+    };
+    let pods = groups.filter(joins).map(TaskGroup::gang_size);
+    pods.fold(0, u32::saturating_add)
+}
+
 /// The script: its words up to `--` are for `ray start`, the others are the driver. The user adds
-/// words for `ray start` with RAY_START_ARGS; Ray takes the last of two equal options.
+/// words for `ray start` with RAY_START_ARGS. Ray takes the last of two equal options, so that users
+/// can change the number of GPUs, but no port.
+///
+/// Pods of a gang start together, but one node may pull the image for long: the script waits as
+/// long as that may take.
 fn script(gang: &GangFacts<'_>) -> String {
     let address = address(gang);
-    let nodes = gang.min_world_size;
+    let nodes = joining_pods(gang);
     format!(
         r#"#!/bin/sh
 # Starts this pod's node of the job's Ray cluster, then the driver in the head.
-set -eu
+set -euf
 
-options="--node-manager-port={RAYLET_PORT}"
+options=
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     options="$options $1"
     shift
 done
 [ $# = 0 ] || shift
-options="$options ${{RAY_START_ARGS-}}"
+options="$options ${{RAY_START_ARGS-}} --node-manager-port={RAYLET_PORT}"
+deadline=$(($(date +%s) + {JOIN_SECONDS}))
 
 if [ "$TRELLIS_RANK" != 0 ]; then
     # `ray start` gives up soon when the head is not there yet.
-    left=300
     until ray health-check --address {address} >/dev/null 2>&1; do
-        left=$((left - 1))
-        if [ "$left" -le 0 ]; then
+        if [ "$(date +%s)" -ge "$deadline" ]; then
             echo "the head of the Ray cluster does not answer at {address}" >&2
             exit 1
         fi
         sleep 1
     done
-    exec ray start --address={address} --block $options
+    exec ray start $options --address={address} --block
 fi
 
 # RAY_ADDRESS is for the driver: a head has no other head.
-head="env -u RAY_ADDRESS ray start --head --port={GCS_PORT} --dashboard-host=0.0.0.0 --dashboard-port={DASHBOARD_PORT} $options"
+head="env -u RAY_ADDRESS ray start $options --head --port={GCS_PORT} --dashboard-host=0.0.0.0 --dashboard-port={DASHBOARD_PORT}"
 if [ $# = 0 ]; then
     # Without a driver the cluster runs until the job is deleted or suspended.
     exec $head --block
 fi
 $head
-python=$(command -v python3 || command -v python)
-"$python" - {nodes} <<'PYTHON'
+python=$(command -v python3 || command -v python) || {{
+    echo "the image has neither python3 nor python" >&2
+    exit 127
+}}
+# In another folder, where no file of the user has the name of a module.
+(cd / && "$python" - {nodes} {JOIN_SECONDS} <<'PYTHON'
 import sys
 import time
 
 import ray
 
+wanted, seconds = int(sys.argv[1]), int(sys.argv[2])
+deadline = time.monotonic() + seconds
 ray.init(logging_level="ERROR", log_to_driver=False)
-while sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[1]):
+last = None
+while True:
+    joined = sum(node["Alive"] for node in ray.nodes())
+    if joined != last:
+        print(f"{{joined}} of {{wanted}} Ray nodes have joined", flush=True)
+    if joined >= wanted:
+        break
+    if time.monotonic() > deadline:
+        sys.exit("not all Ray nodes have joined")
+    last = joined
     time.sleep(1)
 PYTHON
+)
 exec "$@"
 "#
     )

@@ -72,7 +72,6 @@ impl SharedPodParts {
         }
         if let Some(main) = spec.containers.first_mut() {
             injection.command.apply(main);
-            main.readiness_probe = main.readiness_probe.take().or(injection.readiness_probe);
         }
         let made = external_secrets::target_secret_names(gang.job);
         secret_references::rename_secrets(&mut spec, |name| made.get(name).map(String::as_str));

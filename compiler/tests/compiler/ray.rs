@@ -36,7 +36,6 @@ fn head_runs_its_command_as_the_driver() {
     for (head, driver) in [
         ("command: [python, t.py]", vec!["python", "t.py"]),
         ("command: [python], args: [t.py]", vec!["python", "t.py"]),
-        ("args: [t.py]", vec!["t.py"]),
         (
             "podTemplate: {spec: {containers: [{name: main, command: [own]}]}}",
             vec!["own"],
@@ -137,14 +136,14 @@ fn run_script(job: &CompiledJob, rank: &str, arguments: &[&str]) -> Vec<String> 
 
 #[test]
 fn head_script_waits_for_all_workers_before_the_driver() {
-    let head = "ray start --head --port=6379 --dashboard-host=0.0.0.0 --dashboard-port=8265 \
-                --node-manager-port=6380 --num-gpus=0 --num-cpus=2";
+    let head = "ray start --num-gpus=0 --num-cpus=2 --node-manager-port=6380 --head --port=6379 \
+                --dashboard-host=0.0.0.0 --dashboard-port=8265";
     let job = ray("", "");
     assert_eq!(
         run_script(&job, "0", &["--num-gpus=0", "--", "driver", "a b"]),
         [
             &format!("{head} (no address)"),
-            "python3 - 3",
+            "python3 - 3 1800",
             "driver a b",
             "exit 3"
         ]
@@ -152,7 +151,11 @@ fn head_script_waits_for_all_workers_before_the_driver() {
     // An elastic job starts with its gang.
     let elastic = ray("", "minReplicas: 1");
     let log = run_script(&elastic, "0", &["--num-gpus=0", "--", "driver"]);
-    assert_eq!(log[1], "python3 - 2");
+    assert_eq!(log[1], "python3 - 2 1800");
+    // A worker with a command of its own need not join.
+    let other = ray("", "command: [tensorboard]");
+    let log = run_script(&other, "0", &["--num-gpus=0", "--", "driver"]);
+    assert_eq!(log[1], "python3 - 1 1800");
     let alone = run_script(&job, "0", &["--num-gpus=0", "--"]);
     assert_eq!(alone, [&format!("{head} --block (no address)"), "exit 0"]);
 }
@@ -167,8 +170,8 @@ fn worker_script_waits_for_the_head() {
             "sleep 1",
             &check,
             &format!(
-                "ray start --address={ADDRESS} --block --node-manager-port=6380 --num-gpus=4 \
-                 --num-cpus=2 (address)"
+                "ray start --num-gpus=4 --num-cpus=2 --node-manager-port=6380 \
+                 --address={ADDRESS} --block (address)"
             ),
             "exit 0"
         ]

@@ -243,7 +243,7 @@ pub(super) async fn remove_children(
     let hosts = Key::new(&key.namespace, &names::hosts_config_map_name(&key.name));
     remove_child::<ConfigMap, _>(commands, &cache.config_maps, &hosts, uid).await?;
     remove_child::<NetworkPolicy, _>(commands, &cache.network_policies, key, uid).await?;
-    for leader in job.spec.leader_service_names(&key.name) {
+    if let Some(leader) = job.spec.leader_service_name(&key.name) {
         let leader = Key::new(&key.namespace, &leader);
         remove_child::<Service, _>(commands, &cache.services, &leader, uid).await?;
     }

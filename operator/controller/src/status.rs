@@ -141,6 +141,7 @@ impl Controller {
         }
         let mut attempt = status.attempt.unwrap_or(1);
         let mut preempted = status.was_preempted();
+        let mut completed = CompletedRun::from_status(key, seen.uid(), status);
         self.record_violations(key, seen, decided);
         if let Some(node) = said
             .as_ref()
@@ -183,6 +184,7 @@ impl Controller {
             }
             attempt = said.attempt.unwrap_or(1);
             preempted = said.was_preempted();
+            completed = CompletedRun::from_status(key, seen.uid(), &said);
             match self.due_write(key, status, &said, certificate.as_ref()) {
                 StatusWrite::None => {}
                 StatusWrite::Later(at) => again = earliest(again, Some(at)),
@@ -208,6 +210,10 @@ impl Controller {
                 volumes: seen.volumes_or_nowhere(),
             })
         });
+        // Sent at each evaluation, because the answer to the status write may have been lost.
+        if let Some(run) = completed {
+            self.context.send_event(SchedulerEvent::RunCompleted(run));
+        }
         // Before the wish: the scheduler places no gang without its limits.
         let limits = match decided {
             Some(decided) => Some(decided.limits.clone()),
@@ -268,11 +274,6 @@ impl Controller {
                 .publish(written.object_ref(&()), phase, reason, after);
         }
         self.publish_policy_events(written.object_ref(&()), before, after);
-        if before.phase != Some(JobPhase::Complete)
-            && let Some(run) = CompletedRun::from_status(key, after)
-        {
-            self.context.send_event(SchedulerEvent::RunCompleted(run));
-        }
         status_metrics::count_status_change(&self.context.metrics, key, before, after);
         self.context
             .cache

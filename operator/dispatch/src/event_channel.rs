@@ -62,7 +62,7 @@ pub enum SchedulerEvent {
     Limits(Key, Arc<JobLimits>),
     /// Wish of the controller for a gang. None: the job is gone.
     DesiredGang(Key, Option<DesiredGang>),
-    /// A job is complete.
+    /// A job is complete. The event may be sent several times.
     RunCompleted(CompletedRun),
     /// The controller has looked at a job, but cannot decide on a wish.
     Undecided(Key),

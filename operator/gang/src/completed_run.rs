@@ -12,6 +12,8 @@ use crate::key::Key;
 pub struct CompletedRun {
     /// The job.
     pub job: Key,
+    /// Uid of the job.
+    pub uid: String,
     /// Queue of the job.
     pub queue: String,
     /// From the placement to the completion.
@@ -24,7 +26,7 @@ impl CompletedRun {
     /// None unless the job is complete: a failed run says nothing about a successful one. None for
     /// a job with stages, because its last attempt says nothing about its first stage.
     #[must_use]
-    pub fn from_status(job: &Key, status: &TrainingJobStatus) -> Option<Self> {
+    pub fn from_status(job: &Key, uid: &str, status: &TrainingJobStatus) -> Option<Self> {
         if status.phase != Some(JobPhase::Complete) || status.stage.is_some() {
             return None;
         }
@@ -32,6 +34,7 @@ impl CompletedRun {
         let completed = status.completion_time.as_ref()?.0;
         Some(Self {
             job: job.clone(),
+            uid: uid.to_owned(),
             queue: status.queue.clone()?,
             // Negative if the clocks of two leaders differ.
             run_time: Duration::try_from(completed.duration_since(placed)).ok()?,
@@ -65,7 +68,8 @@ mod tests {
                 ..TrainingJobStatus::default()
             };
             change(&mut status);
-            CompletedRun::from_status(&Key::new("team-a", "llm"), &status).map(|run| run.run_time)
+            let job = Key::new("team-a", "llm");
+            CompletedRun::from_status(&job, "uid", &status).map(|run| run.run_time)
         };
         assert_eq!(run_time(|_| ()), Some(Duration::from_hours(2)));
         assert_eq!(run_time(|s| s.phase = Some(JobPhase::Failed)), None);

@@ -111,22 +111,22 @@ impl<R> DesiredGang<R> {
 impl DesiredGang<DesiredAttempt> {
     /// The wish with the authorized job, which `authorized` adds to an attempt.
     ///
-    /// It returns None while policies still decide on the attempt. Then nothing starts. A gang that
-    /// is placed for the same attempt keeps its place. A gang that restarts removes its pods, and
-    /// the scheduler keeps its nodes. `placed` is the attempt of the plan in the journal.
+    /// `authorized` returns None while policies still decide on the attempt. Then nothing starts. A
+    /// gang with a plan for the same attempt keeps its place. A gang that restarts removes its
+    /// pods, and the scheduler keeps its nodes. `planned` is the attempt of the journal's plan.
     #[must_use]
     pub fn authorize(
         self,
-        placed: Option<i64>,
+        planned: Option<i64>,
         authorized: impl FnOnce(DesiredAttempt) -> Option<AuthorizedAttempt>,
     ) -> DesiredGang {
         match self {
             Self::Run(attempt) => {
-                let is_placed = placed.is_some_and(|placed| placed >= attempt.number);
+                let has_plan = planned.is_some_and(|planned| planned >= attempt.number);
                 let hurry = attempt.hurry;
                 match authorized(attempt) {
                     Some(run) => DesiredGang::Run(Arc::new(run)),
-                    None if is_placed => DesiredGang::Wait,
+                    None if has_plan => DesiredGang::Wait,
                     None => DesiredGang::Stop {
                         reason: Reason::Restarting,
                         hurry,

@@ -85,6 +85,8 @@ pub enum GangStep<Request, Addition, Own> {
     Evict(Vec<PodDeletion>),
     /// Write that no pod of the plan is left.
     Clear,
+    /// Do nothing: this process does not lead any more.
+    StandBy,
     /// A step of these members alone.
     Own(Own),
 }
@@ -121,7 +123,8 @@ pub trait Members: Sized {
     /// A step that only these members have.
     type Own;
 
-    /// Removes pods that may exist in no phase. None: there are none.
+    /// Removes pods that may not exist in this phase, before anything else is done. None: there are
+    /// none.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<StepOf<Self>>;
 
     /// The step of a gang without a plan.
@@ -169,7 +172,7 @@ pub struct Departures {
 
 impl Departures {
     /// The step that asks pods to leave. None: no pod is to be asked now.
-    fn deletion<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
+    fn request_step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
         Self {
             are_left: false,
             ..self
@@ -213,7 +216,8 @@ impl<M: Members> ObservedGang<'_, M> {
             _ if !plan.is_some_and(|plan| M::wants_plan(self, plan)) => GangStep::Void,
             Some(PlanAuthor::ThisLeader) => GangStep::Follow,
             Some(PlanAuthor::Predecessor) => GangStep::TakeOver,
-            Some(PlanAuthor::Stale) | None => GangStep::Void,
+            Some(PlanAuthor::Stale) => GangStep::Void,
+            None => GangStep::StandBy,
         }
     }
 
@@ -242,9 +246,10 @@ impl<M: Members> ObservedGang<'_, M> {
         match self.author {
             Some(PlanAuthor::ThisLeader) => GangStep::Commit,
             Some(PlanAuthor::Predecessor) => GangStep::TakeOver,
-            Some(PlanAuthor::Stale) | None => {
+            Some(PlanAuthor::Stale) => {
                 roll_back("the plan was written by a process that no longer leads")
             }
+            None => GangStep::StandBy,
         }
     }
 

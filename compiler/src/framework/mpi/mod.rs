@@ -10,7 +10,7 @@ use trellis_api::names;
 
 use super::{
     FrameworkEnvironment, FrameworkPort, HOSTFILE, HOSTS_PATH, InjectedCommand, Injection,
-    MountedFiles,
+    MountedFiles, Program,
 };
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
@@ -56,7 +56,10 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
         variables.push(TrellisVariable::fixed("NVIDIA_VISIBLE_DEVICES", ""));
     }
     let command = match group.role() {
-        Role::Worker => InjectedCommand::Default(vec![file(SSHD_SCRIPT)]),
+        Role::Worker => InjectedCommand::Fallback(Program {
+            command: vec![file(SSHD_SCRIPT)],
+            ..Program::default()
+        }),
         _ => InjectedCommand::Unchanged,
     };
     Injection {
@@ -77,6 +80,5 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
             },
         ],
         command,
-        ..Injection::default()
     }
 }

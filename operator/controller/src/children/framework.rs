@@ -20,7 +20,7 @@ impl ChildApplier<'_> {
         cache: &Cache,
     ) -> Result<Option<JobHold>, WriteError> {
         let spec = compiled.job().spec();
-        let leader = spec.leader_service_names(&self.key.name).next();
+        let leader = spec.leader_service_name(&self.key.name);
         let names = std::iter::once(self.key.name.to_string()).chain(leader);
         for (index, name) in names.enumerate() {
             let key = Key::new(&self.key.namespace, &name);

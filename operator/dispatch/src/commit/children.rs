@@ -23,7 +23,7 @@ impl Committer {
         let config_map = names::hosts_config_map_name(&job.name);
         let has_config_map =
             || is_live_child(cache.config_maps.get(&key(&config_map)).as_deref(), uid);
-        let leader = spec.leader_service_names(&job.name);
+        let leader = spec.leader_service_name(&job.name);
         let mut services = std::iter::once(job.name.to_string()).chain(leader);
         let (kind, name) = if let Some(name) = services.find(|name| !has_service(name)) {
             ("Service", name)
@@ -113,6 +113,41 @@ mod tests {
             Err(TaskOutcome::PutOff(Reason::ChildMissing, message)) => message,
             Err(other) => panic!("{other:?}"),
         }
+    }
+
+    /// The head of a Ray job has a Service of its own.
+    #[tokio::test]
+    async fn missing_service_of_the_leader_counts_as_missing() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let (context, _) = Context::new();
+        let cache = &context.cache;
+        let service = |name: &str, uid: &str| {
+            let key = Key::new("ns", name);
+            cache.services.insert_observed(key, child(uid, json!({})));
+        };
+        service("j", "mine");
+        let policy = child("mine", json!({}));
+        cache
+            .network_policies
+            .insert_observed(Key::new("ns", "j"), policy);
+        let map = child("mine", json!({}));
+        cache
+            .config_maps
+            .insert_observed(Key::new("ns", "j-hosts"), map);
+        let ray = spec_with(json!({"framework": "Ray", "taskGroups": [{
+            "name": "head", "role": "Coordinator", "image": "i",
+            "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}));
+        let compiled = compile_job_as("j", "ns", ray);
+        let client = Client::try_from(nowhere).unwrap();
+        let commands = Commands::new(client, Leadership::for_test());
+        let committer = Committer::new(Arc::clone(&context), commands);
+        let missing = || committer.find_missing_child(&Key::new("ns", "j"), "mine", &compiled);
+        assert!(missing().unwrap().contains("Service \"j-head\""));
+        service("j-head", "another");
+        assert!(missing().unwrap().contains("Service \"j-head\""));
+        cache.services.remove(&Key::new("ns", "j-head"));
+        service("j-head", "mine");
+        assert_eq!(missing(), None);
     }
 
     #[tokio::test]

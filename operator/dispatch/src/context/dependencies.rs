@@ -30,7 +30,10 @@ impl WatchSink {
             let name = job.metadata.name.as_deref().unwrap_or_default();
             is_in_namespace(job, &key.namespace)
                 && (lookup::network_rule_services(&job.spec).any(|s| s == &*key.name)
-                    || job.spec.leader_service_names(name).any(|s| s == *key.name))
+                    || job
+                        .spec
+                        .leader_service_name(name)
+                        .is_some_and(|s| s == *key.name))
         });
     }
 

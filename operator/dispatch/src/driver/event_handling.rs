@@ -241,6 +241,7 @@ impl Driver {
         self.alarms.clear(job);
         self.over_quota.remove(job);
         self.inheritance.forget(job);
+        self.learned_runs.remove(job);
         self.leaving.remove(job);
         self.engine.retire_gang(&engine::gang_id(job));
         self.release_victims(job);

@@ -124,6 +124,8 @@ pub struct Driver {
     engine: Engine,
     /// Predicts run times from earlier runs.
     predictor: RuntimePredictor,
+    /// Uid of each complete job whose run the predictor knows.
+    learned_runs: HashMap<Key, String>,
     committer: Committer,
     events: EventReceiver,
     gangs: HashMap<Key, TrackedGang>,
@@ -166,6 +168,7 @@ impl Driver {
         Self {
             engine: Engine::new(),
             predictor: RuntimePredictor::new(),
+            learned_runs: HashMap::new(),
             committer,
             events: heard,
             gangs: HashMap::new(),

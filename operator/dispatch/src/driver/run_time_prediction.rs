@@ -16,7 +16,9 @@ impl Driver {
     pub(super) fn learn_past_runs(&mut self) {
         let jobs = self.committer.cache().jobs.all();
         let runs = jobs.iter().filter_map(|job| {
-            CompletedRun::from_status(&Key::from_meta(&job.metadata), job.status.as_ref()?)
+            let uid = job.metadata.uid.as_deref()?;
+            let key = Key::from_meta(&job.metadata);
+            CompletedRun::from_status(&key, uid, job.status.as_ref()?)
         });
         let mut runs: Vec<_> = runs.collect();
         // The last runs count.
@@ -26,9 +28,13 @@ impl Driver {
         }
     }
 
-    /// Learns from a completed run. If the queue's prediction changes, the gangs that wait in the
-    /// queue are looked at.
+    /// Learns once from a completed run. If the queue's prediction changes, the gangs that wait in
+    /// the queue are looked at.
     pub(super) fn learn_run(&mut self, run: &CompletedRun, touched: &mut BTreeSet<Key>) {
+        let known = self.learned_runs.insert(run.job.clone(), run.uid.clone());
+        if known.as_ref() == Some(&run.uid) {
+            return;
+        }
         let queue = QueueName::new(run.queue.as_str());
         if self
             .predictor
@@ -86,14 +92,24 @@ mod tests {
         i64::try_from(predicted.as_secs()).ok()
     }
 
+    fn completed_run(job: &TrainingJob) -> CompletedRun {
+        let key = Key::from_meta(&job.metadata);
+        let uid = job.metadata.uid.as_deref().unwrap();
+        CompletedRun::from_status(&key, uid, job.status.as_ref().unwrap()).unwrap()
+    }
+
     /// A user may delete a job as soon as its status says that it is complete.
     #[tokio::test]
-    async fn run_of_a_deleted_job_is_learned() {
+    async fn run_of_a_deleted_job_is_learned_once() {
         let mut driver = driver();
-        let (job, key) = (complete_job("llm", 1, 3), Key::new("team-a", "llm"));
-        let run = CompletedRun::from_status(&key, &job.status.unwrap()).unwrap();
-        driver.handle_event(SchedulerEvent::RunCompleted(run), &mut BTreeSet::new());
-        assert_eq!(predicted_seconds(&driver, "llm"), Some(7_200));
+        // The prediction is the average of the last two runs.
+        for (uid, placed, completed) in [("a", 1, 3), ("b", 4, 8), ("b", 4, 8)] {
+            let mut job = complete_job("llm", placed, completed);
+            job.metadata.uid = Some(uid.to_owned());
+            let event = SchedulerEvent::RunCompleted(completed_run(&job));
+            driver.handle_event(event, &mut BTreeSet::new());
+        }
+        assert_eq!(predicted_seconds(&driver, "llm"), Some(10_800));
     }
 
     #[tokio::test]
@@ -101,10 +117,16 @@ mod tests {
         let mut driver = driver();
         let context = driver.committer.context().clone();
         let watched = WatchSink::new(&context);
-        watched.apply(Key::new("team-a", "llm"), complete_job("llm", 1, 3));
+        let mut earlier = complete_job("llm", 1, 5);
+        earlier.metadata.uid = Some("earlier".to_owned());
+        driver.learn_run(&completed_run(&earlier), &mut BTreeSet::new());
+        let llm = complete_job("llm", 1, 3);
+        watched.apply(Key::new("team-a", "llm"), llm.clone());
         watched.apply(Key::new("team-a", "other"), complete_job("other", 5, 9));
         driver.take_over().await;
-        assert_eq!(predicted_seconds(&driver, "llm"), Some(7_200));
+        // The job completed while the leader listed the jobs.
+        driver.learn_run(&completed_run(&llm), &mut BTreeSet::new());
+        assert_eq!(predicted_seconds(&driver, "llm"), Some(10_800));
         assert_eq!(predicted_seconds(&driver, "other"), Some(14_400));
         assert_eq!(predicted_seconds(&driver, "unknown"), None);
     }

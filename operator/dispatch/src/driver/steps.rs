@@ -11,7 +11,9 @@ use tracing::debug;
 use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::gang_step::{CreatedMembers, CreatedStep, GangStep, MissingPod, ObservedGang};
+use trellis_gang::gang_step::{
+    CreatedMembers, CreatedStep, GangStep, Members as _, MissingPod, ObservedGang,
+};
 use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
 use trellis_gang::observed::PodView;
@@ -115,7 +117,10 @@ impl Driver {
                 surplus_removals: &dismissed,
             },
         };
-        let (step, author) = (seen.next_step(), seen.author);
+        let step = seen.next_step();
+        // The process that wrote the plan may still create its pods.
+        let is_stale = seen.author == Some(PlanAuthor::Stale)
+            && (journal.plan.as_ref()).is_some_and(|plan| CreatedMembers::wants_plan(&seen, plan));
         if let Some(at) = seen.next_creation_time() {
             self.alarms.set(job, to_instant(now, at));
         }
@@ -159,8 +164,7 @@ impl Driver {
                 message,
                 failed,
             } => {
-                if author == Some(PlanAuthor::Stale) {
-                    // The process that wrote the plan may still create its pods.
+                if is_stale {
                     self.restore_open_place(job, &group, &journal);
                 }
                 let state = self.gangs.get_mut(job);
@@ -175,7 +179,7 @@ impl Driver {
             GangStep::Delete(pods) => self.delete_pods(job, pods, now),
             GangStep::Evict(pods) => self.evict_pods(job, pods, now),
             // The status shows it to the controller, which then sends another wish.
-            GangStep::Own(CreatedStep::AwaitStatus) => {}
+            GangStep::Own(CreatedStep::AwaitStatus) | GangStep::StandBy => {}
             GangStep::Clear => {
                 self.vacate_place(job, &journal);
                 // The gang waited for its pods to end.

@@ -58,11 +58,11 @@ impl<'a> Members for CreatedMembers<'a> {
     type Addition = MissingPod;
     type Own = CreatedStep;
 
-    /// Before a plan is carried out no pod may exist: a process that did not lead made it, or the
-    /// journal was deleted. Victims of a nomination keep leaving meanwhile.
+    /// A nominated gang has no pods yet: a process that did not lead made them, or the journal was
+    /// deleted. The victims keep leaving meanwhile.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<Step> {
         match gang.journal.phase.unwrap_or_default() {
-            PodGroupPhase::Nominated => gang.remove_pods(|_| true).deletion(),
+            PodGroupPhase::Nominated => gang.departing_pods(|_| true).request_step(),
             _ => None,
         }
     }
@@ -78,7 +78,7 @@ impl<'a> Members for CreatedMembers<'a> {
         // No journal names these pods: a process that did not lead made them, or the journal was
         // deleted.
         let keeps_logs = matches!(members.desired, DesiredGang::Finish { keep: true, .. });
-        let strays = gang.remove_pods(|p| !(keeps_logs && p.phase.is_over()));
+        let strays = gang.departing_pods(|p| !(keeps_logs && p.phase.is_over()));
         strays.step().unwrap_or(match members.desired {
             DesiredGang::Run(_) => GangStep::Enqueue(()),
             _ => GangStep::Withdraw,
@@ -134,8 +134,8 @@ impl<'a> Members for CreatedMembers<'a> {
         let awaited = awaited.filter(|awaited| awaited.attempt == plan.attempt);
         let awaited = awaited.map(AwaitedPods::index_by_pod);
         let is_old = |pod: &PodView| gang.is_obsolete(run, awaited.as_ref(), pod);
-        let strays = gang.remove_pods(|p| p.plan != plan.hash || is_old(p));
-        if let Some(step) = strays.deletion().or_else(|| gang.evict_surplus()) {
+        let strays = gang.departing_pods(|p| p.plan != plan.hash || is_old(p));
+        if let Some(step) = strays.request_step().or_else(|| gang.evict_surplus()) {
             return Some(step);
         }
         match gang.members.desired {
@@ -158,7 +158,7 @@ impl<'a> Members for CreatedMembers<'a> {
     }
 
     fn departures(gang: &ObservedGang<'_, Self>, patient: bool) -> Departures {
-        let mut leaving = gang.remove_pods(|_| true);
+        let mut leaving = gang.departing_pods(|_| true);
         if patient {
             // No kubelet is left to stop some pods: a budget cannot delay them.
             (leaving.deleted, leaving.evicted) =
@@ -181,21 +181,21 @@ impl<'a> Members for CreatedMembers<'a> {
 
     fn finished_step(gang: &ObservedGang<'_, Self>) -> Step {
         let keeps = matches!(gang.members.desired, DesiredGang::Finish { keep: true, .. });
-        let left = gang.remove_pods(|p| !(keeps && p.phase.is_over()));
+        let left = gang.departing_pods(|p| !(keeps && p.phase.is_over()));
         left.step().unwrap_or(GangStep::Withdraw)
     }
 }
 
 impl Gang<'_> {
     fn finish_step(&self, keep: bool) -> Step {
-        self.remove_pods(|p| !(keep && p.phase.is_over()))
+        self.departing_pods(|p| !(keep && p.phase.is_over()))
             .step()
             .unwrap_or(GangStep::Own(CreatedStep::Finish))
     }
 
     /// The pods of this job that match the predicate. Pods of another job of the same name are left
     /// to the garbage collector.
-    pub(super) fn remove_pods(&self, which: impl Fn(&PodView) -> bool) -> Departures {
+    pub(super) fn departing_pods(&self, which: impl Fn(&PodView) -> bool) -> Departures {
         let mut leaving = Departures::default();
         for (name, pod) in self.members.pods {
             if pod.job_uid != self.members.uid {

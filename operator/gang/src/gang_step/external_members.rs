@@ -110,7 +110,7 @@ impl<'a> Members for ExternalMembers<'a> {
             let plan = pod.plan.as_ref();
             pod.gang_charged_queue().is_some() && plan.is_some_and(|plan| undone.contains(plan))
         };
-        gang.remove_pods(false, is_late).deletion()
+        gang.departing_pods(false, is_late).request_step()
     }
 
     fn pending_step(gang: &ObservedGang<'_, Self>) -> Step {
@@ -210,7 +210,7 @@ impl<'a> Members for ExternalMembers<'a> {
             .collect();
         let hash = plan.map(|plan| plan.hash.as_str());
         let makes_room = journal::is_preempted(gang.journal);
-        gang.remove_pods(patient, |pod| {
+        gang.departing_pods(patient, |pod| {
             let is_planned = of_plan.contains(pod.uid.as_str()) && pod.plan.as_deref() == hash;
             is_planned || (makes_room && is_in_place(gang.journal, pod))
         })
@@ -255,7 +255,7 @@ impl Gang<'_> {
     /// The bound pods that match the predicate. No budget protects a pod that does not run yet: it
     /// is evicted, which tells its controller that the pod itself did not fail. A pod that runs is
     /// evicted while its gang is patient.
-    fn remove_pods(&self, patient: bool, which: impl Fn(&ExternalPod) -> bool) -> Departures {
+    fn departing_pods(&self, patient: bool, which: impl Fn(&ExternalPod) -> bool) -> Departures {
         let mut leaving = Departures::default();
         for (name, pod) in self.bound_pods().filter(|(_, pod)| which(pod)) {
             leaving.are_left = true;

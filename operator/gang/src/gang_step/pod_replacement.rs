@@ -61,7 +61,7 @@ impl Gang<'_> {
             return None;
         }
         let those = |patient: bool| {
-            let pods = self.remove_pods(|pod| leaving.get(&pod.uid) == Some(&patient));
+            let pods = self.departing_pods(|pod| leaving.get(&pod.uid) == Some(&patient));
             pods.deleted
         };
         Departures {
@@ -69,7 +69,7 @@ impl Gang<'_> {
             evicted: those(true),
             are_left: false,
         }
-        .deletion()
+        .request_step()
     }
 
     /// The awaited pods of the plan whose time has come.

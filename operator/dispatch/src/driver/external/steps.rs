@@ -166,6 +166,7 @@ impl Driver {
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
             GangStep::Clear => self.finish_external_rollback(unit, group, journal, pods),
+            GangStep::StandBy => {}
         }
     }
 

@@ -75,10 +75,31 @@ fn open_plan_is_carried_out_only_by_its_leader() {
     let undo = "undo Restarting";
     assert_eq!(
         steps(PodGroupPhase::Committing),
-        ["Commit", "TakeOver", undo, undo]
+        ["Commit", "TakeOver", undo, "StandBy"]
     );
     assert_eq!(
         steps(PodGroupPhase::Nominated),
-        ["Follow", "TakeOver", "Void", "Void"]
+        ["Follow", "TakeOver", "Void", "StandBy"]
     );
+}
+
+/// A gang that makes room has not failed, however late its plan is: it waits for no back-off.
+#[test]
+fn only_an_incomplete_plan_fails_at_its_deadline() {
+    let (run, stop) = (desired_run(1), DesiredGang::stop(Reason::Suspended));
+    let (none, journal) = (BTreeMap::new(), journal(PodGroupPhase::Committing));
+    let has_failed = |desired: &DesiredGang, preemption: Option<&str>| {
+        let gang = ObservedGang {
+            preemption_message: preemption,
+            now: second(1000),
+            ..gang(desired, &journal, &none)
+        };
+        match gang.next_step() {
+            GangStep::RollBack { failed, .. } => failed,
+            step => panic!("{step:?}"),
+        }
+    };
+    assert!(has_failed(&run, None));
+    assert!(!has_failed(&run, Some("for another")));
+    assert!(!has_failed(&stop, None));
 }
