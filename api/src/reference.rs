@@ -17,7 +17,7 @@ pub fn markdown() -> String {
          what a field means when it is absent stands with the field.\n\n\
          Two kinds are read from files alone, and no cluster knows them: Scenario, of \
          [`trellis simulate`](simulate.md#scenarios), and PolicyTests, of \
-         [`trellis policy test`](policies.md#tests).\n",
+         [`trellis policy test`](policies.md#testing).\n",
     );
     for crd in crds::all() {
         let names = &crd.spec.names;
