@@ -41,7 +41,7 @@ const QUICK_START_TEST: BlockRunner = TestedBy(
 /// Blocks marked `sh` or `console`: page, heading, number of blocks below it, and the test that
 /// runs them.
 #[rustfmt::skip] // A row a line.
-const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
+const BLOCKS: [(&str, &str, usize, BlockRunner); 66] = [
     ("CONTRIBUTING.md", "Another control plane", 2, TestedBy("e2e/tests/documents/main.rs", "contributing_commands_install_trellis")),
     ("README.md", "Try it", 3, NotRun("`cargo demo --once` in .ci/run; what it prints is cut short here")),
     ("README.md", "Real nodes", 1, NotRun("the demo on real nodes takes root; real_nodes/pytorch.rs trains the same")),
@@ -88,7 +88,6 @@ const BLOCKS: [(&str, &str, usize, BlockRunner); 67] = [
     ("docs/plain-pods.md", "Waiting pods", 1, EXAMPLE_OUTPUT),
     ("docs/plan.md", "trellis plan", 2, EXAMPLE_OUTPUT),
     ("docs/plan.md", "On files", 1, TestedBy("operator/cli/src/plan/snapshot.rs", "document_lists_every_kind_that_is_read")),
-    ("docs/platform-teams.md", "Nodes", 1, READERS_OBJECTS),
     ("docs/platform-teams.md", "Policies", 1, READERS_OBJECTS),
     ("docs/policies.md", "Tools", 1, POLICY_TESTS),
     ("docs/policies.md", "Testing", 2, POLICY_TESTS),
