@@ -91,7 +91,11 @@ fn read_workers(worker: &Fields<'_>, hints: &PodHints<'_>, scales: bool) -> Opti
     let replicas = worker.integer("replicas");
     let (least, most) = (worker.integer("minReplicas"), worker.integer("maxReplicas"));
     let hosts = worker.integer("numOfHosts").unwrap_or(1).max(1);
-    let now = replicas.or(least).unwrap_or(0);
+    // KubeRay keeps the number between the two.
+    let now = replicas
+        .unwrap_or(0)
+        .min(most.unwrap_or(NO_LIMIT))
+        .max(least.unwrap_or(0));
     let all = match scales {
         true => most
             .filter(|most| *most != NO_LIMIT)

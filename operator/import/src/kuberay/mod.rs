@@ -116,9 +116,8 @@ fn read_run_fields(spec: &Fields<'_>, draft: &mut JobDraft) {
         let path = spec.field_path("activeDeadlineSeconds");
         draft.set_active_deadline(ValueWithPath { value, path }, spec.log());
     }
-    if let Some(limit) = spec.integer("backoffLimit") {
-        draft.restart_mut().limit = Some(limit);
-    }
+    // RayJob's default: a driver that has failed does not run again.
+    draft.restart_mut().limit = Some(spec.integer("backoffLimit").unwrap_or(0));
     let is_removed = spec.boolean("shutdownAfterJobFinishes") == Some(true);
     let ttl = spec.integer("ttlSecondsAfterFinished");
     if is_removed {

@@ -7,16 +7,19 @@ use crate::fields::Fields;
 
 /// Variable whose words the job's script adds to `ray start` (docs/frameworks/ray.md).
 const VARIABLE: &str = "RAY_START_ARGS";
-/// Parameters that the script sets.
-const SET_BY_SCRIPT: [&str; 7] = [
-    "address",
-    "block",
-    "dashboard-host",
-    "dashboard-port",
-    "head",
-    "node-manager-port",
-    "port",
+/// Parameters that the script sets, with its value where users may write another.
+const SET_BY_SCRIPT: [(&str, Option<&str>); 7] = [
+    ("address", None),
+    ("block", None),
+    ("dashboard-host", Some("0.0.0.0")),
+    ("dashboard-port", Some("8265")),
+    ("head", None),
+    ("node-manager-port", Some("6380")),
+    ("port", Some("6379")),
 ];
+/// Options that take the value true or false. All others are flags, which KubeRay writes without a
+/// value, or leaves out (`convertParamMap`).
+const BOOLEAN_OPTIONS: [&str; 3] = ["include-dashboard", "include-log-monitor", "log-color"];
 
 /// The variable with the parameters of a group. None: the group has none.
 pub(super) fn read_start_params(group: &Fields<'_>) -> Option<EnvVar> {
@@ -25,24 +28,45 @@ pub(super) fn read_start_params(group: &Fields<'_>) -> Option<EnvVar> {
         let Some(text) = field.as_text() else {
             continue;
         };
-        if SET_BY_SCRIPT.contains(&key.as_str()) {
+        let value = compact(&text);
+        if let Some((_, fixed)) = SET_BY_SCRIPT.iter().find(|(name, _)| *name == key) {
+            if fixed.is_some_and(|fixed| fixed != value) {
+                field.note(
+                    "is set by Trellis to another value",
+                    "use the ports of docs/frameworks/ray.md",
+                );
+            }
             continue;
         }
-        let value = compact(&text);
         if value.contains(char::is_whitespace) {
             field.note(
                 format!("has spaces, and {VARIABLE} is split at spaces"),
                 "write the value without spaces",
             );
-            continue;
+        } else if value.contains('$') && !value.contains("$(") {
+            field.note(
+                "is expanded by a shell in KubeRay, and here Kubernetes expands only $(NAME)",
+                format!("write $(NAME) into {VARIABLE}"),
+            );
+        } else {
+            words.extend(option(&key, &value));
         }
-        words.push(format!("--{key}={value}"));
     }
     (!words.is_empty()).then(|| EnvVar {
         name: VARIABLE.to_owned(),
         value: Some(words.join(" ")),
         ..EnvVar::default()
     })
+}
+
+/// A parameter on the command line of `ray start`. None: a flag that is not set.
+fn option(key: &str, value: &str) -> Option<String> {
+    let is_flag = !BOOLEAN_OPTIONS.contains(&key);
+    match value {
+        "true" if is_flag => Some(format!("--{key}")),
+        "false" if is_flag => None,
+        value => Some(format!("--{key}={value}")),
+    }
 }
 
 /// The value as one word. KubeRay passes values through a shell, so JSON is quoted there.
@@ -68,5 +92,14 @@ mod tests {
         ] {
             assert_eq!(compact(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn flags_have_no_value() {
+        assert_eq!(option("no-monitor", "true").unwrap(), "--no-monitor");
+        assert_eq!(option("disable-usage-stats", "false"), None);
+        assert_eq!(option("num-cpus", "0").unwrap(), "--num-cpus=0");
+        let log_color = option("log-color", "true");
+        assert_eq!(log_color.unwrap(), "--log-color=true");
     }
 }

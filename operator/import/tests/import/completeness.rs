@@ -144,7 +144,7 @@ fn unknown_field_is_noted_with_its_path() {
 
 /// Fields whose value has no effect, or none by itself.
 fn has_no_effect(path: &str) -> bool {
-    const ENDS: [&str; 13] = [
+    const ENDS: [&str; 12] = [
         // A fieldRef always has this version.
         "fieldRef.apiVersion",
         // Kueue suspends what it has not admitted.
@@ -160,9 +160,7 @@ fn has_no_effect(path: &str) -> bool {
         "dependsOn.iteration",
         // The image has Ray, in whatever version.
         "rayVersion",
-        // The job's script sets it.
-        "rayStartParams.dashboard-host",
-        // Only Ray's autoscaler goes by them, and this cluster has none.
+        // The number of workers is between them already, and nothing scales it.
         "rayClusterSpec.workerGroupSpecs[0].minReplicas",
         "rayClusterSpec.workerGroupSpecs[0].maxReplicas",
         // The autoscaler's number, between the other two, which count here.

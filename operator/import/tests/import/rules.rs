@@ -415,3 +415,24 @@ fn unset_volcano_variables_are_noted() {
     // The env plugin sets it, and so does what is made here.
     assert_eq!(told(&job("{env: [], svc: []}")), ["\"/etc/volcano\""]);
 }
+
+/// The number of pods of a RayCluster's only worker group. None: the group is left out.
+fn ray_workers(fields: &str) -> Option<i64> {
+    let pod = "template: {spec: {containers: [{name: c, image: 'i:1', resources: {limits: {cpu: 1, memory: 1Gi}}}]}}";
+    let text = format!(
+        "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {{name: a}}\nspec:\n  headGroupSpec: {{rayStartParams: {{}}, {pod}}}\n  workerGroupSpecs: [{{groupName: w, rayStartParams: {{}}, {fields} {pod}}}]\n"
+    );
+    let job = import_object(&text);
+    let workers = job["spec"]["taskGroups"].get(1)?;
+    Some(workers["replicas"].as_i64().unwrap_or(1))
+}
+
+#[test]
+fn ray_workers_are_as_many_as_kuberay_would_start() {
+    assert_eq!(ray_workers("replicas: 2,"), Some(2));
+    assert_eq!(ray_workers("replicas: 1, minReplicas: 3,"), Some(3));
+    assert_eq!(ray_workers("replicas: 9, maxReplicas: 4,"), Some(4));
+    assert_eq!(ray_workers("minReplicas: 2,"), Some(2));
+    assert_eq!(ray_workers("replicas: 2, numOfHosts: 2,"), Some(4));
+    assert_eq!(ray_workers(""), None);
+}
