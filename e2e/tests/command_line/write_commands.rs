@@ -115,12 +115,12 @@ async fn command_continues_with_other_objects_after_a_refusal() {
         assert!(denied.err.contains(&said), "{denied:?}");
     }
     let some = scene
-        .run_trellis(&[&["suspend", "nobody", "b"][..], &at].concat())
+        .run_trellis(&[&["suspend", "absent", "b"][..], &at].concat())
         .await;
     assert_eq!(some.status, 1, "{some:?}");
     assert!(some.out.contains("b suspended"), "{some:?}");
 
-    // `a` is there already; `c` is waited for all the same.
+    // `a` exists; the command still waits for `c`.
     let control_plane = &scene.control_plane;
     let words = [(kubelet::RUN_FOR, "1s")];
     let _short = PodPolicy::annotate_for_kubelets(control_plane, site.name(), &words)
@@ -133,7 +133,7 @@ async fn command_continues_with_other_objects_after_a_refusal() {
         .run_with_input(&[&submit[..], &at].concat(), &file)
         .await;
     assert_eq!(some.status, 1, "{some:?}");
-    assert!(some.err.contains("\"a\" is there already"), "{some:?}");
+    assert!(some.err.contains("\"a\" already exists"), "{some:?}");
     assert!(some.out.trim_end().ends_with("Complete"), "{some:?}");
 }
 
