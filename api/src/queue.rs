@@ -352,7 +352,7 @@ pub struct QueueStatus {
     /// Internal state of the operator. Not part of the API: any release may change it.
     #[serde(default, skip_serializing_if = "InternalQueueStatus::is_empty")]
     pub internal: InternalQueueStatus,
-    /// Conditions: Active.
+    /// Conditions: Active, Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -5,8 +5,6 @@ use super::{FrameworkSpec, pytorch};
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "DeepSpeed",
     leader: None,
-    ends_with_leader: false,
-    leader_service: false,
     is_elastic: false,
     fixes_max_replicas: false,
     port: Some(pytorch::PORT),

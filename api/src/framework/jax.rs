@@ -18,8 +18,6 @@ const ENV: ReservedEnv = reserved_env!(
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "JAX",
     leader: None,
-    ends_with_leader: false,
-    leader_service: false,
     is_elastic: false,
     fixes_max_replicas: false,
     // As in Kubeflow's JAXJob.

@@ -56,14 +56,8 @@ pub enum Framework {
 pub struct FrameworkSpec {
     /// Name, as in `spec.framework`.
     pub name: &'static str,
-    /// Role of the one group that a job of the framework needs. A stage without it has framework
-    /// None.
-    pub leader: Option<Role>,
-    /// True if the job is complete once the pod of rank 0 has succeeded, because the other pods do
-    /// not end by themselves.
-    pub ends_with_leader: bool,
-    /// True if the leader has a Service of its own.
-    pub leader_service: bool,
+    /// The group that leads the job. A stage without it has framework None.
+    pub leader: Option<Leader>,
     /// True if the number of processes may change while they run.
     pub is_elastic: bool,
     /// True if running pods know how many they may become: more replicas need a restart.
@@ -74,6 +68,16 @@ pub struct FrameworkSpec {
     pub env: Option<&'static ReservedEnv>,
     /// Rules on the task groups. A job reports the first that it breaks.
     pub rules: &'static [GroupRule],
+}
+
+/// The one group of one pod that a job of the framework needs. The other pods do not end by
+/// themselves: the job is complete once the pod of rank 0, the leader's, has succeeded.
+#[derive(Clone, Copy, Debug)]
+pub struct Leader {
+    /// Role of the group.
+    pub role: Role,
+    /// True if the leader has a Service of its own.
+    pub has_service: bool,
 }
 
 /// A rule on the task groups of a job, in the two forms in which it is checked.

@@ -1,7 +1,7 @@
 //! MPI: mpirun in the launcher starts the processes in the workers.
 
 use super::reserved_env::ReservedEnv;
-use super::{FrameworkSpec, groups_of_role};
+use super::{FrameworkSpec, Leader, groups_of_role};
 use crate::job::Role;
 
 /// Host files and access to their hosts: for Open MPI up to 4 (ORTE), Open MPI from 5 (PRRTE),
@@ -28,9 +28,10 @@ const ENV: ReservedEnv = reserved_env!(
 
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "MPI",
-    leader: Some(Role::Launcher),
-    ends_with_leader: true,
-    leader_service: false,
+    leader: Some(Leader {
+        role: Role::Launcher,
+        has_service: false,
+    }),
     is_elastic: false,
     fixes_max_replicas: false,
     // sshd needs no privilege for it.

@@ -5,8 +5,6 @@ use super::FrameworkSpec;
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "None",
     leader: None,
-    ends_with_leader: false,
-    leader_service: false,
     is_elastic: true,
     fixes_max_replicas: false,
     port: None,

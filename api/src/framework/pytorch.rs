@@ -24,8 +24,6 @@ pub(super) const PORT: i32 = 29500;
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "PyTorch",
     leader: None,
-    ends_with_leader: false,
-    leader_service: false,
     is_elastic: true,
     fixes_max_replicas: true,
     port: Some(PORT),

@@ -1,7 +1,7 @@
 //! Ray: a cluster of the job's own. The head runs the driver, and workers join it.
 
 use super::reserved_env::ReservedEnv;
-use super::{FrameworkSpec, groups_of_role};
+use super::{FrameworkSpec, Leader, groups_of_role};
 use crate::job::{DependencyStatus, Role};
 
 /// Address of the cluster.
@@ -9,9 +9,10 @@ const ENV: ReservedEnv = reserved_env!("Ray", ["Ray"], [], ["RAY_ADDRESS"]);
 
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "Ray",
-    leader: Some(Role::Coordinator),
-    ends_with_leader: true,
-    leader_service: true,
+    leader: Some(Leader {
+        role: Role::Coordinator,
+        has_service: true,
+    }),
     is_elastic: true,
     fixes_max_replicas: false,
     // Default of `ray start --port`.

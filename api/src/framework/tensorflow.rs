@@ -10,9 +10,6 @@ const ENV: ReservedEnv = reserved_env!("TensorFlow", ["TensorFlow"], [], ["TF_CO
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "TensorFlow",
     leader: None,
-    // Only a job with servers ends with its leader: `TrainingJobSpec::success_policy`.
-    ends_with_leader: false,
-    leader_service: false,
     is_elastic: false,
     fixes_max_replicas: false,
     // As in Kubeflow's TFJob.

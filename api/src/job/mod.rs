@@ -344,10 +344,10 @@ impl TrainingJobSpec {
     /// Name of the Service of the job's leader, if its framework gives it one.
     #[must_use]
     pub fn leader_service_name(&self, job: &str) -> Option<String> {
-        let framework = self.framework().spec();
-        let role = framework.leader.filter(|_| framework.leader_service)?;
-        let leader = self.task_groups.iter().find(|group| group.role() == role)?;
-        Some(names::leader_service_name(job, &leader.name))
+        let leader = self.framework().spec().leader?;
+        let mut groups = self.task_groups.iter();
+        let group = groups.find(|group| leader.has_service && group.role() == leader.role)?;
+        Some(names::leader_service_name(job, &group.name))
     }
 
     /// Returns the task group of this name.
@@ -375,8 +375,8 @@ impl TrainingJobSpec {
         let given = self.success.as_ref().and_then(|s| s.policy);
         let mut roles = self.task_groups.iter().map(TaskGroup::role);
         given.unwrap_or_else(|| {
-            let ends_with_leader = self.framework().spec().ends_with_leader;
-            if ends_with_leader || roles.any(|role| role == Role::Server) {
+            let has_leader = self.framework().spec().leader.is_some();
+            if has_leader || roles.any(|role| role == Role::Server) {
                 SuccessPolicy::Leader
             } else {
                 SuccessPolicy::All

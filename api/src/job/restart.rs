@@ -92,8 +92,8 @@ pub enum RestartScope {
 }
 
 /// Treatment of the pods of a lost node. Force: the operator force-deletes them once the node has
-/// been lost for 60 s, and the scheduler places the gang elsewhere; Wait: the operator waits for
-/// them without limit. Absent: Force.
+/// been NotReady for 60 s, and the scheduler places the gang elsewhere; Wait: the operator waits
+/// for them without limit. Absent: Force.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LostNode {
     /// The operator force-deletes the pods. A rank that is only cut off from the API may still

@@ -85,7 +85,9 @@ impl TrainingJobSpec {
         }
         let has_role = |role: Role| groups.iter().any(|group| group.role() == role);
         let leader = self.framework().spec().leader;
-        let framework = self.framework.filter(|_| leader.is_none_or(has_role));
+        let framework = self
+            .framework
+            .filter(|_| leader.is_none_or(|leader| has_role(leader.role)));
         Cow::Owned(Self {
             framework,
             task_groups: groups,
