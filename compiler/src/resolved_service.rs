@@ -33,7 +33,7 @@ pub enum ServiceProblem {
     #[error("does not exist in the job's namespace: create it, or correct its name")]
     NotFound,
     /// The Service selects no pods: it has no selector, or is an ExternalName.
-    #[error("has no selector, so that nobody knows its pods: name their network as cidr")]
+    #[error("has no selector, so its pods are unknown: write their network as cidr")]
     NoSelector,
     /// It has no ports, and the rule gives none.
     #[error("has no ports: give the ports in the rule")]

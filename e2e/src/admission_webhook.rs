@@ -89,7 +89,7 @@ pub async fn wait_until_called(control_plane: &ControlPlane) -> Result<()> {
     };
     eventually(CALL_TIMEOUT, || async {
         match api.create(&dry_run, &broken).await {
-            Ok(_) => anyhow::bail!("nobody refuses what is no policy"),
+            Ok(_) => anyhow::bail!("the webhook does not refuse an invalid policy yet"),
             Err(error) => {
                 let said = error.to_string();
                 ensure!(said.contains("spec.cedar:1:"), "{said}");

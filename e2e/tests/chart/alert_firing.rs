@@ -307,7 +307,7 @@ pub(crate) fn test_alert_firing(_: &Helm) -> Result<()> {
     let (cases, facts) = (alert_cases(), exported_metrics()?);
     for (metric, label, _, _) in cases.iter().flat_map(|case| &case.series) {
         let fact = facts.get(*metric);
-        let fact = fact.with_context(|| format!("nobody tells {metric}"))?;
+        let fact = fact.with_context(|| format!("no program serves {metric}"))?;
         let has = fact.labels.contains(*label) || PROMETHEUS_LABELS.contains(label);
         ensure!(has, "{metric} has no {label}");
     }

@@ -113,7 +113,7 @@ fn check_expression(
     ensure!(!selectors.is_empty(), "{expression} asks for nothing");
     let fact = |metric: &String| {
         let fact = facts.get(metric);
-        fact.with_context(|| format!("{expression}: nobody tells {metric}"))
+        fact.with_context(|| format!("{expression}: no program serves {metric}"))
     };
     let outcomes = alert_firing::write_outcomes();
     for selector in selectors {

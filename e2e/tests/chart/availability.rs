@@ -99,8 +99,8 @@ impl AvailabilityMonitor {
             self.is_stopped.store(true, Ordering::Relaxed);
             (&mut self.requests).await?
         };
-        ensure!(answered > 0, "nobody has answered");
-        ensure!(silence < MAX_GAP, "nobody has answered for {silence:?}");
+        ensure!(answered > 0, "no replica answered");
+        ensure!(silence < MAX_GAP, "no replica answered for {silence:?}");
         let said = fs::read(&self.log)?;
         let said = String::from_utf8_lossy(said.get(self.log_offset..).unwrap_or_default());
         let is_wrong = |line: &&str| line.contains("tls: ") && line.contains("trellis");

@@ -106,7 +106,7 @@ impl<'a> ReleaseCertificates<'a> {
         for SignedCertificate { name, .. } in SIGNED_CERTIFICATES {
             let told = self.trusted_authorities(name).await?;
             let is_so = told.iter().all(|trusted| trusted.len() == count);
-            ensure!(is_so, "for {name} it trusts {told:?}");
+            ensure!(is_so, "for {name} the API server trusts {told:?}");
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl<'a> ReleaseCertificates<'a> {
             }
         };
         let read = |bundle: Option<ByteString>| {
-            let bundle = bundle.with_context(|| format!("nobody is trusted for {name}"))?;
+            let bundle = bundle.with_context(|| format!("{name} has no CA bundle"))?;
             let all = CertificateDer::pem_slice_iter(&bundle.0);
             Ok(all.collect::<Result<Vec<_>, _>>()?)
         };

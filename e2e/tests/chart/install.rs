@@ -71,14 +71,14 @@ pub(crate) async fn test_lifecycle(helm: Helm) -> Result<()> {
         let of = |w: ValidatingWebhook| w.client_config.ca_bundle;
         let bundles = webhook.webhooks.into_iter().flatten().map(of);
         let bundles: Option<Vec<_>> = bundles.collect();
-        bundles.context("the API server is not told whom to trust")
+        bundles.context("a webhook has no CA bundle")
     };
     let told = eventually(SOON, &trusted).await?;
     let groups: Api<APIService> = Api::all(control_plane.client());
     let of_group = async || {
         let group = groups.get(API_SERVICE).await?;
         let bundle = group.spec.and_then(|spec| spec.ca_bundle);
-        bundle.context("the API server is not told whom to trust for the group")
+        bundle.context("the APIService has no CA bundle")
     };
     let told_of_group = eventually(SOON, &of_group).await?;
     eventually(SOON, async || {

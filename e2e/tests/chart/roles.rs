@@ -154,7 +154,7 @@ pub(crate) fn test_user_roles(helm: &Helm) -> Result<()> {
     );
     for crd in crds::all() {
         let plural = &crd.spec.names.plural;
-        ensure!(read.contains(plural), "nobody reads {plural}");
+        ensure!(read.contains(plural), "no role reads {plural}");
         // The operator alone writes ledgers.
         let is_written = crd.spec.scope == "Cluster" && plural != "quotaledgers";
         ensure!(platform.contains(plural) == is_written, "{plural}");

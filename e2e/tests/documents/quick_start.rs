@@ -257,7 +257,7 @@ async fn run_page(control_plane: &ControlPlane) -> Result<()> {
                     .await
                     .with_context(at)?;
             }
-            other => bail!("{}: nobody knows what to do with {other:?}", at()),
+            other => bail!("{}: the test cannot run a block of type {other:?}", at()),
         }
     }
     ensure!(run >= 13, "only {run} commands");

@@ -81,7 +81,7 @@ fn classify_document(document: Value, text: &str) -> Result<YamlDocument> {
     if keys.iter().all(|key| values.get(key).is_some()) {
         return Ok(YamlDocument::Values(document));
     }
-    bail!("nobody knows what this is a part of: {keys:?}")
+    bail!("no kind has these keys: {keys:?}")
 }
 
 /// A job with this part of it, and where it says nothing what a job needs.

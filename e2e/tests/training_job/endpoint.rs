@@ -80,7 +80,7 @@ async fn wait_for_pending_job(token: &str, path: &str, name: &str) -> anyhow::Re
     ensure!(code == StatusCode::OK, "{code}: {body}");
     let told: WaitingJobs = serde_json::from_value(body)?;
     let found = told.waiting.into_iter().find(|w| w.name == name);
-    found.with_context(|| format!("{name} is not told of"))
+    found.with_context(|| format!("the endpoint does not list {name}"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

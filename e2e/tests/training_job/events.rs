@@ -21,7 +21,7 @@ async fn job_events(site: &TestSite, job: &str) -> Vec<(String, String)> {
     events.sort_by_key(|event| event.event_time.as_ref().map(|t| t.0));
     let told = events.into_iter().map(|event| {
         let again = event.series.map_or(0, |series| series.count);
-        assert_eq!(again, 0, "told more than once: {:?}", event.note);
+        assert_eq!(again, 0, "the event was repeated: {:?}", event.note);
         let reason = event.reason.unwrap_or_default();
         (reason, event.note.unwrap_or_default())
     });
@@ -64,7 +64,7 @@ async fn events_report_placement_failures_and_completion_in_order() {
         let mut rest = told.iter();
         for (reason, words) in &chapters {
             let found = rest.any(|(r, note)| r == reason && note.contains(words));
-            anyhow::ensure!(found, "no {reason} of {words:?} in its turn: {told:#?}");
+            anyhow::ensure!(found, "no {reason} with {words:?} in this place: {told:#?}");
         }
         Ok(())
     })

@@ -134,7 +134,7 @@ async fn job_of_higher_priority_preempts_a_whole_gang() {
     assert_eq!(
         status.last_preemption.map(|last| last.attempt),
         Some(1),
-        "it is told after the reason has gone"
+        "the status keeps it after the reason has gone"
     );
     site.delete::<TrainingJob>("high").await;
     let back = site.wait_for_running_attempt("low", 2).await;

@@ -123,7 +123,7 @@ fn claim_state(
         Some(owner) if owner.name == pod_name => return ClaimState::Waiting,
         _ => {
             return ClaimState::Unbindable(
-                "is somebody else's: delete it, or rename the volume".to_owned(),
+                "does not belong to this pod: delete it, or rename the volume".to_owned(),
             );
         }
     }

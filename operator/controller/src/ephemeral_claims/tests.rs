@@ -118,7 +118,7 @@ fn unbindable_claim_is_reported_immediately() {
     for (shelf, words) in [
         (
             late_binding_storage().with_claim(strange),
-            "is somebody else's",
+            "does not belong to this pod",
         ),
         (
             late_binding_storage().with_claim(claim(POD_UID, refused)),

@@ -9,7 +9,7 @@ pub enum WriteError {
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
     /// Nothing was written: the caller withdrew the write before its turn came.
-    #[error("nobody wants it any more")]
+    #[error("the write is no longer needed")]
     Withdrawn,
     /// An object of that name exists already.
     #[error("{0}")]

@@ -58,12 +58,12 @@ async fn apply_updates<E: std::fmt::Display>(
             }
             Ok(None) => {
                 warn!(
-                    "ConfigMap {namespace}/{name} names no front proxy (--requestheader-client-ca-file of kube-apiserver): nobody can ask through the API server"
+                    "ConfigMap {namespace}/{name} names no front proxy (--requestheader-client-ca-file of kube-apiserver): the aggregated API refuses all requests"
                 );
                 None
             }
             Err(error) => {
-                warn!(error = %format!("{error:#}"), "ConfigMap {namespace}/{name} cannot be used: nobody can ask through the API server");
+                warn!(error = %format!("{error:#}"), "ConfigMap {namespace}/{name} cannot be used: the aggregated API refuses all requests");
                 None
             }
         };
