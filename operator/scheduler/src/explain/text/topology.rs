@@ -7,7 +7,7 @@ use crate::explain::{BestDomain, MissingLevel, WaitDetail};
 use crate::topology::NODE_LEVEL;
 
 impl WaitDetail {
-    /// The sentences about topology.
+    /// Writes the sentences about topology.
     pub(super) fn write_topology(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TopologyNotFound {
