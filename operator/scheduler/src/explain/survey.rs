@@ -51,7 +51,7 @@ impl AsRef<ResourceNeed> for FreeResource {
 }
 
 impl ResourceNeed {
-    /// Returns units that all pods need.
+    /// Returns the units that all pods need.
     pub(super) fn total_need(&self, pods: u64) -> i128 {
         i128::from(self.per_pod).saturating_mul(i128::from(pods))
     }

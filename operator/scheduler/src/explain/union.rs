@@ -16,7 +16,7 @@ pub(super) struct UnionCapacity {
 }
 
 impl ExplanationContext<'_> {
-    /// Returns amounts of each resource that a group needs, on the nodes that match any group.
+    /// Returns the amounts of each resource that a group needs, on the nodes that match any group.
     pub(super) fn union_capacity(
         &self,
         surveys: &[GroupSurvey],

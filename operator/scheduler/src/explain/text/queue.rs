@@ -110,7 +110,7 @@ impl WaitDetail {
     }
 }
 
-/// `"a100", "h100"`.
+/// Returns `"a100", "h100"`.
 fn quote_flavors(flavors: &[FlavorName]) -> String {
     let flavors: Vec<String> = flavors
         .iter()

@@ -107,7 +107,7 @@ impl OwnQuota {
     }
 }
 
-/// `; held by queue "a" 12, "b" 4`, if there are any.
+/// Writes `; held by queue "a" 12, "b" 4`, if there are any.
 fn write_holders(
     f: &mut fmt::Formatter<'_>,
     start: &str,

@@ -113,7 +113,7 @@ impl BestDomain {
     }
 }
 
-/// `"block", "rack"`, with another word between them.
+/// Joins quoted keys, as in `"block", "rack"`, with `between` between them.
 fn join_quoted(keys: &[String], between: &str) -> String {
     let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
     keys.join(between)
