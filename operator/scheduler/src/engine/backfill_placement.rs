@@ -158,8 +158,8 @@ impl Engine {
         Err(self.blocked_by_head(way, restraints.first().map_or(0, |(head, _)| *head)))
     }
 
-    /// Returns the scopes in which a gang may evict victims. The caller uses the first scope that
-    /// yields a plan.
+    /// Returns the scopes in which a gang may evict victims, in the order in which the caller tries
+    /// them.
     ///
     /// The gang evicts no victim on nodes that are reserved for a head before it, because the head
     /// relies on the room that becomes free there. The exception is a gang that ends before that

@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// Removes a topology. A gang that asks for one of its levels waits, unless another topology
+    /// Removes a topology. A gang that requests one of its levels waits, unless another topology
     /// has that level. Placed gangs stay.
     pub fn delete_topology(&mut self, topology: &TopologyName) {
         if self.nodes.delete_topology(topology) {

@@ -116,8 +116,8 @@ impl Engine {
         }
     }
 
-    /// Drops the departure of a gang that is no longer placed, or that stays. No gang waits for it
-    /// any more, or for a later gang with the same number.
+    /// Drops the departure of a gang that is no longer placed, or that stays. The engine then waits
+    /// neither for it nor for a later gang with the same number.
     pub(super) fn clear_departure(&mut self, gone: GangIdx) {
         self.departures.gangs.remove(&gone);
     }

@@ -214,14 +214,14 @@ impl Engine {
         }
     }
 
-    /// Charges pods to a node, and wakes the gangs that wait for such a change.
+    /// Charges pods to a node, and wakes the gangs that wait for it.
     fn charge_node(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
         self.nodes.enable_shares(&self.catalog);
         self.nodes.charge(node, demand, i64::from(pods), held);
         self.raise_for_pods(demand, pods, Signal::Taken);
     }
 
-    /// Releases the charge of pods, and wakes the gangs that wait for such a change.
+    /// Releases the charge of pods, and wakes the gangs that wait for it.
     fn release_node(
         &mut self,
         node: NodeIdx,

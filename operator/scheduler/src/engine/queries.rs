@@ -136,9 +136,9 @@ impl Engine {
         self.pods.len()
     }
 
-    /// Returns the next time at which a cycle has work even without any change: when the first
-    /// back-off ends, when a gang is past an end that a reservation relies on, or when a kept place
-    /// ends.
+    /// Returns the next time at which a cycle has work even without any change. It has work when
+    /// the first back-off ends, when a gang is past an end that a reservation relies on, or when a
+    /// kept place ends.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.parking.next_alarm();

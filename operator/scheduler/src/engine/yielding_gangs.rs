@@ -11,8 +11,8 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// Returns the gangs that make way for a gang at once: surplus of its queue, surplus of queues
-    /// that owe it what it requests, and the gang itself if it has a kept place.
+    /// Returns the gangs that make way for a gang at once. These are surplus of its queue and of
+    /// queues that owe it what it requests, and the gang itself if it has a kept place.
     pub(super) fn gangs_yielding_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
         if self.has_restart_place(gang) {

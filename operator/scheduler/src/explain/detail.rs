@@ -289,7 +289,7 @@ pub enum WaitDetail {
     SeparateResources {
         /// The task group.
         group: Option<GroupName>,
-        /// The resource that packing looks at first.
+        /// The resource that packing considers first.
         resource: ResourceName,
         /// Units of the resource that one pod needs.
         needs: i128,

@@ -214,8 +214,8 @@ pub(super) fn unadvertised_device(
     (nodes > 0).then_some(UnadvertisedDevice { resource, nodes })
 }
 
-/// True if labels or taints suggest that the node has such a device: keys of device plugins and
-/// feature discovery begin with the resource's name (`nvidia.com/gpu.product`), keys of cloud
+/// True if labels or taints suggest that the node has this device. Keys of device plugins and
+/// feature discovery begin with the resource's name (`nvidia.com/gpu.product`). Keys of cloud
 /// providers name a gpu or an accelerator.
 fn suggests_device(facts: &NodeProperties, device: &ResourceName) -> bool {
     let says = |key: &str| {

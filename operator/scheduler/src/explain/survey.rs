@@ -127,8 +127,9 @@ impl GroupSurvey {
     }
 
     /// Returns the resource that keeps pods off nodes although there is enough of each resource in
-    /// total. `nodes` counts the nodes that have the first resource free for a pod. `lacking` is
-    /// the resource that most of these nodes lack, and `lacking_nodes` counts those that lack it.
+    /// total. `nodes` counts the nodes that have the first resource free for a pod. `missing` is
+    /// the resource that most of these nodes lack, and `missing_nodes` counts the nodes that lack
+    /// it.
     pub(super) fn separate_resources(&self, nodes: &Nodes) -> Option<SeparateResources<'_>> {
         let first = self.resources.first()?;
         let with: Vec<(NodeIdx, i64)> = self

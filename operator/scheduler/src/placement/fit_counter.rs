@@ -315,7 +315,7 @@ impl FitCounter {
     }
 
     /// Returns how many more pods of the first group a node holds with `freed` more free, by
-    /// column. For a gang of one group.
+    /// column. Valid only for a gang of one group.
     pub(crate) fn count_gain(&self, node: NodeIdx, freed: &[i64]) -> u32 {
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
             return 0;

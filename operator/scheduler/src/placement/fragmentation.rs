@@ -1,10 +1,10 @@
 //! The part of a node's devices that typical tasks can use: packing preserves it.
 //!
 //! Fragmentation as in FGD (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads
-//! with Fragmentation Gradient Descent", USENIX ATC '23): the free devices of a node, minus the
-//! part that a typical task could use, averaged over the typical tasks. Packing chooses the node
-//! where fragmentation grows least. Free devices shrink by the same amount on every node, so this
-//! is the node where the usable part shrinks least beyond that. A task uses
+//! with Fragmentation Gradient Descent", USENIX ATC '23). It is the free devices of a node, minus
+//! the part that a typical task could use, averaged over the typical tasks. Packing chooses the
+//! node where fragmentation grows least. Free devices shrink by the same amount on every node, so
+//! this is the node where the usable part shrinks least beyond that. A task uses
 //!
 //! - nothing of a node that has no room for it or does not meet its constraints;
 //! - otherwise every device that is free enough for it,

@@ -33,7 +33,7 @@ pub(crate) struct GroupShape {
     pub(crate) demand_idx: DemandIdx,
     /// Its constraints.
     pub(crate) signature: SignatureIdx,
-    /// The device that packing looks at first, if it needs any.
+    /// The device that packing considers first, if the group needs any.
     pub(crate) device: Option<ResourceIdx>,
     /// The topology request of the group, within the request of the gang.
     pub(crate) topology: Option<TopologyRequest>,

@@ -287,8 +287,8 @@ impl<'a> VictimSearch<'a> {
     }
 }
 
-/// The loss of a set of victims, the smaller the better: first the loss in the highest rank, then
-/// in the next rank and so on, then the number of gangs.
+/// The loss of a set of victims, the smaller the better. It compares first the loss in the highest
+/// rank, then in the next ranks, then the number of gangs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct VictimLoss {
     /// Device-seconds by rank, the highest first.

@@ -187,8 +187,8 @@ impl Exclusions {
     }
 }
 
-/// The reasons that keep the group off the other nodes, as an addition to a sentence about those
-/// that match.
+/// The reasons that keep the group off the other nodes, as an addition to a sentence about the
+/// matching nodes.
 struct ExclusionsSuffix<'a>(u32, &'a Exclusions);
 
 impl fmt::Display for ExclusionsSuffix<'_> {

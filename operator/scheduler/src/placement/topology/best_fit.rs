@@ -174,10 +174,10 @@ pub(super) struct TopologyRow<'r, P, F> {
 }
 
 impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> TopologyRow<'_, P, F> {
-    /// Sorts domains of a level, best fit first: by free capacity, then by the
-    /// nodes that the pods prefer, then by the free capacity of the domain one
-    /// level up and so on, then by name. `stretch` says which nodes of the row are
-    /// in a domain; domains come in the order of the row.
+    /// Sorts domains of a level, best fit first. The order is by free capacity, then by the nodes
+    /// that the pods prefer, then by the free capacity of the domains one level up and so on, then
+    /// by name. `stretch` returns the nodes of the row that are in a domain. `domains` must be in
+    /// the order of the row.
     pub(super) fn sorted<T>(
         &self,
         depth: usize,

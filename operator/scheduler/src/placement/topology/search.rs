@@ -166,7 +166,8 @@ fn fitting_nodes(
 }
 
 /// Returns the domains that hold all pods of a group, in the order in which the group alone would
-/// take them: first those that hold it in one domain of a finer level, then by best fit.
+/// take them. Domains that hold it in one domain of a finer level come first, then best fit
+/// decides.
 fn fitting_domains(
     nodes: &Nodes,
     catalog: &Catalog,
