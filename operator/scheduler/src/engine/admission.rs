@@ -19,8 +19,8 @@ pub(super) type AdmissionResult = Result<GangStart, Box<Blockage>>;
 /// How a gang may start.
 #[derive(Debug)]
 pub(super) enum GangStart {
-    /// The gang starts now, with this flavor assignment and placement. The placement is charged in
-    /// the log.
+    /// The gang starts now, with this flavor assignment and placement. The log has the charges of
+    /// the placement.
     Immediate(Box<FlavorAssignment>, Vec<PodRuns>),
     /// The gang starts after its victims have left. Nothing is charged.
     AfterVictims(Box<PreemptionPlan>),
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// Admits a gang with one of its flavor assignments if its queue, its back-off, quota and nodes
-    /// allow it. The nodes are charged in the log.
+    /// allow it. Charges the nodes through the log.
     ///
     /// If no assignment works, the explanation comes from the assignment nearest to a start, or
     /// from the first of several equally near ones. So the engine reports that a gang can never
@@ -296,8 +296,8 @@ impl Engine {
         promised
     }
 
-    /// Completes the explanation of a blocked gang: what would make room, if it waits for room, and
-    /// which queues hold the quota, if it waits for quota.
+    /// Completes the explanation of a blocked gang. If it waits for room, adds the change that
+    /// would make room. If it waits for quota, adds the queues that hold the quota.
     pub(super) fn complete_explanation(
         &mut self,
         gang: &Gang,

@@ -1,4 +1,4 @@
-//! Heads: the gangs that room is reserved for, when they start, and on which nodes.
+//! Heads: the gangs with reserved room, their expected starts and their nodes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

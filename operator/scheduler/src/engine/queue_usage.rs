@@ -34,8 +34,8 @@ pub struct QueueUsageLine {
     pub usage: i128,
     /// The part of the usage beyond its quota.
     pub borrowed: i128,
-    /// Units that other queues may hold of the quota of this queue and the queues below it, while
-    /// it is idle.
+    /// Units of the quota of this queue and the queues below it that other queues may hold while it
+    /// is idle.
     pub lendable: i128,
     /// The amount that its gangs can still get by quota; negative if the quota was lowered below
     /// the usage. None: it has no limit.

@@ -56,8 +56,8 @@ impl VictimCandidate {
 /// All candidates.
 #[derive(Debug, Default)]
 pub(super) struct VictimCandidates {
-    /// In preemption order: surplus, gangs of queues that owe what they hold, lower priority, less
-    /// lost work, newer placement; then by name.
+    /// Candidates in preemption order: surplus, gangs of queues that owe what they hold, lower
+    /// priority, less lost work, newer placement; then by name.
     pub(super) list: Vec<VictimCandidate>,
     parts: Vec<NodeUsage>,
     charges: Vec<Arc<Demand>>,

@@ -150,7 +150,7 @@ impl Engine {
                 false => NominationState::Lost,
             };
         }
-        // The last pods of its victims may stop on other nodes; the gang need not wait for them.
+        // The gang need not wait for pods of its victims that are still stopping on other nodes.
         match self.nominated_room(at) {
             NominatedRoom::Now => NominationState::Ready,
             NominatedRoom::Later => NominationState::Waiting,
@@ -207,7 +207,7 @@ impl Engine {
         true
     }
 
-    /// True if the nodes of a placement have room for all that is charged to them.
+    /// True if the nodes of a placement have room for all their charges.
     pub(in crate::engine) fn has_room_for_charges(
         &self,
         shape: &GangShape,

@@ -1,5 +1,5 @@
-//! Kept places: for a gang that restarts, the engine keeps the room that its pods leave, and its
-//! quota, for a bounded time.
+//! Kept places: for a gang that restarts, the engine keeps its quota and the room that its pods
+//! leave, for a limited time.
 //!
 //! `lifecycle` starts and ends keeping a place. `pods` handles pods that come and go in that time.
 //! `lifted_place` makes the place free for its gang only, and `seats` brings the gang back to it.

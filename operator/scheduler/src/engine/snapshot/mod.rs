@@ -25,7 +25,8 @@ use crate::topology::Topology;
 
 /// The whole state of an engine. An engine built from it makes the same decisions.
 ///
-/// Lists are ordered by name, so that equal engines make equal snapshots. Caches are left out.
+/// Lists are ordered by name, so that equal engines make equal snapshots. The snapshot omits
+/// caches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {
@@ -191,8 +192,8 @@ pub struct PlaceSnapshot {
     pub checkpoint: Option<Time>,
     /// The gang cannot be a victim before this time.
     pub protected: Option<Time>,
-    /// The constraints of each task group, including the labels of its flavors as they were when
-    /// the gang was placed.
+    /// The constraints of each task group, including the labels that its flavors had when the gang
+    /// was placed.
     pub constraints: Vec<Constraints>,
     /// The flavors of each task group.
     pub flavors: Vec<GroupFlavors>,
