@@ -172,7 +172,8 @@ pub struct PodRoomSnapshot {
     pub node: NodeName,
     /// Its request, without the pod itself.
     pub request: Resources,
-    /// True: the pod is gone, and its room is kept. False: the pod still exists and counts itself.
+    /// True: the pod is gone, and its room is kept. False: the pod itself still exists and holds
+    /// the charge.
     pub held: bool,
 }
 
