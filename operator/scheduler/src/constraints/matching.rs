@@ -10,8 +10,8 @@ use crate::node::{Node, Taint, TaintEffect};
 use crate::state::LabelSource;
 
 impl Constraints {
-    /// True if the node's labels, name and taints allow the pods. Readiness, cordons, health and
-    /// free capacity are not checked.
+    /// True if the node's labels, name and taints allow the pods. Does not check readiness,
+    /// cordons, health or free capacity.
     #[must_use]
     pub fn are_met_by(&self, node: &Node) -> bool {
         self.node_selector_matches(&node.labels)
@@ -26,7 +26,7 @@ impl Constraints {
         self.tolerations.iter().any(|t| t.tolerates(taint))
     }
 
-    /// The first taint that keeps the pods off the node.
+    /// Returns the first taint that keeps the pods off the node.
     pub(crate) fn repelling_taint<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         taints
             .iter()
@@ -34,7 +34,7 @@ impl Constraints {
             .find(|t| !self.tolerates(t))
     }
 
-    /// How many taints with the effect `PreferNoSchedule` the pods do not tolerate.
+    /// Counts the taints with the effect `PreferNoSchedule` that the pods do not tolerate.
     pub(crate) fn count_discouraging_taints(&self, taints: &[Taint]) -> usize {
         taints
             .iter()
@@ -43,14 +43,14 @@ impl Constraints {
             .count()
     }
 
-    /// True where the node has all labels of the node selector.
+    /// True if the node has all labels of the node selector.
     pub(crate) fn node_selector_matches(&self, labels: &impl LabelSource) -> bool {
         self.node_selector
             .iter()
             .all(|(key, value)| labels.label(key) == Some(value))
     }
 
-    /// The first label of the node selector, by its key, that the node does not have.
+    /// Returns the first label of the node selector, by its key, that the node does not have.
     pub(crate) fn missing_label(&self, labels: &impl LabelSource) -> Option<(&str, &str)> {
         let mut wanted = self.node_selector.iter();
         wanted
@@ -65,7 +65,7 @@ impl Constraints {
         terms.any(|term| !term.match_fields.is_empty())
     }
 
-    /// True where required node affinity allows the node.
+    /// True if required node affinity allows the node.
     pub(crate) fn required_affinity_matches(
         &self,
         name: &NodeName,
@@ -74,21 +74,21 @@ impl Constraints {
         self.required.is_empty() || self.required.iter().any(|t| t.matches(name, labels))
     }
 
-    /// True where all volumes that the pods mount can be reached.
+    /// True if the pods can reach all their volumes from the node.
     pub(crate) fn can_reach_volumes(&self, name: &NodeName, labels: &impl LabelSource) -> bool {
         self.volumes
             .iter()
             .all(|terms| terms.iter().any(|t| t.matches(name, labels)))
     }
 
-    /// True where anti-affinity of other pods keeps the pods out.
+    /// True if anti-affinity of other pods keeps the pods off the node.
     pub(crate) fn is_excluded_by_anti_affinity(&self, labels: &impl LabelSource) -> bool {
         self.kept_out
             .iter()
             .any(|domain| labels.label(&domain.label) == Some(&domain.value))
     }
 
-    /// The sum of the weights of the preferences that the node meets.
+    /// Returns the sum of the weights of the preferences that the node meets.
     pub(crate) fn preference_weight(&self, name: &NodeName, labels: &impl LabelSource) -> i64 {
         self.preferred
             .iter()

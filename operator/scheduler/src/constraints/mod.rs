@@ -1,4 +1,4 @@
-//! Constraints of pods on their node, besides resources.
+//! Constraints of pods on their node, apart from resources.
 
 mod matching;
 
@@ -15,7 +15,7 @@ pub struct Constraints {
     pub node_selector: BTreeMap<String, String>,
     /// Required node affinity: one of the terms must match. No terms: no requirement.
     pub required: Vec<NodeSelectorTerm>,
-    /// Preferred node affinity: the weights of the terms that match are added up.
+    /// Preferred node affinity: the weights of matching terms add up.
     pub preferred: Vec<PreferredSchedulingTerm>,
     /// Taints that the pods tolerate.
     pub tolerations: Vec<Toleration>,
@@ -27,8 +27,8 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// Keeps the pods to nodes with these labels, in addition to their own constraints. No node is
-    /// left if the pods' node selector asks for another value.
+    /// Keeps the pods to nodes with these labels, in addition to their own constraints. If the
+    /// pods' node selector requires another value, no node matches.
     pub fn narrow_to(&mut self, labels: &BTreeMap<String, String>) {
         for (key, value) in labels {
             let own = self.node_selector.entry(key.clone());
@@ -53,10 +53,10 @@ pub struct LabelDomain {
 /// any matches nothing, as in Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
-    /// On labels of the node.
+    /// Conditions on labels of the node.
     pub match_expressions: Vec<NodeSelectorRequirement>,
-    /// On fields of the node. The only field is `metadata.name`; an expression on any other field
-    /// matches nothing.
+    /// Conditions on fields of the node. The only field is `metadata.name`; an expression on any
+    /// other field matches nothing.
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
@@ -74,13 +74,13 @@ pub struct PreferredSchedulingTerm {
 pub struct NodeSelectorRequirement {
     /// The label or field.
     pub key: String,
-    /// How the label or field is compared.
+    /// The comparison with the label or field.
     pub operator: NodeSelectorOperator,
     /// Values to compare with; for Gt and Lt one integer.
     pub values: Vec<String>,
 }
 
-/// How a label or field is compared.
+/// A comparison with a label or field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum NodeSelectorOperator {
     /// The key exists and has one of the values.
@@ -100,9 +100,9 @@ pub enum NodeSelectorOperator {
 /// Taints that a pod tolerates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Toleration {
-    /// The taint's key. None, with Exists: every key.
+    /// The taint's key. None with Exists: every key.
     pub key: Option<String>,
-    /// How the taint's value is compared.
+    /// The comparison with the taint's value.
     pub operator: TolerationOperator,
     /// The value, for Equal.
     pub value: String,
@@ -110,7 +110,7 @@ pub struct Toleration {
     pub effect: Option<TaintEffect>,
 }
 
-/// How a taint's value is compared.
+/// A comparison with a taint's value.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -19,8 +19,8 @@ pub(super) type AdmissionResult = Result<GangStart, Box<Blockage>>;
 /// How a gang may start.
 #[derive(Debug)]
 pub(super) enum GangStart {
-    /// The gang starts now, with this flavor assignment and placement. The placement is charged in
-    /// the log.
+    /// The gang starts now, with this flavor assignment and placement. The log has the charges of
+    /// the placement.
     Immediate(Box<FlavorAssignment>, Vec<PodRuns>),
     /// The gang starts after its victims have left. Nothing is charged.
     AfterVictims(Box<PreemptionPlan>),
@@ -35,18 +35,18 @@ impl GangStart {
     }
 }
 
-/// The history of a gang that matters for its admission.
+/// The facts from a gang's history that its admission depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdmissionHistory {
     /// The earliest time at which it may start.
     pub(super) not_before: Option<Time>,
-    /// It was preempted by another gang.
+    /// True if another gang has preempted it.
     pub(super) preempted: bool,
 }
 
 impl Engine {
-    /// Calls [`Self::admit`] for a known gang, whose kept place must have been lifted. None: the
-    /// gang is not known.
+    /// Calls [`Self::admit`] for a gang. The caller must have lifted its kept place before. None:
+    /// the engine does not know the gang.
     pub(super) fn try_to_admit(
         &mut self,
         at: GangIdx,
@@ -64,11 +64,12 @@ impl Engine {
     }
 
     /// Admits a gang with one of its flavor assignments if its queue, its back-off, quota and nodes
-    /// allow it. The nodes are charged in the log.
+    /// allow it. Charges the nodes through the log.
     ///
-    /// If no assignment works, the explanation is that of the assignment nearest to a start, and
-    /// the first one among equals. So the engine reports that a gang can never start only if that
-    /// holds for every assignment. The gang wakes when any of them may have changed.
+    /// If no assignment works, the explanation comes from the assignment nearest to a start, or
+    /// from the first of several equally near ones. So the engine reports that a gang can never
+    /// start only if that holds for every assignment. The gang wakes when the result for any
+    /// assignment may have changed.
     pub(super) fn admit(
         &mut self,
         gang: &Gang,
@@ -130,8 +131,8 @@ impl Engine {
         }
     }
 
-    /// Returns the plan of the first flavor assignment in which only surplus leaves and gangs of
-    /// queues that owe what they hold; otherwise the first plan found. Changes nothing.
+    /// Returns the first plan whose victims are all surplus, or gangs of queues that owe what they
+    /// hold. If no flavor assignment has one, returns the first plan found. Changes nothing.
     fn plan_preemption_in_any(
         &mut self,
         (gang, preempted): (&Gang, bool),
@@ -164,7 +165,7 @@ impl Engine {
             | WaitDetail::GroupsCollide { certain, .. } => {
                 *certain = false;
             }
-            // Each group could start alone, with some choice of its own.
+            // Each group could start alone with some flavor choice.
             _ if closed.distance() == StartDistance::Never => {
                 detail = WaitDetail::GroupsCollide {
                     pods: gang.pod_count(),
@@ -188,7 +189,8 @@ impl Engine {
         now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<PodRuns>, Box<Blockage>> {
-        // Limits are checked before quota: a gang that they refuse reserves neither room nor quota.
+        // The limits come before quota: a gang that a limit refuses reserves neither room nor
+        // quota.
         self.check_limits(gang, &way.demand)?;
         let found = match self.queues.admit(&gang.queue, &way.demand, &self.catalog) {
             Err(blocked) => Err(blocked),
@@ -220,7 +222,7 @@ impl Engine {
             let not_before = state.gang.not_before.max(state.not_before);
             not_before.is_none_or(|until| until <= now)
         });
-        // A gang that is only tried waits behind all gangs that its order puts before it.
+        // A gang in a trial waits behind all gangs that precede it in queue order.
         match head {
             Some(head) if OrderKey::for_gang(&head.gang) < OrderKey::for_gang(gang) => {
                 let mut wake = WakeCondition::default();
@@ -274,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// The placements of gangs whose victims have not left yet.
+    /// Returns the placements of gangs whose victims have not left yet.
     fn nominated_usage(&self) -> explain::NominatedUsage {
         let mut promised = explain::NominatedUsage::new();
         let nominated = self.nominated.iter().filter_map(|at| self.state(*at));
@@ -294,8 +296,8 @@ impl Engine {
         promised
     }
 
-    /// Completes the explanation of a blocked gang: what would make room, if it waits for room, and
-    /// which queues hold the quota, if it waits for quota.
+    /// Completes the explanation of a blocked gang. If it waits for room, adds the change that
+    /// would make room. If it waits for quota, adds the queues that hold the quota.
     pub(super) fn complete_explanation(
         &mut self,
         gang: &Gang,
@@ -341,7 +343,7 @@ impl Engine {
             .insert_change(shape, certificate.change.clone());
     }
 
-    /// Finds a place, whatever was refused before.
+    /// Finds a place without reading the cache of refusals.
     pub(super) fn try_place(
         &mut self,
         gang: &Gang,

@@ -1,4 +1,4 @@
-//! Placement of gangs that must respect the reservations of others.
+//! Placement of gangs that must respect the reservations of other gangs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,9 +28,8 @@ pub(super) struct EvictionScope {
 }
 
 impl Engine {
-    /// Gangs that could not start even without any reservation stay blocked. So the cycle knows all
-    /// gangs that room is reserved for before any gang starts, however many of them were tried
-    /// before.
+    /// Blocks the due gangs that could not start even without any reservation. So the cycle knows
+    /// all gangs with reserved room before any gang starts.
     pub(super) fn skip_blocked(
         &mut self,
         (class, due): (GangClass, &[QueueName]),
@@ -54,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// Tries a gang without any reservation, and changes nothing.
+    /// Tries a gang as if there were no reservations. Changes nothing.
     fn try_without_reservations(&mut self, at: GangIdx, now: Time) -> Option<AdmissionResult> {
         let mut log = UndoLog::default();
         self.backfill.ignores_reservations = true;
@@ -66,7 +65,8 @@ impl Engine {
         answer
     }
 
-    /// The heads that come before a gang and whose nodes it may use, by number, in order.
+    /// Returns the numbers of the heads that come before a gang and whose nodes it may use, in
+    /// order.
     pub(super) fn heads_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<usize> {
         if self.backfill.ignores_reservations {
             return Vec::new();
@@ -90,7 +90,7 @@ impl Engine {
         before.map(|(number, _)| number).collect()
     }
 
-    /// The restrictions that heads put on a gang, by number, in order.
+    /// Returns the restrictions that heads put on a gang, with the number of each head, in order.
     fn head_restrictions(
         &mut self,
         gang: &Gang,
@@ -102,7 +102,7 @@ impl Engine {
             return HeadRestrictions::new();
         }
         let stay = self.backfill_candidate(gang, now);
-        // A gang that returns to its own place delays no gang more than before.
+        // A gang that returns to its own place delays no gang longer than before.
         let least = self.has_restart_place(gang).then_some(Restriction::Keep);
         let restrained = before.into_iter().filter_map(|number| {
             let head = self.backfill.heads.get(number)?;
@@ -145,7 +145,8 @@ impl Engine {
                 .find_place(gang, &way.shape, log)
                 .map_err(with_capacity_wait);
         }
-        // The gang does not start. The reason depends on whether it would fit without reservations.
+        // The gang does not start. Its reason to wait depends on whether it would fit without
+        // reservations.
         if !self.blockages.is_fitting(&way.shape) {
             let mut trial = UndoLog::default();
             let found = self.find_place(gang, &way.shape, &mut trial);
@@ -157,15 +158,15 @@ impl Engine {
         Err(self.blocked_by_head(way, restraints.first().map_or(0, |(head, _)| *head)))
     }
 
-    /// The grounds on which a gang may evict victims, and by which right: the first one that helps
-    /// counts.
+    /// Returns the scopes in which a gang may evict victims, in the order in which the caller tries
+    /// them.
     ///
-    /// The gang evicts no victim on nodes that are reserved for a head before it, unless the gang
-    /// ends before that head starts: the head relies on the room that becomes free there. If the
-    /// start of the head is unknown, its reservation does not keep a gang from reclaiming there
-    /// what it is owed, as long as the gang borrows nothing that it lacks. Otherwise it might wait
-    /// for ever. The result is empty if the gang may not start at all, even if victims made room;
-    /// `wake` then learns when that may change.
+    /// The gang evicts no victim on nodes that are reserved for a head before it, because the head
+    /// relies on the room that becomes free there. The exception is a gang that ends before that
+    /// head starts. If the start of the head is unknown, the gang may still reclaim there what it
+    /// is owed, as long as it borrows nothing that it lacks. Otherwise it might wait for ever. The
+    /// result is empty if the gang may not start even if victims made room. `wake` then gets the
+    /// signals that may change this.
     pub(super) fn eviction_scopes(
         &mut self,
         gang: &Gang,
@@ -211,7 +212,7 @@ impl Engine {
         grounds
     }
 
-    /// Places the gang on what the heads leave free.
+    /// Places the gang on the room that the heads leave free.
     fn place_under_restrictions(
         &mut self,
         gang: &Gang,
@@ -246,7 +247,8 @@ impl Engine {
         trial.roll_back(&mut self.nodes);
         kept.roll_back(&mut self.nodes);
         let groups = found.ok()?;
-        // The gang is charged again, because shares change without the reserved ones.
+        // The log charges the gang again, because device shares differ once the reserved room is
+        // released.
         for (group, runs) in way.shape.groups.iter().zip(&groups) {
             for (node, pods) in runs {
                 log.charge(&mut self.nodes, *node, &group.demand, *pods);
@@ -268,7 +270,7 @@ impl Engine {
         Some(groups)
     }
 
-    /// The gang waits only for what is reserved for that head.
+    /// Returns the blockage of a gang that waits only for the room that is reserved for a head.
     fn blocked_by_head(&self, way: &FlavorAssignment, head: usize) -> Box<Blockage> {
         let mut wake = wake_on_capacity(way);
         wake.on_rise(Signal::Reservations, 1)
@@ -283,8 +285,9 @@ impl Engine {
         Blockage::new(detail, wake).with_kind(WaitKind::Reserved)
     }
 
-    /// How a gang would stay if it started now. Surplus may run for ever and makes room only for
-    /// some gangs, so it is not treated as preemptible here.
+    /// Returns the facts that decide if a gang may backfill now: its expected end and if it is
+    /// preemptible. Surplus may run for ever and makes room only for some gangs, so it does not
+    /// count as preemptible here.
     pub(super) fn backfill_candidate(&self, gang: &Gang, now: Time) -> BackfillCandidate {
         let config = self.queues.config(&gang.queue);
         let ends = !gang.surplus;
@@ -296,7 +299,8 @@ impl Engine {
     }
 }
 
-/// A gang that could never start reserves no room.
+/// Marks a blockage as a wait for room, unless the gang could never start: such gangs reserve no
+/// room.
 fn with_capacity_wait(blocked: Box<Blockage>) -> Box<Blockage> {
     match blocked.explanation.reason {
         WaitReason::NoMatchingNodes
@@ -308,7 +312,8 @@ fn with_capacity_wait(blocked: Box<Blockage>) -> Box<Blockage> {
     }
 }
 
-/// Wakes when there may be a place no more, or another one.
+/// Returns a condition that wakes the gang when its place may have gone, or another place may
+/// exist.
 pub(super) fn wake_on_capacity(way: &FlavorAssignment) -> WakeCondition {
     let mut wake = WakeCondition::default();
     wake.on_rise(Signal::Nodes, 1);

@@ -1,4 +1,4 @@
-//! A cache of recent refusals, so that a thousand equal gangs cost one search.
+//! A cache of recent refusals: a thousand equal gangs cost one search.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,23 +10,22 @@ use crate::ids::GroupName;
 use crate::queueing::Blockage;
 use crate::state::GangShape;
 
-/// Answers by shape. They are valid until capacity or the names of a shape change, and are cleared
-/// then.
+/// Cached results by shape. The engine clears them when capacity or the names of a shape change.
 #[derive(Debug, Default)]
 pub(crate) struct BlockageCache {
     blockages: HashMap<(Arc<GangShape>, Vec<GroupName>), Box<Blockage>>,
-    /// Shapes that fit, but not under these restrictions of heads.
+    /// Shapes that fit, but not under these restrictions by heads.
     restrained: HashSet<(Arc<GangShape>, HeadRestrictions)>,
-    /// The change that would make room for shapes that were asked about.
+    /// The change that would make room for a shape, for each shape that was explained.
     changes: HashMap<Arc<GangShape>, Option<Arc<UnblockingChange>>>,
     /// Shapes that fit but do not start.
     fitting: HashSet<Arc<GangShape>>,
 }
 
-/// By number of the head.
+/// Restrictions, each with the number of its head.
 pub(super) type HeadRestrictions = Vec<(usize, Restriction)>;
 
-/// The group names that the explanation may contain are part of the key.
+/// Returns the group names for the cache key, because the explanation may contain them.
 fn group_names(gang: &Gang) -> Vec<GroupName> {
     if gang.groups.len() < 2 {
         return Vec::new();
@@ -77,7 +76,7 @@ impl BlockageCache {
         self.fitting.insert(Arc::clone(shape));
     }
 
-    /// The heads have changed.
+    /// Drops the results that depend on heads, after the heads have changed.
     pub(super) fn clear_restrained(&mut self) {
         self.restrained.clear();
     }

@@ -6,13 +6,13 @@ use crate::gang::Gang;
 use crate::queueing::FlavorChoice;
 
 impl Engine {
-    /// Drops choices with which a group alone could never start, given quotas and nodes, so that
-    /// most of the remaining combinations can be tried. A group that would have no choice left
-    /// keeps its first, for the explanation. Returns true if each group has a choice that might
-    /// work.
+    /// Drops choices with which a group alone could never start with these quotas and nodes, so
+    /// that the engine can try most of the remaining combinations. A group without any possible
+    /// choice keeps its first one, for the explanation. Returns true if each group has a choice
+    /// that might work.
     ///
-    /// Looks at the kinds of nodes for each choice of each group, so it is used only for gangs with
-    /// too many flavor assignments.
+    /// Checks the kinds of nodes for each choice of each group, so the engine calls it only for
+    /// gangs with too many flavor assignments.
     pub(super) fn drop_impossible_choices(
         &mut self,
         gang: &Gang,

@@ -10,16 +10,16 @@ use crate::state::{DemandIdx, GangIdx, KnownPod, NodeIdx};
 use crate::topology::Topology;
 
 impl Engine {
-    /// Adds or replaces a node. It may have shrunk below its usage: then its free amounts are
-    /// negative, and no pod is placed there.
+    /// Adds or replaces a node. If the node shrank below its usage, its free amounts are negative,
+    /// and the engine places no pod there.
     pub fn apply_node(&mut self, node: Node) {
         if self.nodes.apply(node, &mut self.catalog) {
             self.nodes_changed();
         }
     }
 
-    /// Removes a node. Pods on it are remembered until they are deleted, and count again if the
-    /// node comes back.
+    /// Removes a node. The engine keeps its pods until they are deleted, and counts them again if
+    /// the node comes back.
     pub fn delete_node(&mut self, node: &NodeName) {
         if self.nodes.delete(node) {
             self.nodes_changed();
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// Removes a topology. A gang that asks for one of its levels waits, unless another topology
+    /// Removes a topology. A gang that requests one of its levels waits, unless another topology
     /// has that level. Placed gangs stay.
     pub fn delete_topology(&mut self, topology: &TopologyName) {
         if self.nodes.delete_topology(topology) {
@@ -53,9 +53,9 @@ impl Engine {
         self.parking.raise(&Signal::Nodes, 1);
     }
 
-    /// Adds or replaces a pod that is bound to a node, of a gang or of any other owner, including
-    /// terminating pods. It counts until it is deleted. `request` is what the pod uses of the node;
-    /// 1 of `pods` is added.
+    /// Adds or replaces a pod that is bound to a node. The pod may belong to a gang or to any other
+    /// owner, and may be terminating. It counts until it is deleted. `request` is its usage of the
+    /// node; the engine adds 1 of `pods`.
     pub fn apply_pod(&mut self, pod: PodKey, node: NodeName, request: Resources) {
         let demand = self.catalog.acquire_demand(&request);
         let seen = self.pods.get(&pod).copied();
@@ -90,13 +90,13 @@ impl Engine {
         );
     }
 
-    /// Charges a pod that was not seen before. It replaces the assumed pod if it belongs to a
-    /// placed gang. Returns true if it does.
+    /// Charges a new pod. If it belongs to a placed gang, it replaces the assumed pod. Returns true
+    /// if it belongs to one.
     fn confirm_pod(&mut self, pod: &PodKey, at: NodeIdx, demand: DemandIdx) -> bool {
         let owner = self.pod_owner(pod);
         let held = owner.is_some();
         match owner.and_then(|owner| self.confirm_assumed(owner)) {
-            // The pod is as planned: nothing changes.
+            // The pod is on its planned node with its planned demand: nothing changes.
             Some(plan) if plan == (at, demand) => {}
             Some((planned_at, planned)) => {
                 if let Some(owner) = owner {
@@ -116,14 +116,14 @@ impl Engine {
         held
     }
 
-    /// Records if a pod of a placed gang holds what was planned for it.
+    /// Records if a pod of a placed gang has its planned node and demand.
     fn record_pod(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
         if let Some(owner) = self.pod_owner(pod) {
             self.set_pod_in_place(owner, seen);
         }
     }
 
-    /// Records this for the pod with this group and index.
+    /// Does the same for a pod given by gang, group and index.
     pub(super) fn set_pod_in_place(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
@@ -163,9 +163,9 @@ impl Engine {
         self.nodes.release_hold(pod.node);
     }
 
-    /// Removes a pod that is gone or has failed. The room of a placed gang's pod stays reserved as
-    /// long as the gang is placed, because the caller decides if the gang restarts or only the pod.
-    /// If the pod does not come back, call [`Engine::drop_assumed`].
+    /// Removes a pod that is gone or has failed. The room of a placed gang's pod stays reserved
+    /// while the gang is placed: the caller decides if the whole gang or only the pod restarts. If
+    /// the pod does not come back, call [`Engine::drop_assumed`].
     pub fn lose_pod(&mut self, pod: &PodKey) {
         let Some(seen) = self.pods.remove(pod) else {
             return;
@@ -203,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// Removes a pod that is gone or has ended and holds nothing any more.
+    /// Removes a pod that no longer exists or has ended.
     pub fn delete_pod(&mut self, pod: &PodKey) {
         if let Some(seen) = self.pods.remove(pod) {
             self.remove_stopping_pod(pod);
@@ -217,9 +217,9 @@ impl Engine {
         }
     }
 
-    /// The planned pod will never be seen (again) and holds nothing, because it ended before this
-    /// engine saw it. Useful after [`Engine::restore_gang`]. Does nothing if the pod has been seen
-    /// or is not planned.
+    /// Frees the room of a planned pod that will not appear (again), for example because it ended
+    /// before this engine saw it. The caller needs it after [`Engine::restore_gang`]. Does nothing
+    /// if the engine has seen the pod or the pod is not planned.
     pub fn drop_assumed(&mut self, pod: &PodKey) {
         if let Some(owner) = self.pod_owner(pod) {
             self.free_assumed(owner);
@@ -235,14 +235,14 @@ impl Engine {
         }
     }
 
-    /// Adds or replaces a queue. Its gangs keep what they hold, even if that exceeds the quota.
+    /// Adds or replaces a queue. Its placed gangs stay, even above the new quota.
     pub fn apply_queue(&mut self, queue: Queue) {
         if self.queues.apply(queue, &mut self.catalog) {
             self.queues_changed();
         }
     }
 
-    /// Removes a queue: none of its gangs is started, and running gangs go on.
+    /// Removes a queue. Its pending gangs do not start; its placed gangs stay.
     pub fn delete_queue(&mut self, queue: &QueueName) {
         if self.queues.delete(queue) {
             self.queues_changed();
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// Removes a flavor: no gang is started with it, and running gangs go on.
+    /// Removes a flavor. No gang starts with it; placed gangs stay.
     pub fn delete_flavor(&mut self, flavor: &FlavorName) {
         if self.queues.flavors_mut().delete(flavor) {
             self.queues_changed();

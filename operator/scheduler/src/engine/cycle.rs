@@ -22,22 +22,22 @@ use crate::time::Time;
 pub(super) type TriedGangs = BTreeSet<(OrderKey, GangIdx)>;
 
 impl Engine {
-    /// Decides about every gang for which something has changed, until no more gangs can start.
-    /// Queues are ordered by how far up the tree they must borrow, then by past usage in relation
-    /// to weight, then by the age of their next gang. Within a queue the order is priority,
-    /// submission and name. A gang that cannot start does not block the gangs behind it, unless its
-    /// queue is strict. Surplus starts when no other gang can, in the same order.
+    /// Decides about every gang that a change may affect, until no more gangs can start. Queues
+    /// take turns by how far up the tree they must borrow, then by past usage divided by weight,
+    /// then by the age of their next gang. Within a queue the order is priority, submission and
+    /// name. A gang that cannot start does not block the gangs behind it, unless its queue is
+    /// strict. Surplus starts only when no other gang can start, in the same order.
     ///
     /// A gang does not start if the same cycle would preempt it for another gang.
     ///
-    /// The result lists the gangs that start, in that order, then those whose reason to wait
-    /// differs from the last reported one. Without changes a cycle costs nothing, however many
-    /// gangs are pending.
+    /// The result lists first the gangs that start, in that order, then the gangs whose reason to
+    /// wait differs from the last reported one. Without changes a cycle costs nothing, even with
+    /// many pending gangs.
     pub fn cycle(&mut self, now: Time) -> Vec<Decision> {
         let mut decisions = Vec::new();
         let mut looked_at = BTreeSet::new();
         self.advance(now);
-        // Time does not go back.
+        // The engine's time never goes back.
         let now = self.now;
         self.measure_capacity();
         self.expire_restart_places();
@@ -46,11 +46,11 @@ impl Engine {
         decisions.extend(self.evict_drained());
         decisions.extend(self.settle_nominations());
         loop {
-            // A gang that is woken by what starts here can only wait for another reason.
+            // A start in this loop can wake a gang, but only to give it another reason to wait.
             self.wake_gangs();
-            // Gangs that have lost their reservation may have kept other gangs from starting. These
-            // take their turns together with the rest; otherwise a gang that starts now might have
-            // to leave for them.
+            // A gang that has lost its reservation may have kept other gangs from starting. Those
+            // gangs take their turns together with the rest. Otherwise a gang that starts now might
+            // have to leave for them.
             let settled = !self.backfill.stale && !self.backfill.gang_has_started;
             if !settled && self.renew_heads() {
                 continue;
@@ -61,7 +61,7 @@ impl Engine {
                 self.take_turns(due, now, &mut decisions, &mut looked_at);
                 continue;
             }
-            // Only now is it known what is left for surplus.
+            // All other gangs have had their turn, so the rest is free for surplus.
             let due = self.pending.due_queues(GangClass::Surplus);
             if due.is_empty() {
                 break;
@@ -79,7 +79,7 @@ impl Engine {
         decisions
     }
 
-    /// Tries all due gangs of these queues, each queue in its turn.
+    /// Tries all due gangs of these queues. The queues take turns.
     fn take_turns(
         &mut self,
         (class, due): (GangClass, Vec<QueueName>),
@@ -94,7 +94,7 @@ impl Engine {
         }
         for name in due {
             if alone || !self.rank_queue(&mut order, (class, &name), now, looked_at) {
-                // The queue has no rival, or none of its gangs can start.
+                // No other queue competes, or none of this queue's gangs can start.
                 while let Some(at) = self.pending.pop_due(class, &name) {
                     let decision = self.decide_gang(at, now, looked_at);
                     self.drop_withdrawn(decisions);
@@ -129,8 +129,8 @@ impl Engine {
     }
 
     /// Ranks a queue by the first of its gangs that would start now. A gang that cannot start must
-    /// not decide whose turn it is, or the order would depend on which gangs happen to be due.
-    /// Returns false if no gang of the queue would start.
+    /// not decide the turn: the order would then depend on which gangs happen to be due. Returns
+    /// false if no gang of the queue would start.
     fn rank_queue(
         &mut self,
         order: &mut TurnOrder,
@@ -170,7 +170,8 @@ impl Engine {
         false
     }
 
-    /// The quota that victims of the queue itself give back for a start, without surplus.
+    /// Returns the quota that victims from the gang's own queue release if it starts, without
+    /// surplus.
     fn released_quota(&self, queue: &QueueName, start: &GangStart) -> Demand {
         let GangStart::AfterVictims(plan) = start else {
             return Demand::default();
@@ -184,7 +185,7 @@ impl Engine {
         own.flat_map(Demand::iter).collect()
     }
 
-    /// Shares are measured in the capacity of the nodes.
+    /// Updates the capacity of the nodes, in which the queues measure their shares.
     fn measure_capacity(&mut self) {
         if std::mem::take(&mut self.capacity_changed) {
             for (resource, total) in self.nodes.totals() {
@@ -219,8 +220,7 @@ impl Engine {
         }
     }
 
-    /// Starts a gang at once, on the placement that has been found. `lifted` is the place that was
-    /// kept for it.
+    /// Starts a gang at once on its new placement. `lifted` is the place that was kept for it.
     pub(super) fn start_now(
         &mut self,
         at: GangIdx,
@@ -234,7 +234,7 @@ impl Engine {
         Some(self.commit(at, &gang, way, groups))
     }
 
-    /// Commits the placement that has been found.
+    /// Records a new placement and returns the decision to place the gang.
     fn commit(
         &mut self,
         at: GangIdx,
@@ -255,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// The decision to wait, if the reason differs from the last reported one.
+    /// Returns the decision to wait, if the reason differs from the last reported one.
     fn wait_decision(&mut self, at: GangIdx) -> Option<Decision> {
         let state = self.state_mut(at)?;
         let GangStage::Pending(Some(certificate)) = &state.stage else {
@@ -271,7 +271,7 @@ impl Engine {
         })
     }
 
-    /// The score of a placement that is already charged.
+    /// Returns the score of a placement that is already charged.
     pub(super) fn score(&self, shape: &GangShape, groups: &[PodRuns]) -> PlacementScore {
         let used: BTreeSet<NodeIdx> = groups.iter().flatten().map(|(node, _)| *node).collect();
         let mut devices: Vec<ResourceIdx> = shape.groups.iter().filter_map(|g| g.device).collect();

@@ -1,11 +1,11 @@
-//! Departures: gangs and pods that are leaving, what they hold, and when that becomes free. The
-//! engine preempts no gang for room that becomes free anyway, and a gang does not lose its place
-//! just because the place is not free yet. Planning, preemption and nomination therefore all read
-//! this list.
+//! Departures: gangs and pods that are leaving, the room and quota that they hold, and when these
+//! become free. The engine preempts no gang for room that becomes free anyway. A gang does not lose
+//! its place just because the place is not free yet. Planning, preemption and nomination therefore
+//! all read this list.
 //!
-//! A gang that was told to leave has a grace period to stop. Until it has stopped it holds its
-//! nodes, and its quota against all gangs except its preemptor. Pods of a gang that is no longer
-//! placed run on until they are gone, as do other pods that are reported as leaving.
+//! A leaving gang has a grace period to stop. Until it has stopped, it holds its nodes, and it
+//! holds its quota against all gangs except its preemptor. Pods of a gang that is no longer placed
+//! hold their room until they are gone. The same holds for other pods that are reported as leaving.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,8 @@ impl Departures {
         self.pods.insert(pod, by);
     }
 
-    /// The pod is gone, or belongs to a placed gang. Returns true if it was leaving.
+    /// Removes a pod that is gone or belongs to a placed gang again. Returns true if it was
+    /// leaving.
     pub(super) fn remove_pod(&mut self, pod: &PodKey) -> bool {
         let Some(by) = self.pods.remove(pod) else {
             return false;
@@ -51,7 +52,7 @@ impl Departures {
         !self.gangs.is_empty()
     }
 
-    /// When a pod should be gone. None: it does not leave, or it leaves with its gang.
+    /// Returns when a pod should be gone. None: it is not leaving, or it leaves with its gang.
     pub(super) fn pod_end(&self, pod: &PodKey) -> Option<Time> {
         self.pods.get(pod).copied()
     }
@@ -66,7 +67,7 @@ impl Departures {
     }
 }
 
-/// The usage of a node by a part of a gang.
+/// Returns the usage of a node by a part of a gang.
 pub(super) fn node_charge(part: &NodeUsage, catalog: &Catalog) -> NodeCharge {
     NodeCharge {
         node: part.node,
@@ -77,7 +78,7 @@ pub(super) fn node_charge(part: &NodeUsage, catalog: &Catalog) -> NodeCharge {
 }
 
 impl Engine {
-    /// Makes a placed gang give up its quota. Its nodes follow when its pods are gone.
+    /// Makes a placed gang leave. It gives up its quota now, and its nodes when its pods are gone.
     pub(super) fn start_leaving(&mut self, at: GangIdx) {
         let Some(state) = self.state_mut(at) else {
             return;
@@ -92,15 +93,15 @@ impl Engine {
         self.start_leaving_since(at, self.now);
     }
 
-    /// A placed gang leaves since `since`. Other gangs may plan with its quota, but run on it only
-    /// after the gang has left.
+    /// Makes a placed gang leave, as of `since`. Other gangs may plan with its quota, but start on
+    /// it only after the gang has left.
     pub(super) fn start_leaving_since(&mut self, at: GangIdx, since: Time) {
         let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
             return;
         };
         let gang = Arc::clone(&placed.gang);
         let shape = Arc::clone(&placed.shape);
-        // A preemptor may count on this room from now on.
+        // From now on a preemptor may plan with this room.
         self.raise(shape.total.iter().copied(), Signal::Freed);
         let drawn = self.limits.charged_amounts(at);
         let charged = self.release_quota(&gang.queue, at);
@@ -115,14 +116,14 @@ impl Engine {
         }
     }
 
-    /// The gang is no longer placed, or stays after all: no gang waits for it to leave, nor for a
-    /// gang that gets its number.
+    /// Drops the departure of a gang that is no longer placed, or that stays. The engine then waits
+    /// neither for it nor for a later gang with the same number.
     pub(super) fn clear_departure(&mut self, gone: GangIdx) {
         self.departures.gangs.remove(&gone);
     }
 
-    /// Cancels the departure of a gang. It gets its quota back, whatever the quota says, and cannot
-    /// be a victim before `until`. Does nothing if the gang is not leaving.
+    /// Cancels the departure of a gang. The gang gets its quota back, even above the limits, and
+    /// cannot be a victim before `until`. Does nothing if the gang is not leaving.
     pub fn cancel_departure(&mut self, gang: &GangId, until: Time) {
         let Some(&at) = self.by_id.get(gang) else {
             return;
@@ -141,11 +142,11 @@ impl Engine {
         }
         self.clear_departure(at);
         self.update_end(at);
-        // Gangs that counted on its room look for other room.
+        // Gangs that planned with its room must find other room.
         self.raise(held.iter().copied(), Signal::Freed);
     }
 
-    /// A pod no longer belongs to a placed gang; if it exists, it is leaving.
+    /// Detaches a pod from its placed gang. If the pod exists, it is leaving.
     pub(super) fn detach_pod(&mut self, pod: PodKey, by: Time) {
         if let Some(seen) = self.pods.get_mut(&pod)
             && std::mem::take(&mut seen.in_placed_gang)
@@ -158,9 +159,9 @@ impl Engine {
     }
 
     /// Reports that a pod is leaving and should be gone at `by`. The pod must have been seen and
-    /// belong to no placed gang. It counts until it is deleted, but other gangs plan with its end.
-    /// Pods of a gang that gave up its place or was deleted are known to leave within the gang's
-    /// grace period.
+    /// belong to no placed gang. The pod counts until it is deleted, but the engine plans with its
+    /// end. The caller need not report pods of a gang that was released or deleted: they leave
+    /// within the gang's grace period.
     pub fn mark_pod_leaving(&mut self, pod: &PodKey, by: Time) {
         let is_others = self.pods.get(pod).is_some_and(|seen| !seen.in_placed_gang);
         if is_others && self.departures.pod_end(pod) != Some(by) {
@@ -169,8 +170,8 @@ impl Engine {
         }
     }
 
-    /// Usage that is already leaving, so that `follower` may take its place. Pods that leave a kept
-    /// place count only for the gang that it is kept for.
+    /// Returns the usage of leaving gangs and pods, which `follower` may plan with. Pods that leave
+    /// a kept place count only for the gang that the place is kept for.
     pub(super) fn departing_usage(&self, follower: &GangId) -> Vec<NodeCharge> {
         let gangs = self.departures.gangs.iter();
         let mut going: Vec<NodeCharge> = Vec::new();
@@ -193,9 +194,9 @@ impl Engine {
         going
     }
 
-    /// Leaving pods that belong to no placed gang, by when they should be gone. Pods that should be
-    /// gone already come last, because their end is unknown. Pods of a kept place are left out:
-    /// their room becomes free later.
+    /// Returns the leaving pods that belong to no placed gang, ordered by when they should be gone.
+    /// Overdue pods come last, because their end is unknown. Pods of a kept place are left out,
+    /// because their room becomes free later.
     pub(super) fn departing_pods(&self) -> Vec<Departure> {
         let pods = self.departures.pods(self.now).filter_map(|(end, pod)| {
             let seen = self.pods.get(pod)?;

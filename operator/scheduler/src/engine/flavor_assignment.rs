@@ -1,4 +1,4 @@
-//! Ways: the flavor assignments with which a gang may be placed.
+//! Flavor assignments: the flavors with which the engine may place a gang (`way` in the code).
 
 mod explanation;
 
@@ -22,7 +22,7 @@ pub(super) struct FlavorAssignment {
     pub(super) demand: Demand,
     /// The flavors by task group.
     pub(super) choices: Vec<FlavorChoice>,
-    /// The shape is a separate one in the catalog, and must be released.
+    /// True if the assignment has its own shape in the catalog and must release it.
     owns_shape: bool,
 }
 
@@ -33,10 +33,10 @@ pub(super) type AssignmentResult = Result<Arc<FlavorAssignments>, NoFlavorAssign
 #[derive(Debug, Default)]
 pub(super) struct FlavorAssignments {
     assignments: Vec<FlavorAssignment>,
-    /// There are too many to try them all. Choices that can never work were dropped, as of these
-    /// versions of the nodes.
+    /// Set if there are too many to try them all: choices that can never work were dropped, as of
+    /// these versions of the nodes.
     pub(super) thinned: Option<(u64, u64)>,
-    /// There are more that are not tried.
+    /// True if there are more assignments that the engine does not try.
     pub(super) truncated: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct CachedAssignments {
 }
 
 impl FlavorAssignment {
-    /// The assignment of a gang that is already charged.
+    /// Returns the assignment of a gang that already holds its charge.
     pub(super) fn from_charge(
         shape: Arc<GangShape>,
         demand: Demand,
@@ -72,7 +72,7 @@ impl FlavorAssignment {
 }
 
 impl Engine {
-    /// The flavor assignments of a known gang.
+    /// Returns the flavor assignments of a known gang.
     pub(super) fn assignments(&mut self, at: GangIdx) -> Option<AssignmentResult> {
         let state = self.state(at)?;
         if let Some(known) = &state.assignments
@@ -96,8 +96,8 @@ impl Engine {
         Some(ways)
     }
 
-    /// The flavor assignment of a gang that was placed on these nodes before this engine knew of
-    /// it. `given` are its flavors, if they are known.
+    /// Returns the flavor assignment of a gang that was placed on these nodes before this engine
+    /// knew it. `given` are its flavors; empty if unknown.
     pub(super) fn assignment_for_placement(
         &mut self,
         at: GangIdx,
@@ -115,7 +115,7 @@ impl Engine {
         if taken.is_some() {
             return taken;
         }
-        // Its queue offers it nothing any more, but it keeps what it holds.
+        // Its queue no longer offers it any flavor, but the gang keeps its charge.
         let shape = Arc::clone(&self.state(at)?.shape);
         Some(FlavorAssignment {
             demand: self.queue_demand(&shape, &[]),
@@ -125,7 +125,7 @@ impl Engine {
         })
     }
 
-    /// The assignment of a placed gang with these flavors.
+    /// Returns the assignment of a placed gang with these flavors.
     fn assignment_with_flavors(
         &mut self,
         at: GangIdx,
@@ -177,7 +177,7 @@ impl Engine {
             thinned = Some(self.node_versions());
             let hope = self.drop_impossible_choices(gang, &mut choices);
             (ways, cut) = queueing::combine(&choices);
-            // If a group has no choice that might work, no other assignment works either.
+            // If a group has no possible choice, the assignments left out do not work either.
             cut &= hope;
         }
         let mut list = Vec::with_capacity(ways.len());
@@ -197,12 +197,13 @@ impl Engine {
         thinned.is_none_or(|versions| versions == self.node_versions())
     }
 
-    /// The versions of node properties and kinds.
+    /// Returns the versions of node properties and kinds.
     fn node_versions(&self) -> (u64, u64) {
         (self.nodes.version(), self.nodes.kinds().version())
     }
 
-    /// None: the gang asks for nodes that belong to none of the flavors.
+    /// Computes the assignment with these choices. None: the gang requests nodes that belong to
+    /// none of the flavors.
     fn compute_assignment(
         &mut self,
         gang: &Gang,
@@ -231,7 +232,8 @@ impl Engine {
         })
     }
 
-    /// Adds the constraints of a choice's flavors. False: the group asks for other nodes.
+    /// Adds the constraints of a choice's flavors to a group. False: the group requests nodes
+    /// outside them.
     pub(super) fn add_flavor_constraints(
         &self,
         group: &mut TaskGroup,
@@ -243,7 +245,8 @@ impl Engine {
         flavors.all(|flavor| known.add_constraints(flavor, &mut group.constraints))
     }
 
-    /// The charge of a gang. Resources without a chosen flavor are charged to the default one.
+    /// Returns the charge of a gang. Resources without a chosen flavor are charged to the default
+    /// one.
     pub(super) fn queue_demand(&mut self, shape: &GangShape, choices: &[FlavorChoice]) -> Demand {
         let mut amounts = Vec::new();
         for (number, group) in shape.groups.iter().enumerate() {
@@ -262,7 +265,7 @@ impl Engine {
         amounts.into_iter().collect()
     }
 
-    /// Releases what the flavor assignments of a gang hold.
+    /// Releases the shapes that the flavor assignments of a gang hold.
     pub(super) fn release_assignments(&mut self, ways: &AssignmentResult) {
         for way in ways.iter().flat_map(|ways| ways.iter()) {
             if way.owns_shape {
@@ -271,8 +274,9 @@ impl Engine {
         }
     }
 
-    /// The assignment of a gang that was placed on these nodes: the first whose flavors match their
-    /// labels. If none does, the first one, because labels may have changed since.
+    /// Returns the assignment of a gang that was placed on these nodes: the first one whose flavors
+    /// match the labels of the nodes. If none matches, returns the first one, because labels may
+    /// have changed since.
     fn find_assignment(
         &self,
         ways: &[FlavorAssignment],

@@ -7,16 +7,16 @@ use super::preempt::PlacedGangFacts;
 use crate::ids::GangId;
 use crate::state::{GangIdx, KnownPods, Slots};
 
-/// All gangs. A preemptor reads a few numbers of thousands of placed gangs, so these are stored
-/// side by side. They are cached from the first read until the gang may have changed, that is,
-/// until it is borrowed mutably.
+/// All gangs. A preemptor reads a few numbers of thousands of placed gangs, so the table stores
+/// these numbers side by side. It caches them from the first read until the gang is borrowed
+/// mutably.
 #[derive(Debug, Default)]
 pub(super) struct GangTable {
     gangs: Slots<GangState>,
-    /// By number of the gang, as far as they have been read.
+    /// The facts by gang number, if they have been read.
     facts: Vec<CachedFacts>,
-    /// Gangs with pods that are not where they were planned: these pods may move while the gang
-    /// does not change.
+    /// Gangs with pods that are not where they were planned. These pods may move without a change
+    /// of the gang.
     misplaced: Vec<GangIdx>,
 }
 
@@ -46,7 +46,7 @@ impl GangTable {
         self.gangs.get(at)
     }
 
-    /// The name of a gang.
+    /// Returns the name of a gang.
     pub(super) fn name(&self, at: GangIdx) -> Option<&GangId> {
         match self.facts.get(at.at()) {
             Some(CachedFacts::Settled(card)) => Some(&card.id),
@@ -54,7 +54,7 @@ impl GangTable {
         }
     }
 
-    /// A gang, to be changed.
+    /// Returns a gang to change, and drops its cached facts.
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut GangState> {
         self.forget_facts(at);
         self.gangs.get_mut(at)
@@ -66,15 +66,15 @@ impl GangTable {
         }
     }
 
-    /// Must be called before cards are read: pods that are not where they were planned are looked
-    /// up again.
+    /// Drops the facts of gangs with pods that are not where they were planned. The caller must
+    /// call it before it reads facts.
     pub(super) fn forget_misplaced(&mut self) {
         for at in std::mem::take(&mut self.misplaced) {
             self.forget_facts(at.at());
         }
     }
 
-    /// The facts about a placed gang. None: it is not placed, or is nominated or leaving.
+    /// Returns the facts about a placed gang. None: it is not placed, or is nominated or leaving.
     pub(super) fn facts(&mut self, at: GangIdx, pods: &KnownPods) -> Option<&PlacedGangFacts> {
         if self.facts.len() <= at.at() {
             let all = at.at().saturating_add(1);

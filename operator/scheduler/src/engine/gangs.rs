@@ -1,4 +1,4 @@
-//! Gangs are added, changed, released and deleted.
+//! Adds, changes, releases and deletes gangs.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::topology::{Topology, TopologyRequest};
 
 impl Engine {
     /// Adds or replaces a gang. A new gang is pending. A placed gang does not move, and most
-    /// changes count only when it is next pending. The exceptions are its runtime and grace period,
-    /// which give its known end from now on, and the limits that it draws on.
+    /// changes take effect only when it is next pending. The exceptions are its runtime and grace
+    /// period, which set its expected end, and the limits that it draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
         self.add_node_level(&gang);
         let Some(&at) = self.by_id.get(&gang.id) else {
@@ -29,7 +29,7 @@ impl Engine {
         self.update(at, gang);
     }
 
-    /// The level of single nodes exists only once a gang asks for it.
+    /// Adds the topology level of single nodes if the gang requests it.
     pub(super) fn add_node_level(&mut self, gang: &Gang) {
         let groups = gang.groups.iter().map(|group| &group.topology);
         let mut requests = groups.chain([&gang.topology]).flatten();
@@ -41,7 +41,7 @@ impl Engine {
     pub(super) fn insert(&mut self, gang: Gang, stage: GangStage) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         if !gang.surplus {
-            // Packing keeps nodes useful for gangs, so surplus must not influence it.
+            // Packing keeps nodes useful for other gangs, so it does not learn from surplus.
             self.packing.learn(&mut self.catalog, &shape);
         }
         let id = gang.id.clone();
@@ -99,21 +99,21 @@ impl Engine {
         }
     }
 
-    /// Adds a gang that was placed before this engine knew of it, and leaves it where it is,
-    /// whatever capacity and quota say. Pods that have been seen on their node are confirmed, all
-    /// others are assumed. The gang counts as placed since `since`, or since now if that is in the
-    /// future. Task groups and pods without a placement hold nothing; a placement beyond the gang's
-    /// pods is ignored.
+    /// Adds a gang that was placed before this engine knew it. The gang stays in its place, even
+    /// above capacity and quota. Pods that the engine has seen on their node are confirmed; it
+    /// assumes all other pods. The gang counts as placed since `since`, or since now if that is in
+    /// the future. Task groups and pods without a placement hold nothing. The engine ignores
+    /// placements beyond the gang's pods.
     ///
-    /// The gang is charged to the first flavors of its queue that its nodes belong to. If its
-    /// flavors are known, use [`Self::restore_gang_with_flavors`].
+    /// The engine charges the gang to the first flavors of its queue that its nodes belong to. If
+    /// the caller knows its flavors, it calls [`Self::restore_gang_with_flavors`] instead.
     pub fn restore_gang(&mut self, gang: Gang, placement: Placement, since: Time) {
         self.restore_gang_with_flavors(gang, placement, &[], since);
     }
 
-    /// Like [`Self::restore_gang`], for a gang with these flavors (as [`Self::flavors`] returned
-    /// them). It is charged to them, whatever has become of them and of its queue. Without flavors
-    /// it is the same as [`Self::restore_gang`].
+    /// Does the same as [`Self::restore_gang`] for a gang with these flavors (as [`Self::flavors`]
+    /// returned them). The engine charges the gang to them, even if they or its queue have changed
+    /// since. Without flavors it does exactly the same as [`Self::restore_gang`].
     pub fn restore_gang_with_flavors(
         &mut self,
         gang: Gang,
@@ -156,7 +156,7 @@ impl Engine {
             }
         }
         self.record_place(at, &way, groups.clone(), since.min(self.now));
-        // The placed gang has its own holds now.
+        // The placed gang now holds its own references to the nodes.
         for (node, _) in groups.iter().flatten() {
             self.nodes.release_hold(*node);
         }
@@ -187,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Removes a gang. Pods of it that have been seen count until they are deleted.
+    /// Removes a gang. Its pods that the engine has seen count until they are deleted.
     pub fn delete_gang(&mut self, gang: &GangId) {
         let Some(at) = self.by_id.remove(gang) else {
             return;
@@ -202,10 +202,10 @@ impl Engine {
         }
     }
 
-    /// Makes a gang give up its place, because its pods could not be created, it restarts, or it is
-    /// stopped. The gang is pending again, but is not placed before `not_before`, so that other
-    /// gangs go first; the later of this time and the gang's own `not_before` counts. Pods of it
-    /// that have been seen count until they are deleted.
+    /// Makes a gang give up its place, because its pods could not be created, or because it
+    /// restarts or stops. The gang is pending again, but does not start before `not_before`, so
+    /// that other gangs go first. The later of this time and the gang's own `not_before` counts.
+    /// Its pods that the engine has seen count until they are deleted.
     pub fn release_gang(&mut self, gang: &GangId, not_before: Option<Time>) {
         let Some(&at) = self.by_id.get(gang) else {
             return;
@@ -217,7 +217,8 @@ impl Engine {
         self.make_pending(at);
     }
 
-    /// Records that the gang is placed. The nodes are already charged, the quota is charged now.
+    /// Records that the gang is placed. The caller has charged the nodes; this function charges the
+    /// quota.
     pub(super) fn record_place(
         &mut self,
         at: GangIdx,
@@ -254,7 +255,7 @@ impl Engine {
         self.set_placed(at, placed);
     }
 
-    /// Forgets the pod names of a gang.
+    /// Removes the pod prefixes of a gang.
     pub(super) fn remove_pod_prefixes(&mut self, at: GangIdx, gang: &Gang) {
         for (number, group) in gang.groups.iter().enumerate() {
             let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
@@ -323,7 +324,7 @@ impl Engine {
         self.release_limits(at);
         let root = self.queues.root(queue);
         let demand = self.queues.discharge(queue, at);
-        // A leaving gang was discharged before, and held this until now.
+        // A leaving gang has no regular charge any more. It held this charge until now.
         let left = self.queues.finish_leaving(at).unwrap_or_default();
         for (what, amount) in demand.iter().chain(left.iter()) {
             self.parking
@@ -332,8 +333,8 @@ impl Engine {
         demand
     }
 
-    /// Removes an owner of a shape. Its numbers may be reused, so nothing that is cached by number
-    /// may outlive it.
+    /// Removes an owner of a shape. The catalog may reuse the shape's numbers, so cached results by
+    /// number must go too.
     pub(super) fn drop_shape(&mut self, shape: &GangShape) {
         self.catalog.release_shape(shape);
         self.blockages.clear();

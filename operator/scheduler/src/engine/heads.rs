@@ -1,4 +1,4 @@
-//! Heads: the gangs that room is reserved for, when they start, and on which nodes.
+//! Heads: the gangs with reserved room, their expected starts and their nodes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::quota::TurnOrder;
 use crate::state::{GangIdx, GangShape};
 use crate::time::Time;
 
-/// Gangs without a possible start that are tried before the search for heads stops, because each of
-/// them costs a look at all running gangs. Equal gangs count once.
+/// Maximum number of gangs without a possible start before the search for heads stops: each costs a
+/// pass over all running gangs. Equal gangs count once.
 const MAX_HOPELESS: usize = 32;
-/// Gangs that are skipped at most because an equal gang has no possible start.
+/// Maximum number of gangs skipped because an equal gang has no possible start.
 const MAX_SKIPPED: usize = 1024;
-/// Heads at most.
+/// Maximum number of heads.
 const MAX_HEADS: usize = 64;
 
-/// A gang that may become head of a pool, if no gang before it does.
+/// A gang that becomes head of its pool unless a gang before it does.
 struct HeadContender {
     key: OrderKey,
     candidate: HeadCandidate,
     pool: NodePool,
 }
 
-/// The first gang of each pool by queue, and the gangs without a possible start, for which the next
-/// gang of the pool stands in. The last entry of a list is the first in order.
+/// The first gang of each pool by queue, and the gangs without a possible start, each replaced by
+/// the next gang of its pool. The last entry of a list comes first in order.
 #[derive(Default)]
 struct HeadContenders {
     by_queue: BTreeMap<QueueName, Vec<HeadContender>>,
@@ -64,7 +64,7 @@ impl HeadContenders {
 }
 
 impl Engine {
-    /// True if a gang that waits for room may come before this one. With many queues the answer is
+    /// True if a gang that waits for room may come before this one. With many queues it returns
     /// true without a search.
     pub(super) fn has_gang_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> bool {
         let queues: Vec<QueueName> = self.backfill.blocked.queues().take(16).cloned().collect();
@@ -107,7 +107,8 @@ impl Engine {
         !same
     }
 
-    /// Queues take turns with the first gang of each pool that waits for room and may ever get it.
+    /// Finds the heads. Queues take turns, each with the first gang of each pool that waits for
+    /// room and could get it at some time.
     fn find_heads(&mut self) {
         let mut order = TurnOrder::default();
         let mut fronts = HeadContenders::default();
@@ -141,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// Makes the first gang in a pool its head, or brings the next one forward.
+    /// Makes the first gang of a pool its head, or moves on to the next gang.
     fn try_contender(
         &mut self,
         front: HeadContender,
@@ -154,7 +155,8 @@ impl Engine {
             candidate,
             pool,
         } = front;
-        // A gang that room is reserved for with one flavor assignment needs none with another.
+        // A gang with a reservation for one flavor assignment needs no second one for another
+        // assignment.
         let mut heads = self.backfill.heads.iter();
         if heads.any(|head| head.gang_idx == candidate.gang) {
             self.advance_contender(fronts, queue, pool, Some(&key));
@@ -169,13 +171,12 @@ impl Engine {
                 fronts.hopeless.insert((shape, strategy));
                 self.advance_contender(fronts, queue, pool, Some(&key));
             }
-            // All gangs of the pool may use these nodes, so none of them becomes head.
+            // A head already has nodes of this pool, so no gang of the pool becomes head.
             None => {}
         }
     }
 
-    /// Brings forward the next gang of a pool that has quota and is not known to have no possible
-    /// start.
+    /// Moves on to the next gang of a pool that has quota and may have a possible start.
     fn advance_contender(
         &mut self,
         fronts: &mut HeadContenders,
@@ -208,7 +209,7 @@ impl Engine {
         }
     }
 
-    /// The properties that decide if a candidate has a possible start.
+    /// Returns the properties that decide if a candidate has a possible start.
     fn start_key(&self, candidate: HeadCandidate) -> Option<(Arc<GangShape>, PlacementStrategy)> {
         let state = self.state(candidate.gang)?;
         let ways = state.assignments.as_ref()?.assignments.as_ref().ok()?;
@@ -216,8 +217,8 @@ impl Engine {
         Some((Arc::clone(&way.shape), state.gang.strategy))
     }
 
-    /// True if a candidate has quota, besides what is reserved in its queue. A short runtime is no
-    /// exception here, because the choice of heads must not depend on the time.
+    /// True if a candidate has quota beyond the reserved quota of its queue. A short runtime gives
+    /// no exemption here, because the choice of heads must not depend on the time.
     fn has_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: HeadCandidate) -> bool {
         let ways = self
             .gangs
@@ -310,7 +311,7 @@ impl Engine {
             .iter()
             .filter(others_of)
             .filter_map(leaver);
-        // Among leavers without a known end, terminating pods come first.
+        // Among departures without a known end, terminating pods come first.
         let ends = first.chain(merge_by_end(others.iter().cloned(), ends));
         let mut planner = Planner {
             nodes: &mut self.nodes,

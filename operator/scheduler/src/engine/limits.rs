@@ -12,16 +12,16 @@ use crate::quota::Demand;
 use crate::state::GangIdx;
 
 impl Engine {
-    /// Usage of each limit that has any, in base units; for limits on pending gangs, their number.
-    /// A gang is charged as a whole.
+    /// Returns the usage of each limit in use, in base units, or as a number of gangs for limits on
+    /// pending gangs. A gang is charged as a whole.
     pub fn limit_usage(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         self.limits
             .usage_by_limit()
             .chain(self.pending_limits.counts())
     }
 
-    /// The charge of a gang to its queue, by flavor and resource, in base units, for its place or
-    /// the place that is kept for it. None: it holds no quota, because it is pending or leaving.
+    /// Returns the charge of a gang to its queue for its place or kept place, by flavor and
+    /// resource, in base units. None: it holds no quota, because it is pending or leaving.
     #[must_use]
     pub fn queue_charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
         let at = *self.by_id.get(gang)?;
@@ -39,8 +39,8 @@ impl Engine {
         Some(named.collect())
     }
 
-    /// Sets the limits that a gang draws on, pending or placed. Does nothing if the gang is not
-    /// known.
+    /// Sets the limits that a pending or placed gang draws on. Does nothing if the engine
+    /// does not know the gang.
     pub fn apply_draws(&mut self, gang: &GangId, draws: Vec<LimitDraw>) {
         let Some(&at) = self.by_id.get(gang) else {
             return;
@@ -54,8 +54,8 @@ impl Engine {
         }
     }
 
-    /// Closes a limit: no gang that draws on it starts before [`Self::open_limit`], whatever is
-    /// used of it. Placed gangs stay.
+    /// Closes a limit: no gang that draws on it starts before [`Self::open_limit`], even if the
+    /// limit has room. Placed gangs stay.
     pub fn close_limit(&mut self, limit: LimitName, closure: LimitClosure) {
         if self.limits.close(limit.clone(), closure) {
             self.parking.raise(&Signal::Gate(limit), 1);
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// The closed limits, by name.
+    /// Returns the closed limits, by name.
     pub fn closed_limits(&self) -> impl Iterator<Item = (&LimitName, &LimitClosure)> {
         self.limits.closed()
     }
@@ -81,13 +81,13 @@ impl Engine {
         self.limits.admit(gang, demand, names, named)
     }
 
-    /// Adds the signals to `wake` that could make a limit the reason.
+    /// Adds to `wake` the signals after which a limit may become the reason to wait.
     pub(super) fn watch_limits(&self, gang: &Gang, demand: &Demand, wake: &mut WakeCondition) {
         let names = (&self.catalog, self.queues.flavors());
         self.limits.watch(gang, demand, names, wake);
     }
 
-    /// Charges a gang, as it was placed, to the limits that it draws on now.
+    /// Charges a gang, in its placed form, to the limits that it draws on now.
     pub(super) fn charge_limits(&mut self, at: GangIdx, placed: &Gang, demand: &Demand) {
         let Some(state) = self.gangs.get(at.at()) else {
             return;
@@ -98,15 +98,14 @@ impl Engine {
         self.raise_all(taken);
     }
 
-    /// Releases that charge, if there is one.
+    /// Releases the charge of a gang to its limits, if there is one.
     pub(super) fn release_limits(&mut self, at: GangIdx) {
         let mut freed = self.limits.discharge(at);
         freed.extend(self.limits.finish_leaving(at));
         self.raise_all(freed);
     }
 
-    /// Charges a gang again after its limits have changed: one that is placed or for which a place
-    /// is kept.
+    /// Charges a gang that is placed or has a kept place again, after its limits have changed.
     pub(super) fn recharge_limits(&mut self, at: GangIdx) {
         let gang = match (
             self.state(at).map(|s| &s.stage),

@@ -1,4 +1,4 @@
-//! The engine: the live state, and what changes it.
+//! The engine: the live state, and the operations that change it.
 
 mod admission;
 mod backfill_placement;
@@ -59,22 +59,23 @@ use withdrawal::CyclePlacements;
 
 /// The scheduling engine: a state machine over plain data.
 ///
-/// Report the state of the cluster with `apply_*` and `delete_*`, in any order and as often as you
-/// like: applying the same twice changes nothing. [`Engine::cycle`] returns what to do.
+/// The caller reports the state of the cluster with `apply_*` and `delete_*`, in any order and any
+/// number of times: applying the same object twice changes nothing. [`Engine::cycle`] returns the
+/// decisions to carry out.
 ///
 /// # Usage
 ///
-/// Every pod counts once. A gang that is placed is charged at once: its pods are *assumed*.
-/// [`Engine::apply_pod`] with the same key confirms a pod: from then on the reported node and
-/// request count. [`Engine::delete_pod`] frees a confirmed pod. Giving up a gang
-/// ([`Engine::release_gang`], [`Engine::delete_gang`]) frees the pods that are still assumed.
-/// Confirmed pods count until they are gone, because a terminating pod holds its devices. A kept
-/// place ([`Engine::keep_place`]) counts even after that. The quota and limits of a deleted gang
-/// ([`Engine::retire_gang`]) stay charged until its last pod is gone.
+/// Every pod counts once. The engine charges a gang as soon as it places it: its pods are
+/// *assumed*. [`Engine::apply_pod`] with the same key confirms a pod: from then on its reported
+/// node and request count. [`Engine::delete_pod`] frees a confirmed pod. [`Engine::release_gang`]
+/// and [`Engine::delete_gang`] free the pods of a gang that are still assumed. Confirmed pods count
+/// until they are gone, because a terminating pod holds its devices. A kept place
+/// ([`Engine::keep_place`]) counts even after its pods are gone. The quota and limits of a deleted
+/// gang ([`Engine::retire_gang`]) stay charged until its last pod is gone.
 ///
-/// A pod that existed before the gang was placed, under the key of one of its pods, does not
-/// confirm: both count until it is deleted. So a pod that is replaced by another of the same name
-/// must be deleted before the new one is applied.
+/// A pod that existed under the same key before the gang was placed does not confirm the gang's
+/// pod. Both count until the old pod is deleted. So the caller must delete a replaced pod before it
+/// applies the new pod of the same name.
 #[derive(Debug)]
 pub struct Engine {
     catalog: Catalog,
@@ -93,18 +94,18 @@ pub struct Engine {
     packing: PackingState,
     backfill: BackfillState,
     placed_count: usize,
-    /// Gangs that are placed once their victims have left.
+    /// Gangs that start once their victims have left.
     nominated: BTreeSet<GangIdx>,
     departures: Departures,
     stopping: StoppingPods,
     restart_places: RestartPlaces,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
-    /// The latest time that the engine was given.
+    /// The latest time that a caller passed to the engine.
     now: Time,
-    /// The version of queues and flavors. Results from another version are computed again.
+    /// The version of queues and flavors. The engine recomputes results from another version.
     config_version: u64,
-    /// Node capacity has changed since shares were last measured.
+    /// True if node capacity has changed since shares were last measured.
     capacity_changed: bool,
 }
 
@@ -123,9 +124,9 @@ struct GangState {
     assignments: Option<CachedAssignments>,
     /// The back-off of the last release.
     not_before: Option<Time>,
-    /// It was preempted by another gang, or evicted because its queue was drained.
+    /// True if another gang preempted it, or the engine evicted it because its queue was drained.
     preempted: bool,
-    /// It has lost its place, and is not tried before it is applied again.
+    /// True if it has lost its place and is not tried before the caller applies it again.
     awaits_apply: bool,
     /// The reason that a cycle last reported.
     reported_reason: Option<WaitReason>,
@@ -137,7 +138,8 @@ enum GangStage {
     /// Pending, with the explanation of the last try.
     Pending(Option<WaitExplanation>),
     Placed(Box<PlacedGang>),
-    /// The gang is deleted, but this many of its pods still stop; they should be gone at `by`.
+    /// The gang is deleted, but this many of its pods are still stopping. They should be gone at
+    /// `by`.
     Stopping {
         pods: u32,
         by: Time,
@@ -145,13 +147,13 @@ enum GangStage {
 }
 
 impl Engine {
-    /// An engine without any cluster state.
+    /// Creates an engine without any cluster state.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An engine with another half-life of usage than 7 days.
+    /// Creates an engine with a half-life of usage other than 7 days.
     #[must_use]
     pub fn with_decay(decay: UsageDecay) -> Self {
         let catalog = Catalog::default();
@@ -182,15 +184,15 @@ impl Engine {
         }
     }
 
-    /// The history from which packing has learned: every gang that was applied, except surplus.
+    /// Returns the history that packing has learned from: every applied gang, except surplus.
     /// Packing keeps nodes useful for similar gangs.
     #[must_use]
     pub fn history(&self) -> TaskHistory {
         self.packing.export(&self.catalog)
     }
 
-    /// Replaces what packing has learned by the history of another engine. With the same cluster
-    /// and gangs it then makes the same decisions.
+    /// Replaces the learned history by that of another engine. With the same cluster and gangs,
+    /// both engines then make the same decisions.
     pub fn restore_history(&mut self, history: &TaskHistory) {
         self.packing.restore(&mut self.catalog, history);
         self.blockages.clear();
@@ -212,14 +214,14 @@ impl Engine {
         }
     }
 
-    /// Charges pods to a node, and wakes the gangs that wait for that.
+    /// Charges pods to a node, and wakes the gangs that wait for it.
     fn charge_node(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
         self.nodes.enable_shares(&self.catalog);
         self.nodes.charge(node, demand, i64::from(pods), held);
         self.raise_for_pods(demand, pods, Signal::Taken);
     }
 
-    /// Releases the charge of pods, and wakes the gangs that wait for that.
+    /// Releases the charge of pods, and wakes the gangs that wait for it.
     fn release_node(
         &mut self,
         node: NodeIdx,
@@ -258,8 +260,8 @@ impl Engine {
         }
     }
 
-    /// The gang, group and index of a pod of a placed gang. If several gangs claim the name, one in
-    /// which the pod is still assumed.
+    /// Returns the gang, group and index of a pod of a placed gang. If several gangs claim the
+    /// name, prefers one in which the pod is still assumed.
     fn pod_owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
         let (family, digits) = pod.as_str().rsplit_once('-')?;
         let canonical = digits == "0" || !digits.starts_with(['0', '+']);

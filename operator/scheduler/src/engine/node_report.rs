@@ -8,9 +8,9 @@ use crate::explain::{GroupNodeReport, report_group_nodes};
 use crate::ids::{FlavorName, GangId};
 
 impl Engine {
-    /// How each node relates to each task group of a gang, with the flavors that it would get
-    /// first. Looks at every node once per group, so it is meant for reports on a single gang.
-    /// None: there is no such gang.
+    /// Reports for each task group of a gang how each node fits it, with the gang's first flavor
+    /// assignment. It visits every node once per group, so it suits reports on a single gang. None:
+    /// the gang does not exist.
     pub fn report_nodes(&mut self, gang: &GangId) -> Option<Vec<GroupNodeReport>> {
         let at = *self.by_id.get(gang)?;
         let ways = self.assignments(at)?;

@@ -14,22 +14,22 @@ use crate::quota::Demand;
 use crate::state::{DemandIdx, GangShape, KnownPods, NodeIdx, Nodes};
 use crate::time::Time;
 
-/// A gang as it was placed, with its placement, and which of its pods are assumed: charged to their
-/// node because they are planned there, not because they have been seen.
+/// A gang as it was placed, with its placement and its assumed pods. An assumed pod is charged to
+/// its planned node, because the engine has not seen the pod yet.
 #[derive(Debug)]
 pub(crate) struct PlacedGang {
     pub(crate) gang: Arc<Gang>,
     pub(crate) shape: Arc<GangShape>,
-    /// The flavors that it is charged to, by task group; empty if its queue offers none.
+    /// The flavors that hold its charge, by task group; empty if its queue offers none.
     pub(crate) choices: Vec<FlavorChoice>,
     /// When it was placed.
     pub(crate) since: Time,
     pub(crate) state: PlacedState,
-    /// When it last saved its work, as reported.
+    /// The time of its last reported checkpoint.
     pub(crate) checkpoint: Option<Time>,
-    /// It cannot be a victim before this time, whatever its minimum runtime says.
+    /// The gang cannot be a victim before this time, even after its minimum runtime.
     pub(crate) protected_until: Option<Time>,
-    /// In the order of the gang's groups.
+    /// The placed groups, in the order of the gang's groups.
     pub(crate) groups: Vec<PlacedGroup>,
 }
 
@@ -41,8 +41,8 @@ pub(crate) enum PlacedState {
     Settled,
     /// Its place is reserved, and its pods are created once its nodes and quota are free.
     Nominated,
-    /// It is leaving. It holds its nodes until its pods are gone, and its former charge `charged`,
-    /// with which other gangs already plan.
+    /// It is leaving. Until its pods are gone, it holds its nodes and its former charge `charged`.
+    /// Other gangs already plan with both.
     Leaving { charged: Demand, since: Time },
 }
 
@@ -51,7 +51,7 @@ impl PlacedState {
         self.leaving_charge().is_some()
     }
 
-    /// For a leaving gang: what it was charged, and since when it leaves.
+    /// Returns the former charge of a leaving gang, and when it began to leave.
     pub(crate) fn leaving_charge(&self) -> Option<(&Demand, Time)> {
         match self {
             Self::Leaving { charged, since } => Some((charged, *since)),
@@ -75,12 +75,12 @@ pub(crate) struct PlacedGroup {
     /// For each run, the index after its last pod.
     ends: Vec<u32>,
     assumed: FixedBitSet,
-    /// Pods that do not hold what was planned for them, where it was planned.
+    /// Pods that do not have their planned demand on their planned node.
     misplaced: FixedBitSet,
 }
 
 impl PlacedGroup {
-    /// A group whose pods are all assumed.
+    /// Creates a group whose pods are all assumed.
     pub(crate) fn new(runs: PodRuns) -> Self {
         let mut end = 0_u32;
         let ends: Vec<u32> = runs
@@ -100,17 +100,17 @@ impl PlacedGroup {
         }
     }
 
-    /// Nodes with the number of pods on each, in the order of the indexes.
+    /// Returns the nodes with the number of pods on each, in the order of pod indexes.
     pub(crate) fn runs(&self) -> &PodRuns {
         &self.runs
     }
 
-    /// Pods that have a node.
+    /// Returns the number of pods that have a node.
     pub(crate) fn count(&self) -> u32 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The node of one pod.
+    /// Returns the node of one pod.
     pub(crate) fn node(&self, index: u32) -> Option<NodeIdx> {
         let run = self.ends.partition_point(|end| *end <= index);
         self.runs.get(run).map(|(node, _)| *node)
@@ -137,19 +137,19 @@ impl PlacedGroup {
         was
     }
 
-    /// Indexes of the pods that do not hold what was planned.
+    /// Returns the indexes of the misplaced pods.
     pub(crate) fn misplaced(&self) -> impl Iterator<Item = u32> {
         self.misplaced
             .ones()
             .filter_map(|at| u32::try_from(at).ok())
     }
 
-    /// Indexes of the pods that are not assumed.
+    /// Returns the indexes of the pods that are not assumed.
     pub(crate) fn confirmed(&self) -> impl Iterator<Item = u32> {
         (0..self.count()).filter(|index| !self.is_assumed(*index))
     }
 
-    /// Records if the pod holds what was planned, where it was planned.
+    /// Records if the pod has its planned demand on its planned node.
     pub(crate) fn set_in_place(&mut self, index: u32, there: bool) {
         if there != self.misplaced.contains(index as usize) {
             return;
@@ -160,7 +160,7 @@ impl PlacedGroup {
         }
     }
 
-    /// Nodes with the number of pods that hold there what was planned.
+    /// Returns the nodes with the number of pods on each that are as planned.
     pub(crate) fn pods_in_place(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
         let mut from = 0_u32;
         let runs = self.runs.iter().zip(&self.ends);
@@ -174,7 +174,7 @@ impl PlacedGroup {
         there.filter(|(_, pods)| *pods > 0)
     }
 
-    /// Nodes with the number of assumed pods on each.
+    /// Returns the nodes with the number of assumed pods on each.
     pub(crate) fn assumed_runs(&self) -> PodRuns {
         let mut from = 0_u32;
         self.runs
@@ -190,7 +190,7 @@ impl PlacedGroup {
     }
 }
 
-/// The placement with names.
+/// Returns the placement with names instead of numbers.
 pub(crate) fn placement<'r>(
     nodes: &Nodes,
     gang: &Gang,
@@ -208,7 +208,7 @@ pub(crate) fn placement<'r>(
         .collect()
 }
 
-/// The flavors of each task group.
+/// Returns the flavors of each task group.
 pub(crate) fn group_flavors(gang: &Gang, choices: &[FlavorChoice]) -> Vec<GroupFlavors> {
     let groups = gang.groups.iter().enumerate();
     groups
@@ -220,12 +220,12 @@ pub(crate) fn group_flavors(gang: &Gang, choices: &[FlavorChoice]) -> Vec<GroupF
 }
 
 impl PlacedGang {
-    /// The placement of the gang.
+    /// Returns the placement of the gang.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))
     }
 
-    /// The loss if the gang became a victim.
+    /// Returns the loss if the gang became a victim.
     pub(crate) fn stake(&self) -> Stake {
         let devices = self.shape.groups.iter().map(|group| {
             let each = group.device.map_or(1, |device| group.need(device).max(1));
@@ -240,14 +240,14 @@ impl PlacedGang {
         }
     }
 
-    /// True if some pods do not hold what was planned, where it was planned.
+    /// True if some pods do not have their planned demand on their planned node.
     pub(crate) fn has_misplaced_pods(&self) -> bool {
         self.groups
             .iter()
             .any(|group| group.misplaced().next().is_some())
     }
 
-    /// Usage by its pods, on planned and other nodes.
+    /// Returns the usage by its pods, on planned and other nodes.
     pub(crate) fn node_usages(&self, pods: &KnownPods) -> SmallVec<[NodeUsage; 1]> {
         let mut parts = SmallVec::new();
         for (shape, group) in self.shape.groups.iter().zip(&self.groups) {

@@ -11,8 +11,8 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// The explanation of a pending gang, as of its last try. The gang is tried again when
-    /// something changes that could let it start or changes the reason. So the reason is current,
+    /// Returns the explanation of a pending gang from its last try. The engine tries the gang again
+    /// after each change that could let it start or change the reason. So the reason is current,
     /// but its numbers may be older; for current numbers see [`Engine::explain`]. None: the gang is
     /// not pending, or no cycle has tried it yet.
     #[must_use]
@@ -23,15 +23,15 @@ impl Engine {
         }
     }
 
-    /// The position of a pending gang in its queue, from 1. The cost is linear in the gangs before
-    /// it.
+    /// Returns the position of a pending gang in its queue, from 1. The cost is linear in the
+    /// number of gangs before it.
     #[must_use]
     pub fn position(&self, gang: &GangId) -> Option<usize> {
         self.pending
             .position(&self.state(*self.by_id.get(gang)?)?.gang)
     }
 
-    /// The placement of a placed gang.
+    /// Returns the placement of a placed gang.
     #[must_use]
     pub fn placement(&self, gang: &GangId) -> Option<Placement> {
         match &self.state(*self.by_id.get(gang)?)?.stage {
@@ -40,15 +40,15 @@ impl Engine {
         }
     }
 
-    /// Labels that identify the domain of `level` that the node is in. None: no topology has the
+    /// Returns the labels that identify the node's domain of `level`. None: no topology has the
     /// level, or the node lacks one of its labels.
     #[must_use]
     pub fn domain_labels(&self, level: &str, node: &NodeName) -> Option<BTreeMap<String, String>> {
         self.nodes.domain_labels(level, node)
     }
 
-    /// The flavors that a placed gang is charged to, by task group and resource. A group whose
-    /// queue offers what the nodes have is charged to none.
+    /// Returns the flavors that a placed gang is charged to, by task group and resource. A group
+    /// whose queue offers what the nodes have is charged to none.
     #[must_use]
     pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
         let GangStage::Placed(placed) = &self.state(*self.by_id.get(gang)?)?.stage else {
@@ -57,8 +57,8 @@ impl Engine {
         Some(placed::group_flavors(&placed.gang, &placed.choices))
     }
 
-    /// Free amount of each resource that a node lists, in base units; negative if the node shrank
-    /// below its usage. None: there is no such node.
+    /// Returns the free amount of each resource that a node lists, in base units; negative if the
+    /// node shrank below its usage. None: the node does not exist.
     #[must_use]
     pub fn free(&self, node: &NodeName) -> Option<BTreeMap<ResourceName, i64>> {
         let at = self.nodes.find(node)?;
@@ -71,8 +71,8 @@ impl Engine {
         )
     }
 
-    /// Units of a queue's quota that placed gangs hold, by resource, in base units; a gang is
-    /// charged as a whole. Empty if no gang holds any.
+    /// Returns the units of a queue's quota that placed gangs hold, by resource, in base units. A
+    /// gang is charged as a whole. Empty: no gang holds any.
     #[must_use]
     pub fn queue_usage(&self, queue: &QueueName) -> BTreeMap<ResourceName, i128> {
         self.queues
@@ -82,8 +82,8 @@ impl Engine {
             .collect()
     }
 
-    /// The numbers of pending and placed gangs of each queue, without surplus. Queues without
-    /// either are left out.
+    /// Returns the numbers of pending and placed gangs of each queue, without surplus. Omits queues
+    /// without any.
     #[must_use]
     pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
         let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
@@ -108,7 +108,7 @@ impl Engine {
         counts
     }
 
-    /// The pending gangs, by name.
+    /// Returns the pending gangs, by name.
     pub fn pending_gangs(&self) -> impl Iterator<Item = &GangId> {
         let waits = |at: &GangIdx| {
             let state = self.state(*at);
@@ -118,26 +118,27 @@ impl Engine {
         all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
     }
 
-    /// The number of pending gangs.
+    /// Returns the number of pending gangs.
     #[must_use]
     pub fn pending_gang_count(&self) -> usize {
         self.pending.count()
     }
 
-    /// The number of placed gangs.
+    /// Returns the number of placed gangs.
     #[must_use]
     pub fn placed_gang_count(&self) -> usize {
         self.placed_count
     }
 
-    /// The number of known pods.
+    /// Returns the number of known pods.
     #[must_use]
     pub fn pod_count(&self) -> usize {
         self.pods.len()
     }
 
-    /// The next time at which a cycle is worth running without any change: when the first back-off
-    /// ends, when a gang is past an end that a reservation relies on, or when a kept place ends.
+    /// Returns the next time at which a cycle has work even without any change. It has work when
+    /// the first back-off ends, when a gang is past an end that a reservation relies on, or when a
+    /// kept place ends.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.parking.next_alarm();

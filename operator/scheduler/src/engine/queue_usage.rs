@@ -11,10 +11,11 @@ use crate::time::Time;
 /// The state of a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueUsage {
-    /// Why none of its gangs is started, as a predicate without a subject.
+    /// The fault that keeps its gangs from starting, as a predicate without a subject.
     pub fault: Option<String>,
-    /// Past usage of the queue and the queues below it, divided by its weight: 1 is all of some
-    /// resource, for a queue of weight 1. The queue with the smallest share has the next turn.
+    /// Past usage of the queue and the queues below it, divided by its weight. For a queue of
+    /// weight 1, a share of 1 is all of some resource. The queue with the smallest share has the
+    /// next turn.
     pub share: f64,
     /// Quota and usage by flavor and resource.
     pub lines: Vec<QueueUsageLine>,
@@ -29,15 +30,15 @@ pub struct QueueUsageLine {
     pub resource: ResourceName,
     /// Its nominal quota.
     pub nominal: i128,
-    /// Units held by its gangs, and by queues below it beyond their own quota.
+    /// Units that its gangs hold, and units that queues below it hold beyond their own quota.
     pub usage: i128,
     /// The part of the usage beyond its quota.
     pub borrowed: i128,
-    /// Units that other queues may hold of the quota of this queue and the queues below it, while
-    /// it is idle.
+    /// Units of the quota of this queue and the queues below it that other queues may hold while it
+    /// is idle.
     pub lendable: i128,
-    /// How much more its gangs may get now by quota; negative if the quota was lowered below the
-    /// usage. None: it has no limit.
+    /// The amount that its gangs can still get by quota; negative if the quota was lowered below
+    /// the usage. None: it has no limit.
     pub available: Option<i128>,
 }
 
@@ -52,7 +53,7 @@ pub struct ResourceTotals {
     pub external_pods: i128,
 }
 
-/// Past usage of a queue and the queues below it at some time. It decides whose turn it is, and
+/// Past usage of a queue and the queues below it at some time. It decides the turns of queues, and
 /// survives a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueMemory {
@@ -63,14 +64,14 @@ pub struct QueueMemory {
 }
 
 impl Engine {
-    /// Advances the time: later changes happen at this time. Time does not go back.
+    /// Advances the time: later changes count from this time. The engine's time never goes back.
     /// [`Engine::cycle`] does the same.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.queues.advance(now);
     }
 
-    /// The past usage of a queue. None: the queue does not exist.
+    /// Returns the past usage of a queue. None: the queue does not exist.
     #[must_use]
     pub fn queue_memory(&self, queue: &QueueName) -> Option<QueueMemory> {
         let tree = self.queues.tree();
@@ -82,9 +83,9 @@ impl Engine {
         })
     }
 
-    /// Restores the past usage of a queue: it was this much at that time, and what the queue holds
-    /// now it has held since. To be called after a restart, once running gangs have been restored,
-    /// for each queue separately, including parents.
+    /// Restores the past usage of a queue as of the recorded time. The engine assumes that the
+    /// queue has held its current usage since then. After a restart, the caller restores the
+    /// running gangs, and then calls this for each queue separately, including parents.
     pub fn restore_queue_memory(&mut self, queue: &QueueName, memory: &QueueMemory) {
         let usage = memory.usage.iter();
         let remembered = RememberedUsage {
@@ -96,7 +97,7 @@ impl Engine {
         self.queues.restore_memory(queue, &remembered);
     }
 
-    /// Capacity and usage of the nodes that take pods, by resource.
+    /// Returns the capacity and usage of the nodes that take pods, by resource.
     #[must_use]
     pub fn totals(&self) -> BTreeMap<ResourceName, ResourceTotals> {
         let mut totals: BTreeMap<ResourceIdx, ResourceTotals> = BTreeMap::new();
@@ -119,7 +120,7 @@ impl Engine {
             .collect()
     }
 
-    /// The state of a queue. None: the queue does not exist.
+    /// Returns the state of a queue. None: the queue does not exist.
     #[must_use]
     pub fn queue_usage_report(&self, queue: &QueueName) -> Option<QueueUsage> {
         let tree = self.queues.tree();

@@ -1,4 +1,4 @@
-//! Quota heads: the gangs that quota is reserved for, and the gangs that must leave it to them.
+//! Quota heads: the gangs with reserved quota, and the gangs that must leave that quota to them.
 
 use super::flavor_assignment::FlavorAssignment;
 use super::{Engine, GangStage};
@@ -11,12 +11,12 @@ use crate::quota::{Demand, QueueIdx};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Queues whose pending gang blocks borrowers under the same root, at most: those whose gangs were
-/// submitted first. When one of them has started, the next follows.
+/// Maximum number of queues whose pending gang blocks borrowers under the same root: the queues
+/// whose gangs were submitted first. When one of these gangs has started, the next queue follows.
 const MAX_OWNERS: usize = 16;
 
 impl Engine {
-    /// The first gang of a queue that lacks quota.
+    /// Returns the first gang of a queue that lacks quota.
     pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
         if !self.backfill.quota_heads.contains_key(queue) {
             let (key, candidate) = self.backfill.blocked.first_waiting_for_quota(queue)?;
@@ -26,7 +26,7 @@ impl Engine {
             let (gang, demand) = self.candidate_demand(candidate)?;
             let owns = self.queues.tree().lowest_with_nominal(leaf, &demand);
             let owns = owns.is_some();
-            // Leaving gangs give back to all queues.
+            // Leaving gangs give back quota to all queues.
             let leave = self.departures.has_gangs() || !self.stopping.is_empty();
             let ends = match owns || leave {
                 true => Some(&self.backfill.ends),
@@ -60,15 +60,15 @@ impl Engine {
         self.backfill.quota_heads.get(queue)
     }
 
-    /// Checks that a gang leaves the quota that gangs before it wait for: in its queue, and where
-    /// it would borrow what another queue owns. Surplus leaves quota to all gangs. A gang that has
-    /// quota kept takes nothing from other gangs. A gang that borrows nothing of which the head of
-    /// its queue is short need not leave quota to a head that waits for other queues. `evicts`:
-    /// victims would leave for the gang.
+    /// Checks that a gang leaves quota to the gangs before it that wait for quota: in its own
+    /// queue, and in queues from which it would borrow. Surplus leaves quota to all gangs. A gang
+    /// with kept quota takes nothing from other gangs, so it passes. If the head of its queue waits
+    /// for other queues, the gang passes that head unless it borrows quota that the head lacks.
+    /// `evicts`: victims would leave for the gang.
     ///
     /// # Errors
     ///
-    /// The gang would delay another one.
+    /// The gang would delay another gang.
     pub(super) fn check_reserved_quota(
         &mut self,
         gang: &Gang,
@@ -83,7 +83,7 @@ impl Engine {
             return Ok(());
         };
         let asks = (leaf, &way.demand);
-        // No victim leaves for a gang that might have to leave itself soon.
+        // No victim leaves for a gang that may soon have to leave itself.
         let stay = self.backfill_candidate(gang, now);
         let preemptible = stay.preemptible && !evicts;
         let stay = BackfillCandidate {
@@ -117,7 +117,7 @@ impl Engine {
                 return Err(self.blocked_by_quota_head(head, way, &owner));
             }
         }
-        // Heads that wait for room would lose their quota meanwhile, so it is reserved too.
+        // Heads that wait for room would otherwise lose their quota, so it is reserved too.
         let root = self.queues.root(&gang.queue);
         for number in self.heads_before(gang, way) {
             let Some(head) = self.backfill.heads.get(number) else {
@@ -170,9 +170,9 @@ impl Engine {
         })
     }
 
-    /// True if quota is reserved from a gang for the head of another queue. The head asks for no
-    /// more than the quota of its queue, or of a queue above it, and the gang would borrow from
-    /// there. All quota is reserved from surplus.
+    /// True if a gang must leave quota to the head of another queue. The head requests no more than
+    /// the nominal quota of its queue, or of a queue above it, and the gang would borrow from
+    /// there. Surplus must leave all quota.
     fn is_reserved_from(
         &self,
         gang: &Gang,
@@ -189,7 +189,7 @@ impl Engine {
             })
     }
 
-    /// The queues below the root of a gang's queue for whose head quota is reserved from it.
+    /// Returns the queues under the same root to whose heads a gang must leave quota.
     fn owner_queues(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<QueueName> {
         let root = self.queues.root(&gang.queue);
         let queues = self.backfill.blocked.quota_queues();
@@ -212,7 +212,8 @@ impl Engine {
         owners.into_iter().map(|(_, queue)| queue).collect()
     }
 
-    /// The gang waits only for the quota that is reserved for the first gang of a queue.
+    /// Returns the blockage of a gang that waits only for the quota that is reserved for the first
+    /// gang of a queue.
     fn blocked_by_quota_head(
         &self,
         head: &QuotaHead,

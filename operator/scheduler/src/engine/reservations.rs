@@ -18,19 +18,19 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// The reservation of a gang that waits for room, as of the last cycle. None: other gangs come
-    /// before it, or it does not wait for room.
+    /// Returns the reservation of a gang that waits for room, as of the last cycle. None: other
+    /// gangs come before it, or it does not wait for room.
     #[must_use]
     pub fn reservation(&self, gang: &GangId) -> Option<Reservation> {
         self.backfill.reported.get(gang).cloned()
     }
 
-    /// All reservations by gang, as of the last cycle.
+    /// Returns all reservations by gang, as of the last cycle.
     pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
         self.backfill.reported.values()
     }
 
-    /// Checks what may have changed by time alone.
+    /// Marks the results as stale that time alone may have changed.
     pub(super) fn check_reservations(&mut self) {
         let late = self
             .backfill
@@ -48,7 +48,7 @@ impl Engine {
     /// Records the end of a gang that is placed from now on.
     pub(super) fn insert_end(&mut self, at: GangIdx) {
         if let Some(keep) = self.restart_places.get(at) {
-            // Its kept place becomes free at this time at the latest.
+            // Its kept place becomes free at `until` at the latest.
             let (id, queue) = (keep.gang.id.clone(), keep.gang.queue.clone());
             self.insert_end_with_term(at, &id, queue, RunTerm::ending_at(keep.until));
             return;
@@ -58,7 +58,7 @@ impl Engine {
             return;
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
-        // The runtime as it is known now, in the queue that the gang was placed from.
+        // Take the current runtime, but the queue that the gang was placed from.
         let told = match placed.state {
             PlacedState::Leaving { since, .. } => Some(since),
             PlacedState::Settled | PlacedState::Nominated => None,
@@ -84,12 +84,12 @@ impl Engine {
         self.backfill.quota_heads.clear();
     }
 
-    /// The known end of a placed gang has changed.
+    /// Updates the expected end of a placed gang.
     pub(super) fn update_end(&mut self, at: GangIdx) {
         self.insert_end(at);
         self.backfill.mark_stale();
         if let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) {
-            // A gang that waits for reserved quota may have longer now.
+            // A gang that waits for reserved quota may now run for longer.
             let queue = placed.gang.queue.clone();
             self.parking.raise(&Signal::Head(queue), 1);
         }
@@ -107,13 +107,13 @@ impl Engine {
         self.backfill.mark_stale();
     }
 
-    /// The end of a gang that has been placed since `since`, as of `now`.
+    /// Returns the end of a gang that has been placed since `since`, as of `now`.
     pub(crate) fn expected_end(&self, gang: &Gang, since: Time, now: Time) -> Option<ExpectedEnd> {
         self.run_term(&gang.queue, gang, since).end(now)
     }
 
-    /// The assumed runtime of gangs of a queue that have none of their own, as configured by its
-    /// administrator.
+    /// Returns the runtime that the administrator configured for gangs of a queue without one of
+    /// their own.
     #[must_use]
     pub fn default_runtime(&self, queue: &QueueName) -> Option<Duration> {
         self.queues.config(queue)?.default_runtime
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// A gang is due again, or no longer pending: it no longer counts as blocked.
+    /// Removes a gang from the blocked gangs, because it is due again or no longer pending.
     pub(super) fn remove_blocked(&mut self, at: GangIdx) {
         let was_first = self.backfill.blocked.remove(at);
         if was_first || self.backfill.heads.iter().any(|head| head.gang_idx == at) {
@@ -192,7 +192,7 @@ impl Engine {
                 now.add(*phase, *way, &chosen.shape);
             }
         }
-        // A gang that may not evict victims on reserved nodes counts as kept out too.
+        // A gang that may not evict victims on reserved nodes also waits for a reservation.
         now.waits_for_reservation |=
             waits.len() > 1 && blocked.wake.waits_for(&Signal::Reservations);
         if self.backfill.blocked.get(at) == Some(&now) {
@@ -226,8 +226,8 @@ impl Engine {
         })
     }
 
-    /// True if one gang comes before another: surplus after all other gangs, in one queue by its
-    /// order, between queues by whose turn it would be.
+    /// True if a gang comes before the other gang. Surplus comes after all other gangs. In one
+    /// queue, the queue order decides; between queues, their turns decide.
     pub(super) fn is_before(
         &self,
         gang: &Gang,
@@ -255,7 +255,8 @@ impl Engine {
         order.first(self.queues.tree()) == Some(queue)
     }
 
-    /// A gang starts and is not charged yet: it may take what was reserved for gangs behind it.
+    /// Records the start of a gang that is not charged yet. It may take room that is reserved for
+    /// gangs behind it.
     pub(super) fn record_start(&mut self, at: GangIdx, gang: &Gang, way: &FlavorAssignment) {
         self.remove_blocked(at);
         self.backfill.gang_has_started = true;
@@ -281,7 +282,8 @@ impl Engine {
         Some((Arc::clone(&self.state(candidate.gang)?.gang), demand))
     }
 
-    /// Decisions for heads that are new or have moved since the last report.
+    /// Returns decisions for heads that are new or whose reservation has changed since the last
+    /// report.
     pub(super) fn report_reservations(&mut self) -> Vec<Decision> {
         let told = std::mem::take(&mut self.backfill.reported);
         let mut news = Vec::new();

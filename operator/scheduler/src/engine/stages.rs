@@ -1,4 +1,4 @@
-//! The stage of each gang: pending, parked or placed. It is changed only here, so that queues,
+//! The stage of each gang: pending, parked or placed. Only this module changes it, so that queues,
 //! parking, blocked gangs and the gang itself stay consistent.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Engine {
         }
     }
 
-    /// Blocks a gang that has been tried, with this explanation.
+    /// Blocks a gang after a try, with this explanation.
     pub(super) fn block_gang(
         &mut self,
         at: GangIdx,
@@ -47,7 +47,8 @@ impl Engine {
             return;
         };
         if asks_for_topology(&state.shape) {
-            // The topology level of the gang may come or go, whatever else it waits for.
+            // The topology level of the gang may come or go, so the gang always wakes on changes of
+            // topologies.
             blocked.wake.on_rise(Signal::Topologies, 1);
         }
         PendingLimits::watch(&state.gang, &mut blocked.wake);
@@ -80,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Ends the pending stage of a gang that changes, is placed or goes.
+    /// Ends the pending stage of a gang that is changed, placed or deleted.
     pub(super) fn end_pending(&mut self, at: GangIdx) {
         self.parking.unpark(at);
         self.remove_blocked(at);
@@ -109,8 +110,8 @@ impl Engine {
         self.parking.raise(&Signal::Turns, 1);
     }
 
-    /// Takes a gang out of its place, if it has one. The caller must release what the place holds,
-    /// and make the gang pending if it should be.
+    /// Takes a gang out of its place, if it has one. The caller must release the charges of the
+    /// place, and make the gang pending if it should be.
     pub(super) fn take_placed(&mut self, at: GangIdx) -> Option<Box<PlacedGang>> {
         let state = self.state_mut(at)?;
         if matches!(state.stage, GangStage::Pending(_)) {

@@ -1,6 +1,6 @@
-//! Deleted gangs whose pods still stop. Each pod holds its own part of its node until it is gone.
-//! Quota and limits stay charged as a whole until the last pod is gone. Such a gang has a number of
-//! its own, because a new gang of the same name is another gang.
+//! Deleted gangs whose pods are still stopping. Each pod holds its own part of its node until it is
+//! gone. Quota and limits stay charged as a whole until the last pod is gone. A deleted gang has a
+//! number of its own, because a new gang of the same name is another gang.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::quota::Demand;
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// The gang of each pod that still stops.
+/// The gang of each pod that is still stopping.
 #[derive(Debug, Default)]
 pub(super) struct StoppingPods {
     pods: HashMap<PodKey, GangIdx>,
@@ -25,13 +25,13 @@ impl StoppingPods {
         self.pods.is_empty()
     }
 
-    /// The pods, each with its gang.
+    /// Returns the pods, each with its gang.
     pub(super) fn pods(&self) -> impl Iterator<Item = (&PodKey, GangIdx)> {
         self.pods.iter().map(|(pod, at)| (pod, *at))
     }
 }
 
-/// Quota, limits and pods of a gang that is deleted.
+/// Quota, limits and pods of a gang to delete.
 pub(super) struct DeletedGang {
     pub(super) gang: Arc<Gang>,
     pub(super) charged: Demand,
@@ -53,8 +53,8 @@ impl Engine {
         }
     }
 
-    /// Quota, limits and pods of a gang with existing pods, for its place or for the place that is
-    /// kept for it.
+    /// Returns quota, limits and pods of a gang with existing pods, for its place or its kept
+    /// place.
     pub(super) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
         if let Some(keep) = self.restart_places.get(at) {
             return self.deleted_gang_of_restart_place(at, keep);
@@ -111,7 +111,7 @@ impl Engine {
             .unwrap_or_default()
     }
 
-    /// Adds a deleted gang that held this and whose pods still stop.
+    /// Adds a deleted gang whose pods are still stopping, with the charges that it held.
     pub(super) fn add_stopping(&mut self, held: DeletedGang) -> GangIdx {
         let DeletedGang {
             gang,
@@ -145,7 +145,7 @@ impl Engine {
         at
     }
 
-    /// The pod is gone, or belongs to a placed gang: it no longer stops.
+    /// Removes a stopping pod that is gone or now belongs to a placed gang.
     pub(super) fn remove_stopping_pod(&mut self, pod: &PodKey) {
         self.departures.remove_pod(pod);
         let Some(at) = self.stopping.pods.remove(pod) else {
@@ -162,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// The last pod of a deleted gang is gone.
+    /// Removes a deleted gang whose last pod is gone.
     fn finish_stopping(&mut self, at: GangIdx) {
         let Some(state) = self.gangs.remove(at.at()) else {
             return;

@@ -12,8 +12,8 @@ use crate::placement::{PodRuns, UndoLog};
 use crate::time::Time;
 
 impl Engine {
-    /// Decides if the gang would start now, and where, as a cycle would, but changes nothing. The
-    /// engine need not know the gang.
+    /// Decides as a cycle would if the gang starts now, and where. Changes nothing. The engine need
+    /// not know the gang.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// Why a pending gang does not start, with current numbers. None: it is not pending, or the
-    /// next cycle would start it if no gang went before it.
+    /// Explains why a pending gang does not start, with current numbers. None: it is not pending,
+    /// or the next cycle would start it if no gang went before it.
     pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<WaitExplanation> {
         let at = *self.by_id.get(gang)?;
         let state = self.state(at)?;
@@ -81,8 +81,8 @@ impl Engine {
         Some(answer?.err()?.explanation)
     }
 
-    /// Why a gang is pending: with current numbers, or the last reported explanation if only its
-    /// turn has not come. None: it is not pending.
+    /// Explains why a gang is pending, with current numbers. If only its turn has not come, returns
+    /// the last reported explanation. None: it is not pending.
     pub fn explain_wait(&mut self, gang: &GangId, now: Time) -> Option<WaitExplanation> {
         self.explain(gang, now)
             .or_else(|| self.explanation(gang).cloned())

@@ -1,12 +1,11 @@
-//! Withdrawal of placements within a cycle. Once reported, a placement is taken back only by a
-//! later cycle. If a gang would preempt one that the same cycle has placed, that placement is
-//! withdrawn before any decision is reported: the preemptor starts instead, or after its other
+//! Withdrawal of placements within a cycle. Only a later cycle takes back a reported placement. If
+//! a gang would preempt a gang that the same cycle has placed, the cycle withdraws that placement
+//! before it reports any decision. The preemptor then starts instead, at once or after its other
 //! victims have left.
 //!
-//! The preemptor cannot always go first. The head of its queue may keep room from it that a gang of
-//! another queue may use, because that gang's turn comes before the head's. And a gang that would
-//! borrow, and has its turn late, may be owed the same quota once a gang of its own queue leaves
-//! too.
+//! The preemptor cannot always go first. Its queue's head may keep room from it that a gang of
+//! another queue may use, because that gang's turn comes before the head's. Also, a gang that would
+//! borrow has a late turn, but may be owed the same quota once a gang of its own queue leaves too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +22,8 @@ use crate::quota::{Demand, FlavorResource};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Withdrawals per cycle at most; each costs a look at all gangs that it wakes.
+/// Maximum number of withdrawals per cycle. After each of them, the cycle tries all gangs that it
+/// wakes.
 const MAX_WITHDRAWALS: usize = 256;
 
 /// The gangs that a cycle has placed.
@@ -31,10 +31,10 @@ const MAX_WITHDRAWALS: usize = 256;
 pub(super) struct CyclePlacements {
     /// Placed gangs, with the reason to wait that was last reported.
     placed: BTreeMap<GangIdx, Option<WaitReason>>,
-    /// Gangs whose placement was withdrawn. Like preempted ones they preempt no gang while
-    /// they borrow what they lack, so that no two gangs take turns without end.
+    /// Gangs whose placement was withdrawn. Like preempted gangs, they preempt no gang while they
+    /// borrow what they lack. Otherwise two gangs could replace each other without end.
     withdrawn: BTreeSet<GangIdx>,
-    /// Decisions to be dropped, and the queues that hold less.
+    /// Gangs whose placement decisions must be dropped, and their queues, which hold less now.
     dropped: Vec<(GangId, QueueName)>,
     count: usize,
 }
@@ -46,8 +46,8 @@ impl CyclePlacements {
 }
 
 impl Engine {
-    /// A cycle is about to place a gang. A gang that goes back to a place that was kept for it
-    /// is a victim like any other: until it is back, no gang may make room there.
+    /// Records that the cycle is about to place a gang. A gang that returns to its kept place is a
+    /// victim like any other gang: no gang may make room there before its return.
     pub(super) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
         if goes_back {
             return;
@@ -56,7 +56,7 @@ impl Engine {
         self.cycle_placements.placed.insert(at, told);
     }
 
-    /// A gang starts or is nominated by a plan with victims.
+    /// Starts or nominates a gang by a plan with victims.
     pub(super) fn carry_out_plan(
         &mut self,
         at: GangIdx,
@@ -100,8 +100,8 @@ impl Engine {
         Some(self.nominate(at, &gang, plan))
     }
 
-    /// True if there is room and quota for a plan as soon as these gangs have given up their
-    /// places. Changes nothing.
+    /// True if there is room and quota for a plan once these gangs give up their places. Changes
+    /// nothing.
     fn can_start_without(
         &mut self,
         at: GangIdx,

@@ -1,5 +1,5 @@
-//! Room and quota that a gang may use at once: surplus that makes room for it, and its kept place.
-//! Plans for the gang count both as free.
+//! Gangs whose room and quota a gang may use at once: surplus that makes room for it, and the gang
+//! itself with its kept place. Plans for the gang count both as free.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// The gangs that make way for a gang at once: surplus of its queue, and of queues that owe it
-    /// what it asks for; and the gang itself, if a place is kept for it.
+    /// Returns the gangs that make way for a gang at once. These are surplus of its queue and of
+    /// queues that owe it what it requests, and the gang itself if it has a kept place.
     pub(super) fn gangs_yielding_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
         if self.has_restart_place(gang) {
@@ -37,10 +37,10 @@ impl Engine {
         yields
     }
 
-    /// These gangs in the order in which a plan counts them as gone: first the gang that the plan
-    /// is for, then surplus by when it was placed, ties by name. A plan counts no more gangs than
-    /// it needs, so the order decides what it leaves to other gangs. The order must not depend on
-    /// gang numbers, because a restored engine numbers gangs differently.
+    /// Sorts these gangs in the order in which a plan counts them as gone: first the gang of the
+    /// plan, then surplus by placement time, then by name. A plan counts no more gangs than it
+    /// needs, so the order decides which room it leaves to other gangs. The order must not depend
+    /// on gang numbers, because a restored engine numbers gangs differently.
     pub(super) fn sort_yielding(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
         let rank = |at: GangIdx| -> (Option<Time>, Option<&GangId>) {
             let since = self.settled_gang(at).map(|placed| placed.since);

@@ -1,4 +1,4 @@
-//! Amounts as people write them.
+//! Amounts in the notation that people use.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ const UNITS: [(&str, u32); 6] = [
     ("Ki", 10),
 ];
 
-/// The most that is shown of a number that is exact only in a small unit.
+/// The limit for a number that is exact only in a small unit. From there on, a larger unit is used.
 const MAX_SHOWN: i128 = 100_000;
 
-/// Bytes in the largest unit in which two decimals tell them exactly. Where that
-/// would be a long number, in the largest unit, cut off and never rounded up:
-/// what is free must not look like more than it is.
+/// Writes bytes in the largest unit in which two decimals are exact. If that number would be long,
+/// writes it in the largest possible unit, rounded down: free capacity must never look larger than
+/// it is.
 fn write_bytes(f: &mut fmt::Formatter<'_>, amount: i128) -> fmt::Result {
     let in_units = UNITS.iter().filter_map(|(unit, bits)| {
         let size = 1_i128.checked_shl(*bits)?;
@@ -47,7 +47,7 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, amount: i128) -> fmt::Result {
     }
 }
 
-/// A number with so many decimals, without zeros at the end.
+/// Writes a number with up to `digits` decimals, without trailing zeros.
 fn write_decimals(
     f: &mut fmt::Formatter<'_>,
     whole: i128,

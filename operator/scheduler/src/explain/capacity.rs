@@ -23,7 +23,7 @@ pub(crate) struct ExplanationContext<'a> {
     pub(crate) excluded: &'a [NodeIdx],
     /// True if the search for a place reached no bound.
     pub(crate) certain: bool,
-    /// The placements of gangs whose victims have not left yet.
+    /// Usage by the placements of gangs whose victims have not left yet.
     pub(crate) nominated_usage: NominatedUsage,
 }
 
@@ -31,8 +31,8 @@ pub(crate) struct ExplanationContext<'a> {
 pub(crate) type NominatedUsage = BTreeMap<(NodeIdx, ResourceIdx), i128>;
 
 impl ExplanationContext<'_> {
-    /// The amounts of a resource that placed gangs hold on a node, and that other pods use. A
-    /// promised placement counts once, although its victims still hold the same room.
+    /// Returns the amounts of a resource that placed gangs hold on a node, and that other pods use.
+    /// A nominated placement counts once, although its victims still hold the same room.
     pub(super) fn usage(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
         let (gangs, others) = self.nodes.usage(resource, node);
         let promised = self
@@ -46,7 +46,7 @@ impl ExplanationContext<'_> {
     }
 }
 
-/// The first reason that holds for a single task group, or for all groups together.
+/// Returns the first reason that holds for a single task group, or for all groups together.
 pub(crate) fn explain(question: &ExplanationContext<'_>) -> Box<Blockage> {
     let mut wake = WakeCondition::default();
     wake.on_rise(Signal::Nodes, 1);
@@ -72,21 +72,21 @@ pub(crate) fn explain(question: &ExplanationContext<'_>) -> Box<Blockage> {
     Blockage::new(detail, wake)
 }
 
-/// The least that must become free for a gang that could start then. It costs more than the refusal
-/// itself, so it is computed only for gangs whose explanation is reported.
+/// Returns the least room to free so that the gang could start. It costs more than the refusal
+/// itself, so the engine computes it only for gangs whose explanation it reports.
 pub(crate) fn smallest_change(question: &ExplanationContext<'_>) -> Option<UnblockingChange> {
     question.find_least_release(question.surveys(&OnceCell::new()))
 }
 
-/// True if the nodes could not hold a group alone even if they were empty. The kinds of nodes of
-/// the group's signature must have been counted.
+/// True if the nodes could not hold a group alone even if they were empty. The caller must have
+/// counted the kinds of nodes of the group's signature.
 pub(crate) fn can_never_fit(nodes: &Nodes, catalog: &Catalog, group: &GroupShape) -> bool {
     let supply = EmptyCapacity::new(nodes, catalog, group, &[]);
     supply.room < supply.pods
 }
 
 impl ExplanationContext<'_> {
-    /// The group's name, if the gang has several groups.
+    /// Returns the group's name, if the gang has several groups.
     pub(super) fn group_name(&self, group: usize) -> Option<GroupName> {
         let several = self.gang.groups.len() > 1;
         self.gang
@@ -96,7 +96,7 @@ impl ExplanationContext<'_> {
             .map(|g| g.name.clone())
     }
 
-    /// The survey of each task group. Looks at every node, once.
+    /// Returns the survey of each task group. The first call visits every node.
     fn surveys<'s>(&self, known: &'s OnceCell<Vec<GroupSurvey>>) -> &'s [GroupSurvey] {
         known.get_or_init(|| {
             let groups = self.shape.groups.iter();
@@ -106,7 +106,7 @@ impl ExplanationContext<'_> {
         })
     }
 
-    /// Too little is free in total: for one group, or for all of them.
+    /// Explains that too little is free in total, for one group or for all of them.
     fn insufficient_capacity(
         &self,
         surveys: &[GroupSurvey],
@@ -153,7 +153,7 @@ impl ExplanationContext<'_> {
         Some((detail, line.need.resource, missing))
     }
 
-    /// Enough is free in total.
+    /// Explains why the gang does not fit although enough is free in total.
     fn fragmented_capacity(
         &self,
         surveys: &[GroupSurvey],
@@ -174,8 +174,8 @@ impl ExplanationContext<'_> {
                 certain: self.certain,
             };
         };
-        // If one resource is scattered, only more of that resource can help. Otherwise any of them
-        // may.
+        // If one resource is scattered, only more of it can help. Otherwise more of any resource
+        // may help.
         for line in &survey.resources {
             let spread = survey.spread(self.nodes, line);
             if spread.fitting_pods < survey.pods {
@@ -219,7 +219,7 @@ impl ExplanationContext<'_> {
         }
     }
 
-    /// Wakes the gang when so much is taken that free capacity becomes the reason.
+    /// Wakes the gang when so much is taken that too little free capacity becomes the reason.
     fn watch_totals(
         &self,
         surveys: &[GroupSurvey],
@@ -250,8 +250,8 @@ impl ExplanationContext<'_> {
     }
 }
 
-/// The scarcest of the resources of which there is less than is needed: a device if there is one,
-/// else the one that lacks most in relation to the need.
+/// Returns the scarcest of the insufficient resources: a device if there is one, else the resource
+/// that lacks most relative to the need.
 fn scarcest<'l, L: AsRef<ResourceNeed>>(
     lines: impl Iterator<Item = (&'l L, i128, i128)>,
 ) -> Option<(&'l L, i128, i128)> {

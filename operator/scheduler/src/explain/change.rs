@@ -3,15 +3,15 @@
 use super::{WaitDetail, WaitExplanation};
 use crate::ids::{FlavorName, LimitName, NodeName, QueueName, ResourceName};
 
-/// The smallest change of one kind that lets a gang pass what it waits for. For a gang of several
-/// task groups that lacks room, the change is small but not always the smallest.
+/// The smallest change of one kind that removes a gang's reason to wait. For a gang of several task
+/// groups that lacks room, the change is small but not always the smallest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnblockingChange {
     /// Raise each of these limits: then quota admits the gang.
     Raise(Vec<QuotaRaise>),
     /// Raise each of these limits outside queue quota.
     Allow(Vec<LimitRaise>),
-    /// Free this much more on each of these nodes: then the gang has a place there. Ordered by node
+    /// Free these further amounts on these nodes: then the gang has a place there. Ordered by node
     /// name.
     Free(Vec<NodeRelease>),
 }
@@ -27,7 +27,7 @@ pub struct QuotaRaise {
     pub flavor: Option<FlavorName>,
     /// The resource.
     pub resource: ResourceName,
-    /// How much to raise it by, in base units.
+    /// The amount to raise it by, in base units.
     pub by: i128,
 }
 
@@ -38,7 +38,7 @@ pub struct LimitRaise {
     pub limit: LimitName,
     /// The resource that it counts. None: it counts gangs.
     pub resource: Option<ResourceName>,
-    /// How much to raise it by, in base units.
+    /// The amount to raise it by, in base units.
     pub by: i128,
 }
 
@@ -47,12 +47,12 @@ pub struct LimitRaise {
 pub struct NodeRelease {
     /// The node.
     pub node: NodeName,
-    /// Amounts on top of what is free now, in base units: devices first, then by name.
+    /// Amounts beyond the free capacity of now, in base units: devices first, then by name.
     pub amounts: Vec<(ResourceName, i128)>,
 }
 
 impl WaitExplanation {
-    /// The change, if it says more than the sentence about what lacks.
+    /// Returns the change, if it says more than the sentence about the shortage.
     pub(super) fn beyond_reason(&self) -> Option<&UnblockingChange> {
         let change = self.change.as_deref()?;
         let known = match (self.detail.as_ref(), change) {

@@ -42,7 +42,8 @@ pub enum WaitDetail {
     },
     /// [`WaitReason::TopologyNotFound`].
     TopologyNotFound {
-        /// The task group that asks for the level, if it is one of several and not the gang.
+        /// The task group that requests the level, if it is one of several and the gang does not
+        /// request it.
         group: Option<GroupName>,
         /// The level that does not exist.
         missing: MissingLevel,
@@ -72,7 +73,7 @@ pub enum WaitDetail {
     },
     /// [`WaitReason::BackingOff`].
     BackingOff {
-        /// When the gang is tried again.
+        /// When the engine tries the gang again.
         until: Time,
     },
     /// [`WaitReason::ExceedsQuota`]: the queue does not offer a resource.
@@ -111,7 +112,7 @@ pub enum WaitDetail {
         most: i128,
         /// Amount of the limit in use.
         used: i128,
-        /// Amount that other gangs would have to give back.
+        /// Amount that other gangs must give back before the gang can start.
         missing: i128,
         /// How many gangs hold some of the limit.
         holders: u32,
@@ -158,22 +159,22 @@ pub enum WaitDetail {
         used: i128,
         /// The state of the gang's own queue, if it is one of several below a parent.
         own: Option<OwnQuota>,
-        /// Units that other gangs would have to give back.
+        /// Units that other gangs must give back before the gang can start.
         missing: i128,
         /// How many gangs of the gang's own queue hold some of the resource.
         holders: u32,
         /// The gangs of its own queue that hold most, at most three, with their units.
         largest: Vec<(GangId, i128)>,
-        /// Other queues below `queue` that hold some of the resource, with their units: those that
-        /// hold most, at most three. Computed only if the explanation is reported.
+        /// Other queues below `queue` that hold most of the resource, at most three, with their
+        /// units. The engine computes them only for reported explanations.
         queues: Vec<(QueueName, i128)>,
-        /// Other queues that hold more than their quota, with the units that they borrow: those
-        /// that borrow most, at most three.
+        /// Other queues that borrow most beyond their quota, at most three, with the units that
+        /// they borrow.
         borrowers: Vec<(QueueName, i128)>,
     },
     /// [`WaitReason::NodesAvoided`].
     NodesAvoided {
-        /// How many nodes are left out; with them the gang might fit.
+        /// Number of nodes that the gang avoids; with them it might fit.
         avoided: u32,
     },
     /// [`WaitReason::NoMatchingNodes`].
@@ -198,7 +199,8 @@ pub enum WaitDetail {
         nodes: u32,
         /// Nodes that would match if they advertised the resource that their labels promise.
         unadvertised: Option<UnadvertisedDevice>,
-        /// The reasons that keep the group off the other nodes, if a single group is concerned.
+        /// The reasons that keep the group off the other nodes, if the reason concerns a single
+        /// group.
         exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: together the nodes have too little.
@@ -215,7 +217,8 @@ pub enum WaitDetail {
         nodes: u32,
         /// Nodes that would match if they advertised the resource that their labels promise.
         unadvertised: Option<UnadvertisedDevice>,
-        /// The reasons that keep the group off the other nodes, if a single group is concerned.
+        /// The reasons that keep the group off the other nodes, if the reason concerns a single
+        /// group.
         exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsCluster`]: enough in total, but not in pieces of that size.
@@ -231,7 +234,8 @@ pub enum WaitDetail {
         nodes: u32,
         /// Nodes that would match if they advertised the resource that their labels promise.
         unadvertised: Option<UnadvertisedDevice>,
-        /// The reasons that keep the group off the other nodes, if a single group is concerned.
+        /// The reasons that keep the group off the other nodes, if the reason concerns a single
+        /// group.
         exclusions: Exclusions,
     },
     /// [`WaitReason::ExceedsTopology`], counted on empty nodes.
@@ -285,7 +289,7 @@ pub enum WaitDetail {
     SeparateResources {
         /// The task group.
         group: Option<GroupName>,
-        /// The resource that packing looks at first.
+        /// The resource that packing considers first.
         resource: ResourceName,
         /// Units of the resource that one pod needs.
         needs: i128,
@@ -330,7 +334,7 @@ pub enum WaitDetail {
 }
 
 impl WaitDetail {
-    /// The reason whose numbers these are.
+    /// Returns the reason that these numbers belong to.
     #[must_use]
     pub const fn reason(&self) -> WaitReason {
         match self {

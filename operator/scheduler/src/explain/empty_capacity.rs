@@ -13,8 +13,8 @@ pub(super) struct ResourceCapacity {
     pub(super) largest: i64,
 }
 
-/// One task group on its matching nodes, as if they ran no pods. Counted by kind of node, so that
-/// it does not look at each node.
+/// One task group on its matching nodes, as if they ran no pods. The numbers come from the kinds of
+/// nodes, without a visit to each node.
 #[derive(Debug)]
 pub(super) struct EmptyCapacity {
     /// The resources that one pod requests: devices first, then by name.
@@ -23,7 +23,7 @@ pub(super) struct EmptyCapacity {
     pub(super) nodes: u32,
     /// Pods.
     pub(super) pods: u64,
-    /// How many of the pods would fit.
+    /// Number of the pods that would fit.
     pub(super) room: u64,
 }
 
@@ -34,7 +34,8 @@ impl AsRef<ResourceNeed> for ResourceCapacity {
 }
 
 impl EmptyCapacity {
-    /// The kinds of nodes of the group's signature must have been counted.
+    /// Computes the numbers. The caller must have counted the kinds of nodes of the group's
+    /// signature.
     pub(super) fn new(
         nodes: &Nodes,
         catalog: &Catalog,

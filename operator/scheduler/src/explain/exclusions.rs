@@ -7,27 +7,27 @@ use crate::ids::{FlavorName, ResourceName};
 use crate::node::Taint;
 use crate::state::{Catalog, GroupShape, NodeIdx, NodeProperties, Nodes, ResourceIdx, is_cordoned};
 
-/// Nodes that meet the constraints and look as if they had a resource, but advertise none: they
-/// list it with 0, have labels of its name, or are selected by the gang. The fault is in their
-/// device plugin, not in the job.
+/// Nodes that meet the constraints and seem to have a resource, but advertise none: they list it
+/// with 0, have labels of its name, or the gang selects them. The fault is in their device plugin,
+/// not in the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnadvertisedDevice {
     /// The resource.
     pub resource: ResourceName,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
 }
 
-/// A label that pods ask for and nodes lack.
+/// A label that pods require and nodes lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingLabel {
     /// Its key.
     pub key: String,
     /// Its value.
     pub value: String,
-    /// The flavor that asks for it. None: the group's own node selector does.
+    /// The flavor that requires it. None: the group's own node selector requires it.
     pub flavor: Option<FlavorName>,
-    /// How many nodes lack it.
+    /// Number of nodes that lack it.
     pub nodes: u32,
 }
 
@@ -43,25 +43,25 @@ pub struct Exclusions {
     pub unhealthy: Vec<(String, u32)>,
     /// Cordoned.
     pub unschedulable: u32,
-    /// Excluded by the gang: a pod of it failed there not long ago.
+    /// Excluded by the gang, because one of its pods failed there recently.
     pub excluded: u32,
-    /// Without a label that the pods ask for: each node counts for the first label that it lacks.
+    /// Without a label that the pods require: each node counts for the first label that it lacks.
     pub labels: Vec<MissingLabel>,
     /// Not allowed by required node affinity.
     pub affinity: u32,
-    /// With a taint that is not tolerated, by taint as `kubectl` writes it.
+    /// With a taint that the pods do not tolerate, by taint as `kubectl` writes it.
     pub taints: Vec<(String, u32)>,
     /// Nodes that cannot reach a volume that the pods mount.
     pub volumes: u32,
-    /// Where required anti-affinity of other pods keeps them out.
+    /// Nodes that required anti-affinity of other pods forbids.
     pub anti_affinity: u32,
     /// Without a resource that the pod requests, by resource.
     pub missing_resource: Vec<(ResourceName, u32)>,
-    /// Among the nodes that lack a resource: those that look as if they had it.
+    /// The nodes without the resource that seem to have it.
     pub unadvertised: Option<UnadvertisedDevice>,
 }
 
-/// The reason that keeps pods off a node: the first that applies, in the order of the variants.
+/// The first reason that keeps pods off a node, in the order of the variants.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NodeExclusion<'n> {
     NotReady,
@@ -76,7 +76,7 @@ pub(super) enum NodeExclusion<'n> {
     MissingResource(ResourceIdx),
 }
 
-/// The reason that keeps a group off a node. None: the node matches.
+/// Returns the reason that keeps a group off a node. None: the node matches.
 pub(super) fn find_exclusion<'n>(
     nodes: &'n Nodes,
     catalog: &Catalog,
@@ -164,7 +164,7 @@ pub(super) fn count_exclusions(
     counts
 }
 
-/// A resource of which the node has none: a device before any other.
+/// Returns a requested resource of which the node has none: a device before any other.
 fn missing_resource(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -182,8 +182,8 @@ fn missing_resource(
         })
 }
 
-/// Nodes that meet the constraints and look as if they had the group's device,
-/// but advertise none.
+/// Returns the nodes that meet the constraints and seem to have the group's device, but advertise
+/// none.
 pub(super) fn unadvertised_device(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -193,7 +193,7 @@ pub(super) fn unadvertised_device(
     let device = group.device?;
     let resource = catalog.name(device);
     let signature = catalog.signature(group.signature)?;
-    // Usually every kind of node has some.
+    // In most clusters every kind of node advertises the device.
     let mut kinds = signature
         .kinds()
         .filter_map(|(kind, _)| nodes.kinds().get(kind));
@@ -214,8 +214,8 @@ pub(super) fn unadvertised_device(
     (nodes > 0).then_some(UnadvertisedDevice { resource, nodes })
 }
 
-/// True if labels or taints suggest that the node has such a device: keys of device plugins and
-/// feature discovery begin with the resource's name (`nvidia.com/gpu.product`), keys of cloud
+/// True if labels or taints suggest that the node has this device. Keys of device plugins and
+/// feature discovery begin with the resource's name (`nvidia.com/gpu.product`). Keys of cloud
 /// providers name a gpu or an accelerator.
 fn suggests_device(facts: &NodeProperties, device: &ResourceName) -> bool {
     let says = |key: &str| {

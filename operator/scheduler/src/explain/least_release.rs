@@ -1,4 +1,4 @@
-//! The least that must become free, and on which nodes, for a gang to be placed.
+//! The least room to free, and the nodes to free it on, so that a gang has a place.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,7 +14,7 @@ use crate::state::NodeIdx;
 /// An amount of each resource in [`LeastRelease::lines`], in their order.
 type ReleaseAmounts = SmallVec<[i64; 4]>;
 
-/// Amounts that the pods put so far request of each node.
+/// Amounts that the pods put so far request on each node.
 type NodeRequests = BTreeMap<NodeIdx, ReleaseAmounts>;
 
 /// The cost of putting a group on some nodes, and the amounts requested of these nodes then.
@@ -38,9 +38,9 @@ struct LeastRelease<'a> {
 }
 
 impl ExplanationContext<'_> {
-    /// The least that must become free, and on which nodes. For a gang of one group nothing less
-    /// would do; for a gang of several groups it is the smallest of the attempts. Looks once at
-    /// each node that matches a group, and once more for each pod that finds no room.
+    /// Finds the least room to free, and the nodes to free it on. For a gang of one group the
+    /// result is exact; for a gang of several groups it is the smallest result of several attempts.
+    /// It visits each node that matches a group once, and again for each pod that finds no room.
     pub(super) fn find_least_release(&self, surveys: &[GroupSurvey]) -> Option<UnblockingChange> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
         let mut lines: Vec<&FreeResource> = Vec::new();
@@ -79,8 +79,8 @@ impl ExplanationContext<'_> {
             lines,
         };
         let near = close.gang.as_ref().filter(|near| near.is_required());
-        // The largest pods find the fewest places, so the best order usually has them first. The
-        // reverse order is tried as well.
+        // The largest pods have the fewest possible places, so the best order usually has them
+        // first. The reverse order is also tried.
         groups.sort_by(|a, b| b.per_pod.cmp(&a.per_pod));
         let mut found = freeing.cheapest_placement(&groups, near);
         if groups.len() > 1 {
@@ -97,7 +97,7 @@ impl LeastRelease<'_> {
         self.lines.iter().map(|_| 0).collect()
     }
 
-    /// The placement of the whole gang for which least must be freed.
+    /// Returns the placement of the whole gang that requires the least room to free.
     fn cheapest_placement(
         &self,
         groups: &[GroupToPlace<'_>],
@@ -106,7 +106,8 @@ impl LeastRelease<'_> {
         let Some(near) = near else {
             return self.place_groups(groups.iter().map(|group| (group, group.nodes)));
         };
-        // Nodes are sorted into domains once: there are as many domains as racks.
+        // Sort nodes into domains only once, because there may be many domains, such as one per
+        // rack.
         let apart: Vec<_> = groups
             .iter()
             .map(|g| group_by_domain(g.nodes, near))
@@ -122,7 +123,7 @@ impl LeastRelease<'_> {
         put.min_by(compare_costs)
     }
 
-    /// Puts one group after another on the cheapest of the nodes that come with it.
+    /// Puts one group after another on the cheapest of the nodes given for it.
     fn place_groups<'g>(
         &self,
         groups: impl Iterator<Item = (&'g GroupToPlace<'g>, &'g [NodeIdx])>,
@@ -147,10 +148,10 @@ impl LeastRelease<'_> {
         Some((sum, asked))
     }
 
-    /// The least that makes room for a group on these nodes; the first resource counts first. A
-    /// second pod on a node never costs less than the first, so taking the cheapest pod each time
-    /// is optimal. Only as many nodes as there are pods can matter: those where the first pod is
-    /// cheapest. None: the group does not fit even if all pods leave.
+    /// Returns the least that makes room for a group on these nodes. Amounts are compared resource
+    /// by resource, in order. A second pod on a node never costs less than the first, so taking the
+    /// cheapest pod each time is optimal. A group of n pods needs only the n nodes where the first
+    /// pod is cheapest. None: the group does not fit even if all pods leave.
     fn place_group(
         &self,
         group: &GroupToPlace<'_>,
@@ -164,7 +165,7 @@ impl LeastRelease<'_> {
         let fits = |node: &NodeIdx| (self.count_fitting(group, *node, before(node)), *node);
         let roomy = nodes.iter().map(fits).filter(|(pods, _)| *pods > 0);
         let mut roomy: Vec<(u32, NodeIdx)> = roomy.collect();
-        // Nodes fill up in order of name.
+        // Nodes are filled in the order of their names.
         roomy.sort_by_key(|(_, node)| self.question.nodes.position_by_name(*node));
         for (pods, node) in roomy {
             let pods = pods.min(left);
@@ -202,7 +203,7 @@ impl LeastRelease<'_> {
         Some((sum, put.into_iter().collect()))
     }
 
-    /// How many pods fit without freeing more.
+    /// Returns how many pods fit without freeing more.
     fn count_fitting(
         &self,
         group: &GroupToPlace<'_>,
@@ -223,8 +224,8 @@ impl LeastRelease<'_> {
         u32::try_from(most).unwrap_or(0)
     }
 
-    /// The cost of one more pod on a node of which `had` is requested already, and the tie-breaker
-    /// between nodes of equal cost. None: the pod does not fit even if all pods leave.
+    /// Returns the cost of one more pod on a node where pods already request `had`, and the
+    /// tie-breaker between nodes of equal cost. None: the pod does not fit even if all pods leave.
     fn next_pod_cost(
         &self,
         group: &GroupToPlace<'_>,
@@ -275,7 +276,7 @@ impl LeastRelease<'_> {
     }
 }
 
-/// The nodes of each domain, in their order. A node without the label is in no domain.
+/// Returns the nodes of each domain, in their order. A node without the label is in no domain.
 fn group_by_domain(nodes: &[NodeIdx], near: &ResolvedRequest) -> BTreeMap<u32, Vec<NodeIdx>> {
     let mut domains: BTreeMap<u32, Vec<NodeIdx>> = BTreeMap::new();
     for node in nodes {
@@ -286,7 +287,7 @@ fn group_by_domain(nodes: &[NodeIdx], near: &ResolvedRequest) -> BTreeMap<u32, V
     domains
 }
 
-/// The amount that must become free to have `all`.
+/// Returns the amount to free so that `all` is free.
 fn shortfall(free: i64, all: i64) -> i64 {
     match all {
         0 => 0,

@@ -34,10 +34,10 @@ use serde::{Deserialize, Serialize};
 pub struct WaitExplanation {
     /// The reason.
     pub reason: WaitReason,
-    /// The numbers of the reason. Shared, because many equal gangs wait for the same.
+    /// The numbers of the reason. Shared, because many equal gangs wait for the same reason.
     pub detail: Arc<WaitDetail>,
-    /// The smallest change that would let the gang pass this reason. None: none is known, or the
-    /// detail already names it.
+    /// The smallest change that would remove this reason. None: no change is known, or the detail
+    /// already names it.
     pub change: Option<Arc<UnblockingChange>>,
 }
 
@@ -51,8 +51,8 @@ impl From<WaitDetail> for WaitExplanation {
     }
 }
 
-/// The closed list of reasons, in the order in which they are checked: a gang to which several
-/// apply reports the first.
+/// The closed list of reasons, in the order of the checks. If several reasons apply to a gang, it
+/// reports the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WaitReason {
     /// Its queue does not exist.
@@ -65,20 +65,19 @@ pub enum WaitReason {
     BackingOff,
     /// Its queue starts gangs strictly in order, and another gang is at the head.
     BehindHead,
-    /// No topology has the level that it asks for.
+    /// No topology has the level that it requests.
     TopologyNotFound,
-    /// It can use none of the queue's flavors.
+    /// It cannot use any of the queue's flavors.
     FlavorNotFound,
     /// A limit that it draws on outside its queue's quota has no room.
     QuotaPolicyExceeded,
-    /// It asks for more than the queue's whole quota, or for a resource that the queue does not
-    /// offer.
+    /// It requests more than the queue's whole quota, or a resource that the queue does not offer.
     ExceedsQuota,
     /// Other gangs hold the queue's quota.
     QuotaExceeded,
     /// No node meets its constraints.
     NoMatchingNodes,
-    /// Nodes where it failed are left out for a while, and the remaining nodes do not suffice.
+    /// For a while it avoids nodes where it failed, and the remaining nodes do not suffice.
     NodesAvoided,
     /// It would not fit even if all matching nodes were empty.
     ExceedsCluster,
@@ -88,17 +87,17 @@ pub enum WaitReason {
     InsufficientCapacity,
     /// Enough is free in total, but not within one domain of the level that it must be in.
     TopologyFragmented,
-    /// Enough is free in total, but not together where it is needed.
+    /// Enough is free in total, but not together on the nodes where a pod needs it.
     Fragmented,
     /// It could start, but would delay a gang that waits before it.
     Reserved,
 }
 
-/// How far an attempt with one flavor assignment is from a start, nearest first: the attempt that
-/// has passed most checks comes first, the one that no ending gang would help comes last.
+/// The distance of an attempt with one flavor assignment from a start, nearest first. An attempt
+/// that has passed more checks is nearer. An attempt that no ending gang would help comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StartDistance {
-    /// It lacks only what is reserved for another gang.
+    /// It lacks only room or quota that is reserved for another gang.
     Reserved,
     /// It lacks room.
     Room,
@@ -106,14 +105,14 @@ pub(crate) enum StartDistance {
     Quota,
     /// A limit has no room; quota was not checked.
     Limit,
-    /// The nodes that would do are left out for a while.
+    /// For a while it avoids the nodes that would suffice.
     Avoided,
-    /// It cannot start as things are.
+    /// It cannot start in the current state.
     Never,
 }
 
 impl WaitReason {
-    /// True if other gangs stand in the way with what they hold now.
+    /// True if room or quota that other gangs hold now blocks the gang.
     pub(crate) const fn is_caused_by_usage(self) -> bool {
         self.is_room_shortage() || matches!(self, Self::QuotaExceeded)
     }
@@ -126,8 +125,8 @@ impl WaitReason {
         )
     }
 
-    /// How far an attempt with this reason is from a start: of several attempts the nearest is
-    /// reported.
+    /// Returns how far an attempt with this reason is from a start. The engine reports the nearest
+    /// of several attempts.
     pub(crate) const fn distance(self) -> StartDistance {
         match self {
             Self::Reserved => StartDistance::Reserved,
@@ -141,7 +140,7 @@ impl WaitReason {
         }
     }
 
-    /// The name of the reason in conditions, events and metrics.
+    /// Returns the name of the reason in conditions, events and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

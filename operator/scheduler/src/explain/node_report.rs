@@ -1,4 +1,4 @@
-//! How each node relates to a task group, by name: for a report on a single gang.
+//! Reports how each node fits a task group, by name, for a single gang.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ pub struct GroupNodeReport {
     pub group: GroupName,
     /// Its pods.
     pub pods: u32,
-    /// The flavors that the report assumes: those that the group would get first.
+    /// The flavors that the report assumes: those of the gang's first flavor assignment.
     pub flavors: Vec<FlavorName>,
     /// Nodes that the group cannot use, by the first obstacle in the order of [`NodeObstacle`].
     pub excluded: Vec<(NodeObstacle, Vec<NodeName>)>,
-    /// Nodes that match, those with most room first, then by name.
+    /// Nodes that match, first those with most room, then by name.
     pub matching: Vec<MatchingNode>,
 }
 
-/// An obstacle that keeps pods off a node, in the order in which they are checked.
+/// An obstacle that keeps pods off a node, in the order of the checks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeObstacle {
     /// The node is not ready.
@@ -53,7 +53,7 @@ pub enum NodeObstacle {
 pub struct MatchingNode {
     /// The node.
     pub node: NodeName,
-    /// How many pods of the group fit now, at most all of them.
+    /// Number of pods of the group that fit now, at most all of them.
     pub room: u32,
     /// Free amount of each resource that a pod requests, in base units, devices first; negative if
     /// the node shrank below its usage.
@@ -79,7 +79,7 @@ impl NodeObstacle {
     }
 }
 
-/// How each node relates to a group of this name and shape. Looks at every node once.
+/// Reports how each node fits a group of this name and shape. Visits every node once.
 pub(crate) fn report_group_nodes(
     nodes: &Nodes,
     catalog: &Catalog,

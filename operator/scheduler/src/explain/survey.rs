@@ -28,12 +28,12 @@ pub(super) struct FreeDistribution {
     pub(super) nodes_free: u32,
     /// The most that is free on one node.
     pub(super) largest: i64,
-    /// How many pods would fit if this were all they need.
+    /// Number of pods that would fit if they needed only this resource.
     pub(super) fitting_pods: u64,
 }
 
-/// One task group on its matching nodes. The free totals are counted at once; everything else costs
-/// another look at every node and is computed on demand.
+/// One task group on its matching nodes. The survey counts the free totals at once. It computes all
+/// other numbers on demand, because each costs another pass over the nodes.
 #[derive(Debug)]
 pub(super) struct GroupSurvey {
     /// The resources that one pod requests: devices first, then by name.
@@ -51,14 +51,14 @@ impl AsRef<ResourceNeed> for FreeResource {
 }
 
 impl ResourceNeed {
-    /// Units that all pods need.
+    /// Returns the units that all pods need.
     pub(super) fn total_need(&self, pods: u64) -> i128 {
         i128::from(self.per_pod).saturating_mul(i128::from(pods))
     }
 }
 
 impl FreeResource {
-    /// How many pods would fit on one node if this were all they need.
+    /// Returns how many pods would fit on one node if they needed only this resource.
     fn pods_on(&self, nodes: &Nodes, node: NodeIdx) -> i64 {
         let free = nodes.free(self.need.resource, node).max(0);
         free.checked_div(self.need.per_pod).unwrap_or(0)
@@ -89,7 +89,7 @@ impl GroupSurvey {
         }
     }
 
-    /// The distribution of the free capacity of a resource.
+    /// Returns the distribution of the free capacity of a resource.
     pub(super) fn spread(&self, nodes: &Nodes, line: &FreeResource) -> FreeDistribution {
         let mut spread = FreeDistribution::default();
         let Some(column) = nodes.column(line.need.resource) else {
@@ -105,7 +105,7 @@ impl GroupSurvey {
         spread
     }
 
-    /// Units of a resource that placed gangs hold, and that other pods use.
+    /// Returns the units of a resource that placed gangs hold, and that other pods use.
     pub(super) fn usage(
         &self,
         question: &ExplanationContext<'_>,
@@ -118,7 +118,7 @@ impl GroupSurvey {
         })
     }
 
-    /// How many of the pods fit.
+    /// Returns how many of the pods fit.
     pub(super) fn fitting_pods(&self, nodes: &Nodes, group: &GroupShape) -> u64 {
         let fit = GroupFit::new(nodes, group, CapacityView::Free);
         self.nodes.iter().fold(0, |sum, node| {
@@ -126,9 +126,10 @@ impl GroupSurvey {
         })
     }
 
-    /// The resource that keeps pods off nodes though there is enough of each resource in total.
-    /// `nodes` counts the nodes that have the first resource free for a pod; `lacking` is the
-    /// resource that most of these have too little of, and `lacking_nodes` counts those.
+    /// Returns the resource that keeps pods off nodes although there is enough of each resource in
+    /// total. `nodes` counts the nodes that have the first resource free for a pod. `missing` is
+    /// the resource that most of these nodes lack, and `missing_nodes` counts the nodes that lack
+    /// it.
     pub(super) fn separate_resources(&self, nodes: &Nodes) -> Option<SeparateResources<'_>> {
         let first = self.resources.first()?;
         let with: Vec<(NodeIdx, i64)> = self
@@ -163,8 +164,8 @@ pub(super) struct SeparateResources<'s> {
     pub(super) missing_nodes: usize,
 }
 
-/// The resources that one pod of a group requests: the packed device first, then other devices,
-/// then by name.
+/// Returns the resources that one pod of a group requests: the packed device first, then other
+/// devices, then by name.
 pub(super) fn resource_needs(catalog: &Catalog, group: &GroupShape) -> Vec<ResourceNeed> {
     let demand = group.demand.iter();
     let all = demand.map(|(resource, need)| ResourceNeed {
@@ -180,7 +181,7 @@ pub(super) fn resource_needs(catalog: &Catalog, group: &GroupShape) -> Vec<Resou
     all
 }
 
-/// Free capacity of each of these nodes.
+/// Returns the free capacity of each of these nodes.
 fn free_amounts<'n>(
     column: &'n ResourceColumn,
     nodes: &'n [NodeIdx],
@@ -192,8 +193,8 @@ fn add_free(sum: i128, free: i64) -> i128 {
     sum.saturating_add(i128::from(free))
 }
 
-/// Nodes that meet the constraints and have each resource that a pod requests, which is the same
-/// for all nodes of a kind.
+/// Returns the nodes that meet the constraints and have each resource that a pod requests. All
+/// nodes of a kind have the same resources.
 fn matching_nodes(
     nodes: &Nodes,
     catalog: &Catalog,

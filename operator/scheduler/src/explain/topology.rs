@@ -26,16 +26,17 @@ pub struct BestDomain {
     /// The domain that holds most of the pods, by its label values, coarse to fine:
     /// `block-1/rack-3`. None: there is no domain.
     pub domain: Option<String>,
-    /// How many of the pods it holds, the largest pods first. If it holds all of them, other
-    /// topology requests or collisions between groups are why the gang does not fit.
+    /// Number of the pods that it holds, the largest pods first. If it holds all of them, the gang
+    /// does not fit because of other topology requests or collisions between groups.
     pub fitting_pods: u64,
-    /// How many domains the level has.
+    /// Number of domains of the level.
     pub domains: u32,
-    /// Nodes that are in no domain of the level: they lack its label, or that of a level above.
+    /// Nodes that are in no domain of the level, because they lack its label or the label of a
+    /// level above.
     pub unlabelled: u32,
 }
 
-/// Checks that the topology levels that a gang and its groups ask for exist.
+/// Checks that the topology levels that a gang and its groups request exist.
 ///
 /// # Errors
 ///
@@ -74,7 +75,7 @@ fn find_missing_level(domains: &TopologyDomains, gang: &Gang) -> Option<WaitDeta
     })
 }
 
-/// The pods that must be in one domain: those of a group, or of the gang.
+/// The pods of a group or of the gang that must be in one domain.
 struct DomainRequirement<'a> {
     /// None: the gang.
     group: Option<usize>,
@@ -82,15 +83,16 @@ struct DomainRequirement<'a> {
 }
 
 impl ExplanationContext<'_> {
-    /// The pods that must be in one domain exceed every domain even if all nodes were empty.
+    /// Explains that no domain could hold the pods that must be in one domain, even if all nodes
+    /// were empty.
     pub(super) fn exceeds_topology(&self) -> Option<WaitDetail> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
         self.find_impossible(&close, CapacityView::Empty)
             .map(WaitDetail::ExceedsTopology)
     }
 
-    /// The pods that must be in one domain exceed the free capacity of every domain. None: that is
-    /// not why the gang waits.
+    /// Explains that no domain has enough free capacity for the pods that must be in one domain.
+    /// None: the gang waits for another reason.
     pub(super) fn topology_fragmented(&self, wake: &mut WakeCondition) -> Option<WaitDetail> {
         let close = GangTopology::for_shape(self.nodes, self.shape)?;
         let musts = domain_requirements(&close);
@@ -105,8 +107,8 @@ impl ExplanationContext<'_> {
         })
     }
 
-    /// Wakes the gang when so much is taken that no domain may hold a group any more that must be
-    /// in one.
+    /// Wakes the gang when so much is taken that possibly no domain can hold a group that must be
+    /// in one domain.
     pub(super) fn watch_required_groups(&self, wake: &mut WakeCondition) {
         let close = GangTopology::for_shape(self.nodes, self.shape);
         if close.is_some_and(|close| !domain_requirements(&close).is_empty()) {
@@ -149,7 +151,7 @@ impl ExplanationContext<'_> {
         pods.fold(0, u64::saturating_add)
     }
 
-    /// The domain that holds most of the pods; of equal ones the first by name.
+    /// Returns the domain that holds most of the pods, or of equal domains the first by name.
     fn best_domain(&self, must: &DomainRequirement<'_>, room: CapacityView) -> BestDomain {
         let (layout, depth) = (&must.near.level.layout, must.near.level.depth);
         let request = match must.group {
@@ -182,7 +184,7 @@ impl ExplanationContext<'_> {
         }
     }
 
-    /// How many pods of these groups the nodes hold, placed one after another.
+    /// Returns how many pods of these groups the nodes hold, placed one after another.
     fn count_fitting(&self, groups: &[&GroupShape], among: &[NodeIdx], room: CapacityView) -> u64 {
         if let [group] = groups {
             return self.count_fitting_of_group(group, among, room);
@@ -228,7 +230,7 @@ impl ExplanationContext<'_> {
             .min(u64::from(group.count))
     }
 
-    /// Amount of each resource that the gang needs on a node.
+    /// Returns a node's amount of each resource that the gang needs.
     fn node_amounts(&self, node: NodeIdx, room: CapacityView) -> Vec<i64> {
         let total = self.shape.total.iter();
         total
@@ -243,8 +245,8 @@ impl ExplanationContext<'_> {
         is_node_allowed(self.catalog, group, node) && !self.excluded.contains(&node)
     }
 
-    /// Wakes the gang when a domain may hold it: where one resource alone is too
-    /// little in every domain, only more of that can help, else any may.
+    /// Wakes the gang when a domain may hold it. If every domain has too little of one resource,
+    /// only more of that resource can help. Otherwise more of any resource may help.
     fn watch_domains(&self, must: &DomainRequirement<'_>, wake: &mut WakeCondition) {
         let level = &must.near.level;
         for group in self.groups(must) {
@@ -287,7 +289,8 @@ fn count_groups_with_pods(shape: &GangShape) -> usize {
     shape.groups.iter().filter(|g| g.count > 0).count()
 }
 
-/// The pods that must be in one domain: those of groups first, those of the gang last.
+/// Returns the sets of pods that must be in one domain: first those of groups, last that of the
+/// gang.
 fn domain_requirements(close: &GangTopology) -> Vec<DomainRequirement<'_>> {
     let groups = close.groups.iter().enumerate();
     let own = groups.filter_map(|(at, near)| {

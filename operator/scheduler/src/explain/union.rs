@@ -16,7 +16,7 @@ pub(super) struct UnionCapacity {
 }
 
 impl ExplanationContext<'_> {
-    /// Amounts of each resource that a group needs, on the nodes that match any group.
+    /// Returns the amounts of each resource that a group needs, on the nodes that match any group.
     pub(super) fn union_capacity(
         &self,
         surveys: &[GroupSurvey],
@@ -41,7 +41,7 @@ impl ExplanationContext<'_> {
         union
     }
 
-    /// Those amounts with the need of all groups: devices first, then by name.
+    /// Returns these amounts with the need of all groups: devices first, then by name.
     pub(super) fn union_lines<'s>(
         &self,
         surveys: &'s [GroupSurvey],
@@ -62,7 +62,7 @@ impl ExplanationContext<'_> {
     }
 }
 
-/// The number of nodes that match any group.
+/// Returns the number of nodes that match any group.
 pub(super) fn union_nodes(surveys: &[GroupSurvey]) -> u32 {
     let all: BTreeSet<NodeIdx> = surveys.iter().flat_map(|s| &s.nodes).copied().collect();
     u32::try_from(all.len()).unwrap_or(u32::MAX)

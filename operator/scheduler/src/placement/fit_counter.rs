@@ -9,13 +9,13 @@ use super::node_charge::NodeCharge;
 use super::place::PlacementRequest;
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, PodDemand, ResourceIdx};
 
-/// Free capacity of the resources that a gang needs, and how many pods of each of its groups that
-/// holds. It copies only these columns, so thousands of gangs can leave and come back at the cost
+/// Free capacity of the resources that a gang needs, and the number of pods of each group that fit
+/// into it. It copies only these columns. So thousands of gangs can leave and come back at the cost
 /// of placing one gang in the live state.
 ///
-/// It is an upper bound for every placement, because groups may compete for the same room, and
-/// shares for the same device. It is exact for a gang of one group without a topology request, if
-/// no devices are shared.
+/// Its counts are upper bounds for every placement, because groups may compete for the same room,
+/// and shares for the same device. They are exact for a gang of one group without a topology
+/// request, if no devices are shared.
 #[derive(Clone, Debug)]
 pub(crate) struct FitCounter {
     columns: SmallVec<[CountedResource; 6]>,
@@ -27,11 +27,11 @@ pub(crate) struct FitCounter {
 #[derive(Clone, Debug)]
 struct CountedResource {
     resource: ResourceIdx,
-    /// The resource that changes together with it, if any.
+    /// The resource that changes together with this one, if any.
     coupled: Option<ResourceIdx>,
 }
 
-/// Free capacity node by node, so that what changes together is adjacent in memory.
+/// Free capacity node by node, so that amounts that change together are adjacent in memory.
 #[derive(Clone, Debug)]
 struct FreeByNode {
     columns: usize,
@@ -54,7 +54,7 @@ struct GroupFitCount {
 }
 
 impl CountedResource {
-    /// The most that becomes free of it when a pod leaves.
+    /// Returns the most of this resource that becomes free when a pod leaves.
     fn freed_by(&self, nodes: &Nodes, demand: &PodDemand) -> i64 {
         let amounts = demand.iter().map(|(resource, need)| {
             if *resource == self.resource {
@@ -76,7 +76,7 @@ impl FreeByNode {
         from..from.saturating_add(self.columns)
     }
 
-    /// The free amounts of a node, by column.
+    /// Returns the free amounts of a node, by column.
     fn node_amounts(&self, node: NodeIdx) -> &[i64] {
         self.amounts.get(self.range(node)).unwrap_or(&[])
     }
@@ -116,7 +116,7 @@ impl GroupFitCount {
         self.allowed_nodes.ones().map(NodeIdx::of)
     }
 
-    /// How many of its pods fit into `free`, given by column.
+    /// Returns how many of the group's pods fit into `free`, given by column.
     fn count_fitting(&self, free: impl IntoIterator<Item = i64>) -> u32 {
         let mut pods = i64::from(self.count);
         for (need, free) in self.needs.iter().zip(free) {
@@ -142,7 +142,8 @@ impl GroupFitCount {
         pods >= u64::from(self.count)
     }
 
-    /// How many of its pods would fit on all its nodes if they needed only this resource.
+    /// Returns how many of the group's pods would fit on all its nodes if they needed only this
+    /// resource.
     fn count_places(&self, free: &FreeByNode, column: usize, need: i64) -> u64 {
         let places = self.nodes().map(|node| {
             let free = free.node_amounts(node).get(column).map_or(0, |free| *free);
@@ -152,7 +153,7 @@ impl GroupFitCount {
         places.fold(0, u64::saturating_add)
     }
 
-    /// The least that must become free, by resource, before more pods could fit.
+    /// Returns the least of each resource to free before more pods could fit.
     fn least_missing(
         &self,
         columns: &[CountedResource],
@@ -178,7 +179,7 @@ impl GroupFitCount {
 }
 
 impl FitCounter {
-    /// The current state of the nodes.
+    /// Counts on the current state of the nodes.
     pub(crate) fn new(nodes: &Nodes, catalog: &Catalog, wish: &PlacementRequest<'_>) -> Self {
         let columns = wish
             .shape
@@ -213,7 +214,7 @@ impl FitCounter {
         }
     }
 
-    /// The rooms restricted to these nodes.
+    /// Returns the counter restricted to these nodes.
     pub(crate) fn within(&self, nodes: &FixedBitSet) -> Self {
         let mut rooms = self.clone();
         for group in &mut rooms.groups {
@@ -240,7 +241,7 @@ impl FitCounter {
         })
     }
 
-    /// How many pods do not fit yet, summed over the groups as if each were alone.
+    /// Returns how many pods do not fit yet, summed over the groups as if each were alone.
     pub(crate) fn missing_pods(&self) -> u64 {
         let groups = self.groups.iter();
         let short = groups.map(|group| u64::from(group.count).saturating_sub(group.total));
@@ -253,7 +254,7 @@ impl FitCounter {
         groups.any(|group| group.allowed_nodes.contains(node.at()))
     }
 
-    /// Amounts that become free when a pod with that demand leaves, by column.
+    /// Returns the amounts that become free when a pod with that demand leaves, by column.
     pub(crate) fn freed_amounts(&self, nodes: &Nodes, demand: &PodDemand) -> FreedAmounts {
         let columns = self.columns.iter();
         columns
@@ -261,19 +262,19 @@ impl FitCounter {
             .collect()
     }
 
-    /// Pods leave a node. Returns true if any group may use the node.
+    /// Takes pods off a node. Returns true if any group may use the node.
     pub(crate) fn release_charge(&mut self, nodes: &Nodes, hold: &NodeCharge) -> bool {
         let freed = self.freed_amounts(nodes, &hold.demand);
         self.release_pods(hold.node, &freed, hold.pods)
     }
 
-    /// `pods` pods leave a node, each of which frees `freed`. Returns true if any group may use the
-    /// node.
+    /// Takes `pods` pods off a node, each of which frees `freed`. Returns true if any group may use
+    /// the node.
     pub(crate) fn release_pods(&mut self, node: NodeIdx, freed: &[i64], pods: u32) -> bool {
         self.apply_change(node, freed, i64::from(pods))
     }
 
-    /// The pods come back.
+    /// Puts the pods back on the node.
     pub(crate) fn charge_pods(&mut self, node: NodeIdx, freed: &[i64], pods: u32) {
         self.apply_change(node, freed, i64::from(pods).saturating_neg());
     }
@@ -305,7 +306,7 @@ impl FitCounter {
         groups.all(|group| {
             let before = group.pods.get(node.at()).map_or(0, |pods| *pods);
             let spare = group.total.saturating_sub(u64::from(group.count));
-            // The group has no pods here, or can lose all of them.
+            // The group has no room for pods here, or can lose all of it.
             u64::from(before) <= spare || {
                 let lost = before.saturating_sub(group.count_fitting(left.clone()));
                 u64::from(lost) <= spare
@@ -313,8 +314,8 @@ impl FitCounter {
         })
     }
 
-    /// How many more pods of the first group a node holds with `freed` more free, by column. For a
-    /// gang of one group.
+    /// Returns how many more pods of the first group a node holds with `freed` more free, by
+    /// column. Valid only for a gang of one group.
     pub(crate) fn count_gain(&self, node: NodeIdx, freed: &[i64]) -> u32 {
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
             return 0;
@@ -328,7 +329,7 @@ impl FitCounter {
         }
     }
 
-    /// How much more of each column the first group could use on a node.
+    /// Returns how much more of each column the first group could use on a node.
     pub(crate) fn usable_amounts(&self, node: NodeIdx) -> SmallVec<[i64; 6]> {
         let group = self.groups.iter().find(|group| group.count > 0);
         let needs = group.into_iter().flat_map(|group| {
@@ -348,7 +349,7 @@ impl FitCounter {
         groups.all(|group| group.has_room_for(group.total))
     }
 
-    /// The least that must become free of each resource before all pods of the first group fit, by
+    /// Returns the least of each resource to free before all pods of the first group fit, by
     /// column.
     pub(crate) fn missing_amounts(&self) -> SmallVec<[i128; 6]> {
         let Some(group) = self.groups.iter().find(|group| group.count > 0) else {
@@ -365,7 +366,7 @@ impl FitCounter {
         missing
     }
 
-    /// True if every group alone would fit if all gangs left. Looks at every node.
+    /// True if every group alone would fit if all gangs left. Visits every node.
     pub(crate) fn fits_without_gangs(&self, nodes: &Nodes) -> bool {
         let mut groups = self.groups.iter();
         groups.all(|group| {
@@ -378,8 +379,8 @@ impl FitCounter {
         })
     }
 
-    /// The least that must become free of each resource, on any node, before more pods could fit
-    /// than now. Any one of the resources may suffice.
+    /// Returns the least of each resource to free, on any node, before more pods could fit than
+    /// now. A single one of the resources may suffice.
     pub(crate) fn least_missing(&self) -> Vec<(ResourceIdx, i128)> {
         let groups = self.groups.iter();
         let lacking = groups.filter(|group| !group.has_room_for(group.total));

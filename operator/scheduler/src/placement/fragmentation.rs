@@ -1,26 +1,26 @@
-//! How much of a node's devices typical tasks can use: packing preserves this.
+//! The part of a node's devices that typical tasks can use: packing preserves it.
 //!
 //! Fragmentation as in FGD (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads
-//! with Fragmentation Gradient Descent", USENIX ATC '23): the free devices of a node, minus the
-//! part that a typical task could use, averaged over the typical tasks. Packing chooses the node
-//! where fragmentation grows least. Free devices shrink by the same amount on every node, so this
-//! is the node where the usable part shrinks least beyond that. A task uses
+//! with Fragmentation Gradient Descent", USENIX ATC '23). It is the free devices of a node, minus
+//! the part that a typical task could use, averaged over the typical tasks. Packing chooses the
+//! node where fragmentation grows least. Free devices shrink by the same amount on every node, so
+//! this is the node where the usable part shrinks least beyond that. A task uses
 //!
 //! - nothing of a node that has no room for it or does not meet its constraints;
 //! - otherwise every device that is free enough for it,
 //! - but no more devices than the free cores feed, at the cores that typical tasks need per device
 //!   on average, and at least its own.
 //!
-//! The last rule is ours. FGD counts all free devices as usable as long as one task fits, so
-//! devices that become stranded for lack of cores are noticed too late. The rule has no parameter:
-//! the average is over the same tasks.
+//! The last rule is ours. FGD counts all free devices as usable while one task fits, so it notices
+//! too late that devices become stranded for lack of cores. The rule has no parameter: it averages
+//! over the same tasks.
 
 use super::history::{TaskCounts, TypicalTask};
 use crate::state::{
     Catalog, NodeProfile, Nodes, PodNeeds, ResourceIdx, SignatureIdx, WHOLE_DEVICE,
 };
 
-/// The typical tasks, prepared to be tried on profiles.
+/// The typical tasks, prepared for trials on profiles.
 #[derive(Debug, Default)]
 pub(super) struct Fragmentation {
     tasks: Vec<PreparedTask>,
@@ -37,7 +37,7 @@ struct PreparedTask {
     weight: i64,
     /// The bit of its signature in a profile.
     bit: u128,
-    /// Thousandths of devices and of cores that all tasks with this device take, weighted.
+    /// Weighted thousandths of devices and of cores that all tasks with this device take.
     devices: i128,
     cores: i128,
 }
@@ -74,7 +74,8 @@ impl Fragmentation {
         (Self { tasks, cpu }, lenses)
     }
 
-    /// Thousandths of free devices that typical tasks can use, summed by the weight of the tasks.
+    /// Returns the thousandths of free devices that typical tasks can use, summed by the weight of
+    /// the tasks.
     pub(super) fn usable_devices(&self, profile: &NodeProfile) -> i64 {
         let cores = self.cpu.map_or(0, |cpu| profile.free(cpu));
         self.tasks.iter().fold(0, |sum, task| {

@@ -1,9 +1,9 @@
 //! Bounded search for groups of unlike pods that compete for the same nodes: it tries every way to
 //! share the nodes.
 //!
-//! Nodes are filled one after another. Only the number of pods of each group that are left matters
-//! for the next node, so the search keeps the frontier of such remainders and drops those that
-//! another one dominates. The search is exact unless it reaches a bound.
+//! The search fills one node after another. The next node depends only on the number of remaining
+//! pods of each group. So the search keeps the frontier of these remainders and drops dominated
+//! ones. The search is exact unless it reaches a bound.
 
 use smallvec::SmallVec;
 
@@ -15,11 +15,11 @@ use crate::state::{
     ResourceIdx,
 };
 
-/// Remainders that are kept per node at most.
+/// Maximum number of remainders to keep per node.
 const MAX_REMAINDERS: usize = 128;
-/// Ways to fill one node that are considered at most.
+/// Maximum number of ways to fill one node.
 const MAX_FILLINGS: usize = 128;
-/// Comparisons in one search at most: a few milliseconds.
+/// Maximum number of comparisons in one search: a few milliseconds.
 const MAX_COMPARISONS: usize = 400_000;
 
 /// Pods of each group.
@@ -51,7 +51,7 @@ struct Remainder {
 
 struct FrontierSearch<'a> {
     groups: Vec<(&'a GroupShape, &'a ConstraintSignature)>,
-    /// The columns that any group needs, and what each group needs of them.
+    /// The columns that any group needs, with each group's need.
     columns: Vec<(Option<&'a ResourceColumn>, Vec<i64>)>,
     weights: Vec<u128>,
     search_nodes: &'a SearchNodes<'a>,
@@ -62,7 +62,7 @@ struct FrontierSearch<'a> {
 
 /// The nodes on which a search may put pods.
 pub(crate) struct SearchNodes<'a> {
-    /// Nodes, in the order in which they are filled.
+    /// Nodes, in the order in which the search fills them.
     pub(crate) nodes: &'a [NodeIdx],
     /// True if a group, by its index in the shape, may use a node.
     pub(crate) allows: &'a dyn Fn(usize, NodeIdx) -> bool,
@@ -77,7 +77,7 @@ pub(crate) fn search(
     excluded: &[NodeIdx],
     room: CapacityView,
 ) -> SearchResult {
-    // Tightest first, as in packing; nodes without devices come before all others.
+    // Tightest first, as in packing; nodes without devices come before all other nodes.
     let field = SearchNodes {
         nodes: &nodes.nodes_by_tightness(),
         allows: &|_, node| !excluded.contains(&node),
@@ -86,7 +86,7 @@ pub(crate) fn search(
     search_in(nodes, catalog, shape, &field, &mut 0)
 }
 
-/// Searches on a part of the nodes. `spent` counts the comparisons, which are bounded for all
+/// Searches on a part of the nodes. `spent` counts the comparisons. Their bound applies to all
 /// searches together.
 pub(crate) fn search_in(
     nodes: &Nodes,
@@ -171,7 +171,8 @@ impl<'a> FrontierSearch<'a> {
         }
     }
 
-    /// The largest sets of pods that the node holds, none of them within another.
+    /// Returns the largest sets of pods that the node holds, without sets that another set
+    /// contains.
     fn node_fillings(&mut self, node: NodeIdx, frontier: &[Remainder]) -> Vec<GroupPodCounts> {
         let most: GroupPodCounts = (0..self.groups.len())
             .map(|g| {
@@ -205,9 +206,9 @@ impl<'a> FrontierSearch<'a> {
         ways
     }
 
-    /// Adds the ways to go on after `pods` of the first groups. The first way takes as much as it
-    /// can of each group in turn. If the node holds no more of any group even alone, no other way
-    /// is better.
+    /// Adds the ways to continue after `pods` of the first groups. The first way takes as many pods
+    /// as possible of each group in turn. If that way takes as many pods of each group as fit
+    /// alone, no other way is better.
     fn enumerate(
         &mut self,
         most: &GroupPodCounts,
@@ -221,7 +222,7 @@ impl<'a> FrontierSearch<'a> {
             return;
         };
         let fits = self.count_fitting(group, free, *most_here);
-        // Taking fewer pods of the last group than fit is never better.
+        // For the last group, it is never better to take fewer pods than fit.
         let last = group.saturating_add(1) == most.len();
         let least = if last { fits } else { 0 };
         for count in (least..=fits).rev() {
@@ -240,7 +241,7 @@ impl<'a> FrontierSearch<'a> {
         }
     }
 
-    /// How many pods of a group fit into `free`.
+    /// Returns how many pods of a group fit into `free`.
     fn count_fitting(&self, group: usize, free: &[i64], most: u32) -> u32 {
         let fits = self
             .columns
@@ -261,7 +262,7 @@ impl<'a> FrontierSearch<'a> {
         }
     }
 
-    /// Every remainder minus every way to fill the node.
+    /// Combines every remainder with every way to fill the node, and returns the new remainders.
     fn advance(
         &mut self,
         node: NodeIdx,
@@ -285,7 +286,8 @@ impl<'a> FrontierSearch<'a> {
                 ));
             }
         }
-        // A dominating remainder weighs no more, and comes first among equal weights.
+        // A dominating remainder never weighs more than the dominated one, and comes first among
+        // equal weights.
         made.sort_unstable();
         let mut kept: Vec<Remainder> = Vec::new();
         for (_, left, before, pods) in made {
@@ -314,7 +316,7 @@ impl<'a> FrontierSearch<'a> {
         kept
     }
 
-    /// How much is left to place.
+    /// Returns the weight of the pods left to place.
     fn remaining_weight(&self, left: &GroupPodCounts) -> u128 {
         left.iter()
             .zip(&self.weights)
@@ -338,12 +340,12 @@ impl<'a> FrontierSearch<'a> {
     }
 }
 
-/// True if `a` has no more left of any group than `b`.
+/// True if for every group `a` has at most as many pods left as `b`.
 fn is_no_worse(a: &GroupPodCounts, b: &GroupPodCounts) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b)
 }
 
-/// Drops the ways that hold no more of any group than another way.
+/// Drops each way for which another way holds at least as many pods of every group.
 fn prune(ways: Vec<GroupPodCounts>) -> Vec<GroupPodCounts> {
     let mut kept: Vec<GroupPodCounts> = Vec::new();
     for way in ways {

@@ -1,10 +1,10 @@
-//! How many pods of a group a node holds.
+//! Counts how many pods of a group a node holds.
 
 use smallvec::SmallVec;
 
 use crate::state::{GroupShape, NodeIdx, Nodes, ResourceColumn, ResourceIdx, WHOLE_DEVICE};
 
-/// The part of a node's capacity that counts.
+/// The part of a node's capacity to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CapacityView {
     /// The capacity that is free now.
@@ -14,7 +14,7 @@ pub(crate) enum CapacityView {
 }
 
 impl CapacityView {
-    /// The amount that counts; never negative.
+    /// Returns the amount to count; never negative.
     pub(crate) fn amount(self, column: &ResourceColumn, node: NodeIdx) -> i64 {
         match self {
             Self::Free => column.free(node).max(0),
@@ -23,7 +23,7 @@ impl CapacityView {
     }
 }
 
-/// The columns that a group needs, looked up once.
+/// The columns that a group needs, from a single lookup.
 pub(crate) struct GroupFit<'a> {
     /// None: no node has one of the resources.
     columns: Option<SmallVec<[(&'a ResourceColumn, i64); 6]>>,
@@ -49,7 +49,7 @@ impl<'a> GroupFit<'a> {
         }
     }
 
-    /// How many pods fit on the node, at most `most`.
+    /// Returns how many pods fit on the node, at most `most`.
     pub(crate) fn count_fitting(&self, node: NodeIdx, most: u32) -> u32 {
         let Some(columns) = &self.columns else {
             return 0;
@@ -57,8 +57,8 @@ impl<'a> GroupFit<'a> {
         let mut pods = i64::from(most);
         for (column, need) in columns {
             let room = self.view.amount(column, node);
-            // The division dominates the cost of this loop, so it is done only if it changes the
-            // result.
+            // The division dominates the cost of this loop, so the loop divides only if that
+            // changes the result.
             if need.checked_mul(pods).is_none_or(|needs| needs > room) {
                 pods = room.checked_div(*need).unwrap_or(0);
             }
@@ -69,7 +69,7 @@ impl<'a> GroupFit<'a> {
         u32::try_from(pods.min(self.count_shares(node))).unwrap_or(0)
     }
 
-    /// How many shares fit on the devices of the node.
+    /// Returns how many shares fit on the devices of the node.
     fn count_shares(&self, node: NodeIdx) -> i64 {
         let Some((device, share)) = self.share else {
             return i64::MAX;

@@ -1,4 +1,4 @@
-//! The typical tasks: pods that queues hold now or have held.
+//! The typical tasks: pods of the gangs that the engine has learned.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use crate::ids::ResourceName;
 use crate::resources::Resources;
 use crate::state::{Catalog, DemandIdx, GangShape, GroupShape, ResourceIdx, SignatureIdx};
 
-/// Number of task shapes that fragmentation is measured with, the most frequent ones: one per bit
+/// Number of the most frequent task shapes, with which packing measures fragmentation: one per bit
 /// of a profile.
 pub(super) const MAX_TYPICAL_TASKS: usize = 128;
-/// Number of task shapes that are counted: twice as many, so that the next ones can move up.
+/// Number of task shapes to count: twice as many, so that the next ones can move up.
 const MAX_COUNTED_TASKS: usize = MAX_TYPICAL_TASKS.saturating_mul(2);
-/// Pods after which older ones count half: roughly what 10,000 nodes hold.
+/// Number of new pods after which older pods count half: roughly the pods of 10,000 nodes.
 const HALF_LIFE: u64 = 1 << 16;
 
 /// The typical tasks that an engine has learned. An engine that restores them makes the same
@@ -38,15 +38,15 @@ struct TaskRecord {
 
 /// Pods by needs and constraints, and their weights as of the last renewal.
 ///
-/// Weights are renewed when as many pods have come as were known at the last renewal, or a
-/// half-life of them. So at least half of all pods are always known, and a thousand gangs cost ten
-/// renewals. Scores do not change between renewals.
+/// Renewals update the weights. One happens when the number of new pods reaches the number of pods
+/// at the last renewal, or a half-life. So the weights always include at least half of all pods,
+/// and a thousand gangs cost ten renewals. Scores do not change between renewals.
 #[derive(Debug, Default)]
 pub(super) struct TaskCounts {
     tasks: BTreeMap<(DemandIdx, SignatureIdx), TaskCount>,
     /// Pods since the last renewal.
     since: u64,
-    /// Pods that were known at the last renewal.
+    /// Pods counted at the last renewal.
     known: u64,
     version: u64,
 }
@@ -100,8 +100,8 @@ impl TaskCounts {
         self.tasks.insert(key, task);
     }
 
-    /// Keys by number of pods, the most frequent first; ties by content, because numbers depend on
-    /// the order of arrival.
+    /// Returns the keys by number of pods, the most frequent first. Ties are broken by content,
+    /// because indexes depend on the order of arrival.
     fn keys_by_frequency(&self, catalog: &Catalog) -> Vec<(DemandIdx, SignatureIdx)> {
         let mut keys: Vec<_> = self.tasks.iter().collect();
         keys.sort_by_cached_key(|(key, task)| {
@@ -144,12 +144,12 @@ impl TaskCounts {
         self.version = self.version.saturating_add(1);
     }
 
-    /// The number of renewals so far.
+    /// Returns the number of renewals so far.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// The typical tasks as of the last renewal.
+    /// Returns the typical tasks as of the last renewal.
     pub(super) fn typical_tasks(&self) -> impl Iterator<Item = TypicalTask> {
         let weighty = self.tasks.iter().filter(|(_, task)| task.weight > 0);
         weighty.map(|((demand, signature), task)| TypicalTask {
@@ -160,7 +160,7 @@ impl TaskCounts {
         })
     }
 
-    /// Exports the history by content, to be restored into another engine.
+    /// Exports the history by content, so that another engine can restore it.
     pub(super) fn export(&self, catalog: &Catalog) -> TaskHistory {
         let task = |(key, count): (&(DemandIdx, SignatureIdx), &TaskCount)| {
             let (request, constraints) = task_content(catalog, *key);
@@ -206,7 +206,7 @@ impl TaskCounts {
     }
 }
 
-/// The request and constraints of a task.
+/// Returns the request and constraints of a task.
 fn task_content(
     catalog: &Catalog,
     (demand, signature): (DemandIdx, SignatureIdx),

@@ -1,4 +1,4 @@
-//! Where the pods of a gang go, and how a place is found.
+//! The placement of a gang's pods, and the search for it.
 
 mod fit_counter;
 mod fragmentation;
@@ -44,13 +44,13 @@ pub struct Placement {
 pub struct GroupPlacement {
     /// The task group.
     pub group: GroupName,
-    /// Nodes in the order of the pods' indexes, each with how many pods follow
-    /// one another on it: `[(a, 2), (b, 1)]` puts 0 and 1 on `a`, 2 on `b`.
+    /// Nodes in the order of pod indexes, each with its number of consecutive pods: `[(a, 2), (b,
+    /// 1)]` puts pods 0 and 1 on `a`, and pod 2 on `b`.
     pub runs: Vec<(NodeName, u32)>,
 }
 
 impl Placement {
-    /// No pods.
+    /// Creates a placement without pods.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -61,13 +61,13 @@ impl Placement {
         self.groups.push(GroupPlacement { group, runs });
     }
 
-    /// The task groups, in the order of the gang's.
+    /// Returns the task groups, in the order of the gang's groups.
     #[must_use]
     pub fn groups(&self) -> &[GroupPlacement] {
         &self.groups
     }
 
-    /// The runs of one task group.
+    /// Returns the runs of one task group.
     #[must_use]
     pub fn runs(&self, group: &GroupName) -> Option<&[(NodeName, u32)]> {
         self.groups
@@ -76,7 +76,7 @@ impl Placement {
             .map(|g| g.runs.as_slice())
     }
 
-    /// Every pod: its task group, its index in it, its node.
+    /// Returns the task group, the index in it and the node of every pod.
     pub fn iter(&self) -> impl Iterator<Item = (&GroupName, u32, &NodeName)> {
         self.groups.iter().flat_map(|group| {
             group
@@ -88,7 +88,7 @@ impl Placement {
         })
     }
 
-    /// How many pods.
+    /// Returns the number of pods.
     #[must_use]
     pub fn pod_count(&self) -> u64 {
         self.groups

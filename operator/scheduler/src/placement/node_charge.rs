@@ -1,4 +1,4 @@
-//! Usage of a node by pods, and the placement that a gang finds without it.
+//! Usage of a node by pods, and the placement that a gang finds once they have left.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub(crate) struct NodeCharge {
     /// Usage of one of the pods.
     pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
     pub(crate) pods: u32,
-    /// The pods belong to a placed gang.
+    /// True if the pods belong to a placed gang.
     pub(crate) in_placed_gang: bool,
 }
 
-/// The placement that a gang finds once these pods have left. Leaves the state unchanged.
+/// Returns the placement that a gang finds once these pods have left. Leaves the state unchanged.
 pub(crate) fn place_without<'h>(
     nodes: &mut Nodes,
     packing: &mut PackingState,

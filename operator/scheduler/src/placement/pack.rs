@@ -1,4 +1,4 @@
-//! Pack: identical pods onto the nodes where they break off the least.
+//! Pack: puts identical pods on the nodes where they cause the least fragmentation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,14 +7,14 @@ use super::place::NodeChoice;
 use super::ranking::{ClassRank, CurrentRanking};
 use crate::state::{ConstraintSignature, NodeClass, NodeIdx};
 
-/// Nodes with how many pods go onto each, in the order in which they were chosen.
+/// Nodes with the number of pods on each, in the order in which the search chose them.
 pub(crate) type PodRuns = Vec<(NodeIdx, u32)>;
 
-/// Fills node by node: first the node where its pods cost the least fragmentation each, then the
-/// best fit, then by name. Preferences of the pods among nodes come before all of these, as in
+/// Fills node by node: first the node where each pod causes the least fragmentation, then the best
+/// fit, then by name. Preferences of the pods among nodes come before all of these, as in
 /// Kubernetes.
 ///
-/// None if the nodes do not hold all of the pods, of which there is at least one. This is exact,
+/// There must be at least one pod. None: the nodes do not hold all pods. The result is exact,
 /// because identical pods do not compete for different resources.
 pub(super) fn fill(
     ranked: &CurrentRanking<'_>,
@@ -48,7 +48,7 @@ pub(super) fn fill(
     None
 }
 
-/// The members of several classes, by name.
+/// Returns the members of several classes, by name.
 fn members_by_name<'a>(
     classes: &[&'a NodeClass],
 ) -> impl Iterator<Item = (NodeIdx, &'a NodeClass)> + use<'a> {
@@ -84,7 +84,7 @@ fn fill_by_tier(
     fill_in_order(all, count)
 }
 
-/// Fills nodes that have already been chosen, in the same order.
+/// Fills already chosen nodes, in the same order.
 pub(super) fn fill_in_order(mut all: Vec<NodeChoice<ClassRank>>, count: u32) -> Option<PodRuns> {
     all.sort_unstable();
     let mut left = count;

@@ -12,14 +12,15 @@ pub(crate) struct PackingState {
     task_counts: TaskCounts,
     fragmentation: Fragmentation,
     rankings: Rankings,
-    /// The signatures that classes distinguish, with their constraints, because numbers are reused.
+    /// The signatures that classes distinguish. The constraints identify them, because numbers are
+    /// reused.
     class_signatures: Vec<(SignatureIdx, Constraints)>,
     /// The renewal and the number of kinds of shares that the scores belong to.
     scores_version: (u64, usize),
 }
 
 impl PackingState {
-    /// Changes whenever the choice between nodes changes.
+    /// Returns a number that changes whenever the choice between nodes changes.
     pub(crate) fn version(&self) -> u64 {
         self.task_counts.version()
     }
@@ -39,7 +40,8 @@ impl PackingState {
         self.task_counts.restore(catalog, history);
     }
 
-    /// Brings typical tasks and their signatures up to date. To be called before a gang is placed.
+    /// Brings typical tasks and their signatures up to date. The caller must call it before it
+    /// places a gang.
     pub(crate) fn prepare(&mut self, nodes: &mut Nodes, catalog: &mut Catalog) {
         nodes.enable_shares(catalog);
         nodes.rank_by_name();
@@ -66,8 +68,8 @@ impl PackingState {
         }
     }
 
-    /// The classes of nodes as packing ranks them for a group now. With `by_class` the ranking can
-    /// also be looked up by node.
+    /// Returns the classes of nodes as packing ranks them for a group now. With `by_class`, the
+    /// caller can also look up the rank of a node.
     pub(super) fn rank<'a>(
         &'a mut self,
         group: &GroupShape,

@@ -15,8 +15,8 @@ use crate::state::{
     Catalog, ConstraintSignature, GangShape, GroupShape, NodeIdx, Nodes, PreferenceTier,
 };
 
-/// The dominant share of one pod: the largest part that it takes of any
-/// resource's total, in parts of 2^64.
+/// Returns the dominant share of one pod: the largest part that it takes of any resource's total,
+/// in parts of 2^64.
 pub(crate) fn dominant_share(nodes: &Nodes, group: &GroupShape) -> u128 {
     group
         .demand
@@ -55,9 +55,9 @@ pub(crate) fn excluded_nodes(shape: &GangShape, nodes: &Nodes) -> SmallVec<[Node
 /// charge. The runs are in the order of the gang's groups, each node once, neighbouring ranks on
 /// neighbouring nodes.
 ///
-/// Groups are placed largest first, each packed or spread. If that fails although every group alone
-/// would fit, the order is at fault or the groups compete. Then a bounded search tries every way,
-/// except for shared devices. The topology requests of the gang are kept.
+/// It places the largest group first, packed or spread. If that fails although every group alone
+/// would fit, the order is wrong or the groups compete. Then a bounded search tries every way,
+/// except for shared devices. The placement meets the gang's topology requests.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub(crate) fn place(
     }
 }
 
-/// Groups with their numbers, largest pods first.
+/// Returns the groups with their numbers, largest pods first.
 pub(crate) fn groups_by_size<'a>(
     nodes: &Nodes,
     shape: &'a GangShape,
@@ -138,7 +138,7 @@ fn place_largest_first(
     Some(placed.into_iter().map(|(_, runs)| runs).collect())
 }
 
-/// A place for one group. None if the nodes do not hold all of its pods.
+/// Finds a place for one group. None if the nodes do not hold all of its pods.
 pub(super) fn fill_group(
     nodes: &mut Nodes,
     packing: &mut PackingState,
@@ -161,12 +161,11 @@ pub(super) fn fill_group(
     }
 }
 
-/// A node that may be used: tier, rank of its class, position by name, node, and number of pods
-/// that fit.
+/// A usable node: tier, rank of its class, position by name, node, and number of pods that fit.
 pub(super) type NodeChoice<By> = (PreferenceTier, By, u32, NodeIdx, u32);
 
-/// A place for one group among some nodes, each given with the number of pods that fit. None if
-/// they do not hold all of its pods. Needs a ranking by class.
+/// Finds a place for one group among some nodes, each given with the number of pods that fit. None
+/// if they do not hold all of its pods. The ranking must be by class.
 pub(super) fn fill_among(
     ranked: &CurrentRanking<'_>,
     count: u32,

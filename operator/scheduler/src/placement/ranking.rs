@@ -12,28 +12,28 @@ use crate::state::{
 };
 use crate::state::{ResourceIdx, WHOLE_DEVICE, fraction};
 
-/// Places of all rankings together: this many per class, plus a constant (5 MB, and half as much
-/// again if they are also kept by class). This bounds their memory. The least recently used ranking
-/// is dropped first.
+/// Maximum number of entries of all rankings together, per class, plus a constant (5 MB, and half
+/// as much again if they are also kept by class). This bounds their memory. The least recently used
+/// ranking is dropped first.
 const PLACES_PER_CLASS: usize = 2;
 const BASE_PLACES: usize = 1 << 17;
 
-/// The rank of a class, the most preferred first. Nodes of equal order are taken by name.
+/// The rank of a class, the most preferred first. Nodes of equal rank are ordered by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClassRank {
-    /// How much less of the class typical tasks can use afterwards, per pod: FGD.
+    /// The loss of devices that typical tasks can use, per pod: FGD.
     loss: i64,
-    /// Best fit: free devices in thousandths. For pods without devices: 0 for nodes without any,
-    /// otherwise 1 more than are free, so that such nodes come last.
+    /// Best fit: free devices in thousandths. For pods without devices: 0 for nodes without
+    /// devices, otherwise 1 more than the free devices, so that nodes with devices come last.
     pub(super) devices: i64,
-    /// Then the free fraction of the cores, so that nodes in use come before empty ones.
+    /// Then the free fraction of the cores: nodes in use come before empty ones.
     cores_fraction: u32,
     /// Then the free cores, in thousandths: among empty nodes the smaller comes first.
     pub(super) cores: i64,
 }
 
 impl ClassRank {
-    /// The opposite order: most free devices first, then most free cores.
+    /// Returns the opposite order: most free devices first, then most free cores.
     pub(super) fn to_most_free(self) -> MostFree {
         Reverse((self.devices, self.cores))
     }
@@ -52,7 +52,7 @@ struct DemandRanking {
     /// Classes from this number on have not been ranked yet.
     first_unranked: usize,
     places: BTreeSet<(ClassRank, usize)>,
-    /// The ranks by class number, filled when first asked for.
+    /// The ranks by class number, filled on first use.
     by_class: Option<FxHashMap<usize, NodeRank>>,
     used: u64,
 }
@@ -87,8 +87,8 @@ impl Rankings {
         self.usable.clear();
     }
 
-    /// Brings the ranking of a group up to date; only new classes are ranked. With `by_class` it
-    /// can also be looked up by node. None if no node could ever hold a pod.
+    /// Brings the ranking of a group up to date, by ranking new classes only. With `by_class`, the
+    /// caller can also look up the rank of a node. None if no node could ever hold a pod.
     pub(super) fn refresh<'a>(
         &'a mut self,
         group: &GroupShape,
@@ -169,14 +169,14 @@ impl Rankings {
     }
 }
 
-/// The loss per pod, in parts of 2^16.
+/// Returns the loss per pod, in parts of 2^16.
 fn loss_per_pod(loss: i64, pods: u32) -> i64 {
     let fine = i128::from(loss).saturating_mul(1 << 16);
     let share = fine.checked_div(i128::from(pods)).unwrap_or(fine);
     i64::try_from(share).unwrap_or(i64::MAX)
 }
 
-/// Free devices as [`ClassRank`] counts them.
+/// Returns the free devices as [`ClassRank`] counts them.
 fn free_devices(profile: &NodeProfile, device: Option<ResourceIdx>, nodes: &Nodes) -> i64 {
     let free = |device: ResourceIdx| {
         let device = nodes.shared_device(device).unwrap_or(device);
@@ -200,12 +200,12 @@ pub(super) struct CurrentRanking<'a> {
 }
 
 impl<'a> CurrentRanking<'a> {
-    /// The ranked nodes.
+    /// Returns the ranked nodes.
     pub(super) fn nodes(&self) -> &'a Nodes {
         self.nodes
     }
 
-    /// The classes that hold a pod and have members, in order.
+    /// Returns the classes that hold a pod and have members, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClassRank, &'a NodeClass)> + use<'a> {
         let nodes = self.nodes;
         let places = self.ranking.places.iter();
@@ -227,8 +227,8 @@ impl<'a> CurrentRanking<'a> {
             })
     }
 
-    /// A function that returns the rank of a node. None if the node holds no pod. Needs a ranking
-    /// by class.
+    /// Returns a function that returns the rank of a node, or None if the node holds no pod. The
+    /// ranking must be by class.
     pub(super) fn rank_lookup(&self) -> impl FnMut(NodeIdx) -> Option<NodeRank> + use<'a> {
         let (nodes, ranking) = (self.nodes, self.ranking);
         // Neighbouring nodes are usually of one class.
@@ -246,12 +246,12 @@ impl<'a> CurrentRanking<'a> {
         }
     }
 
-    /// The position of a node by name.
+    /// Returns the position of a node by name.
     pub(super) fn position_by_name(&self, node: NodeIdx) -> u32 {
         self.nodes.position_by_name(node)
     }
 
-    /// How many pods a node of the class holds, at most `most`.
+    /// Returns how many pods a node of the class holds, at most `most`.
     pub(super) fn fits(&self, class: &NodeClass, most: u32) -> u32 {
         class.profile.count_fitting(&self.ranking.needs, most)
     }

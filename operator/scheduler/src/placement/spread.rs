@@ -1,4 +1,4 @@
-//! Spread: identical pods over as many nodes as there are.
+//! Spread: puts identical pods on as many nodes as possible.
 
 use super::pack::PodRuns;
 use super::place::NodeChoice;
@@ -6,7 +6,7 @@ use super::ranking::{CurrentRanking, MostFree};
 use crate::state::{ConstraintSignature, NodeIdx};
 
 /// Puts one pod on each node, then a second one, and so on: nodes with most free capacity first,
-/// then by name. Nodes that the pods prefer are filled before others.
+/// then by name. Preferred nodes are filled before other nodes.
 ///
 /// None if the nodes do not hold all of the pods.
 pub(super) fn fill(
@@ -33,7 +33,7 @@ pub(super) fn fill(
     fill_in_order(all, count)
 }
 
-/// Fills nodes that have already been chosen, in the same way.
+/// Fills already chosen nodes in the same way.
 pub(super) fn fill_in_order(mut all: Vec<NodeChoice<MostFree>>, count: u32) -> Option<PodRuns> {
     all.sort_unstable();
     let mut left = count;

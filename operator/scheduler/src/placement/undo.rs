@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::node_charge::NodeCharge;
 use crate::state::{NodeIdx, Nodes, ResourceIdx, SavedShares};
 
-/// The tentative charges so far. Roll it back to undo them; dropping it keeps them.
+/// The tentative charges so far. A rollback undoes them; dropping the log keeps them.
 #[derive(Debug, Default)]
 pub(crate) struct UndoLog {
     entries: Vec<UndoEntry>,

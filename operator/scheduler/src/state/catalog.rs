@@ -14,8 +14,8 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::ResourceName;
 use crate::resources::Resources;
 
-/// Unused signatures that are kept for a while, because gangs often come one after another with the
-/// same constraints.
+/// Maximum number of unused signatures to keep, because successive gangs often have the same
+/// constraints.
 const UNUSED_SIGNATURES: usize = 64;
 
 /// Every name, demand and signature that is in use.
@@ -25,7 +25,7 @@ pub(crate) struct Catalog {
     /// Each pinned resource has one use that is never released.
     pinned: BTreeSet<ResourceIdx>,
     demands: Interner<Vec<(ResourceIdx, i64)>>,
-    /// The last request that was interned: pods usually follow others with the same request.
+    /// The last interned request: pods often follow pods with the same request.
     last_request: Option<(Resources, DemandIdx)>,
     constraints: Interner<Constraints>,
     signatures: Vec<Option<ConstraintSignature>>,
@@ -60,18 +60,18 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// `cpu`.
+    /// Returns the index of `cpu`.
     pub(crate) fn cpu(&self) -> ResourceIdx {
         self.cpu
     }
 
-    /// `pods`.
+    /// Returns the index of `pods`.
     pub(crate) fn pods(&self) -> ResourceIdx {
         self.pods
     }
 
-    /// The index of a resource, which is never reused: for resources that administrators name, on
-    /// nodes and in queues.
+    /// Returns the index of a resource and pins it, so that it is never reused. The engine pins
+    /// resources that administrators name on nodes and in queues.
     pub(crate) fn pin(&mut self, resource: &ResourceName) -> ResourceIdx {
         let (at, _) = self.resources.acquire(resource.clone());
         let index = ResourceIdx::of(at);
@@ -94,12 +94,12 @@ impl Catalog {
         &self.shares
     }
 
-    /// The index of a resource that is in use.
+    /// Returns the index of a resource that is in use.
     pub(crate) fn resource(&self, name: &ResourceName) -> Option<ResourceIdx> {
         self.resources.find(name).map(ResourceIdx::of)
     }
 
-    /// The name of a resource.
+    /// Returns the name of a resource.
     pub(crate) fn name(&self, resource: ResourceIdx) -> ResourceName {
         self.resources
             .get(resource.at())
@@ -167,7 +167,7 @@ impl Catalog {
         }
     }
 
-    /// The amounts of a demand.
+    /// Returns the amounts of a demand.
     pub(crate) fn demand(&self, demand: DemandIdx) -> Arc<Vec<(ResourceIdx, i64)>> {
         self.demands
             .get(demand.at())
@@ -207,7 +207,7 @@ impl Catalog {
         self.constraints.retain(signature.at());
     }
 
-    /// Releases a use of both.
+    /// Releases a use of a demand and of constraints.
     pub(crate) fn release(&mut self, demand: DemandIdx, signature: SignatureIdx) {
         self.release_demand(demand);
         self.release_signature(signature);
@@ -218,7 +218,7 @@ impl Catalog {
         self.acquire_signature(constraints)
     }
 
-    /// The shape of a gang. The caller must release it.
+    /// Returns the shape of a gang. The caller must release it.
     pub(crate) fn acquire_shape(&mut self, gang: &Gang) -> GangShape {
         let groups = gang.groups.iter().map(|g| self.acquire_group(g)).collect();
         let mut excluded = gang.excluded_nodes.clone();
@@ -227,7 +227,7 @@ impl Catalog {
         GangShape::new(groups, excluded, gang.topology.clone())
     }
 
-    /// Adds an owner of a shape that has one.
+    /// Adds another owner of a shape.
     pub(crate) fn retain_shape(&mut self, shape: &GangShape) {
         for group in &shape.groups {
             self.retain(group.demand_idx, group.signature);
@@ -278,8 +278,8 @@ impl Catalog {
     }
 
     fn release_signature(&mut self, signature: SignatureIdx) {
-        // The use is not released but moved to the list of unused signatures. A signature that is
-        // used again meanwhile just has one more use until it leaves the list.
+        // The use moves to the list of unused signatures instead of being released. A signature
+        // that is used again in that time has one more use until it leaves the list.
         self.unused.push_back(signature);
         if self.unused.len() > UNUSED_SIGNATURES
             && let Some(oldest) = self.unused.pop_front()

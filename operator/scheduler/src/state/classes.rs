@@ -1,4 +1,4 @@
-//! Nodes grouped by their free capacity. Classes are updated on demand, so a node that changes a
+//! Nodes grouped by their free capacity. Classes are updated on demand: a node that changes a
 //! hundred times between two placements is sorted once.
 
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 use super::NodeIdx;
 use super::profile::{ClassMembers, NodeProfile};
 
-/// Empty classes that may exist, beyond as many as there are occupied ones, before all classes are
-/// numbered again.
+/// Number of empty classes, beyond the number of occupied ones, from which all classes are numbered
+/// again.
 const MIN_EMPTY_CLASSES: usize = 4_096;
 
-/// A class of nodes: its profile never changes, its members do. An empty class stays, for nodes
-/// that get its profile again.
+/// A class of nodes: its profile never changes, its members do. An empty class stays for nodes that
+/// get its profile later.
 #[derive(Debug)]
 pub(crate) struct NodeClass {
     pub(crate) profile: Arc<NodeProfile>,
-    /// By rank, that is by name.
+    /// The members by rank, which is the order of names.
     pub(crate) members: ClassMembers,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct NodeClasses {
 }
 
 impl NodeClasses {
-    /// How often all classes have been numbered again.
+    /// Returns how often all classes have been numbered again.
     pub(crate) fn age(&self) -> u64 {
         self.age
     }
 
-    /// The classes from this number on, including empty ones.
+    /// Returns the classes from this number on, including empty ones.
     pub(crate) fn starting_at(&self, number: usize) -> impl Iterator<Item = (usize, &NodeClass)> {
         (number..).zip(self.classes.get(number..).unwrap_or(&[]))
     }
@@ -46,7 +46,7 @@ impl NodeClasses {
         self.classes.get(number)
     }
 
-    /// The class that a node is in.
+    /// Returns the class that a node is in.
     pub(crate) fn class_of(&self, node: NodeIdx) -> Option<usize> {
         *self.by_node.get(node.at())?
     }
@@ -72,7 +72,7 @@ impl NodeClasses {
                 .saturating_add(MIN_EMPTY_CLASSES)
     }
 
-    /// Moves a node to the class of its profile; removes it if there is no profile.
+    /// Moves a node to the class of its profile, or removes it if there is no profile.
     pub(crate) fn set_profile(&mut self, node: NodeIdx, rank: u32, profile: Option<NodeProfile>) {
         let next = profile.map(|p| self.get_or_insert(p));
         if self.by_node.len() <= node.at() {

@@ -24,7 +24,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Hash + Eq> Interner<T> {
-    /// Adds a use of a value, and returns its number. Returns true if the value is new.
+    /// Adds a use of a value. Returns its number, and true if the value is new.
     pub(crate) fn acquire(&mut self, value: T) -> (usize, bool) {
         if let Some(&at) = self.numbers.get(&value) {
             if let Some((_, uses)) = self.values.get_mut(at) {
@@ -45,7 +45,7 @@ impl<T: Hash + Eq> Interner<T> {
         }
     }
 
-    /// Releases a use. Returns the value if that was the last.
+    /// Releases a use. Returns the value if that was the last use.
     pub(crate) fn release(&mut self, at: usize) -> Option<Arc<T>> {
         let (_, uses) = self.values.get_mut(at)?;
         *uses = uses.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Nodes by capacity: there are usually few kinds, however many nodes.
+//! Nodes by capacity. Even many nodes usually have few kinds.
 
 use super::NodeIdx;
 use super::interner::Interner;
@@ -13,17 +13,17 @@ pub(crate) struct NodeKinds {
 }
 
 impl NodeKinds {
-    /// The number of a node's kind.
+    /// Returns the number of a node's kind.
     pub(crate) fn kind_of(&self, node: NodeIdx) -> Option<usize> {
         *self.by_node.get(node.at())?
     }
 
-    /// The profile of an empty node of a kind.
+    /// Returns the profile of an empty node of a kind.
     pub(crate) fn get(&self, kind: usize) -> Option<&NodeProfile> {
         self.profiles.get(kind).map(|profile| &**profile)
     }
 
-    /// Counts the changes, because numbers are reused.
+    /// Returns the number of changes so far, because kind numbers are reused.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

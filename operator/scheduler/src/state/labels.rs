@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A set of labels.
 pub(crate) trait LabelSource {
-    /// The value of a label.
+    /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
@@ -20,7 +20,7 @@ impl LabelSource for BTreeMap<String, String> {
 pub(crate) struct NodeLabels(Box<[(Arc<str>, Arc<str>)]>);
 
 impl NodeLabels {
-    /// The value of a label.
+    /// Returns the value of a label.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
         self.0.get(at).map(|(_, value)| value)

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{NodeIdx, ResourceIdx};
 
-/// The columns. A column exists for each resource that a node has advertised. Usage of other
-/// resources, which pods may name freely, is kept in `spill`, and so is the part of a sum beyond 64
-/// bits. So nothing wraps, every charge can be undone exactly, and a pod cannot create a column for
-/// a hundred thousand nodes.
+/// The columns. A column exists for each resource that a node has advertised. `spill` keeps the
+/// usage of other resources, which pods may name freely, and the part of a sum beyond 64 bits. So
+/// nothing wraps, every charge can be undone exactly, and a pod cannot create a column for a
+/// hundred thousand nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeLedger {
     columns: Vec<Option<ResourceColumn>>,
@@ -26,9 +26,9 @@ pub(crate) struct ResourceColumn {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NodeSums {
-    /// By all pods.
+    /// Usage by all pods.
     used: i128,
-    /// By pods of placed gangs.
+    /// Usage by pods of placed gangs.
     used_by_gangs: i128,
 }
 
@@ -54,12 +54,12 @@ impl ResourceColumn {
         cell(&self.allocatable, node)
     }
 
-    /// Free capacity; negative if the node shrank below its usage.
+    /// Returns the free capacity; negative if the node shrank below its usage.
     pub(crate) fn free(&self, node: NodeIdx) -> i64 {
         cell(&self.allocatable, node).saturating_sub(cell(&self.used, node))
     }
 
-    /// The capacity of all nodes together.
+    /// Returns the capacity of all nodes together.
     pub(crate) fn total(&self) -> i128 {
         self.total
     }
@@ -84,7 +84,7 @@ impl NodeLedger {
         self.columns.get(resource.at())?.as_ref()
     }
 
-    /// The capacity of all nodes together, by resource.
+    /// Returns the capacity of all nodes together, by resource.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         let columns = self.columns.iter().enumerate();
         columns.filter_map(|(at, column)| Some((ResourceIdx::of(at), column.as_ref()?.total())))
@@ -101,7 +101,7 @@ impl NodeLedger {
         )
     }
 
-    /// Usage by pods of placed gangs, and by other pods.
+    /// Returns the usage by pods of placed gangs, and by other pods.
     pub(crate) fn usage(&self, resource: ResourceIdx, node: NodeIdx) -> (i128, i128) {
         let sums = self.sums(resource, node);
         (
@@ -110,7 +110,7 @@ impl NodeLedger {
         )
     }
 
-    /// Sets the capacity of a node; creates the column for the first node that has any.
+    /// Sets the capacity of a node. Creates the column for the first node that has any.
     pub(crate) fn set_allocatable(&mut self, resource: ResourceIdx, node: NodeIdx, amount: i64) {
         if amount != 0 {
             self.open_column(resource);
@@ -127,7 +127,7 @@ impl NodeLedger {
         }
     }
 
-    /// Adds to the usage, and to the part of it that placed gangs hold.
+    /// Adds to the usage, and to the part that placed gangs hold.
     pub(crate) fn add(&mut self, resource: ResourceIdx, node: NodeIdx, used: i128, held: i128) {
         let before = self.sums(resource, node);
         self.set_sums(

@@ -1,4 +1,4 @@
-//! The live state: arrays over interned names. No decisions are made in here.
+//! The live state: arrays over interned names. This module makes no decisions.
 
 mod catalog;
 mod classes;
@@ -39,17 +39,17 @@ macro_rules! indexes {
 
         #[allow(dead_code, reason = "not every index is used in every way")]
         impl $name {
-            /// The place in an array.
+            /// Returns the place in an array.
             pub(crate) const fn at(self) -> usize {
                 self.0 as usize
             }
 
-            /// The place in an array, as it is kept.
+            /// Returns the place in an array, as stored.
             pub(crate) const fn number(self) -> u32 {
                 self.0
             }
 
-            /// The index of a place in an array.
+            /// Returns the index of a place in an array.
             pub(crate) fn of(at: usize) -> Self {
                 Self(u32::try_from(at).unwrap_or(u32::MAX))
             }

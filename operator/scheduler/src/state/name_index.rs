@@ -3,13 +3,13 @@
 use std::hash::{BuildHasher, RandomState};
 
 /// A table from names to numbers of values that are stored elsewhere together with their names: 8
-/// bytes per place. It reads a name only to compare two with the same hash, so growing does not
-/// touch the names in memory. It uses the standard hasher because users choose the names.
+/// bytes per place. It reads a name only to compare two names with the same hash, so growing does
+/// not touch the names in memory. It uses the standard hasher because users choose the names.
 #[derive(Debug, Default)]
 pub(crate) struct NameIndex {
     hasher: RandomState,
     /// The length is a power of two, and at least a quarter of the places are vacant. Each entry is
-    /// at the place of its hash, or behind it with no vacant place between.
+    /// at the place of its hash, or after it without a vacant place between.
     places: Vec<Option<IndexEntry>>,
     used: usize,
 }
@@ -29,7 +29,7 @@ impl IndexEntry {
 }
 
 impl NameIndex {
-    /// The number of the value with that name; `is` tells if a value has the name.
+    /// Returns the number of the value with this name; `is` returns true if a value has the name.
     pub(crate) fn find(&self, name: &str, is: impl Fn(u32) -> bool) -> Option<u32> {
         let hash = self.hash(name);
         let at = self.place_of(hash, is)?;
@@ -54,7 +54,7 @@ impl NameIndex {
             return;
         };
         self.used = self.used.saturating_sub(1);
-        // Entries behind it move up if the vacant place would keep them from being found.
+        // Move later entries up if the vacant place would hide them from lookups.
         let mut next = vacant;
         loop {
             self.set(vacant, None);
@@ -73,7 +73,7 @@ impl NameIndex {
         }
     }
 
-    /// The value with that name has a new number.
+    /// Changes the number of the value with this name.
     pub(crate) fn renumber(&mut self, name: &str, before: u32, now: u32) {
         let hash = self.hash(name);
         if let Some(at) = self.place_of(hash, |n| n == before) {
@@ -124,7 +124,7 @@ impl NameIndex {
         }
     }
 
-    /// The place of a hash.
+    /// Returns the place of a hash.
     fn home_place(&self, hash: u32) -> usize {
         hash as usize & self.mask()
     }
@@ -133,7 +133,7 @@ impl NameIndex {
         at.wrapping_add(1) & self.mask()
     }
 
-    /// The number of steps from one place to another.
+    /// Returns the number of steps from one place to another.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & self.mask()
     }
@@ -152,7 +152,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The index answers as a map does, whatever is inserted, removed and renumbered.
+        /// The index returns the same results as a map after any inserts, removals and
+        /// renumberings.
         #[test]
         fn name_index_answers_as_a_map(
             steps in prop::collection::vec((0..60_u32, 0..4_u8), 0..400)

@@ -1,5 +1,5 @@
-//! Nodes by the properties that constraints depend on. New constraints are answered from the few
-//! distinct states and label values, not node by node.
+//! Nodes by the properties that constraints depend on. A lookup for new constraints reads the few
+//! distinct states and label values instead of each node.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use crate::constraints::{
 };
 use crate::node::Taint;
 
-/// Label keys that are kept at most; the least recently used one is dropped first.
+/// Maximum number of label keys to keep; the least recently used key is dropped first.
 const MAX_KEYS: usize = 32;
-/// Values without nodes that may be kept, beyond as many as there are nodes.
+/// Number of values, beyond the number of nodes, above which the index starts anew.
 const MAX_UNUSED_VALUES: usize = 1_024;
 
 /// Nodes by state, and by the value of each recently requested label.
@@ -26,7 +26,7 @@ pub(crate) struct NodeTraits {
     clock: u64,
 }
 
-/// The properties of a node that matter to constraints, besides labels and name.
+/// The properties of a node that constraints depend on, besides labels and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SchedulingState {
     healthy: bool,
@@ -43,10 +43,10 @@ struct LabelKey {
 /// Nodes by a value; each node has one or none.
 #[derive(Debug)]
 struct ValueIndex<V> {
-    /// The version of the nodes that was last seen.
+    /// The version of the nodes at the last update.
     seen: u64,
     numbers: BTreeMap<V, u32>,
-    /// By number, in order.
+    /// Nodes by value number, in order.
     nodes: Vec<Vec<NodeIdx>>,
     by_node: Vec<Option<u32>>,
     /// Nodes that have a value.
@@ -66,7 +66,8 @@ impl<V> Default for ValueIndex<V> {
 }
 
 impl<V: Ord + Clone> ValueIndex<V> {
-    /// Nodes that have changed since the last call. The caller must put all of them.
+    /// Returns the nodes that have changed since the last call. The caller must put all of them
+    /// into the index.
     fn take_changed<'n>(
         &mut self,
         nodes: &'n Nodes,
@@ -117,7 +118,7 @@ impl<V: Ord + Clone> ValueIndex<V> {
         number
     }
 
-    /// The nodes with a value, in order.
+    /// Returns the nodes with a value, in order.
     fn nodes_with<Q>(&self, value: &Q) -> &[NodeIdx]
     where
         V: Borrow<Q>,
@@ -128,7 +129,7 @@ impl<V: Ord + Clone> ValueIndex<V> {
         list.map_or(&[], Vec::as_slice)
     }
 
-    /// Every value with the nodes that have it.
+    /// Returns every value with the nodes that have it.
     fn iter(&self) -> impl Iterator<Item = (&V, &[NodeIdx])> {
         let list = |number: &u32| self.nodes.get(*number as usize).map(Vec::as_slice);
         let all = self.numbers.iter();
@@ -149,7 +150,7 @@ fn remove_all(set: &mut FixedBitSet, nodes: &[NodeIdx]) {
 }
 
 impl NodeTraits {
-    /// The nodes that meet constraints which name no nodes.
+    /// Returns the nodes that meet constraints without node names.
     pub(super) fn matching_nodes(
         &mut self,
         constraints: &Constraints,
@@ -218,7 +219,7 @@ impl NodeTraits {
         }
     }
 
-    /// The nodes by the value of a label.
+    /// Returns the nodes by the value of a label.
     fn label_index(&mut self, key: &str, nodes: &Nodes) -> &ValueIndex<Arc<str>> {
         self.clock = self.clock.saturating_add(1);
         if !self.keys.contains_key(key) && self.keys.len() >= MAX_KEYS {
@@ -273,7 +274,7 @@ impl NodeTraits {
             .iter()
             .map(|value| values.nodes_with(value.as_str()));
         match expression.operator {
-            // Only the listed values are looked up.
+            // Look up only the listed values.
             NodeSelectorOperator::In => listed.for_each(|nodes| insert_all(&mut matching, nodes)),
             NodeSelectorOperator::NotIn => {
                 matching.union_with(&all);
@@ -298,6 +299,6 @@ impl NodeTraits {
 /// The nodes that meet constraints.
 pub(super) struct MatchingNodes {
     pub(super) feasible: FixedBitSet,
-    /// Discouraging taints and the sum of preferences, for nodes that have any.
+    /// Number of discouraging taints and sum of preferences, for nodes that have any.
     pub(super) preferences: BTreeMap<NodeIdx, (usize, i64)>,
 }

@@ -32,18 +32,18 @@ pub(crate) struct NodeProperties {
     pub(crate) unhealthy: Option<String>,
 }
 
-/// A node, or the name of one that does not exist (any more) while pods are on it.
+/// A node, or the name of a node that does not exist (any more) but still has pods.
 #[derive(Debug)]
 struct NodeEntry {
     name: NodeName,
     properties: Option<NodeProperties>,
     /// The resources that it lists.
     listed_resources: SmallVec<[ResourceIdx; 4]>,
-    /// How many pods and plans name it.
+    /// Number of pods and plans that name it.
     hold_count: u32,
-    /// The version in which its facts last changed.
+    /// The version in which its properties last changed.
     changed: u64,
-    /// It is to be sorted into its class.
+    /// True if it must be sorted into its class.
     stale: bool,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Nodes {
     node_count: u32,
     version: u64,
     ledger: NodeLedger,
-    /// Devices that a node has or had some of.
+    /// Devices that any node has or had.
     devices: Vec<ResourceIdx>,
     cpu: Option<ResourceIdx>,
     shares: SharedDevices,
@@ -68,17 +68,17 @@ pub(crate) struct Nodes {
     classes: NodeClasses,
     /// The signatures that classes distinguish.
     class_signatures: Vec<SignatureIdx>,
-    /// Nodes that have changed since they were last sorted.
+    /// Nodes that have changed since the last sort.
     stale: Vec<NodeIdx>,
     /// Each node's position by name.
     ranks: Vec<u32>,
-    /// Nodes have come, so ranks and classes must be rebuilt.
+    /// True if nodes were added, so ranks and classes must be rebuilt.
     unranked: bool,
     domains: TopologyDomains,
 }
 
 impl Nodes {
-    /// Adds or replaces a node. Returns true if that changes anything.
+    /// Adds or replaces a node. Returns true if it changes anything.
     pub(crate) fn apply(&mut self, node: Node, catalog: &mut Catalog) -> bool {
         let at = self.find_or_insert(&node.name);
         let facts = NodeProperties {
@@ -116,21 +116,21 @@ impl Nodes {
         changed
     }
 
-    /// Keeps the node's index until the hold is given up.
+    /// Holds a node: its index stays the same until the hold is released.
     pub(crate) fn hold(&mut self, name: &NodeName) -> NodeIdx {
         let at = self.find_or_insert(name);
         self.add_hold(at);
         at
     }
 
-    /// Adds a hold of a node that is held or exists.
+    /// Adds a hold of a node that exists or is held.
     pub(crate) fn add_hold(&mut self, at: NodeIdx) {
         if let Some(entry) = self.entries.get_mut(at.at()) {
             entry.hold_count = entry.hold_count.saturating_add(1);
         }
     }
 
-    /// Gives up a hold.
+    /// Releases a hold.
     pub(crate) fn release_hold(&mut self, at: NodeIdx) {
         if let Some(entry) = self.entries.get_mut(at.at()) {
             entry.hold_count = entry.hold_count.saturating_sub(1);
@@ -153,40 +153,40 @@ impl Nodes {
         self.entries.get(at.at()).map_or(&UNKNOWN_NODE, |e| &e.name)
     }
 
-    /// Its position by name among the nodes that existed when [`Nodes::rank_by_name`] was last
-    /// called.
+    /// Returns its position by name among the nodes that existed when [`Nodes::rank_by_name`] was
+    /// last called.
     pub(crate) fn position_by_name(&self, at: NodeIdx) -> u32 {
         self.ranks.get(at.at()).copied().unwrap_or(u32::MAX)
     }
 
-    /// The properties of a node. None if the node does not exist.
+    /// Returns the properties of a node. None if the node does not exist.
     pub(crate) fn properties(&self, at: NodeIdx) -> Option<&NodeProperties> {
         self.entries.get(at.at())?.properties.as_ref()
     }
 
-    /// Existing nodes, by name.
+    /// Returns the existing nodes, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeIdx, &NodeProperties)> {
         self.by_name
             .values()
             .filter_map(|at| self.properties(*at).map(|facts| (*at, facts)))
     }
 
-    /// The number of existing nodes.
+    /// Returns the number of existing nodes.
     pub(crate) fn node_count(&self) -> u32 {
         self.node_count
     }
 
-    /// One more than the greatest index.
+    /// Returns the greatest index plus one.
     pub(crate) fn index_bound(&self) -> usize {
         self.entries.len()
     }
 
-    /// Counts the changes of node properties.
+    /// Returns the number of changes of node properties so far.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Nodes whose properties have changed since that version.
+    /// Returns the nodes whose properties have changed since a version.
     pub(crate) fn changed_since(&self, version: u64) -> impl Iterator<Item = NodeIdx> {
         (0_usize..)
             .zip(&self.entries)
@@ -194,7 +194,7 @@ impl Nodes {
             .map(|(at, _)| NodeIdx::of(at))
     }
 
-    /// The capacity of all nodes together, for each resource that any node has had.
+    /// Returns the capacity of all nodes together, for each resource that any node has had.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         self.ledger.totals()
     }
@@ -211,24 +211,24 @@ impl Nodes {
         self.ledger.free(resource, at)
     }
 
-    /// Usage by placed gangs, and by other pods.
+    /// Returns the usage by placed gangs, and by other pods.
     pub(crate) fn usage(&self, resource: ResourceIdx, at: NodeIdx) -> (i128, i128) {
         self.ledger.usage(resource, at)
     }
 
-    /// The resources that the node lists.
+    /// Returns the resources that the node lists.
     pub(crate) fn listed_resources(&self, at: NodeIdx) -> &[ResourceIdx] {
         self.entries
             .get(at.at())
             .map_or(&[], |e| &e.listed_resources)
     }
 
-    /// The kinds of the existing nodes.
+    /// Returns the kinds of the existing nodes.
     pub(crate) fn kinds(&self) -> &NodeKinds {
         &self.kinds
     }
 
-    /// Devices that a node has or had some of.
+    /// Devices that any node has or had.
     pub(crate) fn devices(&self) -> &[ResourceIdx] {
         &self.devices
     }
@@ -242,7 +242,7 @@ impl Nodes {
             properties: None,
             listed_resources: SmallVec::new(),
             hold_count: 0,
-            // A signature that has seen a former node at this index must look again.
+            // A signature that knows a former node at this index must check this node.
             changed: self.version,
             stale: false,
         };
@@ -304,7 +304,7 @@ impl Nodes {
     fn set_listed_resources(&mut self, at: NodeIdx, offers: &[(ResourceIdx, i64)]) -> bool {
         let before = self.listed_resources(at).to_vec();
         let now: SmallVec<[ResourceIdx; 4]> = offers.iter().map(|(r, _)| *r).collect();
-        // A resource that is newly listed with 0 counts as a change too.
+        // A resource newly listed with 0 is also a change.
         let mut changed = before != *now;
         for resource in before.iter().filter(|r| !now.contains(r)) {
             self.ledger.set_allocatable(*resource, at, 0);

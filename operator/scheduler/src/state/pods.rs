@@ -9,12 +9,12 @@ use crate::ids::PodKey;
 pub(crate) struct KnownPod {
     pub(crate) node: NodeIdx,
     pub(crate) demand: DemandIdx,
-    /// It belongs to a placed gang.
+    /// True if it belongs to a placed gang.
     pub(crate) in_placed_gang: bool,
 }
 
-/// All pods by name. They are stored without gaps and in no order, because a hash table would have
-/// half as many vacant places again.
+/// All pods by name. They are stored without gaps and in no order, because a hash table would need
+/// about half as many vacant places in addition.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPods {
     pods: Vec<(PodKey, KnownPod)>,
@@ -41,7 +41,7 @@ impl KnownPods {
         self.pods.get_mut(at).map(|(_, pod)| pod)
     }
 
-    /// Adds a pod, or replaces the one of the same name.
+    /// Adds a pod, or replaces the pod of the same name.
     pub(crate) fn insert(&mut self, key: PodKey, pod: KnownPod) {
         if let Some(before) = self.get_mut(&key) {
             *before = pod;
@@ -64,7 +64,7 @@ impl KnownPods {
         Some(pod)
     }
 
-    /// All pods, in no order.
+    /// Returns all pods, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&PodKey, &KnownPod)> {
         self.pods.iter().map(|(key, pod)| (key, pod))
     }

@@ -1,5 +1,4 @@
-//! The free capacity of a node as a value: nodes with equal profiles are equally good for every
-//! pod.
+//! The free capacity of a node as a value. Nodes with equal profiles suit every pod equally well.
 
 use smallvec::SmallVec;
 
@@ -8,7 +7,7 @@ use super::{NodeIdx, ResourceIdx};
 /// A whole device, in thousandths.
 pub(crate) const WHOLE_DEVICE: i64 = 1_000;
 
-/// The part of `whole` that `part` is, in parts of 2^16, rounded down.
+/// Returns `part` as a fraction of `whole`, in parts of 2^16, rounded down.
 pub(crate) fn fraction(part: i64, whole: i64) -> u32 {
     let scaled = i128::from(part.max(0)).saturating_mul(1 << 16);
     let fraction = scaled.checked_div(i128::from(whole.max(0))).unwrap_or(0);
@@ -27,13 +26,13 @@ pub(crate) struct PodNeeds {
 /// The free capacity of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeProfile {
-    /// By index of the resource. For devices: those that no pod has a share of.
+    /// Free amounts by index of the resource. For devices: the number that no pod has a share of.
     free: SmallVec<[i64; 8]>,
     /// The free part of shared devices, in thousandths, the smallest first.
     shared_devices: SmallVec<[(ResourceIdx, i64); 0]>,
     /// All cores of the node, in thousandths.
     cores: i64,
-    /// It has devices, free or not.
+    /// True if the node has devices, free or not.
     devices: bool,
     /// The signatures of typical tasks that the node meets, one bit each.
     pub(crate) met_signatures: u128,
@@ -48,7 +47,7 @@ impl NodeProfile {
         }
     }
 
-    /// Sets how much is free of a resource.
+    /// Sets the free amount of a resource.
     pub(crate) fn set(&mut self, resource: ResourceIdx, free: i64) {
         if self.free.len() <= resource.at() {
             self.free.resize(resource.at().saturating_add(1), 0);
@@ -64,18 +63,18 @@ impl NodeProfile {
         self.shared_devices.sort_unstable();
     }
 
-    /// The free amount of a resource.
+    /// Returns the free amount of a resource.
     pub(crate) fn free(&self, resource: ResourceIdx) -> i64 {
         self.free.get(resource.at()).copied().unwrap_or(0)
     }
 
-    /// The free part of each shared device of a kind, the smallest first.
+    /// Returns the free part of each shared device of a kind, the smallest first.
     pub(crate) fn shared_free(&self, device: ResourceIdx) -> impl Iterator<Item = i64> {
         let of = move |open: &&(ResourceIdx, i64)| open.0 == device;
         self.shared_devices.iter().filter(of).map(|(_, left)| *left)
     }
 
-    /// All cores of the node.
+    /// Returns all cores of the node.
     pub(crate) fn cores(&self) -> i64 {
         self.cores
     }
@@ -92,7 +91,7 @@ impl NodeProfile {
             })
     }
 
-    /// How many pods fit, at most `most`.
+    /// Returns how many pods fit, at most `most`.
     pub(crate) fn count_fitting(&self, needs: &PodNeeds, most: u32) -> u32 {
         let mut pods = i64::from(most);
         for (resource, need) in &needs.amounts {
@@ -110,7 +109,7 @@ impl NodeProfile {
         u32::try_from(pods).unwrap_or(0)
     }
 
-    /// The profile with `pods` pods on it, all of which must fit.
+    /// Returns the profile with `pods` pods on it, all of which must fit.
     pub(crate) fn with_pods(&self, needs: &PodNeeds, pods: u32) -> Self {
         let mut after = self.clone();
         for (resource, need) in &needs.amounts {
@@ -125,7 +124,7 @@ impl NodeProfile {
         after
     }
 
-    /// Tightest first, as [`super::shares`] does.
+    /// Charges a share to the device that fits tightest, as [`super::shares`] does.
     fn charge_share(&mut self, device: ResourceIdx, share: i64) {
         let fits = |(d, left): &&mut (ResourceIdx, i64)| *d == device && *left >= share;
         if let Some((_, left)) = self.shared_devices.iter_mut().find(fits) {

@@ -1,4 +1,4 @@
-//! A gang reduced to what placement depends on: numbers instead of names.
+//! A gang reduced to the facts that placement depends on, with numbers instead of names.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::topology::TopologyRequest;
 /// The demand of one pod, by resource, including 1 of `pods`. Amounts are never 0.
 pub(crate) type PodDemand = [(ResourceIdx, i64)];
 
-/// The demand of a gang. The engine answers the same for gangs of equal shape.
+/// The demand of a gang. The engine returns the same results for gangs of equal shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GangShape {
-    /// In the order of the gang's groups.
+    /// The groups, in the order of the gang's groups.
     pub(crate) groups: Vec<GroupShape>,
-    /// Sorted, each once.
+    /// Names of excluded nodes, sorted, each once.
     pub(crate) excluded: Vec<NodeName>,
     /// The topology request of the gang.
     pub(crate) topology: Option<TopologyRequest>,
@@ -25,7 +25,7 @@ pub(crate) struct GangShape {
 /// A task group's demand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupShape {
-    /// Pods.
+    /// Number of pods.
     pub(crate) count: u32,
     /// The demand of one pod.
     pub(crate) demand: Arc<Vec<(ResourceIdx, i64)>>,
@@ -33,14 +33,14 @@ pub(crate) struct GroupShape {
     pub(crate) demand_idx: DemandIdx,
     /// Its constraints.
     pub(crate) signature: SignatureIdx,
-    /// The device that packing looks at first, if it needs any.
+    /// The device that packing considers first, if the group needs any.
     pub(crate) device: Option<ResourceIdx>,
-    /// The topology request of the group, within that of the gang.
+    /// The topology request of the group, within the request of the gang.
     pub(crate) topology: Option<TopologyRequest>,
 }
 
 impl GroupShape {
-    /// Units of one resource that a pod requests.
+    /// Returns the units of one resource that a pod requests.
     pub(crate) fn need(&self, resource: ResourceIdx) -> i64 {
         self.demand
             .iter()
@@ -54,7 +54,7 @@ impl GroupShape {
         what(self) == what(other)
     }
 
-    /// The demand of all pods, by resource.
+    /// Returns the demand of all pods, by resource.
     fn total(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
         let count = i128::from(self.count);
         self.demand

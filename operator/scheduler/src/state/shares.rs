@@ -1,5 +1,5 @@
-//! Shared devices: which thousandths of which device are in use. Only traces and simulation request
-//! shares, so nothing is stored for nodes without any.
+//! Shared devices: the thousandths of each device that are in use. Only traces and simulation
+//! request shares, so the state stores nothing for nodes without any.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn free_part(device: &DeviceShares) -> i64 {
 }
 
 impl SharedDevices {
-    /// How many kinds of shares are known.
+    /// Returns the number of known kinds of shares.
     pub(crate) fn kind_count(&self) -> usize {
         self.kinds.len()
     }
@@ -33,24 +33,24 @@ impl SharedDevices {
         self.kinds.push((share, device));
     }
 
-    /// Every kind: the resource that counts thousandths, and the device.
+    /// Returns every kind: the resource that counts thousandths, and the device.
     pub(crate) fn share_kinds(&self) -> Vec<(ResourceIdx, ResourceIdx)> {
         self.kinds.clone()
     }
 
-    /// The device that a resource is a share of.
+    /// Returns the device that a resource is a share of.
     pub(crate) fn device_of(&self, share: ResourceIdx) -> Option<ResourceIdx> {
         let found = self.kinds.iter().find(|(s, _)| *s == share);
         found.map(|(_, device)| *device)
     }
 
-    /// The resource that counts thousandths of a device.
+    /// Returns the resource that counts thousandths of a device.
     pub(crate) fn share_of(&self, device: ResourceIdx) -> Option<ResourceIdx> {
         let found = self.kinds.iter().find(|(_, d)| *d == device);
         found.map(|(share, _)| *share)
     }
 
-    /// The free part of each shared device of a node.
+    /// Returns the free part of each shared device of a node.
     pub(crate) fn open(&self, node: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
         let kinds = self.kinds.iter().map(|(_, device)| *device);
         kinds.flat_map(move |device| {
@@ -59,8 +59,8 @@ impl SharedDevices {
         })
     }
 
-    /// Takes a share of the shared device that fits tightest. Returns true if a free device had to
-    /// be opened for it.
+    /// Takes a share of the shared device that fits tightest. Returns true if it has to start
+    /// sharing a free device.
     pub(crate) fn charge(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
         let open = self.open.entry((node, device)).or_default();
         let fits = open.iter_mut().filter(|d| free_part(d) >= share);
@@ -72,9 +72,9 @@ impl SharedDevices {
         true
     }
 
-    /// Gives a share back. Pods with equal shares are interchangeable here, because Kubernetes does
-    /// not report which pod has which device: the share on the least used device is removed.
-    /// Returns true if the device becomes free. Tentative changes are undone by
+    /// Gives a share back. Kubernetes does not report which pod has which device. So pods with
+    /// equal shares are interchangeable here, and this function removes the share on the least used
+    /// device. Returns true if the device becomes free. To undo tentative changes, use
     /// [`SharedDevices::restore`] instead.
     pub(crate) fn release(&mut self, node: NodeIdx, device: ResourceIdx, share: i64) -> bool {
         let Some(open) = self.open.get_mut(&(node, device)) else {
@@ -100,8 +100,8 @@ impl SharedDevices {
         free
     }
 
-    /// The shared devices of a node as they are now, to be put back by [`SharedDevices::restore`].
-    /// None if it has none.
+    /// Returns the current shared devices of a node, for [`SharedDevices::restore`]. None if it has
+    /// none.
     pub(crate) fn save(&self, node: NodeIdx, device: ResourceIdx) -> Option<Vec<Vec<i64>>> {
         self.open.get(&(node, device)).cloned()
     }

@@ -22,7 +22,7 @@ pub(crate) struct PreferenceTier {
 }
 
 impl PreferenceTier {
-    /// The sum over `pods` pods: of discouraging taints, and of the weights of the preferences that
+    /// Returns two sums over `pods` pods: discouraging taints, and weights of the preferences that
     /// the node meets.
     pub(crate) fn times(self, pods: u64) -> (u128, i128) {
         let discouraging = u128::try_from(self.discouraging).unwrap_or(u128::MAX);
@@ -37,15 +37,15 @@ impl PreferenceTier {
 #[derive(Debug)]
 pub(crate) struct ConstraintSignature {
     constraints: Arc<Constraints>,
-    /// The version of the nodes that was last seen.
+    /// The version of the nodes at the last refresh.
     nodes_version: u64,
     feasible: FixedBitSet,
     tiers: Vec<PreferenceTier>,
     /// The number of nodes whose tier is not the default.
     tiered_nodes: usize,
-    /// How many of the feasible nodes are of each kind.
+    /// Number of allowed nodes of each kind.
     kinds: Vec<(usize, u32)>,
-    /// The versions of the nodes and of the kinds that were counted.
+    /// The versions of the nodes and of the kinds at the last count.
     counted_versions: (u64, u64),
 }
 
@@ -71,12 +71,12 @@ impl ConstraintSignature {
         self.feasible.contains(node.at())
     }
 
-    /// All nodes that the constraints allow.
+    /// Returns all nodes that the constraints allow.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIdx> {
         self.feasible.ones().map(NodeIdx::of)
     }
 
-    /// The preference for a node.
+    /// Returns the preference for a node.
     pub(crate) fn tier(&self, node: NodeIdx) -> PreferenceTier {
         self.tiers.get(node.at()).copied().unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl ConstraintSignature {
         self.tiered_nodes > 0
     }
 
-    /// The kinds of the allowed nodes, with the number of nodes of each, as last counted.
+    /// Returns the kinds of the allowed nodes, with the number of nodes of each, as last counted.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (usize, u32)> {
         self.kinds.iter().copied()
     }
@@ -134,7 +134,7 @@ impl ConstraintSignature {
         self.nodes_version = nodes.version();
     }
 
-    /// Checks the nodes that have changed.
+    /// Checks again the nodes that have changed.
     pub(crate) fn refresh(&mut self, nodes: &Nodes, traits: &mut NodeTraits) {
         if self.nodes_version == nodes.version() {
             return;
@@ -167,7 +167,7 @@ impl ConstraintSignature {
     }
 }
 
-/// True if only labels or the name of a node may still keep the pods off.
+/// True if only a node's labels or name may keep the pods off it.
 pub(super) fn is_open(constraints: &Constraints, facts: &NodeProperties) -> bool {
     facts.ready
         && facts.unhealthy.is_none()

@@ -1,4 +1,4 @@
-//! Explains why a gang has no flavor assignment, and which flavor keeps it off the nodes.
+//! Explains why a gang has no flavor assignment, or which flavor keeps it off the nodes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::ids::{FlavorName, GroupName};
 use crate::queueing::{Blockage, NoFlavorAssignment, Signal, WakeCondition};
 
 impl Engine {
-    /// The gang asks for nodes that belong to none of its flavors.
+    /// Explains that the gang requests nodes that belong to none of its flavors.
     pub(in crate::engine) fn no_flavor_nodes(&self, gang: &Gang) -> Box<Blockage> {
         let offered = self.queues.offered_groups(&gang.queue, &self.catalog);
         let flavors = offered
@@ -22,8 +22,8 @@ impl Engine {
         self.no_assignment(gang, &why)
     }
 
-    /// Names the flavor that asks for a label that nodes lack. The explanation of a shape has no
-    /// flavor, because gangs of other queues may have the same shape.
+    /// Names the flavor that requires a label that nodes lack. The cached explanation of a shape
+    /// names no flavor, because gangs of other queues may have the same shape.
     pub(in crate::engine) fn add_flavor_names(
         &self,
         gang: &Gang,
@@ -57,7 +57,7 @@ impl Engine {
         *detail = Arc::new(WaitDetail::NoMatchingNodes { group, exclusions });
     }
 
-    /// The reason why a group may not use a flavor.
+    /// Returns the reason why a group may not use a flavor.
     fn flavor_mismatch(&self, flavor: &FlavorName, group: Option<&TaskGroup>) -> FlavorMismatch {
         let flavors = self.queues.flavors();
         if !flavors.exists(flavor) {
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// The explanation of a gang without a flavor assignment.
+    /// Returns the explanation of a gang without a flavor assignment.
     pub(in crate::engine) fn no_assignment(
         &self,
         gang: &Gang,
@@ -118,7 +118,7 @@ impl Engine {
     }
 }
 
-/// The name of a task group, where there are several.
+/// Returns the name of a task group, if the gang has several.
 fn group_name(gang: &Gang, group: usize) -> Option<GroupName> {
     let group = gang.groups.get(group).filter(|_| gang.groups.len() > 1);
     group.map(|g| g.name.clone())

@@ -25,19 +25,20 @@ pub(super) struct VictimCandidate {
     pub(super) gang: GangIdx,
     pub(super) queue: QueueIdx,
     pub(super) same_queue: bool,
-    /// Its queue owes what it holds, at least once gangs of the preemptor's queue have left.
+    /// True if its queue owes what it holds, at least once gangs of the preemptor's queue have
+    /// left.
     owed: bool,
     terms: PreemptionFacts,
     pub(super) lost_device_seconds: u64,
     since: Time,
-    /// The number of its charge.
+    /// The index of its charge.
     charge: usize,
-    /// The range of its parts.
+    /// The range of its node usages.
     parts: Range<usize>,
 }
 
 impl VictimCandidate {
-    /// True if it may be a victim even if its queue's quota covers it.
+    /// True if it may be a victim even within its queue's quota.
     pub(super) fn is_preemptible(&self) -> bool {
         self.terms.preemptible
     }
@@ -46,7 +47,7 @@ impl VictimCandidate {
         self.terms.surplus
     }
 
-    /// Candidates of a lower rank leave first.
+    /// Returns the rank. Candidates of a lower rank leave first.
     pub(super) fn rank(&self) -> VictimRank {
         self.terms.rank(self.owed)
     }
@@ -55,17 +56,17 @@ impl VictimCandidate {
 /// All candidates.
 #[derive(Debug, Default)]
 pub(super) struct VictimCandidates {
-    /// In preemption order: surplus, gangs of queues that owe what they hold, lower priority, less
-    /// lost work, newer placement; then by name.
+    /// Candidates in preemption order: surplus, gangs of queues that owe what they hold, lower
+    /// priority, less lost work, newer placement; then by name.
     pub(super) list: Vec<VictimCandidate>,
     parts: Vec<NodeUsage>,
     charges: Vec<Arc<Demand>>,
-    /// Gangs that are still protected, and until when.
+    /// Gangs that are still protected, each with the end of its protection.
     pub(super) protected: Vec<(GangIdx, Time)>,
 }
 
 impl VictimCandidates {
-    /// The charge of a candidate.
+    /// Returns the charge of a candidate.
     pub(super) fn charge(&self, candidate: &VictimCandidate) -> &Demand {
         static EMPTY_DEMAND: std::sync::LazyLock<Demand> =
             std::sync::LazyLock::new(Demand::default);
@@ -74,13 +75,13 @@ impl VictimCandidates {
             .map_or(&EMPTY_DEMAND, |demand| &**demand)
     }
 
-    /// The sum of the candidates' charges, without surplus.
+    /// Returns the sum of the candidates' charges, without surplus.
     fn sum_gang_charges(&self) -> Vec<(FlavorResource, i128)> {
         let gangs = self.list.iter().filter(|candidate| !candidate.is_surplus());
         self.sum_charges(gangs).into_iter().collect()
     }
 
-    /// The sum of the charges of candidates of the preemptor's own queue.
+    /// Returns the sum of the charges of candidates of the preemptor's own queue.
     pub(super) fn sum_own_charges(&self) -> BTreeMap<FlavorResource, i128> {
         self.sum_charges(self.list.iter().filter(|candidate| candidate.same_queue))
     }
@@ -97,14 +98,14 @@ impl VictimCandidates {
         sums
     }
 
-    /// Usage by a candidate, node by node.
+    /// Returns the usage by a candidate, node by node.
     pub(super) fn node_usages(&self, candidate: &VictimCandidate) -> &[NodeUsage] {
         self.parts.get(candidate.parts.clone()).unwrap_or(&[])
     }
 }
 
 impl Engine {
-    /// The gangs that may be victims, now or once other victims have left.
+    /// Returns the gangs that may be victims, now or once other victims have left.
     pub(super) fn victim_candidates(
         &mut self,
         asker: &Preemptor<'_>,
@@ -205,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// The reason why a candidate may be preempted now, after other victims have left. None: it may
+    /// Returns why the preemptor may preempt a candidate, given the victims so far. None: it may
     /// not.
     pub(super) fn preemption_reason(
         &mut self,
@@ -236,7 +237,7 @@ impl Engine {
         policy::preemption_reason(&asker.preemption, terms, candidate.terms, holds, false)
     }
 
-    /// A placed gang that is neither nominated nor leaving.
+    /// Returns a placed gang that is neither nominated nor leaving.
     pub(in crate::engine) fn settled_gang(&self, at: GangIdx) -> Option<&PlacedGang> {
         match &self.state(at)?.stage {
             GangStage::Placed(placed) if placed.state == PlacedState::Settled => Some(placed),

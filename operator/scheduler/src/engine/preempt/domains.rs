@@ -6,12 +6,12 @@ use super::search_data::{EvictionNodes, VictimSearch};
 use crate::placement::{GangTopology, ResolvedRequest};
 use crate::state::Nodes;
 
-/// Domains that are searched at most: those first that lack least.
+/// Maximum number of domains to search. Domains that lack least come first.
 const MAX_DOMAINS: usize = 64;
 
 impl VictimSearch<'_> {
-    /// The domains in which room could be made, those first that lack least. None: the gang need
-    /// not be in one.
+    /// Returns the domains in which preemption could make room, first those that lack least. None:
+    /// the gang need not be in one domain.
     pub(super) fn domains(&self, nodes: &Nodes) -> Option<Vec<EvictionNodes>> {
         let close = GangTopology::for_shape(nodes, self.request.shape)?;
         let required = |near: &ResolvedRequest| near.is_required();

@@ -24,7 +24,7 @@ pub(in crate::engine) struct PlacedGangFacts {
 }
 
 impl PlacedGangFacts {
-    /// The facts as of now.
+    /// Collects the current facts.
     pub(in crate::engine) fn from_placed(placed: &PlacedGang, pods: &KnownPods) -> Self {
         Self {
             id: placed.gang.id.clone(),
@@ -36,7 +36,7 @@ impl PlacedGangFacts {
         }
     }
 
-    /// Until when the gang is protected, in a queue that protects no gang for longer than `cap`.
+    /// Returns the end of the gang's protection, in a queue that protects gangs for at most `cap`.
     /// Surplus has no minimum runtime.
     pub(super) fn protected_until(&self, cap: Option<Duration>) -> Option<Time> {
         if self.terms.surplus {

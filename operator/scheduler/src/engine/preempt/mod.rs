@@ -1,8 +1,9 @@
-//! Preemption. `asker` is the preemptor and its claims, `candidates` the gangs that may be victims
-//! (`card` has the facts about each). `search` chooses the victims with the data in `field`:
-//! `asking` adds victims one after another, `by_node` gives an order for that, and `domains`
-//! restricts the search for a gang that must be in one domain. `nominate` carries the choice out,
-//! and `protected` lists the gangs that may not be preempted yet.
+//! Preemption. `preemptor` has the preemptor and its claims, `candidates` the gangs that may be
+//! victims, and `gang_facts` the facts about each of them. `victim_search` chooses the victims with
+//! the data in `search_data`. For this, `victim_selection` adds victims one after another, and
+//! `node_order` orders them by node. `domains` restricts the search for a gang that must be in one
+//! domain. `nomination` carries out the choice. `protected_gangs` lists the gangs that may not be
+//! preempted yet.
 
 mod candidates;
 mod domains;
@@ -23,7 +24,8 @@ use crate::decision::PreemptionReason;
 use crate::placement::PodRuns;
 use crate::state::GangIdx;
 
-/// Victims of a preemption, and the placement that they make possible. Not carried out yet.
+/// The victims of a preemption that is not carried out yet, and the placement that it makes
+/// possible.
 #[derive(Clone, Debug)]
 pub(super) struct PreemptionPlan {
     pub(super) assignment: FlavorAssignment,
@@ -32,7 +34,7 @@ pub(super) struct PreemptionPlan {
 }
 
 impl PreemptionPlan {
-    /// True if only surplus leaves, and gangs of queues that owe what they hold.
+    /// True if all victims are surplus, or gangs of queues that owe what they hold.
     pub(super) fn takes_only_owed_quota(&self) -> bool {
         let is_owed = |leaver: &PlannedVictim| match leaver.reason {
             PreemptionReason::Borrows | PreemptionReason::Surplus | PreemptionReason::Drained => {

@@ -1,8 +1,8 @@
 //! The order of candidates by node.
 //!
-//! For each node, the sets of candidates that make room for one pod, for two pods and so on are
-//! computed as in a knapsack: candidate by candidate, dropping the sets that free no more than a
-//! cheaper one.
+//! For each node, the search computes the sets of candidates that make room for one pod, for two
+//! pods and so on. It works as for a knapsack: it adds one candidate after another, and drops the
+//! sets that free no more than a cheaper set.
 
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
@@ -12,19 +12,19 @@ use crate::placement::FitCounter;
 use crate::preemption::policy::VictimRank;
 use crate::state::{NodeIdx, Nodes};
 
-/// Sets per node at most, while one more candidate is added. Beyond that, the sets that lose most
-/// are dropped.
+/// Maximum number of sets per node, after each added candidate. The search drops the sets with the
+/// greatest loss beyond it.
 pub(super) const MAX_SETS_PER_NODE: usize = 32;
 
-/// Candidates per node at most, in the order of candidates.
+/// Maximum number of candidates per node, in the order of candidates.
 const MAX_CANDIDATES_PER_NODE: usize = 64;
 
 /// Candidates on one node that leave together.
 #[derive(Clone)]
 struct NodeVictimSet {
-    /// One bit for each candidate on the node, by its place in the list.
+    /// One bit for each candidate on the node, by its position in the list.
     members: u64,
-    /// By column.
+    /// Freed amounts by column.
     freed: SmallVec<[i64; 6]>,
     loss: VictimLoss,
 }
@@ -54,7 +54,7 @@ impl NodeVictimSet {
 
 /// A set that makes room for pods on a node.
 struct NodeStep {
-    /// The highest rank of the set, and what it loses for each pod.
+    /// The highest rank in the set, and the loss per pod.
     price: (VictimRank, u64),
     /// The position of the node by name.
     node: u32,
@@ -62,7 +62,7 @@ struct NodeStep {
 }
 
 impl VictimSearch<'_> {
-    /// The candidates, first those that make room for a pod on one node most cheaply.
+    /// Returns the candidates, first those that make room for a pod on one node most cheaply.
     pub(super) fn order_by_node(&self, ground: &EvictionNodes, nodes: &Nodes) -> Vec<usize> {
         let all = self.usage_by_node(nodes.index_bound());
         let mut steps: Vec<NodeStep> = Vec::new();
@@ -79,7 +79,7 @@ impl VictimSearch<'_> {
                 );
             }
         }
-        // The sort is stable: of one node the set for fewer pods comes first.
+        // The sort is stable: on one node, the set for fewer pods comes first.
         steps.sort_by_key(|step| (step.price, step.node));
         let first = steps
             .iter()
@@ -91,7 +91,7 @@ impl VictimSearch<'_> {
             .collect()
     }
 
-    /// For each number of pods, the cheapest set on a node that makes room for them.
+    /// Adds, for each number of pods, the cheapest set on a node that makes room for them.
     fn add_steps(
         &self,
         rooms: &FitCounter,
@@ -118,8 +118,8 @@ impl VictimSearch<'_> {
         }
     }
 
-    /// Sets of the candidates on a node, the cheapest first, without those that free no more than a
-    /// cheaper one. The last set has all of the candidates.
+    /// Returns sets of the candidates on a node, the cheapest first, without sets that free no more
+    /// than a cheaper set. The last set contains all candidates.
     fn victim_sets(
         &self,
         rooms: &FitCounter,
@@ -157,7 +157,7 @@ impl VictimSearch<'_> {
                 }
             }
             if kept.len() > MAX_SETS_PER_NODE {
-                // The last one frees most.
+                // The last set frees most.
                 let last = kept.pop();
                 kept.truncate(MAX_SETS_PER_NODE.saturating_sub(1));
                 kept.extend(last);
@@ -167,7 +167,7 @@ impl VictimSearch<'_> {
         sets
     }
 
-    /// Usage by each candidate, by node and within a node in the order of the candidates.
+    /// Returns the usage by each candidate, ordered by node, then by candidate.
     fn usage_by_node(&self, nodes: usize) -> Vec<(NodeIdx, usize, CandidateUsage)> {
         // The index where the next entry of each node goes.
         let mut next = vec![0_usize; nodes];

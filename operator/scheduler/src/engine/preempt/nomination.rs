@@ -48,7 +48,7 @@ impl Engine {
         decision
     }
 
-    /// The victims with names, ordered by name.
+    /// Returns the victims with names, ordered by name.
     pub(in crate::engine) fn name_victims(&self, victims: &[PlannedVictim]) -> Vec<Victim> {
         let named = victims.iter().filter_map(|leaver| {
             Some(Victim {
@@ -62,7 +62,7 @@ impl Engine {
         named
     }
 
-    /// A placed gang is nominated: it starts once its victims have left.
+    /// Marks a placed gang as nominated: it starts once its victims have left.
     pub(in crate::engine) fn mark_nominated(&mut self, at: GangIdx) {
         if let Some(placed) = self.placed_mut(at) {
             placed.state = PlacedState::Nominated;
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// A nominated gang runs from now on.
+    /// Ends the nomination of a gang that starts now.
     fn end_nomination(&mut self, at: GangIdx, gang: &Gang) {
         let root = self.queues.root(&gang.queue);
         let charged = self.queues.start_running(at).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// The room that quota and limits have for a nominated gang.
+    /// Returns if quota and limits have room for a nominated gang: now, later or never.
     fn nominated_room(&mut self, at: GangIdx) -> NominatedRoom {
         let quota = self.queues.nominated_room(at);
         let draws = self.state(at).map(|state| state.gang.draws.as_slice());
@@ -98,7 +98,7 @@ impl Engine {
     /// its room is pending again.
     pub(in crate::engine) fn settle_nominations(&mut self) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        // By name: what one gang gives up may be free for the next.
+        // In the order of names, because one gang may give up room that the next one uses.
         let mut nominated: Vec<GangIdx> = self.nominated.iter().copied().collect();
         nominated.sort_by_key(|at| self.state(*at).map(|state| state.gang.id.clone()));
         if !nominated.is_empty() {
@@ -150,7 +150,7 @@ impl Engine {
                 false => NominationState::Lost,
             };
         }
-        // The last pods of its victims may stop on other nodes; the gang need not wait for them.
+        // The gang need not wait for pods of its victims that are still stopping on other nodes.
         match self.nominated_room(at) {
             NominatedRoom::Now => NominationState::Ready,
             NominatedRoom::Later => NominationState::Waiting,
@@ -159,8 +159,8 @@ impl Engine {
         }
     }
 
-    /// True if the gang still has the pods and flavors that were planned. Its place is judged by
-    /// its current constraints.
+    /// True if the gang still has the pods and flavors that were planned. Its current constraints
+    /// decide about its place.
     fn is_place_valid(&mut self, at: GangIdx) -> bool {
         let Some(Ok(ways)) = self.assignments(at) else {
             return false;
@@ -181,7 +181,7 @@ impl Engine {
             groups.cloned().collect()
         };
         let taken = chosen(&placed.choices);
-        // If the flavors were unknown at restore, the charge identifies the assignment.
+        // If the restore had no flavors, the charge identifies the assignment.
         let unknown = taken.iter().all(FlavorChoice::is_empty);
         let charged = self.queues.gang_charge(&gang.queue, at);
         let is_it = |way: &&FlavorAssignment| {
@@ -207,7 +207,7 @@ impl Engine {
         true
     }
 
-    /// True if the nodes of a placement have room for all that is charged to them.
+    /// True if the nodes of a placement have room for all their charges.
     pub(in crate::engine) fn has_room_for_charges(
         &self,
         shape: &GangShape,
@@ -222,7 +222,7 @@ impl Engine {
         })
     }
 
-    /// Checks the same once everything that leaves is gone.
+    /// Checks the same, as if all leaving gangs and pods were gone.
     fn will_have_room_for_charges(
         &mut self,
         gang: &GangId,
@@ -261,7 +261,7 @@ impl Engine {
         })
     }
 
-    /// The room is not available: the gang is pending again.
+    /// Withdraws a nomination whose room is not available. The gang is pending again.
     fn withdraw_nomination(&mut self, at: GangIdx) {
         self.unplace(at);
         self.make_pending(at);
@@ -286,8 +286,9 @@ impl Engine {
         victims.map(|victim| Decision::Drain { victim }).collect()
     }
 
-    /// Like [`Engine::restore_gang`], for a gang that starts once these victims have left. Victims
-    /// that are placed leave from now on. A new leader uses it for a nomination that was recorded.
+    /// Does the same as [`Engine::restore_gang`] for a gang that starts once these victims have
+    /// left. Victims that are placed leave from now on. A new leader calls it for a recorded
+    /// nomination.
     pub fn restore_nomination(&mut self, gang: Gang, placement: Placement, victims: &[GangId]) {
         self.restore_nomination_with_flavors(gang, placement, &[], victims);
     }
@@ -316,7 +317,7 @@ impl Engine {
         self.mark_nominated(at);
     }
 
-    /// Records that a placed gang saved its work at `at`: earlier work is not lost with it.
+    /// Records that a placed gang saved its work at `at`: its preemption loses only later work.
     pub fn record_checkpoint(&mut self, gang: &GangId, at: Time) {
         if let Some(&gang) = self.by_id.get(gang)
             && let Some(placed) = self.placed_mut(gang)

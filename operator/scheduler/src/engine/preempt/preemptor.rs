@@ -20,24 +20,24 @@ pub(super) struct Preemptor<'a> {
     pub(super) preemption: PreemptionPolicy,
     pub(super) scope: PreemptionScope,
     right: PreemptionRight,
-    /// It was preempted by another gang.
+    /// True if another gang has preempted it.
     preempted: bool,
 }
 
 /// The right by which a gang preempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum PreemptionRight {
-    /// All that the policy of its queue allows.
+    /// Everything that the policy of its queue allows.
     Policy,
     /// Reclaim of what its queue is owed, and of surplus, as long as the gang borrows nothing that
     /// it lacks.
     Reclaim,
 }
 
-/// Which gangs it may preempt.
+/// The gangs that a preemptor may preempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PreemptionScope {
-    /// Those that its queue's policy allows, and surplus.
+    /// The gangs that its queue's policy allows, and surplus.
     AllGangs,
     /// Surplus only.
     Surplus,
@@ -57,14 +57,14 @@ pub(super) struct QueueClaims {
 /// The claim of a preemptor on a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueClaim {
-    /// The claim as things are now.
+    /// The claim in the current state.
     pub(super) now: QueueRelation,
-    /// The best claim, once gangs of the preemptor's queue have left.
+    /// The best possible claim, once gangs of the preemptor's queue have left.
     pub(super) at_best: QueueRelation,
 }
 
 impl QueueClaim {
-    /// True if the queue owes what it holds, at best.
+    /// True if the queue owes what it holds, by the best possible claim.
     pub(super) fn is_owed(&self) -> bool {
         self.at_best == QueueRelation::Other(ClaimKind::Owed)
     }
@@ -73,27 +73,28 @@ impl QueueClaim {
 impl Preemptor<'_> {
     /// True if the gang may preempt a candidate only as long as it borrows nothing that it lacks.
     /// Otherwise a preempted gang would preempt the gang that took its place. Surplus of its own
-    /// queue is excepted, because it takes the place of no gang.
+    /// queue is exempt, because it takes the place of no gang.
     pub(super) fn must_not_borrow(&self, is_own_surplus: bool) -> bool {
         self.right == PreemptionRight::Reclaim || self.preempted && !is_own_surplus
     }
 }
 
 impl Engine {
-    /// True if the queue of a gang reclaims what it is owed.
+    /// True if the policy of a gang's queue allows it to reclaim what it is owed.
     pub(in crate::engine) fn can_reclaim(&self, gang: &Gang) -> bool {
         let preemption = self.queues.preemption_policy(&gang.queue);
         preemption.is_some_and(|p| p.reclaim != ReclaimPolicy::Never)
     }
 
-    /// A quick check if a gang may preempt at all.
+    /// Checks quickly if a gang may preempt any gang.
     pub(in crate::engine) fn can_preempt(&self, gang: &Gang) -> bool {
         let allows = |preemption| policy::can_preempt(&preemption);
         let policy = self.preemption_policy(gang).is_some_and(allows);
         !gang.surplus && (policy || self.queues.has_surplus())
     }
 
-    /// The preemption policy of its queue, as far as the gang itself preempts.
+    /// Returns the preemption policy of its queue, reduced to reclaim if the gang itself does not
+    /// preempt.
     fn preemption_policy(&self, gang: &Gang) -> Option<PreemptionPolicy> {
         let of_queue = self.queues.preemption_policy(&gang.queue)?;
         Some(match gang.preempts {
@@ -102,7 +103,7 @@ impl Engine {
         })
     }
 
-    /// The preemptor. None: it may preempt no gang. `right` bounds what it may do.
+    /// Returns the preemptor, limited by `right`. None: the gang may preempt no gang.
     pub(super) fn preemptor<'a>(
         &mut self,
         (gang, preempted): (&'a Gang, bool),
@@ -117,14 +118,14 @@ impl Engine {
             PreemptionRight::Reclaim => preemption.reclaim_only(),
         };
         let queue = self.queues.leaf(&gang.queue)?;
-        // Only a search finds out which resources lack room: see [`Preemptor::must_not_borrow`].
+        // Only the search knows which resources lack room: see [`Preemptor::must_not_borrow`].
         let waits = preempted && self.borrows_missing_quota(queue, &way.demand);
         let scope = match policy::can_preempt(&preemption) {
             _ if waits => PreemptionScope::OwnSurplus,
             true => PreemptionScope::AllGangs,
             false => PreemptionScope::Surplus,
         };
-        // A gang that must wait is woken when it borrows no longer.
+        // A gang that must wait wakes when it no longer borrows.
         let may_ask = waits || scope == PreemptionScope::AllGangs || self.queues.has_surplus();
         may_ask.then_some(Preemptor {
             gang,
@@ -147,7 +148,7 @@ impl Engine {
         self.queues.borrows_without_surplus(queue, &lacking)
     }
 
-    /// The queues on which there may be claims.
+    /// Returns the queues on which the preemptor may have claims.
     pub(super) fn claimed_queues(&self, asker: &Preemptor<'_>) -> Vec<QueueName> {
         let surplus = self.queues.surplus().map(|(queue, _)| queue);
         match asker.scope {
@@ -160,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// The claims on the preemptor's own queue.
+    /// Returns the claims on the preemptor's own queue.
     pub(super) fn own_queue_claims(&self, asker: &Preemptor<'_>, name: &QueueName) -> QueueClaims {
         let lowest = self.queues.lowest_priority(name);
         let some = lowest.is_some_and(|lowest| lowest <= asker.gang.priority);
@@ -174,7 +175,7 @@ impl Engine {
         }
     }
 
-    /// The claims on another queue, now and at `best`.
+    /// Returns the claims on another queue, now and at `best`.
     pub(super) fn other_queue_claims(
         &mut self,
         asker: &Preemptor<'_>,

@@ -11,16 +11,16 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
-    /// Gangs that a pending gang could preempt by the policy of its queue, but not yet: they have
-    /// been placed for less than their minimum runtime
+    /// Returns the gangs that a pending gang could preempt by the policy of its queue, but not yet.
+    /// They have been placed for less than their minimum runtime
     /// ([`Gang::min_runtime`](crate::Gang::min_runtime)), or their last eviction was cancelled a
-    /// moment ago. Each comes with the end of its protection, the earliest first. Preempting them
-    /// need not be enough.
+    /// moment ago. Each has the end of its protection, the earliest first. Their preemption alone
+    /// may not be enough.
     pub fn protected_victims(&mut self, gang: &GangId) -> Vec<(GangId, Time)> {
         self.find_protected_victims(gang).unwrap_or_default()
     }
 
-    /// None: the gang is not pending, or has no flavor assignment.
+    /// Finds the protected victims. None: the gang is not pending, or has no flavor assignment.
     fn find_protected_victims(&mut self, gang: &GangId) -> Option<Vec<(GangId, Time)>> {
         let at = *self.by_id.get(gang)?;
         let state = self.state(at)?;

@@ -26,19 +26,20 @@ pub(super) struct VictimSearch<'a> {
     kinds: Vec<DemandKind>,
     /// Gangs and pods that leave anyway.
     pub(super) departing: Vec<NodeCharge>,
-    /// The nodes on which room may be made at all.
+    /// The nodes on which victims may make room.
     pub(super) eviction_nodes: EvictionNodes,
-    /// Pods have shares of devices: what becomes free depends on the order in which they leave.
+    /// True if pods have shares of devices: the free room then depends on the order in which they
+    /// leave.
     shared: bool,
 }
 
-/// Nodes on which room may be made.
+/// Nodes on which victims may make room.
 pub(super) struct EvictionNodes {
-    /// The rooms after what leaves anyway.
+    /// The room after the departures that happen anyway.
     pub(super) rooms: FitCounter,
     /// Nodes on which departing candidates may help.
     pub(super) useful_nodes: FixedBitSet,
-    /// Counting pods is exact: the gang fits if there is room for all its pods.
+    /// True if counting pods is exact: the gang fits if there is room for all its pods.
     pub(super) is_count_exact: bool,
 }
 
@@ -117,13 +118,13 @@ impl Engine {
 }
 
 impl<'a> VictimSearch<'a> {
-    /// A candidate, and its charge.
+    /// Returns a candidate and its charge.
     pub(super) fn candidate(&self, number: usize) -> Option<(&'a VictimCandidate, &'a Demand)> {
         let candidate = self.candidates.list.get(number)?;
         Some((candidate, self.candidates.charge(candidate)))
     }
 
-    /// Usage by a candidate.
+    /// Returns the usage by a candidate.
     pub(super) fn candidate_usage(&self, number: usize) -> &[CandidateUsage] {
         let part = self.parts.get(number).cloned();
         part.and_then(|part| self.usage.get(part)).unwrap_or(&[])
@@ -134,9 +135,9 @@ impl<'a> VictimSearch<'a> {
         !self.shared
     }
 
-    /// The nodes that could hold more pods with all candidates gone. If counting one group is not
-    /// exact, all nodes that any group may use, because several groups compete for the same room,
-    /// and shares for the same device.
+    /// Returns the nodes that could hold more pods with all candidates gone. If counting one group
+    /// is not exact, returns all nodes that any group may use. The reason: several groups compete
+    /// for the same room, and shares for the same device.
     fn useful_nodes(&self, nodes: usize, one: bool) -> FixedBitSet {
         if !one {
             let nodes = (0..nodes).map(NodeIdx::of);
@@ -164,22 +165,22 @@ impl<'a> VictimSearch<'a> {
         nodes.map(NodeIdx::at).collect()
     }
 
-    /// Usage by all candidates, in their order.
+    /// Returns the usage by all candidates, in their order.
     pub(super) fn usage(&self) -> &[CandidateUsage] {
         &self.usage
     }
 
-    /// Amounts that a pod of this kind frees, by column.
+    /// Returns the amounts that a pod of this kind frees, by column.
     pub(super) fn freed_amounts(&self, held: &CandidateUsage) -> &[i64] {
         self.kinds.get(held.kind).map_or(&[], |kind| &kind.freed)
     }
 
-    /// Usage by these candidates together.
+    /// Returns the usage by these candidates together.
     pub(super) fn departing_charges(&self, out: &FixedBitSet) -> Vec<NodeCharge> {
         let held = out.ones().flat_map(|number| self.candidate_usage(number));
         let mut held: Vec<CandidateUsage> = held.copied().collect();
         if !self.shared {
-            // Equal pods leave their node together.
+            // Equal pods on a node leave together.
             held.sort_by_key(|held| (held.node, held.kind));
             held.dedup_by(|next, kept| {
                 let same = (next.node, next.kind) == (kept.node, kept.kind);
@@ -200,9 +201,9 @@ impl<'a> VictimSearch<'a> {
         held.into_iter().filter_map(hold).collect()
     }
 
-    /// True if it is certain that no other set of victims is cheaper: the set has the least
-    /// possible number of gangs, they are the cheapest of all candidates, and they have one rank.
-    /// For a gang of one group.
+    /// True if certainly no other set of victims is cheaper: the set has the fewest possible gangs,
+    /// they are the cheapest candidates, and they have one rank. Valid only for a gang of one
+    /// group.
     pub(super) fn is_cheapest(&self, out: &FixedBitSet) -> bool {
         let few = out.count_ones(..);
         let list = self.candidates.list.get(..few).unwrap_or(&[]);
@@ -226,7 +227,7 @@ impl<'a> VictimSearch<'a> {
         at_least.is_some_and(|n| few <= n)
     }
 
-    /// The most that a candidate frees in a column.
+    /// Returns the most that a candidate frees in a column.
     fn max_freed(&self, number: usize, column: usize) -> i64 {
         let all = self.candidate_usage(number).iter().map(|held| {
             let freed = self
@@ -238,7 +239,7 @@ impl<'a> VictimSearch<'a> {
         all.fold(0, i64::saturating_add)
     }
 
-    /// The loss of a set of candidates.
+    /// Returns the loss of a set of candidates.
     pub(super) fn total_loss(&self, out: &FixedBitSet) -> VictimLoss {
         let mut loss = VictimLoss::default();
         for candidate in out.ones().filter_map(|n| self.candidates.list.get(n)) {
@@ -247,7 +248,7 @@ impl<'a> VictimSearch<'a> {
         loss
     }
 
-    /// The loss of one candidate alone.
+    /// Returns the loss of one candidate alone.
     pub(super) fn candidate_loss(&self, number: usize) -> VictimLoss {
         let mut loss = VictimLoss::default();
         if let Some(candidate) = self.candidates.list.get(number) {
@@ -256,13 +257,13 @@ impl<'a> VictimSearch<'a> {
         loss
     }
 
-    /// The candidates in preemption order: by rank, then by lost work.
+    /// Returns the candidates in preemption order: by rank, then by lost work.
     pub(super) fn order_by_loss(&self) -> Vec<usize> {
         (0..self.parts.len()).collect()
     }
 
-    /// The candidates by rank, then by lost work in relation to what they free of the missing
-    /// resources.
+    /// Returns the candidates by rank, then by lost work divided by the missing amounts that they
+    /// free.
     pub(super) fn order_by_loss_per_room(&self, ground: &EvictionNodes) -> Vec<usize> {
         let missing = ground.rooms.missing_amounts();
         let price = |number: usize| {
@@ -270,7 +271,7 @@ impl<'a> VictimSearch<'a> {
             let freed = (0_usize..)
                 .zip(&missing)
                 .filter(|(_, missing)| **missing > 0);
-            // In thousandths of what is missing.
+            // In thousandths of the missing amount.
             let freed = freed.filter_map(|(column, missing)| {
                 let freed = i128::from(self.max_freed(number, column)).min(*missing);
                 freed.saturating_mul(1_000).checked_div(*missing)
@@ -280,14 +281,14 @@ impl<'a> VictimSearch<'a> {
             Some((candidate.rank(), lost.checked_div(freed)))
         };
         let mut order = self.order_by_loss();
-        // The sort is stable: among equals the candidate that loses least comes first.
+        // The sort is stable: of equal candidates, the one with the least loss comes first.
         order.sort_by_cached_key(|number| price(*number));
         order
     }
 }
 
-/// The loss of a set of victims, the smaller the better: less of the highest rank, then of the
-/// next; then fewer gangs.
+/// The loss of a set of victims, the smaller the better. It compares first the loss in the highest
+/// rank, then in the next ranks, then the number of gangs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct VictimLoss {
     /// Device-seconds by rank, the highest first.
@@ -309,7 +310,7 @@ impl VictimLoss {
         }
     }
 
-    /// The highest rank of a victim, and the total loss.
+    /// Returns the highest rank of a victim, and the total loss.
     pub(super) fn total(&self) -> Option<(VictimRank, u64)> {
         let (highest, _) = self.by_rank.first()?;
         let all = self.by_rank.iter().map(|(_, lost)| *lost);

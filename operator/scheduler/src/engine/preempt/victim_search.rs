@@ -1,4 +1,4 @@
-//! The search for victims: among the sets that make the preemptor fit, the one that loses least.
+//! The search for victims: it looks for the set with the least loss that makes the preemptor fit.
 
 use fixedbitset::FixedBitSet;
 
@@ -16,26 +16,27 @@ use crate::preemption::QuotaBudget;
 use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, ReclaimPolicy};
 use crate::queueing::{Signal, WakeCondition};
 
-/// Gangs that are tried at most in place of some of the cheapest set; an eighth of that if counting
-/// pods is not exact.
+/// Maximum number of gangs to try in exchange for members of the cheapest set; an eighth of it if
+/// counting pods is not exact.
 const MAX_EXCHANGES: usize = 32;
 
 impl Engine {
-    /// The victims that make room for a gang with one of its flavor assignments, and its placement
-    /// then. Changes nothing. If there are none, `wake` learns when that may change.
+    /// Finds the victims that make room for a gang with one of its flavor assignments, and its
+    /// placement after they leave. Changes nothing. If there are none, `wake` gets the signals that
+    /// may change this.
     ///
     /// Surplus leaves first, then gangs of queues that owe what they hold, then lower priorities: a
     /// gang of a higher rank stays if gangs of lower ranks suffice. Among sets of the same ranks,
-    /// the set that loses least work leaves, then the one with fewer gangs. For a gang that must be
-    /// in one domain, the search covers each domain and takes the cheapest set.
+    /// the set with the least lost work leaves, then the set with fewer gangs. For a gang that must
+    /// be in one domain, the search covers each domain and takes the cheapest set.
     ///
-    /// Each victim is needed, and together they are enough: by count for a gang of one group,
-    /// otherwise as [`crate::placement::place`] finds places. Finding the cheapest set is a
-    /// knapsack problem, so the work is bounded. The search tries three orders
+    /// Each victim is needed, and together they are enough. For a gang of one group the count of
+    /// pods decides this, otherwise a placement by [`crate::placement::place`]. Finding the
+    /// cheapest set is a knapsack problem, so the work is bounded. The search tries three orders
     /// ([`VictimSearch::order_by_loss`], [`VictimSearch::order_by_loss_per_room`],
-    /// [`VictimSearch::order_by_node`]), and then [`MAX_EXCHANGES`] gangs in place of some of the
-    /// set. On a single node, with up to [`super::node_order::MAX_SETS_PER_NODE`] distinct sets,
-    /// the result is the cheapest.
+    /// [`VictimSearch::order_by_node`]), and then exchanges members of the set for up to
+    /// [`MAX_EXCHANGES`] other gangs. On a single node, with up to
+    /// [`super::node_order::MAX_SETS_PER_NODE`] distinct sets, the result is the cheapest.
     pub(in crate::engine) fn plan_preemption(
         &mut self,
         asks: (&Gang, bool),
@@ -54,7 +55,7 @@ impl Engine {
         if candidates.list.is_empty() {
             return None;
         }
-        // The rest depends on nodes.
+        // The result also depends on nodes.
         wake.on_rise(Signal::Nodes, 1);
         if !ground.protected_nodes.is_empty() {
             wake.on_rise(Signal::Reservations, 1)
@@ -83,7 +84,8 @@ impl Engine {
         // The sort is stable: equal sets stay in order.
         found.sort_by_cached_key(|victims| search.total_loss(&victims.members));
         for victims in found {
-            // No more gangs need to leave: the preemptor waits for those that already do.
+            // No more gangs need to leave: the preemptor waits for the gangs that are already
+            // leaving.
             if victims.members.is_clear() {
                 return None;
             }
@@ -106,9 +108,9 @@ impl Engine {
         None
     }
 
-    /// Claims depend on what other queues borrow. They also depend on how much the preemptor's
-    /// queue would exceed its quota and that of the queues above it, at best with all candidates of
-    /// its own queue gone.
+    /// Adds to `wake` the changes that may give the preemptor new claims. Claims depend on what
+    /// other queues borrow. They also depend on how far the preemptor's queue would exceed its
+    /// quota and that of the queues above it, at best with all candidates of its own queue gone.
     fn watch_claims(
         &self,
         asker: &Preemptor<'_>,
@@ -141,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// The cheapest victims found that make room on these nodes.
+    /// Returns the cheapest victims found that make room on these nodes.
     fn find_cheapest(
         &mut self,
         search: &VictimSearch<'_>,
@@ -164,8 +166,8 @@ impl Engine {
         Some(self.improve_by_exchange(search, ground, best, &by_room))
     }
 
-    /// Improves the set by putting one other gang, in this order, in place of some, while that
-    /// loses less.
+    /// Improves the set: tries other gangs in this order, each in exchange for members of the set,
+    /// and keeps an exchange that lowers the loss.
     fn improve_by_exchange(
         &mut self,
         search: &VictimSearch<'_>,
@@ -203,7 +205,7 @@ impl Engine {
         best
     }
 
-    /// The placement of the gang once these victims have left.
+    /// Returns the placement of the gang once these victims have left.
     pub(super) fn place_without(
         &mut self,
         search: &VictimSearch<'_>,
@@ -225,7 +227,7 @@ impl Engine {
         )
     }
 
-    /// No set of victims makes room now. Tells `wake` when that may change.
+    /// Adds to `wake` the changes after which a set of victims may make room.
     pub(super) fn watch_trial(
         &self,
         search: &VictimSearch<'_>,
@@ -240,7 +242,7 @@ impl Engine {
             wake.on_least_rise(Signal::Freed(resource), amount);
         }
         if trial.is_promising() {
-            // Counting pods is not why it fails, so any resource that becomes free may help.
+            // The count of pods is not the reason, so any freed resource may help.
             for (resource, _) in &search.request.shape.total {
                 wake.on_least_rise(Signal::Freed(*resource), 1);
             }
@@ -248,7 +250,7 @@ impl Engine {
     }
 }
 
-/// No domain could hold the gang, so any resource that becomes free may help.
+/// Wakes on any freed resource, because no domain could hold the gang.
 fn watch_all_resources(way: &FlavorAssignment, wake: &mut WakeCondition) {
     for (resource, _) in &way.shape.total {
         wake.on_least_rise(Signal::Freed(*resource), 1);

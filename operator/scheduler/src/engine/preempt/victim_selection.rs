@@ -12,8 +12,8 @@ use crate::preemption::QuotaBudget;
 use crate::queueing::WakeCondition;
 use crate::quota::QueueIdx;
 
-/// Placements that are tried at most to do without single victims, if counting pods is not enough.
-/// Beyond that, victims may remain that are not needed.
+/// Maximum number of placements to try without a victim, if counting pods is not enough. After
+/// that, unneeded victims may remain in the set.
 const MAX_PLACEMENT_TRIES: usize = 512;
 
 /// Victims, by number in the list of candidates.
@@ -31,15 +31,16 @@ pub(super) struct VictimTrial<'a> {
     pub(super) budget: QuotaBudget<'a>,
     eviction_nodes: &'a EvictionNodes,
     reasons: BTreeMap<usize, PreemptionReason>,
-    /// A candidate was refused, as things were.
+    /// True if a candidate was refused in the state at that moment.
     refused: bool,
-    /// How many gangs of the preemptor's queue have left.
+    /// The number of victims from the preemptor's own queue.
     own_departures: u32,
 }
 
 impl Engine {
-    /// The victims when candidates are added in this order until the preemptor fits. Victims that
-    /// are not needed stay, `last` only if no other victim can. None: the preemptor never fits.
+    /// Returns the victims after adding candidates in this order until the preemptor fits, without
+    /// those that are not needed. Drops `last` only after all other victims were tried. None: the
+    /// preemptor never fits.
     pub(super) fn minimal_victims<'a>(
         &mut self,
         search: &VictimSearch<'a>,
@@ -86,7 +87,8 @@ impl Engine {
         trial: &mut VictimTrial<'a>,
         order: &[usize],
     ) -> bool {
-        // If counting pods is not enough, a placement is tried only after each doubling.
+        // If counting pods is not enough, try a placement only each time the number of victims has
+        // doubled.
         let (mut left, mut patience) = (0_usize, 0_usize);
         let mut order: Vec<usize> = order.to_vec();
         loop {
@@ -95,8 +97,8 @@ impl Engine {
             if self.add_once(search, trial, &order, (&mut left, &mut patience)) {
                 return true;
             }
-            // By now another resource may be short, and quota that would have been borrowed may be
-            // owed.
+            // By now another resource may be short, and the preemptor may be owed quota that it
+            // would have had to borrow before.
             let owed = trial.refused && trial.own_departures > own_left;
             let more = owed
                 || match trial.is_promising() {
@@ -113,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// One pass over the order.
+    /// Makes one pass over the order.
     fn add_once<'a>(
         &mut self,
         search: &VictimSearch<'a>,
@@ -161,7 +163,7 @@ impl Engine {
         trial.is_promising() && (counted || self.place_without(search, &trial.victims).is_some())
     }
 
-    /// Lets every victim stay that is not needed: the most costly first, and `last` at the end.
+    /// Drops every victim that is not needed, the most costly first and `last` at the end.
     fn drop_unneeded_victims<'a>(
         &mut self,
         search: &VictimSearch<'a>,
@@ -252,7 +254,8 @@ impl VictimTrial<'_> {
         self.budget.admits_demand() && self.rooms.has_enough()
     }
 
-    /// Claims victims for the resources that lack room. Returns true if any of these is new.
+    /// Claims victims for the resources that lack room. Returns true if any of these resources is
+    /// new.
     fn claim_missing_room(&mut self) -> bool {
         let lacking = self.rooms.least_missing().into_iter();
         self.budget
@@ -266,7 +269,7 @@ impl VictimTrial<'_> {
             .add_scarce_resources(all.map(|(resource, _)| *resource))
     }
 
-    /// A candidate leaves its nodes. Returns true if any of them is of use.
+    /// Makes a candidate leave its nodes. Returns true if the preemptor can use any of them.
     fn add_victim(&mut self, search: &VictimSearch<'_>, number: usize) -> bool {
         let mut of_use = false;
         for held in search.candidate_usage(number) {
@@ -278,7 +281,7 @@ impl VictimTrial<'_> {
         of_use
     }
 
-    /// A candidate comes back.
+    /// Puts a candidate back on its nodes.
     fn remove_victim(&mut self, search: &VictimSearch<'_>, number: usize) {
         for held in search.candidate_usage(number) {
             self.rooms
@@ -286,7 +289,7 @@ impl VictimTrial<'_> {
         }
     }
 
-    /// False if there is no room without its departure, judged by each of its nodes alone.
+    /// Checks each node of a candidate alone. False: there is no room unless the candidate leaves.
     fn may_fit_without(&self, search: &VictimSearch<'_>, number: usize) -> bool {
         let mut held = search.candidate_usage(number).iter();
         held.all(|held| {

@@ -1,4 +1,4 @@
-//! Starts and ends the keeping of a place.
+//! Starts and ends keeping a place.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use crate::time::Time;
 
 impl Engine {
     /// Keeps the place of a gang that restarts, on all its nodes except `except`: the room that its
-    /// pods leave there, its quota and its limits. The gang is not tried before it is applied
-    /// again, and then like any other gang; it returns to its former nodes if it fits there. No
-    /// other gang is placed there before `until`, and none can preempt there, even if the gang
-    /// finds another place.
+    /// pods leave there, its quota and its limits. The engine does not try the gang before the
+    /// caller applies it again, and then tries it like any other gang. The gang returns to its
+    /// former nodes if it fits there. Before `until`, no other gang is placed or can preempt there.
     ///
-    /// Everything is given back at `until`; when the gang is released, restored or deleted; and
-    /// when its queue is deleted or stopped. A node that is gone or takes no pods stays kept, but
-    /// is of no use.
+    /// The engine gives everything back at `until`, when the gang is released, restored or deleted,
+    /// or when its queue is deleted or stopped. A node that is gone or takes no pods stays kept,
+    /// but the gang cannot use it.
     ///
     /// Returns false and does nothing if the gang has no place to keep: it is pending, nominated or
     /// leaving, or it is surplus, which has no claim to its place.
@@ -85,7 +84,7 @@ impl Engine {
                 }
             }
         }
-        // The room of pods that are gone is kept as far as no other pod has taken it.
+        // Keep the room of gone pods, unless another pod has taken it.
         for pod in gone {
             if self.has_room(pod.node, pod.demand) {
                 let demand = self.catalog.demand(pod.demand);
@@ -108,8 +107,8 @@ impl Engine {
         true
     }
 
-    /// The node and demand that are charged for a planned pod, and if it is only assumed. None: the
-    /// pod does not exist.
+    /// Returns the node and demand that are charged for a planned pod, and if the pod is only
+    /// assumed. None: the pod does not exist.
     fn current_charge(
         &self,
         key: &PodKey,
@@ -123,8 +122,7 @@ impl Engine {
         Some((seen.node, seen.demand, false))
     }
 
-    /// True if a pod fits on a node now. Parts of shared devices that have been released cannot be
-    /// kept.
+    /// True if a pod fits on a node now. The engine cannot keep released parts of shared devices.
     fn has_room(&self, node: NodeIdx, demand: DemandIdx) -> bool {
         let demand = self.catalog.demand(demand);
         self.nodes.properties(node).is_some()
@@ -134,7 +132,7 @@ impl Engine {
             })
     }
 
-    /// Keeps a place from now on. All that it holds must be charged.
+    /// Keeps a place from now on. The caller must have charged everything that it holds.
     pub(in crate::engine) fn insert_restart_place(&mut self, at: GangIdx, keep: RestartPlace) {
         self.restart_places.insert(at, keep);
         self.insert_end(at);
@@ -142,7 +140,7 @@ impl Engine {
         self.backfill.mark_stale();
     }
 
-    /// Ends the keeping of a gang's place.
+    /// Stops keeping a gang's place.
     pub(in crate::engine) fn release_restart_place(&mut self, at: GangIdx) {
         let Some(keep) = self.restart_places.remove(at) else {
             return;
@@ -156,7 +154,7 @@ impl Engine {
         }
         self.remove_end(at, &keep.gang.id, &keep.gang.queue);
         self.release_quota(&keep.gang.queue, at);
-        // The gang has no privilege any more, so it is tried again.
+        // The gang has no kept place any more, so the engine tries it again.
         self.make_due(at);
     }
 
@@ -166,7 +164,7 @@ impl Engine {
         self.blockages.clear();
     }
 
-    /// Ends the keeping of places whose time is over or whose queue starts no gangs.
+    /// Stops keeping places whose time is over or whose queue starts no gangs.
     pub(in crate::engine) fn expire_restart_places(&mut self) {
         let now = self.now;
         let over = self.restart_places.iter().filter(|(_, keep)| {

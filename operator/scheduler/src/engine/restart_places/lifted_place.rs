@@ -9,7 +9,7 @@ use crate::placement::UndoLog;
 use crate::queueing::{LiftedCharge, Signal};
 use crate::state::GangIdx;
 
-/// The lifted place of a gang. It must be put back or spent.
+/// The lifted place of a gang. The caller must put it back or spend it.
 #[derive(Debug)]
 #[must_use]
 pub(in crate::engine) struct LiftedPlace {
@@ -17,12 +17,12 @@ pub(in crate::engine) struct LiftedPlace {
     log: UndoLog,
     quota: Option<LiftedCharge>,
     limits: Vec<(LimitName, i128)>,
-    /// The quota heads, as they are for other gangs.
+    /// The quota heads as computed with the kept place charged.
     heads: BTreeMap<QueueName, QuotaHead>,
 }
 
 impl Engine {
-    /// Lifts what is kept for a gang, if anything is.
+    /// Lifts the place that is kept for a gang, if there is one.
     pub(in crate::engine) fn lift_place(&mut self, at: GangIdx) -> Option<Box<LiftedPlace>> {
         if !self.restart_places.contains(at) {
             return None;
@@ -40,7 +40,8 @@ impl Engine {
         {
             log.uncharge(&mut self.nodes, hold);
         }
-        // Answers that are found now do not hold for other gangs, nor the reverse.
+        // Results with the lifted place do not hold for other gangs, nor do earlier results hold
+        // for this gang.
         self.blockages.clear();
         Some(Box::new(LiftedPlace {
             at,
@@ -57,11 +58,12 @@ impl Engine {
         log.roll_back(&mut self.nodes);
     }
 
-    /// The gang has found a place: what was kept for it becomes free for other gangs.
+    /// Ends keeping the place of a gang that has found one: the kept room becomes free for other
+    /// gangs.
     pub(in crate::engine) fn spend_place(&mut self, lifted: Option<Box<LiftedPlace>>) {
         let Some(lifted) = lifted else { return };
         let at = lifted.at;
-        // The nodes stay as they are.
+        // The nodes stay without the kept charges.
         drop(self.take_back_charges(*lifted));
         let Some(keep) = self.restart_places.remove(at) else {
             return;

@@ -1,8 +1,8 @@
-//! Kept places: for a gang that restarts, the engine keeps the room that its pods leave, and its
-//! quota, for a bounded time.
+//! Kept places: for a gang that restarts, the engine keeps its quota and the room that its pods
+//! leave, for a limited time.
 //!
-//! `keep` starts and ends the keeping, `pods` handles pods that come and go meanwhile, `lift` makes
-//! the place free for its gang only, and `seats` brings the gang back to it.
+//! `lifecycle` starts and ends keeping a place. `pods` handles pods that come and go in that time.
+//! `lifted_place` makes the place free for its gang only, and `seats` brings the gang back to it.
 
 mod lifecycle;
 mod lifted_place;
@@ -36,7 +36,7 @@ pub(super) struct RestartPlaces {
 /// The place that is kept for one gang.
 #[derive(Debug)]
 pub(super) struct RestartPlace {
-    /// The gang as it was placed; its charge is by this.
+    /// The gang as it was placed; its charge follows from this.
     pub(super) gang: Arc<Gang>,
     /// The charge to its queue.
     pub(super) charge: Arc<Demand>,
@@ -57,12 +57,12 @@ pub(super) struct PodRoom {
     pub(super) node: NodeIdx,
     pub(super) demand: DemandIdx,
     /// True: the pod is gone, and its room is charged to the gang. False: the pod still exists and
-    /// counts itself.
+    /// is charged itself.
     pub(super) pod_is_gone: bool,
 }
 
 impl RestartPlace {
-    /// Usage of nodes that it keeps, including pods that have not left yet.
+    /// Returns the node usage that it keeps, including pods that have not left yet.
     pub(super) fn node_charges(&self, catalog: &Catalog) -> SmallVec<[NodeCharge; 2]> {
         let holds = self.pods.iter().map(|pod| NodeCharge {
             node: pod.node,
@@ -91,12 +91,12 @@ impl RestartPlaces {
         self.gangs.iter().map(|(at, keep)| (*at, keep))
     }
 
-    /// When the first kept place ends.
+    /// Returns when the first kept place ends.
     pub(super) fn first_end(&self) -> Option<Time> {
         self.by_time.first().map(|(until, _)| *until)
     }
 
-    /// The gang for which the room of a pod is kept.
+    /// Returns the gang for which the room of a pod is kept.
     pub(super) fn gang_of_pod(&self, pod: &PodKey) -> Option<GangIdx> {
         self.pods.get(pod).map(|(at, _)| *at)
     }

@@ -1,13 +1,13 @@
-//! Pods of gangs whose place is kept: nothing counts twice, and no room is lost between a pod and
-//! its hold.
+//! Pods of gangs with a kept place. Each pod counts once: either the pod itself or its hold, the
+//! room that is kept for it.
 
 use super::super::Engine;
 use crate::ids::PodKey;
 use crate::state::{DemandIdx, KnownPod, NodeIdx};
 
 impl Engine {
-    /// Handles a pod that is seen for the first time. Returns true if it takes over from its hold:
-    /// it is on that node and leaving.
+    /// Handles a new pod. Returns true if the pod replaces its hold, because it is on the kept
+    /// node. Such a pod is leaving.
     pub(in crate::engine) fn confirm_late_pod(
         &mut self,
         pod: &PodKey,
@@ -41,7 +41,7 @@ impl Engine {
         true
     }
 
-    /// Handles a pod that is gone. Returns true if its hold takes over its room.
+    /// Handles a pod that is gone. Returns true if its hold takes over the room.
     pub(in crate::engine) fn hold_room_of_gone_pod(
         &mut self,
         pod: &PodKey,
@@ -55,7 +55,7 @@ impl Engine {
         }
         let before = std::mem::replace(&mut kept.demand, seen.demand);
         kept.pod_is_gone = true;
-        // The hold takes over the pod's demand and node; its own former demand is released.
+        // The hold takes over the pod's demand and node, and releases its own former demand.
         self.catalog.release_demand(before);
         let holds = self.catalog.demand(seen.demand);
         self.nodes.mark_placed(seen.node, &holds, 1);

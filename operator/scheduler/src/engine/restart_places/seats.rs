@@ -12,7 +12,8 @@ use crate::state::{GangShape, GroupShape, NodeIdx};
 type GroupSeats = Vec<Option<NodeIdx>>;
 
 impl Engine {
-    /// The flavor assignment of the kept place. It comes before better ones elsewhere.
+    /// Returns the flavor assignment of the kept place. The engine tries it before better ones
+    /// elsewhere.
     pub(in crate::engine) fn restart_assignment(
         &self,
         gang: &Gang,
@@ -25,7 +26,7 @@ impl Engine {
         ways.iter().position(|way| way.choices == keep.choices)
     }
 
-    /// True if all the quota that a gang asks for is kept for it.
+    /// True if all the quota that a gang requests is kept for it.
     pub(in crate::engine) fn has_restart_quota(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
         let keep = self
             .by_id
@@ -46,8 +47,8 @@ impl Engine {
                 .is_some_and(|at| self.restart_places.contains(*at))
     }
 
-    /// Places a gang so that every pod with kept room returns to its node. The kept place must have
-    /// been lifted. None: there is no such placement, or no place is kept.
+    /// Places a gang so that every pod with kept room returns to its node. The caller must have
+    /// lifted the kept place. None: there is no such placement, or no place is kept.
     pub(in crate::engine) fn place_on_seats(
         &mut self,
         gang: &Gang,
@@ -73,7 +74,7 @@ impl Engine {
         found
     }
 
-    /// Does the same once `leaving` is gone. Changes nothing.
+    /// Does the same as if `leaving` were gone. Changes nothing.
     pub(in crate::engine) fn place_on_seats_without<'h>(
         &mut self,
         gang: &Gang,
@@ -94,7 +95,8 @@ impl Engine {
         found
     }
 
-    /// The kept nodes that are free and may be used, charged in the log. None: there are none.
+    /// Returns the kept nodes that are free and that the gang may use, and charges them in the log.
+    /// None: there are none.
     fn find_seats(
         &mut self,
         gang: &Gang,
@@ -182,7 +184,7 @@ impl Engine {
         )
     }
 
-    /// The nodes outside the domain of the seats, if all pods must be in one domain.
+    /// Returns the nodes outside the domain of the seats, if all pods must be in one domain.
     fn nodes_outside_seat_domain(&self, shape: &GangShape, seats: &[GroupSeats]) -> Vec<NodeIdx> {
         let Some(near) = GangTopology::for_shape(&self.nodes, shape).and_then(|close| close.gang)
         else {
@@ -208,7 +210,7 @@ fn is_overbooked(nodes: &crate::state::Nodes, shape: &GroupShape, node: NodeIdx)
     })
 }
 
-/// The seats and the other pods, in the order of the indexes.
+/// Returns the nodes of seats and other pods, in the order of pod indexes.
 fn merge_seats(seats: &GroupSeats, found: &PodRuns) -> PodRuns {
     let mut others = found
         .iter()

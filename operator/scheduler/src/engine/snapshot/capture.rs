@@ -18,7 +18,7 @@ use crate::resources::Resources;
 use crate::state::{DemandIdx, GangIdx, KnownPod};
 
 impl Engine {
-    /// The whole state of the engine.
+    /// Returns the whole state of the engine.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut pods: Vec<PodSnapshot> = self.pods.iter().map(|p| self.pod_snapshot(p)).collect();
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     fn lag_snapshots(&self) -> Vec<UsageLagSnapshot> {
-        // A lag of 0 is left out.
+        // The snapshot omits lags of 0.
         let lags = self.queues.tree().lags().into_iter();
         let lags = lags.filter(|lag| lag.lag != 0);
         let mut lags: Vec<UsageLagSnapshot> = lags
@@ -164,7 +164,7 @@ impl Engine {
         beside.map(|(r, n)| (self.catalog.name(*r), *n)).collect()
     }
 
-    /// The charges, by name.
+    /// Returns the charges, by name.
     fn charges(&self, demand: Option<&Demand>) -> Vec<ChargeSnapshot> {
         let flavors = self.queues.flavors();
         let mut charged: Vec<ChargeSnapshot> = demand

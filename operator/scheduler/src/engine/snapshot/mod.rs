@@ -1,7 +1,7 @@
-//! Snapshots: the whole state of an engine as plain data, to repeat its decisions elsewhere.
+//! Snapshots: the whole state of an engine as plain data, to reproduce its decisions elsewhere.
 //!
-//! `take` makes a snapshot of an engine, `restore` an engine from a snapshot, and `positions` gives
-//! the queue positions of pending gangs.
+//! `capture` makes a snapshot of an engine, `restore` builds an engine from a snapshot, and
+//! `positions` returns the queue positions of pending gangs.
 
 mod capture;
 mod positions;
@@ -23,13 +23,14 @@ use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::Topology;
 
-/// The whole state of an engine: an engine that is built from it makes the same decisions.
+/// The whole state of an engine. An engine built from it makes the same decisions.
 ///
-/// Lists are ordered by name, so that equal engines make equal snapshots. Caches are left out.
+/// Lists are ordered by name, so that equal engines make equal snapshots. The snapshot omits
+/// caches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {
-    /// The latest time that the engine was given.
+    /// The latest time that a caller passed to the engine.
     pub now: Time,
     /// The decay of usage.
     pub decay: UsageDecay,
@@ -37,7 +38,7 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// The known pods.
     pub pods: Vec<PodSnapshot>,
-    /// Every flavor that was ever named, in order of first use, which breaks ties.
+    /// Every flavor ever named, in order of first use. This order breaks ties.
     pub flavor_names: Vec<FlavorName>,
     /// The defined flavors.
     pub flavors: Vec<Flavor>,
@@ -51,12 +52,12 @@ pub struct Snapshot {
     pub closed: Vec<(LimitName, LimitClosure)>,
     /// The gangs.
     pub gangs: Vec<GangSnapshot>,
-    /// Deleted gangs whose pods still stop.
+    /// Deleted gangs whose pods are still stopping.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopping: Vec<StoppingGangSnapshot>,
     /// The typical tasks.
     pub history: TaskHistory,
-    /// The reservations that were last reported. Current ones are computed again.
+    /// The last reported reservations. The restored engine computes the current ones again.
     pub reservations: Vec<Reservation>,
 }
 
@@ -70,7 +71,7 @@ pub struct PodSnapshot {
     pub node: NodeName,
     /// Its request, without the pod itself.
     pub request: Resources,
-    /// It belongs to a placed gang.
+    /// True if it belongs to a placed gang.
     pub held: bool,
     /// When it should be gone, if it is leaving.
     pub leaves: Option<Time>,
@@ -85,7 +86,7 @@ pub struct UsageLagSnapshot {
     pub queue: QueueName,
     /// The resource.
     pub resource: ResourceName,
-    /// The lag when that half-life began.
+    /// The lag at the start of the half-life `epoch`.
     #[serde(with = "wide")]
     pub lag: i128,
     /// Half-lives since the epoch.
@@ -100,13 +101,13 @@ pub struct GangSnapshot {
     pub gang: Gang,
     /// The back-off of the last release.
     pub not_before: Option<Time>,
-    /// It was preempted by another gang, or evicted because its queue was drained.
+    /// True if another gang preempted it, or the engine evicted it because its queue was drained.
     pub preempted: bool,
     /// The reason to wait that was last reported.
     pub told: Option<WaitReason>,
     /// None: it is pending.
     pub place: Option<PlaceSnapshot>,
-    /// It has lost its place, and is not tried before it is applied again.
+    /// True if it has lost its place and is not tried before the caller applies it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
     /// The place that is kept for it.
@@ -114,7 +115,7 @@ pub struct GangSnapshot {
     pub kept: Option<RestartPlaceSnapshot>,
 }
 
-/// A deleted gang whose pods still stop.
+/// A deleted gang whose pods are still stopping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StoppingGangSnapshot {
@@ -124,9 +125,9 @@ pub struct StoppingGangSnapshot {
     pub pods: Vec<PodKey>,
     /// When they should be gone.
     pub by: Time,
-    /// Quota of its queue that it holds until then.
+    /// Quota of its queue that it holds until its last pod is gone.
     pub charged: Vec<ChargeSnapshot>,
-    /// Limits that it holds until then.
+    /// Limits that it holds until its last pod is gone.
     pub drawn: Vec<LimitChargeSnapshot>,
 }
 
@@ -147,7 +148,7 @@ pub struct LimitChargeSnapshot {
 pub struct RestartPlaceSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
-    /// When the keeping ends.
+    /// When the engine stops keeping the place.
     pub until: Time,
     /// When its pods should be gone.
     pub by: Time,
@@ -171,7 +172,8 @@ pub struct PodRoomSnapshot {
     pub node: NodeName,
     /// Its request, without the pod itself.
     pub request: Resources,
-    /// True: the pod is gone, and its room is kept. False: the pod still exists and counts itself.
+    /// True: the pod is gone, and its room is kept. False: the pod itself still exists and holds
+    /// the charge.
     pub held: bool,
 }
 
@@ -181,7 +183,7 @@ pub struct PodRoomSnapshot {
 pub struct PlaceSnapshot {
     /// The gang as it was placed.
     pub gang: Gang,
-    /// Where its pods go.
+    /// The nodes of its pods.
     pub placement: Placement,
     /// When the gang was placed.
     pub since: Time,
@@ -189,16 +191,17 @@ pub struct PlaceSnapshot {
     pub standing: PlacedStateSnapshot,
     /// When its work was last saved.
     pub checkpoint: Option<Time>,
-    /// It cannot be a victim before this time.
+    /// The gang cannot be a victim before this time.
     pub protected: Option<Time>,
-    /// The constraints of each task group, including the labels of its flavors as they were when
-    /// the gang was placed.
+    /// The constraints of each task group, including the labels that its flavors had when the gang
+    /// was placed.
     pub constraints: Vec<Constraints>,
     /// The flavors of each task group.
     pub flavors: Vec<GroupFlavors>,
     /// Indexes of the pods that are not assumed, for each task group.
     pub settled: Vec<Vec<u32>>,
-    /// Indexes of the pods that do not hold what was planned, for each task group.
+    /// Indexes of the pods that do not have their planned demand on their planned node, for each
+    /// task group.
     pub gone: Vec<Vec<u32>>,
     /// The charge to its queue; for a leaving gang its former charge.
     pub charged: Vec<ChargeSnapshot>,

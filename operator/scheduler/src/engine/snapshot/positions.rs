@@ -7,8 +7,8 @@ use crate::ids::{GangId, QueueName};
 use crate::queueing::OrderKey;
 
 impl Snapshot {
-    /// The position of each pending gang in its queue, from 1, as [`crate::Engine::position`]
-    /// returns it for one gang.
+    /// Returns the position of each pending gang in its queue, from 1, as
+    /// [`crate::Engine::position`] returns it for one gang.
     #[must_use]
     pub fn positions(&self) -> BTreeMap<GangId, u32> {
         let mut lines: BTreeMap<&QueueName, Vec<OrderKey>> = BTreeMap::new();

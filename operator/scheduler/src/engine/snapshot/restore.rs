@@ -17,7 +17,8 @@ use crate::quota::{Demand, FlavorResource, UsageLag};
 use crate::state::{GangIdx, KnownPod};
 
 impl Engine {
-    /// An engine with this state. It makes the same decisions as the engine of the snapshot.
+    /// Creates an engine with this state. It makes the same decisions as the engine of the
+    /// snapshot.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
         let mut engine = Self::with_decay(snapshot.decay);
@@ -195,7 +196,7 @@ impl Engine {
             })
             .collect();
         self.record_place(at, &way, groups.clone(), place.since);
-        // The placed gang has its own holds now.
+        // The placed gang now holds its own references to the nodes.
         for (node, _) in groups.iter().flatten() {
             self.nodes.release_hold(*node);
         }
@@ -223,7 +224,8 @@ impl Engine {
         self.drop_shape(&shape);
     }
 
-    /// Restores the state of a gang's place. All gangs must have been added, so that victims exist.
+    /// Restores the state of a gang's place. The caller must have added all gangs, so that victims
+    /// exist.
     fn put_placed_state(&mut self, told: &GangSnapshot) {
         let Some(place) = &told.place else { return };
         let Some(&at) = self.by_id.get(&told.gang.id) else {

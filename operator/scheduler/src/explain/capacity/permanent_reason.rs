@@ -10,7 +10,7 @@ use crate::explain::{Exclusions, UnadvertisedDevice, WaitDetail, exclusions};
 use crate::placement::{CapacityView, SearchResult, search};
 
 impl ExplanationContext<'_> {
-    /// The reason why the gang could not start even if all other gangs ended.
+    /// Returns the reason why the gang could not start even if all other gangs ended.
     pub(super) fn permanent_reason(
         &self,
         surveys: &OnceCell<Vec<GroupSurvey>>,
@@ -41,8 +41,7 @@ impl ExplanationContext<'_> {
             .or_else(|| self.exceeds_topology())
     }
 
-    /// If the gang would fit on the nodes that are left out for a while, that exclusion is the
-    /// reason.
+    /// Explains that the gang would fit on nodes that it avoids for a while, if that is so.
     pub(super) fn avoided_nodes(&self) -> Option<WaitDetail> {
         if self.excluded.is_empty() {
             return None;
@@ -58,7 +57,7 @@ impl ExplanationContext<'_> {
             .then_some(WaitDetail::NodesAvoided { avoided })
     }
 
-    /// One group alone is too large for empty nodes.
+    /// Explains that one group alone is too large for empty nodes.
     fn group_exceeds_cluster(&self, at: usize, supply: &EmptyCapacity) -> Option<WaitDetail> {
         if supply.room >= supply.pods {
             return None;
@@ -114,7 +113,7 @@ impl ExplanationContext<'_> {
         })
     }
 
-    /// All groups together are too large for empty nodes.
+    /// Explains that all groups together are too large for empty nodes.
     fn gang_exceeds_cluster(&self, surveys: &OnceCell<Vec<GroupSurvey>>) -> Option<WaitDetail> {
         if self.shape.groups.len() < 2 {
             return None;
@@ -163,7 +162,7 @@ impl ExplanationContext<'_> {
         exclusions::unadvertised_device(self.nodes, self.catalog, group, self.excluded)
     }
 
-    /// The reasons that keep a group off the nodes that do not match, if some do match.
+    /// Returns the reasons that keep a group off the nodes that do not match, if some nodes match.
     fn other_exclusions(&self, group: usize, matching: u32) -> Exclusions {
         match self.shape.groups.get(group) {
             Some(group) if matching < self.nodes.node_count() => {

@@ -7,22 +7,22 @@ pub enum FlavorMismatch {
     Undefined,
     /// The flavor has taints that the group does not tolerate.
     Untolerated,
-    /// The group's node selector asks for other nodes.
+    /// The group's node selector requires other nodes.
     OtherNodes,
 }
 
-/// A topology level that a gang asks for and that does not exist.
+/// A topology level that a gang requests and that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingLevel {
-    /// No topology has the level that is required.
+    /// No topology has the required level.
     Required(String),
-    /// No topology has the level that is preferred.
+    /// No topology has the preferred level.
     Preferred(String),
     /// The topology of the required level has no such finer level.
     NotFiner {
-        /// The level that is required.
+        /// The required level.
         required: String,
-        /// The level that is preferred.
+        /// The preferred level.
         preferred: String,
     },
 }

@@ -3,8 +3,7 @@
 use crate::ids::QueueName;
 use crate::queue::ReclaimPolicy;
 
-/// The state of a queue's own quota of a resource, in base units: the numbers that its owner
-/// configured, beside the computed ones.
+/// The state of a queue's own quota of a resource, in base units: configured and computed numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnQuota {
     /// The queue.
@@ -17,7 +16,7 @@ pub struct OwnQuota {
     pub may_borrow: i128,
     /// Units of the gang's need that it would borrow.
     pub would_borrow: i128,
-    /// The queue's reclaim policy, if other queues borrow what is owed to this one and the policy
-    /// keeps it from taking that back. None: nothing is owed, or the policy is not in the way.
+    /// The queue's reclaim policy, if other queues borrow quota that they owe this queue and the
+    /// policy forbids reclaiming it. None: no queue owes it quota, or the policy allows reclaiming.
     pub reclaim: Option<ReclaimPolicy>,
 }

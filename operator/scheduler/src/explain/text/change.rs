@@ -6,7 +6,7 @@ use super::{CountText, amount_text};
 use crate::explain::{NodeRelease, QuotaRaise, UnblockingChange};
 use crate::ids::ResourceName;
 
-/// Nodes and limits that a sentence names at most.
+/// Maximum number of nodes or limits that a sentence names.
 const MAX_NAMED: usize = 3;
 
 impl fmt::Display for UnblockingChange {
@@ -45,7 +45,7 @@ impl fmt::Display for UnblockingChange {
     }
 }
 
-/// Limits that are raised.
+/// Writes the limits to raise.
 fn write_list(f: &mut fmt::Formatter<'_>, limits: &[impl fmt::Display]) -> fmt::Result {
     for (i, limit) in limits.iter().take(MAX_NAMED).enumerate() {
         let start = if i == 0 { "" } else { ", " };
@@ -54,7 +54,7 @@ fn write_list(f: &mut fmt::Formatter<'_>, limits: &[impl fmt::Display]) -> fmt::
     write_rest(f, limits.len(), "limit")
 }
 
-/// The number of items that are not named.
+/// Writes the number of items that the sentence does not name.
 fn write_rest(f: &mut fmt::Formatter<'_>, all: usize, what: &'static str) -> fmt::Result {
     match u32::try_from(all.saturating_sub(MAX_NAMED)) {
         Ok(0) | Err(_) => Ok(()),

@@ -7,7 +7,7 @@ use crate::explain::{LimitRaise, WaitDetail};
 use crate::ids::ResourceName;
 
 impl WaitDetail {
-    /// The sentences about limits.
+    /// Writes the sentences about limits.
     pub(super) fn write_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LimitClosed { limit, closure, .. } => {

@@ -74,7 +74,7 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for CountText<N> {
     }
 }
 
-/// The verb that agrees with the number.
+/// Returns the verb that agrees with the number.
 fn verb<N: PartialEq + From<u8>>(number: N, one: &'static str, many: &'static str) -> &'static str {
     if number == N::from(1) { one } else { many }
 }
@@ -90,7 +90,7 @@ impl<T: fmt::Display> fmt::Display for AmountWithVerb<T> {
     }
 }
 
-/// `group "worker": `, where there are several.
+/// `group "worker": `, if the gang has several groups.
 struct GroupPrefix<'a>(&'a Option<GroupName>);
 
 impl fmt::Display for GroupPrefix<'_> {
@@ -102,7 +102,7 @@ impl fmt::Display for GroupPrefix<'_> {
     }
 }
 
-/// The nodes whose device plugin is silent, as an addition to a sentence.
+/// The nodes whose device plugin advertises no device, as an addition to a sentence.
 struct UnadvertisedSuffix<'a>(&'a Option<UnadvertisedDevice>);
 
 impl fmt::Display for UnadvertisedSuffix<'_> {
@@ -120,7 +120,7 @@ impl fmt::Display for UnadvertisedSuffix<'_> {
     }
 }
 
-/// `2 without label "rack=r7"`, and the flavor that asks for it.
+/// `2 without label "rack=r7"`, and the flavor that requires it.
 impl fmt::Display for MissingLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let label = format!("{}={}", self.key, self.value);
@@ -187,8 +187,8 @@ impl Exclusions {
     }
 }
 
-/// The reasons that keep the group off the other nodes, as an addition to a sentence about those
-/// that match.
+/// The reasons that keep the group off the other nodes, as an addition to a sentence about the
+/// matching nodes.
 struct ExclusionsSuffix<'a>(u32, &'a Exclusions);
 
 impl fmt::Display for ExclusionsSuffix<'_> {

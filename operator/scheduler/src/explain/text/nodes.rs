@@ -8,7 +8,7 @@ use super::{
 use crate::explain::WaitDetail;
 
 impl WaitDetail {
-    /// The sentences about reasons that would remain if all other gangs ended.
+    /// Writes the sentences about reasons that would remain if all other gangs ended.
     pub(super) fn write_never(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodesAvoided { avoided } => write!(
@@ -114,7 +114,7 @@ impl WaitDetail {
         }
     }
 
-    /// The sentences about what is not free now.
+    /// Writes the sentences about capacity that is not free now.
     pub(super) fn write_not_now(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InsufficientCapacity {

@@ -1,4 +1,4 @@
-//! The sentences about queues that let a gang not start.
+//! The sentences about queues that keep a gang from starting.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::explain::{FlavorMismatch, WaitDetail};
 use crate::ids::{FlavorName, ResourceName};
 
 impl WaitDetail {
-    /// The sentences about the queue.
+    /// Writes the sentences about the queue.
     pub(super) fn write_queue(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueNotFound { queue } => {
@@ -110,7 +110,7 @@ impl WaitDetail {
     }
 }
 
-/// `"a100", "h100"`.
+/// Returns `"a100", "h100"`.
 fn quote_flavors(flavors: &[FlavorName]) -> String {
     let flavors: Vec<String> = flavors
         .iter()

@@ -9,7 +9,7 @@ use crate::ids::{QueueName, ResourceName};
 use crate::queue::ReclaimPolicy;
 
 impl WaitDetail {
-    /// The sentence about quota that others hold.
+    /// Writes the sentence about quota that other gangs hold.
     pub(super) fn write_quota_exceeded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::QuotaExceeded {
             queue,
@@ -85,7 +85,8 @@ impl OwnQuota {
             amount_text(resource, self.usage),
             amount_text(resource, self.nominal),
         )?;
-        // Within its nominal quota the queue only lacks what it has lent, and would not borrow.
+        // Within its nominal quota, the queue lacks only quota that it has lent, and would not
+        // borrow.
         if self.would_borrow > 0 {
             write!(
                 f,
@@ -106,7 +107,7 @@ impl OwnQuota {
     }
 }
 
-/// `; held by queue "a" 12, "b" 4`, where there are some.
+/// Writes `; held by queue "a" 12, "b" 4`, if there are any.
 fn write_holders(
     f: &mut fmt::Formatter<'_>,
     start: &str,

@@ -7,7 +7,7 @@ use crate::explain::WaitDetail;
 use crate::time::Time;
 
 impl WaitDetail {
-    /// The sentences about reservations.
+    /// Writes the sentences about reservations.
     pub(super) fn write_reserved(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reserved { head, start, nodes } => write!(

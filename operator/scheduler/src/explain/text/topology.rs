@@ -7,7 +7,7 @@ use crate::explain::{BestDomain, MissingLevel, WaitDetail};
 use crate::topology::NODE_LEVEL;
 
 impl WaitDetail {
-    /// The sentences about topology.
+    /// Writes the sentences about topology.
     pub(super) fn write_topology(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TopologyNotFound {
@@ -113,7 +113,7 @@ impl BestDomain {
     }
 }
 
-/// `"block", "rack"`, with another word between them.
+/// Joins quoted keys, as in `"block", "rack"`, with `between` between them.
 fn join_quoted(keys: &[String], between: &str) -> String {
     let keys: Vec<String> = keys.iter().map(|key| format!("{key:?}")).collect();
     keys.join(between)

@@ -1,4 +1,4 @@
-//! Tries a whole gang: in one domain, in few domains, or each group as close as it asks.
+//! Tries a whole gang: in one domain, in few domains, or each group as its request says.
 
 use super::super::frontier::SearchResult;
 use super::super::group_fit::CapacityView;
@@ -12,7 +12,7 @@ use super::search::search_scope;
 use super::{DomainCounts, GangTopology, ResolvedRequest, order_runs};
 use crate::state::{Catalog, Layout, NodeIdx, Nodes};
 
-/// A gang with a topology request, and the live state on which it is tried.
+/// A gang with a topology request, and the live state for the attempt.
 pub(super) struct TopologyAttempt<'a> {
     pub(super) nodes: &'a mut Nodes,
     packing: &'a mut PackingState,
@@ -22,7 +22,7 @@ pub(super) struct TopologyAttempt<'a> {
     log: UndoLog,
     /// Comparisons of all searches together.
     spent: usize,
-    /// No search has reached a bound.
+    /// True if no search has reached a bound.
     certain: bool,
 }
 
@@ -76,7 +76,7 @@ impl TopologyAttempt<'_> {
         }
     }
 
-    /// On all nodes, each group as close as it asks.
+    /// Places the gang on all nodes, each group as its topology request says.
     fn place_anywhere(&mut self) -> Option<Vec<PodRuns>> {
         let close = self.gang_topology;
         if let Some(runs) = self.place_largest_first(None, |at| close.request_within(at)) {
@@ -86,13 +86,13 @@ impl TopologyAttempt<'_> {
         self.search_exhaustively(&all)
     }
 
-    /// On these nodes, where each group alone would fit.
+    /// Places the gang on these nodes, where each group alone would fit.
     pub(super) fn place_in_scope(&mut self, among: &[NodeIdx]) -> Option<Vec<PodRuns>> {
         self.place_greedily(among)
             .or_else(|| self.search_exhaustively(among))
     }
 
-    /// On these nodes, without trying every way.
+    /// Places the gang on these nodes, without trying every way.
     pub(super) fn place_greedily(&mut self, among: &[NodeIdx]) -> Option<Vec<PodRuns>> {
         let close = self.gang_topology;
         self.place_largest_first(Some(among), |at| close.request_within(at))
@@ -119,7 +119,7 @@ impl TopologyAttempt<'_> {
         Some(placed.into_iter().map(|(_, runs)| runs).collect())
     }
 
-    /// A place for one group.
+    /// Finds a place for one group.
     fn place_group(
         &mut self,
         at: usize,
@@ -152,7 +152,7 @@ impl TopologyAttempt<'_> {
         close.fill(group.count, near, among, &allows)
     }
 
-    /// How many pods of each group the nodes of a topology hold, as of now.
+    /// Returns how many pods of each group the nodes of a topology hold, as of now.
     pub(super) fn count_pods(&mut self, layout: &Layout) -> DomainCounts {
         let (wish, catalog) = (self.request, self.catalog);
         let mut counts = DomainCounts::default();

@@ -21,8 +21,8 @@ pub(super) struct FreeCapacity {
 }
 
 impl FreeCapacity {
-    /// The free capacity of a node whose class has this order for a group. It is the
-    /// same as [`FreeLookup::get`] for that group alone.
+    /// Returns the free capacity of a node whose class has this rank for a group. It is the same as
+    /// [`FreeLookup::get`] for that group alone.
     pub(super) fn from_class_rank(order: ClassRank) -> Self {
         Self {
             devices: order.devices,
@@ -42,7 +42,7 @@ impl FreeCapacity {
 struct CountedDevice<'a> {
     resource: ResourceIdx,
     column: &'a ResourceColumn,
-    /// Pods may have shares of it.
+    /// True if pods may have shares of it.
     is_shared: bool,
 }
 
@@ -51,8 +51,8 @@ pub(super) struct FreeLookup<'a> {
     nodes: &'a Nodes,
     devices: SmallVec<[CountedDevice<'a>; 2]>,
     cores: Option<&'a ResourceColumn>,
-    /// The pods use no devices: every node that has devices counts one thousandth
-    /// more than its free devices, so that nodes without devices come first.
+    /// True if the pods use no devices. Every node with devices then counts one thousandth more
+    /// than its free devices, so that nodes without devices come first.
     avoids_devices: bool,
 }
 
@@ -113,7 +113,7 @@ impl<'a> FreeLookup<'a> {
 }
 
 /// The distance of pods from the nodes that they prefer, the smallest first: by discouraging
-/// taints, then by the weights of preferences that are met.
+/// taints, then by the weights of the preferences that the nodes meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PreferenceDistance {
     discouraging: u128,
@@ -121,8 +121,8 @@ pub(super) struct PreferenceDistance {
 }
 
 impl PreferenceDistance {
-    /// Sums up `count` pods that fill the preferred nodes first; `seats` are nodes
-    /// with how many pods each holds.
+    /// Sums up `count` pods that fill the preferred nodes first; `seats` are nodes with the number
+    /// of pods that each holds.
     pub(super) fn for_pods(
         signature: &ConstraintSignature,
         count: u64,
@@ -161,23 +161,23 @@ impl PreferenceDistance {
     }
 }
 
-/// Nodes of a topology, by their places in its row, with the free capacity of each
-/// that the pods may use.
+/// Nodes of a topology by their places in its row, with the free capacity of each node that the
+/// pods may use.
 pub(super) struct TopologyRow<'r, P, F> {
     pub(super) layout: &'r Layout,
     pub(super) len: usize,
     /// The place of a node in the row of the topology.
     pub(super) position: P,
     pub(super) free_capacity: F,
-    /// The pods prefer some nodes to others.
+    /// True if the pods prefer some nodes to others.
     pub(super) has_tiers: bool,
 }
 
 impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> TopologyRow<'_, P, F> {
-    /// Sorts domains of a level, best fit first: by free capacity, then by the
-    /// nodes that the pods prefer, then by the free capacity of the domain one
-    /// level up and so on, then by name. `stretch` says which nodes of the row are
-    /// in a domain; domains come in the order of the row.
+    /// Sorts domains of a level, best fit first. The order is by free capacity, then by the nodes
+    /// that the pods prefer, then by the free capacity of the domains one level up and so on, then
+    /// by name. `stretch` returns the nodes of the row that are in a domain. `domains` must be in
+    /// the order of the row.
     pub(super) fn sorted<T>(
         &self,
         depth: usize,
@@ -207,8 +207,8 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> TopologyRow<'_, P, F> {
                 let place = (self.position)(stretch(domain).start);
                 self.layout.domain_at(depth.checked_sub(1)?, place)
             };
-            // The domains are in the order of the row, so all between the first and the last have
-            // that parent too.
+            // The domains are in the order of the row, so all domains between the first and the
+            // last have the same parent.
             let is_one_parent = parent(first) == parent(last);
             if equal.len() < 2 || is_one_parent && !self.has_tiers {
                 continue;
@@ -227,7 +227,7 @@ impl<P: Fn(usize) -> u32, F: Fn(usize) -> FreeCapacity> TopologyRow<'_, P, F> {
         domains.into_iter().map(|(_, domain)| domain).collect()
     }
 
-    /// The free capacity of each domain of each coarser level.
+    /// Returns the free capacity of each domain of each coarser level.
     fn levels_above(&self, depth: usize) -> Vec<Vec<FreeCapacity>> {
         let level = |depth: usize| {
             let mut free = vec![FreeCapacity::default(); self.layout.domain_count(depth)];

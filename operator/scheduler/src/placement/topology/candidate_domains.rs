@@ -1,4 +1,4 @@
-//! The domains that a gang of several groups is tried in.
+//! The domains in which a gang of several groups is tried.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::domain_counts::min_domains;
 use super::{DomainCounts, ResolvedRequest, has_enough};
 use crate::state::{GroupShape, Layout, NodeIdx};
 
-/// Last domains that are tried for one set of chosen domains.
+/// Maximum number of last domains to try for one set of chosen domains.
 const MAX_LAST_DOMAINS: usize = 4;
 
 /// A domain that could be used, with the part of the gang that it holds: pods of each group
@@ -26,8 +26,8 @@ struct PartialDomain {
 }
 
 impl TopologyAttempt<'_> {
-    /// Tries one domain of the level or a finer one, the finest first, then the best fit. If a
-    /// finer level is preferred, the levels between the two do not count.
+    /// Tries one domain of the level or a finer one, the finest first, then the best fit. If the
+    /// request prefers a finer level, the search skips the levels between the two.
     pub(super) fn place_in_one(&mut self, near: &ResolvedRequest) -> Option<Vec<PodRuns>> {
         let layout = &near.level.layout;
         let counts = self.count_pods(layout);
@@ -55,7 +55,8 @@ impl TopologyAttempt<'_> {
         let whole = self.total_share();
         let parts = self.partial_domains(layout, preferred, counts, whole);
         let mut domains = self.candidate_domains(layout, required, counts);
-        // The sort is stable: among domains that need equally few, the best fit comes first.
+        // The sort is stable: among domains that need equally few finer domains, the best fit comes
+        // first.
         domains.sort_by_cached_key(|domain| {
             let parts = parts_within(&parts, domain).iter();
             min_domains(parts.map(|part| part.holds), whole)
@@ -67,8 +68,8 @@ impl TopologyAttempt<'_> {
         })
     }
 
-    /// The domains of a level that hold each group alone and have enough for all,
-    /// best fit first.
+    /// Returns the domains of a level that hold each group alone and have enough for all, best fit
+    /// first.
     fn candidate_domains(
         &self,
         layout: &Layout,
@@ -158,7 +159,7 @@ impl TopologyAttempt<'_> {
         // The sort is stable: among equally large domains the best fit comes first.
         parts.sort_by_key(|part| Reverse(part.holds));
         let mut chosen = Vec::new();
-        // Attempts get rarer, so that a gang that fits nowhere costs few of them.
+        // Attempts become rarer, so that a gang that fits nowhere costs few attempts.
         let (mut pause, mut tries) = (0_usize, 0_usize);
         for (at, part) in parts.iter().enumerate() {
             let open = parts.get(at..).unwrap_or(&[]);
@@ -186,7 +187,8 @@ impl TopologyAttempt<'_> {
         None
     }
 
-    /// Each group with its pods and the share of the nodes' resources that one takes.
+    /// Returns each group with its number of pods and the share of the nodes' resources that one
+    /// pod takes.
     fn group_shares(&self) -> Vec<(usize, u64, u128)> {
         let groups = self.request.shape.groups.iter().enumerate();
         let share = |(at, group): (usize, &GroupShape)| {
@@ -199,7 +201,7 @@ impl TopologyAttempt<'_> {
         groups.map(share).collect()
     }
 
-    /// Sum of the shares that all pods take of the nodes' resources.
+    /// Returns the sum of the shares that all pods take of the nodes' resources.
     fn total_share(&self) -> u128 {
         let shares = self.group_shares().into_iter();
         shares.fold(0, |sum: u128, (_, count, share)| {
@@ -207,7 +209,7 @@ impl TopologyAttempt<'_> {
         })
     }
 
-    /// The domains of a level that hold a part of `whole`.
+    /// Returns the domains of a level that hold a part of `whole`.
     fn partial_domains(
         &self,
         layout: &Layout,
@@ -230,8 +232,8 @@ impl TopologyAttempt<'_> {
         parts.filter(|part| part.holds > 0).collect()
     }
 
-    /// The part of `whole` for which these nodes have enough of each resource. It is an upper
-    /// bound: groups of unlike pods may fit one by one, but not all together.
+    /// Returns the part of `whole` for which these nodes have enough of each resource. It is an
+    /// upper bound: groups of unlike pods may fit one by one, but not all together.
     fn free_share(&self, among: &[NodeIdx], whole: u128) -> u128 {
         let total = self.request.shape.total.iter();
         let shares = total.map(|(resource, needs)| {
@@ -254,8 +256,8 @@ impl TopologyAttempt<'_> {
         shares.min().unwrap_or(whole)
     }
 
-    /// The domains that complete the chosen ones, best fit first: each group alone fits in the
-    /// chosen ones and one of these.
+    /// Returns the domains that complete the chosen ones, best fit first: each group alone fits in
+    /// the chosen domains plus one of these.
     fn last_domains(
         &self,
         chosen: &[Range<usize>],
@@ -281,7 +283,7 @@ impl TopologyAttempt<'_> {
     }
 }
 
-/// The parts that lie in a domain of a coarser level; parts are in the order of the
+/// Returns the parts that lie in a domain of a coarser level; parts are in the order of the
 /// topology's row.
 fn parts_within<'p>(parts: &'p [PartialDomain], domain: &Range<usize>) -> &'p [PartialDomain] {
     let start = parts.partition_point(|part| part.domain.start < domain.start);

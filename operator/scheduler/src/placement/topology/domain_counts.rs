@@ -1,4 +1,4 @@
-//! How many pods of each group the domains of a topology hold.
+//! Counts how many pods of each group the domains of a topology hold.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::super::group_fit::CapacityView;
 use crate::state::{GangShape, Layout, NodeIdx, Nodes};
 
-/// For each group, how many of its pods the nodes of a row hold, as prefix sums, so that each
-/// domain costs one subtraction.
+/// For each group, the number of its pods that the nodes of a row hold. The numbers are prefix
+/// sums, so each domain costs one subtraction.
 #[derive(Debug, Default)]
 pub(crate) struct DomainCounts {
     sums: Vec<Arc<[u64]>>,
 }
 
 impl DomainCounts {
-    /// Adds the next group; `pods` says how many of it a node holds.
+    /// Adds the next group; `pods` returns how many of its pods a node holds.
     pub(crate) fn add(&mut self, layout: &Layout, mut pods: impl FnMut(NodeIdx) -> u32) {
         let mut sum = 0_u64;
         let mut all = Vec::with_capacity(layout.nodes().len().saturating_add(1));
@@ -35,7 +35,7 @@ impl DomainCounts {
         self.sums.push(like);
     }
 
-    /// How many pods of a group the nodes of a stretch hold.
+    /// Returns how many pods of a group the nodes of a stretch hold.
     pub(crate) fn get(&self, group: usize, stretch: &Range<usize>) -> u64 {
         let Some(sums) = self.sums.get(group) else {
             return 0;
@@ -51,8 +51,8 @@ impl DomainCounts {
     }
 }
 
-/// Smallest number of domains whose amounts add up to `whole`; `usize::MAX` if all of
-/// them hold less.
+/// Returns the smallest number of domains whose amounts add up to `whole`; `usize::MAX` if all of
+/// them together hold less.
 pub(super) fn min_domains(domains: impl Iterator<Item = u128>, whole: u128) -> usize {
     let mut domains: Vec<u128> = domains.collect();
     domains.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,11 +1,12 @@
-//! One group: its pods in one domain, or in few.
+//! Places the pods of one group in one domain, or in few domains.
 //!
-//! A domain that holds all pods is searched at the finest level first; among several the best fit
-//! is taken (`best_fit`). If no domain holds all pods and that is not required, the largest domains
-//! are filled until the rest fits into one, and the rest goes into the best fit for it. This uses
-//! the fewest domains possible, because pods of a group are identical (as the best-fit profile of
-//! Kueue's topology-aware scheduling, KEP-2724, and Slurm's topology/tree do). Within a domain the
-//! finer levels are tried in the same way. Nodes that are in no domain come last.
+//! The filler looks for a domain that holds all pods, at the finest level first. Among several it
+//! takes the best fit (`best_fit`). If no domain holds all pods and the request does not require
+//! one, it fills the largest domains until the rest fits into one domain. It puts the rest into the
+//! best fit for it. This uses the fewest domains possible, because pods of a group are identical
+//! (as the best-fit profile of Kueue's topology-aware scheduling, KEP-2724, and Slurm's
+//! topology/tree do). Within a domain it tries the finer levels in the same way. Nodes that are in
+//! no domain come last.
 
 use std::cmp::Reverse;
 
@@ -101,7 +102,7 @@ impl GroupFiller<'_> {
     ) -> bool {
         let row = self.seat_row(seats);
         let domains = row.domains_for(count, required);
-        // Among domains that need equally few, the first is the best fit.
+        // Among domains that need equally few finer domains, the first is the best fit.
         let least = domains
             .iter()
             .min_by_key(|part| row.domains_needed(part, count, preferred));
@@ -170,7 +171,7 @@ impl GroupFiller<'_> {
         }
         match self.strategy {
             PlacementStrategy::Pack => self.fill_few(seats, count, depth, runs),
-            // The pods are to be spread, so no finer level draws them together.
+            // The pods must be spread, so no finer level groups them.
             PlacementStrategy::Spread => self.fill_anywhere(seats, count, runs),
         }
     }

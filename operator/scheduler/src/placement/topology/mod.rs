@@ -1,8 +1,9 @@
 //! Gangs with topology requests.
 //!
-//! `best_fit` compares domains, and `seats` those that one group may use. `close` places one group
-//! in one domain or in few. `scopes` lists the domains in which a whole gang is tried, `attempt`
-//! tries it there, and `search` tries every way if groups compete.
+//! `best_fit` compares domains, and `seats` the domains that one group may use. `domain_counts`
+//! counts the pods that domains hold. `group_filler` places one group in one domain or in few.
+//! `candidate_domains` lists the domains for a whole gang, `attempt` tries the gang there, and
+//! `search` tries every way if groups compete.
 
 mod attempt;
 mod best_fit;
@@ -23,10 +24,10 @@ use crate::explain::MissingLevel;
 use crate::state::{DomainLevel, GangShape, NodeIdx, Nodes, TopologyDomains};
 use crate::topology::TopologyRequest;
 
-/// A topology request whose levels are known.
+/// A topology request with its resolved levels.
 #[derive(Clone, Debug)]
 pub(crate) struct ResolvedRequest {
-    /// The level that is required, or else the one that is preferred.
+    /// The required level, or else the preferred level.
     pub(crate) level: DomainLevel,
     pub(crate) mode: RequestMode,
 }
@@ -34,8 +35,8 @@ pub(crate) struct ResolvedRequest {
 /// Strictness of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestMode {
-    /// All pods are in one domain of the level. Within it, they are in as few domains of the
-    /// preferred level as possible, which is finer and given by its depth.
+    /// All pods are in one domain of the level. Within it, they are in as few domains as possible
+    /// of the finer preferred level, given by its depth.
     Required { preferred: Option<usize> },
     /// As few domains of the level as possible.
     Preferred,
@@ -90,8 +91,8 @@ impl ResolvedRequest {
         Ok(Self { level, mode })
     }
 
-    /// The preference of the request: as few domains as possible of the preferred level, or of the
-    /// required level if none is preferred.
+    /// Returns the preference of the request: as few domains as possible of the preferred level, or
+    /// of the required level if none is preferred.
     fn to_preferred(&self) -> Self {
         Self {
             level: DomainLevel {
@@ -102,7 +103,7 @@ impl ResolvedRequest {
         }
     }
 
-    /// Depth of the level at which the pods use as few domains as possible.
+    /// Returns the depth of the level at which the pods use as few domains as possible.
     fn preferred_depth(&self) -> Option<usize> {
         match self.mode {
             RequestMode::Required { preferred } => preferred,
@@ -110,7 +111,7 @@ impl ResolvedRequest {
         }
     }
 
-    /// Depth of the level at which all pods must be in one domain.
+    /// Returns the depth of the level at which all pods must be in one domain.
     fn required_depth(&self) -> Option<usize> {
         self.is_required().then_some(self.level.depth)
     }
@@ -130,9 +131,9 @@ impl ResolvedRequest {
         first.is_some() && runs.all(|(node, _)| domain(*node) == first)
     }
 
-    /// Combines two requests for the same pods, if both are for one topology: the finer one of the
-    /// required levels, and within it the coarser one of the preferred levels. Under `Pack` the
-    /// finer levels follow anyway.
+    /// Combines two requests for the same pods, if both are for one topology: takes the finer
+    /// required level, and within it the coarser preferred level. `Pack` considers the finer levels
+    /// anyway.
     fn combine(&self, other: &Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.level.layout, &other.level.layout) {
             return None;
@@ -155,7 +156,7 @@ impl ResolvedRequest {
 }
 
 impl GangTopology {
-    /// None if no topology has a level that is asked for.
+    /// Resolves the topology requests of a shape. None if no topology has a requested level.
     pub(crate) fn for_shape(nodes: &Nodes, shape: &GangShape) -> Option<Self> {
         let near = |request: &Option<TopologyRequest>| match request {
             Some(request) => ResolvedRequest::find(nodes.domains(), request)
@@ -173,7 +174,7 @@ impl GangTopology {
         })
     }
 
-    /// The request of a group itself.
+    /// Returns the request of a group itself.
     pub(crate) fn group_request(&self, group: usize) -> Option<&ResolvedRequest> {
         self.groups.get(group)?.as_ref()
     }
@@ -187,14 +188,14 @@ impl GangTopology {
             && gang.is_none_or(|near| near.allows(groups.iter().flatten()))
     }
 
-    /// The request for a group once the gang's domain is chosen: its own request, else the
+    /// Returns the request for a group once the gang's domain is chosen: its own request, else the
     /// preference of the gang's request.
     fn request_within(&self, group: usize) -> Option<ResolvedRequest> {
         let own = self.group_request(group).cloned();
         own.or_else(|| self.gang.as_ref().map(ResolvedRequest::to_preferred))
     }
 
-    /// The only request, if only one group has pods and all requests are for one topology.
+    /// Returns the only request, if only one group has pods and all requests are for one topology.
     pub(crate) fn single_request(&self, shape: &GangShape) -> Option<(usize, ResolvedRequest)> {
         let mut with_pods = (0..).zip(&shape.groups).filter(|(_, g)| g.count > 0);
         let ((group, _), None) = (with_pods.next()?, with_pods.next()) else {
@@ -215,8 +216,8 @@ pub(crate) fn has_request(shape: &GangShape) -> bool {
     asks && shape.groups.iter().any(|g| g.count > 0)
 }
 
-/// Runs of a group in order, each node once: neighbouring ranks on neighbouring nodes, by domain if
-/// there is a topology request, then by name.
+/// Returns the runs of a group in order, each node once: neighbouring ranks on neighbouring nodes,
+/// by domain if there is a topology request, then by name.
 pub(crate) fn order_runs(
     nodes: &Nodes,
     near: Option<&ResolvedRequest>,

@@ -1,5 +1,5 @@
-//! Bounded search for a placement that meets the required levels: each group that must be in one
-//! domain is tried in each domain, and for each such choice the groups are tried together in every
+//! Bounded search for a placement that meets the required levels. It tries each group that must be
+//! in one domain in each domain. For each choice of domains it tries the groups together in every
 //! way.
 
 use std::collections::BTreeSet;
@@ -12,11 +12,10 @@ use super::seats::{Seat, SeatRow};
 use super::{GangTopology, ResolvedRequest, has_enough};
 use crate::state::{Catalog, GangShape, GroupShape, NodeIdx, Nodes};
 
-/// Choices of domains that are tried on one set of nodes.
+/// Maximum number of choices of domains to try on one set of nodes.
 const MAX_CHOICES: usize = 1_024;
 
-/// A group that must be in one domain, and the domains that would hold it, best fit
-/// first.
+/// A group that must be in one domain, and the domains that hold it, best fit first.
 struct DomainChoice<'a> {
     group: usize,
     near: &'a ResolvedRequest,
@@ -97,7 +96,7 @@ pub(super) fn search_scope(
     try_every_choice(nodes, catalog, shape, (&among, room), &choices, spent)
 }
 
-/// Every choice of a domain for each group that must be in one.
+/// Tries every choice of a domain for each group that must be in one.
 fn try_every_choice(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -148,7 +147,7 @@ fn domain_of_node(near: &ResolvedRequest, node: NodeIdx) -> Option<u32> {
     near.level.layout.domain(near.level.depth, node)
 }
 
-/// The nodes that a group may use, each with how many of its pods it holds.
+/// Returns the nodes that a group may use, each with the number of its pods that it holds.
 fn fitting_nodes(
     nodes: &Nodes,
     catalog: &Catalog,
@@ -166,8 +165,9 @@ fn fitting_nodes(
         .collect()
 }
 
-/// The domains that hold all pods of a group, in the order in which the group alone would take
-/// them: first those that hold it in one domain of a finer level, then by best fit.
+/// Returns the domains that hold all pods of a group, in the order in which the group alone would
+/// take them. Domains that hold it in one domain of a finer level come first, then best fit
+/// decides.
 fn fitting_domains(
     nodes: &Nodes,
     catalog: &Catalog,

@@ -1,4 +1,4 @@
-//! The nodes that a group may use, by the domains that they are in.
+//! The nodes that a group may use, by domain.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::state::{ConstraintSignature, Layout, NodeIdx};
 /// A node that a group may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seat {
-    /// In the row of the topology.
+    /// Its place in the row of the topology.
     pub(super) position: u32,
     pub(super) node: NodeIdx,
-    /// How many pods of the group the node holds; 0 if too little is free.
+    /// Number of the group's pods that the node holds; 0 if too little is free.
     pub(super) pods: u32,
     pub(super) free: FreeCapacity,
 }
@@ -33,7 +33,7 @@ pub(super) struct SeatRow<'a> {
 }
 
 impl SeatRow<'_> {
-    /// The seats by their domains of a level.
+    /// Returns the seats by their domains of a level.
     pub(super) fn domains(&self, depth: usize) -> Vec<SeatDomain> {
         let mut parts: Vec<SeatDomain> = Vec::new();
         for (at, seat) in self.seats.iter().enumerate() {
@@ -78,7 +78,8 @@ impl SeatRow<'_> {
         row.sorted(depth, parts, |part| part.seats.clone(), distance)
     }
 
-    /// Fewest domains of level `depth` inside `part` that hold `count` pods.
+    /// Returns the smallest number of domains of level `depth` inside `part` that hold `count`
+    /// pods.
     pub(super) fn domains_needed(&self, part: &SeatDomain, count: u32, depth: usize) -> usize {
         let seats = SeatRow {
             seats: self.seats.get(part.seats.clone()).unwrap_or(&[]),
@@ -89,7 +90,7 @@ impl SeatRow<'_> {
         min_domains(pods.map(|part| u128::from(part.pods)), u128::from(count))
     }
 
-    /// The domains of a level that each hold `count` pods, best fit first.
+    /// Returns the domains of a level that each hold `count` pods, best fit first.
     pub(super) fn domains_for(&self, count: u32, depth: usize) -> Vec<SeatDomain> {
         let mut parts = self.domains(depth);
         parts.retain(|part| part.domain.is_some() && part.pods >= u64::from(count));

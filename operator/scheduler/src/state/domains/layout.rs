@@ -1,4 +1,4 @@
-//! The nodes of a topology in a row, in which every domain is a contiguous stretch.
+//! The nodes of a topology in a row. Every domain is a contiguous stretch of the row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use crate::state::NodeIdx;
 /// The node is in no domain.
 const NO_DOMAIN: u32 = u32::MAX;
 
-/// All existing nodes, ordered by their labels from coarse to fine, nodes that lack a label after
-/// those that have it, then by name. Domains of each level are numbered in that order. Free
-/// capacity is not stored here.
+/// All existing nodes, ordered by their labels from coarse to fine, then by name. Nodes that lack a
+/// label come after those that have it. The domains of each level are numbered in this order. The
+/// layout does not store free capacity.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     nodes: Vec<NodeIdx>,
-    /// By node: its place in the row.
+    /// The place in the row, by node.
     positions: Vec<u32>,
-    /// By depth, from coarse to fine.
+    /// The levels by depth, from coarse to fine.
     levels: Vec<LevelDomains>,
 }
 
 /// The domains of one level.
 #[derive(Debug, Default)]
 struct LevelDomains {
-    /// By place in the row: the number of the domain.
+    /// The number of the domain, by place in the row.
     by_place: Vec<u32>,
-    /// Where each domain begins, and one past its end.
+    /// The first place of each domain, and the place after its last.
     stretches: Vec<(u32, u32)>,
     /// The labels of one node of each domain.
     paths: Vec<LabelPath>,
 }
 
 impl Layout {
-    /// Nodes with the labels of so many levels, in order.
+    /// Lays out these nodes, given in order, with the labels of `depths` levels.
     pub(super) fn new<'a>(
         depths: usize,
         nodes: impl Iterator<Item = (&'a LabelPath, NodeIdx)>,
@@ -62,50 +62,50 @@ impl Layout {
         layout
     }
 
-    /// How many levels there are.
+    /// Returns the number of levels.
     pub(crate) fn depths(&self) -> usize {
         self.levels.len()
     }
 
-    /// All nodes, in the order of the row.
+    /// Returns all nodes, in the order of the row.
     pub(crate) fn nodes(&self) -> &[NodeIdx] {
         &self.nodes
     }
 
-    /// The place of a node in the row; nodes that do not exist come last.
+    /// Returns the place of a node in the row; nodes that do not exist come last.
     pub(crate) fn position(&self, node: NodeIdx) -> u32 {
         self.positions.get(node.at()).copied().unwrap_or(NO_DOMAIN)
     }
 
-    /// The number of a node's domain at a level. None: the node lacks a label.
+    /// Returns the number of a node's domain at a level. None: the node lacks a label.
     pub(crate) fn domain(&self, depth: usize, node: NodeIdx) -> Option<u32> {
         self.domain_at(depth, self.position(node))
     }
 
-    /// The number of the domain at a place in the row.
+    /// Returns the number of the domain at a place in the row.
     pub(crate) fn domain_at(&self, depth: usize, place: u32) -> Option<u32> {
         let number = *self.levels.get(depth)?.by_place.get(place as usize)?;
         (number != NO_DOMAIN).then_some(number)
     }
 
-    /// The stretch of each domain of a level, in the order of their numbers.
+    /// Returns the stretch of each domain of a level, in the order of their numbers.
     pub(crate) fn domains(&self, depth: usize) -> impl Iterator<Item = Range<usize>> {
         let stretches = self.levels.get(depth).map_or(&[][..], |l| &l.stretches);
         let places = stretches.iter();
         places.map(|(from, to)| *from as usize..*to as usize)
     }
 
-    /// The nodes of a stretch.
+    /// Returns the nodes of a stretch.
     pub(crate) fn nodes_in(&self, places: Range<usize>) -> &[NodeIdx] {
         self.nodes.get(places).unwrap_or(&[])
     }
 
-    /// How many domains a level has.
+    /// Returns the number of domains of a level.
     pub(crate) fn domain_count(&self, depth: usize) -> usize {
         self.levels.get(depth).map_or(0, |l| l.stretches.len())
     }
 
-    /// The label values that identify a domain, coarse to fine: `block-1/rack-3`.
+    /// Returns the label values that identify a domain, coarse to fine: `block-1/rack-3`.
     pub(crate) fn name(&self, depth: usize, domain: usize) -> String {
         let path = self.levels.get(depth).and_then(|l| l.paths.get(domain));
         let labels = path.map_or(&[][..], |path| path.get(..=depth).unwrap_or(&[]));
@@ -121,7 +121,7 @@ impl Layout {
 }
 
 impl LevelDomains {
-    /// Adds the next node of the row. `same`: it is in the domain of the previous node.
+    /// Adds the next node of the row. `same`: the node is in the domain of the previous node.
     fn push(&mut self, place: u32, path: &LabelPath, depth: usize, same: bool) {
         let end = place.saturating_add(1);
         if !matches!(path.get(depth), Some(LabelValue::Value(_))) {
@@ -141,7 +141,7 @@ impl LevelDomains {
     }
 }
 
-/// The number of levels, from the coarsest on, in which two paths agree.
+/// Returns the number of levels, from the coarsest on, in which two paths agree.
 fn common_depth(a: &LabelPath, b: &LabelPath) -> usize {
     if Arc::ptr_eq(a, b) {
         return a.len();

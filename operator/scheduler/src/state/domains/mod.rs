@@ -29,7 +29,7 @@ pub(crate) struct DomainLevel {
 
 impl TopologyDomains {
     /// Adds or replaces a topology. `nodes` are the existing nodes with their labels. Returns true
-    /// if that changes anything.
+    /// if it changes anything.
     pub(super) fn apply<'a>(
         &mut self,
         topology: Topology,
@@ -52,7 +52,7 @@ impl TopologyDomains {
         self.trees.remove(name).is_some()
     }
 
-    /// Moves a node to the domains of its labels; removes it if it is gone.
+    /// Moves a node to the domains of its labels, or removes it if it is gone.
     pub(super) fn update_node(
         &mut self,
         node: NodeIdx,
@@ -64,15 +64,15 @@ impl TopologyDomains {
         }
     }
 
-    /// Numbers the domains again if nodes have come, moved or gone.
+    /// Numbers the domains again if nodes were added, moved or removed.
     pub(super) fn lay_out(&mut self) {
         for tree in self.trees.values_mut() {
             tree.lay_out();
         }
     }
 
-    /// The level of that name, in the first topology by name that has it. The layout is as of the
-    /// last call of [`TopologyDomains::lay_out`].
+    /// Returns the level of this name, in the first topology by name that has it. The layout is
+    /// from the last call of [`TopologyDomains::lay_out`].
     pub(crate) fn find(&self, level: &str) -> Option<DomainLevel> {
         self.trees.values().find_map(|tree| {
             let depth = tree.depth(level)?;
@@ -81,15 +81,16 @@ impl TopologyDomains {
         })
     }
 
-    /// The depth of another level in the topology in which [`TopologyDomains::find`] finds a level.
+    /// Returns the depth of another level in the topology in which [`TopologyDomains::find`] finds
+    /// a level.
     pub(crate) fn find_in_same_topology(&self, level: &str, other: &str) -> Option<usize> {
         let mut trees = self.trees.values();
         let tree = trees.find(|tree| tree.depth(level).is_some())?;
         tree.depth(other)
     }
 
-    /// The keys of the labels whose values name a domain of the level: those of coarser levels
-    /// first, its own last.
+    /// Returns the keys of the labels whose values name a domain of the level: those of coarser
+    /// levels first, its own last.
     pub(crate) fn level_labels(&self, level: &str) -> Vec<String> {
         let found = self.trees.values().find_map(|tree| {
             let depth = tree.depth(level)?;
@@ -99,7 +100,7 @@ impl TopologyDomains {
         levels.map(|level| level.node_label.clone()).collect()
     }
 
-    /// All topologies, by name.
+    /// Returns all topologies, by name.
     pub(crate) fn topologies(&self) -> impl Iterator<Item = Topology> {
         self.trees.iter().map(|(name, tree)| Topology {
             name: name.clone(),
@@ -107,7 +108,7 @@ impl TopologyDomains {
         })
     }
 
-    /// The names of all levels, each once, except the level of single nodes: by name of the
+    /// Returns the names of all levels, each once, except the level of single nodes: by name of the
     /// topology, and from coarse to fine.
     pub(crate) fn level_names(&self) -> Vec<String> {
         let mut levels: Vec<String> = Vec::new();

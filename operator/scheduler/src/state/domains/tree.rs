@@ -12,7 +12,7 @@ use crate::topology::{NODE_LEVEL, TopologyLevel};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LabelValue {
     Value(Arc<str>),
-    /// The label is missing, or one of a coarser level is.
+    /// The label is missing, or the label of a coarser level is.
     Missing,
 }
 
@@ -24,10 +24,10 @@ pub(super) type LabelPath = Arc<[LabelValue]>;
 pub(super) struct TopologyTree {
     levels: Vec<TopologyLevel>,
     nodes: BTreeMap<(LabelPath, NodeName), NodeIdx>,
-    /// By node.
+    /// The label path by node.
     paths: Vec<Option<LabelPath>>,
     layout: Arc<Layout>,
-    /// The layout is out of date.
+    /// True if the layout is out of date.
     stale: bool,
 }
 
@@ -40,12 +40,12 @@ impl TopologyTree {
         }
     }
 
-    /// Its levels, coarse to fine.
+    /// Returns its levels, coarse to fine.
     pub(super) fn levels(&self) -> &[TopologyLevel] {
         &self.levels
     }
 
-    /// The depth of the level of that name; 0 is the coarsest.
+    /// Returns the depth of the level of this name; 0 is the coarsest.
     pub(super) fn depth(&self, level: &str) -> Option<usize> {
         self.levels.iter().position(|known| known.name == level)
     }
@@ -76,7 +76,7 @@ impl TopologyTree {
         self.stale = true;
     }
 
-    /// The path of a node with the same labels, if there is one.
+    /// Returns the path of a node with the same labels, if there is one.
     fn shared_path(&self, path: LabelPath) -> LabelPath {
         let first = (path, NodeName::new(""));
         let same = self.nodes.range(&first..).next();

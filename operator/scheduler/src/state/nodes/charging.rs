@@ -7,11 +7,11 @@ use crate::state::profile::{NodeProfile, PodNeeds, WHOLE_DEVICE};
 use crate::state::shape::PodDemand;
 use crate::state::{Catalog, NodeIdx, ResourceIdx};
 
-/// Shared devices as they were before a charge.
+/// The shared devices before a charge.
 pub(crate) type SavedShares = SmallVec<[(ResourceIdx, Option<Vec<Vec<i64>>>); 0]>;
 
 impl Nodes {
-    /// Charges `times` pods to a node, or, for negative `times`, releases them. `held`: they belong
+    /// Charges `times` pods to a node, or releases them if `times` is negative. `held`: they belong
     /// to a placed gang.
     pub(crate) fn charge(&mut self, at: NodeIdx, demand: &PodDemand, times: i64, held: bool) {
         for (resource, need) in demand {
@@ -25,7 +25,7 @@ impl Nodes {
     }
 
     /// Undoes the last charge of `pods` pods (negative: the last release), so that every share is
-    /// where it was. `saved` is the result of [`Nodes::saved_shares`] before that charge.
+    /// back on its device. `saved` is the result of [`Nodes::saved_shares`] before that charge.
     pub(crate) fn undo(
         &mut self,
         at: NodeIdx,
@@ -46,7 +46,7 @@ impl Nodes {
         self.mark_stale(at);
     }
 
-    /// The shared devices of a node, for the devices of which the demand has a share.
+    /// Returns the shared devices of a node, for the devices of which the demand has a share.
     pub(crate) fn saved_shares(&self, at: NodeIdx, demand: &PodDemand) -> SavedShares {
         if self.shares.kind_count() == 0 {
             return SavedShares::new();
@@ -57,7 +57,7 @@ impl Nodes {
             .collect()
     }
 
-    /// Counts pods on the node as those of a placed gang, or, for negative `times`, no longer.
+    /// Counts pods on the node as pods of a placed gang, or no longer if `times` is negative.
     pub(crate) fn mark_placed(&mut self, at: NodeIdx, demand: &PodDemand, times: i64) {
         for (resource, need) in demand {
             let held = i128::from(*need).saturating_mul(i128::from(times));
@@ -65,8 +65,8 @@ impl Nodes {
         }
     }
 
-    /// Adds usage. If thousandths of a device are counted, a whole device also counts as a thousand
-    /// of them.
+    /// Adds usage. If the engine counts thousandths of a device, a whole device also counts as a
+    /// thousand of them.
     fn add(&mut self, resource: ResourceIdx, at: NodeIdx, used: i128, held: i128) {
         self.ledger.add(resource, at, used, held);
         if let Some(share) = self.shares.share_of(resource) {
@@ -76,7 +76,8 @@ impl Nodes {
         }
     }
 
-    /// A shared device is no longer free as a whole.
+    /// Charges shares of a device, or releases them if `times` is negative. A shared device is no
+    /// longer free as a whole.
     fn charge_share(&mut self, at: NodeIdx, device: ResourceIdx, share: i64, times: i64) {
         for _ in 0..times.unsigned_abs() {
             if times > 0 && self.shares.charge(at, device, share) {
@@ -87,8 +88,8 @@ impl Nodes {
         }
     }
 
-    /// Starts counting thousandths of all devices of which the catalog knows shares. Must be called
-    /// before any such share is charged.
+    /// Starts counting thousandths of all devices of which the catalog knows shares. The caller
+    /// must call it before it charges any such share.
     pub(crate) fn enable_shares(&mut self, catalog: &Catalog) {
         let new = catalog
             .shares()
@@ -108,8 +109,8 @@ impl Nodes {
         }
     }
 
-    /// The demand in the form that profiles use. None if it asks for more than one device in
-    /// thousandths, or for shares of several devices: no node can provide that.
+    /// Returns the demand in the form that profiles use. None if it requests more than one device
+    /// in thousandths, or shares of several devices: no node can provide that.
     pub(crate) fn needs(&self, demand: &PodDemand) -> Option<PodNeeds> {
         let mut needs = PodNeeds {
             amounts: SmallVec::new(),
@@ -127,8 +128,8 @@ impl Nodes {
         Some(needs)
     }
 
-    /// The resource that changes together with this one, and by how much at most: thousandths with
-    /// their device, a device with its thousandths.
+    /// Returns the resource that changes together with this one, and by how much at most.
+    /// Thousandths change with their device, and a device with its thousandths.
     pub(crate) fn coupled_resource(
         &self,
         resource: ResourceIdx,
@@ -140,7 +141,7 @@ impl Nodes {
         share.or_else(|| Some((self.shares.device_of(resource)?, amount)))
     }
 
-    /// The amount that would be free on a node if all gangs left it.
+    /// Returns the amount that would be free on a node if all gangs left it.
     pub(crate) fn free_without_gangs(&self, resource: ResourceIdx, at: NodeIdx) -> i64 {
         let others = |resource| {
             let has = i128::from(self.ledger.allocatable(resource, at));
@@ -148,14 +149,14 @@ impl Nodes {
             has.saturating_sub(others)
         };
         let free = match self.shares.share_of(resource) {
-            // No pod is charged for a shared device itself, so its thousandths decide.
+            // The ledger charges a shared device to no gang, so its thousandths decide.
             Some(share) => others(share).div_euclid(i128::from(WHOLE_DEVICE)),
             None => others(resource),
         };
         i64::try_from(free).unwrap_or(0)
     }
 
-    /// Capacity of an empty node of this kind.
+    /// Returns the capacity of an empty node of this kind.
     pub(crate) fn empty_capacity(&self, kind: &NodeProfile, resource: ResourceIdx) -> i64 {
         match self.shares.device_of(resource) {
             Some(device) => kind.free(device).saturating_mul(WHOLE_DEVICE),
@@ -163,7 +164,7 @@ impl Nodes {
         }
     }
 
-    /// The device that a resource is a share of.
+    /// Returns the device that a resource is a share of.
     pub(crate) fn shared_device(&self, resource: ResourceIdx) -> Option<ResourceIdx> {
         self.shares.device_of(resource)
     }
@@ -173,7 +174,7 @@ impl Nodes {
         self.shares.share_of(device).is_some()
     }
 
-    /// The free part of each shared device of a node, in thousandths.
+    /// Returns the free part of each shared device of a node, in thousandths.
     pub(crate) fn shared_devices(&self, at: NodeIdx) -> impl Iterator<Item = (ResourceIdx, i64)> {
         self.shares.open(at)
     }

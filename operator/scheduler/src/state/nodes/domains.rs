@@ -8,7 +8,7 @@ use crate::state::TopologyDomains;
 use crate::topology::Topology;
 
 impl Nodes {
-    /// Adds or replaces a topology. Returns true if that changes anything.
+    /// Adds or replaces a topology. Returns true if it changes anything.
     pub(crate) fn apply_topology(&mut self, topology: Topology) -> bool {
         let present = self.by_name.iter().filter_map(|(name, at)| {
             let facts = self.entries.get(at.at())?.properties.as_ref()?;
@@ -22,7 +22,7 @@ impl Nodes {
         self.domains.delete(name)
     }
 
-    /// The labels of the domain of a level in which a node is. None: no topology has the
+    /// Returns the labels that identify a node's domain of a level. None: no topology has the
     /// level, or the node is in no domain of it.
     pub(crate) fn domain_labels(
         &self,
@@ -42,7 +42,7 @@ impl Nodes {
         keys.into_iter().map(label).collect()
     }
 
-    /// The topologies, as of when [`Nodes::rank_by_name`] was last called.
+    /// Returns the topologies, as of the last call of [`Nodes::rank_by_name`].
     pub(crate) fn domains(&self) -> &TopologyDomains {
         &self.domains
     }

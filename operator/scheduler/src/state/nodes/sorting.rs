@@ -1,4 +1,4 @@
-//! Nodes by name, by what is free on them, and in classes.
+//! Nodes by name, by free capacity, and in classes.
 
 use super::Nodes;
 use crate::state::classes::NodeClasses;
@@ -6,13 +6,13 @@ use crate::state::profile::{NodeProfile, fraction};
 use crate::state::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
 
 impl Nodes {
-    /// Existing nodes, tightest first: nodes without devices, then by free devices, by the free
-    /// fraction of the cores, by free cores, and by name.
+    /// Returns the existing nodes, tightest first: nodes without devices, then by free devices, by
+    /// the free fraction of the cores, by free cores, and by name.
     pub(crate) fn nodes_by_tightness(&self) -> Vec<NodeIdx> {
         self.sort_by_tightness(self.iter().map(|(at, _)| at))
     }
 
-    /// These nodes in the same order; equal ones stay in the given order.
+    /// Returns these nodes in the same order. Equal nodes stay in the given order.
     pub(crate) fn sort_by_tightness(&self, nodes: impl Iterator<Item = NodeIdx>) -> Vec<NodeIdx> {
         let mut all: Vec<((i64, u32, i64), NodeIdx)> = nodes
             .map(|at| {
@@ -30,12 +30,12 @@ impl Nodes {
         all.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// The classes, as of when they were last sorted.
+    /// Returns the classes, as of the last sort.
     pub(crate) fn classes(&self) -> &NodeClasses {
         &self.classes
     }
 
-    /// Ranks the nodes by name again if nodes have come, and updates the domains if they have
+    /// Ranks the nodes by name again if nodes were added, and updates the domains if they have
     /// changed.
     pub(crate) fn rank_by_name(&mut self) {
         self.domains.lay_out();
@@ -52,13 +52,14 @@ impl Nodes {
         self.mark_all_stale();
     }
 
-    /// Makes classes distinguish which of these signatures nodes meet, the first 128.
+    /// Makes classes distinguish which of these signatures their nodes meet. Only the first 128
+    /// signatures count.
     pub(crate) fn set_class_signatures(&mut self, lenses: Vec<SignatureIdx>) {
         self.class_signatures = lenses;
         self.mark_all_stale();
     }
 
-    /// Marks all nodes to be sorted again.
+    /// Marks all nodes for sorting.
     fn mark_all_stale(&mut self) {
         self.classes.clear();
         for at in (0..self.entries.len()).map(NodeIdx::of) {
@@ -85,12 +86,12 @@ impl Nodes {
         }
     }
 
-    /// The profile of a node without any pods.
+    /// Returns the profile of a node without any pods.
     pub(super) fn empty_profile(&self, at: NodeIdx) -> NodeProfile {
         self.profile_with_free(at, |resource| self.ledger.allocatable(resource, at))
     }
 
-    /// The profile of a node with these free amounts.
+    /// Returns the profile of a node with these free amounts.
     fn profile_with_free(&self, at: NodeIdx, free: impl Fn(ResourceIdx) -> i64) -> NodeProfile {
         let has = |d: &ResourceIdx| self.ledger.allocatable(*d, at) > 0;
         let cores = self.cpu.map_or(0, |cpu| self.ledger.allocatable(cpu, at));

@@ -1,4 +1,4 @@
-//! Tests that a lookup by traits finds the same nodes as a look at each node.
+//! Tests that a lookup by traits finds the same nodes as a check of each node.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
