@@ -119,7 +119,9 @@ async fn watch_ends_when_its_reader_closes_the_pipe() {
         let WatchCommand { mut child, out, .. } = watch;
         drop(out);
         let ended = timeout(Duration::from_secs(30), child.wait()).await;
-        let ended = ended.unwrap_or_else(|_| panic!("{command} -w runs on after its reader has closed the pipe"));
+        let ended = ended.unwrap_or_else(|_| {
+            panic!("{command} -w runs on after its reader has closed the pipe")
+        });
         assert_eq!(ended.unwrap().code(), Some(0), "{command}");
     }
 }

@@ -150,7 +150,8 @@ pub(super) async fn wait_for_unschedulable(site: &TestSite, pod: &str, words: &s
     let told = eventually(SOON, || async {
         let pod = site.api::<Pod>().get(pod).await?;
         ensure!(node_name(&pod).is_none(), "it is bound");
-        let condition = scheduled_condition(&pod).context("the pod has no condition PodScheduled")?;
+        let condition =
+            scheduled_condition(&pod).context("the pod has no condition PodScheduled")?;
         let message = condition.message.clone().unwrap_or_default();
         let reason = condition.reason.as_deref();
         ensure!(
