@@ -74,7 +74,7 @@ impl QuotaCell {
         }
     }
 
-    /// Returns units that count against its quota.
+    /// Returns the units that count against its quota.
     pub(super) fn usage(&self) -> i128 {
         self.counted_own().saturating_add(self.passed)
     }
@@ -90,7 +90,7 @@ impl QuotaCell {
         self.usage().saturating_sub(self.local()).max(0)
     }
 
-    /// Returns units that it holds beyond its quota.
+    /// Returns the units that it holds beyond its quota.
     pub(super) fn borrowed(&self) -> i128 {
         self.usage().saturating_sub(self.subtree()).max(0)
     }

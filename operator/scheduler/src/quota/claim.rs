@@ -130,7 +130,7 @@ impl QuotaTree {
         })
     }
 
-    /// Returns units charged to a queue itself.
+    /// Returns the units charged to a queue itself.
     pub(crate) fn own_usage(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         self.node(queue).map_or(0, |node| node.cell(what).own)
     }
