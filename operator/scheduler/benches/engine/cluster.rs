@@ -1,4 +1,4 @@
-//! The clusters and gangs that are measured.
+//! The clusters and gangs of the measurements.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use trellis_scheduler::{
     Time, Topology, TopologyLevel, TopologyName,
 };
 
-/// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack.
+/// A cluster of nodes of 8 GPUs, 96 cores and 1 TiB, with 8 nodes in a rack.
 pub(crate) struct Fleet {
     nodes: usize,
-    /// Nodes in a block.
+    /// The number of nodes in a block.
     block: usize,
 }
 
@@ -21,7 +21,7 @@ impl Fleet {
         Self { nodes, block: 128 }
     }
 
-    /// Makes blocks of this many nodes.
+    /// Sets the number of nodes in a block.
     pub(crate) fn with_block_size(self, block: usize) -> Self {
         Self { block, ..self }
     }
