@@ -16,7 +16,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A cluster of this many nodes, 16 racks in a block.
+    /// Returns a cluster of this many nodes, with 16 racks in a block.
     pub(crate) fn with_nodes(nodes: usize) -> Self {
         Self { nodes, block: 128 }
     }
@@ -62,7 +62,8 @@ fn node_name(i: usize) -> String {
     format!("gpu-{i:06}")
 }
 
-/// A gang of identical pods. `not_in` is a rack that it avoids, to make its constraints distinct.
+/// Returns a gang of identical pods. `not_in` is a rack that it avoids, so that its constraints are
+/// distinct.
 pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gang {
     let mut constraints = Constraints::default();
     if let Some(rack) = not_in {
@@ -87,7 +88,7 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
     Gang::new(GangId::new(id), QueueName::new("default"), vec![group])
 }
 
-/// An external pod with one GPU.
+/// Returns an external pod with one GPU.
 pub(crate) fn pod(i: usize, nodes: usize) -> (PodKey, NodeName, Resources) {
     (
         PodKey::new(format!("other/pod-{i}")),

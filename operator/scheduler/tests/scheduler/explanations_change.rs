@@ -90,7 +90,7 @@ fn any_quota(limits: bool) -> impl Strategy<Value = Quota> {
     })
 }
 
-/// `root`, `mid` below it, `a` and `b` below that, `c` below the root.
+/// Generates a tree: `mid` and `c` are below `root`, and `a` and `b` below `mid`.
 fn any_tree() -> impl Strategy<Value = BTreeMap<&'static str, Queue>> {
     (
         any_quota(false),

@@ -94,7 +94,8 @@ pub fn any_preemption() -> impl Strategy<Value = PreemptionPolicy> {
     })
 }
 
-/// The limit decides the counted quantity. Each gang sets its own maximum.
+/// Generates draws on limits. The limit decides the counted quantity, and each gang sets its own
+/// maximum.
 fn any_draws() -> impl Strategy<Value = Vec<LimitDraw>> {
     let draw = (0..LIMITS, 1..6_i64).prop_map(|(at, max)| LimitDraw {
         refuses: false,
@@ -108,8 +109,8 @@ fn any_draws() -> impl Strategy<Value = Vec<LimitDraw>> {
     prop_oneof![4 => Just(vec![]), 1 => draw.prop_map(|draw| vec![draw])]
 }
 
-/// `patient`: some gangs are protected for some time, and time passes. `rich`: some gangs name
-/// flavors, and draw on limits.
+/// Generates a gang. `patient`: some gangs are protected for some time, and time passes. `rich`:
+/// some gangs name flavors, and draw on limits.
 fn any_gang(patient: bool, rich: bool) -> impl Strategy<Value = Gang> {
     let size = (1..4_u32, 1..3_i64, 0..3_i64);
     let terms = (

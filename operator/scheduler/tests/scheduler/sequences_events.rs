@@ -118,7 +118,8 @@ pub fn limit_name(at: usize) -> LimitName {
     LimitName::new(format!("l{at}"))
 }
 
-/// The limit decides the counted quantity. Each gang sets its own maximum.
+/// Generates a draw on a limit. The limit decides the counted quantity, and each gang sets its own
+/// maximum.
 fn any_draw() -> impl Strategy<Value = LimitDraw> {
     let max = prop::option::weighted(0.8, 0..6_i64);
     (0..LIMITS, max, prop::bool::ANY).prop_map(|(at, max, refuses)| LimitDraw {

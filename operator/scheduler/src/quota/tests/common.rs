@@ -58,7 +58,7 @@ fn quota(text: &str) -> Quota {
     }
 }
 
-/// A queue, parsed from its text.
+/// Parses a queue from its text.
 pub fn queue(text: &str) -> (QueueName, QueueConfig) {
     let (head, quotas) = match text.split_once(':') {
         Some((head, quotas)) => (head, Some(quotas)),
