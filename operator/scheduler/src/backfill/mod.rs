@@ -1,10 +1,11 @@
 //! Backfill: the first gang in order that waits for room in a pool of nodes gets a reservation.
 //! Other gangs start ahead of it only if that does not delay it.
 //!
-//! The rule is EASY (Lifka, "The ANL/IBM SP Scheduling System", JSSPP '95), with a reservation of
-//! nodes in addition. The *head* of a pool is the first gang in global order that lacks capacity.
-//! The pools of further heads are disjoint from those before. The *reservation* of a head is its
-//! earliest start and a placement, if running gangs end on time. A gang behind the head may start
+//! The rule is EASY (Lifka, "The ANL/IBM SP Scheduling System", JSSPP '95), extended here by a
+//! reservation of nodes. The *head* of a pool is the first gang in global order that lacks
+//! capacity. The pools of further heads are disjoint from those before. The *reservation* of a head
+//! is its earliest start and a placement, if running gangs end on time. A gang behind the head may
+//! start
 //!
 //! - anywhere, if it ends by the start of the head; a predicted end counts only until the head has
 //!   waited for [`PREDICTION_TRUST`];
@@ -13,10 +14,10 @@
 //!   [`UNKNOWN_START_PATIENCE`]. From then on only outside the nodes of the placement, so that
 //!   these become free.
 //!
-//! A head with an unknown start does start in the end. The engine assumes that gangs without a
-//! known end end in the order in which they were placed. Gangs that are placed later come last in
-//! that order, and do not use the nodes of the placement. So the last gang that the head waits for
-//! never changes to a later one, and all these gangs end at some time.
+//! A head with an unknown start does start in the end. The engine assumes an order for gangs
+//! without a known end: they end in the order of their placement. Gangs that are placed later come
+//! last in that order, and do not use the nodes of the placement. So the last gang that the head
+//! waits for never changes to a later one, and all these gangs end at some time.
 //!
 //! A gang that lacks quota reserves quota in the same way, but no nodes: see `quota_head`.
 //!
