@@ -17,12 +17,12 @@ pub enum Decision {
         /// How good the placement is.
         score: PlacementScore,
     },
-    /// The whole gang will be placed once its victims are gone. From now on the engine reserves the
-    /// placement for this gang, and the victims are leaving. Their quota passes to the gang at
-    /// once, but may be used only after they have left. Their pods are charged to their nodes until
-    /// the pods are gone. A leaving victim neither starts nor becomes a victim again until it is
-    /// released ([`crate::Engine::release_gang`]), deleted, or restored because the gang gave up.
-    /// [`Decision::Place`] follows once everything the victims hold is free.
+    /// The engine will place the whole gang after its victims are gone. From now on the engine
+    /// reserves the placement for this gang, and the victims are leaving. Their quota passes to the
+    /// gang at once, but the gang may use it only after they have left. Their nodes stay charged
+    /// until the pods are gone. A leaving victim neither starts nor becomes a victim again until it
+    /// is released ([`crate::Engine::release_gang`]), deleted, or restored because the gang gave
+    /// up. [`Decision::Place`] follows when all that the victims hold is free.
     Preempt {
         /// The gang.
         gang: GangId,
@@ -31,15 +31,15 @@ pub enum Decision {
         /// The gangs that must leave, by name.
         victims: Vec<Victim>,
     },
-    /// The queue of the gang is drained: the gang leaves as a victim does.
+    /// The engine drains the queue of the gang. The gang leaves in the same way as a victim.
     Drain {
         /// The gang.
         victim: Victim,
     },
-    /// The gang is the first that waits for room on these nodes, and the engine reserves them:
-    /// other gangs start there first only if that does not delay it. Reported when the reservation
-    /// is new or has moved. The reservation ends when the gang starts or when another reservation
-    /// for the same nodes is reported.
+    /// The gang is the first that waits for room on these nodes, and the engine reserves them.
+    /// Other gangs start there first only if that does not delay it. The engine reports the
+    /// reservation when it is new or has moved. The reservation ends when the gang starts or when
+    /// the engine reports another reservation for the same nodes.
     Reserve {
         /// The gang.
         gang: GangId,
@@ -48,7 +48,7 @@ pub enum Decision {
         /// Where its pods would go at that time.
         placement: Placement,
     },
-    /// The gang is still pending, for another reason than last reported.
+    /// The gang is still pending, but the reason has changed since the last report.
     Wait {
         /// The gang.
         gang: GangId,
@@ -58,7 +58,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The name of the decision.
+    /// Returns the name of the decision.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -80,19 +80,19 @@ pub struct TrialPlacement {
     pub victims: Vec<Victim>,
 }
 
-/// A gang that leaves so that another can be placed.
+/// A gang that leaves so that the engine can place another gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// The gang.
     pub gang: GangId,
     /// Why the engine chose this gang.
     pub reason: PreemptionReason,
-    /// Lost work: device-seconds since the victim's last checkpoint, or since it was placed if it
+    /// Lost work: device-seconds since the victim's last checkpoint, or since its placement if it
     /// has written none.
     pub lost_device_seconds: u64,
 }
 
-/// Why a gang may be preempted by another.
+/// The reason why a gang may be a victim of another gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PreemptionReason {
     /// The victim comes after the preemptor in the same queue.
@@ -101,7 +101,7 @@ pub enum PreemptionReason {
     Borrows,
     /// Both queues would borrow, and the victim's priority is lower than the preemptor's.
     LowerPriority,
-    /// The victim's queue is drained.
+    /// The engine drains the victim's queue.
     Drained,
     /// The victim is surplus in the same queue.
     Surplus,
@@ -123,7 +123,7 @@ impl std::fmt::Display for PreemptionReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlacementScore {
     /// Devices that stay free on the nodes that the gang uses: the fragmentation that it causes.
-    /// Counts the device kinds of its task groups; for a gang without devices, all kinds.
+    /// Only the device kinds of its task groups count. For a gang without devices, all kinds count.
     pub devices_left: u64,
     /// Nodes that the gang uses.
     pub nodes: u32,

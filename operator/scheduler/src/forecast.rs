@@ -1,5 +1,5 @@
-//! Forecast of the start of pending gangs and the end of all gangs: the engine plays the current
-//! state forward.
+//! Forecast of the start of pending gangs and the end of all gangs. An engine simulates the future
+//! from the current state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,24 +9,25 @@ use crate::gang::Gang;
 use crate::ids::{GangId, PodKey};
 use crate::time::Time;
 
-/// When pending gangs are expected to start, if no new gang arrives and running gangs end on time.
-/// A gang without a known end, or past its expected end, keeps its place for ever. Pending surplus
-/// is left out because no gang waits for it. Surplus that makes room does not come back.
+/// The expected start times of pending gangs, if no new gang arrives and running gangs end on time.
+/// A gang without a known end, or past its expected end, keeps its place for ever. The forecast
+/// leaves out pending surplus because no gang waits for it. Surplus that makes room does not come
+/// back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forecast {
     /// The first start of each pending gang. A gang that is missing here has no known start.
     pub starts: BTreeMap<GangId, Time>,
-    /// The end of each placed gang, and of the first run of each gang that starts: the gang has
-    /// either finished its work or been preempted. A gang that is missing here has no known end, or
-    /// is past it.
+    /// The end of each placed gang, and of the first run of each gang that starts. At this time the
+    /// gang has finished its work, or is preempted. A gang that is missing here has no known end,
+    /// or is past it.
     pub ends: BTreeMap<GangId, Time>,
-    /// The forecast was stopped early: more gangs may start, later than those in it.
+    /// True if the forecast stopped early: more gangs may start, later than those in `starts`.
     pub cut_off: bool,
 }
 
 impl Forecast {
-    /// Plays a snapshot forward. Calls `go_on` before each moment at which gangs start or end, with
-    /// the number of moments before it; false stops the forecast.
+    /// Simulates the future from a snapshot. Calls `go_on` before each moment at which gangs start
+    /// or end, with the number of earlier moments. False stops the forecast.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot, go_on: impl FnMut(usize) -> bool) -> Self {
         let mut player = ForecastRun::new(snapshot);
@@ -42,9 +43,9 @@ impl Forecast {
 /// The next event of a placed gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum GangEvent {
-    /// It finishes its work.
+    /// The gang finishes its work.
     End,
-    /// It makes room, and is pending again.
+    /// The gang makes room, and is pending again.
     Leave,
 }
 
@@ -52,13 +53,13 @@ struct ForecastRun {
     engine: Engine,
     gangs: BTreeMap<GangId, Gang>,
     agenda: BTreeSet<(Time, GangId, GangEvent)>,
-    /// The one agenda entry of each gang.
+    /// The entry of each gang in `agenda`.
     due: BTreeMap<GangId, (Time, GangEvent)>,
     /// Terminating pods outside any placed gang, by the time at which they should be gone.
     departing_pods: BTreeSet<(Time, PodKey)>,
     starts: BTreeMap<GangId, Time>,
     ends: BTreeMap<GangId, Time>,
-    /// Gangs whose first run has been cut short.
+    /// Gangs that had to leave before their work ended.
     stopped: BTreeSet<GangId>,
     now: Time,
 }
@@ -87,7 +88,7 @@ impl ForecastRun {
             match &place.standing {
                 PlacedStateSnapshot::Settled => player.record_start(&gang.id, place.since),
                 PlacedStateSnapshot::Leaving { since } => {
-                    // The gang runs as before the eviction: its own end may come before it has to
+                    // The gang runs as before the eviction. Its work may end before it has to
                     // leave.
                     player.record_start(&gang.id, place.since);
                     player.schedule_leave(&gang.id, since.plus(place.gang.grace));
@@ -98,7 +99,7 @@ impl ForecastRun {
         player
     }
 
-    /// Returns false if there is more to play.
+    /// Runs the simulation. Returns false if more moments remain.
     fn run(&mut self, mut go_on: impl FnMut(usize) -> bool) -> bool {
         for _ in (0..).take_while(|moments| go_on(*moments)) {
             for decision in self.engine.cycle(self.now) {
@@ -146,7 +147,7 @@ impl ForecastRun {
         }
     }
 
-    /// The gang has been placed since `since`.
+    /// Records that a gang has been placed since `since`, and schedules its end.
     fn record_start(&mut self, gang: &GangId, since: Time) {
         let gangs = &self.gangs;
         let end = gangs
@@ -158,15 +159,15 @@ impl ForecastRun {
         self.schedule(gang, end.map(|end| (end.at, GangEvent::End)));
     }
 
-    /// The gang is told to stop and has its grace period to do so.
+    /// Stops a gang, which leaves at the end of its grace period.
     fn start_stopping(&mut self, gang: &GangId) {
         let grace = self.gangs.get(gang).map(|g| g.grace).unwrap_or_default();
         self.schedule_leave(gang, self.now.plus(grace));
     }
 
-    /// The gang leaves at `by`, however long it would have run.
+    /// Schedules a gang to leave at `by`, instead of at the end of its work.
     fn schedule_leave(&mut self, gang: &GangId, by: Time) {
-        // Only the first run counts: the recorded end of an earlier run stays.
+        // Only the first run counts, so the recorded end of an earlier run stays.
         if self.stopped.insert(gang.clone()) {
             let first = self.ends.get(gang).map_or(by, |end| by.min(*end));
             match first >= self.now {
@@ -181,7 +182,7 @@ impl ForecastRun {
         if let Some((at, what)) = self.due.remove(gang) {
             self.agenda.remove(&(at, gang.clone(), what));
         }
-        // An end in the past tells nothing: the gang has no known end.
+        // If the end is in the past, the gang has no known end.
         if let Some((at, what)) = next.filter(|(at, _)| *at >= self.now) {
             self.agenda.insert((at, gang.clone(), what));
             self.due.insert(gang.clone(), (at, what));
@@ -189,7 +190,8 @@ impl ForecastRun {
     }
 }
 
-/// Terminating pods that belong to no gang. A pod that should be gone by now has no known end.
+/// Returns the terminating pods that belong to no gang. A pod that should be gone by now has no
+/// known end.
 fn departing_pods(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
     let pods = snapshot.pods.iter().filter(|pod| !pod.held);
     pods.filter_map(|pod| Some((pod.leaves?, pod.pod.clone())))
@@ -197,8 +199,8 @@ fn departing_pods(snapshot: &Snapshot) -> BTreeSet<(Time, PodKey)> {
         .collect()
 }
 
-/// The snapshot with the pods of placed gangs counted as not yet created: they leave with their
-/// gang.
+/// Returns the snapshot with the pods of placed gangs counted as not yet created, so that they
+/// leave with their gang.
 fn with_assumed_pods(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     snapshot.pods.retain(|pod| !pod.held);

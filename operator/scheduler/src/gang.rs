@@ -1,4 +1,4 @@
-//! Gangs: groups of pods that are placed together or not at all.
+//! Gangs: groups of pods that the engine places together or not at all.
 
 use std::time::Duration;
 
@@ -11,61 +11,62 @@ use crate::resources::Resources;
 use crate::time::Time;
 use crate::topology::TopologyRequest;
 
-/// A gang. All of its pods are placed, or none.
+/// A gang. The engine places all of its pods, or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gang {
     /// Its name.
     pub id: GangId,
-    /// The queue that it waits in and whose quota it is charged to.
+    /// The queue in which it waits. The engine charges its quota.
     pub queue: QueueName,
-    /// Higher goes first.
+    /// The priority: higher goes first.
     pub priority: i32,
-    /// More than its job needs. Surplus starts after all other gangs, delays and preempts none of
-    /// them, and is the first to make room.
+    /// True if the gang is surplus: more than its job needs. Surplus starts after all other gangs,
+    /// delays and preempts none of them, and is the first to make room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub surplus: bool,
-    /// Among equal priorities the earlier submission goes first, then the smaller name.
+    /// The submission time. Among equal priorities the earlier submission goes first, then the
+    /// smaller name.
     pub submitted: Time,
-    /// Not placed before this time: a back-off.
+    /// The end of a back-off. The engine does not place the gang before this time.
     pub not_before: Option<Time>,
-    /// Nodes that none of its pods is placed on.
+    /// Nodes on which the engine places none of its pods.
     pub excluded_nodes: Vec<NodeName>,
-    /// Which of the nodes with room its pods go to.
+    /// The choice among the nodes with room.
     pub strategy: PlacementStrategy,
-    /// How close its pods are to be to each other. None: anywhere.
+    /// How close to each other its pods must or should be. None: anywhere.
     pub topology: Option<TopologyRequest>,
-    /// The gang may be a victim of preemption. If false, only its queue's own quota is safe: what
-    /// the queue borrows is given back.
+    /// True if the gang may be a victim of preemption. If false, the gang is safe within its
+    /// queue's own quota. It still gives back quota that the queue borrows.
     pub preemptible: bool,
-    /// The gang may preempt other gangs because of its priority. If false, it preempts only surplus
-    /// and gangs that hold what its queue is owed.
+    /// True if the gang may preempt other gangs because of its priority. If false, it preempts only
+    /// surplus, and gangs that hold quota owed to its queue.
     #[serde(default = "preempts", skip_serializing_if = "preempts_as_most")]
     pub preempts: bool,
-    /// The gang has been preempted before: it preempts no gang while it would borrow.
+    /// True if the gang was a victim before. It then preempts no gang while it would borrow.
     pub preempted: bool,
-    /// The gang cannot be a victim before it has been placed for this long.
+    /// The time after its placement in which the gang cannot be a victim.
     pub min_runtime: Duration,
-    /// Longest time that it stays placed, from when it is placed; the caller ends it then, not the
+    /// The longest time that it stays placed, from its placement. The caller then ends it, not the
     /// engine. None: no limit.
     pub runtime: Option<Duration>,
-    /// Predicted runtime, from earlier runs. The gang may exceed it: the engine then plans with a
-    /// little more each time. None: unknown.
+    /// The predicted runtime, from earlier runs. The gang may exceed it. The engine then plans with
+    /// the next larger prediction. None: unknown.
     pub predicted: Option<Duration>,
-    /// How long its pods may take to stop after they are told to.
+    /// How long its pods may take to stop after the request to stop.
     pub grace: Duration,
-    /// Limits outside its queue's quota: all of them must have room. They may change while the gang
-    /// is placed, and count from then on.
+    /// Limits outside its queue's quota. All of them must have room. The list may change while the
+    /// gang is placed, and counts from then on.
     pub draws: Vec<LimitDraw>,
     /// Its task groups; their names are unique.
     pub groups: Vec<TaskGroup>,
 }
 
-/// Which nodes are preferred among those with room.
+/// The preference among the nodes with room.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum PlacementStrategy {
-    /// Nodes where the gang breaks off least of what other gangs could use.
+    /// Nodes where the gang takes least of the capacity that other gangs could use.
     #[default]
     Pack,
     /// As many nodes as possible, those with most free capacity first.
@@ -77,33 +78,33 @@ pub enum PlacementStrategy {
 pub struct TaskGroup {
     /// Its name.
     pub name: GroupName,
-    /// How many pods.
+    /// The number of pods.
     pub count: u32,
     /// Resources that one pod requests. The engine adds 1 of `pods` for the pod itself.
     pub request: Resources,
-    /// The device that packing looks at first; ignored if the pod does not request it. None: the
-    /// first device that the pod requests, if any.
+    /// The device that packing compares first. Packing ignores it if the pod does not request it.
+    /// None: the first device that the pod requests, if any.
     pub device: Option<ResourceName>,
     /// Flavors that it accepts, the best first. Empty: those of its queue, in its order.
     pub flavors: Vec<FlavorName>,
     /// Constraints on the node of each pod, besides resources.
     pub constraints: Constraints,
-    /// How close its pods are to be to each other, within what the gang asks.
+    /// How close to each other its pods must or should be, within the gang's own request.
     pub topology: Option<TopologyRequest>,
-    /// Pods are called `<pod_prefix>-<number>`, in the gang's namespace.
+    /// The prefix of pod names: `<pod_prefix>-<number>`, in the gang's namespace.
     pub pod_prefix: String,
-    /// Number of the first pod; the others follow.
+    /// The number of the first pod. The numbers of the other pods follow.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first: u32,
 }
 
-/// Tells serde which values to leave out.
+/// Returns true for the values that serde leaves out.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_zero(first: &u32) -> bool {
     *first == 0
 }
 
-/// The default for snapshots that are older than the field.
+/// Returns the value for snapshots that are older than the field.
 const fn preempts() -> bool {
     true
 }
@@ -114,7 +115,8 @@ const fn preempts_as_most(preempts: &bool) -> bool {
 }
 
 impl Gang {
-    /// A gang with these groups, priority 0 and no constraints, submitted at the epoch.
+    /// Returns a gang with these groups, priority 0 and no constraints, with the epoch as
+    /// submission time.
     #[must_use]
     pub fn new(id: GangId, queue: QueueName, groups: Vec<TaskGroup>) -> Self {
         Self {
@@ -139,8 +141,8 @@ impl Gang {
         }
     }
 
-    /// The name of one pod of a group, by its index: a function of gang, group and index, the same
-    /// after every restart.
+    /// Returns the name of one pod of a group, by its index. The name depends only on gang, group
+    /// and index, so it stays the same after a restart.
     #[must_use]
     pub fn pod_key(&self, group: &TaskGroup, index: u32) -> PodKey {
         let (namespace, prefix) = (self.id.namespace(), &group.pod_prefix);
@@ -148,7 +150,7 @@ impl Gang {
         PodKey::new(format!("{namespace}/{prefix}-{number}"))
     }
 
-    /// Pods of all groups.
+    /// Returns the number of pods of all groups.
     #[must_use]
     pub fn pod_count(&self) -> u64 {
         self.groups
@@ -158,7 +160,7 @@ impl Gang {
 }
 
 impl TaskGroup {
-    /// A group of this many pods with this request and no constraints.
+    /// Returns a group of this many pods with this request and no constraints.
     #[must_use]
     pub fn new(name: GroupName, count: u32, request: Resources, pod_prefix: String) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Names. Each is a type of its own, so that a mix-up does not compile, and
-//! costs one reference count to clone.
+//! Names. Each kind of name is a type of its own, so that a mix-up does not compile. A clone costs
+//! one reference count.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -14,13 +14,13 @@ macro_rules! names {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The name as it is: nothing is checked or changed.
+            /// Creates a name from a text, without checks or changes.
             #[must_use]
             pub fn new(name: impl Into<Arc<str>>) -> Self {
                 Self(name.into())
             }
 
-            /// The text.
+            /// Returns the text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -68,7 +68,7 @@ names! {
     FlavorName;
     /// A topology.
     TopologyName;
-    /// A limit beside the quota of queues, as messages name it: `quota policy "vision",
+    /// A limit outside the quota of queues, as messages name it: `quota policy "vision",
     /// runningJobs`.
     LimitName;
     /// A resource, by its Kubernetes name: `cpu`, `memory`, `nvidia.com/gpu`.
@@ -76,7 +76,7 @@ names! {
 }
 
 impl GangId {
-    /// The part before the slash; empty where there is none.
+    /// Returns the part before the slash, or an empty text if there is no slash.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.0
@@ -85,7 +85,7 @@ impl GangId {
     }
 }
 
-/// The flavor that needs no definition: every node.
+/// The flavor that needs no definition. It contains every node.
 impl Default for FlavorName {
     fn default() -> Self {
         Self::new("default")
@@ -96,21 +96,21 @@ impl Default for FlavorName {
 const SHARE_SUFFIX: &str = "#thousandths";
 
 impl ResourceName {
-    /// The resource that counts thousandths of one device: a pod that requests 250 of it gets a
-    /// quarter of a single device; at most 1000.
+    /// Returns the resource that counts thousandths of one device. A pod that requests 250 of it
+    /// gets a quarter of a single device. A request is at most 1000.
     #[must_use]
     pub fn share_of(device: &Self) -> Self {
         Self::new(format!("{device}{SHARE_SUFFIX}"))
     }
 
-    /// The device of which this resource is a share.
+    /// Returns the device of which this resource is a share.
     #[must_use]
     pub fn shared_device(&self) -> Option<Self> {
         self.0.strip_suffix(SHARE_SUFFIX).map(Self::new)
     }
 
-    /// True for resources that are handed out by count, such as `nvidia.com/gpu`: all resources
-    /// except those built into Kubernetes.
+    /// Returns true for resources that are counted as devices, such as `nvidia.com/gpu`: all
+    /// resources except those built into Kubernetes.
     #[must_use]
     pub fn is_device(&self) -> bool {
         !matches!(

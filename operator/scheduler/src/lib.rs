@@ -1,8 +1,8 @@
 //! The scheduling engine: gangs in, placements out.
 //!
-//! A state machine over plain data: no I/O, no Kubernetes types, no clock, no randomness. Its
-//! decisions are a function of its inputs, so the operator, `trellis plan`, simulation and tests
-//! run the same code.
+//! The engine is a state machine over plain data: no I/O, no Kubernetes types, no clock, no
+//! randomness. Its decisions depend only on its inputs, so the operator, `trellis plan`, simulation
+//! and tests run the same code.
 //!
 //! ```
 //! use trellis_scheduler::{
@@ -38,10 +38,10 @@
 //! assert!(engine.cycle(Time::from_millis(1)).is_empty());
 //! ```
 //!
-//! Where to look: `state` holds the live arrays, `queueing` the pending gangs and what they wait
-//! for, `limits` the limits outside queue quota. `placement` finds nodes, `backfill` lets gangs
-//! start ahead of gangs that wait for room, `explain` says why a gang cannot be placed, `forecast`
-//! when it will be, and `predict` how long runs take. `engine` puts them together.
+//! Where to look: `state` holds the live arrays, `queueing` the pending gangs and their obstacles,
+//! `limits` the limits outside queue quota. `placement` finds nodes, and `backfill` lets gangs
+//! start ahead of gangs that wait for room. `explain` says why a gang cannot start, `forecast`
+//! predicts when it starts, and `runtime_predictor` how long runs take. `engine` combines them.
 
 mod backfill;
 mod constraints;

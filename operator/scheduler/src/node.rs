@@ -1,4 +1,4 @@
-//! Nodes, as far as placement looks at them.
+//! Nodes, with the fields that placement uses.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ pub struct Node {
     /// Its taints.
     pub taints: Vec<Taint>,
     /// Resources that pods may use, including `pods`, the number of pods. A node that does not list
-    /// `pods` gets none.
+    /// `pods` gets no pods.
     pub allocatable: Resources,
-    /// Its Ready condition is True. No pod is placed on a node that is not ready, whatever it
-    /// tolerates.
+    /// True if its Ready condition is True. The engine places no pod on a node that is not ready,
+    /// even if the pod has tolerations.
     pub ready: bool,
-    /// It is cordoned: only pods that tolerate
-    /// `node.kubernetes.io/unschedulable:NoSchedule` are placed on it.
+    /// True if it is cordoned: the engine places only pods on it that tolerate
+    /// `node.kubernetes.io/unschedulable:NoSchedule`.
     pub unschedulable: bool,
-    /// Why no pod is placed on it though it is ready. The text completes "a node with ...", such as
-    /// `bad GPU condition GpuMemWatch`.
+    /// The reason why the engine places no pod on it although it is ready. The text completes "a
+    /// node with ...", such as `bad GPU condition GpuMemWatch`.
     pub unhealthy: Option<String>,
 }
 
 impl Node {
-    /// A node that is ready, without labels and taints.
+    /// Returns a node that is ready, without labels and taints.
     #[must_use]
     pub fn new(name: NodeName, allocatable: Resources) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Node {
 pub struct Taint {
     /// Its key.
     pub key: String,
-    /// Its value; empty where there is none.
+    /// Its value, or an empty text if it has none.
     pub value: String,
     /// The effect on pods that do not tolerate it.
     pub effect: TaintEffect,
@@ -69,7 +69,7 @@ pub enum TaintEffect {
 }
 
 impl TaintEffect {
-    /// The word that Kubernetes uses.
+    /// Returns the name of the effect in Kubernetes.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl TaintEffect {
     }
 }
 
-/// As `kubectl` writes it: `key=value:Effect`.
+/// The form of `kubectl`: `key=value:Effect`.
 impl std::fmt::Display for Taint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let effect = self.effect.as_str();

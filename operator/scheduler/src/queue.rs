@@ -15,22 +15,22 @@ use crate::quota::{Quota, Weight};
 pub struct Queue {
     /// Its name.
     pub name: QueueName,
-    /// The parent queue: siblings lend each other what they leave idle.
+    /// The parent queue. Siblings lend each other the quota that they leave idle.
     pub parent: Option<QueueName>,
-    /// Fair-share weight: the queue's share is divided by it to decide whose turn it is.
+    /// The fair-share weight. The order of turns divides the queue's share by it.
     pub weight: Weight,
-    /// The order in which its gangs start, and if they may pass the head of the queue.
+    /// The order in which its gangs start. It also decides if they may pass the head of the queue.
     pub order: QueueOrder,
-    /// How much its gangs may hold together, by resource. Empty: what the nodes have, or, if other
-    /// queues of its tree have quotas, what those leave idle. Otherwise a resource that no group
-    /// names has a quota of 0; only `pods` may be left out, and is then unlimited.
+    /// How much its gangs may hold together, by resource. Empty: all that the nodes have or, if
+    /// other queues of its tree have quotas, the quota that those leave idle. Otherwise a resource
+    /// that no group names has a quota of 0, except that `pods` is then unlimited.
     pub resource_groups: Vec<ResourceGroup>,
     /// The gangs that gangs of this queue may preempt.
     pub preemption: PreemptionPolicy,
-    /// True if its gangs may start ahead of gangs that wait for room, as long as that does not
-    /// delay those.
+    /// True if its gangs may start ahead of gangs that wait for room, if that does not delay the
+    /// waiting gangs.
     pub backfill: bool,
-    /// The runtime that backfill assumes for a gang with none of its own. None: no end.
+    /// The runtime that backfill assumes for a gang without its own. None: no end.
     pub default_runtime: Option<Duration>,
     /// The longest time for which a gang of the queue is safe from preemption. None: the gang's own
     /// minimum runtime counts.
@@ -47,13 +47,14 @@ pub struct PreemptionPolicy {
     /// Gangs of other queues that hold more than their quota, while the preemptor stays within its
     /// own queue's quota.
     pub reclaim: ReclaimPolicy,
-    /// The same if the preemptor's queue would borrow too.
+    /// Gangs of other queues that hold more than their quota, if the preemptor's queue would borrow
+    /// too.
     pub borrow_within: BorrowWithinPolicy,
 }
 
 impl PreemptionPolicy {
-    /// The part that does not depend on the preemptor's priority: reclaiming what its queue is
-    /// owed.
+    /// Returns the part that does not depend on the preemptor's priority: the reclaim of quota owed
+    /// to its queue.
     pub(crate) fn reclaim_only(self) -> Self {
         Self {
             reclaim: self.reclaim,
@@ -62,7 +63,7 @@ impl PreemptionPolicy {
     }
 }
 
-/// Which gangs of its own queue a gang may preempt.
+/// The gangs of its own queue that a gang may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WithinQueuePolicy {
     /// None.
@@ -74,7 +75,7 @@ pub enum WithinQueuePolicy {
     LowerOrNewerEqualPriority,
 }
 
-/// Which gangs of borrowing queues a gang may preempt.
+/// The gangs of borrowing queues that a gang may preempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReclaimPolicy {
     /// None.
@@ -86,23 +87,23 @@ pub enum ReclaimPolicy {
     Any,
 }
 
-/// Which gangs of borrowing queues a gang may preempt whose own queue would borrow too.
+/// The gangs of borrowing queues that a gang may preempt if its own queue would borrow too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BorrowWithinPolicy {
     /// None.
     #[default]
     Never,
-    /// Gangs of lower priority, and of at most `max_priority` if it is given.
+    /// Gangs of lower priority, and of at most `max_priority` if it is set.
     LowerPriority {
         /// The highest priority of a victim.
         max_priority: Option<i32>,
     },
 }
 
-/// Resources whose flavors are chosen together.
+/// Resources for which the engine chooses one flavor together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceGroup {
-    /// The flavors, in the order in which they are tried.
+    /// The flavors, in the order in which the engine tries them.
     pub flavors: Vec<FlavorQuotas>,
 }
 
@@ -111,12 +112,12 @@ pub struct ResourceGroup {
 pub struct FlavorQuotas {
     /// The flavor.
     pub flavor: FlavorName,
-    /// Quota by resource, in base units; the same resources for every flavor of a group.
+    /// Quota by resource, in base units. All flavors of a group have the same resources.
     pub quotas: BTreeMap<ResourceName, Quota>,
 }
 
 impl Queue {
-    /// A queue without quotas: it may use what the nodes have.
+    /// Returns a queue without quotas. It may use all that the nodes have.
     #[must_use]
     pub fn new(name: QueueName) -> Self {
         Self {
@@ -133,7 +134,7 @@ impl Queue {
         }
     }
 
-    /// The queue with these quotas on every node: one group, with the flavor
+    /// Returns the queue with these quotas on every node: one group, with the flavor
     /// [`FlavorName::default`].
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl IntoIterator<Item = (ResourceName, Quota)>) -> Self {
@@ -152,14 +153,14 @@ impl Queue {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum QueueOrder {
-    /// Priority, then submission time; later gangs may pass a gang that cannot start.
+    /// Priority, then submission time. Later gangs may pass a gang that cannot start.
     #[default]
     Priority,
     /// The same order, but no gang passes the head unless the head is backing off.
     StrictFifo,
 }
 
-/// If a queue is stopped, and how.
+/// The stop state of a queue.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -167,9 +168,9 @@ pub enum QueueStop {
     /// The queue is not stopped.
     #[default]
     None,
-    /// No gang of the queue starts; running gangs go on.
+    /// No gang of the queue starts. Running gangs continue.
     Hold,
-    /// No gang of the queue starts, and running gangs are evicted.
+    /// No gang of the queue starts, and the engine evicts running gangs.
     HoldAndDrain,
 }
 
@@ -187,7 +188,7 @@ pub struct Flavor {
     pub tolerations: Vec<Toleration>,
 }
 
-/// The flavors that one task group of a placed gang is charged to.
+/// The flavors to which the engine charges one task group of a placed gang.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFlavors {
     /// The task group.

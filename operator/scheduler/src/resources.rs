@@ -9,10 +9,9 @@ use crate::ids::ResourceName;
 /// Amounts by resource, in base units: thousandths of a core for `cpu`, bytes for `memory` and
 /// `ephemeral-storage`, a count for every other resource.
 ///
-/// Amounts are never negative: a negative amount is stored as 0. A resource that is not named
-/// counts as 0. A resource that is named with 0 is kept, because a node that lists a device with 0
-/// has a device plugin that is silent.
-/// 0 has a device plugin that is silent.
+/// Amounts are never negative: this type stores a negative amount as 0. A resource without an entry
+/// counts as 0. An entry of 0 is kept, because a node that lists a device with 0 has a device
+/// plugin that is silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resources(BTreeMap<ResourceName, i64>);
 
@@ -25,13 +24,13 @@ pub struct AmountOverflow {
 }
 
 impl Resources {
-    /// No resources.
+    /// Returns an empty set of amounts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The resources with this amount of one of them.
+    /// Returns the resources with this amount of one resource.
     #[must_use]
     pub fn with(mut self, resource: &str, amount: i64) -> Self {
         self.set(ResourceName::new(resource), amount);
@@ -43,24 +42,24 @@ impl Resources {
         self.0.insert(resource, amount.max(0));
     }
 
-    /// The amount of one resource; 0 if it is not named.
+    /// Returns the amount of one resource, or 0 without an entry.
     #[must_use]
     pub fn get(&self, resource: &ResourceName) -> i64 {
         self.0.get(resource).copied().unwrap_or(0)
     }
 
-    /// True if all amounts are 0.
+    /// Returns true if all amounts are 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.values().all(|amount| *amount == 0)
     }
 
-    /// The named resources with their amounts, ordered by name.
+    /// Returns the entries with their amounts, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, i64)> {
         self.0.iter().map(|(resource, amount)| (resource, *amount))
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     ///
     /// # Errors
     ///
@@ -79,7 +78,7 @@ impl Resources {
         Ok(sum)
     }
 
-    /// The resources multiplied by `times`.
+    /// Returns the resources multiplied by `times`.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl Resources {
     }
 }
 
-/// The last of several amounts of one resource counts.
+/// If a resource occurs several times, the last amount counts.
 impl FromIterator<(ResourceName, i64)> for Resources {
     fn from_iter<I: IntoIterator<Item = (ResourceName, i64)>>(amounts: I) -> Self {
         let mut resources = Self::new();

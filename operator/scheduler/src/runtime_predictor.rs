@@ -1,11 +1,11 @@
-//! How long a run will take, predicted from earlier runs.
+//! Prediction of the duration of a run from earlier runs.
 //!
-//! Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions Rather Than User
-//! Runtime Estimates", IEEE TPDS 18(6), 2007: the average of the last two runs predicts better than
-//! cleverer methods, and a run that exceeds its prediction gets a new one, a little later each
-//! time. For a job without earlier runs the queue gives the prediction: nine in ten of its last
-//! hundred runs were no longer. Backfill plans with predictions; the engine never ends a gang
-//! because of one.
+//! Source: Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions Rather Than
+//! User Runtime Estimates", IEEE TPDS 18(6), 2007. The average of the last two runs predicts better
+//! than more complex methods. A run that exceeds its prediction gets a new, larger one each time.
+//! For a job without earlier runs the queue gives the prediction: the duration that nine in ten of
+//! its last hundred runs did not exceed. Backfill plans with predictions. The engine never ends a
+//! gang because of a prediction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::ids::QueueName;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 
-/// How much a prediction grows each time that it is exceeded, in seconds; the last step repeats.
+/// How much a prediction grows each time that a run exceeds it, in seconds. The last step repeats.
 const GROWTH_STEPS: [u64; 11] = [
     MINUTE,
     5 * MINUTE,
@@ -30,19 +30,20 @@ const GROWTH_STEPS: [u64; 11] = [
     100 * HOUR,
 ];
 
-/// Runs of a queue that its prediction is made from.
+/// The largest number of recent runs that the prediction of a queue uses.
 const MAX_RUNS_PER_QUEUE: usize = 100;
-/// A queue with fewer runs has no prediction.
+/// The least number of runs for a prediction of a queue.
 const MIN_RUNS_PER_QUEUE: usize = 10;
-/// Names that are remembered at most; the one that ran longest ago is forgotten first.
+/// The largest number of keys that the predictor remembers. It first forgets the key whose last run
+/// is the oldest.
 const MAX_RUN_KEYS: usize = 10_000;
 
 /// The last runs, by queue and by a key that similar runs share: namespace and name of a job, or
-/// the user of a recorded one.
+/// the user of a recorded job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimePredictor {
     runs: BTreeMap<String, LastRuns>,
-    /// The keys of `runs`, by when they were last seen.
+    /// The keys of `runs`, by their last use.
     keys_by_last_use: BTreeMap<u64, String>,
     clock: u64,
     queues: BTreeMap<QueueName, VecDeque<Duration>>,
@@ -56,14 +57,14 @@ struct LastRuns {
 }
 
 impl RuntimePredictor {
-    /// A predictor without runs.
+    /// Returns a predictor without runs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A run has ended by itself after `ran`. Returns true if that changes the prediction of its
-    /// queue.
+    /// Records a run that ended by itself after `ran`. Returns true if the prediction of its queue
+    /// changes.
     pub fn observe(&mut self, who: &str, queue: &QueueName, ran: Duration) -> bool {
         self.clock = self.clock.saturating_add(1);
         let runs = LastRuns {
@@ -89,7 +90,7 @@ impl RuntimePredictor {
         self.predict_for_queue(queue) != expected
     }
 
-    /// The predicted duration of the next run. None: no earlier run is known.
+    /// Returns the predicted duration of the next run. None: no earlier run is known.
     #[must_use]
     pub fn predict(&self, who: &str) -> Option<Duration> {
         let runs = self.runs.get(who)?;
@@ -99,8 +100,9 @@ impl RuntimePredictor {
         runs.last.saturating_add(before).checked_div(2)
     }
 
-    /// The predicted duration of a run in this queue without earlier runs: the 90th percentile of
-    /// recent runs, rounded up so that it seldom changes. None: too few runs are known.
+    /// Returns the predicted duration of a run without earlier runs in this queue: the 90th
+    /// percentile of the queue's recent runs, rounded up so that it seldom changes. None: too few
+    /// runs are known.
     #[must_use]
     pub fn predict_for_queue(&self, queue: &QueueName) -> Option<Duration> {
         let recent = self.queues.get(queue)?;
@@ -109,21 +111,21 @@ impl RuntimePredictor {
         }
         let mut recent: Vec<Duration> = recent.iter().copied().collect();
         recent.sort_unstable();
-        // The nearest rank: the ninth of ten.
+        // The nearest rank. Of ten runs it is the ninth.
         let rank = recent.len().saturating_mul(9).div_ceil(10);
         let ran = *recent.get(rank.saturating_sub(1))?;
         let rounded = GROWTH_STEPS.iter().map(|step| Duration::from_secs(*step));
         Some(rounded.filter(|step| *step >= ran).min().unwrap_or(ran))
     }
 
-    /// The queue is gone: its runs are forgotten.
+    /// Forgets the runs of a deleted queue.
     pub fn forget_queue(&mut self, queue: &QueueName) {
         self.queues.remove(queue);
     }
 }
 
-/// The prediction for a run that has already taken `ran`: the first prediction if the run has not
-/// exceeded it, else the next step that it has not exceeded.
+/// Returns the prediction for a run that has already taken `ran`: the first prediction if the run
+/// has not exceeded it, or else the next step that it has not exceeded.
 #[must_use]
 pub(crate) fn correct_prediction(prediction: Duration, ran: Duration) -> Duration {
     let mut now = prediction;
@@ -171,16 +173,16 @@ mod tests {
         let mut observe = |ran| predictor.observe("a/llm", &queue(), seconds(ran));
         let changes: Vec<_> = (1..=9).map(|_| observe(100)).collect();
         assert_eq!(changes, [false; 9]);
-        // Nine of 100 s, one of a day.
+        // Nine runs take 100 s, and one takes a day.
         assert!(observe(86_400));
         assert_eq!(predictor.predict_for_queue(&queue()), Some(seconds(300)));
-        // Two in eleven are longer.
+        // Two runs in eleven are longer.
         assert!(predictor.observe("b/other", &queue(), seconds(86_400)));
         assert_eq!(
             predictor.predict_for_queue(&queue()),
             Some(seconds(50 * HOUR))
         );
-        // A hundred later runs push those out.
+        // A hundred later runs replace the earlier runs.
         for _ in 0..MAX_RUNS_PER_QUEUE {
             predictor.observe("a/llm", &queue(), seconds(60));
         }
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(of(101), 160);
         assert_eq!(of(161), 160 + 300);
         assert_eq!(of(461), 460 + 900);
-        // The whole ladder, then 100 hours at a time.
+        // After all steps, the prediction grows by 100 hours each time.
         let ladder: u64 = GROWTH_STEPS.iter().sum();
         assert_eq!(of(100 + ladder), 100 + ladder);
         assert_eq!(of(101 + ladder), 100 + ladder + 360_000);

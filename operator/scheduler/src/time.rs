@@ -1,4 +1,4 @@
-//! Time is an argument: the engine has no clock.
+//! Time. The caller passes it as an argument, because the engine has no clock.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct Time(i64);
 const DAY: i64 = 86_400;
 
 impl Time {
-    /// From milliseconds since the epoch.
+    /// Creates a time from milliseconds since the epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
@@ -26,29 +26,29 @@ impl Time {
         self.0
     }
 
-    /// Later by so much; the end of time where there is no later.
+    /// Returns the time after this duration, at most the largest time.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         self.plus_millis(millis)
     }
 
-    /// How long ago an earlier time was; nothing where it is later.
+    /// Returns the duration since an earlier time, or zero if that time is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         let millis = self.0.saturating_sub(earlier.0);
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// Later by so many milliseconds; the end of time where there is no later.
+    /// Returns the time after this many milliseconds, at most the largest time.
     #[must_use]
     pub const fn plus_millis(self, millis: i64) -> Self {
         Self(self.0.saturating_add(millis))
     }
 }
 
-/// Year, month and day of the proleptic Gregorian calendar, from days since the
-/// epoch: Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+/// Returns year, month and day of the proleptic Gregorian calendar, from days since the epoch.
+/// Source: Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 #[allow(
     clippy::arithmetic_side_effects,
     reason = "|days| is at most i64::MAX / 86,400,000, so no step can overflow"
@@ -70,8 +70,8 @@ const fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// RFC 3339 in UTC, to the second, rounded up: at the time that is shown, it is so. The alternate
-/// form (`{:#}`) is for a clock that starts at zero, as that of a simulation: `90 s`.
+/// RFC 3339 in UTC, rounded up to the second, so that the shown time is never too early. The
+/// alternate form (`{:#}`) is for a clock that starts at zero, as in a simulation: `90 s`.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let up = i64::from(self.0.rem_euclid(1_000) > 0);

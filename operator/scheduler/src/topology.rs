@@ -1,30 +1,30 @@
-//! Topologies: which nodes are close to each other.
+//! Topologies describe which nodes are close to each other.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::TopologyName;
 
-/// A tree of domains, from labels of nodes.
+/// A tree of domains, which the labels of nodes define.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Its name.
     pub name: TopologyName,
-    /// Its levels, coarse to fine. The labels of a node at a level and at all levels
-    /// above it are the domain of the node at that level.
+    /// Its levels, coarse to fine. The labels of a node at a level and at all levels above it
+    /// define the domain of the node at that level.
     pub levels: Vec<TopologyLevel>,
 }
 
 /// A level of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyLevel {
-    /// The name by which gangs ask for it.
+    /// The name that gangs use in requests.
     pub name: String,
-    /// The key of the label of nodes whose values are its domains.
+    /// The key of the node label whose values are its domains.
     pub node_label: String,
 }
 
 impl TopologyLevel {
-    /// The level of a label of nodes, named after it.
+    /// Returns the level of a node label, with the same name.
     #[must_use]
     pub fn from_label(key: &str) -> Self {
         Self {
@@ -34,12 +34,12 @@ impl TopologyLevel {
     }
 }
 
-/// The level at which each node is a domain of its own, known by its name. No key of a label has
-/// parentheses.
+/// The level at which each node is a domain of its own. The node's name is the domain. No label key
+/// has parentheses.
 pub(crate) const NODE_LEVEL: &str = "(node)";
 
 impl Topology {
-    /// The one with that level alone.
+    /// Returns the topology that has only [`NODE_LEVEL`].
     pub(crate) fn with_node_level() -> Self {
         Self {
             name: TopologyName::new(NODE_LEVEL),
@@ -48,10 +48,10 @@ impl Topology {
     }
 }
 
-/// How close pods are to be to each other, by names of levels.
+/// How close to each other pods must or should be, by the name of a level.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TopologyRequest {
-    /// All pods are in one domain of a level, or are not placed.
+    /// All pods are in one domain of a level, or the engine does not place them.
     Required {
         /// The level.
         level: String,
@@ -66,7 +66,7 @@ pub enum TopologyRequest {
 }
 
 impl TopologyRequest {
-    /// All pods are in one domain of the level, or are not placed.
+    /// Requests one domain of the level for all pods.
     #[must_use]
     pub fn required(level: &str) -> Self {
         Self::Required {
@@ -75,7 +75,7 @@ impl TopologyRequest {
         }
     }
 
-    /// The pods are in as few domains of the level as possible.
+    /// Requests as few domains of the level as possible for the pods.
     #[must_use]
     pub fn preferred(level: &str) -> Self {
         Self::Preferred {
@@ -83,8 +83,8 @@ impl TopologyRequest {
         }
     }
 
-    /// All pods are in one domain of a level and, within it, in as few domains of a
-    /// finer level as possible.
+    /// Requests one domain of a level for all pods and, within it, as few domains of a finer level
+    /// as possible.
     #[must_use]
     pub fn required_and_preferred(required: &str, preferred: &str) -> Self {
         Self::Required {
@@ -93,7 +93,7 @@ impl TopologyRequest {
         }
     }
 
-    /// All pods are on one node, or are not placed.
+    /// Requests one node for all pods.
     #[must_use]
     pub fn one_node() -> Self {
         Self::required(NODE_LEVEL)
@@ -103,7 +103,7 @@ impl TopologyRequest {
         self.required_level() == Some(NODE_LEVEL)
     }
 
-    /// The level in which all pods must be in one domain.
+    /// Returns the level in which all pods must be in one domain.
     #[must_use]
     pub fn required_level(&self) -> Option<&str> {
         match self {
@@ -112,7 +112,7 @@ impl TopologyRequest {
         }
     }
 
-    /// The level in which the pods should be in few domains.
+    /// Returns the level in which the pods should be in few domains.
     #[must_use]
     pub fn preferred_level(&self) -> Option<&str> {
         match self {

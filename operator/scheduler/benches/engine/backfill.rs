@@ -1,4 +1,4 @@
-//! The cost of reservations.
+//! Measures the time that reservations take.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ fn submitted_at(mut gang: Gang, at: i64) -> Gang {
     gang
 }
 
-/// 10,000 running gangs of 2 GPUs end one after another. A gang of 64 x 8 GPUs waits for the first
-/// of them, and behind it wait 1,000 gangs like `behind`.
+/// Returns an engine in which 10,000 running gangs of 2 GPUs end one after another. A gang of 64 x
+/// 8 GPUs waits for the first ends, and 1,000 gangs like `behind` wait behind it.
 fn full_engine(behind: impl Fn(usize) -> Gang) -> Engine {
     let mut engine = Fleet::with_nodes(NODES).engine();
     for i in 0..PLACED {
@@ -44,12 +44,12 @@ fn full_engine(behind: impl Fn(usize) -> Gang) -> Engine {
     engine
 }
 
-/// Measures an end and the cycle after it; another gang takes the room again.
+/// Measures the end of a gang and the cycle after it. Another gang then takes the room again.
 fn measure_end(engine: &mut Engine) -> crate::timing::RunStatistics {
     let mut last: Option<String> = None;
     let mut now = 3;
     time_runs(300, |i| {
-        // A gang on the head's place.
+        // A gang in the room of the head's placement.
         let id = last.take().unwrap_or_else(|| "team/running-10".to_owned());
         now += 1;
         let (took, decisions) = time_run(|| {
@@ -84,7 +84,7 @@ pub(crate) fn print_rows(print: &impl Fn(Row)) {
     });
     print(Row::new("idle cycle beside it", idle.median));
     let mut engine = full_engine(|i| gang(&format!("team/waits-{i}"), 1, 1, None));
-    // They would fit into what ends, but it is reserved for the head.
+    // The gangs would fit into the freed room, but the engine reserves it for the head.
     let took = measure_end(&mut engine);
     print(Row::new(
         "a gang ends, 10,000 run, 1,000 are kept away by a reservation",

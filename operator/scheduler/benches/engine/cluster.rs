@@ -1,4 +1,4 @@
-//! The clusters and gangs that are measured.
+//! The clusters and gangs of the measurements.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use trellis_scheduler::{
     Time, Topology, TopologyLevel, TopologyName,
 };
 
-/// Nodes of 8 GPUs, 96 cores and 1 TiB; 8 in a rack.
+/// A cluster of nodes of 8 GPUs, 96 cores and 1 TiB, with 8 nodes in a rack.
 pub(crate) struct Fleet {
     nodes: usize,
-    /// Nodes in a block.
+    /// The number of nodes in a block.
     block: usize,
 }
 
 impl Fleet {
-    /// A cluster of this many nodes, 16 racks in a block.
+    /// Returns a cluster of this many nodes, with 16 racks in a block.
     pub(crate) fn with_nodes(nodes: usize) -> Self {
         Self { nodes, block: 128 }
     }
 
-    /// Makes blocks of this many nodes.
+    /// Sets the number of nodes in a block.
     pub(crate) fn with_block_size(self, block: usize) -> Self {
         Self { block, ..self }
     }
@@ -62,7 +62,8 @@ fn node_name(i: usize) -> String {
     format!("gpu-{i:06}")
 }
 
-/// A gang of identical pods. `not_in` is a rack that it avoids, to make its constraints distinct.
+/// Returns a gang of identical pods. `not_in` is a rack that it avoids, so that its constraints are
+/// distinct.
 pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gang {
     let mut constraints = Constraints::default();
     if let Some(rack) = not_in {
@@ -87,7 +88,7 @@ pub(crate) fn gang(id: &str, count: u32, gpus: i64, not_in: Option<&str>) -> Gan
     Gang::new(GangId::new(id), QueueName::new("default"), vec![group])
 }
 
-/// An external pod with one GPU.
+/// Returns an external pod with one GPU.
 pub(crate) fn pod(i: usize, nodes: usize) -> (PodKey, NodeName, Resources) {
     (
         PodKey::new(format!("other/pod-{i}")),

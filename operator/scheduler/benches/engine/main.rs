@@ -1,8 +1,8 @@
-//! `cargo engine-bench`: the cost of the engine's answers, in process, on one thread, beside the
-//! published figures of peers. Those are from other machines and, for KAI and Volcano, end to end:
-//! they show an order of magnitude, not a race.
+//! `cargo engine-bench` measures the time of the engine's answers, in process, on one thread. It
+//! prints them beside the published figures of peers. The peers' figures are from other machines
+//! and, for KAI and Volcano, end to end. So the comparison shows only an order of magnitude.
 //!
-//! Each figure is a median over many runs on the same state: each run undoes its changes outside
+//! Each figure is a median over many runs on the same state. Each run undoes its changes outside
 //! the measured time.
 
 #![allow(
@@ -47,7 +47,8 @@ fn main() {
         bench: _,
     } = Arguments::parse();
     let print = |row: Row| row.print(json);
-    // Memory first: memory that earlier parts give back to the allocator would hide it.
+    // The rebuild runs first because it measures memory. Memory that earlier parts give back to the
+    // allocator would hide its use.
     let parts: [(&str, &dyn Fn()); 9] = [
         ("rebuild", &|| print_rebuild(&print)),
         ("place", &|| print_place(&print)),
@@ -66,7 +67,7 @@ fn main() {
     }
 }
 
-/// A gang of 3, with constraints that were seen before and new ones.
+/// Measures a gang of 3, with constraints that the engine has seen before and with new ones.
 fn print_place(print: &impl Fn(Row)) {
     let mut engine = Fleet::with_nodes(5_000).engine();
     let id = |i: usize| format!("team/small-{i}");
@@ -92,7 +93,7 @@ fn print_place(print: &impl Fn(Row)) {
         cached.p99,
     ));
     let fresh = time_runs(300, |i| {
-        // A selector that was not used before: every node is looked at.
+        // The selector is new, so the engine checks every node.
         engine.apply_gang(gang(&id(i), 3, 1, Some(&format!("zone-{i}"))));
         let (took, decisions) = timing::time_run(|| engine.cycle(now(i)));
         assert!(
@@ -112,7 +113,7 @@ fn print_place(print: &impl Fn(Row)) {
     ));
 }
 
-/// Large gangs of whole nodes.
+/// Measures large gangs of whole nodes.
 fn print_large(print: &impl Fn(Row)) {
     for nodes in [10_000, 100_000] {
         let mut engine = Fleet::with_nodes(nodes).engine();
@@ -134,7 +135,7 @@ fn print_large(print: &impl Fn(Row)) {
     }
 }
 
-/// Large gangs of whole nodes with topology requests, on blocks of 1,024 nodes.
+/// Measures large gangs of whole nodes with topology requests, on blocks of 1,024 nodes.
 fn print_topology(print: &impl Fn(Row)) {
     let one_group = |id: &str, topology: TopologyRequest| {
         let mut gang = gang(id, 512, 8, None);
@@ -202,7 +203,7 @@ fn print_topology(print: &impl Fn(Row)) {
     );
 }
 
-/// Gangs that can never run: each has a shape that was not refused before.
+/// Measures gangs that can never run. Each has a shape that the engine has not refused before.
 fn print_refuse(print: &impl Fn(Row)) {
     let mut engine = Fleet::with_nodes(10_000).engine();
     let took = time_runs(300, |i| {
@@ -220,7 +221,7 @@ fn print_refuse(print: &impl Fn(Row)) {
         Row::new("refuse an impossible gang, 10,000 nodes", took.median)
             .peer("KAI 249.5 s end to end"),
     );
-    // The gang would fit if others ended, so free capacity has to be counted.
+    // The gang would fit if other gangs ended, so the engine must count free capacity.
     let mut engine = full_with_pending(10_000, 0);
     let took = time_runs(300, |i| {
         let count = 1_000 + u32::try_from(i).unwrap_or(0);
@@ -251,14 +252,14 @@ fn full_with_pending(nodes: usize, pending: usize) -> Engine {
     engine
 }
 
-/// Nothing to do, and 10,000 pending gangs.
+/// Measures a cycle without changes, with 10,000 pending gangs.
 fn print_idle(print: &impl Fn(Row)) {
     let mut engine = full_with_pending(1_000, 10_000);
     let took = time_runs(1_000, |i| timing::time_run(|| engine.cycle(now(i + 2))).0);
     print(Row::new("idle cycle, 10,000 gangs wait", took.median));
 }
 
-/// An external pod appears and goes.
+/// Measures the creation and the deletion of an external pod.
 fn print_event(print: &impl Fn(Row)) {
     let fleet = Fleet::with_nodes(10_000);
     let mut engine = fleet.engine();
@@ -289,7 +290,7 @@ fn print_event(print: &impl Fn(Row)) {
     ));
 }
 
-/// A restart: 18,750 full nodes of 8 pods.
+/// Measures a restart with 18,750 full nodes of 8 pods.
 fn print_rebuild(print: &impl Fn(Row)) {
     const NODES: usize = 18_750;
     const PODS: usize = 150_000;
@@ -298,7 +299,7 @@ fn print_rebuild(print: &impl Fn(Row)) {
     let before = resident_bytes();
     let (took, engine) = timing::time_run(|| {
         let mut engine = fleet.engine();
-        // The vector is not freed before memory is measured.
+        // Keeps the allocation of the vector until after the memory measurement.
         for (key, node, request) in pods.drain(..) {
             engine.apply_pod(key, node, request);
         }

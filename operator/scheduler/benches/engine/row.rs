@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// One figure.
+/// A row with one figure.
 pub(crate) struct Row {
     case: String,
     value: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A time, in microseconds.
+    /// Creates a row of a time, in microseconds.
     pub(crate) fn new(case: impl Into<String>, took: Duration) -> Self {
         Self {
             case: case.into(),
@@ -21,7 +21,7 @@ impl Row {
         }
     }
 
-    /// An amount of memory, in MiB.
+    /// Creates a row of an amount of memory, in MiB.
     pub(crate) fn bytes(case: impl Into<String>, bytes: f64) -> Self {
         Self {
             case: case.into(),
@@ -31,7 +31,7 @@ impl Row {
         }
     }
 
-    /// The figure that a peer has published.
+    /// Adds the published figure of a peer.
     pub(crate) fn peer(mut self, peer: &'static str) -> Self {
         self.peer = Some(peer);
         self
@@ -39,7 +39,7 @@ impl Row {
 
     pub(crate) fn print(&self, as_json: bool) {
         if as_json {
-            // No string here needs escaping beyond what Debug does.
+            // The escapes of Debug suffice for all strings here.
             println!(
                 "{{\"case\":{:?},\"value\":{},\"unit\":{:?},\"share\":null}}",
                 self.case, self.value, self.unit

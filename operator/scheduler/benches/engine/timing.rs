@@ -1,4 +1,4 @@
-//! Times and memory.
+//! Measures times and memory.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ pub(crate) struct RunStatistics {
     pub(crate) p99: Duration,
 }
 
-/// The duration of a run, and its result.
+/// Returns the duration of a run, and its result.
 pub(crate) fn time_run<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let result = std::hint::black_box(run());
@@ -29,7 +29,7 @@ pub(crate) fn time_runs(count: usize, mut run: impl FnMut(usize) -> Duration) ->
     }
 }
 
-/// Memory that the process holds; 0 where the system does not say.
+/// Returns the memory that the process holds, or 0 if the system does not report it.
 pub(crate) fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status

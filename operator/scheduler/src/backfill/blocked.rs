@@ -1,4 +1,4 @@
-//! Gangs that wait for room or quota: those that have been tried and are not yet due again.
+//! Gangs that wait for room or quota: the engine has tried them, and they are not due again.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use crate::ids::{NodeName, QueueName};
 use crate::queueing::{OrderKey, WaitKind};
 use crate::state::{GangIdx, GangShape, SignatureIdx};
 
-/// The nodes that a gang may use, by what decides about them.
+/// The nodes that a gang may use, as the constraints that select them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodePool {
     signatures: Vec<SignatureIdx>,
@@ -42,20 +42,21 @@ enum BlockingResource {
     Quota,
 }
 
-/// The resources that a gang waits for, and with which flavor assignment.
+/// The resources that a gang waits for, each with its flavor assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockedGang {
     queue: QueueName,
     key: OrderKey,
     entries: SmallVec<[(BlockingResource, usize); 1]>,
-    /// With another flavor assignment the gang lacks only what is reserved for other gangs. It is
-    /// therefore tried again whenever reservations change. Reserving nothing for it meanwhile would
-    /// itself be such a change, and so on for ever.
+    /// With another flavor assignment the gang lacks only an amount that the engine reserves for
+    /// another gang. So the engine tries it again whenever reservations change. If the gang lost
+    /// its own reservation during this try, that would be a change too, and the tries would never
+    /// end.
     pub(crate) waits_for_reservation: bool,
 }
 
 impl BlockedGang {
-    /// A gang that does not wait for anything yet.
+    /// Returns the entry of a gang without anything that it waits for.
     pub(crate) fn new(queue: &QueueName, key: OrderKey) -> Self {
         Self {
             queue: queue.clone(),
@@ -65,8 +66,8 @@ impl BlockedGang {
         }
     }
 
-    /// Adds what the gang waits for with this flavor assignment, which has this shape. If several
-    /// assignments wait for the same, the first one counts.
+    /// Adds the resource that the gang waits for with this flavor assignment, which has this shape.
+    /// If several assignments wait for the same resource, the first one counts.
     pub(crate) fn add(&mut self, phase: WaitKind, way: usize, shape: &GangShape) {
         let entry = match phase {
             WaitKind::Capacity => BlockingResource::Capacity(NodePool::from_shape(shape)),
@@ -92,12 +93,12 @@ pub(crate) struct BlockedGangs {
 }
 
 impl BlockedGangs {
-    /// The entry of a blocked gang.
+    /// Returns the entry of a blocked gang.
     pub(crate) fn get(&self, gang: GangIdx) -> Option<&BlockedGang> {
         self.gangs.get(&gang)
     }
 
-    /// Adds a gang that is not there yet.
+    /// Adds a gang that has no entry yet.
     pub(crate) fn insert(&mut self, gang: GangIdx, blocked: BlockedGang) {
         if blocked.entries.is_empty() {
             return;
@@ -123,7 +124,7 @@ impl BlockedGangs {
     }
 
     /// Removes a gang that is no longer pending or is due again. Returns true if it was the first
-    /// of its queue that waits for room in a pool: the first gangs decide whose turn it is.
+    /// gang of its queue that waits for room in a pool. The first gangs decide the order of turns.
     pub(crate) fn remove(&mut self, gang: GangIdx) -> bool {
         let Some(BlockedGang {
             queue,
@@ -170,17 +171,17 @@ impl BlockedGangs {
         }
     }
 
-    /// True if no gang waits for room.
+    /// Returns true if no gang waits for room.
     pub(crate) fn is_empty(&self) -> bool {
         self.capacity.is_empty()
     }
 
-    /// The queues in which a gang waits for room.
+    /// Returns the queues in which a gang waits for room.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &QueueName> {
         self.capacity.keys()
     }
 
-    /// The gangs of a queue that wait for room, by pool.
+    /// Returns the gangs of a queue that wait for room, by pool.
     pub(crate) fn pools(
         &self,
         queue: &QueueName,
@@ -188,7 +189,7 @@ impl BlockedGangs {
         self.capacity.get(queue).into_iter().flatten()
     }
 
-    /// The first gang that waits for room in a pool, or the next one after `after`.
+    /// Returns the first gang that waits for room in a pool, or the next gang after `after`.
     pub(crate) fn next_in_pool(
         &self,
         queue: &QueueName,
@@ -201,12 +202,12 @@ impl BlockedGangs {
         Some((key, *candidate))
     }
 
-    /// The queues in which a gang waits for quota.
+    /// Returns the queues in which a gang waits for quota.
     pub(crate) fn quota_queues(&self) -> impl Iterator<Item = &QueueName> {
         self.quota.keys()
     }
 
-    /// The first gang of a queue that waits for quota.
+    /// Returns the first gang of a queue that waits for quota.
     pub(crate) fn first_waiting_for_quota(
         &self,
         queue: &QueueName,

@@ -1,4 +1,4 @@
-//! When placed gangs end.
+//! The expected ends of placed gangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,12 @@ use crate::ids::GangId;
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Placed gangs in the order in which they are assumed to end: first those with a known end, then
-/// those that are late to stop, then the rest by when they were placed; ties by name.
+/// Placed gangs in the order in which the engine assumes that they end. First come gangs with a
+/// known end, then gangs that are late to stop, then the rest by the time of their placement. Ties
+/// go by name.
 ///
 /// A gang that is past its end either gets the next predicted end or has no known end any more. So
-/// the engine does not keep assuming that it ends in a moment.
+/// the engine does not assume for ever that it ends in a moment.
 #[derive(Debug, Default)]
 pub(crate) struct ExpectedEnds {
     known: BTreeSet<(Time, GangId, GangIdx)>,
@@ -21,7 +22,7 @@ pub(crate) struct ExpectedEnds {
 }
 
 impl ExpectedEnds {
-    /// Adds a gang that is placed on these terms.
+    /// Adds a placed gang with this term.
     pub(crate) fn insert(&mut self, at: GangIdx, id: &GangId, term: RunTerm, now: Time) {
         self.remove(at, id);
         self.insert_term(at, id.clone(), term, now);
@@ -57,7 +58,7 @@ impl ExpectedEnds {
         }
     }
 
-    /// All gangs, with their known end.
+    /// Returns all gangs, with their known end.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Option<Time>, GangIdx)> {
         let known = self.known.iter().map(|(end, _, at)| (Some(*end), *at));
         known.chain(self.unknown.iter().map(|(_, _, at)| (None, *at)))

@@ -1,4 +1,4 @@
-//! Heads of queue, and what gangs behind them must respect.
+//! Heads of queues, and their restrictions on the gangs behind them.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx, GangShape, NodeIdx, Nodes};
 use crate::time::Time;
 
-/// A gang that gangs behind it must not delay.
+/// A gang that waits for room. Gangs behind it must not delay it.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     pub(crate) gang_idx: GangIdx,
     pub(crate) gang: Arc<Gang>,
     pub(crate) key: OrderKey,
-    /// The demand that it would be charged.
+    /// The demand that the engine would charge.
     pub(crate) demand: Demand,
     /// The nodes that it may use.
     pub(crate) usable_nodes: FixedBitSet,
@@ -28,18 +28,18 @@ pub(crate) struct Head {
     pub(crate) placement: Placement,
 }
 
-/// The properties of a gang that would start now, as far as backfill uses them.
+/// The properties of a gang that would start now that backfill uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackfillCandidate {
     pub(crate) end: Option<ExpectedEnd>,
     pub(crate) preemptible: bool,
-    /// Its queue allows backfill.
+    /// True if its queue allows backfill.
     pub(crate) backfill: bool,
 }
 
 impl BackfillCandidate {
-    /// True if it ends by `start`, for a head that was submitted at `submitted`. A predicted end
-    /// counts only until the head has waited for [`PREDICTION_TRUST`].
+    /// Returns true if the gang ends by `start` of a head with submission time `submitted`. A
+    /// predicted end counts only until the head has waited for [`PREDICTION_TRUST`].
     pub(crate) fn ends_by(&self, start: Time, submitted: Time, now: Time) -> bool {
         self.end.is_some_and(|end| {
             end.at <= start && (end.certain || now < submitted.plus(PREDICTION_TRUST))
@@ -47,14 +47,14 @@ impl BackfillCandidate {
     }
 }
 
-/// The restriction that a head puts on a gang behind it.
+/// The restriction of a head on a gang behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Restriction {
-    /// Leave free what the head's placement will lack.
+    /// The gang must leave free the room that the head's placement will lack.
     Keep,
-    /// Stay off the nodes of the head's placement.
+    /// The gang must not use the nodes of the head's placement.
     Avoid,
-    /// Do not start at all.
+    /// The gang must not start.
     Stop,
 }
 
@@ -71,7 +71,7 @@ impl Head {
         &self.gang.id
     }
 
-    /// True if it restricts other gangs in the same way as `other`.
+    /// Returns true if it restricts other gangs in the same way as `other`.
     pub(crate) fn restricts_same(&self, other: &Self) -> bool {
         let plans = (&self.plan, &other.plan);
         self.gang_idx == other.gang_idx
@@ -82,7 +82,7 @@ impl Head {
             && plans.0.reserved_room == plans.1.reserved_room
     }
 
-    /// The restriction on a gang behind it. None: that gang may start anywhere.
+    /// Returns the restriction on a gang behind the head. None: the gang may start anywhere.
     pub(crate) fn restriction_for(
         &self,
         stay: &BackfillCandidate,
@@ -103,12 +103,12 @@ impl Head {
         }
     }
 
-    /// The nodes of its placement.
+    /// Returns the nodes of its placement.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeIdx> {
         self.plan.groups.iter().flatten().map(|(node, _)| *node)
     }
 
-    /// True if a gang of this shape may use a node that the head may use.
+    /// Returns true if a gang of this shape may use a node that the head may use.
     pub(crate) fn shares_nodes_with(
         &self,
         shape: &GangShape,
@@ -126,7 +126,7 @@ impl Head {
     }
 }
 
-/// The nodes that a gang of this shape may use.
+/// Returns the nodes that a gang of this shape may use.
 pub(crate) fn usable_nodes(shape: &GangShape, catalog: &Catalog, nodes: &Nodes) -> FixedBitSet {
     let mut pool = FixedBitSet::with_capacity(nodes.index_bound());
     for group in &shape.groups {

@@ -11,24 +11,24 @@ use crate::placement::{
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 
-/// Number of ends after which the planner checks if the gang can fit at all: usually fewer suffice,
-/// and the check looks at every node.
+/// Number of ends after which the planner checks if the gang can fit at all. Usually fewer ends
+/// suffice, and the check visits every node.
 const ENDS_BEFORE_FEASIBILITY_CHECK: usize = 64;
 
 /// A start and a placement.
 #[derive(Clone, Debug)]
 pub(crate) struct StartPlan {
-    /// The start. None: unknown.
+    /// The start time. None: unknown.
     pub(crate) start: Option<Time>,
     /// The first end that the plan relies on.
     pub(crate) first_end: Option<Time>,
-    /// In the order of the gang's task groups.
+    /// The nodes of the pods, in the order of the gang's task groups.
     pub(crate) groups: Vec<PodRuns>,
-    /// Room that must stay free until the start, beyond what becomes free.
+    /// Room that must stay free until the start, in addition to the room that becomes free.
     pub(crate) reserved_room: Vec<NodeCharge>,
 }
 
-/// A gang or pod that is assumed to end.
+/// A gang or pod that the planner assumes to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Departure {
     /// When it ends. None: unknown.
@@ -36,8 +36,8 @@ pub(crate) struct Departure {
     pub(crate) charges: SmallVec<[NodeCharge; 2]>,
 }
 
-/// Merges two lists by end. Leavers without a known end come last, those of `first` before those of
-/// `second`.
+/// Merges two lists by end. Departures without a known end come last, those of `first` before those
+/// of `second`.
 pub(crate) fn merge_by_end(
     first: impl Iterator<Item = Departure>,
     second: impl Iterator<Item = Departure>,
@@ -51,7 +51,7 @@ pub(crate) fn merge_by_end(
     })
 }
 
-/// The live state, on which the planner tries placements and undoes them.
+/// The live state. The planner tries placements on it and undoes them.
 pub(crate) struct Planner<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) packing: &'a mut PackingState,
@@ -59,13 +59,13 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The earliest start of a gang that has no place now, if the leavers end in this order. None:
-    /// it has no place even when all of them have ended. `others` are the leavers that belong to no
-    /// gang.
+    /// Returns the earliest start of a gang that has no place now, if the gangs in `ends` end in
+    /// this order. None: it has no place even after all of them have ended. `others` are the
+    /// departing pods that belong to no gang.
     ///
-    /// Counting pods per node tells when a placement may be possible at all, which is usually when
-    /// there is one. From then on the planner tries to place the gang. On failure it looks further
-    /// in steps that double, then bisects, because more room is never worse.
+    /// Counts of pods per node show after how many ends a placement may be possible, and usually it
+    /// then is. From then on the planner tries to place the gang. After a failure it goes on in
+    /// steps that double. After a success it bisects, because more room is never worse.
     pub(crate) fn plan(
         &mut self,
         wish: &PlacementRequest<'_>,
@@ -104,7 +104,7 @@ impl Planner<'_> {
         Some(self.find_earliest(wish, &gone, failed, groups))
     }
 
-    /// True if every group alone would fit if all gangs and `others` left.
+    /// Returns true if every group alone would fit after all gangs and `others` have left.
     fn is_possible(&mut self, rooms: &FitCounter, others: &[Departure]) -> bool {
         let mut left = UndoLog::default();
         for hold in others.iter().flat_map(|leaver| &leaver.charges) {
@@ -115,8 +115,8 @@ impl Planner<'_> {
         is_possible
     }
 
-    /// The plan with the fewest ends: more than `failed` and at most all of them, for which
-    /// `groups` is the placement.
+    /// Returns the plan with the fewest ends: more than `failed`, and at most all ends in `gone`.
+    /// `groups` is the placement for all ends.
     fn find_earliest(
         &mut self,
         wish: &PlacementRequest<'_>,
@@ -142,7 +142,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A placement once these have ended.
+    /// Returns a placement after these gangs have ended.
     fn place_without(
         &mut self,
         wish: &PlacementRequest<'_>,
@@ -152,15 +152,16 @@ impl Planner<'_> {
         place_without(self.nodes, self.packing, self.catalog, wish, leaving)
     }
 
-    /// True if shared devices decide how many pods fit on a node.
+    /// Returns true if shared devices decide how many pods fit on a node.
     fn has_shared_devices(&self, demand: &[(ResourceIdx, i64)], node: NodeIdx) -> bool {
         let open = |resource| self.nodes.shared_devices(node).any(|(d, _)| d == resource);
         let mut resources = demand.iter().map(|(resource, _)| *resource);
         resources.any(|r| self.nodes.shared_device(r).is_some() || open(r))
     }
 
-    /// Needs of the placement on each node beyond what the ending gangs leave there. On nodes with
-    /// shared devices it is unknown which device becomes free, so everything there is kept.
+    /// Returns the needs of the placement on each node that exceed the room which the ending gangs
+    /// leave there. On nodes with shared devices it is unknown which device becomes free, so the
+    /// result keeps the whole node free.
     fn compute_reserved_room(
         &self,
         wish: &PlacementRequest<'_>,

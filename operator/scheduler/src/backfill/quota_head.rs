@@ -1,16 +1,17 @@
-//! Reservation of quota, for the first gang of a queue that lacks quota.
+//! Reservation of quota for the first gang of a queue that lacks quota.
 //!
-//! Gangs behind it in the queue may start if they end before its quota becomes free by known ends,
-//! or if they leave enough of it. A head that waits for other queues without a known end keeps
-//! nothing from a gang that stays within the nominal quota of the queue, or that borrows only what
-//! the head is not short of. Otherwise that quota would be idle without end.
+//! Gangs behind this head in the queue may start if they end before its quota becomes free by known
+//! ends, or if they leave enough quota for the head. A head with an unknown start that waits for
+//! other queues does not block a gang that stays within the nominal quota of the queue, or that
+//! borrows only resources that the head is not short of. Otherwise that quota would be idle for
+//! ever.
 //!
-//! A head that asks for no more than the nominal quota of its queue, or of a queue above it, is an
-//! *owner*: other queues borrow what it waits for. Gangs below its root that would borrow that
-//! quota therefore come after it too, and their ends are waited for. They leave it its quota also
-//! while it waits for room; otherwise it would wait for room and quota in turn. For a head that
-//! asks for more, only gangs of its own queue count, because whose turn it is to borrow is not
-//! decided here.
+//! A head that requests no more than the nominal quota of its queue, or of a queue above it, is an
+//! *owner*: other queues borrow the quota that it waits for. So gangs below its root that would
+//! borrow that quota come after it too, and the head waits for the ends of such gangs. They leave
+//! it its quota also while it waits for room. Otherwise it would wait for room and quota in turn.
+//! For a head that requests more, only gangs of its own queue count, because this module does not
+//! decide whose turn it is to borrow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,21 +30,22 @@ pub(crate) struct QuotaHead {
     pub(crate) key: OrderKey,
     queue: QueueIdx,
     demand: Demand,
-    /// Quota that is given back by its start, or by all ends if its start is unknown.
+    /// Quota that gangs give back by its start, or by all ends if its start is unknown.
     released_quota: Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>,
-    /// When that much is given back. None: unknown, or never.
+    /// When gangs have given back enough quota. None: unknown, or never.
     pub(crate) start: Option<Time>,
-    /// The first end that was relied on.
+    /// The first end that the start relies on.
     pub(crate) first_end: Option<Time>,
     submitted: Time,
-    /// Its start is unknown, and it would lack quota even if its own queue held nothing.
+    /// True if its start is unknown, and it would lack quota even if its own queue held nothing.
     pub(crate) waits_for_other_queues: bool,
 }
 
 impl QuotaHead {
-    /// `ends` are the holders in the order in which they are assumed to end; `held` tells what each
-    /// of them holds of which queue. Leaving gangs are no longer charged, but still give back what
-    /// they hold. Leaves the queues unchanged.
+    /// Computes the start of a head. `ends` are the holders in the order in which the engine
+    /// assumes that they end. `held` returns the queue and the quota of a holder. Leaving gangs
+    /// have no charge any more, but still give back the quota that they hold. Leaves the queues
+    /// unchanged.
     pub(crate) fn new(
         (at, key, gang): (GangIdx, OrderKey, &Gang),
         (queue, demand): (QueueIdx, Demand),
@@ -102,7 +104,7 @@ impl QuotaHead {
         head
     }
 
-    /// The quota of a head that waits for room and already has quota.
+    /// Returns the quota head of a head that waits for room and already has quota.
     pub(crate) fn from_head(head: &Head, queue: QueueIdx) -> Self {
         Self {
             gang_idx: head.gang_idx,
@@ -134,13 +136,13 @@ impl QuotaHead {
         }
     }
 
-    /// The quotas that it waits for.
+    /// Returns the quotas that it waits for.
     pub(crate) fn missing_quotas(&self) -> impl Iterator<Item = FlavorResource> {
         self.demand.iter().map(|(what, _)| what)
     }
 
-    /// True if the head still gets its quota in time after a gang of a queue has been given
-    /// `demand`. Leaves the queues unchanged.
+    /// Returns true if the head still gets its quota in time after a gang of a queue gets `demand`.
+    /// Leaves the queues unchanged.
     pub(crate) fn still_gets_quota(
         &self,
         queues: &mut Queues,
@@ -161,8 +163,9 @@ impl QuotaHead {
         fits
     }
 
-    /// True if the head is short of a quota that shrinks when a gang gets what it would borrow or,
-    /// with `all`, its whole demand. Leaves the queues unchanged.
+    /// Returns true if a gang reduces a quota that the head is short of, when the gang gets the
+    /// part of its demand that it would borrow or, with `all`, its whole demand. Leaves the queues
+    /// unchanged.
     pub(crate) fn is_short_of_lent_quota(
         &self,
         queues: &mut Queues,
@@ -195,7 +198,7 @@ impl QuotaHead {
         is_less
     }
 
-    /// True if a gang behind the head may start.
+    /// Returns true if a gang behind the head may start.
     pub(crate) fn allows_start(
         &self,
         stay: &BackfillCandidate,

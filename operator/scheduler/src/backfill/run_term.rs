@@ -1,4 +1,4 @@
-//! How long a gang stays placed, as far as that is known.
+//! The known facts about how long a gang stays placed.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::time::Time;
 /// The known facts about the end of a placed gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunTerm {
-    /// When it was placed.
+    /// When the gang was placed.
     pub(crate) since: Time,
-    /// The longest time that it stays placed: it is ended then.
+    /// The longest time that the gang stays placed. The caller then ends it.
     pub(crate) limit: Option<Duration>,
-    /// Its predicted runtime; nothing ends it then.
+    /// The predicted runtime. The gang may exceed it.
     pub(crate) predicted: Option<Duration>,
-    /// How long it may take to stop.
+    /// How long the gang may take to stop.
     pub(crate) grace: Duration,
-    /// When it was told to stop; then the other fields do not matter.
+    /// When the gang got the request to stop. If set, only `grace` also counts for its end.
     pub(crate) stop_requested: Option<Time>,
 }
 
@@ -24,12 +24,12 @@ pub(crate) struct RunTerm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpectedEnd {
     pub(crate) at: Time,
-    /// True if the gang is ended at that time. False: the end is a prediction.
+    /// True if the caller ends the gang at that time. False: the end is a prediction.
     pub(crate) certain: bool,
 }
 
 impl RunTerm {
-    /// The term of a gang that certainly ends at this time.
+    /// Returns the term of a gang that certainly ends at this time.
     pub(crate) fn ending_at(end: Time) -> Self {
         Self {
             since: end,
@@ -40,7 +40,7 @@ impl RunTerm {
         }
     }
 
-    /// The term of a gang that was told to stop and should be gone at this time.
+    /// Returns the term of a gang that is stopping and should be gone at this time.
     pub(crate) fn stopping_until(end: Time) -> Self {
         Self {
             stop_requested: Some(end),
@@ -48,8 +48,8 @@ impl RunTerm {
         }
     }
 
-    /// The known end as of `now`. None: there is none, or the gang is past its limit. An exceeded
-    /// prediction is followed by the next one.
+    /// Returns the known end as of `now`. None: there is none, or the gang is past its limit. If
+    /// the gang has exceeded a prediction, the next one counts.
     pub(crate) fn end(&self, now: Time) -> Option<ExpectedEnd> {
         if let Some(told) = self.stop_requested {
             let at = told.plus(self.grace);
@@ -72,8 +72,8 @@ impl RunTerm {
         (end.at >= now).then_some(end)
     }
 
-    /// Its rank among gangs without a known end: first those that were told to stop, then by when
-    /// they were placed.
+    /// Returns its rank among gangs without a known end: stopping gangs first, then by the time of
+    /// their placement.
     pub(crate) fn rank(&self) -> Option<Time> {
         self.stop_requested.is_none().then_some(self.since)
     }

@@ -1,14 +1,14 @@
-//! Why a limit is closed.
+//! The reason why a limit is closed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// Why a gang may not draw on a limit for a while, whatever is used of it.
+/// The reason why a gang may not draw on a limit for some time, even if the limit has room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitClosure {
-    /// The reason, as the message of a gang that waits has it: `all 100 GPU hours are burnt`.
+    /// The reason, as it appears in the message of a pending gang: `all 100 GPU hours are burnt`.
     pub why: String,
-    /// When it ends, if that is known.
+    /// The end of the closure. None: unknown.
     pub until: Option<Time>,
 }

@@ -12,14 +12,14 @@ pub struct LimitDraw {
     pub limit: LimitName,
     /// The quantity that the limit counts.
     pub of: LimitUnit,
-    /// How much all gangs together may hold, in base units. None: usage is only counted, and the
-    /// limit blocks no gang, even while it is closed.
+    /// How much all gangs together may hold, in base units. None: the limit only counts usage and
+    /// blocks no gang, even while it is closed.
     pub max: Option<i64>,
-    /// A gang for which there is no room is reported as refused instead of pending.
+    /// If true, the engine reports a gang without room in the limit as refused instead of pending.
     pub refuses: bool,
 }
 
-/// The quantity that a limit counts: what gangs hold while they are placed, unless the variant says
+/// The quantity that a limit counts. A gang counts while it is placed, unless the variant says
 /// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -30,12 +30,12 @@ pub enum LimitUnit {
     Resource {
         /// Its name.
         resource: ResourceName,
-        /// The flavor in which it is held. None: all flavors together.
+        /// The flavor of the resource. None: all flavors together.
         flavor: Option<FlavorName>,
     },
-    /// Pending gangs: each is 1. The gangs that have waited longest are let in first.
+    /// Pending gangs: each is 1. The limit admits the gangs with the earliest submission first.
     Waiting,
-    /// Devices that gangs hold, of the kinds that their task groups name: what uses up device time.
-    /// A gang without devices draws nothing.
+    /// Devices that gangs hold, of the kinds that their task groups name. These devices use up
+    /// device time. A gang without devices draws nothing.
     Devices,
 }

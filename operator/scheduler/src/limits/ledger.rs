@@ -1,4 +1,4 @@
-//! Usage of each limit, and the gangs that hold it.
+//! The usage of each limit, and the gangs that hold it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::state::{Catalog, GangIdx};
 #[derive(Debug, Default)]
 pub(crate) struct LimitLedger {
     accounts: BTreeMap<LimitName, LimitAccount>,
-    /// The charge of each gang. Gangs without a charge are left out.
+    /// The charge of each gang that has one.
     charges: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
-    /// Amounts that leaving gangs still hold though they are no longer charged.
+    /// Amounts that leaving gangs still hold although they have no charge any more.
     leaving: BTreeMap<GangIdx, Vec<(LimitName, i128)>>,
-    /// Charged gangs that wait for leaving gangs: they do not run yet.
+    /// Charged gangs that wait for leaving gangs. They do not run yet.
     nominated: BTreeSet<GangIdx>,
     /// Closed limits, with reason and end.
     closed: BTreeMap<LimitName, LimitClosure>,
@@ -36,7 +36,7 @@ pub(super) struct LimitAccount {
 }
 
 impl LimitAccount {
-    /// Usage by running gangs, including leaving ones.
+    /// Returns the usage by running gangs, including leaving gangs.
     fn running_usage(&self) -> i128 {
         let leaving = self.leaving.values();
         let leaving = leaving.fold(0_i128, |sum, amount| sum.saturating_add(*amount));
@@ -45,7 +45,7 @@ impl LimitAccount {
             .saturating_sub(self.nominated)
     }
 
-    /// The larger of the usage now and the usage once the leaving gangs are gone.
+    /// Returns the larger of the usage now and the usage after the leaving gangs are gone.
     pub(super) fn peak_usage(&self) -> i128 {
         match self.leaving.is_empty() {
             true => self.used,
@@ -65,8 +65,8 @@ pub(super) struct LimitNeed<'a> {
     pub(super) amount: i128,
 }
 
-/// How much a gang with this demand draws on each limit. Limits of which it needs nothing are left
-/// out.
+/// Returns how much a gang with this demand draws on each limit, without limits of which it needs
+/// nothing.
 pub(super) fn limit_needs<'a>(
     draws: &'a [LimitDraw],
     gang: &'a Gang,
@@ -99,7 +99,7 @@ pub(super) fn limit_needs<'a>(
 }
 
 impl LimitLedger {
-    /// Charges a gang, whatever the limits say. Returns what was taken.
+    /// Charges a gang, even above its limits. Returns the signals of the charged amounts.
     pub(crate) fn charge(
         &mut self,
         at: GangIdx,
@@ -115,7 +115,7 @@ impl LimitLedger {
         told
     }
 
-    /// How much a gang with this demand would draw on each limit.
+    /// Returns how much a gang with this demand would draw on each limit.
     pub(crate) fn drawn_amounts(
         (draws, gang): (&[LimitDraw], &Gang),
         demand: &Demand,
@@ -126,12 +126,12 @@ impl LimitLedger {
             .collect()
     }
 
-    /// The charge of a gang.
+    /// Returns the charge of a gang.
     pub(crate) fn charged_amounts(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.charges.get(&at).cloned().unwrap_or_default()
     }
 
-    /// A gang that has been discharged still holds this until it has left.
+    /// Records the amounts that a discharged gang still holds until it has left.
     pub(crate) fn start_leaving(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
             let account = self.accounts.entry(limit.clone()).or_default();
@@ -142,7 +142,8 @@ impl LimitLedger {
         }
     }
 
-    /// The gang has left, or is charged again. Returns what becomes free.
+    /// Records that a leaving gang has left, or is charged again. Returns the signals of the freed
+    /// amounts.
     pub(crate) fn finish_leaving(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         let held = self.leaving.remove(&at).unwrap_or_default();
         for (limit, _) in &held {
@@ -159,14 +160,15 @@ impl LimitLedger {
             .collect()
     }
 
-    /// A charged gang waits for leaving gangs, and does not run yet.
+    /// Records that a charged gang waits for leaving gangs, and does not run yet.
     pub(crate) fn mark_nominated(&mut self, at: GangIdx) {
         if self.nominated.insert(at) {
             self.count_nominated(at, 1);
         }
     }
 
-    /// The gang runs from now on. Returns what that adds to the running usage.
+    /// Records that a nominated gang runs from now on. Returns the signals of the amounts that it
+    /// adds to the running usage.
     pub(crate) fn start_running(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         if !self.nominated.remove(&at) {
             return Vec::new();
@@ -186,12 +188,12 @@ impl LimitLedger {
         }
     }
 
-    /// Amounts that a leaving gang still holds.
+    /// Returns the amounts that a leaving gang still holds.
     pub(crate) fn leaving_amounts(&self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.leaving.get(&at).cloned().unwrap_or_default()
     }
 
-    /// The room that limits have for a charged gang that waits for leaving gangs.
+    /// Returns when a charged gang that waits for leaving gangs fits into its limits.
     pub(crate) fn nominated_room(&self, at: GangIdx, draws: &[LimitDraw]) -> NominatedRoom {
         let held = self.charges.get(&at).into_iter().flatten();
         let rooms = held.filter_map(|(limit, amount)| {
@@ -208,7 +210,7 @@ impl LimitLedger {
         rooms.max().unwrap_or(NominatedRoom::Now)
     }
 
-    /// Discharges a gang, if it is charged. Returns what becomes free.
+    /// Discharges a gang, if it is charged. Returns the signals of the freed amounts.
     pub(crate) fn discharge(&mut self, at: GangIdx) -> Vec<(Signal, i128)> {
         let freed = self.lift_charge(at).into_iter();
         freed
@@ -216,7 +218,7 @@ impl LimitLedger {
             .collect()
     }
 
-    /// Takes the charge of a gang out for a moment, and returns it.
+    /// Removes the charge of a gang for a short time, and returns it.
     pub(crate) fn lift_charge(&mut self, at: GangIdx) -> Vec<(LimitName, i128)> {
         self.start_running(at);
         let held = self.charges.remove(&at).unwrap_or_default();
@@ -232,7 +234,7 @@ impl LimitLedger {
         held
     }
 
-    /// Charges again what [`Self::lift_charge`] took out.
+    /// Puts back the charge that [`Self::lift_charge`] removed.
     pub(crate) fn put_back_charge(&mut self, at: GangIdx, held: Vec<(LimitName, i128)>) {
         for (limit, amount) in &held {
             let account = self.accounts.entry(limit.clone()).or_default();
@@ -245,7 +247,7 @@ impl LimitLedger {
         }
     }
 
-    /// Closes a limit. Returns true if that is new.
+    /// Closes a limit. Returns true if this closure is new.
     pub(crate) fn close(&mut self, limit: LimitName, closure: LimitClosure) -> bool {
         let is_new = self.closed.get(&limit) != Some(&closure);
         self.closed.insert(limit, closure);
@@ -257,7 +259,7 @@ impl LimitLedger {
         self.closed.remove(limit).is_some()
     }
 
-    /// The closed limits, by name.
+    /// Returns the closed limits, by name.
     pub(crate) fn closed(&self) -> impl Iterator<Item = (&LimitName, &LimitClosure)> {
         self.closed.iter()
     }
@@ -270,7 +272,7 @@ impl LimitLedger {
         self.accounts.get(limit)
     }
 
-    /// Usage of each limit that a gang is charged for, by name, in base units.
+    /// Returns the usage of each limit that a gang is charged for, by name, in base units.
     pub(crate) fn usage_by_limit(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         let accounts = self.accounts.iter();
         let held = accounts.filter(|(_, account)| !account.holders.is_empty());

@@ -1,12 +1,11 @@
-//! Limits outside queue quota: how much the gangs of a team or a user may hold together, in
-//! whatever queue. A gang lists the limits that it draws on; the caller decides whose limits these
-//! are and why.
+//! Limits outside queue quota: how much the gangs of a team or a user may hold together, over all
+//! queues. A gang lists the limits that it draws on. The caller decides whose limits these are and
+//! why.
 //!
-//! A limit is hard: no gang starts past it, and no gang is preempted or kept pending to make room
-//! in it. It is charged together with the queue's quota, for the whole gang at once, from when the
-//! gang is placed until it is told to leave. Limits on the number of pending gangs are kept
-//! separately, in `line`.
-//! kept otherwise: by `line`.
+//! A limit is hard: no gang starts above it. The engine does not preempt gangs or keep them pending
+//! to make room in a limit. It charges limits together with the queue's quota, for the whole gang
+//! at once, from the placement until the gang must leave. `pending_limits` has the limits on the
+//! number of pending gangs.
 
 mod closure;
 mod draw;

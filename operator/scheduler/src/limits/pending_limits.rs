@@ -8,24 +8,25 @@ use crate::ids::{GangId, LimitName};
 use crate::queueing::Signal;
 use crate::time::Time;
 
-/// The pending gangs that draw on such limits, by limit and in order of submission.
+/// The pending gangs that draw on limits on pending gangs, by limit and in order of submission.
 #[derive(Debug, Default)]
 pub(crate) struct PendingLimits {
     gangs: BTreeMap<LimitName, BTreeSet<(Time, GangId)>>,
 }
 
-/// A limit that does not let a gang in.
+/// A limit that has no room for a gang.
 #[derive(Debug)]
 pub(super) struct FullLimit<'a> {
     pub(super) draw: &'a LimitDraw,
-    /// How many gangs may be pending.
+    /// The largest number of pending gangs.
     pub(super) max: usize,
-    /// How many pending gangs came before this one.
+    /// The number of pending gangs before this gang.
     pub(super) gangs_before: usize,
 }
 
 impl PendingLimits {
-    /// Adds a pending gang. Returns a signal for each limit where it comes before other gangs.
+    /// Adds a pending gang. Returns a signal for each limit in which the gang comes before another
+    /// gang.
     pub(crate) fn insert(&mut self, gang: &Gang) -> Vec<Signal> {
         let mut told = Vec::new();
         for draw in pending_draws(gang) {
@@ -56,7 +57,7 @@ impl PendingLimits {
         told
     }
 
-    /// The first limit that does not let the gang in, if any.
+    /// Returns the first limit that has no room for the gang, if any.
     pub(super) fn find_full_limit<'a>(&self, gang: &'a Gang) -> Option<FullLimit<'a>> {
         let key = order_key(gang);
         pending_draws(gang).find_map(|draw| {
@@ -71,14 +72,14 @@ impl PendingLimits {
         })
     }
 
-    /// The number of pending gangs, by limit.
+    /// Returns the number of pending gangs, by limit.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         let lines = self.gangs.iter();
         lines.map(|(limit, line)| (limit, i128::try_from(line.len()).unwrap_or(i128::MAX)))
     }
 }
 
-/// The limits on pending gangs that a gang draws on.
+/// Returns the limits on pending gangs that a gang draws on.
 pub(super) fn pending_draws(gang: &Gang) -> impl Iterator<Item = &LimitDraw> {
     let draws = gang.draws.iter();
     draws.filter(|draw| draw.of == LimitUnit::Waiting)

@@ -1,4 +1,4 @@
-//! The check of limits when a gang starts, and the signals that may change its result.
+//! The limit checks for a gang that would start, and the signals that may change their result.
 
 use super::draw::{LimitDraw, LimitUnit};
 use super::ledger::{LimitAccount, LimitLedger, LimitNeed, limit_needs};
@@ -10,7 +10,7 @@ use crate::queueing::{Blockage, Flavors, Signal, WakeCondition};
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx};
 
-/// How many holders an explanation names.
+/// The largest number of holders that an explanation names.
 const MAX_NAMED: usize = 3;
 
 /// A limit that has too little left for a gang.
@@ -37,7 +37,7 @@ impl LimitShortage<'_> {
 
 impl LimitLedger {
     /// Checks that every limit that a gang draws on has room for its charge. The error reports the
-    /// first of several that do not. `named` gives the name of a gang.
+    /// first limit without room. `named` returns the name of a gang.
     pub(crate) fn admit(
         &self,
         gang: &Gang,
@@ -69,13 +69,13 @@ impl LimitLedger {
         };
         let limit = first.draw.limit.clone();
         wake.on_rise(Signal::LimitFreed(limit.clone()), first.missing());
-        // An open limit of the gang may close: closed limits are reported first.
+        // An open limit of the gang may close. The explanation must then report the closed limit.
         for ask in limit_needs(&gang.draws, gang, demand, names) {
             wake.on_rise(Signal::Gate(ask.draw.limit.clone()), 1);
         }
         let account = self.account(&limit);
         let all = account.into_iter().flat_map(|account| {
-            // Leaving gangs count if usage with them is higher.
+            // Leaving gangs count if the running usage is higher than the charged usage.
             let leave = (account.peak_usage() > account.used).then_some(&account.leaving);
             account.holders.iter().chain(leave.into_iter().flatten())
         });
@@ -105,7 +105,7 @@ impl LimitLedger {
         Err(Blockage::new(detail, wake).with_change(Some(change)))
     }
 
-    /// Adds the signals to `wake` that could make a limit the reason.
+    /// Adds to `wake` the signals after which a limit may block the gang.
     pub(crate) fn watch(
         &self,
         gang: &Gang,
@@ -142,7 +142,7 @@ impl LimitLedger {
 }
 
 impl PendingLimits {
-    /// Checks that the limits on pending gangs let this gang in, after those that came before it.
+    /// Checks that the limits on pending gangs have room for this gang after the gangs before it.
     pub(crate) fn admit(&self, gang: &Gang) -> Result<(), Box<Blockage>> {
         let Some(outside) = self.find_full_limit(gang) else {
             return Ok(());
@@ -162,7 +162,7 @@ impl PendingLimits {
         Err(Blockage::new(detail, wake))
     }
 
-    /// Adds the signals to `wake` that could make a limit on pending gangs the reason.
+    /// Adds to `wake` the signals after which a limit on pending gangs may block the gang.
     pub(crate) fn watch(gang: &Gang, wake: &mut WakeCondition) {
         for draw in pending_draws(gang) {
             wake.on_rise(Signal::LimitTaken(draw.limit.clone()), 1);

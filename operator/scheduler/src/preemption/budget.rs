@@ -1,4 +1,4 @@
-//! Tracks if quota admits a preemptor while victims leave and come back.
+//! Tracks if quota admits a preemptor while the search removes victims and puts them back.
 
 mod claims;
 
@@ -14,35 +14,35 @@ use claims::UsageView;
 
 type QuotaAmounts = SmallVec<[(FlavorResource, i128); 4]>;
 
-/// The quota check of a preemptor. It asks the queue tree as seldom as possible: a leaving gang
-/// helps by at most its amount, and a returning gang hurts by at most its amount.
-/// [`QuotaBudget::undo_changes`] undoes the changes that the tree has seen.
+/// The quota check of a preemptor. It queries the queue tree as seldom as possible: a leaving gang
+/// frees at most its amount, and a returning gang takes at most its amount.
+/// [`QuotaBudget::undo_changes`] undoes the changes in the tree.
 #[derive(Debug)]
 pub(crate) struct QuotaBudget<'c> {
     queue: QueueIdx,
     demand: &'c Demand,
-    /// Changes that the tree has not seen yet: queue, demand, and how often it came back (positive)
+    /// Changes that are not in the tree yet: queue, demand, and how often it came back (positive)
     /// or left (negative).
     pending_changes: Vec<(QueueIdx, &'c Demand, i64)>,
-    /// Changes applied to the tree, to be undone at the end.
+    /// Changes in the tree. [`QuotaBudget::undo_changes`] undoes them at the end.
     applied_changes: BTreeMap<QueueIdx, QuotaAmounts>,
     /// Amounts that must still leave before the demand can fit. None: the demand fits.
     missing: Option<QuotaAmounts>,
-    /// Amounts that may come back without asking the tree, while the demand fits.
+    /// Amounts that may come back without a query of the tree, while the demand fits.
     spare: QuotaAmounts,
-    /// Demands that could not come back. A refusal is final.
+    /// Demands that could not come back. They stay refused.
     refused: Vec<(QueueIdx, &'c Demand)>,
-    /// Amounts that gangs that are not preemptible have given up so far, by queue.
+    /// Amounts that non-preemptible victims have released so far, by queue.
     non_preemptible_released: BTreeMap<QueueIdx, QuotaAmounts>,
-    /// Resources of which the nodes have too little room. None: not computed yet.
+    /// Resources of which the nodes have too little. None: not computed yet.
     scarce_resources: Option<Vec<ResourceIdx>>,
     /// Amounts of quota that were missing at the start.
     initially_missing: QuotaAmounts,
-    /// Amounts that have left in all, for the resources of known claims.
+    /// The total amounts that victims have released, for the resources of known claims.
     released: QuotaAmounts,
     /// Amounts that placed surplus still holds, by queue.
     surplus: BTreeMap<QueueIdx, QuotaAmounts>,
-    /// The claim on each queue, and how much may leave before the claim has to be computed again.
+    /// The claim on each queue, and the value of `released` up to which the claim is valid.
     claims: BTreeMap<(QueueIdx, UsageView), Option<(QuotaClaim, i128)>>,
     /// True if the queue would borrow some of what it lacks. None: not computed yet.
     borrows: Option<bool>,
@@ -56,7 +56,7 @@ fn add_amount(amounts: &mut QuotaAmounts, what: FlavorResource, amount: i128) {
 }
 
 impl<'c> QuotaBudget<'c> {
-    /// The budget before any victim leaves.
+    /// Returns the budget before any victim leaves.
     pub(crate) fn new(queues: &Queues, queue: QueueIdx, demand: &'c Demand) -> Self {
         let mut budget = Self {
             queue,
@@ -85,21 +85,21 @@ impl<'c> QuotaBudget<'c> {
         budget
     }
 
-    /// True if quota admits the demand.
+    /// Returns true if quota admits the demand.
     pub(crate) fn admits_demand(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// Amounts that must still be given back before the demand can fit.
+    /// Returns the amounts that gangs must still give back before the demand can fit.
     pub(crate) fn missing_amounts(&self) -> impl Iterator<Item = (FlavorResource, i128)> + '_ {
         self.missing.iter().flatten().copied()
     }
 
-    /// A gang leaves.
+    /// Releases the charge of a victim.
     pub(crate) fn release(&mut self, queues: &mut Queues, queue: QueueIdx, demand: &'c Demand) {
         self.note_change(queue, demand, -1);
         if queue == self.queue {
-            // A claim that would have borrowed may have become one on what is owed.
+            // A borrowing claim may have become an owed claim.
             self.forget_claims();
         }
         for (what, left) in &mut self.released {
@@ -117,7 +117,8 @@ impl<'c> QuotaBudget<'c> {
         }
     }
 
-    /// A gang comes back if quota still admits the demand then. Returns true if it came back.
+    /// Puts a victim back if quota still admits the demand then. Returns true if the victim is
+    /// back.
     pub(crate) fn try_return(
         &mut self,
         queues: &mut Queues,
@@ -158,7 +159,7 @@ impl<'c> QuotaBudget<'c> {
         false
     }
 
-    /// Records a change that the tree has not seen.
+    /// Records a change that is not in the tree yet.
     fn note_change(&mut self, queue: QueueIdx, demand: &'c Demand, times: i64) {
         match self.pending_changes.last_mut() {
             Some((of, like, sum)) if *of == queue && std::ptr::eq(*like, demand) => {
@@ -168,7 +169,7 @@ impl<'c> QuotaBudget<'c> {
         }
     }
 
-    /// True if a gang of the same queue with no larger demand was refused before.
+    /// Returns true if a gang of the same queue with no larger demand was refused before.
     fn was_refused(&self, queue: QueueIdx, demand: &Demand) -> bool {
         let no_more = |refused: &Demand| {
             let mut all = refused.iter();
@@ -178,7 +179,7 @@ impl<'c> QuotaBudget<'c> {
         refused.any(|(of, refused)| *of == queue && no_more(refused))
     }
 
-    /// A gang that is not preemptible has left, or, for negative `times`, has come back.
+    /// Records that a non-preemptible gang has left or, for negative `times`, has come back.
     pub(crate) fn count_non_preemptible(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
         let sums = self.non_preemptible_released.entry(queue).or_default();
         for (what, amount) in demand.iter() {
@@ -186,7 +187,7 @@ impl<'c> QuotaBudget<'c> {
         }
     }
 
-    /// True if the queue's quota covers its remaining gangs that are not preemptible, for the
+    /// Returns true if the queue's quota covers its remaining non-preemptible gangs, for the
     /// resources of the demand. A queue without quota has no guarantee against other queues.
     pub(crate) fn guarantees(
         &self,
@@ -213,19 +214,19 @@ impl<'c> QuotaBudget<'c> {
         limited || queue == self.queue
     }
 
-    /// Surplus has left, or, for negative `times`, has come back.
+    /// Records that surplus has left or, for negative `times`, has come back.
     pub(crate) fn count_surplus_released(&mut self, queue: QueueIdx, demand: &Demand, times: i128) {
         let sums = self.surplus.entry(queue).or_default();
         for (what, amount) in demand.iter() {
             add_amount(sums, what, amount.saturating_mul(times).saturating_neg());
         }
         if queue == self.queue {
-            // A claim that would have borrowed may have become one on what is owed.
+            // A borrowing claim may have become an owed claim.
             self.forget_claims();
         }
     }
 
-    /// Undoes the changes that the tree has seen.
+    /// Undoes the changes in the tree.
     pub(crate) fn undo_changes(self, queues: &mut Queues) {
         for (queue, mut amounts) in self.applied_changes {
             for (_, amount) in &mut amounts {
@@ -252,7 +253,7 @@ impl<'c> QuotaBudget<'c> {
         }
     }
 
-    /// Asks the tree, which must have seen all changes.
+    /// Queries the tree for the missing or spare amounts. All changes must already be in the tree.
     fn recompute_missing(&mut self, queues: &Queues) {
         let tree = queues.tree();
         self.spare.clear();

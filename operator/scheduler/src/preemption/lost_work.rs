@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-/// The longest work that counts as lost, per device: a gang that never writes a checkpoint is not
-/// protected by that.
+/// The longest work that counts as lost, per device. So a gang without checkpoints gets no
+/// unlimited protection.
 const MAX_LOST_TIME: Duration = Duration::from_hours(4);
 
-/// The work and devices that a placed gang has at stake.
+/// The work and devices that a placed gang would lose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stake {
     pub(crate) devices: u64,
-    /// When it was placed.
+    /// When the gang was placed.
     pub(crate) since: Time,
-    /// When it last saved its work, as reported.
+    /// When the gang last reported a checkpoint.
     pub(crate) checkpoint: Option<Time>,
 }
 
 impl Stake {
-    /// Lost work in device-seconds since it was last saved: at the last checkpoint, or when the
-    /// gang was placed. A checkpoint in the future counts as now, one before the start as the
-    /// start.
+    /// Returns the lost work in device-seconds since the last checkpoint, or since the gang was
+    /// placed. A checkpoint in the future counts as now. A checkpoint before the placement counts
+    /// as the placement.
     pub(crate) fn lost_device_seconds(self, now: Time) -> u64 {
         let safe = self
             .checkpoint

@@ -1,4 +1,4 @@
-//! The rules about two gangs: may one preempt the other?
+//! The rules that decide if a gang may preempt another gang.
 
 use crate::decision::PreemptionReason;
 use crate::gang::Gang;
@@ -9,9 +9,9 @@ use crate::time::Time;
 /// How the queue of a placed gang relates to the preemptor's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueRelation {
-    /// It is the same queue.
+    /// Both gangs are in the same queue.
     Own,
-    /// It is another queue, on which the preemptor's queue has this claim.
+    /// The placed gang is in another queue, on which the preemptor's queue has this claim.
     Other(ClaimKind),
 }
 
@@ -29,13 +29,14 @@ impl PreemptionFacts {
         Self {
             priority: gang.priority,
             submitted: gang.submitted,
-            // Surplus is never protected.
+            // Surplus is always preemptible.
             preemptible: gang.preemptible || gang.surplus,
             surplus: gang.surplus,
         }
     }
 
-    /// The rank of the gang as a victim. `owed`: its queue owes what the gang holds.
+    /// Returns the rank of the gang as a victim. `owed`: its queue owes the quota that the gang
+    /// holds.
     pub(crate) fn rank(&self, owed: bool) -> VictimRank {
         VictimRank {
             is_gang: !self.surplus,
@@ -45,8 +46,8 @@ impl PreemptionFacts {
     }
 }
 
-/// The order in which gangs make room: surplus first, then gangs of queues that owe what they hold,
-/// then by priority. A gang of a higher rank stays if gangs of lower ranks suffice.
+/// The order in which gangs make room: surplus first, then gangs of queues that owe the quota that
+/// they hold, then by priority. A gang of a higher rank stays if gangs of lower ranks suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VictimRank {
     is_gang: bool,
@@ -54,13 +55,13 @@ pub(crate) struct VictimRank {
     priority: i32,
 }
 
-/// The reason why a gang may be a victim of the preemptor. None: it may not. `guaranteed`: the
-/// quota of the victim's queue covers its gangs that are not preemptible.
+/// Returns the reason why a gang may be a victim of the preemptor. None: it may not. `guaranteed`:
+/// the quota of the victim's queue covers its non-preemptible gangs.
 ///
-/// Two gangs can never preempt each other in turn while quotas stay the same: within one queue the
-/// rule is a strict order, and from another queue only borrowed quota is reclaimed. Surplus
+/// Two gangs can never preempt each other in turn while quotas stay the same. Within one queue the
+/// rule is a strict order, and from another queue a gang reclaims only borrowed quota. Surplus
 /// preempts no gang. It makes room for any gang of its own queue, and for gangs of other queues
-/// that are owed what it holds.
+/// that have an owed claim on its quota.
 pub(crate) fn preemption_reason(
     preemption: &PreemptionPolicy,
     asker: PreemptionFacts,
@@ -78,7 +79,7 @@ pub(crate) fn preemption_reason(
         }
         _ => {}
     }
-    // A gang that is not preemptible keeps what its queue guarantees.
+    // A non-preemptible gang keeps the quota that its queue guarantees.
     if !victim.preemptible && guaranteed {
         return None;
     }
@@ -113,7 +114,7 @@ pub(crate) fn preemption_reason(
     }
 }
 
-/// True if the gangs of a queue may preempt at all.
+/// Returns true if the gangs of a queue may preempt at all.
 pub(crate) fn can_preempt(preemption: &PreemptionPolicy) -> bool {
     *preemption != PreemptionPolicy::default()
 }
@@ -183,7 +184,8 @@ mod tests {
         for (at, (preemption, victim, holds, because)) in table.into_iter().enumerate() {
             let told = preemption_reason(&preemption, asker, victim, holds, true);
             assert_eq!(told, because, "row {at}");
-            // Beyond quota no gang is protected; a preemptible gang never is.
+            // Without `guaranteed`, a non-preemptible gang has the same result as a preemptible
+            // gang.
             let told = preemption_reason(&preemption, asker, victim, holds, false);
             let as_any = PreemptionFacts {
                 preemptible: true,

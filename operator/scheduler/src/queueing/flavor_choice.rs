@@ -7,17 +7,18 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::{FlavorName, ResourceName};
 use crate::queue::{FlavorQuotas, ResourceGroup};
 
-/// Assignments that are tried at most. A gang has few task groups and a queue few flavors. If there
-/// are more assignments than this, some are left out and the explanation says so.
+/// The largest number of assignments that the engine tries. A gang has few task groups and a queue
+/// few flavors. If there are more assignments, the engine leaves some out and the explanation says
+/// so.
 const MAX_ASSIGNMENTS: usize = 64;
 
-/// Choices per group that are considered at most.
+/// The largest number of choices per group that the engine considers.
 const MAX_CHOICES: usize = 256;
 
 /// The flavor of each resource of one task group.
 pub(crate) type FlavorChoice = BTreeMap<ResourceName, FlavorName>;
 
-/// Why a gang has no flavor assignment at all.
+/// The reason why a gang has no flavor assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoFlavorAssignment {
     /// The queue names no quota of a resource that a group requests.
@@ -25,7 +26,8 @@ pub(crate) enum NoFlavorAssignment {
         group: usize,
         resource: ResourceName,
     },
-    /// No flavor of the queue is defined, and accepted and tolerated by the group.
+    /// The group may use no flavor of the queue: each is undefined, or the group does not accept or
+    /// tolerate it.
     NoFlavor {
         group: usize,
         flavors: Vec<FlavorName>,
@@ -37,7 +39,7 @@ pub(crate) enum NoFlavorAssignment {
     },
 }
 
-/// The choices of each task group, in its order of preference.
+/// Returns the choices of each task group, in its order of preference.
 ///
 /// # Errors
 ///
@@ -58,10 +60,10 @@ pub(crate) fn flavor_choices(
     choices.collect()
 }
 
-/// Flavor assignments of a gang: a choice for each of its task groups. Ordered by the preference of
-/// the first group, then of the second, and so on. If there are too many to try, the result has
-/// those in which all groups take the same rank in their order, and the first of the rest. Returns
-/// true if some are left out.
+/// Returns flavor assignments of a gang: a choice for each of its task groups. The order follows
+/// the preference of the first group, then of the second, and so on. If there are too many to try,
+/// the result has the assignments in which all groups use the choice of the same rank, and the
+/// first of the rest. The second value is true if the result leaves some out.
 pub(crate) fn combine(choices: &[Vec<FlavorChoice>]) -> (Vec<Vec<FlavorChoice>>, bool) {
     let all = choices.iter().map(Vec::len);
     let cut = all.clone().fold(1, usize::saturating_mul) > MAX_ASSIGNMENTS;
@@ -87,7 +89,7 @@ pub(crate) fn combine(choices: &[Vec<FlavorChoice>]) -> (Vec<Vec<FlavorChoice>>,
     (ways.into_iter().map(way).collect(), cut)
 }
 
-/// The first `most` assignments, by the number of each group's choice.
+/// Returns the first `most` assignments, as the number of each group's choice.
 fn first_combinations(choices: &[Vec<FlavorChoice>], most: usize) -> Vec<Vec<usize>> {
     let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
     for choices in choices {
@@ -106,8 +108,8 @@ fn first_combinations(choices: &[Vec<FlavorChoice>], most: usize) -> Vec<Vec<usi
     ways
 }
 
-/// A queue without quotas offers what the nodes have: every flavor that the group names, or no
-/// flavor if it names none.
+/// Returns the choices of a group in a queue without quotas. The queue offers all that the nodes
+/// have: every flavor that the group names, or no flavor if the group names none.
 fn choices_without_quotas(
     number: usize,
     group: &TaskGroup,
@@ -134,7 +136,7 @@ fn choices_without_quotas(
     Ok(choices)
 }
 
-/// The resources that the pods of a group request.
+/// Returns the resources that the pods of a group request.
 fn requested_resources(group: &TaskGroup) -> impl Iterator<Item = &ResourceName> {
     group
         .request
@@ -159,8 +161,8 @@ fn group_choices(
             });
         }
     }
-    // A group that names flavors gets one of them, or none. A name may apply to some resources
-    // only, but to at least one that the group needs.
+    // A group that names flavors gets one of them, or no assignment. A named flavor need not apply
+    // to all resources of the group, but must apply to at least one.
     let its = |o: &&ResourceGroup| needs.iter().any(|r| offers_resource(o, r));
     let its_flavors = || offered.iter().filter(its).flat_map(|o| &o.flavors);
     if !group.flavors.is_empty() && !its_flavors().any(|f| group.flavors.contains(&f.flavor)) {
@@ -177,7 +179,7 @@ fn group_choices(
             .filter(|r| offers_resource(offered, r))
             .copied()
             .collect();
-        // The pods themselves are counted if a resource group names `pods`.
+        // If a resource group names `pods`, the pods themselves count too.
         let pods = ResourceName::new("pods");
         if offers_resource(offered, &pods) && !resources.contains(&&pods) {
             resources.push(&pods);
@@ -224,8 +226,9 @@ fn offers_resource(offered: &ResourceGroup, resource: &ResourceName) -> bool {
         .is_some_and(|f: &FlavorQuotas| f.quotas.contains_key(resource))
 }
 
-/// The flavors of these resources that the group wants, in its order. If it names none of them, it
-/// means other resources: then all flavors, in the queue's order.
+/// Returns the flavors of these resources that the group names, in its order. If the group names
+/// none of them, its names apply to other resources. The result then has all flavors, in the
+/// queue's order.
 fn wanted_flavors<'a>(group: &TaskGroup, offered: &'a ResourceGroup) -> Vec<&'a FlavorName> {
     let all = || offered.flavors.iter().map(|f| &f.flavor);
     let named: Vec<&FlavorName> = group

@@ -9,8 +9,8 @@ use crate::queue::Flavor;
 use crate::quota::FlavorIdx;
 use crate::state::LabelSource;
 
-/// Every flavor that a queue or an administrator has named. A number is never reused, because quota
-/// is counted by it.
+/// All flavors that a queue or an administrator has named. The engine never reuses a number,
+/// because the quota tree counts by it.
 #[derive(Debug, Default)]
 pub(crate) struct Flavors {
     numbers: BTreeMap<FlavorName, FlavorIdx>,
@@ -19,7 +19,7 @@ pub(crate) struct Flavors {
 }
 
 impl Flavors {
-    /// Adds or replaces a flavor. Returns true if that changes anything.
+    /// Adds or replaces a flavor. Returns true if the definition changes.
     pub(crate) fn apply(&mut self, flavor: Flavor) -> bool {
         if self.defined.get(&flavor.name) == Some(&flavor) {
             return false;
@@ -33,7 +33,7 @@ impl Flavors {
         self.defined.remove(name).is_some()
     }
 
-    /// The number of a flavor, assigned at the first call.
+    /// Returns the number of a flavor, assigned at the first call.
     pub(crate) fn intern(&mut self, name: &FlavorName) -> FlavorIdx {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -44,27 +44,27 @@ impl Flavors {
         number
     }
 
-    /// The flavor with this number.
+    /// Returns the flavor with this number.
     pub(crate) fn name(&self, number: FlavorIdx) -> Option<&FlavorName> {
         self.names.get(number.index())
     }
 
-    /// All names, in the order of the numbers.
+    /// Returns all names, in the order of the numbers.
     pub(crate) fn names(&self) -> &[FlavorName] {
         &self.names
     }
 
-    /// The definitions, by name.
+    /// Returns the definitions, by name.
     pub(crate) fn defined(&self) -> impl Iterator<Item = &Flavor> {
         self.defined.values()
     }
 
-    /// True if a flavor can be used: it is defined, or it is the default flavor.
+    /// Returns true if a flavor can be used: it is defined, or it is the default flavor.
     pub(crate) fn exists(&self, name: &FlavorName) -> bool {
         self.defined.contains_key(name) || *name == FlavorName::default()
     }
 
-    /// True if the pods of a group may run on the flavor's nodes.
+    /// Returns true if the pods of a group may run on the flavor's nodes.
     pub(crate) fn accepts(&self, name: &FlavorName, group: &TaskGroup) -> bool {
         let Some(flavor) = self.defined.get(name) else {
             return self.exists(name);
@@ -88,7 +88,7 @@ impl Flavors {
         };
         for (key, value) in &flavor.node_labels {
             let before = constraints.node_selector.insert(key.clone(), value.clone());
-            // The group asks for nodes that do not belong to the flavor.
+            // The group requests nodes that do not belong to the flavor.
             if before.is_some_and(|before| before != *value) {
                 return false;
             }
@@ -101,13 +101,13 @@ impl Flavors {
         true
     }
 
-    /// True if the flavor is defined by a label with that key.
+    /// Returns true if the definition of the flavor has a label with that key.
     pub(crate) fn has_label_key(&self, name: &FlavorName, key: &str) -> bool {
         let defined = self.defined.get(name);
         defined.is_some_and(|flavor| flavor.node_labels.contains_key(key))
     }
 
-    /// True if a node with these labels belongs to the flavor.
+    /// Returns true if a node with these labels belongs to the flavor.
     pub(crate) fn matches_labels(&self, name: &FlavorName, labels: &impl LabelSource) -> bool {
         self.defined.get(name).is_none_or(|flavor| {
             flavor

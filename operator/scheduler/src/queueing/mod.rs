@@ -1,4 +1,4 @@
-//! Pending gangs: their order, and what they wait for.
+//! Pending gangs: their order, and the changes that they wait for.
 
 mod flavor_choice;
 mod flavors;

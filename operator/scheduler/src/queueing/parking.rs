@@ -1,5 +1,5 @@
-//! Parking: what gangs that cannot start wait for. A parked gang costs nothing until a counter that
-//! it waits for has risen far enough.
+//! Parking of gangs that cannot start. The engine spends no time on a parked gang until a counter
+//! that the gang waits for has risen far enough.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::time::Time;
 pub(crate) enum Signal {
     /// Changes of nodes.
     Nodes,
-    /// Units of a resource that have become free, on any node.
+    /// Units of a resource that became free, on any node.
     Freed(ResourceIdx),
-    /// Units of a resource that have been taken, on any node.
+    /// Units of a resource that pods took, on any node.
     Taken(ResourceIdx),
     /// Changes of topologies.
     Topologies,
@@ -28,27 +28,27 @@ pub(crate) enum Signal {
     Queues,
     /// Changes of the gang at the head of a queue.
     Head(QueueName),
-    /// Changes of what is reserved for gangs that wait for room.
+    /// Changes of reservations for gangs that wait for room.
     Reservations,
-    /// Changes of queue usage, which decides whose turn it is.
+    /// Changes of queue usage, which decides the order of turns.
     Turns,
-    /// Quota below a root that has been given back.
+    /// Quota below a root that gangs gave back.
     QuotaFreed(QueueName, FlavorResource),
-    /// Quota below a root that has been charged.
+    /// Quota below a root that the engine charged.
     QuotaTaken(QueueName, FlavorResource),
-    /// Queues below a root that begin to hold more than their quota. Without a root: queues without
-    /// any limit that begin to hold something.
+    /// Queues below a root that begin to hold more than their quota. None: queues without any limit
+    /// that begin to hold some of the resource.
     Borrows(Option<QueueName>, FlavorResource),
-    /// Units of a limit that have been given back.
+    /// Units of a limit that gangs gave back.
     LimitFreed(LimitName),
-    /// Units of a limit that have been charged.
+    /// Units of a limit that the engine charged.
     LimitTaken(LimitName),
-    /// Times that a limit was closed or opened.
+    /// How often the caller closed or opened a limit.
     Gate(LimitName),
 }
 
-/// When to try a gang again: as soon as one of the counters has risen by the given amount, or at
-/// the given time.
+/// The condition to try a gang again: one of the counters has risen by the given amount, or the
+/// given time has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WakeCondition {
     signals: SmallVec<[(Signal, i128); 4]>,
@@ -56,13 +56,14 @@ pub(crate) struct WakeCondition {
 }
 
 impl WakeCondition {
-    /// Wakes when a counter has risen by `rise`.
+    /// Adds the condition that a counter has risen by `rise`.
     pub(crate) fn on_rise(&mut self, signal: Signal, rise: i128) -> &mut Self {
         self.signals.push((signal, rise.max(1)));
         self
     }
 
-    /// Wakes when a counter has risen by `rise`; only the smallest rise of a counter is kept.
+    /// Adds the condition that a counter has risen by `rise`. Keeps only the smallest rise of each
+    /// counter.
     pub(crate) fn on_least_rise(&mut self, signal: Signal, rise: i128) -> &mut Self {
         match self.signals.iter_mut().find(|(s, _)| *s == signal) {
             Some((_, least)) => *least = (*least).min(rise.max(1)),
@@ -71,12 +72,12 @@ impl WakeCondition {
         self
     }
 
-    /// True if it waits for this counter.
+    /// Returns true if it waits for this counter.
     pub(crate) fn waits_for(&self, signal: &Signal) -> bool {
         self.signals.iter().any(|(s, _)| s == signal)
     }
 
-    /// Wakes also when `other` would.
+    /// Adds the conditions of `other`.
     pub(crate) fn merge(&mut self, other: &Self) -> &mut Self {
         for (signal, rise) in &other.signals {
             if !self.signals.contains(&(signal.clone(), *rise)) {
@@ -90,41 +91,41 @@ impl WakeCondition {
         self
     }
 
-    /// Wakes at this time at the latest.
+    /// Adds the condition that this time has come.
     pub(crate) fn at_latest(&mut self, time: Time) -> &mut Self {
         self.at = Some(self.at.map_or(time, |at| at.min(time)));
         self
     }
 }
 
-/// The kind of obstacle that a gang waits for, as far as backfill and reservations need to know.
+/// The kind of obstacle to a gang, as far as backfill and reservations use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WaitKind {
-    /// Something that no reservation would give it.
+    /// An obstacle that no reservation removes.
     #[default]
     Other,
-    /// Quota.
+    /// The gang lacks quota.
     Quota,
-    /// Room.
+    /// The gang lacks room on nodes.
     Capacity,
-    /// Only what is reserved for another gang.
+    /// The gang lacks only an amount that the engine reserves for another gang.
     Reserved,
 }
 
-/// Why a gang cannot start, and when that may change.
+/// The reason why a gang cannot start, and the condition to try it again.
 #[derive(Clone, Debug)]
 pub(crate) struct Blockage {
     pub(crate) explanation: WaitExplanation,
     pub(crate) wake: WakeCondition,
     pub(crate) kind: WaitKind,
-    /// The number of the flavor assignment that this is about.
+    /// The number of the flavor assignment that this blockage applies to.
     pub(crate) assignment: usize,
     /// The obstacles to its other flavor assignments.
     other_obstacles: Vec<(WaitKind, usize)>,
 }
 
 impl Blockage {
-    /// Sets what the gang waits for.
+    /// Sets the kind of obstacle.
     pub(crate) fn with_kind(mut self: Box<Self>, phase: WaitKind) -> Box<Self> {
         self.kind = phase;
         self
@@ -136,7 +137,7 @@ impl Blockage {
         self
     }
 
-    /// How far the gang is from a start.
+    /// Returns how far the gang is from a start.
     pub(crate) fn distance(&self) -> StartDistance {
         self.explanation.reason.distance()
     }
@@ -147,7 +148,7 @@ impl Blockage {
         self.other_obstacles.extend(other.obstacles());
     }
 
-    /// The obstacle to each of its flavor assignments.
+    /// Returns the obstacle to each of its flavor assignments.
     pub(crate) fn obstacles(&self) -> impl Iterator<Item = (WaitKind, usize)> {
         let others = self.other_obstacles.iter().copied();
         std::iter::once((self.kind, self.assignment)).chain(others)
@@ -206,7 +207,7 @@ impl Parking {
         self.tickets.insert(gang, ticket);
     }
 
-    /// Removes a gang from parking, whatever it waited for, and from the woken gangs.
+    /// Removes a gang from parking, with all its conditions, and from the woken gangs.
     pub(crate) fn unpark(&mut self, gang: GangIdx) {
         self.woken.remove(&gang);
         let Some(ticket) = self.tickets.remove(&gang) else {
@@ -225,7 +226,7 @@ impl Parking {
         }
     }
 
-    /// Raises a counter, and wakes the gangs that waited for that.
+    /// Raises a counter, and wakes the gangs whose threshold it reaches.
     pub(crate) fn raise(&mut self, signal: &Signal, rise: i128) {
         let Some(counter) = self.counters.get_mut(signal) else {
             return;
@@ -237,7 +238,7 @@ impl Parking {
         self.wake_gangs(woken.into_iter().map(|(_, gang)| gang));
     }
 
-    /// Advances the time, and wakes the gangs whose alarm has come.
+    /// Advances the time, and wakes the gangs whose alarm time has come.
     pub(crate) fn fire_alarms(&mut self, now: Time) {
         let waiting = match now.as_millis().checked_add(1) {
             Some(next) => self
@@ -261,7 +262,7 @@ impl Parking {
         std::mem::take(&mut self.woken)
     }
 
-    /// The next alarm of a parked gang.
+    /// Returns the next alarm of a parked gang.
     pub(crate) fn next_alarm(&self) -> Option<Time> {
         self.alarms.first().map(|(at, _)| *at)
     }

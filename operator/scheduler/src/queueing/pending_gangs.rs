@@ -8,7 +8,8 @@ use crate::ids::{GangId, QueueName};
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// Surplus after all other gangs; then by priority, submission time and name.
+/// The key by which gangs are ordered: surplus after all other gangs, then by priority, submission
+/// time and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderKey {
     surplus: bool,
@@ -27,12 +28,12 @@ impl OrderKey {
         }
     }
 
-    /// The gang that has this key.
+    /// Returns the gang that has this key.
     pub(crate) fn into_id(self) -> GangId {
         self.id
     }
 
-    /// The boundary in the order: gangs come before it, surplus after it.
+    /// Returns the key that separates gangs from surplus in the order.
     fn first_surplus() -> Self {
         Self {
             surplus: true,
@@ -43,7 +44,7 @@ impl OrderKey {
     }
 }
 
-/// The kind of pending gangs: surplus has its turn when no other gang is left.
+/// The class of a pending gang. The engine tries surplus only after all other due gangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GangClass {
     Gangs,
@@ -62,7 +63,7 @@ impl GangClass {
 /// Gangs in order.
 type OrderedGangs = BTreeMap<OrderKey, GangIdx>;
 
-/// Pending gangs by queue: all of them, and those that are due to be tried.
+/// Pending gangs by queue: all of them, and those that are due. The engine tries due gangs.
 #[derive(Debug, Default)]
 pub(crate) struct PendingGangs {
     queues: BTreeMap<QueueName, OrderedGangs>,
@@ -119,17 +120,17 @@ impl PendingGangs {
         }
     }
 
-    /// The queues in which a gang is due.
+    /// Returns the queues in which a gang is due.
     pub(crate) fn due_queues(&self, class: GangClass) -> Vec<QueueName> {
         self.due(class).keys().cloned().collect()
     }
 
-    /// The first due gang of a queue.
+    /// Returns the first due gang of a queue.
     pub(crate) fn next_due(&self, class: GangClass, queue: &QueueName) -> Option<GangIdx> {
         self.due(class).get(queue)?.values().next().copied()
     }
 
-    /// Removes the first due gang of a queue from the due ones, and returns it.
+    /// Removes the first due gang of a queue from the due gangs, and returns it.
     pub(crate) fn pop_due(&mut self, class: GangClass, queue: &QueueName) -> Option<GangIdx> {
         let due = self.due_mut(class);
         let line = due.get_mut(queue)?;
@@ -140,7 +141,7 @@ impl PendingGangs {
         Some(at)
     }
 
-    /// The due gangs of a queue, in order.
+    /// Returns the due gangs of a queue, in order.
     pub(crate) fn due_gangs(&self, class: GangClass, queue: &QueueName) -> Vec<GangIdx> {
         let line = self.due(class).get(queue);
         line.into_iter()
@@ -149,7 +150,7 @@ impl PendingGangs {
             .collect()
     }
 
-    /// The gang has been tried: it is no longer due.
+    /// Removes a gang from the due gangs after the engine has tried it.
     pub(crate) fn clear_due(&mut self, gang: &Gang) {
         remove_gang(
             self.due_mut(GangClass::for_gang(gang)),
@@ -158,7 +159,7 @@ impl PendingGangs {
         );
     }
 
-    /// The gangs of a queue, in order.
+    /// Returns the gangs of a queue, in order.
     pub(crate) fn gangs_in_order(&self, queue: &QueueName) -> impl Iterator<Item = GangIdx> {
         self.queues
             .get(queue)
@@ -167,7 +168,7 @@ impl PendingGangs {
             .map(|(_, at)| *at)
     }
 
-    /// The number of pending gangs of each queue that has any, without surplus.
+    /// Returns the number of pending gangs of each queue that has any, without surplus.
     pub(crate) fn counts_by_queue(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         let count = |line: &OrderedGangs| {
             let surplus = line.range(OrderKey::first_surplus()..).count();
@@ -179,12 +180,13 @@ impl PendingGangs {
             .filter(|(_, gangs)| *gangs > 0)
     }
 
-    /// The number of pending gangs, including surplus.
+    /// Returns the number of pending gangs, including surplus.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The position of a gang in its queue, from 1. The cost is linear in the gangs before it.
+    /// Returns the position of a gang in its queue, from 1. The time is linear in the number of
+    /// gangs before it.
     pub(crate) fn position(&self, gang: &Gang) -> Option<usize> {
         let key = OrderKey::for_gang(gang);
         let line = self.queues.get(&gang.queue)?;

@@ -1,4 +1,4 @@
-//! The configured queues, and the quota that gangs hold. A gang is always charged as a whole.
+//! The configured queues, and the quota that gangs hold. The engine always charges a whole gang.
 
 mod charges;
 mod holders;
@@ -36,11 +36,11 @@ pub(crate) struct Queues {
     /// The charges of gangs.
     charges: Interner<Demand>,
     flavors: Flavors,
-    /// Quota that gangs that are not preemptible hold, by queue.
+    /// The quota that non-preemptible gangs hold, by queue.
     non_preemptible: QueueSums,
     /// Quota that surplus holds, by queue.
     surplus: QueueSums,
-    /// Queues that are being drained.
+    /// The queues that the engine drains.
     drains: BTreeSet<QueueName>,
     leaving: LeavingQuota,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Queues {
 impl Queues {
     pub(crate) fn new(catalog: &Catalog, decay: UsageDecay) -> Self {
         let mut flavors = Flavors::default();
-        // Number 0 is the default flavor, which needs no definition.
+        // The default flavor gets number 0. It needs no definition.
         flavors.intern(&FlavorName::default());
         Self {
             tree: QuotaTree::new(catalog.pods(), decay),
@@ -87,22 +87,22 @@ impl Queues {
         }
     }
 
-    /// The queue configurations, by name.
+    /// Returns the queue configurations, by name.
     pub(crate) fn configs(&self) -> impl Iterator<Item = &Queue> {
         self.configs.values()
     }
 
-    /// Replaces what queues remember of past usage.
+    /// Replaces the past usage that queues remember.
     pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = UsageLag>) {
         self.tree.restore_lags(lags);
     }
 
-    /// Sets the capacity of a resource, in which shares are measured.
+    /// Sets the capacity of a resource. A share is usage divided by capacity.
     pub(crate) fn set_capacity(&mut self, resource: ResourceIdx, capacity: i128) {
         self.tree.set_capacity(resource, capacity);
     }
 
-    /// Adds or replaces a queue. Returns true if that changes anything.
+    /// Adds or replaces a queue. Returns true if the configuration changes.
     pub(crate) fn apply(&mut self, queue: Queue, catalog: &mut Catalog) -> bool {
         if self.configs.get(&queue.name) == Some(&queue) {
             return false;
@@ -131,7 +131,7 @@ impl Queues {
         true
     }
 
-    /// Removes a queue; the quota that its gangs hold stays charged.
+    /// Removes a queue. The quota that its gangs hold stays charged.
     pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
         self.tree.delete(name);
         self.drains.remove(name);
@@ -144,51 +144,51 @@ impl Queues {
             .map_or_else(QueueOrder::default, |queue| queue.order)
     }
 
-    /// True if any queue of its tree has quotas.
+    /// Returns true if any queue of its tree has quotas.
     pub(crate) fn is_limited(&self, name: &QueueName) -> bool {
         let at = self.tree.find(name);
         at.is_some_and(|at| self.tree.is_limited(at))
     }
 
-    /// Quota that gangs of a queue hold that are not preemptible.
+    /// Returns the quota that non-preemptible gangs of a queue hold.
     pub(crate) fn non_preemptible(&self, name: &QueueName, what: FlavorResource) -> i128 {
         self.non_preemptible.amount(name, what)
     }
 
-    /// The queues of which surplus holds something, with what it holds.
+    /// Returns the queues of which surplus holds quota, with the amounts.
     pub(crate) fn surplus(
         &self,
     ) -> impl Iterator<Item = (&QueueName, &BTreeMap<FlavorResource, i128>)> {
         self.surplus.iter()
     }
 
-    /// True if surplus holds any quota.
+    /// Returns true if surplus holds any quota.
     pub(crate) fn has_surplus(&self) -> bool {
         self.surplus.iter().next().is_some()
     }
 
-    /// The configuration of a queue.
+    /// Returns the configuration of a queue.
     pub(crate) fn config(&self, name: &QueueName) -> Option<&Queue> {
         self.configs.get(name)
     }
 
-    /// The preemption policy of a queue.
+    /// Returns the preemption policy of a queue.
     pub(crate) fn preemption_policy(&self, name: &QueueName) -> Option<PreemptionPolicy> {
         self.configs.get(name).map(|queue| queue.preemption)
     }
 
-    /// The longest time for which a gang of a queue is safe from preemption.
+    /// Returns the longest time for which a gang of a queue is safe from preemption.
     pub(crate) fn max_min_runtime(&self, name: &QueueName) -> Option<Duration> {
         self.configs.get(name)?.max_min_runtime
     }
 
-    /// Queues that are being drained and still have holders.
+    /// Returns the draining queues that still have holders.
     pub(crate) fn draining_queues(&self) -> Vec<QueueName> {
         let held = |name: &&QueueName| self.holders.contains_key(*name);
         self.drains.iter().filter(held).cloned().collect()
     }
 
-    /// [`QuotaTree::borrows`] as if the queue had no surplus.
+    /// Returns [`QuotaTree::borrows`] as if the queue had no surplus.
     pub(crate) fn borrows_without_surplus(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let name = self.tree.name(queue);
         let held = name.and_then(|name| self.surplus.get(name));
@@ -207,7 +207,8 @@ impl Queues {
         borrows
     }
 
-    /// True if a demand would fit a queue that held nothing itself. Leaves the queues unchanged.
+    /// Returns true if a demand would fit without the queue's own usage. Leaves the queues
+    /// unchanged.
     pub(crate) fn would_fit_alone(&mut self, queue: QueueIdx, demand: &Demand) -> bool {
         let held = demand
             .iter()
@@ -225,20 +226,20 @@ impl Queues {
         self.tree.shift(queue, amounts);
     }
 
-    /// The name under which quota changes are signalled: a change below a root may matter to every
-    /// queue of its tree.
+    /// Returns the name that quota signals of a queue use: its root. A quota change below a root
+    /// may affect every queue of its tree.
     pub(crate) fn root(&self, name: &QueueName) -> QueueName {
         let root = self.tree.find(name).and_then(|at| self.tree.root(at));
         root.unwrap_or(name).clone()
     }
 
-    /// The index of a queue from which gangs may start.
+    /// Returns the index of a queue from which gangs may start.
     pub(crate) fn leaf(&self, name: &QueueName) -> Option<QueueIdx> {
         let at = self.tree.find(name)?;
         (self.tree.is_leaf(at) && self.tree.fault(at).is_none()).then_some(at)
     }
 
-    /// The gang as the next one to start in its queue.
+    /// Returns the entry in the order of turns for a gang that is the next to start in its queue.
     pub(crate) fn next_gang(&self, gang: &Gang, demand: &Demand) -> NextGang {
         let policy = self
             .preemption_policy(&gang.queue)
@@ -259,7 +260,7 @@ impl Queues {
         }
     }
 
-    /// Enters the next gang of a queue in the order of turns.
+    /// Adds the next gang of a queue to the order of turns.
     pub(crate) fn rank(&self, order: &mut TurnOrder, queue: QueueIdx, next: NextGang) {
         // Surplus gives back its quota whenever a gang needs it.
         let name = self.tree.name(queue);

@@ -9,12 +9,12 @@ use crate::state::ResourceIdx;
 pub struct FlavorIdx(u32);
 
 impl FlavorIdx {
-    /// The index of the flavor in an array.
+    /// Returns the index of the flavor in an array.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The flavor at an index of an array.
+    /// Returns the flavor at an index of an array.
     pub(crate) fn from_index(at: usize) -> Self {
         Self(u32::try_from(at).unwrap_or(u32::MAX))
     }
@@ -28,12 +28,12 @@ pub(crate) struct FlavorResource {
 }
 
 /// The largest amount that a demand counts. All nominal quotas together stay far below it, so a
-/// larger amount would fit no better. Thousands of such demands can be summed, and weighed by
-/// [`super::memory`], without overflow, so that every release subtracts exactly what was charged.
+/// larger amount would fit no better. [`super::memory`] can sum and weigh thousands of these
+/// demands without overflow. So every release subtracts exactly the charged amount.
 const MAX_AMOUNT: i128 = 1 << 80;
 
-/// The needs of a gang, in base units: each resource of each flavor once, in their order, more than
-/// 0 and at most 2^80.
+/// The needs of a gang, in base units. Each resource of each flavor occurs once, in order. Each
+/// amount is more than 0 and at most 2^80.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Demand(SmallVec<[(FlavorResource, i128); 4]>);
 
@@ -42,7 +42,7 @@ impl Demand {
         self.0.iter().copied()
     }
 
-    /// The amount of one resource of one flavor.
+    /// Returns the amount of one resource of one flavor.
     pub(crate) fn amount(&self, what: FlavorResource) -> i128 {
         let found = self.0.iter().find(|(w, _)| *w == what);
         found.map_or(0, |(_, amount)| *amount)

@@ -1,4 +1,4 @@
-//! How much more a queue may get.
+//! Computes how much more a queue may get.
 
 use smallvec::SmallVec;
 
@@ -12,9 +12,9 @@ use super::tree::{QueueIdx, QuotaTree, TreeNode};
 pub(super) enum ResourceOffer {
     /// The queue does not offer the resource, or offers nothing at all.
     Nothing,
-    /// As much as quota allows.
+    /// The queue offers as much as quota allows.
     Quota,
-    /// As much as there is.
+    /// The queue offers the resource without a limit.
     NoLimit,
 }
 
@@ -45,8 +45,8 @@ impl QuotaTree {
         }
     }
 
-    /// Everything that is named anywhere in the tree of a queue: a queue that names nothing itself
-    /// may get these.
+    /// Returns all resources that any queue in the tree of this queue names. A queue that names no
+    /// resource itself may get these.
     pub(crate) fn named_resources(&self, queue: QueueIdx) -> Vec<FlavorResource> {
         let counts = self.node(queue).is_some_and(TreeNode::is_counted);
         let root = self.path(queue).last().filter(|_| counts);
@@ -57,14 +57,14 @@ impl QuotaTree {
             .collect()
     }
 
-    /// True if a queue offers a resource of a flavor. A misconfigured queue offers nothing.
+    /// Returns true if a queue offers a resource of a flavor. A misconfigured queue offers nothing.
     pub(crate) fn offers(&self, queue: QueueIdx, what: FlavorResource) -> bool {
         self.offer(queue, what) != ResourceOffer::Nothing
     }
 
-    /// How much more a queue may get now, in base units. None: it has no limit. 0: the queue does
-    /// not offer the resource, or nothing is left. Negative: more is held than there is, because a
-    /// quota was lowered.
+    /// Returns how much more a queue may get now, in base units. None: it has no limit. 0: the
+    /// queue does not offer the resource, or no quota is left. Negative: gangs hold more than the
+    /// quota, because an administrator lowered it.
     pub(crate) fn available(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         self.compute_available(queue, what, QuotaCell::usage)
     }
@@ -87,7 +87,7 @@ impl QuotaTree {
         })
     }
 
-    /// True if a queue may get all of a demand now.
+    /// Returns true if a queue may get all of a demand now.
     pub(crate) fn fits(&self, queue: QueueIdx, demand: &Demand) -> bool {
         demand
             .iter()
@@ -100,7 +100,7 @@ impl QuotaTree {
             })
     }
 
-    /// True if a queue would exceed its quota with a demand; for a leaf, its nominal quota.
+    /// Returns true if a queue would exceed its quota with a demand; for a leaf, its nominal quota.
     pub(crate) fn borrows(&self, queue: QueueIdx, demand: &Demand) -> bool {
         demand.iter().any(|(what, need)| {
             let cell = self.node(queue).map_or(&EMPTY_CELL, |n| n.cell(what));
@@ -109,9 +109,9 @@ impl QuotaTree {
         })
     }
 
-    /// The lowest queue, from this one up, whose quota covers a queue with all of a demand once its
-    /// gangs have given back `given_back`. None: there is no such queue, or a resource of the
-    /// demand has no limit.
+    /// Returns the lowest queue, from this one up, whose quota covers the usage plus the whole
+    /// demand after the gangs of this queue have given back `given_back`. None: no quota covers it,
+    /// or a resource of the demand has no limit.
     pub(crate) fn lowest_within(
         &self,
         queue: QueueIdx,
@@ -132,8 +132,8 @@ impl QuotaTree {
         self.path(queue).nth(level).map(|(at, _)| at)
     }
 
-    /// The lowest queue, from this one up but below the root, whose quota covers the demand alone,
-    /// whatever is held there.
+    /// Returns the lowest queue, from this one up but below the root, whose quota covers the demand
+    /// alone. Current usage does not count.
     pub(crate) fn lowest_with_nominal(&self, queue: QueueIdx, demand: &Demand) -> Option<QueueIdx> {
         let covers = |node: &TreeNode| {
             let mut quotas = demand
@@ -147,8 +147,8 @@ impl QuotaTree {
             .map(|(at, _)| at)
     }
 
-    /// True if a queue with a demand exceeds the quota of all queues above it that are not above
-    /// `owner` too.
+    /// Returns true if a queue with a demand exceeds the quota of all queues above it that are not
+    /// above `owner` too.
     pub(crate) fn borrows_from(&self, queue: QueueIdx, demand: &Demand, owner: QueueIdx) -> bool {
         let mut above = self.path(owner).map(|(at, _)| at);
         match self.lowest_within(queue, demand, &Demand::default()) {
@@ -157,16 +157,16 @@ impl QuotaTree {
         }
     }
 
-    /// True if a queue is `above` or below it.
+    /// Returns true if a queue is `above` or below it.
     pub(crate) fn is_below(&self, queue: QueueIdx, above: QueueIdx) -> bool {
         self.path(queue).any(|(at, _)| at == above)
     }
 
-    /// The queues that must provide part of `need`, from `queue` up: local quota on the path covers
-    /// some of it, until nothing is left or the root is reached.
+    /// Returns the queues that must provide part of `need`, from `queue` up. Local quota on the
+    /// path covers part of it. The path ends when local quota covers the rest, or at the root.
     ///
-    /// None of them lacks anything exactly if `need`, if it is more than 0, is at most what is
-    /// available: this is the formula solved for `need`.
+    /// If `need` is more than 0: `missing` is 0 in all steps exactly if `need` is at most the
+    /// available amount. This is the formula of the module, solved for `need`.
     pub(super) fn climb(
         &self,
         queue: QueueIdx,

@@ -1,4 +1,4 @@
-//! The queues that borrow what another queue lacks.
+//! The queues that borrow a resource that another queue lacks.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, btree_set};
@@ -9,16 +9,16 @@ use super::cell::{OverQuotaChild, QuotaCell};
 use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
-/// A queue that borrows what another queue lacks.
+/// A queue that borrows a resource that another queue lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Borrower {
     pub(crate) queue: QueueName,
-    /// Units that it holds beyond its nominal quota, limited by what each queue above it borrows,
-    /// up to a queue that both share; in base units.
+    /// Units that it holds beyond its nominal quota, in base units. The amount that each queue
+    /// above it borrows, up to a queue that both share, is an upper limit.
     pub(crate) borrowed: i128,
 }
 
-/// A branch that is still to be visited; the largest come first.
+/// A branch that the search has not visited yet. The branch with the largest bound comes first.
 struct BorrowBranch<'a> {
     /// An upper bound of the amounts in the branch.
     bound: i128,
@@ -27,9 +27,10 @@ struct BorrowBranch<'a> {
 }
 
 enum BranchRest<'a> {
-    /// The branch is what the queue itself borrows.
+    /// The amount that the queue itself borrows.
     Own,
-    /// The branch is what is borrowed below this child, and the children after it.
+    /// The amounts that queues borrow at or below this child, and at or below the children after
+    /// it.
     Child(QueueIdx, btree_set::Iter<'a, OverQuotaChild>),
 }
 
@@ -60,7 +61,7 @@ impl PartialEq for BorrowBranch<'_> {
 
 impl Eq for BorrowBranch<'_> {}
 
-/// The branch of these children of a queue, which borrows at most `most`.
+/// Returns the branch of these children of a queue, which borrows at most `most`.
 fn child_branch<'a>(
     mut all: btree_set::Iter<'a, OverQuotaChild>,
     most: i128,
@@ -73,7 +74,7 @@ fn child_branch<'a>(
     })
 }
 
-/// The branch of what a queue itself borrows.
+/// Returns the branch of the amount that a queue itself borrows.
 fn own_branch<'a>(name: &'a QueueName, cell: &QuotaCell, most: i128) -> Option<BorrowBranch<'a>> {
     let most = most.min(cell.borrowed()).min(cell.counted_own());
     let rest = BranchRest::Own;
@@ -85,10 +86,10 @@ fn own_branch<'a>(name: &'a QueueName, cell: &QuotaCell, most: i128) -> Option<B
 }
 
 impl QuotaTree {
-    /// The queues that borrow what a queue lacks for `need` more: they hold more than their quota,
-    /// and so does each queue between them and the shared one. The queue itself may be among them.
-    /// Returns at most `count` queues, those that borrow most. Queues whose release would not help,
-    /// because a borrowing limit below is in the way, are left out.
+    /// Returns the queues that borrow the resource that a queue lacks for `need` more. These queues
+    /// hold more than their quota, and so does each queue between them and the shared one. The
+    /// queue itself may be among them. The result has at most `count` queues: those that borrow
+    /// most. It leaves out queues whose release would not help because of a borrowing limit below.
     ///
     /// Each result costs the depth of the tree.
     pub(crate) fn borrowers(
@@ -125,7 +126,7 @@ impl QuotaTree {
                 continue;
             };
             heap.extend(child_branch(others, most));
-            // Queues on the path are sources of their own.
+            // Queues on the path have their own entry in `sources`.
             let on_the_way = sources.iter().any(|(_, at, _)| *at == child);
             if let Some(node) = self.node(child).filter(|_| !on_the_way) {
                 let cell = node.cell(what);

@@ -1,4 +1,4 @@
-//! One resource of one flavor in one queue: the algebra.
+//! The algebra of one resource of one flavor in one queue.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -20,8 +20,8 @@ pub(super) struct Contribution {
     borrowed: i128,
 }
 
-/// A child that holds more than its quota. Ordered by what it borrows, the largest first, then by
-/// name.
+/// A child that holds more than its quota. The order is by borrowed amount, the largest first, then
+/// by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OverQuotaChild {
     pub(super) borrowed: Reverse<i128>,
@@ -45,7 +45,7 @@ pub(super) struct QuotaCell {
     pub(super) over_quota: BTreeSet<OverQuotaChild>,
 }
 
-/// The cell of a queue that does not know a resource.
+/// The cell of a queue that neither names nor uses a resource.
 pub(super) static EMPTY_CELL: QuotaCell = QuotaCell {
     quota: None,
     own: 0,
@@ -61,12 +61,12 @@ impl QuotaCell {
         self.quota.map_or(0, |quota| i128::from(quota.nominal))
     }
 
-    /// The nominal quota, plus what its children do not keep local.
+    /// Returns the nominal quota, plus the quota that its children do not keep local.
     pub(super) fn subtree(&self) -> i128 {
         self.nominal().saturating_add(self.lent)
     }
 
-    /// The part of its quota that no other queue may hold.
+    /// Returns the part of its quota that no other queue may hold.
     pub(super) fn local(&self) -> i128 {
         match self.quota.and_then(|quota| quota.lending_limit) {
             Some(limit) => self.subtree().saturating_sub(i128::from(limit)).max(0),
@@ -74,27 +74,28 @@ impl QuotaCell {
         }
     }
 
-    /// Units that count against its quota.
+    /// Returns the units that count against its quota.
     pub(super) fn usage(&self) -> i128 {
         self.counted_own().saturating_add(self.passed)
     }
 
-    /// The part of `own` that counts.
+    /// Returns the part of `own` that counts.
     pub(super) fn counted_own(&self) -> i128 {
         if self.exempt { 0 } else { self.own }
     }
 
-    /// The part of the usage that its local quota does not cover: it counts above the queue.
+    /// Returns the part of the usage that its local quota does not cover. This part also counts in
+    /// the queues above.
     pub(super) fn passed_on(&self) -> i128 {
         self.usage().saturating_sub(self.local()).max(0)
     }
 
-    /// Units that it holds beyond its quota.
+    /// Returns the units that it holds beyond its quota.
     pub(super) fn borrowed(&self) -> i128 {
         self.usage().saturating_sub(self.subtree()).max(0)
     }
 
-    /// The most that it may hold. None: as much as its parent has.
+    /// Returns the most that it may hold. None: only its parent limits it.
     pub(super) fn max_usage(&self, root: bool) -> Option<i128> {
         if root {
             return Some(self.subtree());
@@ -103,21 +104,21 @@ impl QuotaCell {
         Some(self.subtree().saturating_add(i128::from(limit)))
     }
 
-    /// Units that are missing for `need` more, with `usage` in use.
+    /// Returns the units that are missing for `need` more, with `usage` in use.
     pub(super) fn missing(&self, need: i128, usage: i128, root: bool) -> i128 {
         self.max_usage(root).map_or(0, |bound| {
             usage.saturating_add(need).saturating_sub(bound).max(0)
         })
     }
 
-    /// The part of `need` that local quota does not cover, with `usage` in use.
+    /// Returns the part of `need` that local quota does not cover, with `usage` in use.
     pub(super) fn beyond_local(&self, need: i128, usage: i128) -> i128 {
         let left = self.local().saturating_sub(usage).max(0);
         need.saturating_sub(left).max(0)
     }
 
-    /// Units that are available here, with `usage` in use and `parent` available in the parent.
-    /// None: there is no parent.
+    /// Returns the units that are available here, with `usage` in use and `parent` available in the
+    /// parent. `parent` is None for a root.
     pub(super) fn available(&self, usage: i128, parent: Option<i128>) -> i128 {
         let (subtree, local) = (self.subtree(), self.local());
         let Some(parent) = parent else {
@@ -138,12 +139,12 @@ impl QuotaCell {
         local.saturating_sub(usage).saturating_add(in_parent.max(0))
     }
 
-    /// True if a queue names the resource, from here down.
+    /// Returns true if a queue names the resource, from here down.
     pub(super) fn is_named(&self) -> bool {
         self.naming_queues > 0 || self.quota.is_some()
     }
 
-    /// The contribution that the parent counts.
+    /// Returns the contribution that the parent counts.
     pub(super) fn contribution(&self) -> Contribution {
         let (subtree, local, usage) = (self.subtree(), self.local(), self.usage());
         Contribution {
@@ -186,7 +187,7 @@ impl QuotaCell {
         }
     }
 
-    /// True if the cell holds no information.
+    /// Returns true if the cell holds no information.
     pub(super) fn is_empty(&self) -> bool {
         self.quota.is_none() && self.own == 0 && self.naming_queues == 0 && self.passed == 0
     }

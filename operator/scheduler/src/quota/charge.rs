@@ -1,5 +1,5 @@
-//! Charges to queues, and what counts of them in the queues above. A charge costs the depth of the
-//! queue.
+//! Charges to queues, and the part of them that counts in the queues above. The time of a charge
+//! grows with the depth of the queue.
 
 use super::amounts::{Demand, FlavorResource};
 use super::cell::{Contribution, QuotaCell};
@@ -8,7 +8,7 @@ use crate::ids::QueueName;
 use crate::state::ResourceIdx;
 
 impl QuotaTree {
-    /// Charges a gang, whatever the quota says and even if the queue does not exist.
+    /// Charges a gang, even above quota and even if the queue does not exist.
     ///
     /// The resources must keep their numbers for good (see [`crate::state::Catalog::pin`]), because
     /// the tree remembers usage after it has been released.
@@ -21,7 +21,7 @@ impl QuotaTree {
         self.forget_unless_needed(at);
     }
 
-    /// Releases a charge. More than what was charged cannot be released.
+    /// Releases a charge, at most the charged amount.
     pub(crate) fn release(&mut self, queue: &QueueName, demand: &Demand) {
         let Some(at) = self.number(queue) else {
             return;
@@ -49,7 +49,8 @@ impl QuotaTree {
         }
     }
 
-    /// Passes a changed contribution of a child up the tree, as far as it changes anything.
+    /// Passes a changed contribution of a child up the tree, until a queue's own contribution stays
+    /// the same.
     pub(super) fn propagate(
         &mut self,
         mut at: QueueIdx,

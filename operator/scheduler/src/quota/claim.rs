@@ -5,13 +5,13 @@ use super::availability::ResourceOffer;
 use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
-/// Why a queue may ask another queue to give something back.
+/// The reason why a queue may claim quota from another queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ClaimKind {
-    /// The demand is within the asking queue's guarantee, and the other queue holds more than its
-    /// own.
+    /// The demand is within the guarantee of the claiming queue, and the other queue holds more
+    /// than its own guarantee.
     Owed,
-    /// The asking queue would borrow as well.
+    /// The claiming queue would borrow too.
     Borrowing,
 }
 
@@ -21,18 +21,19 @@ pub(crate) struct QuotaClaim {
     pub(crate) kind: ClaimKind,
     /// The resource that the other queue borrows.
     pub(crate) flavor_resource: FlavorResource,
-    /// The claim holds until this much of the resource has been given back, by any gang.
+    /// The claim holds until gangs have given back this much of the resource.
     pub(crate) remaining: i128,
 }
 
 impl QuotaTree {
-    /// The claim of a queue with a demand on what another queue holds now. There is a claim if the
-    /// other queue borrows one of the resources, and so does each queue above it, up to the lowest
-    /// queue that both share. A queue without any limit has no guarantee: a queue that asks for its
-    /// own quota may claim it even without a shared root.
+    /// Returns the claim of a queue with a demand on the quota that another queue holds now. There
+    /// is a claim if the other queue borrows one of the resources, and so does each queue above it,
+    /// up to the lowest queue that both share. A queue without any limit has no guarantee. A queue
+    /// whose demand is within its own quota may therefore claim from it, even without a shared
+    /// root.
     ///
-    /// `lacks` tells which resources are short. Borrowing of other resources does not count, for
-    /// either queue.
+    /// `lacks` returns true for the resources that are short. Borrowing of other resources does not
+    /// count, for either queue.
     pub(crate) fn claim(
         &self,
         asker: QueueIdx,
@@ -44,7 +45,7 @@ impl QuotaTree {
             return self.claim_outside(asker, demand, holder, lacks);
         };
         let borrowed = |what: FlavorResource| -> i128 {
-            // Everything that the queue holds and no longer offers is borrowed.
+            // If the queue no longer offers a resource, all that it holds of it is borrowed.
             if self.offer(holder, what) == ResourceOffer::NoLimit {
                 return 0;
             }
@@ -93,7 +94,7 @@ impl QuotaTree {
         })
     }
 
-    /// The best claim on a queue, whichever resource turns out to be short.
+    /// Returns the best claim on a queue that any one short resource of the demand would give.
     pub(crate) fn best_claim(
         &self,
         asker: QueueIdx,
@@ -107,14 +108,14 @@ impl QuotaTree {
         claims.min()
     }
 
-    /// The quota that is guaranteed to a queue. None: it has no quota of the resource.
+    /// Returns the quota that is guaranteed to a queue. None: it has no quota of the resource.
     pub(crate) fn guaranteed(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         let has = self.offer(queue, what) == ResourceOffer::Quota;
         has.then(|| self.node(queue).map_or(0, |node| node.cell(what).subtree()))
     }
 
-    /// For a queue and each queue above it: by how much it would exceed its quota with `need` more;
-    /// negative if quota is left.
+    /// Returns, for a queue and each queue above it, by how much it would exceed its quota with
+    /// `need` more. Negative: quota is left.
     pub(crate) fn excess_by_level(
         &self,
         queue: QueueIdx,
@@ -129,19 +130,19 @@ impl QuotaTree {
         })
     }
 
-    /// Units charged to a queue itself.
+    /// Returns the units charged to a queue itself.
     pub(crate) fn own_usage(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         self.node(queue).map_or(0, |node| node.cell(what).own)
     }
 
-    /// True if any queue of its tree has quotas.
+    /// Returns true if any queue of its tree has quotas.
     pub(crate) fn is_limited(&self, queue: QueueIdx) -> bool {
         let root = self.path(queue).last();
         root.is_some_and(|(_, root)| root.queues_with_quotas > 0)
     }
 
-    /// For each resource of a demand: the queues from this one up that hold more than their quota.
-    /// For a queue without any limit, all that it holds counts as that.
+    /// Returns, for each resource of a demand, the queues from this one up that hold more than
+    /// their quota. A queue without any limit is in the result if it holds some of the resource.
     pub(crate) fn queues_over_quota(
         &self,
         queue: &QueueName,
@@ -171,8 +172,8 @@ impl QuotaTree {
         over
     }
 
-    /// Charges this much more (or less, if negative) to a queue for a while. The caller must undo
-    /// it. The memory of past usage does not see it.
+    /// Charges these amounts to a queue for a short time. Negative amounts reduce the charge. The
+    /// caller must undo it. The memory of past usage stays unchanged.
     pub(crate) fn shift(&mut self, queue: QueueIdx, amounts: &[(FlavorResource, i128)]) {
         for (what, amount) in amounts {
             self.change_cell(queue, *what, |cell| {

@@ -7,16 +7,16 @@
 //! U(t) = u - lag(t0) 2^-((t - t0) / H),   lag = u - U
 //! ```
 //!
-//! exactly. Because the equation is linear, an event that changes `u` by `d` at `t` changes the lag
-//! by `d`, so only the lag has to be kept. It is kept as an integer, in units of the time at which
-//! its half-life began (*forward decay*: Cormode et al., ICDE '09): with `t = (k + x) H`, `k` an
-//! integer and `0 <= x < 1`, an event adds `d 2^x`, and when `k` grows by 1 the sum is halved.
+//! exactly. The equation is linear: an event that changes `u` by `d` at `t` changes the lag by `d`.
+//! So the tree stores only the lag. It stores the lag as an integer, in units of the time at which
+//! its half-life began (*forward decay*: Cormode et al., ICDE '09). With `t = (k + x) H`, `k` an
+//! integer and `0 <= x < 1`, an event adds `d 2^x`. When `k` grows by 1, the sum is halved.
 //!
 //! Integers have four advantages. Sums do not depend on their order, so the same events in any
-//! order leave the same bytes. A charge that is released at once leaves no trace. Halving by `a`
-//! and then by `b` is halving by `a + b`, so the number of reads makes no difference. And `2^x` is
-//! computed by multiplication alone, so every machine computes the same, which no floating-point
-//! `exp2` promises.
+//! order leave the same bytes. A charge with an immediate release leaves no trace. Halving `a`
+//! times and then `b` times is halving `a + b` times, so the number of reads makes no difference.
+//! Multiplication alone computes `2^x`, so every machine gets the same result. No floating-point
+//! `exp2` promises that.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub struct UsageDecay {
     ahead: i64,
 }
 
-/// A half-life of 7 days, ordered 21 hours ahead.
+/// A half-life of 7 days. The order looks 21 hours ahead.
 impl Default for UsageDecay {
     fn default() -> Self {
         Self::with_half_life(HOUR.saturating_mul(7 * 24))
@@ -39,12 +39,12 @@ impl Default for UsageDecay {
 }
 
 impl UsageDecay {
-    /// A half-life in milliseconds. With 0 or less, only current usage counts.
+    /// Creates a decay with a half-life in milliseconds. With 0 or less, only current usage counts.
     ///
-    /// Decayed usage alone cannot tell apart queues among which one cycle hands out free capacity:
-    /// what is charged at an instant has not been held at all yet. The order therefore uses the
-    /// usage an eighth of a half-life from now, if all queues keep what they hold. Kueue has the
-    /// same in another form, the entry penalty of its admission fair sharing (KEP-4136).
+    /// Decayed usage alone cannot rank the queues to which one cycle gives free capacity: a new
+    /// charge adds no decayed usage at the instant of the charge. The order therefore uses the
+    /// decayed usage an eighth of a half-life from now, if all queues keep their current usage. The
+    /// entry penalty of Kueue's admission fair sharing (KEP-4136) has the same purpose.
     #[must_use]
     pub const fn with_half_life(millis: i64) -> Self {
         let half_life = if millis > 0 { millis } else { 0 };
@@ -54,8 +54,8 @@ impl UsageDecay {
         }
     }
 
-    /// Sets how many milliseconds ahead the order looks. 0: the order uses the decayed usage as it
-    /// is.
+    /// Sets how many milliseconds ahead the order looks. 0: the order uses the decayed usage of
+    /// now.
     #[must_use]
     pub const fn with_order_lookahead(self, millis: i64) -> Self {
         Self {
@@ -73,12 +73,12 @@ pub(super) const ONE: i128 = 1 << 32;
 pub(super) struct HalfLifeInstant {
     /// How many half-lives have passed since the epoch.
     pub(super) epoch: i64,
-    /// `2^x` for the part `x` of a half-life that has passed since; in 2^-32. 0 if nothing is
-    /// remembered.
+    /// `2^x` for the part `x` of a half-life that has passed since; in 2^-32. 0 if there is no
+    /// half-life, so past usage does not count.
     pub(super) growth: i128,
 }
 
-/// The time, and what follows from it for remembered usage.
+/// The time, and the factors of remembered usage at that time.
 #[derive(Clone, Debug)]
 pub(super) struct DecayClock {
     decay: UsageDecay,
@@ -123,7 +123,7 @@ impl DecayClock {
         self.at
     }
 
-    /// The part of a lag that remains after the time that the order looks ahead; in 2^-32.
+    /// Returns the part of a lag that remains after the time that the order looks ahead; in 2^-32.
     pub(super) const fn fade(&self) -> i128 {
         self.fade
     }
@@ -145,7 +145,7 @@ impl DecayClock {
     }
 }
 
-/// Halves an amount this many times, towards 0.
+/// Halves an amount this many times, rounded towards 0.
 pub(super) fn halve(amount: i128, times: i64) -> i128 {
     u32::try_from(times.max(0))
         .ok()
@@ -155,7 +155,7 @@ pub(super) fn halve(amount: i128, times: i64) -> i128 {
         .unwrap_or(0)
 }
 
-/// The square root of 2, the square root of that, and so on; in 2^-62.
+/// The square root of 2, the square root of this root, and so on; in 2^-62.
 const ROOTS: [u128; 32] = compute_roots();
 
 #[allow(
@@ -175,7 +175,7 @@ const fn compute_roots() -> [u128; 32] {
     roots
 }
 
-/// `2^x`, of and in 2^-32: at least 1 and less than 2.
+/// Returns `2^x`: at least 1 and less than 2. Both `x` and the result are in 2^-32.
 fn pow2(x: u32) -> i128 {
     let product = ROOTS
         .iter()

@@ -1,4 +1,4 @@
-//! Which queues count, and to which parent.
+//! Decides which queues count, and to which parent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::queue_fault::{MAX_DEPTH, QueueFault};
 use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
-/// Queues that are each below the next, the last one below the first.
+/// Queues in a cycle: each is below the next, and the last one is below the first.
 struct ParentCycle {
     members: BTreeSet<QueueIdx>,
     /// In order, starting with the smallest name.
@@ -18,7 +18,7 @@ struct ParentCycle {
 }
 
 impl QuotaTree {
-    /// A queue is written or deleted.
+    /// Applies the new configuration of a queue. None: the queue is deleted.
     pub(super) fn configure(&mut self, at: QueueIdx, member: Option<QueueConfig>) {
         let parent = member.as_ref().and_then(|m| m.parent.clone());
         let parent = parent.map(|name| self.get_or_insert(&name));
@@ -76,7 +76,7 @@ impl QuotaTree {
         self.change_cell(at, what, |cell| cell.quota = quota);
     }
 
-    /// Updates, from this queue up, how many queues name quotas.
+    /// Updates `queues_with_quotas` of this queue and of the queues above it.
     fn count_limits(&mut self, mut from: Option<QueueIdx>, before: u32, now: u32) {
         while let Some(node) = from.and_then(|at| self.node_mut(at)) {
             node.queues_with_quotas = node
@@ -98,7 +98,7 @@ impl QuotaTree {
                 continue;
             };
             if node.fault != fault || node.depth != depth {
-                // Only then are the queues below affected.
+                // A change affects the queues below.
                 due.extend(node.named_by.iter().filter(|below| seen.insert(**below)));
             }
             let parent = node.named_parent.filter(|_| depth > 0);
@@ -108,8 +108,8 @@ impl QuotaTree {
         }
     }
 
-    /// The cycle of parents that a queue is part of. Any cycle among the queues below `at` contains
-    /// `at`.
+    /// Returns the cycle of parents that a queue is part of. Any cycle among the queues below `at`
+    /// contains `at`.
     fn find_cycle(&self, at: QueueIdx) -> Option<ParentCycle> {
         let parent = |of: &QueueIdx| self.node(*of)?.named_parent;
         // A queue without children is on no cycle.
@@ -137,7 +137,8 @@ impl QuotaTree {
         Some(ParentCycle { members, names })
     }
 
-    /// The fault of a queue, if any, and its depth. Its parent must have been judged.
+    /// Returns the fault of a queue, if any, and its depth. The caller must have updated the fault
+    /// of the parent first.
     fn find_fault(&self, at: QueueIdx, cycle: Option<&ParentCycle>) -> (Option<QueueFault>, usize) {
         let Some((node, member)) = self.node(at).and_then(|n| Some((n, n.config.as_ref()?))) else {
             return (None, 0);
@@ -169,7 +170,7 @@ impl QuotaTree {
         (None, parent.depth.saturating_add(1))
     }
 
-    /// A queue counts to this parent from now on, with all queues below it.
+    /// Moves a queue, with all queues below it, to the parent that it counts to from now on.
     fn attach(&mut self, at: QueueIdx, parent: Option<QueueIdx>) {
         let Some(node) = self.node_mut(at) else {
             return;

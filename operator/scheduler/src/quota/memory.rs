@@ -16,20 +16,21 @@ impl DecayedAmount {
     /// The number of parts in one base unit.
     pub const PER_UNIT: i128 = 1 << Self::BITS;
 
-    /// Decayed usage from [`DecayedAmount::PER_UNIT`]ths of a base unit; never less than 0.
+    /// Creates an amount from [`DecayedAmount::PER_UNIT`]ths of a base unit. A negative number
+    /// counts as 0.
     #[must_use]
     pub const fn from_parts(parts: i128) -> Self {
         Self(if parts > 0 { parts } else { 0 })
     }
 
-    /// In [`DecayedAmount::PER_UNIT`]ths of a base unit.
+    /// Returns the amount in [`DecayedAmount::PER_UNIT`]ths of a base unit.
     #[must_use]
     pub const fn as_parts(self) -> i128 {
         self.0
     }
 }
 
-/// The decayed usage of a queue's whole subtree at some time: what survives a restart.
+/// The decayed usage of a queue's whole subtree at some time. It survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RememberedUsage {
     pub(crate) at: Time,
@@ -77,7 +78,7 @@ impl UsageMemory {
         )
     }
 
-    /// True if there is no usage, neither now nor remembered.
+    /// Returns true if there is neither current nor remembered usage.
     pub(super) fn is_empty(&self, clock: &DecayClock) -> bool {
         self.current == 0 && self.lag(clock) == 0
     }
@@ -86,7 +87,7 @@ impl UsageMemory {
         self.current.saturating_mul(DecayedAmount::PER_UNIT)
     }
 
-    /// How far the decayed usage lags behind now.
+    /// Returns how far the decayed usage now lags behind the current usage.
     fn lag_parts(&self, clock: &DecayClock) -> i128 {
         self.lag(clock)
             .saturating_mul(DecayedAmount::PER_UNIT)
@@ -99,7 +100,8 @@ impl UsageMemory {
         DecayedAmount::from_parts(self.current_parts().saturating_sub(behind))
     }
 
-    /// The decayed usage that the order uses (see [`super::decay::UsageDecay::half_life`]).
+    /// Returns the decayed usage that the order uses (see
+    /// [`super::decay::UsageDecay::with_half_life`]).
     pub(super) fn order_usage(&self, clock: &DecayClock) -> DecayedAmount {
         let behind = self.lag_parts(clock).saturating_mul(clock.fade()) >> 32;
         DecayedAmount::from_parts(self.current_parts().saturating_sub(behind))
@@ -109,7 +111,7 @@ impl UsageMemory {
     fn restore(&mut self, decayed: DecayedAmount, at: Time, clock: &DecayClock) {
         let then = clock.instant(at);
         let behind = self.current_parts().saturating_sub(decayed.as_parts());
-        // Rounded away from 0, so that reading it back for that time gives the same value.
+        // Rounds away from 0, so that `decayed` at that time returns the same value.
         let up = behind
             .signum()
             .saturating_mul(DecayedAmount::PER_UNIT.saturating_sub(1));
@@ -123,7 +125,7 @@ impl UsageMemory {
 }
 
 impl QuotaTree {
-    /// The decayed usage of a queue's subtree as of now.
+    /// Returns the decayed usage of a queue's subtree as of now.
     pub(crate) fn remembered_usage(&self, queue: QueueIdx) -> RememberedUsage {
         let memory = self.node(queue).into_iter().flat_map(|n| &n.memory);
         let usage = memory
@@ -135,12 +137,11 @@ impl QuotaTree {
         }
     }
 
-    /// Restores the past usage of a queue's subtree: it was this much at that time, and what is
-    /// held now has been held since. So current usage must be charged first. Each queue is restored
-    /// separately, including parents.
+    /// Restores the past usage of a queue's subtree. The decayed usage was this much at that time,
+    /// and current usage counts as held since then. So the caller must charge current usage first.
+    /// The caller restores each queue separately, including parents.
     ///
-    /// Decayed usage is then what it would have been without the interruption, to 2^-20 of a base
-    /// unit.
+    /// Decayed usage then equals its value without the interruption, to 2^-20 of a base unit.
     pub(crate) fn restore_memory(&mut self, queue: QueueIdx, remembered: &RememberedUsage) {
         let clock = self.clock.clone();
         let Some(node) = self.node_mut(queue) else {
@@ -158,7 +159,7 @@ impl QuotaTree {
         node.memory.retain(|_, memory| !memory.is_empty(&clock));
     }
 
-    /// The exact memory of all queues, by name.
+    /// Returns the exact memory of all queues, by name.
     pub(crate) fn lags(&self) -> Vec<UsageLag> {
         let mut names = self.names();
         names.sort_unstable();

@@ -2,9 +2,8 @@
 //!
 //! # Quota
 //!
-//! The names and the algebra are Kueue's (`pkg/cache/scheduler/resource_node.go`);
-//! a queue with children is what Kueue calls a cohort. For each queue, flavor and
-//! resource:
+//! The names and the algebra are Kueue's (`pkg/cache/scheduler/resource_node.go`). Kueue calls a
+//! queue with children a cohort. For each queue, flavor and resource:
 //!
 //! ```text
 //! subtree = nominal + for each child: child subtree - child local
@@ -18,12 +17,13 @@
 //! ```
 //!
 //! Without a borrowing limit the second term is `available(parent)` alone. For a queue within its
-//! local quota it is at least 0, so that the debt of another queue never reduces a guarantee: here
-//! we differ from Kueue. A root neither lends nor borrows, so its two limits have no effect.
+//! local quota the second term is at least 0, so that the debt of another queue never reduces a
+//! guarantee. Kueue does not have this rule. A root neither lends nor borrows, so its two limits
+//! have no effect.
 //!
-//! A queue without quotas owns nothing. In a tree in which no queue has quotas it has no limit;
-//! otherwise it may hold what the other queues leave idle. A queue with quotas offers the resources
-//! that it names and no others. Only `pods` need not be named, and is then not counted.
+//! A queue without quotas owns no quota. It has no limit if no queue of its tree has quotas.
+//! Otherwise it may hold the quota that other queues leave idle. A queue with quotas offers only
+//! the resources that it names, and `pods`. If it does not name `pods`, pods do not count.
 //!
 //! # Turns
 //!
@@ -31,8 +31,9 @@
 //! with memory: see [`decay`] for the arithmetic and [`turn_order`] for the order.
 //!
 //! Where to look: `tree` keeps the queues, `links` decides which of them count and to which parent,
-//! `cell` has the algebra and `charge` changes usage. `room`, `lack`, `borrowers`, `holding`,
-//! `reclaim`, `claim` and `standing` read it. `memory` and `share` are the basis of `order`.
+//! `cell` has the algebra and `charge` changes usage. `availability`, `shortage`, `borrowers`,
+//! `quota_holders`, `reclaim`, `claim` and `quota_usage` read usage. `memory` and `share` are the
+//! basis of `turn_order`.
 
 mod amounts;
 mod availability;

@@ -8,14 +8,14 @@ use super::amounts::FlavorResource;
 use super::queue_fault::{QueueFault, QuotaField};
 use crate::ids::QueueName;
 
-/// How much of one resource of one flavor, in base units.
+/// The quota of one resource of one flavor, in base units.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Quota {
-    /// Units that it owns.
+    /// Units that the queue owns.
     pub nominal: i64,
-    /// How much more than its subtree's quota it may hold. None: as much as other queues leave
+    /// How much the queue may hold beyond its subtree's quota. None: as much as other queues leave
     /// idle.
     pub borrowing_limit: Option<i64>,
     /// How much of its subtree's quota other queues may hold. None: all of it.
@@ -28,13 +28,13 @@ pub struct Quota {
 pub struct Weight(u32);
 
 impl Weight {
-    /// A weight in thousandths.
+    /// Creates a weight from thousandths.
     #[must_use]
     pub const fn from_thousandths(thousandths: u32) -> Self {
         Self(thousandths)
     }
 
-    /// The weight in thousandths.
+    /// Returns the weight in thousandths.
     #[must_use]
     pub const fn as_thousandths(self) -> u32 {
         self.0
@@ -61,14 +61,14 @@ pub(crate) struct QueueConfig {
 }
 
 impl QueueConfig {
-    /// The reason why its quotas cannot be counted, if any.
+    /// Returns the reason why the tree cannot count its quotas, if any.
     pub(super) fn find_fault(&self) -> Option<QueueFault> {
         self.group_fault
             .clone()
             .or_else(|| self.find_invalid_amount())
     }
 
-    /// The first invalid amount.
+    /// Returns the first invalid amount.
     fn find_invalid_amount(&self) -> Option<QueueFault> {
         self.quotas.iter().flatten().find_map(|(what, quota)| {
             let amounts = [

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use super::amounts::FlavorResource;
 use crate::ids::{FlavorName, QueueName, ResourceName};
 
-/// How many queues there may be on the way from a root down to a leaf, both of
-/// them counted.
+/// The largest number of queues on the path from a root to a leaf, both included.
 pub(crate) const MAX_DEPTH: usize = 16;
 
-/// How many members of a cycle a message names.
+/// The largest number of members of a cycle that a message names.
 const MAX_NAMED: usize = 8;
 
 /// One of the amounts of a quota.
@@ -31,8 +30,8 @@ impl fmt::Display for QuotaField {
     }
 }
 
-/// Why no gang of an existing queue is started. Neither its quota nor its usage counts for any
-/// other queue until the fault is mended.
+/// The reason why no gang of an existing queue starts. Neither its quota nor its usage counts for
+/// any other queue until an administrator corrects the fault.
 ///
 /// A queue with several faults reports the first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +40,7 @@ pub(crate) enum QueueFault {
     #[error("names itself as its parent: correct or remove spec.parentName")]
     OwnParent,
     /// The queue is below itself through other queues. All members of the cycle report the same
-    /// words: starting with the smallest name, each is below the next.
+    /// list of members. It starts with the smallest name, and each member is below the next.
     #[error(
         "is part of a cycle of parents: {}; change spec.parentName of one of them",
         format_cycle(members)
@@ -57,7 +56,8 @@ pub(crate) enum QueueFault {
     /// A flavor would have two quotas of the same resources.
     #[error("names flavor {:?} twice in one resource group", flavor.as_str())]
     FlavorTwice { flavor: FlavorName },
-    /// For the flavor that names fewer resources, the quota of the missing ones is unclear.
+    /// Two flavors of a resource group name different resources, so the quota of the missing ones
+    /// is unclear.
     #[error(
         "names other resources of flavor {:?} than of flavor {:?}, which is in the same resource group",
         other.as_str(), first.as_str()
@@ -66,13 +66,13 @@ pub(crate) enum QueueFault {
         first: FlavorName,
         other: FlavorName,
     },
-    /// The resource would be chosen twice.
+    /// Two resource groups would each choose a flavor for the resource.
     #[error("names resource {:?} in two resource groups", resource.as_str())]
     ResourceTwice { resource: ResourceName },
     /// The parent does not exist yet.
     #[error("is below {:?}, which does not exist: create that queue, or correct spec.parentName", parent.as_str())]
     ParentNotFound { parent: QueueName },
-    /// Its parent is misconfigured, so what it may borrow is unclear.
+    /// Its parent is misconfigured, so the amount that it may borrow is unclear.
     #[error("is below {:?}, which is misconfigured", parent.as_str())]
     ParentFaulty { parent: QueueName },
     /// It is too far below its root.

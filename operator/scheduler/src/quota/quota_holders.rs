@@ -1,4 +1,4 @@
-//! The queues that hold what another queue lacks.
+//! The queues that hold a resource that another queue lacks.
 
 use std::cmp::Reverse;
 
@@ -7,12 +7,12 @@ use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 
 impl QuotaTree {
-    /// The queues from `below` down that hold quota which counts against the quota of `below`, with
-    /// all that each holds: at most `count` of them, those that hold most, then by name. `but` is
-    /// left out.
+    /// Returns the queues from `below` down whose usage counts against the quota of `below`, each
+    /// with its own usage. The result has at most `count` queues: those that hold most, then by
+    /// name. It leaves out `but`.
     ///
-    /// Looks at each queue below that holds some, so it is called only for gangs whose explanation
-    /// is reported.
+    /// Visits each queue below that holds some. The engine therefore calls it only for gangs whose
+    /// explanation it reports.
     pub(crate) fn quota_holders(
         &self,
         below: &QueueName,

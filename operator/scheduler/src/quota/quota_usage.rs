@@ -16,12 +16,13 @@ pub(crate) struct QuotaUsage {
     pub(crate) borrowed: i128,
     /// Units of the quota that other queues may hold.
     pub(crate) lendable: i128,
-    /// How much more it may get now. None: it has no limit.
+    /// How much more the queue may get now. None: it has no limit.
     pub(crate) available: Option<i128>,
 }
 
 impl QuotaTree {
-    /// The state of all quotas that a queue or the queues below it name or use, in order.
+    /// Returns the state of all quotas that a queue or the queues below it name or use, ordered by
+    /// flavor and resource.
     pub(crate) fn quota_usages(&self, queue: QueueIdx) -> Vec<QuotaUsage> {
         let Some(node) = self.node(queue) else {
             return Vec::new();

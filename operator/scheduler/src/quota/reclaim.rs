@@ -1,11 +1,11 @@
-//! From which queues on the path to the root a queue may reclaim quota.
+//! Finds the queues on the path to the root from which a queue may reclaim quota.
 //!
 //! The rules are Kueue's for `reclaimWithinCohort`
-//! (`pkg/scheduler/preemption/classical/hierarchical_preemption.go`). Candidates at each queue on
-//! the path hold more than their quota, as does each queue between. As soon as the demand, less
-//! what local quota covers, is within the quota of a queue on the path, the candidates further up
-//! owe it. The policies of the queues decide which of their gangs may be victims, and if a queue
-//! that would borrow too may reclaim borrowed amounts.
+//! (`pkg/scheduler/preemption/classical/hierarchical_preemption.go`). The candidates at each queue
+//! on the path hold more than their quota, and so does each queue between. Subtract from the demand
+//! the part that local quota covers. If the rest is within the quota of a queue on the path, the
+//! candidates further up owe it. The policies of the queues decide which of their gangs may be
+//! victims. They also decide if a queue that would borrow too may reclaim borrowed amounts.
 
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
@@ -13,8 +13,8 @@ use super::cell::QuotaCell;
 use super::tree::{QueueIdx, QuotaTree};
 
 impl QuotaTree {
-    /// The queues above a queue in which a demand is owed to it: below them, the demand is within
-    /// the quota of a queue on the path.
+    /// Returns the queues above a queue that owe it a demand: the demand is within the quota of a
+    /// lower queue on the path.
     pub(super) fn owing_queues(&self, queue: QueueIdx, demand: &Demand) -> Vec<QueueIdx> {
         let mut rest: Vec<(FlavorResource, i128)> = demand
             .iter()
@@ -39,8 +39,8 @@ impl QuotaTree {
         owing
     }
 
-    /// True if what another queue holds beyond its quota is owed to a queue with a demand, whatever
-    /// the other queue holds now.
+    /// Returns true if another queue owes a queue with this demand the amounts that it holds beyond
+    /// its quota. Current usage of the other queue does not count.
     pub(crate) fn is_owed(&self, queue: QueueIdx, demand: &Demand, holder: QueueIdx) -> bool {
         match self.lowest_above_both(queue, holder) {
             Some(common) => self.owing_queues(queue, demand).contains(&common),
@@ -48,15 +48,15 @@ impl QuotaTree {
         }
     }
 
-    /// The queues on the path that could provide what a queue lacks for `need` more, each with the
-    /// one below it on the path.
+    /// Returns the queues on the path that could provide the quota that a queue lacks for `need`
+    /// more. Each comes with the queue below it on the path.
     pub(super) fn quota_sources(
         &self,
         queue: QueueIdx,
         what: FlavorResource,
         need: i128,
     ) -> Vec<(Option<QueueIdx>, QueueIdx, &QuotaCell)> {
-        // Above the highest exceeded limit nothing is missing.
+        // The queues above the highest exceeded limit have enough quota.
         let highest = self
             .climb(queue, what, need, QuotaCell::usage)
             .enumerate()

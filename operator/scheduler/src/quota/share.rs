@@ -3,10 +3,10 @@
 use super::memory::DecayedAmount;
 use super::tree::{QueueIdx, QuotaTree};
 
-/// Usage of a queue in relation to its weight. The smaller share goes first.
+/// The usage of a queue divided by its weight. The queue with the smaller share goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FairShare {
-    /// The queue has weight 0: `ratio` is its dominant share, not divided.
+    /// True if the queue has weight 0: `ratio` is its dominant share, not divided by a weight.
     weightless: bool,
     /// In 2^-48.
     ratio: i128,
@@ -16,8 +16,8 @@ const RATIO_BITS: u32 = 48;
 const PARTS_TO_RATIO: i128 = (1 << RATIO_BITS) / DecayedAmount::PER_UNIT;
 
 impl FairShare {
-    /// The share as a number: 1 is all of some resource, for a queue of weight 1. Infinite for a
-    /// queue of weight 0.
+    /// Returns the share as a number: 1 is all of some resource, for a queue of weight 1. Infinite
+    /// for a queue of weight 0.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         if self.weightless {
@@ -28,8 +28,8 @@ impl FairShare {
 }
 
 impl QuotaTree {
-    /// The share that orders a queue now: of decayed usage, as far ahead as
-    /// [`super::decay::UsageDecay`] says.
+    /// Returns the share that orders a queue now. It uses the decayed usage at the lookahead time
+    /// of [`super::decay::UsageDecay`].
     pub(crate) fn share(&self, queue: QueueIdx) -> FairShare {
         let Some(node) = self.node(queue) else {
             return FairShare::default();

@@ -1,4 +1,4 @@
-//! Why a demand does not fit, as numbers for an explanation.
+//! The numbers with which an explanation says why a demand does not fit.
 
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
@@ -11,15 +11,16 @@ use crate::ids::QueueName;
 pub(crate) struct QuotaShortage {
     pub(crate) flavor_resource: FlavorResource,
     pub(crate) needs: i128,
-    /// By the formula; negative if more is held than there is.
+    /// The available amount by the formula. Negative: gangs hold more than the quota.
     pub(crate) available: i128,
-    /// The limits that are exceeded, from the queue up; never empty. The demand fits if each of
-    /// them is raised by what is missing, and not with less.
+    /// The exceeded limits, from the queue up; never empty. The demand fits if an administrator
+    /// raises each of them by its missing amount. A smaller raise does not suffice.
     pub(crate) exceeded_limits: Vec<ExceededLimit>,
 }
 
 impl QuotaShortage {
-    /// The least that must be given back in the queue's tree before the demand can fit.
+    /// Returns the least amount that gangs in the queue's tree must give back before the demand can
+    /// fit.
     pub(crate) fn least_release(&self) -> i128 {
         self.needs.saturating_sub(self.available.max(0))
     }
@@ -39,14 +40,14 @@ pub(crate) struct ExceededLimit {
 }
 
 impl QuotaTree {
-    /// The resources of a demand that are not available now, in the demand's order. Resources that
-    /// the queue does not offer are left out (see [`QuotaTree::offers`]).
+    /// Returns the resources of a demand that are not available now, in the demand's order. It
+    /// leaves out resources that the queue does not offer (see [`QuotaTree::offers`]).
     pub(crate) fn shortages(&self, queue: QueueIdx, demand: &Demand) -> Vec<QuotaShortage> {
         self.find_shortages(queue, demand, QuotaCell::usage)
     }
 
-    /// The resources of a demand that would not be available even without any usage: the demand can
-    /// never fit these quotas.
+    /// Returns the resources of a demand that would not be available even without any usage. The
+    /// demand can never fit these quotas.
     pub(crate) fn permanent_shortages(
         &self,
         queue: QueueIdx,

@@ -12,12 +12,12 @@ use crate::ids::QueueName;
 use crate::state::{ResourceIdx, Slots};
 use crate::time::Time;
 
-/// The number of a queue. A queue keeps it as long as the queue exists, something is charged to it,
-/// or another queue names it as its parent.
+/// The number of a queue. A queue keeps its number while it exists, while it has a charge, or while
+/// another queue names it as its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueIdx(usize);
 
-/// A queue, or a name that other queues use for one.
+/// A queue, or a name of a queue that does not exist but has charges or children.
 #[derive(Debug)]
 pub(super) struct TreeNode {
     pub(super) name: QueueName,
@@ -30,11 +30,11 @@ pub(super) struct TreeNode {
     pub(super) fault: Option<QueueFault>,
     /// 1 for a root; 0 if the queue does not count.
     pub(super) depth: usize,
-    /// The parent that it counts to. None: it is a root, or does not count.
+    /// The parent that the queue counts to. None: the queue is a root, or does not count.
     pub(super) parent: Option<QueueIdx>,
-    /// It has quotas that can be counted.
+    /// True if the queue has valid quotas.
     pub(super) has_quotas: bool,
-    /// How many queues have quotas, from here down.
+    /// The number of queues with quotas, from this queue down.
     pub(super) queues_with_quotas: u32,
     pub(super) cells: BTreeMap<FlavorResource, QuotaCell>,
     /// Current and past usage of its whole subtree, by resource, over all flavors.
@@ -58,7 +58,7 @@ impl TreeNode {
         }
     }
 
-    /// True if the queue exists and is not misconfigured.
+    /// Returns true if the queue exists and is not misconfigured.
     pub(super) fn is_counted(&self) -> bool {
         self.config.is_some() && self.fault.is_none()
     }
@@ -66,8 +66,8 @@ impl TreeNode {
 
 /// All queues, with their current and past usage.
 ///
-/// The state does not depend on the order of events: it is that of a tree that was given only the
-/// queues and charges that exist now. Past usage is remembered by each queue separately.
+/// The state does not depend on the order of events. It equals the state of a new tree with only
+/// the current queues and charges. Each queue remembers its past usage separately.
 #[derive(Debug)]
 pub(crate) struct QuotaTree {
     /// `pods`, which queues need not name.
@@ -81,7 +81,7 @@ pub(crate) struct QuotaTree {
 }
 
 impl QuotaTree {
-    /// A tree without queues. `pods` is the resource that queues need not name.
+    /// Returns a tree without queues. `pods` is the resource that queues need not name.
     pub(crate) fn new(pods: ResourceIdx, decay: UsageDecay) -> Self {
         Self {
             pods,
@@ -92,19 +92,18 @@ impl QuotaTree {
         }
     }
 
-    /// Advances the time: later changes happen at this time, and answers are for it. Time does not
-    /// go back.
+    /// Advances the time of changes and answers. An earlier time has no effect.
     pub(crate) fn advance(&mut self, now: Time) {
         self.clock.advance(now);
     }
 
-    /// The decay of usage.
+    /// Returns the decay of usage.
     pub(crate) fn decay(&self) -> UsageDecay {
         self.clock.decay()
     }
 
-    /// Sets the capacity of a resource, in base units, in which shares are measured. A resource
-    /// without capacity adds to no share.
+    /// Sets the capacity of a resource, in base units. A share is usage divided by capacity. A
+    /// resource without capacity adds to no share.
     pub(crate) fn set_capacity(&mut self, resource: ResourceIdx, capacity: i128) {
         if capacity > 0 {
             self.capacity.insert(resource, capacity);
@@ -113,7 +112,7 @@ impl QuotaTree {
         }
     }
 
-    /// Adds or replaces a queue. Returns true if that changes anything.
+    /// Adds or replaces a queue. Returns true if the configuration changes.
     pub(crate) fn apply(&mut self, name: &QueueName, member: QueueConfig) -> bool {
         let at = self.get_or_insert(name);
         if self
@@ -126,8 +125,8 @@ impl QuotaTree {
         true
     }
 
-    /// Removes a queue. Quota that its gangs hold stays charged to its name, and counts for no
-    /// other queue. Returns true if the queue existed.
+    /// Removes a queue. The quota that its gangs hold stays charged to its name, and does not count
+    /// for other queues. Returns true if the queue existed.
     pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
         let Some(at) = self.find(name) else {
             return false;
@@ -137,7 +136,7 @@ impl QuotaTree {
         true
     }
 
-    /// The number of a queue that exists.
+    /// Returns the number of a queue that exists.
     pub(crate) fn find(&self, name: &QueueName) -> Option<QueueIdx> {
         let at = *self.numbers.get(name)?;
         self.node(at)?.config.is_some().then_some(at)
@@ -147,28 +146,28 @@ impl QuotaTree {
         self.node(queue).map(|node| &node.name)
     }
 
-    /// Why no gang of the queue is started.
+    /// Returns the reason why no gang of the queue starts.
     pub(crate) fn fault(&self, queue: QueueIdx) -> Option<&QueueFault> {
         self.node(queue)?.fault.as_ref()
     }
 
-    /// True if no queue names it as its parent: gangs go to leaves only.
+    /// Returns true if no queue names it as its parent. Only leaves have gangs.
     pub(crate) fn is_leaf(&self, queue: QueueIdx) -> bool {
         self.node(queue).is_some_and(|n| n.named_by.is_empty())
     }
 
-    /// The root of the tree that a queue counts to. Only quota that is given back below this root
-    /// can help the queue.
+    /// Returns the root of the tree that a queue counts to. Only quota that gangs below this root
+    /// give back can help the queue.
     pub(crate) fn root(&self, queue: QueueIdx) -> Option<&QueueName> {
         self.path(queue).last().map(|(_, node)| &node.name)
     }
 
-    /// The queues above a queue, the nearest first.
+    /// Returns the queues above a queue, the nearest first.
     pub(crate) fn names_above(&self, queue: QueueIdx) -> impl Iterator<Item = &QueueName> {
         self.path(queue).skip(1).map(|(_, node)| &node.name)
     }
 
-    /// How many levels of queues are below a queue. Looks at each of them.
+    /// Returns how many levels of queues are below a queue. Visits each of these queues.
     pub(super) fn height(&self, queue: QueueIdx) -> usize {
         let below = self.node(queue).into_iter().flat_map(|node| &node.named_by);
         // A queue that is part of a cycle does not count.
@@ -177,14 +176,14 @@ impl QuotaTree {
         heights.max().unwrap_or(0)
     }
 
-    /// The lowest queue that contains both. None: they share no root.
+    /// Returns the lowest queue that is above or equal to both. None: they have different roots.
     pub(super) fn lowest_above_both(&self, one: QueueIdx, other: QueueIdx) -> Option<QueueIdx> {
         let above: Vec<QueueIdx> = self.path(one).map(|(at, _)| at).collect();
         let mut path = self.path(other).map(|(at, _)| at);
         path.find(|at| above.contains(at))
     }
 
-    /// All names, in no order.
+    /// Returns all names, in no order.
     pub(super) fn names(&self) -> Vec<&QueueName> {
         self.numbers.keys().collect()
     }
@@ -197,12 +196,12 @@ impl QuotaTree {
         self.nodes.get_mut(at.0)
     }
 
-    /// The number of a name: of a queue, or of a name that was or may become one.
+    /// Returns the number of a name. The queue need not exist.
     pub(super) fn number(&self, name: &QueueName) -> Option<QueueIdx> {
         self.numbers.get(name).copied()
     }
 
-    /// The number of a name, assigned at the first call. The caller must call
+    /// Returns the number of a name, assigned at the first call. The caller must call
     /// [`Self::forget_unless_needed`] if the name stays unused.
     pub(super) fn get_or_insert(&mut self, name: &QueueName) -> QueueIdx {
         if let Some(at) = self.number(name) {
@@ -213,7 +212,7 @@ impl QuotaTree {
         at
     }
 
-    /// Forgets a name that has no queue, no charge and no children.
+    /// Removes a name that has no queue, no charge and no children.
     pub(super) fn forget_unless_needed(&mut self, at: QueueIdx) {
         let unneeded =
             |n: &&TreeNode| n.config.is_none() && n.named_by.is_empty() && n.cells.is_empty();
@@ -224,7 +223,7 @@ impl QuotaTree {
         }
     }
 
-    /// A queue and the queues above it that it counts to, up to its root.
+    /// Returns a queue and the queues above it that it counts to, up to its root.
     pub(super) fn path(&self, queue: QueueIdx) -> impl Iterator<Item = (QueueIdx, &TreeNode)> {
         std::iter::successors(Some(queue), |at| self.node(*at)?.parent)
             .filter_map(|at| Some((at, self.node(at)?)))

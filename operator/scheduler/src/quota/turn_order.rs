@@ -1,18 +1,18 @@
 //! The order in which queues take turns.
 //!
-//! A queue that stays within its nominal quota with the gang that it would start next
-//! goes first. Then come queues that stay within the quota of a queue above them, the
-//! lowest such queue first, as in Kueue (`FindHeightOfLowestSubtreeThatFits`); then
-//! queues that borrow from their whole tree, and queues without any limit. Among
-//! equals, from the roots down, the sibling with the smaller share goes first; of equal
-//! shares the one with the older gang; then by name. But a queue that borrows comes after
-//! one that would preempt what it starts, by their policy for borrowing.
+//! The order considers the gang that each queue would start next. First come queues that stay
+//! within their nominal quota. Then come queues that stay within the quota of a queue above them,
+//! the lowest of these first, as in Kueue (`FindHeightOfLowestSubtreeThatFits`). Last come queues
+//! that borrow from their whole tree, and queues without any limit. Among equals, from the roots
+//! down, the sibling with the smaller share goes first, then the sibling with the older gang, then
+//! the smaller name. One exception: a borrowing queue comes after a queue that would preempt its
+//! new gang by the policy for borrowing.
 //!
-//! Shares change with time, those of idle queues too, so an order is made for one
-//! instant: once a cycle, out of the leaves that have something to start. Each of
-//! them costs its depth x log(siblings) at most, and mostly one step, since the
-//! queues above are there already: 10,000 leaves take in the order of 10 ms. A charge
-//! meanwhile moves one leaf and the queues above it.
+//! Shares change with time, also those of idle queues. So the engine builds an order for one
+//! instant: once a cycle, from the leaves with a gang to start. Each leaf costs at most its depth x
+//! log(siblings). Most leaves cost one step, because the queues above are already in the order.
+//! 10,000 leaves take about 10 ms. A charge during the cycle moves one leaf and the queues above
+//! it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,41 +23,41 @@ use super::tree::{QueueIdx, QuotaTree};
 use crate::ids::QueueName;
 use crate::time::Time;
 
-/// How far up the tree a queue must borrow. The lowest level goes first.
+/// The height in the tree up to which a queue must borrow. The lowest level goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BorrowingLevel {
-    /// It stays within its nominal quota.
+    /// The queue stays within its nominal quota.
     None,
-    /// It stays within the quota of a queue that has this many levels of queues below it.
+    /// The queue stays within the quota of a queue that has this many levels of queues below it.
     Subtree(usize),
-    /// It borrows from its whole tree, or has no limit.
+    /// The queue borrows from its whole tree, or has no limit.
     Tree,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct QueueRank {
     share: FairShare,
-    /// When the first gang at or below the queue was submitted.
+    /// The submission time of the first gang at or below the queue.
     submitted: Time,
     name: QueueName,
     queue: QueueIdx,
 }
 
-/// The queues of one borrowing level at or below which a gang is to start.
+/// The queues of one borrowing level that have a gang to start, at the queue or below it.
 #[derive(Debug, Default)]
 struct LevelOrder {
-    /// By parent (None: the roots).
+    /// The siblings by parent (None: the roots).
     siblings: BTreeMap<Option<QueueIdx>, BTreeSet<QueueRank>>,
-    /// The ranks as they are in `siblings`.
+    /// The ranks that `siblings` contains.
     ranks: BTreeMap<QueueIdx, QueueRank>,
 }
 
-/// The leaves that have a gang to start, at one instant: until the tree's time, queues or
-/// capacities change.
+/// The leaves that have a gang to start, at one instant. The order is valid until the tree's time,
+/// queues or capacities change.
 #[derive(Debug, Default)]
 pub(crate) struct TurnOrder {
     levels: BTreeMap<BorrowingLevel, LevelOrder>,
-    /// The shares by which queues are ranked.
+    /// The shares by which the order ranks queues.
     shares: BTreeMap<QueueIdx, FairShare>,
     heights: BTreeMap<QueueIdx, usize>,
     leaves: BTreeMap<QueueIdx, LeafTurn>,
@@ -74,7 +74,7 @@ pub(crate) struct NextGang {
     pub(crate) released: Demand,
     pub(crate) priority: i32,
     /// The highest priority of gangs of other queues that it may preempt if both queues borrow.
-    /// None: it preempts none.
+    /// None: it may not preempt these gangs.
     pub(crate) preempts_up_to: Option<i32>,
 }
 
@@ -85,7 +85,7 @@ struct LeafTurn {
 }
 
 impl TurnOrder {
-    /// Sets the next gang of a leaf. Ignored for a queue that is not a leaf, does not exist or is
+    /// Sets the next gang of a leaf. Ignores a queue that is not a leaf, does not exist or is
     /// misconfigured.
     pub(crate) fn insert(&mut self, tree: &QuotaTree, leaf: QueueIdx, next: NextGang) {
         self.remove(tree, leaf);
@@ -126,8 +126,9 @@ impl TurnOrder {
         }
     }
 
-    /// The leaf whose turn it is. A charge to a queue may have raised the borrowing level of the
-    /// queues beside it, and never lowers one. So the level of the first leaf is computed again.
+    /// Returns the leaf whose turn it is. A charge to a queue may raise the borrowing level of the
+    /// queues beside it, and never lowers one. So this function computes the level of the first
+    /// leaf again.
     pub(crate) fn first(&mut self, tree: &QuotaTree) -> Option<QueueIdx> {
         loop {
             let first = self.levels.values().find_map(LevelOrder::first)?;
@@ -139,8 +140,9 @@ impl TurnOrder {
         }
     }
 
-    /// The leaf that would preempt what a leaf starts if both borrow. It goes first, because
-    /// otherwise the gang that has just started would have to leave. The highest priority wins.
+    /// Returns the leaf that would preempt the new gang of this leaf if both borrow. The preemptor
+    /// goes first, because otherwise the new gang would have to leave at once. The highest priority
+    /// wins.
     fn preemptor(&self, tree: &QuotaTree, of: QueueIdx) -> Option<QueueIdx> {
         let first = self.leaves.get(&of)?;
         if first.borrowing == BorrowingLevel::None || self.preemptors.is_empty() {
@@ -184,7 +186,7 @@ impl TurnOrder {
 }
 
 impl LevelOrder {
-    /// Sets when the next gang of a leaf was submitted. None: the leaf has no gang to start.
+    /// Sets the submission time of the next gang of a leaf. None: the leaf has no gang to start.
     fn set_next(
         &mut self,
         tree: &QuotaTree,
@@ -217,7 +219,7 @@ impl LevelOrder {
         }
     }
 
-    /// When the first gang below a queue was submitted.
+    /// Returns the submission time of the first gang below a queue.
     fn first_submitted_below(&self, at: QueueIdx) -> Option<Time> {
         let below = self.siblings.get(&Some(at))?;
         below.first().map(|rank| rank.submitted)

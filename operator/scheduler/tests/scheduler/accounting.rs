@@ -1,11 +1,11 @@
-//! Tests of what counts as used, whatever the order of events.
+//! Tests that usage does not depend on the order of events.
 
 use std::collections::BTreeMap;
 
 use crate::common::*;
 use trellis_scheduler::{Engine, NodeName, PodKey, QueueName, ResourceName, Resources, WaitReason};
 
-/// Two nodes; gang `w` of two whole-node workers on them.
+/// Returns an engine with two nodes and gang `w` of two whole-node workers on them.
 fn engine_with_placed_gang() -> Engine {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(workers("w", 2, gpu(8, 8)));
@@ -58,7 +58,7 @@ fn lost_pod_keeps_its_room_while_its_gang_is_placed() {
     engine.lose_pod(&worker_key("w", 0));
     engine.delete_gang(&id("w"));
     assert_eq!(gpus(&engine), [8, 8]);
-    // Nothing is kept for a pod that belongs to no gang.
+    // The engine keeps no room for a pod that belongs to no gang.
     apply_pod(&mut engine, "x/a", "n00", gpu(1, 1));
     engine.lose_pod(&PodKey::new("x/a"));
     assert_eq!(gpus(&engine), [8, 8]);
@@ -120,7 +120,7 @@ fn released_gang_frees_assumed_pods_but_not_observed_pods() {
         assert_eq!(gpus(&engine), [8, 0]);
         engine.delete_pod(&worker_key("w", 1));
         assert_eq!(gpus(&engine), [8, 8]);
-        // A late event for a formerly planned pod counts like any other pod.
+        // A late event for a formerly planned pod counts as an external pod.
         engine.apply_pod(worker_key("w", 0), NodeName::new("n00"), gpu(8, 8));
         assert_eq!(gpus(&engine), [0, 8]);
     }
@@ -313,7 +313,7 @@ fn trial_changes_no_state() {
     assert!(engine.cycle(ms(0)).is_empty());
 }
 
-/// Users choose resource names, so nothing of a deleted gang may remain.
+/// Users choose resource names, so the engine must forget all names of a deleted gang.
 #[test]
 fn names_used_by_a_deleted_gang_are_forgotten() {
     let mut engine = engine([gpu_node("n0", 8)]);

@@ -1,4 +1,4 @@
-//! Tests of which gangs may start ahead of the gang that waits for room first: the textbook cases.
+//! Tests of which gangs may start ahead of the first gang that waits for room: the textbook cases.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use trellis_scheduler::{
 
 pub const MINUTE: i64 = 60_000;
 
-/// A gang of whole nodes that runs for this many minutes.
+/// Returns a gang of whole nodes that runs for this many minutes.
 pub fn whole_node_gang(name: &str, nodes: u32, minutes: Option<u64>) -> Gang {
     with_runtime(workers(name, nodes, gpu(8, 8)), minutes)
 }
 
-/// A gang of one pod with this many GPUs, that runs for this many minutes.
+/// Returns a gang of one pod with this many GPUs that runs for this many minutes.
 pub fn gpu_gang(name: &str, gpus: i64, minutes: Option<u64>) -> Gang {
     with_runtime(workers(name, 1, gpu(1, gpus)), minutes)
 }
@@ -24,7 +24,7 @@ pub fn with_runtime(mut gang: Gang, minutes: Option<u64>) -> Gang {
     gang
 }
 
-/// Submitted later than those before it.
+/// Sets the submission time of a gang.
 pub fn submitted_at(minute: i64, mut gang: Gang) -> Gang {
     gang.submitted = ms(minute * MINUTE);
     gang
@@ -46,8 +46,8 @@ fn reserved_nodes(reservation: &Reservation) -> Vec<&str> {
     nodes
 }
 
-/// Four nodes; `long` holds two for an hour and `short` one for ten minutes; `head`
-/// wants three.
+/// Returns an engine with four nodes. `long` holds two for an hour and `short` one for ten minutes.
+/// `head` needs three.
 pub fn engine_with_blocked_head() -> Engine {
     let mut engine = engine(gpu_nodes(4));
     engine.apply_gang(submitted_at(0, whole_node_gang("long", 2, Some(60))));
@@ -86,7 +86,8 @@ fn gang_that_ends_before_the_head_starts_may_use_any_node() {
 fn gang_that_ends_after_the_head_starts_avoids_reserved_room() {
     let mut engine = engine_with_blocked_head();
     engine.apply_gang(submitted_at(2, whole_node_gang("late", 1, Some(60))));
-    // The end of `long` frees two nodes, that of `short` a third: the fourth is not reserved.
+    // The end of `long` frees two nodes, and the end of `short` a third. The engine does not
+    // reserve the fourth.
     assert_eq!(cycle_at(&mut engine, 2), ["+late"]);
     assert_eq!(reservation_start(&engine, "head"), Some(61));
     engine.delete_gang(&id("short"));
@@ -119,7 +120,7 @@ fn grace_period_counts_as_runtime() {
 
 #[test]
 fn room_beyond_the_reservation_is_free_for_other_gangs() {
-    // The head wants 6 of 8 GPUs of each of two nodes.
+    // The head needs 6 of 8 GPUs of each of two nodes.
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(gpu_gang("a", 4, Some(10)));
     engine.apply_gang(submitted_at(
@@ -128,7 +129,7 @@ fn room_beyond_the_reservation_is_free_for_other_gangs() {
     ));
     assert_eq!(cycle_at(&mut engine, 1), ["+a", "-head Fragmented"]);
     assert_eq!(reservation_start(&engine, "head"), Some(11));
-    // On the node of `a` only the 2 GPUs that `a` leaves are reserved, on the other node 6.
+    // On the node of `a` the engine reserves only 2 GPUs besides those of `a`, on the other node 6.
     for (name, gpus) in [("b", 2), ("c", 2), ("d", 1)] {
         engine.apply_gang(submitted_at(2, gpu_gang(name, gpus, None)));
     }
@@ -171,7 +172,7 @@ fn head_with_unknown_start_blocks_gangs_that_are_not_preemptible() {
         cycle_at(&mut engine, 3),
         ["+free", "-kept InsufficientCapacity"]
     );
-    // Ten minutes after its submission the place is drained.
+    // Ten minutes after the submission of the head, no gang may start on its nodes.
     engine.delete_gang(&id("free"));
     engine.apply_gang(kept(true, "late"));
     assert_eq!(
@@ -254,7 +255,7 @@ fn each_node_pool_has_its_own_head() {
         .collect();
     assert_eq!(reserved, ["team/head-a", "team/head-b"]);
     assert_eq!(wait_reason(&engine, "any"), Some(WaitReason::Reserved));
-    // The reservation is reported once.
+    // The engine reports the reservation once.
     engine.apply_gang(submitted_at(5, gpu_gang("brief", 3, Some(15))));
     let decisions = engine.cycle(ms(5 * MINUTE));
     assert!(
@@ -330,7 +331,7 @@ fn default_runtime_of_a_queue_applies_to_its_gangs() {
 
 #[test]
 fn head_of_unlike_groups_gets_a_reservation() {
-    // Each group alone would fit as soon as `a` has ended, both only after `b`.
+    // Each group alone would fit as soon as `a` has ended. Both fit only after `b` has ended.
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(whole_node_gang("a", 1, Some(10)));
     engine.apply_gang(submitted_at(0, whole_node_gang("b", 1, Some(20))));
@@ -365,7 +366,7 @@ fn ended_pods_free_no_room_for_the_head_at_gang_end() {
 
 #[test]
 fn heads_of_several_queues_follow_the_turns() {
-    // `busy` has the higher usage, so `idle` goes before it and takes what it waits for.
+    // `busy` has the higher usage, so `idle` goes before it and takes the room that it waits for.
     let mut engine = engine(gpu_nodes(2));
     for name in ["busy", "idle"] {
         engine.apply_queue(Queue::new(QueueName::new(name)));

@@ -1,4 +1,4 @@
-//! Tests of reserved quota, and of odd input.
+//! Tests of reserved quota, and of unusual input.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn quota_is_reserved_without_nodes() {
     engine.apply_gang(submitted_at(2, gpu_gang("beside", 4, Some(30))));
     engine.apply_gang(submitted_at(2, gpu_gang("brief", 2, Some(10))));
     let said = cycle_at(&mut engine, 0);
-    // When `a` has ended at minute 10, there are 12 with the 4 that are free.
+    // When `a` has ended at minute 10, the quota has 12 free GPUs, including 4 that are free now.
     let expected = [
         "+a",
         "+b",
@@ -39,7 +39,7 @@ fn quota_is_reserved_without_nodes() {
         "there is quota, but \"team/head\" waits before it in queue \"default\": \
          that is expected to start at 1970-01-01T00:10:00Z"
     );
-    // The gang asks for less: then there is enough for both.
+    // The gang requests less, so there is enough for both.
     engine.apply_gang(submitted_at(1, gpu_gang("head", 8, Some(10))));
     assert_eq!(cycle_at(&mut engine, 2), ["+beside"]);
 }
@@ -77,14 +77,14 @@ fn quota_head_with_unknown_start_blocks_gangs_that_are_not_preemptible() {
         ["-late Reserved"],
         "the head has waited long enough"
     );
-    // The gangs that should have ended by then have not: now nothing is known.
+    // The gangs have not ended in time, so the start is now unknown.
     assert_eq!(engine.next_wakeup(), Some(ms(15 * MINUTE + 1)));
     engine.delete_gang(&id("a"));
     engine.delete_gang(&id("b"));
     assert_eq!(cycle_at(&mut engine, 13)[0], "+head");
 }
 
-/// A gang of device shares that runs for this many minutes.
+/// Returns a gang of device shares that runs for this many minutes.
 fn share_gang(name: &str, count: u32, thousandths: i64, minutes: u64) -> Gang {
     let mut request = cpu(1);
     let resource = ResourceName::share_of(&ResourceName::new(GPU));
@@ -94,7 +94,7 @@ fn share_gang(name: &str, count: u32, thousandths: i64, minutes: u64) -> Gang {
 
 #[test]
 fn all_shared_devices_on_the_nodes_of_a_head_are_reserved() {
-    // A GPU is shared, so it is unknown which one becomes free.
+    // Gangs share GPUs, so it is unknown which GPU becomes free.
     let mut engine = engine([gpu_node("a", 2)]);
     engine.apply_gang(share_gang("runs", 1, 600, 10));
     engine.apply_gang(submitted_at(1, share_gang("head", 2, 800, 10)));
@@ -114,7 +114,7 @@ fn all_shared_devices_on_the_nodes_of_a_head_are_reserved() {
     engine.delete_gang(&id("soon"));
     engine.delete_gang(&id("runs"));
     assert_eq!(cycle_at(&mut engine, 10)[0], "+head");
-    // 200 thousandths are left of each.
+    // 200 thousandths of each GPU are left.
     assert_eq!(free_amount(&engine, "a", GPU), 0);
 }
 
@@ -164,7 +164,7 @@ fn head_gets_a_reservation_with_extreme_runtimes_and_times() {
     none.apply_gang(whole_node_gang("head", 1, Some(1)));
     none.apply_gang(whole_node_gang("empty", 0, Some(1)));
     assert_eq!(cycle(&mut none), ["+empty", "-head ExceedsQuota"]);
-    // The nodes of a reservation go, and come back.
+    // The nodes of a reservation disappear, and come back.
     let mut engine = engine_with_blocked_head();
     for i in 0..4 {
         engine.delete_node(&NodeName::new(format!("n{i:02}")));
@@ -178,8 +178,8 @@ fn head_gets_a_reservation_with_extreme_runtimes_and_times() {
     assert_eq!(reservation_start(&engine, "head"), Some(61));
 }
 
-/// 24 GPUs are held of a quota that was lowered to 8: an end that does not bring the queue below
-/// its quota gives nothing.
+/// Gangs hold 24 GPUs of a quota that was lowered to 8. An end that does not bring the queue below
+/// its quota gives no quota to the head.
 #[test]
 fn head_gets_quota_once_usage_is_below_a_lowered_quota() {
     let mut engine = engine(gpu_nodes(4));

@@ -1,5 +1,5 @@
-//! Tests of ends that differ from what was known: runtimes are corrected while gangs run, and a
-//! preemptor runs from when its victims are gone.
+//! Tests of ends that differ from the known ends: runtimes change while gangs run, and a preemptor
+//! runs from the time when its victims are gone.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn corrected_runtime_moves_the_reservation_at_once() {
         None,
         "nobody knows any more"
     );
-    // The gang has already run for longer: it is past its end.
+    // The gang has already run for longer, so it is past its end.
     long.runtime = minutes(1);
     engine.apply_gang(long);
     cycle_at(&mut engine, 7);
@@ -70,8 +70,8 @@ fn corrected_runtime_moves_the_quota_reservation() {
     assert_eq!(cycle_at(&mut engine, 0), ["+beside"]);
 }
 
-/// The end of a preemptor counts from when it starts, in an engine and in one that is restored from
-/// a snapshot of it.
+/// The end of a preemptor counts from its start, also in an engine that is restored from a
+/// snapshot.
 #[test]
 fn nominated_gang_ends_relative_to_its_start() {
     let mut engine = engine(gpu_nodes(1));
@@ -103,7 +103,7 @@ fn nominated_gang_ends_relative_to_its_start() {
     assert_eq!(read.snapshot(), engine.snapshot());
 }
 
-/// A gang that is predicted to run for this many minutes.
+/// Returns a gang with a predicted runtime of this many minutes.
 fn with_prediction(gang: Gang, to_run: u64) -> Gang {
     Gang {
         runtime: None,
@@ -132,7 +132,8 @@ fn exceeded_prediction_is_replaced_by_the_next() {
         ["+in-time", "+too-long"],
         "the one ends in time, the other is beside the place"
     );
-    // The gang was placed after a minute. When it exceeds 20 minutes, it gets one more, then five.
+    // The gang was placed after a minute. When it exceeds 20 minutes, its prediction grows by one
+    // minute, then by five.
     let past = |minute: i64| ms(minute * MINUTE + 1);
     engine.delete_gang(&id("in-time"));
     cycle_at(&mut engine, 4);
@@ -141,7 +142,7 @@ fn exceeded_prediction_is_replaced_by_the_next() {
     assert_eq!(reservation_start(&engine, "head"), Some(22));
     engine.cycle(past(22));
     assert_eq!(reservation_start(&engine, "head"), Some(27));
-    // A known limit ends it, and earlier.
+    // The gang has a known limit, and ends earlier.
     let mut long = with_prediction(whole_node_gang("long", 2, None), 20);
     long.runtime = minutes(24);
     engine.apply_gang(long);
@@ -151,7 +152,7 @@ fn exceeded_prediction_is_replaced_by_the_next() {
     assert_eq!(reservation_start(&engine, "head"), None);
 }
 
-/// Small gangs keep coming that are predicted to end in time and do not.
+/// Small gangs keep coming. Their predicted end is in time, but they do not end then.
 #[test]
 fn head_is_not_passed_forever_by_gangs_predicted_to_end() {
     let mut engine = engine(gpu_nodes(2));

@@ -1,5 +1,5 @@
 //! Tests of which gangs get a reservation: gangs with several flavor assignments or none, and gangs
-//! that wait for room that is leaving anyway.
+//! that wait for room that becomes free anyway.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn with_flavors(flavors: &[&str], mut gang: Gang) -> Gang {
     gang
 }
 
-/// One node of product `a`, two of product `b`.
+/// Returns an engine with one node of product `a` and two of product `b`.
 fn engine_with_two_flavors() -> Engine {
     let of = |node: &str, product| label(gpu_node(node, 8), "gpu", product);
     let mut engine = engine([of("a0", "a"), of("b0", "b"), of("b1", "b")]);
@@ -44,8 +44,8 @@ fn engine_with_two_flavors() -> Engine {
     engine
 }
 
-/// One of the gang's two flavors is reserved for another gang, and the other flavor has no room:
-/// there the gang is the first that waits.
+/// The engine reserves one of the gang's two flavors for another gang, and the second flavor has no
+/// room. In the second flavor the gang is the first that waits.
 #[test]
 fn gang_blocked_by_a_reservation_is_head_in_another_flavor() {
     let mut engine = engine_with_two_flavors();
@@ -76,7 +76,7 @@ fn gang_blocked_by_a_reservation_is_head_in_another_flavor() {
     assert_eq!(cycle_at(&mut engine, 2), ["-small Reserved"]);
 }
 
-/// Room is reserved for it in its first flavor; the next gang gets the other flavor.
+/// The engine reserves room for the gang in its first flavor. The next gang gets the second flavor.
 #[test]
 fn gang_is_head_in_only_one_flavor() {
     let mut engine = engine_with_two_flavors();
@@ -103,7 +103,7 @@ fn gang_is_head_in_only_one_flavor() {
     assert_eq!(reservation_start(&engine, "next"), Some(100));
 }
 
-/// A gang that is not preemptible and has no known end.
+/// Returns a non-preemptible gang without a known end.
 fn endless_gang(name: &str, gpus: i64) -> Gang {
     Gang {
         preemptible: false,
@@ -111,7 +111,7 @@ fn endless_gang(name: &str, gpus: i64) -> Gang {
     }
 }
 
-/// External pods are on a node: a gang of two whole nodes never fits, a gang of one does.
+/// External pods are on a node, so a gang of two whole nodes never fits. A gang of one does.
 #[test]
 fn gangs_that_can_never_start_do_not_block_other_reservations() {
     let mut engine = engine(gpu_nodes(2));
@@ -119,7 +119,7 @@ fn gangs_that_can_never_start_do_not_block_other_reservations() {
     engine.apply_gang(with_priority(9, gpu_gang("runs", 4, Some(10))));
     engine.apply_gang(with_priority(9, gpu_gang("fill", 7, Some(10))));
     cycle_at(&mut engine, 0);
-    // More gangs than are tried, of which each equals some other.
+    // More gangs than the engine tries. Each equals another gang.
     for name in 0..100 {
         let mut hopeless = with_priority(8, whole_node_gang(&format!("hopeless-{name}"), 2, None));
         hopeless.groups[0].request = gpu(name % 10, 8);
@@ -137,7 +137,7 @@ fn gangs_that_can_never_start_do_not_block_other_reservations() {
     );
 }
 
-/// The remaining pods of a deleted gang terminate one by one.
+/// The last pods of a deleted gang terminate one by one.
 #[test]
 fn head_keeps_its_reservation_while_pods_terminate() {
     let mut engine = engine(gpu_nodes(1));
@@ -175,7 +175,7 @@ fn head_keeps_its_reservation_while_pods_terminate() {
     );
 }
 
-/// An external pod that is reported as leaving ends at the reported time.
+/// A leaving external pod ends at its reported time.
 #[test]
 fn leaving_external_pod_ends_at_its_reported_time() {
     let mut engine = engine(gpu_nodes(1));
@@ -215,14 +215,14 @@ fn drained_gang_ends_with_its_grace_period() {
     let said = cycle_at(&mut engine, 1);
     assert_eq!(reservation_start(&engine, "head"), Some(3));
     assert!(said.contains(&"-small Reserved".to_owned()), "{said:?}");
-    // The gang was not told to leave a second time.
+    // The engine did not evict the gang a second time.
     engine.apply_queue(batch_queue(QueueStop::None));
     engine.cancel_departure(&id("drained"), ms(0));
     cycle_at(&mut engine, 2);
     assert_eq!(reservation_start(&engine, "head"), Some(102));
 }
 
-/// Gangs that hold what is to become free for the head are not evicted for another gang.
+/// The engine does not evict gangs for another gang if the head waits for their room.
 #[test]
 fn preemptor_evicts_no_gang_on_reserved_nodes() {
     let mut engine = engine(gpu_nodes(2));
@@ -246,7 +246,7 @@ fn preemptor_evicts_no_gang_on_reserved_nodes() {
     assert_eq!(reservation_start(&engine, "head"), Some(100));
 }
 
-/// No other event is needed once the reservation is gone.
+/// The end of the reservation wakes the preemptor without another event.
 #[test]
 fn preemptor_wakes_when_the_reservation_ends() {
     let mut engine = engine(gpu_nodes(1));

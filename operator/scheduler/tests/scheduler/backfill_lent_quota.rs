@@ -1,5 +1,5 @@
-//! Tests that lent quota is given back: a borrower comes after a gang that waits for its queue's
-//! own quota, also in time.
+//! Tests that borrowers give lent quota back. A borrower comes after a gang that waits for its
+//! queue's own quota, also in time.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn in_queue(queue: &str, gang: Gang) -> Gang {
     }
 }
 
-/// Under one root `a` has 8 of 16 GPUs, `b` and `c` have none of their own, and no gang is
-/// preempted.
+/// Returns an engine with three queues under one root: `a` has 8 of 16 GPUs, and `b` and `c` have
+/// no quota. No queue preempts.
 fn engine_with_lent_quota(nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(queue_below("root", None, gpu_quota(8)));
@@ -28,7 +28,7 @@ fn engine_with_lent_quota(nodes: usize) -> Engine {
     engine
 }
 
-/// Small gangs keep coming, and would borrow again at once what becomes free piece by piece.
+/// Small gangs keep coming, and would at once borrow again each piece of quota that becomes free.
 #[test]
 fn gang_waiting_for_its_own_quota_is_not_starved_by_borrowers() {
     for told in [Some(5), None] {
@@ -91,7 +91,7 @@ fn borrower_may_pass_an_owner_if_it_ends_in_time() {
     assert_eq!(cycle_at(&mut engine, 3), ["+late"]);
 }
 
-/// The gang would borrow itself: whose turn it is then is decided when quota is free.
+/// The gang would borrow itself. The engine decides whose turn it is when quota is free.
 #[test]
 fn pending_borrower_does_not_block_other_borrowers() {
     let mut engine = engine_with_lent_quota(3);

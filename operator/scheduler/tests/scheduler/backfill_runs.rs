@@ -1,4 +1,4 @@
-//! Backfill over time: gangs come, run and end, and the engine learns of each.
+//! Tests of backfill over time: gangs come, run and end, and the engine gets each event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use trellis_scheduler::{
     Decision, Engine, Gang, GangId, PodKey, Queue, QueueOrder, Resources, Time,
 };
 
-/// A gang, and how long it really runs, in milliseconds.
+/// A gang, and its actual runtime in milliseconds.
 #[derive(Clone, Debug)]
 pub struct SimulatedGang {
     pub gang: Gang,
@@ -23,13 +23,13 @@ pub struct SimulatedGang {
 #[derive(Default)]
 pub struct RunHistory {
     pub started: BTreeMap<GangId, i64>,
-    /// The first start that was reported for each head.
+    /// The first start that the engine reported for each head.
     first_reported_starts: BTreeMap<GangId, i64>,
     /// Heads that started, but not at once.
     delayed_heads: usize,
 }
 
-/// An external pod. When it goes is reported as soon as it exists.
+/// An external pod. The engine knows the time when it goes as soon as it exists.
 #[derive(Clone, Debug)]
 pub struct SimulatedPod {
     pub node: String,
@@ -39,13 +39,13 @@ pub struct SimulatedPod {
     pub leaves_at: Option<i64>,
 }
 
-/// Runs jobs to the end, or until `until`. A cycle runs whenever a job comes or ends, and at the
-/// engine's wakeups.
+/// Simulates jobs to the end, or until `until`. A cycle runs whenever a job comes or ends, and at
+/// the engine's wakeups.
 pub fn run_jobs(engine: &mut Engine, jobs: Vec<SimulatedGang>, until: i64) -> RunHistory {
     run_jobs_with_external_pods(engine, jobs, &[], until)
 }
 
-/// Runs jobs among external pods.
+/// Simulates jobs among external pods.
 pub fn run_jobs_with_external_pods(
     engine: &mut Engine,
     mut jobs: Vec<SimulatedGang>,
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     /// If all gangs and external pods end in time, no head starts later than first reported, and
-    /// every gang that can start does.
+    /// every gang that can start starts.
     #[test]
     fn head_never_starts_later_than_first_reported(
         nodes in prop::collection::vec(any_node(1), 1..5),
@@ -217,7 +217,7 @@ fn heads_start_by_their_first_reported_start() {
     }
 }
 
-/// Small gangs without a known end come for this many minutes, more than there is room for.
+/// Returns small gangs that come for this many minutes, more than the cluster has room for.
 fn small_gang_stream(
     random: &mut Random,
     minutes: i64,
@@ -243,7 +243,7 @@ fn engine_with_slots(count: usize) -> Engine {
     engine((0..count).map(|i| gpu_node(&format!("n{i:03}"), 1)))
 }
 
-/// Starts of two gangs of 64 that come at minutes 30 and 31.
+/// Returns the starts of two gangs of 64 that come at minutes 30 and 31.
 fn wide_gang_starts(told: Option<Duration>) -> [i64; 2] {
     let mut jobs = small_gang_stream(&mut Random(1), 200, told);
     for (i, name) in ["a", "b"].into_iter().enumerate() {
@@ -268,9 +268,9 @@ fn wide_gang_starts(told: Option<Duration>) -> [i64; 2] {
 
 #[test]
 fn endless_stream_of_small_gangs_starves_no_large_gang() {
-    // 9 a minute for 12 minutes on average ask for 108 of 100 slots.
+    // 9 gangs a minute, which run for 12 minutes on average, need 108 slots. There are 100.
     let [a, b] = wide_gang_starts(None);
-    // After its patience of 10 minutes all that runs ends within 20.
+    // After the head's patience of 10 minutes, all running gangs end within 20 minutes.
     assert!((40..=60).contains(&a), "{a}");
     assert!((a..=a + 10 + 20).contains(&b), "{b}");
 }
@@ -283,8 +283,8 @@ fn gangs_that_exceed_their_runtime_starve_no_large_gang() {
     }
 }
 
-/// Small gangs keep coming, some before these gangs in order and some after. Neither of the two
-/// keeps the other from what both need, and both start.
+/// Small gangs keep coming, some before the two wide gangs in order and some after. The wide gangs
+/// do not block each other, and both start.
 #[test]
 fn two_wide_gangs_start_while_gangs_keep_passing_them() {
     for told in [None, Some(to_duration(20 * MINUTE))] {
@@ -320,8 +320,8 @@ fn two_wide_gangs_start_while_gangs_keep_passing_them() {
     }
 }
 
-/// Jobs that are mostly small, some as large as half of the cluster, at about the rate that the
-/// cluster can handle.
+/// Returns jobs at about the rate that the cluster can handle. Most are small, and some as large as
+/// half of the cluster.
 fn workload(random: &mut Random, count: usize, gpus: i64) -> Vec<SimulatedGang> {
     let mut comes = 0;
     let mut jobs = Vec::new();
@@ -344,13 +344,13 @@ fn workload(random: &mut Random, count: usize, gpus: i64) -> Vec<SimulatedGang> 
             arrives_at: comes,
             runs_for: runs,
         });
-        // Work comes as fast as the cluster can do it.
+        // Jobs come as fast as the cluster can run them.
         comes += MINUTE * i64::from(pods) * each * (1 + random.next_below(100)) / gpus;
     }
     jobs
 }
 
-/// The mean wait of all, and of those of at least four nodes, in minutes.
+/// Returns the mean wait of all jobs, and of those of at least four nodes, in minutes.
 fn mean_waits(story: &RunHistory, jobs: &[SimulatedGang], offset: i64) -> (i64, i64) {
     let mean = |large: bool| {
         let of = jobs

@@ -1,4 +1,4 @@
-//! Helpers for nodes and gangs, and for what an engine reports.
+//! Helpers for nodes, gangs and the reports of an engine.
 
 use trellis_scheduler::{
     Decision, Engine, Gang, GangId, GroupName, Node, NodeName, Placement, PodKey, Queue, QueueName,
@@ -13,7 +13,7 @@ pub fn ms(millis: i64) -> Time {
     Time::from_millis(millis)
 }
 
-/// A node with this many GPUs, 96 cores and 1000Gi.
+/// Returns a node with this many GPUs, 96 cores and 1000Gi.
 pub fn gpu_node(name: &str, gpus: i64) -> Node {
     node(
         name,
@@ -24,7 +24,7 @@ pub fn gpu_node(name: &str, gpus: i64) -> Node {
     )
 }
 
-/// A node without devices, with 64 cores and 256Gi.
+/// Returns a node without devices, with 64 cores and 256Gi.
 pub fn cpu_node(name: &str) -> Node {
     node(name, cpu(64).with("memory", 256 * GI).with("pods", 110))
 }
@@ -59,7 +59,7 @@ pub fn group(name: &str, count: u32, request: Resources) -> TaskGroup {
     TaskGroup::new(GroupName::new(name), count, request, name.to_owned())
 }
 
-/// A gang in queue `default`, submitted at 0; its pods are `team/<name>-<group>-<index>`.
+/// Returns a gang in queue `default`, submitted at 0. Its pods are `team/<name>-<group>-<index>`.
 pub fn gang(name: &str, groups: Vec<TaskGroup>) -> Gang {
     let prefixed = |g: TaskGroup| TaskGroup {
         pod_prefix: format!("{name}-{}", g.name),
@@ -69,7 +69,7 @@ pub fn gang(name: &str, groups: Vec<TaskGroup>) -> Gang {
     Gang::new(id(name), QueueName::new("default"), groups)
 }
 
-/// A gang of workers.
+/// Returns a gang of workers.
 pub fn workers(name: &str, count: u32, request: Resources) -> Gang {
     gang(name, vec![group("worker", count, request)])
 }
@@ -82,7 +82,8 @@ pub fn worker_key(gang: &str, index: u32) -> PodKey {
     PodKey::new(format!("team/{gang}-worker-{index}"))
 }
 
-/// A queue with these quotas on every node; without any, it takes what the nodes have.
+/// Returns a queue with these quotas on every node. Without quotas it may use all that the nodes
+/// have.
 pub fn queue(name: &str, quota: Option<&[(&str, i64)]>) -> Queue {
     let queue = Queue::new(QueueName::new(name));
     let Some(quota) = quota else { return queue };
@@ -95,7 +96,7 @@ pub fn queue(name: &str, quota: Option<&[(&str, i64)]>) -> Queue {
     }))
 }
 
-/// A queue `batch`, which is stopped or not.
+/// Returns a queue `batch` with this stop state.
 pub fn batch_queue(stop: QueueStop) -> Queue {
     Queue {
         stop,
@@ -103,7 +104,7 @@ pub fn batch_queue(stop: QueueStop) -> Queue {
     }
 }
 
-/// An engine with these nodes and an open queue `default`.
+/// Returns an engine with these nodes and an open queue `default`.
 pub fn engine(nodes: impl IntoIterator<Item = Node>) -> Engine {
     let mut engine = Engine::new();
     engine.apply_queue(queue("default", None));
@@ -113,7 +114,7 @@ pub fn engine(nodes: impl IntoIterator<Item = Node>) -> Engine {
     engine
 }
 
-/// This many nodes of 8 GPUs, starting with `n00`.
+/// Returns this many nodes of 8 GPUs, starting with `n00`.
 pub fn gpu_nodes(count: usize) -> Vec<Node> {
     (0..count)
         .map(|i| gpu_node(&format!("n{i:02}"), 8))
@@ -128,8 +129,8 @@ pub fn free_amount(engine: &Engine, node: &str, resource: &str) -> i64 {
     engine.free(&NodeName::new(node)).unwrap()[&ResourceName::new(resource)]
 }
 
-/// The decisions of a cycle in short: `+name` placed, `-name` waiting, `!name victim ...`
-/// preempting, `~name` drained, without the namespace.
+/// Returns the decisions of a cycle as short text, without namespaces: `+name` placed, `-name`
+/// waiting, `!name victim ...` preempting, `~name` drained.
 pub fn format_decisions(decisions: &[Decision]) -> Vec<String> {
     let short = |id: &GangId| id.as_str().trim_start_matches("team/").to_owned();
     decisions
@@ -154,7 +155,7 @@ pub fn cycle(engine: &mut Engine) -> Vec<String> {
     format_decisions(&engine.cycle(ms(0)))
 }
 
-/// A placement as text: `worker: a a b`.
+/// Returns a placement as text: `worker: a a b`.
 pub fn format_placement(placement: &Placement) -> String {
     let groups = placement.groups().iter().map(|g| {
         let nodes = g.runs.iter().map(|(node, pods)| format!("{node}*{pods}"));
@@ -163,12 +164,12 @@ pub fn format_placement(placement: &Placement) -> String {
     groups.collect::<Vec<_>>().join(", ")
 }
 
-/// The placement that a gang would get.
+/// Returns the placement that a gang would get.
 pub fn trial_placement(engine: &mut Engine, gang: &Gang) -> String {
     format_placement(&engine.try_gang(gang, ms(0)).unwrap().placement)
 }
 
-/// The explanation that a gang would get.
+/// Returns the explanation that a gang would get.
 pub fn trial_explanation(engine: &mut Engine, gang: &Gang) -> WaitExplanation {
     engine.try_gang(gang, ms(0)).unwrap_err()
 }
@@ -177,8 +178,8 @@ pub fn wait_reason(engine: &Engine, gang: &str) -> Option<WaitReason> {
     engine.explanation(&id(gang)).map(|c| c.reason)
 }
 
-/// Runs `usual` cases where `PROPTEST_CASES` is 256, which is proptest's default, and more or fewer
-/// in proportion to it.
+/// Runs `usual` cases if `PROPTEST_CASES` is 256, proptest's default. Other values change the
+/// number in proportion.
 pub fn cases(usual: u32) -> proptest::test_runner::Config {
     let config = proptest::test_runner::Config::default();
     proptest::test_runner::Config {

@@ -1,4 +1,4 @@
-//! Tests of the sentences that users read while a gang is pending, word by word.
+//! Tests of the exact sentences that users read while a gang is pending.
 
 use crate::common::*;
 use trellis_scheduler::{
@@ -60,7 +60,7 @@ fn quota_can_never_suffice() {
     );
 }
 
-/// Gangs that hold quota now will end, so what they hold is not missing for ever.
+/// Gangs that hold quota now will end, so the quota that they hold is not missing for ever.
 #[test]
 fn change_for_impossible_quota_ignores_current_usage() {
     let mut engine = engine(gpu_nodes(50));
@@ -148,7 +148,7 @@ fn no_node_matches() {
     ));
     engine.apply_node(zone(cpu_node("n6")));
     let unhealthy = |name: &str, why: &str| Node {
-        // The healer has cordoned the node too, but the reason is reported.
+        // The healer has cordoned the node too, but the engine reports the reason.
         unschedulable: true,
         unhealthy: Some(why.to_owned()),
         ..gpu_node(name, 8)
@@ -198,7 +198,7 @@ fn no_node_matches() {
     );
 }
 
-/// The node listed none before and still has none, but listing the resource with 0 matters.
+/// The node had no device before and still has none, but an entry with 0 changes the explanation.
 #[test]
 fn newly_listed_device_changes_the_explanation() {
     let mut engine = engine([cpu_node("n0")]);

@@ -1,5 +1,5 @@
-//! Tests of the smallest change that an explanation names: with it the gang runs, with any less it
-//! does not.
+//! Tests of the smallest change that an explanation names. With this change the gang runs, and with
+//! any smaller change it does not.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ fn change_lists_the_nodes_with_the_least_to_free() {
         "needs 8 nvidia.com/gpu on one node; 10 are free on 3 nodes, at most 5 on one; it would \
          fit with 3 nvidia.com/gpu more free on \"n01\""
     );
-    // 6 are missing in total, but that much in total on these nodes would not suffice.
+    // 6 are missing in total, but 6 more on these nodes do not suffice.
     let says = trial_explanation(&mut engine, &workers("w", 2, gpu(1, 8))).to_string();
     assert!(
         says.contains("6 are missing")
@@ -90,7 +90,7 @@ fn any_quota(limits: bool) -> impl Strategy<Value = Quota> {
     })
 }
 
-/// `root`, `mid` below it, `a` and `b` below that, `c` below the root.
+/// Generates a tree: `mid` and `c` are below `root`, and `a` and `b` below `mid`.
 fn any_tree() -> impl Strategy<Value = BTreeMap<&'static str, Queue>> {
     (
         any_quota(false),
@@ -124,7 +124,7 @@ fn with_raised_limit(queue: &Queue, raise: &QuotaRaise, by: i128) -> Queue {
     queue
 }
 
-/// A node of a rack, and what another pod uses of it.
+/// A node of a rack, and the usage of another pod on it.
 #[derive(Clone, Debug)]
 struct UsedNode {
     node: Node,
@@ -205,7 +205,7 @@ proptest! {
         let told = engine.try_gang(&gang, ms(0)).unwrap_err();
         let is_never = told.reason == WaitReason::ExceedsQuota;
         prop_assert!(!raises.is_empty());
-        // Each limit in turn is raised by one less; then all by the full amount.
+        // First the test raises each limit in turn by one less, then all by the full amount.
         for less in (0..raises.len()).map(Some).chain([None]) {
             let mut now = tree.clone();
             for (at, raise) in raises.iter().enumerate() {
@@ -216,8 +216,8 @@ proptest! {
             for queue in now.values() {
                 engine.apply_queue(queue.clone());
             }
-            // If the whole quota was too small, the raise must change the reason; gangs may still
-            // hold some of it.
+            // If the whole quota was too small, the raise must change the reason. Gangs may still
+            // hold some of the quota.
             let helps = match engine.try_gang(&gang, ms(0)) {
                 Ok(_) => true,
                 Err(told) => is_never && told.reason != WaitReason::ExceedsQuota,
@@ -267,7 +267,8 @@ proptest! {
         }
     }
 
-    /// The change that is reported for several groups lets them run; a smaller one may exist.
+    /// The change that the engine reports for several groups lets them run. A smaller one may
+    /// exist.
     #[test]
     fn gang_of_several_groups_runs_with_the_freed_amounts(
         nodes in any_used_nodes(),
@@ -303,7 +304,7 @@ fn total_gpus(freed: &[NodeRelease]) -> i64 {
         .sum()
 }
 
-/// The fewest GPUs that have to become free for the gang; tries every way.
+/// Returns the fewest GPUs that must become free for the gang. Tries every way.
 fn fewest_gpus(gang: &Gang, nodes: &[UsedNode]) -> Option<i64> {
     let pods: Vec<&Resources> = gang
         .groups

@@ -1,4 +1,4 @@
-//! Tests of the numbers for gangs that could never run, against a count of the nodes one by one.
+//! Tests of the numbers for gangs that can never run, against a count of each node.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A gang of one group, larger than most clusters; some request shares of a GPU.
+/// Generates a gang of one group, larger than most clusters. Some gangs request shares of a GPU.
 fn any_large() -> impl Strategy<Value = Gang> {
     let share = prop::option::weighted(0.3, 1..1_200_i64);
     (any_gang("w".into(), NODES), 1..4_u32, share).prop_map(|(mut gang, times, share)| {
@@ -55,11 +55,11 @@ fn node_capacity(node: &Node, resource: &ResourceName) -> i64 {
     }
 }
 
-/// How many pods an empty node holds.
+/// Returns how many pods an empty node holds.
 fn pods_on_empty_node(gang: &Gang, node: &Node) -> i64 {
     let places = requested_amounts(gang).into_iter().map(|(resource, need)| {
         match resource.shared_device() {
-            // Each share is of one device.
+            // A share belongs to one device.
             Some(device) => node.allocatable.get(&device) * (1_000 / need),
             None => node_capacity(node, &resource) / need,
         }

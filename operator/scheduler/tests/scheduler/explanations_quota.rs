@@ -11,7 +11,7 @@ fn explanation_lists_the_queues_with_most_of_the_missing_quota() {
     for (name, nominal) in [("a", 8), ("b", 4), ("c", 4), ("d", 4), ("e", 4)] {
         engine.apply_queue(queue_below(name, Some("all"), gpu_quota(nominal)));
     }
-    // Covered by quota that the queue does not lend: none of it is what others lack.
+    // Quota that the queue does not lend covers this usage, so no other queue lacks it.
     let alone = Quota {
         lending_limit: Some(0),
         ..gpu_quota(8)
@@ -37,11 +37,11 @@ fn explanation_lists_the_queues_with_most_of_the_missing_quota() {
          \"b\" 2, \"c\" 1; queue \"a\" holds 2 of its 8, and what it has lent is not taken back: its \
          preemption.reclaimWithinCohort is Never"
     );
-    // No queue owes it what it would borrow itself.
+    // No queue owes it the amount that it would borrow itself.
     let more = trial_explanation(&mut engine, &small_gang("a", "w", 8)).to_string();
     let end = "; queue \"a\" holds 2 of its 8, would borrow 2 and may borrow 0 now";
     assert!(more.ends_with(end), "{more}");
-    // The queue may reclaim, but finds no gang that it may preempt.
+    // The queue may reclaim, but there is no gang that it may preempt.
     let mut lower = queue_below("a", Some("all"), gpu_quota(8));
     lower.preemption.reclaim = ReclaimPolicy::LowerPriority;
     engine.apply_queue(lower);

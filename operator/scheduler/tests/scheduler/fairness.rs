@@ -1,5 +1,5 @@
-//! Tests of whose turn it is, against a second implementation that computes it anew at each step: a
-//! cycle starts gangs in that order.
+//! Tests of the order of turns, against a second implementation that computes it anew at each step.
+//! A cycle starts gangs in that order.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::queues::{gpu_quota, queue_below, small_gang};
 use proptest::prelude::*;
 use trellis_scheduler::{Engine, Gang, Queue, UsageDecay, Weight};
 
-/// Two leaves below `mid`, and two beside it.
+/// The parents of the queues: two leaves are below `mid`, and two beside it.
 const PARENTS: [(&str, &str); 5] = [
     ("a", "mid"),
     ("b", "mid"),
@@ -30,7 +30,7 @@ struct PendingGang {
 
 #[derive(Debug)]
 struct FairnessModel {
-    /// By queue: nominal GPUs and weight in thousandths, powers of two so that nothing is
+    /// By queue: nominal GPUs and weight in thousandths. Weights are powers of two, so no share is
     /// rounded.
     queues: BTreeMap<&'static str, (i64, u32)>,
     held: BTreeMap<&'static str, i64>,
@@ -38,7 +38,8 @@ struct FairnessModel {
 }
 
 impl FairnessModel {
-    /// Usage of a queue divided by its weight, in parts fine enough to need no rounding.
+    /// Returns the usage of a queue divided by its weight, in parts so small that no rounding
+    /// occurs.
     fn share(&self, queue: &str) -> i64 {
         let own = self.held.get(queue).copied().unwrap_or(0);
         let below = PARENTS.iter().filter(|(_, parent)| *parent == queue);
@@ -48,7 +49,8 @@ impl FairnessModel {
         (own + below) * (1 << 20) / i64::from(self.queues[queue].1)
     }
 
-    /// How far up a queue must borrow for this many more GPUs: 0 not at all, 2 from the root.
+    /// Returns how far up a queue must borrow for this many more GPUs: 0 not at all, 2 from the
+    /// root.
     fn borrowing_level(&self, leaf: &str, gpus: i64) -> u32 {
         let held = |queue: &str| self.held.get(queue).copied().unwrap_or(0);
         if held(leaf) + gpus <= self.queues[leaf].0 {
@@ -65,8 +67,8 @@ impl FairnessModel {
         if below + gpus <= quota { 1 } else { 2 }
     }
 
-    /// The gang whose turn it is: by how far its queue borrows, then down the tree by
-    /// share and by the age of the gang, then in its queue by priority, submission and
+    /// Returns the gang whose turn it is. The order is by how far its queue borrows, then down the
+    /// tree by share and by the age of the gang, then in its queue by priority, submission and
     /// name.
     fn next_gang(&self) -> Option<String> {
         let heads = LEAVES.iter().filter_map(|leaf| {
@@ -91,7 +93,7 @@ impl FairnessModel {
         others.chain(first).min().map(|(_, name)| name)
     }
 
-    /// All gangs, in the order in which they start.
+    /// Returns all gangs in the order in which they start.
     fn start_order(mut self) -> Vec<String> {
         let mut order = Vec::new();
         while let Some(name) = self.next_gang() {
@@ -129,7 +131,7 @@ fn queue(fleet: &FairnessModel, name: &str, parent: &str) -> Queue {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// There is room and quota for all gangs: only their order is left to decide.
+    /// There is room and quota for all gangs, so a cycle decides only their order.
     #[test]
     fn cycle_starts_gangs_in_the_order_of_their_turns(
         queues in prop::collection::vec(any_queue(), 5),

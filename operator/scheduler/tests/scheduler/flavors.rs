@@ -6,7 +6,7 @@ use crate::common::*;
 use crate::queues::{engine_with_two_offered_flavors, flavor, gpu_quota, queue_below, small_gang};
 use trellis_scheduler::{Flavor, FlavorName, Queue, QueueName, Quota, WaitReason};
 
-/// The example of docs/queues.md, word by word.
+/// The exact example of docs/queues.md.
 #[test]
 fn quota_beyond_the_lending_limit_is_not_lent() {
     let text = include_str!("../../../../docs/queues.md");
@@ -62,7 +62,7 @@ fn flavor_not_offered_or_without_nodes_is_explained() {
         wants.contains(" without label \"product=b200\" of flavor \"h100\""),
         "{wants}"
     );
-    // A label that the user wrote is not attributed to the flavor.
+    // The explanation does not attribute a label of the user to the flavor.
     let own = &mut gang.groups[0].constraints.node_selector;
     own.insert("product".to_owned(), "b200".to_owned());
     let wants = trial_explanation(&mut engine, &gang).to_string();

@@ -1,4 +1,5 @@
-//! Tests of several flavor assignments of a gang: which one is tried, and which one is reported.
+//! Tests of several flavor assignments of a gang: which one the engine tries, and which one it
+//! reports.
 
 use crate::common::*;
 use crate::flavors_offered::{engine_with_one_node_per_flavor, queue_with_flavors};
@@ -12,7 +13,7 @@ fn of_flavor(mut gang: Gang, flavor: &str) -> Gang {
     gang
 }
 
-/// 4 free GPUs of flavor `a`, and 8 held GPUs of flavor `b`.
+/// Returns an engine with 4 free GPUs of flavor `a`, and 8 held GPUs of flavor `b`.
 fn engine_with_small_and_busy_flavors(quota: &[(&str, i64)]) -> Engine {
     let mut engine = engine_with_one_node_per_flavor(&["b"]);
     engine.apply_flavor(flavor("a"));
@@ -29,7 +30,7 @@ fn gang_never_fits_only_if_no_flavor_could_hold_it() {
         queue: QueueName::new("q"),
         ..workers(name, 1, gpu(1, 8))
     };
-    // The nodes of `a` are too small, those of `b` are in use.
+    // The nodes of `a` are too small, and the nodes of `b` are in use.
     let mut engine = engine_with_small_and_busy_flavors(&[("a", 100), ("b", 100)]);
     let told = trial_explanation(&mut engine, &eight("w"));
     assert_eq!(told.reason, WaitReason::InsufficientCapacity, "{told}");
@@ -52,8 +53,8 @@ fn gang_never_fits_only_if_no_flavor_could_hold_it() {
 
 const FIVE: [&str; 5] = ["f0", "f1", "f2", "f3", "f4"];
 
-/// A node of each of five flavors: four of 2 GPUs, the last one of 8. Three groups have 125
-/// assignments, of which 64 are tried at most.
+/// Returns an engine with a node of each of five flavors: four of 2 GPUs, and the last of 8. Three
+/// groups have 125 assignments, and the engine tries at most 64.
 fn engine_with_five_flavors(quota: i64) -> Engine {
     let mut engine = engine([]);
     for name in FIVE {
@@ -85,7 +86,7 @@ fn impossible_choices_are_dropped_from_many_assignments() {
     // If a group can never start, the explanation says so.
     let told = trial_explanation(&mut engine, &three_group_gang([9, 1, 1]));
     assert_eq!(told.reason, WaitReason::ExceedsCluster, "{told}");
-    // Quota can rule out choices as nodes do.
+    // Quota can rule out choices in the same way as nodes.
     let mut engine = engine_with_five_flavors(2);
     let told = trial_explanation(&mut engine, &three_group_gang([8, 1, 1]));
     assert_eq!(told.reason, WaitReason::ExceedsQuota, "{told}");
@@ -107,8 +108,8 @@ fn explanation_is_uncertain_past_the_assignment_bound() {
     engine.apply_node(label(gpu_node("more", 8), "gpu", "f0"));
     let quotas: Vec<(&str, i64)> = FIVE.iter().map(|name| (*name, 100)).collect();
     engine.apply_queue(queue_with_flavors("q", None, &quotas));
-    // The last group takes all of f0. If the first group is there too, as in the first 125
-    // assignments, there is no room.
+    // The last group takes all of `f0`. The first 125 assignments put the first group there too, so
+    // there is no room.
     let mut groups: Vec<_> = ["a", "b", "c", "d"]
         .iter()
         .map(|name| group(name, 1, gpu(1, 8)))

@@ -1,4 +1,4 @@
-//! Tests of the flavors that a placed gang is charged to, and how they are reported.
+//! Tests of the flavors to which the engine charges a placed gang, and of their report.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use trellis_scheduler::{
     QueueName, Quota, ResourceGroup, ResourceName,
 };
 
-/// A queue that offers cores of `any`, and 8 GPUs each of `own` and `spot`, which
-/// are the same nodes, bought in two ways.
+/// Returns an engine with a queue that offers cores of `any`, and 8 GPUs each of `own` and `spot`.
+/// Both flavors are the same nodes, bought in two ways.
 fn engine_with_two_flavors_on_one_node() -> Engine {
     let mut engine = engine([gpu_node("a", 16)]);
     for name in ["any", "own", "spot"] {
@@ -49,7 +49,7 @@ fn eight_gpu_gang(name: &str) -> Gang {
     gang
 }
 
-/// The flavors of the first group, by resource.
+/// Returns the flavors of the first group, by resource.
 fn charged_flavors(engine: &Engine, name: &str) -> Option<String> {
     let groups = engine.flavors(&id(name))?;
     let flavors = groups[0].flavors.iter();
@@ -87,7 +87,7 @@ fn placement_on_a() -> Placement {
         .collect()
 }
 
-/// GPUs of each flavor that are held of the queue's quota.
+/// Returns the GPUs of each flavor that gangs hold of the queue's quota.
 fn charged_gpus(engine: &Engine) -> Vec<(String, i128)> {
     let standing = engine.queue_usage_report(&QueueName::new("q")).unwrap();
     let lines = standing.lines.iter().filter(|l| l.resource.as_str() == GPU);
@@ -116,14 +116,14 @@ fn restored_gang_is_charged_to_its_former_flavors() {
         (charged_flavors(&second, "old"), charged_gpus(&second)),
         (charged_flavors(&first, "old"), spot(8))
     );
-    // The flavors count whatever has become of them: here the queue no longer offers them.
+    // The charged flavors count even if the queue no longer offers them.
     let mut third = engine_with_two_flavors_on_one_node();
     third.delete_flavor(&FlavorName::new("spot"));
     third.restore_gang_with_flavors(eight_gpu_gang("old"), placement_on_a(), &flavors, ms(0));
     assert_eq!(charged_gpus(&third), spot(8));
     third.delete_gang(&id("old"));
     assert_eq!(charged_gpus(&third), spot(0));
-    // If the flavors are unknown, the first that suits the nodes.
+    // If the flavors are unknown, the engine charges the first flavor that matches the nodes.
     third.restore_gang(eight_gpu_gang("old"), placement_on_a(), ms(0));
     assert_eq!(charged_gpus(&third)[0].1, 8);
 }

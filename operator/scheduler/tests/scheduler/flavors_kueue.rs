@@ -1,9 +1,10 @@
-//! Tests of flavor assignment, case by case, as a user of Kueue knows it: flavors in order, the
-//! first that fits, borrowing before the next flavor (`whenCanBorrow: Borrow`), and the next flavor
-//! before preemption (`whenCanPreempt: TryNextFlavor`), which are Kueue's defaults.
+//! Tests of flavor assignment, with cases that a user of Kueue knows. The engine tries flavors in
+//! order and takes the first that fits. It borrows before it tries the next flavor (`whenCanBorrow:
+//! Borrow`), and tries the next flavor before it preempts (`whenCanPreempt: TryNextFlavor`). Both
+//! are Kueue's defaults.
 //!
-//! The cases are those of Kueue's flavor assigner, with its names. Kueue stops where this engine
-//! goes on: it chooses a flavor by quota alone, and checks later if nodes have room.
+//! The cases and their names are from Kueue's flavor assigner. Kueue chooses a flavor by quota
+//! alone, and checks later if nodes have room. This engine checks both.
 
 use crate::common::*;
 use crate::flavors_offered::{engine_with_one_node_per_flavor, queue_with_flavors};
@@ -20,9 +21,9 @@ struct Case {
     name: &'static str,
     /// Nominal GPUs of `a` and of `b`, by flavor, in the order of the queue.
     offers: [&'static [(&'static str, i64)]; 2],
-    /// By queue: GPUs of a flavor that run.
+    /// By queue: GPUs of a flavor that running gangs hold.
     held: &'static [(&'static str, &'static str, u32)],
-    /// Pods of one GPU each that come to `a`, and the flavors that they name.
+    /// The number of new pods of `a`, with one GPU each, and the flavors that they name.
     request: (u32, &'static [&'static str]),
     setup: Setup,
     /// The assigned flavor, or the reason to wait.
@@ -241,8 +242,8 @@ fn flavor_is_assigned_as_in_kueue() {
     }
 }
 
-/// The first flavor would do if a gang of the same queue left, the second if another queue gave
-/// back what it borrows.
+/// The first flavor would fit if a gang of the same queue left, the second if another queue gave
+/// back borrowed quota.
 #[test]
 fn borrower_in_a_later_flavor_leaves_before_an_own_queue_gang() {
     let mut engine = engine_with_one_node_per_flavor(&["one", "two"]);

@@ -1,4 +1,4 @@
-//! Tests of what a queue offers that has no quotas itself, or is misconfigured.
+//! Tests of the resources that a queue offers if it has no quotas itself, or is misconfigured.
 
 use crate::common::*;
 use crate::queues::{flavor, gpu_quota, queue_below, small_gang};
@@ -15,7 +15,8 @@ fn quotas(of: &[(&str, i64)]) -> std::collections::BTreeMap<ResourceName, Quota>
     of.iter().map(quota).collect()
 }
 
-/// A queue that offers this many GPUs of each flavor, in order, and practically unlimited cores.
+/// Returns a queue that offers this many GPUs of each flavor, in order, and practically unlimited
+/// cores.
 pub fn queue_with_flavors(name: &str, parent: Option<&str>, of: &[(&str, i64)]) -> Queue {
     let flavors = of.iter().map(|(flavor, nominal)| FlavorQuotas {
         flavor: FlavorName::new(*flavor),
@@ -30,7 +31,7 @@ pub fn queue_with_flavors(name: &str, parent: Option<&str>, of: &[(&str, i64)]) 
     }
 }
 
-/// A node of 8 GPUs of each flavor.
+/// Returns an engine with a node of 8 GPUs of each flavor.
 pub fn engine_with_one_node_per_flavor(flavors: &[&str]) -> Engine {
     let mut engine = engine([]);
     for name in flavors {
@@ -153,7 +154,7 @@ fn inconsistent_resource_group_stops_the_queue() {
         says(&mut engine, &again),
         "queue \"team\" names resource \"cpu\" in two resource groups"
     );
-    // No queue borrows from it either, until the fault is mended.
+    // No queue borrows from it either, until the fault is corrected.
     engine.apply_queue(queue_below("all", None, gpu_quota(0)));
     engine.apply_queue(Queue {
         parent: Some(QueueName::new("all")),

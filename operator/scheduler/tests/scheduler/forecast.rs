@@ -13,7 +13,7 @@ use trellis_scheduler::{
     WithinQueuePolicy,
 };
 
-/// Minutes of the expected starts, by the gang's name.
+/// Returns the minutes of the expected starts, by the gang's name.
 fn expected_starts(engine: &Engine) -> BTreeMap<String, i64> {
     let forecast = Forecast::from_snapshot(&engine.snapshot(), |_| true);
     assert!(!forecast.cut_off);
@@ -35,7 +35,7 @@ fn gang_starts_when_the_gang_before_it_ends() {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_gang(whole_node_gang("runs", 2, Some(10)));
     assert_eq!(cycle_at(&mut engine, 0), ["+runs"]);
-    // Their pods exist: they go with their gang.
+    // The pods of the gang exist, and go with their gang.
     for (index, node) in [(0, "n00"), (1, "n01")] {
         engine.apply_pod(worker_key("runs", index), NodeName::new(node), gpu(1, 8));
     }
@@ -111,7 +111,7 @@ fn leaving_pods_are_gone_at_their_reported_time() {
     engine.apply_gang(submitted_at(1, gpu_gang("next", 8, Some(10))));
     engine.apply_gang(submitted_at(1, whole_node_gang("two", 2, None)));
     cycle_at(&mut engine, 1);
-    // The other pod should have gone a minute ago: its end is unknown.
+    // The second pod should have gone a minute ago, so its end is unknown.
     assert_eq!(expected_starts(&engine), start_map([("next", 5)]));
     engine.delete_pod(&PodKey::new("foreign/late"));
     assert_eq!(
@@ -120,7 +120,7 @@ fn leaving_pods_are_gone_at_their_reported_time() {
     );
 }
 
-/// Minutes of the expected ends, by the gang's name.
+/// Returns the minutes of the expected ends, by the gang's name.
 fn expected_ends(engine: &Engine) -> BTreeMap<String, i64> {
     let forecast = Forecast::from_snapshot(&engine.snapshot(), |_| true);
     let ends = forecast.ends.into_iter();
@@ -131,8 +131,8 @@ fn expected_ends(engine: &Engine) -> BTreeMap<String, i64> {
     .collect()
 }
 
-/// A victim ends when it has made room, and not when it would have finished its work; this holds
-/// without a known end too. Its next run is another one.
+/// A victim ends when it has made room, and not when it would have finished its work. This holds
+/// without a known end too. The forecast does not include the end of its next run.
 #[test]
 fn victim_ends_with_its_grace_period() {
     for runtime in [Some(30), None] {
@@ -159,7 +159,7 @@ fn victim_ends_with_its_grace_period() {
         };
         engine.apply_gang(submitted_at(10, high));
         let expected = start_map([("low", 4), ("high", 14)]);
-        // Before the decision, and while the gang leaves, however long that takes.
+        // The forecast is the same before the decision and while the gang leaves.
         assert_eq!(expected_ends(&engine), expected, "{runtime:?}");
         cycle_at(&mut engine, 0);
         for minute in [0, 1, 3] {
@@ -170,7 +170,7 @@ fn victim_ends_with_its_grace_period() {
                 "{runtime:?} {minute}"
             );
         }
-        // The gang should have gone: its end is unknown.
+        // The gang should have gone by now, so its end is unknown.
         cycle_at(&mut engine, 6);
         assert_eq!(expected_ends(&engine).get("low"), None, "{runtime:?}");
     }

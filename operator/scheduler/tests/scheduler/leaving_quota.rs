@@ -1,4 +1,4 @@
-//! Tests of quota and limits of leaving gangs: no other gang has them before they have left.
+//! Tests of quota and limits of leaving gangs: no other gang gets them before the gangs have left.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use trellis_scheduler::{
     Quota, ResourceName, WaitDetail,
 };
 
-/// Nodes of 8 GPUs, and a queue `q` with this quota in which priority preempts.
+/// Returns an engine with nodes of 8 GPUs, and a queue `q` with this quota in which priority
+/// preempts.
 fn engine_with_quota(nodes: usize, gpus: i64) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue {
@@ -62,8 +63,8 @@ fn surplus_quota_of_a_victim_is_unavailable_until_it_has_left() {
     }
 }
 
-/// The time at which leaving quota becomes free is known: gangs that end before then may start, and
-/// other gangs leave the quota to the one that waits for it.
+/// The engine knows when leaving quota becomes free. Gangs that end before then may start, and
+/// other gangs leave the quota to the gang that waits for it.
 #[test]
 fn head_start_is_known_while_leaving_quota_is_charged() {
     let mut engine = engine_with_quota(5, 24);
@@ -141,7 +142,8 @@ fn drained_gang_frees_no_quota_before_it_has_left() {
     assert_eq!(said, ["+borrows", "-drained QueueStopped"]);
 }
 
-/// Two gangs that hold the whole quota: 12 and 4, the second of higher priority.
+/// Returns an engine with two gangs that hold the whole quota: 12 and 4 GPUs, the second of higher
+/// priority.
 fn engine_with_slow_and_quick_gangs() -> (Engine, Gang, Gang) {
     let mut engine = engine_with_quota(6, 16);
     let (slow, quick) = (
@@ -156,7 +158,7 @@ fn engine_with_slow_and_quick_gangs() -> (Engine, Gang, Gang) {
     (engine, slow, quick)
 }
 
-/// Requires other nodes than those: there is room, and only quota is missing.
+/// Requires nodes that the two gangs do not use. There is room, and only quota is missing.
 fn on_other_nodes(gang: Gang) -> Gang {
     Gang {
         excluded_nodes: vec![NodeName::new("n00"), NodeName::new("n01")],
@@ -164,8 +166,9 @@ fn on_other_nodes(gang: Gang) -> Gang {
     }
 }
 
-/// The first victim stops slowly. The second preemptor counts on what that victim leaves beyond the
-/// needs of its own preemptor. So the second one must wait for it, though its own victim has left.
+/// The first victim stops slowly. It leaves more quota than its own preemptor needs, and the second
+/// preemptor uses the rest. So the second preemptor must wait for it, although its own victim has
+/// left.
 #[test]
 fn preemptor_waits_for_quota_that_another_victim_still_uses() {
     let (mut engine, slow, quick) = engine_with_slow_and_quick_gangs();
@@ -187,7 +190,7 @@ fn preemptor_waits_for_quota_that_another_victim_still_uses() {
     assert_eq!(run_cycle_at(&mut engine, seconds(4)), ["+two"]);
 }
 
-/// The preemptors were given the quota of this gang.
+/// The quota of this gang has passed to the preemptors.
 #[test]
 fn preemptor_waits_again_when_its_victim_stays() {
     let (mut engine, _, quick) = engine_with_slow_and_quick_gangs();
@@ -203,8 +206,8 @@ fn preemptor_waits_again_when_its_victim_stays() {
     assert_eq!(said, ["+one", "-two QuotaExceeded"], "12 + 4 of 16");
 }
 
-/// Quota of pods that stop belongs to no other gang before they have stopped, however they were
-/// stopped.
+/// No other gang gets the quota of stopping pods before they have stopped, for every cause of the
+/// stop.
 #[test]
 fn deleted_gang_uses_quota_until_its_last_pod_has_stopped() {
     let mut engine = engine_with_quota(4, 16);
@@ -259,7 +262,7 @@ fn unobserved_pods_of_a_deleted_gang_free_quota_at_once() {
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["+next"]);
 }
 
-/// A preemptor has not started yet: a quota that was lowered meanwhile no longer lets it in.
+/// A preemptor has not started yet, and its quota is lowered. The lower quota no longer admits it.
 #[test]
 fn lowered_quota_admits_only_preemptors_that_fit() {
     let mut engine = engine_with_quota(2, 16);
@@ -315,7 +318,7 @@ fn limit_is_charged_until_the_victim_has_left() {
     }
 }
 
-/// It is known when pods that stop are gone, and when the gang that waits for them starts.
+/// The engine knows when stopping pods are gone, and when the gang that waits for them starts.
 #[test]
 fn head_start_is_known_while_deleted_pods_stop() {
     let mut engine = engine_with_quota(4, 16);
@@ -338,7 +341,7 @@ fn head_start_is_known_while_deleted_pods_stop() {
     assert_eq!(forecast.starts.get(&id("next")), Some(&seconds(61)));
 }
 
-/// A new gang with the name of one whose pods still stop is another gang.
+/// A new gang with the name of a gang whose pods still stop is a different gang.
 #[test]
 fn new_gang_with_the_name_of_a_stopping_gang_is_separate() {
     let mut engine = engine_with_quota(4, 16);
@@ -360,7 +363,7 @@ fn new_gang_with_the_name_of_a_stopping_gang_is_separate() {
     assert_eq!(engine.free(&node).unwrap()[&ResourceName::new(GPU)], 8);
 }
 
-/// A kept place holds its quota for as long as it is kept, and while its pods stop.
+/// A kept place holds its quota while it is kept and while its pods stop.
 #[test]
 fn expired_restart_place_uses_quota_until_its_pods_are_gone() {
     for over in [false, true] {

@@ -30,7 +30,7 @@ fn gpu_draw(max: i64) -> LimitDraw {
     limit_draw(GPU, of, max)
 }
 
-/// A gang of this many pods of 8 GPUs.
+/// Returns a gang of this many pods of 8 GPUs.
 fn drawing_gang(name: &str, pods: u32, draws: &[LimitDraw]) -> Gang {
     Gang {
         draws: draws.to_vec(),
@@ -115,7 +115,7 @@ fn gang_needs_room_in_all_limits_and_the_change_lists_each() {
         ),
         "{says}"
     );
-    // The gang starts if the limits are raised by this much, and not with less.
+    // The gang starts if the limits are raised by these amounts. Smaller raises do not suffice.
     for (gpu, jobs, starts) in [(23, 2, false), (24, 1, false), (24, 2, true)] {
         let draws = [
             gpu_draw(gpu),
@@ -162,7 +162,8 @@ fn next_flavor_is_used_when_the_limit_of_one_is_full() {
     for name in ["1", "2", "3", "4"] {
         engine.apply_gang(gang(name));
     }
-    // 4 of flavor `a` and 8 of flavor `b` are held: the nearest assignment is reported.
+    // Gangs hold 4 of flavor `a` and 8 of flavor `b`. The engine reports the assignment nearest to
+    // a start.
     assert_eq!(cycle(&mut engine), ["+1", "+2", "+3", "-4 QuotaExceeded"]);
     assert_eq!(limit_usage(&engine), [("a".to_owned(), 4)]);
 }
@@ -218,7 +219,7 @@ fn closed_limit_admits_no_gang_until_it_is_open() {
          changes"
     );
     assert!(engine.placement(&id("a")).is_some(), "what runs goes on");
-    // A limit that is only counted blocks no gang.
+    // A limit that only counts blocks no gang.
     let mut counted = gang("c");
     counted.draws[0].max = None;
     assert!(engine.try_gang(&counted, ms(0)).is_ok());
@@ -277,7 +278,7 @@ fn full_limit_causes_no_eviction_and_no_reservation() {
     };
     engine.apply_gang(high);
     assert_eq!(cycle(&mut engine), ["-high QuotaPolicyExceeded"]);
-    // Neither room nor quota is reserved for the gang.
+    // The engine reserves neither room nor quota for the gang.
     engine.apply_gang(workers("other", 1, gpu(1, 8)));
     assert_eq!(cycle(&mut engine), ["+other"]);
 }

@@ -18,12 +18,12 @@ pub struct ModelPlace {
     pub pods: Vec<(PodKey, NodeName, Resources)>,
     pub assumed: BTreeSet<PodKey>,
     pub since: Time,
-    /// When it began to leave: other gangs may plan with its former charge.
+    /// When it began to leave. Its preemptors then count its former charge as free.
     pub leaving: Option<Time>,
-    /// It cannot be a victim before this time.
+    /// The gang cannot be a victim before this time.
     pub protected: Option<Time>,
     pub checkpoint: Option<Time>,
-    /// It starts once these gangs have left.
+    /// The gang starts after these gangs have left.
     pub victims: Option<BTreeSet<GangId>>,
 }
 
@@ -31,7 +31,7 @@ pub struct ModelPlace {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub restart_places: BTreeMap<GangId, ModelRestartPlace>,
-    /// Gangs that are not tried before they are applied.
+    /// Gangs that the engine does not try before the next apply.
     pub idle: BTreeSet<GangId>,
     pub stopping: Vec<ModelStoppingGang>,
     pub nodes: BTreeMap<NodeName, Node>,
@@ -95,12 +95,13 @@ impl Model {
         free
     }
 
-    /// The charges to a queue. Quota of leaving gangs counts for their preemptors.
+    /// Returns the charges to a queue. Quota of leaving gangs counts for their preemptors.
     pub fn usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
         self.sum(queue, |place| place.leaving.is_none())
     }
 
-    /// Units that run: leaving gangs do, and their preemptors do not yet.
+    /// Returns the units that running gangs hold. Leaving gangs still run, and their preemptors do
+    /// not run yet.
     pub fn running_usage(&self, queue: &str) -> BTreeMap<ResourceName, i128> {
         let mut runs = self.sum(queue, |place| place.victims.is_none());
         for stopping in self
@@ -168,7 +169,7 @@ impl Model {
         self.pods.insert(key, (node, request));
     }
 
-    /// True if pods on these nodes are as close as they must be.
+    /// Returns true if pods on these nodes are as close as they must be.
     pub fn is_close<'a>(
         &self,
         request: &Option<TopologyRequest>,
@@ -201,7 +202,7 @@ impl Model {
         domain(first).is_some() && nodes.all(|node| domain(node) == domain(first))
     }
 
-    /// The names that a gang's pods have or could have.
+    /// Returns the names that a gang's pods have or could have.
     pub fn members(&self, at: usize) -> Vec<PodKey> {
         let mut keys = Vec::new();
         for g in 0..3 {
@@ -212,7 +213,7 @@ impl Model {
         keys
     }
 
-    /// An engine that is built from this state.
+    /// Returns an engine that is built from this state.
     pub fn to_engine(&self) -> Engine {
         let mut engine = Engine::with_decay(UsageDecay::with_half_life(0));
         for gang in self.gangs.values() {
@@ -234,7 +235,7 @@ impl Model {
         for (key, by) in &self.leaving_pods {
             engine.mark_pod_leaving(key, *by);
         }
-        // In the order of events: which gangs were placed, and which left.
+        // The placements and the starts of leaving, in the order of events.
         let mut story: Vec<(Time, u8, &ModelPlace)> = Vec::new();
         for place in self.places.values() {
             story.push((place.since, u8::from(place.victims.is_some()) * 2, place));
@@ -276,7 +277,7 @@ impl Model {
         let id = &place.gang.id;
         let mut gang = place.gang.clone();
         gang.preempted = self.preempted.contains(id);
-        // Its end follows from what is known by now.
+        // The current facts decide its end.
         if let Some(now) = self.gangs.get(id) {
             gang.grace = now.grace;
             gang.draws = now.draws.clone();
@@ -290,7 +291,8 @@ impl Model {
                 engine.restore_nomination(gang, placement, &victims);
             }
         }
-        // The current requirements count for a nominated gang, and when it is pending again.
+        // The current requirements count for a nominated gang, and for a gang that is pending
+        // again.
         if let Some(now) = self.gangs.get(id) {
             let mut now = now.clone();
             now.preempted = self.preempted.contains(id);
@@ -305,14 +307,14 @@ impl Model {
         }
     }
 
-    /// True if a known pod belongs to a placed gang.
+    /// Returns true if a known pod belongs to a placed gang.
     fn is_placed_pod(&self, key: &PodKey) -> bool {
         let mut places = self.places.values();
         places.any(|p| p.pods.iter().any(|(k, ..)| k == key) && !p.assumed.contains(key))
     }
 
-    /// True if a pod of an earlier attempt has the name of a planned pod. Only the events tell that
-    /// it is not that pod, so a rebuilt engine cannot know it.
+    /// Returns true if a pod of an earlier attempt has the name of a planned pod. Only the events
+    /// show that it is a different pod, so a rebuilt engine cannot know it.
     pub fn has_leftovers(&self) -> bool {
         // A rebuilt engine does not know kept places either.
         if !self.restart_places.is_empty() || !self.idle.is_empty() || !self.stopping.is_empty() {
@@ -326,7 +328,7 @@ impl Model {
         })
     }
 
-    /// A gang loses its place; pods of it that exist are leaving.
+    /// Removes the place of a gang. Its existing pods are then leaving.
     pub fn unplace(&mut self, id: &GangId) {
         self.restart_places.remove(id);
         self.idle.remove(id);
@@ -343,8 +345,8 @@ impl Model {
         self.finish_leaving(id);
     }
 
-    /// True if a gang that is placed now had been nominated for this placement, with its current
-    /// requirements.
+    /// Returns true if a gang that is placed now had a nomination for this placement, with its
+    /// current requirements.
     pub fn is_nominated_placement(&self, id: &GangId, placement: &Placement) -> bool {
         let Some(place) = self.places.get(id) else {
             return false;
@@ -357,7 +359,7 @@ impl Model {
         };
         place.placement == *placement && asks(&place.gang) == asks(&self.gangs[id])
     }
-    /// Removes a gang from those that nominated gangs wait for.
+    /// Removes a gang from the victims that nominated gangs wait for.
     pub fn finish_leaving(&mut self, id: &GangId) {
         for place in self.places.values_mut() {
             if let Some(victims) = &mut place.victims {
@@ -366,7 +368,7 @@ impl Model {
         }
     }
 
-    /// A gang is placed here, whatever else exists.
+    /// Places a gang here, without checks.
     pub fn restore(&mut self, gang: &Gang, placement: &Placement) {
         self.unplace(&gang.id);
         self.place(gang, placement);
@@ -386,7 +388,7 @@ impl Model {
         }
     }
 
-    /// A pod is gone; its room is kept if it belongs to a placed gang.
+    /// Removes a pod. Keeps its room if it belongs to a placed gang.
     pub fn lose_pod(&mut self, key: &PodKey) {
         if self.pods.contains_key(key) {
             for place in self.places.values_mut() {
@@ -408,7 +410,7 @@ impl Model {
     }
 }
 
-/// Tells a gang to leave, as the victim of a gang that is deleted at once.
+/// Makes a gang leave, as the victim of a gang that is deleted at once.
 fn evict(engine: &mut Engine, id: &GangId) {
     let nobody = Gang::new(GangId::new("x/nobody"), QueueName::new("x"), vec![]);
     let nobody_id = nobody.id.clone();

@@ -1,4 +1,4 @@
-//! Usage of limits in the model.
+//! The usage of limits in the model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::common::GPU;
 use crate::model::{Model, ModelPlace};
 
 impl Model {
-    /// The amounts that a gang with these pods draws on each limit of `draws`. There is one flavor.
+    /// Returns the amounts that a gang with these pods draws on each limit of `draws`. There is one
+    /// flavor.
     pub fn drawn_amounts(draws: &Gang, placed: &Gang) -> BTreeMap<LimitName, i128> {
         let all = |resource: &str| -> i128 {
             let groups = placed.groups.iter();
@@ -29,7 +30,7 @@ impl Model {
         amounts.filter(|(_, amount)| *amount > 0).collect()
     }
 
-    /// Usage of each limit by the gangs that count, and by those for which a place is kept.
+    /// Returns the usage of each limit by the gangs that count, and by gangs with a kept place.
     pub fn limit_usage_of(
         &self,
         counts: impl Fn(&ModelPlace) -> bool,
@@ -49,7 +50,8 @@ impl Model {
         held
     }
 
-    /// Usage of each limit by what runs: leaving gangs do, and their preemptors do not yet.
+    /// Returns the usage of each limit by running gangs. Leaving gangs still run, and their
+    /// preemptors do not run yet.
     pub fn running_limit_usage(&self) -> BTreeMap<LimitName, i128> {
         let mut held = self.limit_usage_of(|place| place.victims.is_none());
         for (limit, amount) in self.stopping.iter().flat_map(|s| &s.drawn) {
@@ -58,7 +60,7 @@ impl Model {
         held
     }
 
-    /// Usage of each limit.
+    /// Returns the usage of each limit.
     pub fn limit_usage(&self) -> BTreeMap<LimitName, i128> {
         let mut held = self.limit_usage_of(|place| place.leaving.is_none());
         let waits = |id: &&GangId| !self.places.contains_key(*id) && !self.idle.contains(*id);

@@ -1,7 +1,7 @@
-//! Tests that no gang is refused that fits under the quota rules, and none is admitted that does
-//! not. They check against every choice of flavors and every placement, with the formula of
-//! docs/queues.md implemented a second time. Exact up to 64 choices of flavors; `flavors_ways`
-//! tests what happens beyond.
+//! Tests that the engine admits a gang exactly if it fits under the quota rules. They check against
+//! every choice of flavors and every placement, with a second implementation of the formula of
+//! docs/queues.md. The check is exact up to 64 choices of flavors. `flavors_assignments` tests
+//! larger numbers.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ type Quotas = [[Quota; 2]; 3];
 #[derive(Clone, Debug)]
 struct Case {
     quotas: Quotas,
-    /// `b` has no quotas: it may use what is idle.
+    /// True if `b` has no quotas, so that it may use idle quota.
     b_has_no_quotas: bool,
-    /// GPUs of each node, and its flavor.
+    /// The GPUs of each node, and its flavor.
     nodes: Vec<(i64, usize)>,
     /// A gang of one pod: its queue, its node, its GPUs.
     held: Vec<(usize, usize, i64)>,
     preemptor_queue: usize,
-    /// Pods, GPUs each, and the only flavor, of each group.
+    /// For each group: the number of pods, the GPUs of each pod, and the only flavor.
     groups: Vec<(u32, i64, Option<usize>)>,
 }
 
@@ -146,7 +146,7 @@ impl Case {
         self.quotas[queue][flavor]
     }
 
-    /// The amount of a flavor that the preemptor may still get.
+    /// Returns the amount of a flavor that the preemptor may still get.
     fn available(&self, flavor: usize) -> i64 {
         let local = |q: usize| {
             let quota = self.quota(q, flavor);
@@ -180,7 +180,7 @@ impl Case {
         (local - usage).max(0) + beyond
     }
 
-    /// True if some choice of flavors has quota and a place.
+    /// Returns true if some choice of flavors has quota and a place.
     fn fits(&self) -> bool {
         let mut free: Vec<i64> = self.nodes.iter().map(|(gpus, _)| *gpus).collect();
         for (_, node, gpus) in &self.held {
@@ -230,7 +230,7 @@ proptest! {
         let told = engine.try_gang(&case.gang(), ms(0));
         prop_assert_eq!(told.is_ok(), case.fits(), "{:?}", told.map_err(|c| c.to_string()));
         if let Ok(outlook) = told {
-            // The gang is charged to the flavors of its nodes.
+            // The engine charges the gang to the flavors of its nodes.
             engine.apply_gang(case.gang());
             engine.cycle(ms(0));
             let flavors = engine.flavors(&id("w")).unwrap();

@@ -4,7 +4,7 @@ use trellis_scheduler::{Gang, GangId, NodeName, PodKey, Resources, Time};
 
 use crate::model::{Model, ModelPlace, with_pod};
 
-/// The place that is kept for a gang that has lost it.
+/// The kept place of a gang that restarts.
 #[derive(Clone, Debug)]
 pub struct ModelRestartPlace {
     /// The gang as it was placed.
@@ -20,12 +20,13 @@ pub struct ModelPodRoom {
     pub key: PodKey,
     pub node: NodeName,
     pub request: Resources,
-    /// The pod is gone.
+    /// True if the pod is gone.
     pub pod_is_gone: bool,
 }
 
 impl Model {
-    /// A pod is seen late: it counts itself.
+    /// Records a pod that the engine sees late. From then on the pod itself counts, and its kept
+    /// room does not.
     pub fn confirm_late_pod(&mut self, key: &PodKey, node: &NodeName, request: &Resources) {
         for kept in self.restart_places.values_mut() {
             let by = kept.pods_gone_by;
@@ -37,7 +38,7 @@ impl Model {
         }
     }
 
-    /// A pod is gone whose room is kept.
+    /// Keeps the room of a pod of a kept place when the pod is gone.
     pub fn reserve_room_of_gone_pod(&mut self, key: &PodKey, node: &NodeName, request: &Resources) {
         for kept in self
             .restart_places
@@ -50,8 +51,8 @@ impl Model {
         }
     }
 
-    /// A gang loses its place, and what it holds on all nodes except `except` is kept until
-    /// `until`. Returns true if it has a place to keep.
+    /// Removes the place of a gang, and keeps its room on all nodes except `except` until `until`.
+    /// Returns true if it has a place to keep.
     pub fn keep_place(&mut self, id: &GangId, except: &[NodeName], until: Time) -> bool {
         let settled =
             |p: &ModelPlace| p.leaving.is_none() && p.victims.is_none() && !p.gang.surplus;

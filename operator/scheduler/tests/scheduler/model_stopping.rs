@@ -6,7 +6,7 @@ use trellis_scheduler::{Gang, GangId, LimitName, PodKey};
 
 use crate::model::Model;
 
-/// Usage until the last pod is gone.
+/// The usage of a deleted gang until its last pod is gone.
 #[derive(Clone, Debug)]
 pub struct ModelStoppingGang {
     /// The gang as it was placed.
@@ -16,14 +16,14 @@ pub struct ModelStoppingGang {
 }
 
 impl Model {
-    /// The gang is gone, and holds nothing.
+    /// Deletes a gang, with all of its usage.
     pub fn delete(&mut self, id: &GangId) {
         self.unplace(id);
         self.gangs.remove(id);
         self.back_off.remove(id);
     }
 
-    /// The gang is deleted, but its known pods still stop.
+    /// Deletes a gang whose known pods still stop.
     pub fn retire(&mut self, id: &GangId) {
         let stops = self
             .stopping_from_place(id)
@@ -40,7 +40,7 @@ impl Model {
         self.stopping_gang(id, &place.gang, there.cloned().collect())
     }
 
-    /// Usage that remains when a place is no longer kept.
+    /// Returns the usage that remains after a kept place ends.
     pub fn stopping_from_restart_place(&self, id: &GangId) -> Option<ModelStoppingGang> {
         let kept = self.restart_places.get(id)?;
         let going = kept.pods.iter().filter(|pod| !pod.pod_is_gone);
@@ -61,7 +61,7 @@ impl Model {
         })
     }
 
-    /// The pod is gone, or belongs to a placed gang.
+    /// Removes a stopping pod that is gone, or now belongs to a placed gang.
     pub fn remove_stopping_pod(&mut self, pod: &PodKey) {
         for stopping in &mut self.stopping {
             stopping.pods.remove(pod);

@@ -15,7 +15,7 @@ const NODES: usize = 5;
 
 pub type FreeAmounts = BTreeMap<NodeName, BTreeMap<ResourceName, i64>>;
 
-/// The constraints of the random gangs, checked by a second implementation.
+/// Checks the constraints of the random gangs, with a second implementation.
 pub fn allows(gang: &Gang, group: &TaskGroup, node: &Node) -> bool {
     let tolerates = !group.constraints.tolerations.is_empty();
     let repels = |t: &trellis_scheduler::Taint| t.effect != TaintEffect::PreferNoSchedule;
@@ -34,7 +34,7 @@ fn request(group: &TaskGroup) -> Vec<(ResourceName, i64)> {
     own.chain([(ResourceName::new("pods"), 1)]).collect()
 }
 
-/// True if a group, by its number, may use a node.
+/// Returns true if a group, by its number, may use a node.
 pub type NodeFilter<'a> = &'a dyn Fn(usize, &Node) -> bool;
 
 /// Tries every way to place this pod and all pods after it.
@@ -83,7 +83,7 @@ pub fn feasible(gang: &Gang, nodes: &[Node], free: FreeAmounts) -> bool {
     feasible_in(gang, nodes, free, &|_, _| true)
 }
 
-/// True if the gang fits, each group on the nodes that it may use.
+/// Returns true if the gang fits, with each group on the nodes that it may use.
 pub fn feasible_in(
     gang: &Gang,
     nodes: &[Node],
@@ -94,7 +94,7 @@ pub fn feasible_in(
     exhaustive(gang, nodes, &mut free, zone, (0, first), 0)
 }
 
-/// How many pods of a group a node holds, at most all of them.
+/// Returns how many pods of a group a node can hold, at most all pods of the group.
 pub fn count_fitting(gang: &Gang, group: &TaskGroup, node: &Node, free: &FreeAmounts) -> u32 {
     if !allows(gang, group, node) {
         return 0;

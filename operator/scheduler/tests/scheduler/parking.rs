@@ -1,7 +1,7 @@
-//! Over random sequences of events with preemption, reclaim, flavors, limits and topology: a
-//! cycle decides what an engine decides that looks at every waiting gang afresh. Without flavors
-//! and limits: no cycle takes away what it has placed itself, and as long as nothing happens the
-//! next one decides nothing.
+//! Tests with random sequences of events with preemption, reclaim, flavors, limits and topology. A
+//! cycle makes the same decisions as an engine that tries every pending gang anew. Without flavors
+//! and limits, no cycle preempts a gang that it has placed itself. Without events, the next cycle
+//! decides nothing.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::snapshots::restored_engine;
 use proptest::prelude::*;
 use trellis_scheduler::{Decision, Engine, Gang, GangId, PreemptionPolicy, QueueName};
 
-/// No gang is placed and preempted by the same decisions. A gang that has followed its
-/// victims was chosen earlier, by what was there then.
+/// Checks that no gang is placed and preempted by the same decisions. A gang that starts after its
+/// victims have left does not count, because an earlier cycle chose it.
 fn check_placements_persist(
     decisions: &[Decision],
     nominated: &mut BTreeSet<GangId>,
@@ -46,8 +46,8 @@ fn check_placements_persist(
     Ok(())
 }
 
-/// The decisions, without the numbers of a certificate: a gang may be looked at before or after
-/// another gang of the same cycle is placed.
+/// Returns the decisions, without the numbers of an explanation. The engine may try a gang before
+/// or after it places another gang of the same cycle, so these numbers may differ.
 fn decision_texts(decisions: &[Decision]) -> Vec<String> {
     let decided = |decision: &Decision| match decision {
         Decision::Reserve { .. } => None,
@@ -57,8 +57,8 @@ fn decision_texts(decisions: &[Decision]) -> Vec<String> {
     decisions.iter().filter_map(decided).collect()
 }
 
-/// A cycle decides what an engine decides that has looked at nothing yet, and numbers the gangs
-/// by name.
+/// Runs a cycle. Checks that its decisions equal those of a new engine that has tried no gang and
+/// numbers the gangs by name.
 fn cycle_like_a_fresh_engine(
     engine: &mut Engine,
     second: i64,
@@ -81,7 +81,7 @@ fn cycle_like_a_fresh_engine(
     Ok(decisions)
 }
 
-/// Events, what comes of them, and what comes of the victims having left.
+/// Applies events and runs a cycle, then further cycles, each after the victims have left.
 fn apply_and_cycle(
     engine: &mut Engine,
     rules: Rules,
@@ -132,7 +132,7 @@ proptest! {
     #[test]
     fn cycle_does_not_preempt_a_gang_that_it_has_placed(
         policies in prop::collection::vec((0..9_i64, any_preemption()), 5),
-        // Several events at once before a cycle. Heads of queue lose patience after 600 s.
+        // Several events come before a cycle. Heads of queues lose patience after 600 s.
         events in prop::collection::vec(
             (
                 prop::collection::vec(any_event(false, false), 1..4),
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// Decisions of the last cycle, with one cycle after each event.
+/// Returns the decisions of the last cycle, with one cycle after each event.
 fn last_decisions(engine: &mut Engine, events: impl IntoIterator<Item = Event>) -> Vec<String> {
     let mut last = Vec::new();
     for event in events {
@@ -173,8 +173,8 @@ fn last_decisions(engine: &mut Engine, events: impl IntoIterator<Item = Event>) 
     last
 }
 
-/// The quota of `department` is kept for `second`, which is behind `first` in its queue.
-/// `borrower` would take of it. A fresh look must know that before it lets `borrower` or
+/// The engine reserves the quota of `department` for `second`, which is behind `first` in its
+/// queue. `borrower` would use some of it. A new engine must know that before it lets `borrower` or
 /// `first` start.
 #[test]
 fn quota_is_reserved_for_a_gang_behind_a_startable_gang() {
@@ -211,9 +211,9 @@ fn quota_is_reserved_for_a_gang_behind_a_startable_gang() {
     assert_eq!(last_decisions(&mut engine, events), ["+first"]);
 }
 
-/// `head` waits for quota of `org`. `own` and `lent` are surplus, make way for it, and were placed
-/// at the same time: by name `lent` is the first to leave, which frees more than `head` lacks, so
-/// that `borrower` may start. The engine has known `own` for longer.
+/// `head` waits for quota of `org`. `own` and `lent` are surplus, make room for it, and were placed
+/// at the same time. By name `lent` is the first to leave. It frees more than `head` lacks, so
+/// `borrower` may start. The engine has known `own` for longer.
 #[test]
 fn surplus_frees_head_quota_independent_of_gang_arrival_order() {
     let quotas = [6, 0, 1, 0, 0].map(|nominal| (nominal, PreemptionPolicy::default()));
@@ -226,7 +226,7 @@ fn surplus_frees_head_quota_independent_of_gang_arrival_order() {
         surplus: true,
         ..gang
     };
-    // The one node of its pool has 4 GPUs, so it makes no gang leave.
+    // The only node of its pool has 4 GPUs, so it preempts no gang.
     let mut head = gang("head", "team-a", 3, 2);
     let selector = &mut head.groups[0].constraints.node_selector;
     selector.insert("pool".into(), "1".into());
@@ -241,8 +241,8 @@ fn surplus_frees_head_quota_independent_of_gang_arrival_order() {
     assert_eq!(last_decisions(&mut engine, events), ["+borrower"]);
 }
 
-/// Either of two surplus gangs makes way for `head`, and both have been asked in vain: by name
-/// `a` is the first to leave. The engine has known `b` for longer.
+/// Each of two surplus gangs makes room for `head`, and both stayed after an eviction. By name `a`
+/// is the first to leave. The engine has known `b` for longer.
 #[test]
 fn surplus_frees_head_room_independent_of_gang_arrival_order() {
     let mut engine = engine_with_policies(PLAIN, vec![(8, PreemptionPolicy::default())]);

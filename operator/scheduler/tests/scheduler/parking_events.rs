@@ -1,5 +1,5 @@
-//! Random events for an engine whose gangs wait, preempt and reclaim: queues in a tree, nodes in
-//! two pools and racks, gangs.
+//! Random events for an engine whose gangs wait, preempt and reclaim. Queues are in a tree, and
+//! nodes in two pools and racks.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use trellis_scheduler::{
     UsageDecay, WithinQueuePolicy,
 };
 
-/// Leaves: two teams of a department, a queue beside it, a queue without quota in the
-/// tree, and one outside.
+/// The leaves: two teams of a department, a queue beside it, a queue without quota in the tree, and
+/// a queue outside the tree.
 pub const LEAVES: [(&str, Option<&str>); 5] = [
     ("team-a", Some("department")),
     ("team-b", Some("department")),
@@ -29,10 +29,10 @@ const LIMITS: usize = 2;
 /// The rules of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Queues offer their quotas as two flavors: the nodes of pool 0, and those of pool 1. Else
-    /// on every node.
+    /// If true, queues offer their quotas as two flavors: the nodes of pool 0, and those of pool 1.
+    /// If false, quotas apply to every node.
     pub flavors: bool,
-    /// Some gangs draw on limits.
+    /// True if some gangs draw on limits.
     pub limits: bool,
 }
 
@@ -94,7 +94,8 @@ pub fn any_preemption() -> impl Strategy<Value = PreemptionPolicy> {
     })
 }
 
-/// The limit decides what is counted; each gang says how much of it may be held.
+/// Generates draws on limits. The limit decides the counted quantity, and each gang sets its own
+/// maximum.
 fn any_draws() -> impl Strategy<Value = Vec<LimitDraw>> {
     let draw = (0..LIMITS, 1..6_i64).prop_map(|(at, max)| LimitDraw {
         refuses: false,
@@ -108,8 +109,8 @@ fn any_draws() -> impl Strategy<Value = Vec<LimitDraw>> {
     prop_oneof![4 => Just(vec![]), 1 => draw.prop_map(|draw| vec![draw])]
 }
 
-/// `patient`: some gangs are protected for a while, and time passes. `rich`: some name flavors, and
-/// draw on limits.
+/// Generates a gang. `patient`: some gangs are protected for some time, and time passes. `rich`:
+/// some gangs name flavors, and draw on limits.
 fn any_gang(patient: bool, rich: bool) -> impl Strategy<Value = Gang> {
     let size = (1..4_u32, 1..3_i64, 0..3_i64);
     let terms = (
@@ -323,7 +324,7 @@ pub fn apply(engine: &mut Engine, rules: Rules, event: Event, second: i64) {
         }),
         Event::Gang(mut gang) => {
             if !rules.flavors {
-                // The queues offer none of them.
+                // The queues do not offer the named flavors.
                 for group in &mut gang.groups {
                     group.flavors.clear();
                 }
@@ -331,7 +332,7 @@ pub fn apply(engine: &mut Engine, rules: Rules, event: Event, second: i64) {
             if !rules.limits {
                 gang.draws.clear();
             }
-            // A changed gang under the name of a placed one is another gang.
+            // A changed gang with the name of a placed gang is a different gang.
             engine.delete_gang(&gang.id);
             engine.apply_gang(Gang {
                 submitted: seconds(second),
@@ -343,7 +344,7 @@ pub fn apply(engine: &mut Engine, rules: Rules, event: Event, second: i64) {
     }
 }
 
-/// The world with these policies of its leaves, and a node of 4 GPUs in each rack.
+/// Returns an engine with these policies of its leaves, and a node of 4 GPUs in each rack.
 pub fn engine_with_policies(rules: Rules, policies: Vec<(i64, PreemptionPolicy)>) -> Engine {
     let mut engine = empty_engine(rules);
     for (at, (nominal, preemption)) in policies.into_iter().enumerate() {

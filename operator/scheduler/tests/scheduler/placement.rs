@@ -151,8 +151,7 @@ fn a_gang_of_unlike_groups_is_placed_largest_first() {
 
 #[test]
 fn colliding_groups_are_placed_by_the_exhaustive_search() {
-    // Largest first puts the big pod onto the first node, where alone the small
-    // ones have room.
+    // The order by size puts the big pod onto the first node. The small pods have room only there.
     let nodes = [
         node("a", cpu(9).with("pods", 10)),
         node("b", cpu(10).with("pods", 1)),
@@ -165,7 +164,7 @@ fn colliding_groups_are_placed_by_the_exhaustive_search() {
     assert_eq!(trial_placement(&mut engine, &gang), "big: b*1, small: a*8");
 }
 
-/// Nodes without devices: the larger one comes first by name.
+/// Returns an engine with nodes without devices. The larger node comes first by name.
 fn engine_with_unlike_nodes() -> trellis_scheduler::Engine {
     let sized = |name: &str, cores| node(name, cpu(cores).with("pods", 110));
     engine([
@@ -267,8 +266,8 @@ fn gang_of_four_thousand_pods_and_gang_without_pods_are_placed() {
 
 #[test]
 fn search_at_its_bound_ends_with_an_uncertain_result() {
-    // One node too few for three, four and five GPUs in pairs, and far more ways
-    // to share the nodes than are tried.
+    // There is one node too few for pods of three, four and five GPUs in pairs. There are far more
+    // ways to share the nodes than the engine tries.
     let mut engine = engine((0..44).map(|i| gpu_node(&format!("n{i:02}"), 8)));
     let groups = vec![
         group("five", 20, gpu(1, 5)),

@@ -1,4 +1,4 @@
-//! GPUs as devices: whole ones, shares of one, and both on a node.
+//! Tests of GPUs as devices: whole devices, shares of a device, and both on a node.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use trellis_scheduler::{Engine, NodeName, PodKey, ResourceName, Resources, WaitR
 
 use crate::common::*;
 
-/// One core and this many thousandths of one GPU.
+/// Returns a request of one core and this many thousandths of one GPU.
 fn share_request(thousandths: i64) -> Resources {
     let mut request = cpu(1);
     let gpu = ResourceName::new(GPU);
@@ -15,7 +15,7 @@ fn share_request(thousandths: i64) -> Resources {
     request
 }
 
-/// Places a gang of shares, one cycle.
+/// Applies a gang of shares and runs one cycle. Returns true if it is placed.
 fn place_share_gang(engine: &mut Engine, name: &str, count: u32, thousandths: i64) -> bool {
     engine.apply_gang(workers(name, count, share_request(thousandths)));
     engine.cycle(ms(0));
@@ -89,7 +89,7 @@ fn trial_changes_no_share() {
     let mut engine = engine([gpu_node("n", 2)]);
     assert!(place_share_gang(&mut engine, "a", 1, 700));
     assert!(place_share_gang(&mut engine, "b", 1, 600));
-    // There is room for these, and for no more.
+    // There is room for exactly these gangs.
     for _ in 0..3 {
         assert!(
             engine
@@ -138,7 +138,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The least number of devices that hold the shares; tries every way.
+/// Returns the least number of devices that hold the shares. Tries every way.
 fn fewest_devices(shares: &[i64], open: &mut Vec<i64>, best: usize) -> usize {
     let Some((first, rest)) = shares.split_first() else {
         return open.len().min(best);

@@ -1,10 +1,10 @@
-//! Tests of which nodes are chosen among those with room: least fragmentation, or spread.
+//! Tests of the choice among the nodes with room: least fragmentation, or spread.
 
 use trellis_scheduler::{Engine, Gang, Node, PlacementStrategy, Resources};
 
 use crate::common::*;
 
-/// An engine that has seen this many pods of each task before.
+/// Returns an engine that has seen this many pods of each task before.
 fn engine_with_history(nodes: Vec<Node>, tasks: &[(Resources, u32)]) -> Engine {
     let mut engine = engine(nodes);
     engine.apply_queue(queue("closed", Some(&[])));

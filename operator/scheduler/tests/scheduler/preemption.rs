@@ -19,7 +19,7 @@ pub fn seconds(seconds: i64) -> Time {
     ms(seconds * 1_000)
 }
 
-/// A gang of this many pods with 8 GPUs each, that is, one node each.
+/// Returns a gang of this many pods with 8 GPUs each, so each pod needs one node.
 pub fn priority_gang(priority: i32, name: &str, nodes: u32) -> Gang {
     Gang {
         priority,
@@ -27,7 +27,7 @@ pub fn priority_gang(priority: i32, name: &str, nodes: u32) -> Gang {
     }
 }
 
-/// Nodes with 8 GPUs, and a default queue in which priority preempts.
+/// Returns an engine with nodes of 8 GPUs, and a default queue in which priority preempts.
 pub fn engine_with_priority_preemption(nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue {
@@ -41,7 +41,7 @@ pub fn run_cycle_at(engine: &mut Engine, time: Time) -> Vec<String> {
     format_decisions(&engine.cycle(time))
 }
 
-/// All pods of a placed gang are seen where they are planned.
+/// Adds all pods of a placed gang on their planned nodes.
 pub fn apply_pods_of(engine: &mut Engine, gang: &Gang) {
     let placement = engine.placement(&gang.id).unwrap();
     for (name, index, node) in placement.iter() {
@@ -54,7 +54,7 @@ pub fn apply_pods_of(engine: &mut Engine, gang: &Gang) {
     }
 }
 
-/// The pods of a gang are gone.
+/// Deletes the pods of a gang.
 pub fn delete_pods_of(engine: &mut Engine, gang: &Gang) {
     for group in &gang.groups {
         for index in 0..group.count {
@@ -63,7 +63,7 @@ pub fn delete_pods_of(engine: &mut Engine, gang: &Gang) {
     }
 }
 
-/// The only decision, a preemption: the placement and the victims.
+/// Runs a cycle whose only decision must be a preemption. Returns its placement and victims.
 pub fn expect_preemption(engine: &mut Engine, now: Time) -> (Placement, Vec<Victim>) {
     match engine.cycle(now).as_slice() {
         [
@@ -93,7 +93,7 @@ fn gang_of_higher_priority_replaces_a_gang_of_lower_priority() {
             lost_device_seconds: 160,
         }]
     );
-    // No pod is placed on what the victim still holds, nor where the preemptor goes.
+    // The engine places no pod in the room of the victim, which is also the room of the preemptor.
     engine.apply_gang(priority_gang(0, "next", 1));
     assert_eq!(
         run_cycle_at(&mut engine, seconds(11)),
@@ -130,7 +130,7 @@ fn no_gang_is_evicted_without_benefit() {
         run_cycle_at(&mut engine, seconds(1)),
         ["-middle InsufficientCapacity"]
     );
-    // The gang in the way ends: now the other one makes room.
+    // The gang that blocked the room ends, so the second gang now makes room.
     engine.delete_gang(&id("high"));
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!middle low"]);
 }
@@ -193,7 +193,7 @@ fn lowest_priority_is_evicted_first_then_the_cheapest() {
 #[test]
 fn no_more_gangs_are_evicted_than_needed() {
     let mut engine = engine_with_priority_preemption(3);
-    // Single GPUs on one node, a whole node, and one that is free.
+    // One node has gangs of single GPUs, one has a whole gang, and one is free.
     for i in 0..8 {
         engine.apply_gang(workers(&format!("s{i}"), 1, gpu(1, 1)));
     }
@@ -201,7 +201,7 @@ fn no_more_gangs_are_evicted_than_needed() {
     engine.apply_gang(priority_gang(0, "whole", 1));
     assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["+whole"]);
     engine.apply_gang(priority_gang(1, "two", 2));
-    // One whole gang leaves; to free the other node, eight would have to.
+    // One whole gang leaves. To free the node of single GPUs, eight gangs would have to leave.
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!two whole"]);
 }
 
@@ -266,7 +266,7 @@ fn engine_wakes_when_the_protection_of_a_gang_ends() {
     assert_eq!(run_cycle_at(&mut engine, seconds(60)), ["!high low"]);
 }
 
-/// There is room for the pods once all lower gangs are gone, but not in one rack: any resource that
+/// Without all lower gangs there would be room for the pods, but not in one rack. Any resource that
 /// becomes free may change that.
 #[test]
 fn preemptor_without_a_fitting_domain_wakes_when_any_resource_becomes_free() {
@@ -302,7 +302,7 @@ fn preemptor_without_a_fitting_domain_wakes_when_any_resource_becomes_free() {
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!high low-a"]);
 }
 
-/// The victims' names and what is lost with each.
+/// Returns the victims' names and the lost work of each.
 fn victim_costs(engine: &mut Engine, gang: &Gang, now: Time) -> Vec<(String, u64)> {
     let outlook = engine.try_gang(gang, now).unwrap();
     let named = outlook.victims.iter();
@@ -340,7 +340,7 @@ fn repeated_trial_uses_current_costs() {
         a.groups[0].request.clone(),
     );
     assert_eq!(victim_costs(&mut engine, &asker, seconds(10)), own("a", 8));
-    // Another gang gets its number.
+    // Another gang gets the number of the deleted gang.
     engine.delete_gang(&a.id);
     engine.delete_pod(&worker_key("a", 0));
     engine.apply_gang(priority_gang(0, "c", 1));

@@ -1,4 +1,4 @@
-//! Tests of which quota may be reclaimed from another queue, and from which of its gangs.
+//! Tests of which quota a queue may reclaim from another queue, and from which of its gangs.
 
 use crate::common::*;
 use crate::preemption::{
@@ -10,7 +10,7 @@ use trellis_scheduler::{
     Quota, ResourceName, Topology, TopologyLevel, TopologyName, TopologyRequest,
 };
 
-/// A gang of one pod with this many GPUs.
+/// Returns a gang of one pod with this many GPUs.
 fn queue_gang(queue: &str, priority: i32, name: &str, gpus: i64) -> Gang {
     Gang {
         priority,
@@ -24,8 +24,8 @@ fn placement_on(node: &str) -> Placement {
     [(GroupName::new("worker"), runs)].into_iter().collect()
 }
 
-/// `a`, `b` and `c` own 8 GPUs each; there are nodes of 8 (one is used by an external pod) and one
-/// of 4.
+/// Returns an engine in which `a`, `b` and `c` own 8 GPUs each. There are two nodes of 8, one of
+/// which an external pod uses, and one node of 4.
 fn engine_with_three_teams() -> Engine {
     let mut engine = engine([gpu_node("n0", 8), gpu_node("n1", 8), gpu_node("n2", 4)]);
     engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
@@ -41,8 +41,8 @@ fn gang_that_frees_no_useful_room_is_no_victim() {
     let mut engine = engine_with_three_teams();
     engine.apply_gang(queue_gang("b", 0, "old", 8));
     assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+old"]);
-    // The gang loses less work, but its node never holds 8; and `b` does not borrow more through
-    // it.
+    // The gang would lose less work, but its node has fewer than 8 GPUs. Also, `b` does not borrow
+    // more because of it.
     engine.apply_gang(queue_gang("b", 0, "more", 4));
     run_cycle_at(&mut engine, seconds(2));
     engine.apply_gang(queue_gang("a", 0, "mine", 8));
@@ -64,7 +64,7 @@ fn gang_wakes_when_it_may_reclaim() {
         run_cycle_at(&mut engine, seconds(2)),
         ["+more", "!mine old"]
     );
-    // The same state built anew gives the same result.
+    // A new engine with the same state gives the same result.
     let mut anew = engine_with_three_teams();
     anew.restore_gang(queue_gang("b", 0, "old", 8), placement_on("n0"), seconds(0));
     anew.restore_gang(
@@ -88,7 +88,7 @@ fn gang_wakes_to_reclaim_when_a_gang_of_its_queue_has_ended() {
         seconds(0),
     );
     engine.restore_gang(queue_gang("a", 0, "own", 4), placement_on("n1"), seconds(0));
-    // a would hold 12 of its 8.
+    // `a` would hold 12 of its 8.
     engine.apply_gang(queue_gang("a", 0, "mine", 8));
     assert_eq!(
         run_cycle_at(&mut engine, seconds(1)),
@@ -131,7 +131,7 @@ fn non_preemptible_gang_within_quota_stays_while_another_gang_leaves() {
     run_cycle_at(&mut engine, seconds(50));
     engine.apply_gang(queue_gang("b", 0, "owner", 8));
     assert_eq!(run_cycle_at(&mut engine, seconds(60)), ["!owner may-go"]);
-    // If both are not preemptible, one of them is beyond quota: the cheaper one leaves.
+    // If both are non-preemptible, one of them is beyond quota. The gang that loses less leaves.
     let mut engine = engine_with_two_teams(RECLAIM);
     engine.apply_gang(Gang {
         preemptible: false,
@@ -207,7 +207,7 @@ fn cheapest_domain_is_chosen() {
         name: TopologyName::new("hall"),
         levels: vec![TopologyLevel::from_label("rack")],
     });
-    // At 1,000 s: 5 + 50 s of 8 GPUs are lost in r1, 30 + 40 in r2.
+    // At 1,000 s the victims would lose 5 + 50 s of 8 GPUs in `r1`, and 30 + 40 s in `r2`.
     engine.advance(seconds(1_000));
     for (name, node, since) in [
         ("v1", "n0", 995),
@@ -227,7 +227,7 @@ fn cheapest_domain_is_chosen() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["!high v1 v2"]);
 }
 
-/// The quota is taken away while the queue holds some: then all of that is borrowed.
+/// The quota is removed while the queue holds some. All that it holds is then borrowed.
 #[test]
 fn usage_of_a_removed_quota_is_reclaimed() {
     let mut engine = engine_with_two_teams(RECLAIM);

@@ -1,4 +1,4 @@
-//! Tests of what happens to victims, and to their preemptor.
+//! Tests of victims that leave, and of their preemptor.
 
 use crate::common::*;
 use crate::preemption::{
@@ -62,7 +62,7 @@ fn preemptor_searches_again_when_its_planned_node_is_gone() {
     let (place, victims) = expect_preemption(&mut engine, seconds(1));
     let node = place.iter().next().unwrap().2.clone();
     engine.delete_node(&node);
-    // The planned node is gone: another one is freed, and the first victim goes on leaving.
+    // The planned node is gone. The engine frees another node, and the first victim still leaves.
     let (next, others) = expect_preemption(&mut engine, seconds(2));
     assert_ne!(next.iter().next().unwrap().2, &node);
     assert_ne!(others[0].gang, victims[0].gang);
@@ -79,7 +79,7 @@ fn preemptor_is_pending_again_when_an_external_pod_takes_its_place() {
     expect_preemption(&mut engine, seconds(1));
     engine.apply_pod(PodKey::new("x/foreign"), NodeName::new("n00"), gpu(1, 2));
     engine.release_gang(&id("low"), None);
-    // The gang would not fit even after everything that leaves is gone.
+    // The gang would not fit even after all leaving gangs are gone.
     let said = ["-high InsufficientCapacity", "-low InsufficientCapacity"];
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), said);
     delete_pods_of(&mut engine, &low);
@@ -117,7 +117,7 @@ fn trial_lists_victims_and_changes_no_state() {
     assert!(engine.cycle(seconds(1)).is_empty());
 }
 
-/// A gang leaves a whole node anyway, so no other gang has to.
+/// A gang leaves a whole node anyway, so no other gang has to leave.
 #[test]
 fn no_gang_is_evicted_when_a_drained_gang_frees_the_room() {
     let mut engine = engine_with_priority_preemption(2);
@@ -132,13 +132,13 @@ fn no_gang_is_evicted_when_a_drained_gang_frees_the_room() {
     engine.apply_gang(priority_gang(5, "high", 1));
     let said = run_cycle_at(&mut engine, seconds(1));
     assert_eq!(said, ["~drained", "-high InsufficientCapacity"]);
-    // The gang stays after all.
+    // The departure is cancelled, so the gang stays.
     engine.apply_queue(batch_queue(QueueStop::None));
     engine.cancel_departure(&id("drained"), seconds(0));
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!high low"]);
 }
 
-/// The preemptor is deleted; then the victim has left, but its pods have not.
+/// The preemptor is deleted. Then the victim has left, but its pods still exist.
 #[test]
 fn no_gang_is_evicted_when_a_former_victim_frees_the_room() {
     let mut engine = engine_with_priority_preemption(2);
@@ -168,7 +168,7 @@ fn no_gang_is_evicted_when_a_former_victim_frees_the_room() {
     );
 }
 
-/// The watch is late: pods of the victim are seen after it was told to leave.
+/// The watch is late: the engine sees pods of the victim after it has evicted the victim.
 #[test]
 fn preemptor_waits_for_late_pods_of_its_victim() {
     let mut engine = engine_with_priority_preemption(2);
@@ -188,7 +188,7 @@ fn preemptor_waits_for_late_pods_of_its_victim() {
     assert_eq!(run_cycle_at(&mut engine, seconds(3)), ["+high"]);
 }
 
-/// A gang that has left, started elsewhere, and leaves again.
+/// A victim has left, started elsewhere, and leaves again.
 #[test]
 fn preemptor_waits_for_a_victim_only_once() {
     let mut engine = engine_with_priority_preemption(2);
@@ -210,7 +210,7 @@ fn preemptor_waits_for_a_victim_only_once() {
     assert_eq!(said, ["+high", "-b InsufficientCapacity"]);
 }
 
-/// `high` is nominated for the only node, and `low` is its victim.
+/// Returns an engine in which `high` is nominated for the only node, and `low` is its victim.
 fn engine_with_nomination() -> Engine {
     let mut engine = engine([label(gpu_node("n00", 8), "zone", "z0")]);
     engine.apply_queue(default_queue(QueueStop::None));
@@ -252,7 +252,7 @@ fn changed_nominated_gang_is_placed_only_where_it_fits_now() {
         assert!(said[0].starts_with("-high"), "{said:?}");
         assert_eq!(free_amount(&engine, "n00", GPU), 8, "{changed:?}");
     }
-    // A change that does not affect its place changes nothing.
+    // A change that does not affect its place does not end the nomination.
     let mut engine = engine_with_nomination();
     engine.apply_gang(Gang {
         excluded_nodes: vec![NodeName::new("elsewhere")],
@@ -309,8 +309,8 @@ fn nominated_gang_of_a_stopped_queue_does_not_start() {
     }
 }
 
-/// A promised place and the victims that hold it still count once: on 16 GPUs gangs
-/// hold no more than 16.
+/// A nominated place and the victims that still hold it count once: on 16 GPUs gangs hold no more
+/// than 16.
 #[test]
 fn nominated_place_and_its_victims_count_once() {
     let mut engine = engine_with_priority_preemption(2);

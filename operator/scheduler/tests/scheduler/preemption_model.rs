@@ -1,5 +1,5 @@
-//! Tests of preemption on small random clusters, against every set of victims; and over random
-//! sequences: no gangs preempt each other in circles.
+//! Tests of preemption on small random clusters, against every set of victims. Random sequences
+//! show that gangs do not preempt each other in circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn any_gangs() -> impl Strategy<Value = Vec<Gang>> {
     (one(0), one(1), one(2), one(3), one(4)).prop_map(|(a, b, c, d, e)| vec![a, b, c, d, e])
 }
 
-/// Free capacity when all of these gangs are placed.
+/// Returns the free capacity when all of these gangs are placed.
 fn free_amounts_with(nodes: &[Node], places: &[(&Gang, &Placement)]) -> FreeAmounts {
     let all = |n: &Node| n.allocatable.iter().map(|(r, a)| (r.clone(), a)).collect();
     let mut free: FreeAmounts = nodes.iter().map(|n| (n.name.clone(), all(n))).collect();
@@ -122,12 +122,12 @@ proptest! {
                     let fewer = |g: &Gang| victims.contains(&g.id) && g.id != **one;
                     prop_assert!(!without(&fewer), "{} need not go", one);
                 }
-                // The victims include no priority without which the gang fits too; surplus is below
-                // all priorities.
+                // If the gang fits without victims of the highest priority, the victims include
+                // none of that priority. Surplus is below all priorities.
                 let highest = placed.iter().filter(|(g, _)| victims.contains(&g.id)).map(|(g, _)| rank(g)).max();
                 let below = |g: &Gang| may(g) && Some(rank(g)) < highest;
                 prop_assert!(!without(&below), "lower priority would have done");
-                // The placement is valid once the victims have left.
+                // The placement is valid after the victims have left.
                 let stay: Vec<_> = placed.iter().filter(|(g, _)| !victims.contains(&g.id)).copied().collect();
                 let mut all = stay.clone();
                 all.push((&asker, &outlook.placement));
@@ -140,12 +140,11 @@ proptest! {
                 }
             }
             Err(_) => {
-                // As far as the policies allow, even with every eligible gang gone the gang does
-                // not fit.
+                // The gang does not fit even without all gangs that the policies allow as victims.
                 prop_assert!(!without(&|g| may(g)), "room could be made");
             }
         }
-        // The trial has changed nothing.
+        // The trial leaves the engine unchanged.
         for (gang, placement) in &placed {
             prop_assert_eq!(engine.placement(&gang.id), Some((*placement).clone()));
         }
@@ -198,8 +197,8 @@ fn any_team() -> impl Strategy<Value = Team> {
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// Teams reclaim from each other and borrow, and victims come back at once: after a bounded
-    /// number of preemptions nothing more happens, whichever gangs are pending.
+    /// Teams reclaim from each other and borrow, and victims come back at once. After a bounded
+    /// number of preemptions there are no more decisions, for every set of pending gangs.
     #[test]
     fn reclaim_between_teams_reaches_a_stable_state(
         teams in prop::collection::vec(any_team(), 3),

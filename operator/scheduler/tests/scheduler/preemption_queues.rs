@@ -39,7 +39,7 @@ pub fn queue_below(
     }
 }
 
-/// Teams `a` and `b` own a node with 8 GPUs each, below `all`.
+/// Returns an engine in which teams `a` and `b` below `all` own a node with 8 GPUs each.
 pub fn engine_with_two_teams(preemption: PreemptionPolicy) -> Engine {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
@@ -71,11 +71,11 @@ fn team_reclaims_its_lent_quota_and_no_more() {
         "priority does not protect what is borrowed"
     );
     assert_ne!(victims[0].gang, id("a1"));
-    // Four of its own GPUs are still lent.
+    // The queue still lends four of its own GPUs.
     engine.apply_gang(small_gang("b", 0, "b2", 4));
     let (_, victims) = expect_preemption(&mut engine, seconds(6));
     assert_ne!(victims[0].gang, id("a1"));
-    // Beyond its own quota it has no claim.
+    // The queue has no claim beyond its own quota.
     engine.apply_gang(small_gang("b", 9, "b3", 1));
     assert_eq!(run_cycle_at(&mut engine, seconds(7)), ["-b3 QuotaExceeded"]);
 }
@@ -102,7 +102,7 @@ fn preempted_gang_that_borrows_preempts_no_gang() {
     }
 }
 
-/// Cores are idle, or 1 of the 8 that it needs is missing.
+/// Cores are idle, or 1 of the 8 cores that the gang needs is missing.
 #[test]
 fn preempted_gang_reclaims_missing_quota_that_it_would_not_borrow() {
     for (cores, expected) in [(100, "!again borrows"), (4, "-again QuotaExceeded")] {
@@ -140,7 +140,7 @@ fn preempted_gang_reclaims_missing_quota_that_it_would_not_borrow() {
     }
 }
 
-/// It lacks 8 GPUs, and a gang of its queue gives back 4.
+/// The gang lacks 8 GPUs, and a gang of its queue gives back 4.
 #[test]
 fn preempted_gang_wakes_when_it_no_longer_borrows() {
     let mut engine = engine(gpu_nodes(2));
@@ -212,7 +212,7 @@ fn non_preemptible_gang_beyond_quota_is_a_victim() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["!b1 a1"]);
 }
 
-/// Two flavor assignments, each with a victim that is protected for a while.
+/// There are two flavor assignments, each with a victim that is protected for some time.
 #[test]
 fn gang_wakes_at_the_first_end_of_a_victims_protection() {
     let mut engine = engine_with_one_node_per_flavor(&["a", "b"]);
@@ -238,7 +238,7 @@ fn gang_wakes_at_the_first_end_of_a_victims_protection() {
     assert_eq!(run_cycle_at(&mut engine, seconds(100)), ["!w soon"]);
 }
 
-/// `preemptionPolicy: Never` is about priorities: any gang reclaims what its queue is owed.
+/// `preemptionPolicy: Never` applies to priorities. Every gang reclaims quota owed to its queue.
 #[test]
 fn gang_that_does_not_preempt_reclaims_quota_owed_to_its_queue() {
     let all = PreemptionPolicy {
@@ -274,7 +274,7 @@ fn gang_that_does_not_preempt_reclaims_quota_owed_to_its_queue() {
     engine.apply_gang(high);
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!a1 b1"]);
 
-    // Quota that its queue is owed.
+    // Quota owed to its queue.
     let mut engine = engine_with_two_teams(all);
     engine.apply_gang(small_gang("b", 9, "b1", 16));
     engine.cycle(seconds(0));

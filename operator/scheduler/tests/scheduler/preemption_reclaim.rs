@@ -1,5 +1,5 @@
-//! Tests of victims across quota, queues and racks: enough, not too many, and none without a claim;
-//! and the rows of Kueue's reclaim tests as its users know them.
+//! Tests of victims across quota, queues and racks: the victims suffice, none is unnecessary, and
+//! there is a claim on each. The cases of Kueue's reclaim tests follow.
 
 use crate::common::*;
 use crate::preemption::{run_cycle_at, seconds};
@@ -83,7 +83,7 @@ impl Case {
         format!("held{at}")
     }
 
-    /// An engine without some of the holders; no gang preempts unless `may`.
+    /// Returns an engine without some of the holders. Gangs preempt only if `may` is true.
     fn engine(&self, gone: &[String], may: bool) -> Engine {
         let mut engine = engine([]);
         engine.apply_topology(Topology {
@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(named.is_empty(), alone.is_some());
         prop_assert!(case.trial(&named, false).is_some(), "enough: {named:?}");
         let needs = i64::from(case.pods) * case.gpus_per_pod;
-        // Usage of team a without these gangs.
+        // Returns the usage of team `a` without these gangs.
         let holds = |gone: &[String]| {
             let own = (0..case.running.len()).filter(|at| case.running[*at].team == 0);
             let leaving = own.filter(|at| gone.contains(&Case::name(*at)));
@@ -177,7 +177,7 @@ proptest! {
         let reclaims = outlook.victims.iter().any(|v| v.reason == PreemptionReason::Borrows);
         for spared in &named {
             let others: Vec<String> = named.iter().filter(|v| *v != spared).cloned().collect();
-            // Without it team a would borrow what it reclaims.
+            // If this victim stayed, team `a` would borrow the quota that it reclaims.
             let borrows = reclaims && holds(&others) + needs > case.nominal[0];
             let fits = case.trial(&others, false).is_some();
             prop_assert!(borrows || !fits, "{spared} of {named:?}");
@@ -210,8 +210,8 @@ type Row<'a> = (
     &'a str,
 );
 
-/// Cases of Kueue's `preemption_test.go`, with its names: cohort `all` of cluster queues `a`, `b`,
-/// `c`; one workload `w` comes to `a`.
+/// Cases of Kueue's `preemption_test.go`, with its names. Cohort `all` has cluster queues `a`, `b`
+/// and `c`, and one workload `w` comes to `a`.
 #[test]
 fn victims_match_kueues_preemption_tests() {
     let never = PreemptionPolicy::default();

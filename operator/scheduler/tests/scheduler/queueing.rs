@@ -1,4 +1,4 @@
-//! Tests of the order of gangs, of what they wait for, and of what a cycle reports.
+//! Tests of the order of gangs, of the reasons why they wait, and of the reports of a cycle.
 
 use crate::common::*;
 use trellis_scheduler::{Engine, Gang, NodeName, PodKey, QueueName, QueueStop, WaitReason};
@@ -44,7 +44,7 @@ fn second_cycle_without_changes_has_no_decisions() {
     assert_eq!(decisions.iter().filter(|d| d.starts_with('+')).count(), 16);
     assert_eq!(decisions[16], "-g16 InsufficientCapacity");
     assert!(cycle(&mut engine).is_empty());
-    // Events that change nothing cause no decisions.
+    // Events without changes cause no decisions.
     engine.apply_node(gpu_node("n00", 8));
     engine.apply_queue(queue("default", None));
     engine.apply_gang(workers("g16", 1, gpu(1, 1)));
@@ -168,7 +168,7 @@ fn an_update_does_not_shorten_the_back_off_of_a_release() {
     assert!(cycle(&mut engine).is_empty());
     assert_eq!(engine.next_wakeup(), Some(ms(9_000)));
     assert_eq!(format_decisions(&engine.cycle(ms(9_000))), ["+w"]);
-    // After it was placed, its order is as before.
+    // After the gang was placed and released, its order is as before.
     engine.release_gang(&id("w"), None);
     engine.apply_gang(workers("w", 1, gpu(1, 8)));
     assert_eq!(cycle(&mut engine), ["+w"]);

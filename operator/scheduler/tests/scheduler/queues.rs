@@ -16,7 +16,7 @@ pub(crate) fn gpu_quota(nominal: i64) -> Quota {
     }
 }
 
-/// A queue below `parent` with this many GPUs and practically unlimited cores.
+/// Returns a queue below `parent` with this many GPUs and practically unlimited cores.
 pub(crate) fn queue_below(name: &str, parent: Option<&str>, quota: Quota) -> Queue {
     let plenty = gpu_quota(i64::MAX >> 8);
     let mut queue = Queue::new(QueueName::new(name)).with_quotas([
@@ -32,12 +32,12 @@ fn in_queue(queue: &str, mut gang: Gang) -> Gang {
     gang
 }
 
-/// A gang of this many one-GPU pods.
+/// Returns a gang of this many one-GPU pods.
 pub(crate) fn small_gang(queue: &str, name: &str, pods: u32) -> Gang {
     in_queue(queue, workers(name, pods, gpu(1, 1)))
 }
 
-/// Two teams of 8 GPUs each below `all`, on 16.
+/// Returns an engine with 16 GPUs and two teams of 8 GPUs each below `all`.
 fn engine_with_two_teams() -> Engine {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_queue(queue_below("all", None, gpu_quota(0)));
@@ -55,7 +55,7 @@ fn idle_quota_of_a_team_is_borrowed_by_the_other() {
     let line = standing.lines.iter().find(|l| l.resource.as_str() == GPU);
     let line = line.unwrap();
     assert_eq!((line.nominal, line.usage, line.borrowed), (8, 12, 4));
-    // The other team's guarantee is partly lent: the gang waits, and the explanation names the
+    // The guarantee of team `b` is partly lent. The gang waits, and the explanation names the
     // borrower.
     let certificate = trial_explanation(&mut engine, &small_gang("b", "w", 8));
     assert_eq!(
@@ -157,7 +157,7 @@ fn turns_are_unchanged_by_a_restart() {
         engine
     };
     let mut before = build();
-    // `a` has held everything for a day, and no gang holds anything now.
+    // `a` has held all GPUs for a day, and no gang holds GPUs now.
     before.apply_gang(small_gang("a", "long", 16));
     before.cycle(ms(day));
     before.cycle(ms(2 * day));
@@ -180,7 +180,7 @@ fn turns_are_unchanged_by_a_restart() {
         let memory = |engine: &Engine| engine.queue_memory(&name).unwrap().usage;
         for (resource, decayed) in memory(&before) {
             let again = memory(&after)[&resource];
-            // To 2^-20 of a base unit.
+            // The error is at most 2^-20 of a base unit.
             let apart = (decayed.as_parts() - again.as_parts()).abs();
             assert!(apart <= 1, "{resource}: {decayed:?} {again:?}");
         }
@@ -205,7 +205,7 @@ fn no_gang_passes_the_head_of_a_strict_queue() {
         engine.explanation(&id("behind")).unwrap().to_string(),
         "queue \"strict\" starts its jobs strictly in order, and \"team/head\" is at its head"
     );
-    // Another queue is not blocked by it.
+    // The gang does not block another queue.
     engine.apply_gang(small_gang("default", "other", 1));
     assert_eq!(cycle(&mut engine), ["+other"]);
     engine.delete_gang(&id("head"));
@@ -268,7 +268,7 @@ fn misconfigured_queue_stops_only_itself() {
     engine.apply_queue(queue_below("nobody", None, gpu_quota(8)));
     let mut said = cycle(&mut engine);
     said.sort();
-    // x is y's parent now, so it is no leaf.
+    // `x` is now the parent of `y`, so it is no leaf.
     assert_eq!(said, ["+lost"]);
     engine.delete_queue(&QueueName::new("y"));
     assert_eq!(cycle(&mut engine), ["+in-cycle"]);
@@ -283,7 +283,8 @@ pub(crate) fn flavor(name: &str) -> Flavor {
     }
 }
 
-/// One node of each flavor, a queue that offers 8 GPUs of `h100`, then 8 of `a100`.
+/// Returns an engine with one node of each flavor, and a queue that offers 8 GPUs of `h100`, then 8
+/// of `a100`.
 pub(crate) fn engine_with_two_offered_flavors() -> Engine {
     let nodes = ["a100", "h100"].map(|f| label(gpu_node(f, 8), "gpu", f));
     let mut engine = engine(nodes);
@@ -315,7 +316,7 @@ fn flavors_are_tried_in_order_by_quota_and_room() {
         trial_placement(&mut engine, &small_gang("q", "w", 8)),
         "worker: h100*8"
     );
-    // The quota of the first flavor is held.
+    // Gangs hold all quota of the first flavor.
     engine.apply_gang(small_gang("q", "first", 8));
     engine.apply_gang(small_gang("q", "second", 8));
     assert_eq!(cycle(&mut engine), ["+first", "+second"]);
@@ -330,7 +331,7 @@ fn flavors_are_tried_in_order_by_quota_and_room() {
         ),
         "{certificate}"
     );
-    // Either flavor wakes the pending gang.
+    // Free quota of either flavor wakes the pending gang.
     engine.apply_gang(small_gang("q", "third", 1));
     assert_eq!(cycle(&mut engine), ["-third QuotaExceeded"]);
     engine.delete_gang(&id("second"));

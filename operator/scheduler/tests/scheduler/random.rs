@@ -39,7 +39,7 @@ fn any_taint() -> impl Strategy<Value = Vec<Taint>> {
     prop_oneof![4 => Just(vec![]), 1 => one]
 }
 
-/// One of this many nodes.
+/// Generates one of this many nodes.
 pub fn any_node(nodes: usize) -> impl Strategy<Value = Node> {
     let shape = (0..8_i64, 0..5_i64, 0..7_i64);
     let state = (
@@ -102,13 +102,13 @@ fn any_group(at: usize) -> impl Strategy<Value = TaskGroup> {
     })
 }
 
-/// The runtime of a gang, if it is known.
+/// Generates the runtime of a gang, if it is known.
 pub fn any_runtime() -> impl Strategy<Value = Option<Duration>> {
     let some = (0..12_u64).prop_map(|ms| Some(Duration::from_millis(ms)));
     prop_oneof![1 => Just(None), 2 => some]
 }
 
-/// A gang of that name with one to three groups.
+/// Generates a gang of this name with one to three groups.
 pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     let groups = prop_oneof![
         any_group(0).prop_map(|a| vec![a]),
@@ -132,8 +132,8 @@ pub fn any_gang(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     )
 }
 
-/// Two topologies: domains of blocks and racks, and of zones. Requests for the level `leaf` of both
-/// mean that of the first. Only the level `zone` has the name of its label.
+/// Returns two topologies: domains of blocks and racks, and of zones. Both have a level `leaf`, and
+/// requests for it apply to the first topology. Only the level `zone` has the name of its label.
 pub fn topologies() -> [Topology; 2] {
     let topology = |name: &str, levels: &[(&str, &str)]| Topology {
         name: TopologyName::new(name),
@@ -151,8 +151,8 @@ pub fn topologies() -> [Topology; 2] {
     ]
 }
 
-/// One of this many nodes, somewhere in the topologies; some lack labels. Racks of different blocks
-/// have the same names.
+/// Generates one of this many nodes, in a random domain of the topologies. Some nodes lack labels.
+/// Racks of different blocks have the same names.
 pub fn any_labelled_node(nodes: usize) -> impl Strategy<Value = Node> {
     let label = || prop_oneof![1 => Just(None), 8 => (0..2_u8).prop_map(Some)];
     (any_node(nodes), label(), label()).prop_map(|(mut node, block, rack)| {
@@ -175,7 +175,7 @@ fn any_topology_request() -> impl Strategy<Value = Option<TopologyRequest>> {
     prop::option::of(prop_oneof![3 => one, 1 => both])
 }
 
-/// A gang that may have a topology request, as may its groups.
+/// Generates a gang. The gang and its groups may have topology requests.
 pub fn any_gang_with_topology(name: String, nodes: usize) -> impl Strategy<Value = Gang> {
     let asked = any_topology_request;
     (

@@ -1,11 +1,12 @@
-//! Tests that a queue gets its own quota back whatever is reserved for the gang at its head.
+//! Tests that a queue gets its own quota back despite reservations for the gang at its head.
 
 use crate::common::*;
 use crate::preemption::{run_cycle_at, seconds};
 use crate::preemption_queues::{RECLAIM, queue_below, small_gang};
 use trellis_scheduler::{Engine, Gang, PreemptionPolicy, Queue, QueueName, Quota, ResourceName};
 
-/// Teams `a` and `b` have 16 GPUs each below `all`; `b` holds all 32 of them.
+/// Returns an engine in which teams `a` and `b` have 16 GPUs each below `all`. `b` holds all 32
+/// GPUs.
 fn engine_with_lent_quota() -> Engine {
     let mut engine = engine(gpu_nodes(4));
     engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
@@ -24,7 +25,7 @@ fn submitted_gang(queue: &str, second: i64, name: &str, pods: u32) -> Gang {
     }
 }
 
-/// A queue below another one, with this many cores of nominal quota.
+/// Returns the queue with this many cores of nominal quota.
 fn with_cores(queue: Queue, cores: i64) -> Queue {
     let quota = Quota {
         nominal: cores * 1_000,
@@ -41,7 +42,7 @@ fn with_cores(queue: Queue, cores: i64) -> Queue {
     queue
 }
 
-/// Team `a` owns 4 cores besides its 16 GPUs, and `all` has 92 idle cores.
+/// Gives team `a` 4 cores besides its 16 GPUs, and `all` 92 idle cores.
 fn with_few_cores(mut engine: Engine) -> Engine {
     let all = queue_below("all", None, 0, PreemptionPolicy::default());
     engine.apply_queue(with_cores(all, 92));
@@ -69,8 +70,8 @@ fn a_gang_within_nominal_reclaims_while_the_head_must_borrow() {
     }
 }
 
-/// The head waits for quota that another queue holds of its own: the nominal quota of the head's
-/// queue must not be idle meanwhile.
+/// The head waits for quota that another queue owns and holds. The nominal quota of the head's
+/// queue must not be idle during this time.
 #[test]
 fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
     let mut engine = engine_with_lent_quota();
@@ -84,7 +85,8 @@ fn a_gang_within_nominal_starts_while_the_head_waits_for_another_queue() {
     );
     engine.apply_gang(submitted_gang("a", 1_000, "own", 8));
     assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["+own"]);
-    // Now only its own queue is in the way: no more of its gangs start before the head.
+    // Now only usage of its own queue blocks the head, so no more gangs of the queue start before
+    // it.
     engine.delete_gang(&id("b-own"));
     assert_eq!(run_cycle_at(&mut engine, seconds(1_001)), ["+large"]);
 }
@@ -137,7 +139,7 @@ fn a_gang_leaves_the_cores_that_it_would_borrow_to_the_head() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["-own Reserved"]);
 }
 
-/// `a` holds 12 of its 16 GPUs, `b` all of its own.
+/// Returns an engine in which `a` holds 12 of its 16 GPUs, and `b` all of its own.
 fn engine_with_running_teams() -> Engine {
     let mut engine = engine_with_lent_quota();
     engine.delete_gang(&id("borrows"));
@@ -147,8 +149,8 @@ fn engine_with_running_teams() -> Engine {
     engine
 }
 
-/// The head is within nominal quota once the gangs of its queue have ended: a later gang leaves it
-/// that quota.
+/// The head is within nominal quota after the gangs of its queue have ended, so a later gang leaves
+/// it that quota.
 #[test]
 fn a_gang_within_nominal_waits_for_a_head_within_nominal() {
     let mut engine = engine_with_running_teams();
@@ -169,8 +171,7 @@ fn a_gang_within_nominal_waits_for_a_head_within_nominal() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["-own Reserved"]);
 }
 
-/// The quota that gangs of its own queue hold comes back to the head: a later gang leaves it that
-/// quota.
+/// Gangs of its own queue give quota back to the head, so a later gang leaves it that quota.
 #[test]
 fn gang_within_nominal_waits_for_a_head_waiting_for_their_queue() {
     let mut engine = engine_with_lent_quota();
@@ -201,8 +202,8 @@ fn a_gang_within_nominal_reclaims_what_a_head_within_nominal_does_not_need() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["!own b-lent"]);
 }
 
-/// The head asks for no more than the quota of its department, and only gangs of its own queue
-/// stand in its way: jobs that come later leave it what they give back.
+/// The head requests no more than the quota of its department, and only gangs of its own queue
+/// block it. Later gangs leave it the quota that those gangs give back.
 #[test]
 fn a_gang_within_nominal_waits_for_a_head_within_the_quota_of_its_department() {
     let mut engine = engine(gpu_nodes(2));
@@ -238,7 +239,7 @@ fn a_gang_within_nominal_waits_for_a_head_within_the_quota_of_its_department() {
 /// The head waits for memory that no quota gives back, on the only node.
 #[test]
 fn gang_within_nominal_reclaims_on_nodes_of_a_head_with_unknown_start() {
-    // With 1 core of its own, team `a` would borrow 4 idle ones.
+    // With 1 core of its own, team `a` would borrow 4 idle cores.
     for cores in [8, 1] {
         let mut engine = engine([gpu_node("n0", 8)]);
         let all = queue_below("all", None, 0, PreemptionPolicy::default());
@@ -275,8 +276,8 @@ fn gang_within_nominal_reclaims_on_nodes_of_a_head_with_unknown_start() {
     }
 }
 
-/// The head asks for no more than the nominal quota of its queue, of which an older
-/// gang of the queue holds a part.
+/// The head requests no more than the nominal quota of its queue. An older gang of the queue holds
+/// part of it.
 #[test]
 fn a_borrower_leaves_quota_to_a_head_that_asks_for_no_more_than_nominal() {
     let mut engine = engine(gpu_nodes(1));
@@ -311,9 +312,9 @@ fn a_borrower_leaves_quota_to_a_head_that_asks_for_no_more_than_nominal() {
     );
 }
 
-/// Room is kept for the head of `a`, which must borrow. The turn of `default`, which has no
-/// quota, comes before the head's, so its gang may use that room; `own` may not, and would
-/// reclaim it.
+/// The engine reserves room for the head of `a`, which must borrow. The turn of `default`, which
+/// has no quota, comes before the head's turn, so its gang may use that room. `own` may not use it,
+/// and would reclaim it.
 #[test]
 fn gang_gets_room_that_it_would_reclaim_in_the_same_cycle() {
     let mut engine = engine([gpu_node("n0", 4), gpu_node("n1", 1)]);

@@ -1,4 +1,4 @@
-//! Tests of places that are kept for gangs that restart.
+//! Tests of kept places of gangs that restart.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ pub fn node_names(names: &[&str]) -> Vec<NodeName> {
     names.iter().map(|name| NodeName::new(*name)).collect()
 }
 
-/// A gang on as many nodes as it has pods, starting with `n00`; its pods are seen.
+/// Returns an engine, and a gang on as many nodes as it has pods, starting with `n00`. The engine
+/// has seen its pods.
 pub fn engine_with_running_gang(nodes: usize, pods: u32) -> (Engine, Gang) {
     let mut engine = engine(gpu_nodes(nodes));
     let gang = priority_gang(0, "w", pods);
@@ -67,7 +68,7 @@ fn restarting_gang_returns_to_its_nodes_except_the_lost_rank() {
     engine.delete_node(&NodeName::new("n01"));
     delete_pods_of(&mut engine, &gang);
     engine.apply_node(gpu_node("n03", 8));
-    // The best fit for all pods would be elsewhere.
+    // The best fit for all pods would be on another node.
     engine.apply_node(gpu_node("a", 24));
     engine.apply_gang(Gang {
         excluded_nodes: node_names(&["n01", "a"]),
@@ -133,7 +134,7 @@ fn restarting_gang_that_waits_keeps_its_place() {
         ["+other", "-w InsufficientCapacity"]
     );
     assert_eq!(placement_text(&engine, "other"), "worker: n02*1");
-    // The gang lacks one node, and not two.
+    // The gang lacks one node, not two.
     let told = engine.explain(&id("w"), seconds(3)).unwrap();
     let change = told.change.as_ref().unwrap().to_string();
     assert!(
@@ -145,7 +146,7 @@ fn restarting_gang_that_waits_keeps_its_place() {
     assert_eq!(placement_text(&engine, "w"), "worker: n00*1 n03*1");
 }
 
-/// Everything is given back, however the keeping ends.
+/// Every end of a kept place gives all of its room and quota back.
 #[test]
 fn restart_place_ends_by_timeout_or_with_its_gang_or_queue() {
     type End = fn(&mut Engine);
@@ -233,7 +234,7 @@ fn late_pod_of_a_restarting_gang_counts_once() {
     assert_eq!(free_amount(&engine, "n00", GPU), 0);
     engine.delete_pod(&worker_key("w", 0));
     assert_eq!(free_amount(&engine, "n00", GPU), 0);
-    // The pod is not as planned: the seen pod counts.
+    // The pod differs from the plan, and the actual pod counts.
     apply_pod(&mut engine, "team/w-worker-0", "n00", gpu(1, 5));
     assert_eq!(free_amount(&engine, "n00", GPU), 3);
     engine.delete_gang(&id("w"));
@@ -316,7 +317,7 @@ fn restart_place_survives_a_snapshot() {
         assert_eq!(run_cycle_at(engine, seconds(3)), ["+w"]);
         assert_eq!(placement_text(engine, "w"), "worker: n00*1 n03*1 n02*1");
     }
-    // A snapshot without kept places is read as before.
+    // A snapshot without kept places is still readable.
     let mut text = serde_json::to_value(engine.snapshot()).unwrap();
     let gang = &mut text["gangs"][0];
     assert!(gang.get("kept").is_none() && gang.get("idle").is_none());

@@ -1,4 +1,4 @@
-//! Tests of kept places, and of other gangs meanwhile.
+//! Tests of kept places among other gangs.
 
 use crate::common::*;
 use crate::preemption::{
@@ -76,14 +76,15 @@ fn terminating_pods_of_a_restart_place_free_no_room() {
     delete_pods_of(&mut engine, &kept);
     assert!(engine.cycle(seconds(3)).is_empty());
     engine.apply_gang(kept);
-    // Back in its place it is a victim like any other.
+    // Back in its place, the gang may be a victim like any other gang.
     assert_eq!(
         run_cycle_at(&mut engine, seconds(4)),
         ["+kept", "!next kept"]
     );
 }
 
-/// A head whose start is unknown lets no gang onto its place, except one that returns to its own.
+/// A head with an unknown start lets no gang use its place, except a gang that returns to its own
+/// place.
 #[test]
 fn restarting_gang_returns_despite_a_head_with_unknown_start() {
     let (mut engine, gang) = engine_with_running_gang(3, 1);
@@ -156,8 +157,8 @@ fn restarting_gang_waits_for_the_head_of_a_strict_queue() {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// A gang restarts while others come: no other gang is placed on its room before the time is
-    /// over, and the gang returns there if it is applied.
+    /// A gang restarts while new gangs come. The engine places no other gang in its room before the
+    /// time is over, and the gang returns there if it is applied.
     #[test]
     fn no_gang_is_placed_on_a_restart_place(
         pods in 1..4_u32,
@@ -219,7 +220,7 @@ proptest! {
     }
 }
 
-/// A gang before it in the queue waits for more quota: the restarting gang takes no more quota than
+/// A gang before it in the queue waits for more quota. The restarting gang takes no more quota than
 /// it had.
 #[test]
 fn restarting_gang_gets_its_quota_before_a_waiting_gang() {

@@ -1,4 +1,4 @@
-//! Gangs that are restored after a restart, and what they count as used.
+//! Tests of gangs that are restored after a restart, and of their usage.
 
 use crate::accounting::gpus;
 use crate::common::*;
@@ -60,7 +60,7 @@ fn restored_pods_count_once_if_observed_before_or_after() {
             see(&mut engine);
         }
         assert_eq!(gpus(&engine), [0, 0]);
-        // The other pod ended before this engine started.
+        // The second pod ended before this engine started.
         engine.drop_assumed(&worker_key("w", 1));
         engine.drop_assumed(&worker_key("w", 1));
         engine.drop_assumed(&worker_key("w", 0));
@@ -114,8 +114,8 @@ fn restored_placement_is_used_as_far_as_it_matches_the_gang() {
     assert_eq!(gpus(&engine), [8, 7]);
 }
 
-/// A gang was woken, and then reported as placed already; or it is gone, and its number belongs to
-/// another gang.
+/// The engine woke a gang, and the caller then reported it as already placed. Or the gang is gone,
+/// and its number belongs to another gang.
 #[test]
 fn gang_restored_after_waking_is_not_placed_twice() {
     let on_n0 = || -> Placement {

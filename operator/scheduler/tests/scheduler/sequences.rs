@@ -1,6 +1,6 @@
 //! Tests of random sequences of events. After each event the engine's arrays equal a recount, and
-//! no placement overbooks. The engine also equals one that is built from the final state, in its
-//! counts, decisions and explanations.
+//! no placement overbooks. The engine also equals an engine that is built from the final state, in
+//! its counts, decisions and explanations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +105,7 @@ fn apply_event(engine: &mut Engine, model: &mut Model, event: Event) -> Result<(
             if let Some(kept) = model.restart_places.get(&gang_id(at))
                 && !kept.pods.is_empty()
             {
-                // The pod is seen late, or it has grown.
+                // The engine sees the pod late, or the pod has grown.
                 let own = kept.pods[pod % kept.pods.len()].clone();
                 let node = elsewhere.map_or(own.node, node_name);
                 engine.apply_pod(own.key.clone(), node.clone(), own.request.clone());
@@ -205,8 +205,7 @@ fn run_cycles(engine: &mut Engine, model: &mut Model, now: Time) -> Result<(), T
     result
 }
 
-/// A place that has been kept long enough is kept no longer; a place that is kept for a gang ends
-/// when the gang starts.
+/// Removes the kept places that have ended: their time is over, or their gang has started.
 fn release_restart_places(
     engine: &Engine,
     model: &mut Model,
@@ -246,7 +245,7 @@ fn run_cycle(
     now: Time,
     expected: &[Decision],
 ) -> Result<(), TestCaseError> {
-    // An engine that was built just now makes the same decisions.
+    // A new engine makes the same decisions.
     if !model.has_leftovers() {
         let mut rebuilt = model.to_engine();
         rebuilt.restore_history(&engine.history());
@@ -279,7 +278,7 @@ fn run_cycle(
         release_restart_places(engine, model, &decisions)?;
         check_decisions(model, &decisions, now)?;
     }
-    // The reported reasons hold now, and `explain` gives the same.
+    // The reported reasons hold now, and `explain` returns the same.
     for id in model.gangs.keys() {
         let told = engine.explanation(id).map(|c| c.reason);
         prop_assert_eq!(engine.explain(id, now).map(|c| c.reason), told, "{}", id);
@@ -333,7 +332,7 @@ proptest! {
             check_recount(&rebuilt, &model)?;
         }
         prop_assert_eq!(rebuilt.cycle(model.now), model.to_engine().cycle(model.now), "the same twice");
-        // Everything that came can be removed.
+        // The test removes all objects again.
         for id in model.gangs.keys() {
             engine.delete_gang(id);
         }

@@ -1,4 +1,4 @@
-//! Checks of every decision, whatever happened before; the model follows the decisions.
+//! Checks every decision, after any events. The model follows the decisions.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use trellis_scheduler::{
     ReclaimPolicy, Time, Victim, WithinQueuePolicy,
 };
 
-/// Every placement is whole, in order, on nodes with room, and within quota.
+/// Checks that every placement is whole, in order, on nodes with room, and within quota.
 pub fn check_decisions(
     model: &mut Model,
     decisions: &[Decision],
     now: Time,
 ) -> Result<(), TestCaseError> {
-    // A gang that gave up its nomination did so before any gang was placed.
+    // Gangs give up nominations before the engine places any gang.
     for decision in decisions {
         let gave_up = match decision {
             Decision::Wait { gang, .. } => Some(gang),
@@ -103,7 +103,7 @@ pub fn check_decisions(
         check_limits(model, &gang, &runs)?;
         let queue = &model.queues[&gang.queue];
         prop_assert_eq!(queue.stop, QueueStop::None);
-        // Borrowing is checked separately for the tree.
+        // Another function checks borrowing in the tree.
         if let (Some(group), None) = (queue.resource_groups.first(), &queue.parent) {
             let quota = &group.flavors[0].quotas;
             let usage = model.usage(gang.queue.as_str());
@@ -126,7 +126,7 @@ pub fn check_decisions(
     Ok(())
 }
 
-/// Every limit that a newly placed gang draws on had room for it.
+/// Checks that every limit that a newly placed gang draws on had room for it.
 fn check_limits(
     model: &Model,
     gang: &Gang,
@@ -148,8 +148,8 @@ fn check_limits(
     Ok(())
 }
 
-/// No queue keeps quota local here. So the usage below a root is at most the sum of its quotas, for
-/// each resource that the newly placed gang needs.
+/// Checks the usage below a root. No queue keeps quota local here, so the usage is at most the sum
+/// of the quotas, for each resource that the newly placed gang needs.
 fn check_tree_quota(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), TestCaseError> {
     let in_tree = |queue: &&Queue| queue.name == *root || queue.parent.as_ref() == Some(root);
     let tree: Vec<&Queue> = model.queues.values().filter(in_tree).collect();
@@ -176,7 +176,8 @@ fn check_tree_quota(model: &Model, root: &QueueName, gang: &Gang) -> Result<(), 
     Ok(())
 }
 
-/// Victims are whole gangs, each for a reason that its queue or the preemptor's allows.
+/// Checks that victims are whole gangs, each for a reason that its queue or the preemptor's queue
+/// allows.
 fn check_preemption(
     model: &mut Model,
     (id, placement): (&GangId, &Placement),

@@ -14,7 +14,7 @@ pub const NODES: usize = 4;
 pub const GANGS: usize = 5;
 const LIMITS: usize = 5;
 
-/// The other settings in which queues differ.
+/// Further settings in which queues differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueFlags {
     pub stop: QueueStop,
@@ -31,37 +31,37 @@ pub enum Event {
     ApplyForeign(usize, usize, Resources),
     DeleteForeign(usize),
     ApplyQueue(usize, Option<(i64, i64)>, QueueFlags),
-    /// The queue that other queues may be below.
+    /// The queue that may be the parent of other queues.
     ApplyRoot(Option<(i64, i64)>),
     DeleteRoot,
     DeleteQueue(usize),
     ApplyGang(Gang),
     DeleteGang(usize),
-    /// A gang is deleted, but its known pods still stop.
+    /// Deletes a gang whose known pods still stop.
     RetireGang(usize),
     ReleaseGang(usize, Option<i64>),
-    /// A topology, with all of its levels or without the first.
+    /// Applies a topology, with all of its levels or without the first.
     ApplyTopology(usize, bool),
     DeleteTopology(usize),
-    /// A planned pod of a gang is seen where it was planned, or elsewhere.
+    /// Adds a planned pod of a gang on its planned node, or on another node.
     ObserveMember(usize, usize, Option<usize>),
-    /// A pod of a gang is gone.
+    /// Deletes a pod of a gang.
     DeleteMember(usize, usize),
-    /// A pod of a gang is gone, and its place is kept.
+    /// Deletes a pod of a gang, and keeps its place.
     LoseMember(usize, usize),
-    /// A gang was placed, all of it on one node, before the engine knew of it.
+    /// Restores a gang that was placed before the engine knew of it, with all pods on one node.
     Restore(usize, usize),
-    /// A gang restarts, and its place is kept for this long, except on one node.
+    /// Restarts a gang, and keeps its place for this long, except on one node.
     Keep(usize, Option<usize>, i64),
-    /// The eviction of a gang is cancelled, and it cannot be a victim for this long.
+    /// Cancels the eviction of a gang. The gang cannot be a victim for this long.
     Stay(usize, i64),
-    /// A gang has saved its work, this long ago.
+    /// Reports a checkpoint of a gang, this long ago.
     Checkpoint(usize, i64),
-    /// The past usage of a queue is restored.
+    /// Restores the past usage of a queue.
     Recall(usize),
-    /// A limit is closed until then, or opened again.
+    /// Closes a limit until this time, or opens it again.
     Gate(usize, Option<Option<i64>>),
-    /// A cycle, this long after the previous one.
+    /// Runs a cycle, this long after the previous one.
     Cycle(i64),
 }
 
@@ -118,7 +118,8 @@ pub fn limit_name(at: usize) -> LimitName {
     LimitName::new(format!("l{at}"))
 }
 
-/// The limit decides what is counted; each gang says how much of it may be held.
+/// Generates a draw on a limit. The limit decides the counted quantity, and each gang sets its own
+/// maximum.
 fn any_draw() -> impl Strategy<Value = LimitDraw> {
     let max = prop::option::weighted(0.8, 0..6_i64);
     (0..LIMITS, max, prop::bool::ANY).prop_map(|(at, max, refuses)| LimitDraw {

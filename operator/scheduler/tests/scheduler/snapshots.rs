@@ -1,11 +1,12 @@
-//! Tests that an engine that is written to a snapshot and read again makes the same decisions.
-//! `sequences` checks this after any sequence of events.
+//! Tests that an engine that is restored from a snapshot makes the same decisions. `sequences`
+//! checks this after any sequence of events.
 
 use crate::common::*;
 use proptest::prelude::*;
 use trellis_scheduler::{Decision, Engine, GangId, Quota, ResourceName, Resources, Snapshot, Time};
 
-/// The engine that is restored from this one's snapshot; the snapshots are equal to the byte.
+/// Returns an engine that is restored from the snapshot of this one. Checks that both snapshots are
+/// equal to the byte.
 pub fn restored_engine(engine: &Engine) -> Result<Engine, TestCaseError> {
     let snapshot = engine.snapshot();
     let text = serde_json::to_string(&snapshot).unwrap();
@@ -25,8 +26,8 @@ fn placed_gangs<'d>(decisions: &'d [Decision]) -> Vec<&'d GangId> {
     decisions.iter().filter_map(starts).collect()
 }
 
-/// One of two queues has held everything for a week: past usage decides whose turn it is, to the
-/// last bit.
+/// One of two queues has held all GPUs for a week. Past usage decides whose turn it is, to the last
+/// bit.
 #[test]
 fn past_queue_usage_survives_a_snapshot() {
     let mut engine = Engine::new();
@@ -67,7 +68,7 @@ fn past_queue_usage_survives_a_snapshot() {
     assert_eq!(placed_gangs(&decisions), [&id("next-of-a")]);
 }
 
-/// A gang keeps its charge, though its queue has changed.
+/// A gang keeps its charge, although its queue has changed.
 #[test]
 fn restored_place_keeps_its_charge() {
     let mut engine = Engine::new();

@@ -1,5 +1,5 @@
 //! Tests that no gang waits for ever: one gang, and an endless stream of small gangs that come
-//! after it, whatever else is in its way.
+//! after it, with many other obstacles.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use trellis_scheduler::{
 /// The obstacles of the gang.
 #[derive(Clone, Debug)]
 struct StarvationCase {
-    /// Its quota is lent to the stream, which has none.
+    /// True if its queue lends its quota to the stream, which has no quota.
     lent: bool,
-    /// Its flavor is one of two that the stream may have.
+    /// True if its flavor is one of two that the stream may use.
     flavors: bool,
-    /// This many gangs before it that cannot start while an external pod exists.
+    /// The number of gangs before it that cannot start while an external pod exists.
     hopeless_gangs: usize,
-    /// External pods come and go.
+    /// True if external pods come and go.
     external_pods: bool,
-    /// Minutes of each run, if the engine knows them.
+    /// The minutes of each run, if the engine knows them.
     reported_minutes: Option<i64>,
     preemptible: bool,
-    /// It asks for this many pods with this many GPUs.
+    /// The number of pods that it requests.
     pods: u32,
     gpus_per_pod: i64,
 }
@@ -53,7 +53,7 @@ fn any_starvation_case() -> impl Strategy<Value = StarvationCase> {
     )
 }
 
-/// Four nodes, two of each flavor.
+/// Returns an engine with four nodes, two of each flavor.
 fn engine_for_case(way: &StarvationCase) -> Engine {
     let of = |at: usize| {
         let product = ["a", "b"][at % 2];
@@ -85,7 +85,7 @@ fn engine_for_case(way: &StarvationCase) -> Engine {
             engine.apply_flavor(flavor(name));
         }
     }
-    // Quota covers all that there is of each flavor.
+    // Quota covers all GPUs of each flavor.
     let all = if way.flavors { 16 } else { 32 };
     engine.apply_queue(queue("root", None, 0));
     engine.apply_queue(queue("default", Some("root"), all));

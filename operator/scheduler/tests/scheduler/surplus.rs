@@ -26,7 +26,7 @@ pub fn in_queue(queue: &str, gang: Gang) -> Gang {
     }
 }
 
-/// Nodes of 8 GPUs, and a default queue that allows no preemption.
+/// Returns an engine with nodes of 8 GPUs, and a default queue that allows no preemption.
 fn engine_without_preemption(nodes: usize) -> Engine {
     engine(gpu_nodes(nodes))
 }
@@ -64,7 +64,7 @@ fn surplus_waits_at_the_end_of_a_strict_queue() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["!later s"]);
     engine.delete_gang(&id("s"));
     engine.cycle(seconds(2));
-    // A pending head keeps surplus from starting as it does other gangs.
+    // A pending head blocks surplus in the same way as other gangs.
     engine.apply_gang(priority_gang(1, "head", 1));
     engine.delete_gang(&id("huge"));
     engine.apply_node(gpu_node("n01", 4));
@@ -154,14 +154,14 @@ fn surplus_avoids_room_reserved_for_a_head() {
     engine.cycle(seconds(0));
     engine.apply_gang(priority_gang(0, "head", 2));
     engine.cycle(seconds(1));
-    // The surplus would end before the head starts, if its runtime were right.
+    // By its stated runtime, the surplus would end before the head starts.
     let says = Gang {
         runtime: Some(Duration::from_secs(1)),
         ..as_surplus(priority_gang(0, "s", 1))
     };
     engine.apply_gang(says);
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["-s Reserved"]);
-    // Surplus does not take a place either whose end is unknown.
+    // Surplus does not take a place either if the head's start is unknown.
     engine.apply_gang(priority_gang(0, "runs", 1));
     engine.apply_gang(as_surplus(priority_gang(0, "s2", 1)));
     assert_eq!(run_cycle_at(&mut engine, seconds(3)), ["-s2 Reserved"]);
@@ -188,7 +188,7 @@ fn surplus_counts_as_usage_but_not_as_a_gang() {
     assert_eq!((counts.pending, counts.admitted), (1, 1));
 }
 
-/// The start is known of a head that waits for the end of a gang and for surplus.
+/// The engine knows the start of a head that waits for the end of a gang and for surplus.
 #[test]
 fn head_start_is_known_while_surplus_uses_its_room() {
     let mut engine = engine_with_priority_preemption(2);
@@ -229,7 +229,7 @@ fn drained_queue_evicts_its_surplus() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1)), ["~s"]);
 }
 
-/// As the operator does it: a pod beyond a gang makes room, goes, and waits again.
+/// A pod beyond a gang makes room, goes, and waits again, as in the operator.
 #[test]
 fn surplus_is_not_placed_on_room_that_it_released() {
     for lost_first in [false, true] {

@@ -1,4 +1,4 @@
-//! Tests of surplus between queues: which gangs may take its room, and what else they notice of it.
+//! Tests of surplus between queues: which gangs may take its room, and its other effects on them.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use trellis_scheduler::{
     QueueName, Quota, ReclaimPolicy, ResourceName, WithinQueuePolicy,
 };
 
-/// Two teams with this many GPUs each below one root.
+/// Returns an engine with two teams with these numbers of GPUs below one root.
 fn engine_with_teams(policies: [PreemptionPolicy; 2], nominal: [i64; 2], nodes: usize) -> Engine {
     let mut engine = engine(gpu_nodes(nodes));
     engine.apply_queue(Queue::new(QueueName::new("all")));
@@ -53,7 +53,7 @@ fn queue_reclaims_owed_quota_from_surplus_and_no_more() {
         (1, PreemptionReason::Borrows),
         "whatever the queue's reclaim says"
     );
-    // The other surplus is within the quota of its queue.
+    // The second surplus is within the quota of its queue.
     engine.apply_gang(in_queue("a", priority_gang(0, "more", 1)));
     assert_eq!(
         run_cycle_at(&mut engine, seconds(2)),
@@ -85,8 +85,8 @@ fn borrower_preempts_surplus_by_its_queue_policy() {
     }
 }
 
-/// A queue that borrows only because of its surplus gives that back; its gangs are within the
-/// queue's own quota.
+/// A queue that borrows only because of its surplus gives the surplus back. Its gangs are within
+/// the queue's own quota.
 #[test]
 fn surplus_does_not_make_gangs_of_its_queue_victims() {
     let reclaim = PreemptionPolicy {
@@ -110,7 +110,7 @@ fn surplus_does_not_make_gangs_of_its_queue_victims() {
         as_surplus(pinned(priority_gang(0, "s", 1), "n01")),
     ));
     assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+guaranteed", "+s"]);
-    // There is quota once the surplus is gone, but the room is that of `guaranteed`.
+    // There is quota after the surplus is gone, but `guaranteed` holds the room.
     engine.apply_gang(in_queue("a", pinned(priority_gang(9, "asks", 1), "n00")));
     assert_eq!(
         run_cycle_at(&mut engine, seconds(1)),
@@ -121,7 +121,7 @@ fn surplus_does_not_make_gangs_of_its_queue_victims() {
     assert_eq!(run_cycle_at(&mut engine, seconds(2)), ["!asks s"]);
 }
 
-/// A gang is owed what it would have to borrow only because of surplus of its own queue.
+/// A gang would borrow only because of surplus of its own queue, so other queues owe it the quota.
 #[test]
 fn gang_reclaims_owed_quota_although_its_queue_has_surplus() {
     let reclaim = PreemptionPolicy {
@@ -187,8 +187,8 @@ fn any_policy() -> impl Strategy<Value = PreemptionPolicy> {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Gangs do the same in a cycle whether or not surplus waits. Once some surplus has started, it
-    /// may be another queue's turn, because surplus counts as usage.
+    /// The decisions about gangs in a cycle are the same with and without pending surplus. After
+    /// some surplus has started, it may be another queue's turn, because surplus counts as usage.
     #[test]
     fn pending_surplus_does_not_change_gang_decisions(
         nodes in prop::collection::vec(any_node(4), 1..5),
@@ -242,7 +242,7 @@ proptest! {
         let starts = |d: &Decision| matches!(d, Decision::Place { gang, .. } if gang.as_str().starts_with("team/s"));
         let first = more.iter().position(starts).unwrap_or(more.len());
         prop_assert_eq!(told(&more[..first]), told(&fewer));
-        // No gang is evicted for surplus either.
+        // The engine evicts no gang for surplus either.
         let evicted: BTreeSet<&GangId> = more.iter().flat_map(|d| match d {
             Decision::Preempt { victims, .. } => victims.iter().map(|v| &v.gang).collect(),
             _ => vec![],
@@ -251,8 +251,8 @@ proptest! {
         prop_assert!(with.cycle(ms(5)).is_empty(), "nothing is left to decide");
     }
 
-    /// Gangs come and go while surplus always comes back: in the end nothing more happens, and
-    /// surplus has taken nothing.
+    /// Gangs come and go while surplus always comes back. In the end there are no more decisions,
+    /// and surplus has taken nothing from gangs.
     #[test]
     fn returning_surplus_reaches_a_stable_state(
         policies in prop::collection::vec(any_policy(), 2),

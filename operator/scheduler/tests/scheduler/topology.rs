@@ -18,13 +18,13 @@ pub fn topology(name: &str, levels: &[&str]) -> Topology {
     }
 }
 
-/// A node of 8 GPUs: its name is block, rack and number, `a1-0`.
+/// Returns a node of 8 GPUs. Its name is block, rack and number: `a1-0`.
 pub fn hall_node(name: &str) -> Node {
     let (block, rack) = (&name[..1], &name[1..2]);
     label(label(gpu_node(name, 8), "block", block), "rack", rack)
 }
 
-/// Nodes and the topology of blocks and racks.
+/// Returns an engine with these nodes and the topology of blocks and racks.
 pub fn hall_engine<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Engine {
     let mut engine = engine(nodes.into_iter().map(hall_node));
     engine.apply_topology(topology("hall", &["block", "rack"]));
@@ -43,7 +43,7 @@ pub fn requiring_one_rack(gang: Gang) -> Gang {
     }
 }
 
-/// Pods that each need a whole node.
+/// Returns a gang of pods that each need a whole node.
 pub fn whole_node_gang(count: u32, topology: Option<TopologyRequest>) -> Gang {
     Gang {
         topology,
@@ -158,7 +158,8 @@ fn small_pods_are_packed_inside_the_domain() {
     use_gpus(&mut engine, "b1-1", 6);
     use_gpus(&mut engine, "a2-1", 2);
     let gang = requiring_one_rack(workers("w", 5, gpu(1, 1)));
-    // Room for 10 in b1, for 14 in a2. In b1 the node that is used already is filled first.
+    // There is room for 10 in `b1`, and for 14 in `a2`. In `b1` the engine first fills the node
+    // that is already in use.
     assert_eq!(trial_placement(&mut engine, &gang), "worker: b1-0*3 b1-1*2");
 }
 
@@ -205,7 +206,7 @@ fn each_group_is_in_a_rack_and_all_racks_are_in_a_block() {
 
 #[test]
 fn group_does_not_take_the_only_rack_of_another_group() {
-    // Largest pods first: `big` would take a1, the tightest; `fast` fits nowhere else.
+    // The largest pods go first: `big` would take `a1`, the tightest. `fast` fits only there.
     let mut nodes: Vec<Node> = ["a1-0", "a2-0"].map(hall_node).to_vec();
     nodes[0] = label(nodes[0].clone(), "fast", "yes");
     nodes[1].allocatable = nodes[1].allocatable.clone().with(GPU, 9);

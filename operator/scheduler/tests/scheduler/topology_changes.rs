@@ -1,4 +1,4 @@
-//! Changes of nodes, topologies and usage while gangs with topology requests wait or run.
+//! Tests of changes of nodes, topologies and usage while gangs with topology requests wait or run.
 
 use crate::common::*;
 use crate::topology::{
@@ -31,7 +31,7 @@ fn node_that_moves_or_goes_counts_in_its_current_domain() {
     assert_eq!(cycle(&mut engine), ["+runs"]);
     engine.apply_gang(rack("waits", 2));
     assert_eq!(cycle(&mut engine), ["-waits InsufficientCapacity"]);
-    // One of its nodes moves to the other rack: the gang stays where it is.
+    // One of its nodes moves to the other rack. The gang keeps its nodes.
     engine.apply_node(label(hall_node("a1-1"), "rack", "2"));
     assert!(cycle(&mut engine).is_empty());
     engine.apply_gang(rack("next", 2));

@@ -1,4 +1,4 @@
-//! Task groups that leave the best-fitting rack to a group that fits nowhere else.
+//! Tests of task groups that leave the best-fitting rack to a group that fits only there.
 
 use crate::common::*;
 use crate::topology::{hall_engine, hall_node, use_gpus};
@@ -7,7 +7,7 @@ use trellis_scheduler::{Engine, Gang, TaskGroup, TopologyRequest};
 
 #[test]
 fn displaced_group_takes_the_rack_with_the_least_free_capacity() {
-    // Largest pods first: `big` would take a1, the best fit; `fast` fits nowhere else.
+    // The largest pods go first: `big` would take `a1`, the best fit. `fast` fits only there.
     let larger = |name| {
         let mut node = hall_node(name);
         node.allocatable = node.allocatable.clone().with(GPU, 12);
@@ -32,8 +32,8 @@ fn displaced_group_takes_the_rack_with_the_least_free_capacity() {
     );
 }
 
-/// `fast` fits into `c1` alone, where `big` would go first. Every other rack has a node of 12
-/// GPUs.
+/// Returns a gang whose group `fast` fits only into `c1`, the first choice of `big`. Every other
+/// rack has a node of 12 GPUs.
 fn colliding_groups(prefers: Option<(&str, &str)>) -> Gang {
     let in_a_rack = |name: &str, count, gpus| TaskGroup {
         topology: Some(TopologyRequest::required("rack")),
@@ -79,7 +79,7 @@ fn displaced_group_takes_the_preferred_of_equally_full_racks() {
         trial_placement(&mut engine, &gang),
         "big: b1-0*1, fast: c1-0*4"
     );
-    // A rack that is already in use goes before one that is preferred.
+    // A rack that is already in use goes before a preferred rack.
     use_gpus(&mut engine, "a2-0", 1);
     assert_eq!(
         trial_placement(&mut engine, &gang),

@@ -1,4 +1,4 @@
-//! Tests of the sentences that users read if no domain has a place for a gang, word by word.
+//! Tests of the exact sentences that users read if no domain has a place for a gang.
 
 use crate::common::*;
 use crate::topology::whole_node_gang;
@@ -14,7 +14,7 @@ fn hall_node(name: &str, block: &str, rack: &str) -> Node {
     label(label(gpu_node(name, 8), "block", block), "rack", rack)
 }
 
-/// Two blocks with racks of 1 and 2 nodes.
+/// Returns an engine with two blocks with racks of 1 and 2 nodes.
 fn hall_engine() -> Engine {
     let mut engine = engine([
         hall_node("n0", "block-1", "rack-1"),
@@ -93,7 +93,7 @@ fn preferred_level_is_finer_than_the_required_one_in_its_topology() {
     );
 }
 
-/// A level is asked for by its name, and nodes are in its domains by its label.
+/// Gangs request a level by its name. The label of the level decides the domains of nodes.
 #[test]
 fn level_is_requested_by_name_and_matched_by_label() {
     let mut engine = hall_engine();

@@ -1,5 +1,5 @@
-//! Best fit among domains: a gang takes the domain with the least free capacity
-//! that holds it, so that whole domains stay free.
+//! Tests of best fit among domains: a gang takes the domain with the least free capacity that holds
+//! it, so that whole domains stay free.
 
 use crate::common::*;
 use crate::topology::{hall_engine, hall_node, use_gpus, whole_node_gang};
@@ -12,7 +12,7 @@ use trellis_scheduler::{
 
 /// A block of two racks of two nodes of 8 GPUs each.
 const BLOCK: [&str; 4] = ["a1-0", "a1-1", "a2-0", "a2-1"];
-/// Two such blocks.
+/// Two blocks of this shape.
 const TWO_BLOCKS: [&str; 8] = [
     "a1-0", "a1-1", "a2-0", "a2-1", "b1-0", "b1-1", "b2-0", "b2-1",
 ];
@@ -24,7 +24,7 @@ fn required_and_preferred(level: &str) -> [TopologyRequest; 2] {
     ]
 }
 
-/// Pods of this many GPUs.
+/// Returns a gang of pods of this many GPUs.
 fn small_gang(count: u32, gpus: i64, topology: TopologyRequest) -> Gang {
     Gang {
         topology: Some(topology),
@@ -74,7 +74,7 @@ fn gang_larger_than_a_rack_takes_the_block_that_is_used_already() {
     }
 }
 
-/// Block a has the least free, but its nodes are in three racks.
+/// Block `a` has the least free capacity, but its nodes are in three racks.
 #[test]
 fn gang_in_one_block_takes_the_block_in_which_it_needs_the_fewest_racks() {
     let nodes = ["a1-0", "a2-0", "a3-0", "b1-0", "b1-1", "b2-0", "b2-1"];
@@ -136,7 +136,7 @@ fn levels_between_the_required_and_the_preferred_one_do_not_count() {
     }
 }
 
-/// A rack of two nodes has room for either group, and not for both.
+/// A rack of two nodes has room for each group alone, but not for both.
 #[test]
 fn rack_counts_unlike_groups_together() {
     let nodes = [
@@ -295,7 +295,7 @@ fn preferred_affinity_decides_among_racks_that_are_equally_full() {
             let expected = "worker: a2-0*1 a2-1*1 b2-0*1";
             assert_eq!(trial_placement(&mut engine, &spanning), expected);
         }
-        // A rack that is already in use goes before one that is preferred.
+        // A rack that is already in use goes before a preferred rack.
         use_gpus(&mut engine, "a1-0", 1);
         let mut one = small_gang(1, 2, request.clone());
         add_preference(&mut one, "block", "b");
@@ -314,7 +314,7 @@ fn spread_gang_takes_the_rack_with_the_least_free_capacity_too() {
     assert_eq!(trial_placement(&mut engine, &gang), "worker: a2-0*1 a2-1*1");
 }
 
-/// Racks of three nodes in two blocks, with this many GPUs in use on each node.
+/// Generates the number of used GPUs on each node, for racks of three nodes in two blocks.
 fn any_node_usage() -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(
         prop_oneof![2 => Just(0_i64), 1 => Just(8), 3 => 0..9_i64],
@@ -330,8 +330,8 @@ fn node_name(node: usize) -> String {
 proptest! {
     #![proptest_config(cases(1_000))]
 
-    /// No rack that holds the gang has less free than the chosen one; of equal racks none is in a
-    /// block that has less free.
+    /// The chosen rack has the least free capacity of all racks that hold the gang. Among equal
+    /// racks, its block has the least free capacity.
     #[test]
     fn gang_takes_the_fitting_rack_with_the_least_free_capacity(
         in_use in any_node_usage(), count in 1..5_u32, gpus in 1..9_i64, unlike in any::<bool>(),
@@ -341,7 +341,7 @@ proptest! {
         let mut engine = hall_engine(names.iter().map(String::as_str));
         for (name, used_gpus) in names.iter().zip(&in_use) {
             if *used_gpus > 0 {
-                // No cores: only GPUs tell the racks apart.
+                // The pods use no cores, so the racks differ only in GPUs.
                 apply_pod(&mut engine, &format!("x/{name}"), name, gpu(0, *used_gpus));
             }
         }

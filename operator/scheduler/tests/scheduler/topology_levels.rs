@@ -1,4 +1,4 @@
-//! Levels of topologies, and nodes that lack the label of a level.
+//! Tests of levels of topologies, and of nodes that lack the label of a level.
 
 use crate::common::*;
 use crate::topology::{hall_engine, topology, whole_node_gang};

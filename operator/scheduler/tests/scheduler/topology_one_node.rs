@@ -3,7 +3,7 @@
 use crate::common::*;
 use trellis_scheduler::{Gang, TopologyRequest};
 
-/// A gang that asks for a level that no topology has.
+/// Returns a gang that requests a level that no topology has.
 fn gang_requiring_a_row() -> Gang {
     Gang {
         topology: Some(TopologyRequest::required("row")),

@@ -1,8 +1,8 @@
-//! Small random clusters with topologies against an exhaustive search.
+//! Tests of small random clusters with topologies against an exhaustive search.
 //!
-//! Exact for these sizes: a gang with a required level is placed whenever any choice of domains
-//! lets it fit. For gangs in which only one group has pods, Preferred takes the fewest domains,
-//! whatever the size; this is asserted for them.
+//! The tests are exact for these sizes: the engine places a gang with a required level if it fits
+//! in any choice of domains. For gangs in which only one group has pods, Preferred takes the fewest
+//! domains at every size. The tests assert this for them.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use trellis_scheduler::{
 
 const NODES: usize = 6;
 
-/// The labels that tell a node's domain of a level.
+/// Returns the labels that define a node's domain of a level.
 fn domain(node: &Node, level: &str) -> Option<Vec<String>> {
     let all = topologies();
     let topology = all
@@ -43,7 +43,7 @@ fn domains(nodes: &[Node], level: &str) -> BTreeSet<Vec<String>> {
     nodes.iter().filter_map(|n| domain(n, level)).collect()
 }
 
-/// The level that must hold the pods, or else the preferred one.
+/// Returns the level that must hold the pods, or else the preferred level.
 fn level(request: &TopologyRequest) -> &str {
     let level = request.required_level().or(request.preferred_level());
     level.unwrap()
@@ -53,8 +53,8 @@ fn required_level(request: &Option<TopologyRequest>) -> Option<&str> {
     request.as_ref()?.required_level()
 }
 
-/// True if the gang fits for some choice of domains: one for the gang, and one for each group that
-/// must be in one.
+/// Returns true if the gang fits for some choice of domains: one for the gang, and one for each
+/// group that requires one.
 fn feasible(gang: &Gang, nodes: &[Node], free: &FreeAmounts) -> bool {
     let own = gang
         .groups
@@ -105,7 +105,7 @@ fn is_in_one_domain(used: &[&Node], level: &str) -> bool {
     all.len() == 1 && !all.contains(&None)
 }
 
-/// The fewest domains whose nodes hold all pods, and how many pods all of them hold.
+/// Returns the fewest domains whose nodes hold all pods, and how many pods all domains hold.
 fn fewest_domains(
     gang: &Gang,
     nodes: &[Node],
@@ -144,7 +144,7 @@ fn any_cluster() -> impl Strategy<Value = (Vec<Node>, Vec<(usize, Resources)>)> 
     )
 }
 
-/// A full hall, and a gang of several groups, most of which must be in a rack.
+/// Generates a full hall, and a gang of several groups, most of which must be in a rack.
 fn any_full_hall() -> impl Strategy<Value = (Vec<Node>, Gang)> {
     let one = |at: usize| {
         (2..7_i64, 0..4_i64, 0..2_u8, 0..3_u8).prop_map(move |(cpu, gpu, block, rack)| {

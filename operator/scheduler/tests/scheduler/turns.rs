@@ -1,4 +1,4 @@
-//! The order in which queues start gangs when more than one of them could.
+//! Tests of the order in which queues start gangs if more than one of them could.
 
 use crate::common::*;
 use crate::preemption::{run_cycle_at, seconds};
@@ -13,8 +13,8 @@ fn submitted_at(second: i64, gang: Gang) -> Gang {
     }
 }
 
-/// A department has 4 GPUs for the team below it. `scavenger` is beside the department and has
-/// none.
+/// Returns an engine in which a department has 4 GPUs for the team below it. `scavenger` is beside
+/// the department and has no GPUs.
 fn engine_with_department() -> Engine {
     let mut engine = engine(gpu_nodes(1));
     engine.apply_queue(Queue::new(QueueName::new("org")));
@@ -45,7 +45,7 @@ fn a_team_beyond_the_quota_of_its_department_borrows_like_any_queue() {
     engine.apply_queue(queue_below("other", Some("org"), gpu_quota(4)));
     engine.apply_gang(small_gang("team", "runs", 4));
     assert_eq!(run_cycle_at(&mut engine, seconds(0)), ["+runs"]);
-    // The team has had 4 GPUs, the scavenger nothing: both would borrow from `other`.
+    // The team has had 4 GPUs, and the scavenger none. Both would borrow from `other`.
     engine.apply_gang(submitted_at(10, small_gang("team", "more", 4)));
     engine.apply_gang(submitted_at(20, small_gang("scavenger", "borrower", 4)));
     assert_eq!(
@@ -92,8 +92,8 @@ fn departments_with_equal_shares_start_the_older_gang_first() {
     );
 }
 
-/// A queue without quota owes all that it holds to a queue that reclaims: it must not
-/// start first and be preempted at once.
+/// A queue without quota owes all that it holds to a queue that reclaims. It must not start first
+/// and then be preempted at once.
 #[test]
 fn a_queue_without_quota_starts_after_a_queue_that_may_reclaim_from_it() {
     let mut engine = engine(gpu_nodes(1));

@@ -1,4 +1,4 @@
-//! Tests of which gangs are victims when several sets of them would do.
+//! Tests of which gangs are victims if several sets of gangs would suffice.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const BOTH: PreemptionPolicy = PreemptionPolicy {
     ..RECLAIM
 };
 
-/// Teams with this nominal quota below one root, on two nodes of 8 GPUs.
+/// Returns an engine with teams with this nominal quota below one root, on two nodes of 8 GPUs.
 fn engine_with_teams(nominal: [i64; 2]) -> Engine {
     let mut engine = engine(gpu_nodes(2));
     engine.apply_queue(queue_below("all", None, 0, PreemptionPolicy::default()));
@@ -51,7 +51,7 @@ fn own_queue_gang_and_borrower_leave_together() {
     assert!(victims.contains(&"own"), "{said}");
 }
 
-/// If only the borrowers left, `a` would hold 3 of its 2: it may not reclaim for that.
+/// If only the borrowers left, `a` would hold 3 of its 2. It may not reclaim quota for that.
 #[test]
 fn borrower_does_not_leave_for_quota_that_would_be_borrowed() {
     let mut engine = engine_with_teams([2, 2]);
@@ -81,7 +81,7 @@ fn owed_quota_is_reclaimed_before_a_gang_of_the_same_queue_leaves() {
     assert_eq!(run_cycle_at(&mut engine, seconds(600)), ["!in borrower"]);
 }
 
-/// A queue reclaims GPUs that it is owed, though it would borrow cores, of which there are enough.
+/// A queue reclaims GPUs owed to it, although it would borrow cores. There are enough cores.
 #[test]
 fn sufficient_resource_does_not_prevent_reclaim() {
     let mut engine = engine([gpu_node("n0", 1)]);
@@ -135,8 +135,8 @@ fn single_gang_is_evicted_if_it_loses_less_than_several_small_gangs() {
     assert_eq!(run_cycle_at(&mut engine, seconds(1_000)), ["!urgent big"]);
 }
 
-/// Five GPUs: a gang of 4 and one of 1 lose less than five small ones, and less than
-/// the gang of 7.
+/// The gang needs five GPUs. A gang of 4 and a gang of 1 lose less than five small gangs, and less
+/// than the gang of 7.
 #[test]
 fn large_and_small_gangs_are_evicted_together_if_that_loses_least() {
     let mut engine = engine_with_priority_preemption(2);
@@ -152,7 +152,8 @@ fn large_and_small_gangs_are_evicted_together_if_that_loses_least() {
         priority: 1,
         ..workers("urgent", 6, gpu(1, 1))
     };
-    // `seven` loses 7,000; six small pods can come of `four` (3,200) and two others (900 each).
+    // `seven` loses 7,000. `four` (3,200) and two other gangs (900 each) make room for six small
+    // pods.
     engine.apply_gang(urgent);
     let decisions = engine.cycle(seconds(1_000));
     let [Decision::Preempt { victims, .. }] = decisions.as_slice() else {
@@ -162,7 +163,7 @@ fn large_and_small_gangs_are_evicted_together_if_that_loses_least() {
     assert_eq!(lost, 3_200 + 2 * 900, "{:?}", format_decisions(&decisions));
 }
 
-/// The loss of the cheapest of all sets of gangs on a node that would do.
+/// Returns the least loss of all sets of gangs on a node that would suffice.
 fn least_loss(held: &[(i64, i64)], free: i64, needs: i64, now: i64) -> Option<i64> {
     let sets = 0_u32..(1 << held.len());
     let chosen = |set: u32| {
@@ -178,7 +179,7 @@ fn least_loss(held: &[(i64, i64)], free: i64, needs: i64, now: i64) -> Option<i6
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// On one node the chosen set loses no more than any other set that would do.
+    /// On one node the chosen set loses no more than any other set that would suffice.
     #[test]
     fn victim_set_on_a_node_loses_least(
         gangs in prop::collection::vec((1..6_i64, 0..900_i64), 1..9),
@@ -214,7 +215,7 @@ proptest! {
     }
 }
 
-/// A queue reclaims as its policy says, whatever else its gangs could take.
+/// A queue reclaims by its policy, independent of other victims that its gangs could take.
 #[test]
 fn reclaim_policy_never_takes_no_borrower_after_an_own_victim() {
     let mut engine = engine_with_teams([2, 2]);

@@ -1,11 +1,11 @@
-//! A parked gang is looked at again whenever a fresh look would decide otherwise.
+//! Tests that the engine tries a parked gang again whenever a new try would decide differently.
 
 use crate::common::*;
 use crate::preemption::{LOWER, run_cycle_at, seconds};
 use trellis_scheduler::{Constraints, Engine, Gang, Queue, TaskGroup};
 
-/// A queue of 6 cores, all of which a gang of low priority holds, and a gang of high
-/// priority that needs 2 of them on a node with the label `late`.
+/// Returns an engine with a queue of 6 cores. A gang of low priority holds all of them, and a gang
+/// of high priority needs 2 of them on a node with the label `late`.
 fn engine_lacking_quota_and_a_node() -> Engine {
     let mut engine = engine([cpu_node("n0")]);
     engine.apply_queue(Queue {

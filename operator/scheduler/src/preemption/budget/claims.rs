@@ -10,16 +10,16 @@ use crate::state::ResourceIdx;
 /// The usage from which claims are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UsageView {
-    /// Usage without surplus: a queue does not have to give up gangs because its surplus makes it a
+    /// Usage without surplus. So a queue does not lose gangs because its surplus makes it a
     /// borrower.
     Gangs,
-    /// All that is held.
+    /// Usage of gangs and surplus.
     Everything,
 }
 
 impl QuotaBudget<'_> {
-    /// The nodes have too little room of these resources: victims are claimed for them as well as
-    /// for the quota that lacks. Returns true if any of the resources is new.
+    /// Adds resources of which the nodes have too little. Claims then apply to them, as well as to
+    /// the missing quota. Returns true if any of the resources is new.
     pub(crate) fn add_scarce_resources(
         &mut self,
         resources: impl Iterator<Item = ResourceIdx>,
@@ -38,7 +38,7 @@ impl QuotaBudget<'_> {
         more
     }
 
-    /// The claim on the gangs of a queue, with the victims so far gone.
+    /// Returns the claim on the gangs of a queue, without the victims so far.
     pub(crate) fn claim(&mut self, queues: &mut Queues, holder: QueueIdx) -> Option<QuotaClaim> {
         let view = match self.surplus.is_empty() {
             true => UsageView::Everything,
@@ -47,7 +47,8 @@ impl QuotaBudget<'_> {
         self.claim_in_view(queues, holder, view)
     }
 
-    /// The claim on the surplus of a queue: at least as much as the claim on its gangs.
+    /// Returns the claim on the surplus of a queue. It covers at least as much as the claim on its
+    /// gangs.
     pub(crate) fn claim_on_surplus(
         &mut self,
         queues: &mut Queues,
@@ -63,8 +64,8 @@ impl QuotaBudget<'_> {
         }
     }
 
-    /// Computes the claims on all of these queues at once: removing the surplus from the tree once
-    /// serves them all.
+    /// Computes the claims on all of these queues together, and so removes the surplus from the
+    /// tree only once.
     pub(crate) fn compute_claims(
         &mut self,
         queues: &mut Queues,
@@ -106,7 +107,7 @@ impl QuotaBudget<'_> {
         claimed
     }
 
-    /// The tree must already show the view.
+    /// Computes the claim on a queue. The usage in the tree must already match the view.
     fn compute_claim(
         &mut self,
         queues: &Queues,
@@ -116,7 +117,7 @@ impl QuotaBudget<'_> {
         let lacks = |what| self.is_scarce(what);
         let claimed = queues.tree().claim(self.queue, self.demand, holder, lacks);
         let known = claimed.map(|claimed| {
-            // Counts what leaves from now on, if the resource is new.
+            // If the resource is new, counts its released amounts from now on.
             add_amount(&mut self.released, claimed.flavor_resource, 0);
             let left = self.released_amount(claimed.flavor_resource);
             (claimed, left.saturating_add(claimed.remaining))
@@ -125,8 +126,8 @@ impl QuotaBudget<'_> {
         claimed
     }
 
-    /// True if there is too little quota or room of the resource. Before any shortage is known
-    /// every resource may be short.
+    /// Returns true if quota or the nodes have too little of the resource. Before any shortage is
+    /// known, the function returns true for every resource.
     fn is_scarce(&self, what: FlavorResource) -> bool {
         let scarce = self.scarce_resources.as_deref().unwrap_or(&[]);
         let is_known = !scarce.is_empty() || !self.initially_missing.is_empty();
@@ -134,8 +135,8 @@ impl QuotaBudget<'_> {
         !is_known || owed() || scarce.contains(&what.resource)
     }
 
-    /// True if the queue would borrow some of what it lacks, with the victims so far gone and
-    /// without surplus.
+    /// Returns true if the queue would borrow some of the quota that it lacks, without the victims
+    /// so far and without surplus.
     pub(crate) fn borrows_missing_quota(&mut self, queues: &mut Queues) -> bool {
         if let Some(borrows) = self.borrows {
             return borrows;
@@ -150,13 +151,14 @@ impl QuotaBudget<'_> {
         borrows
     }
 
-    /// Drops the claims and the borrowing answer, to be computed again.
+    /// Drops the claims and the value of `borrows`, so that the next call computes them again.
     pub(super) fn forget_claims(&mut self) {
         self.claims.clear();
         self.borrows = None;
     }
 
-    /// True if the queue is still owed what another queue holds, with the victims so far gone.
+    /// Returns true if another queue still owes the queue the quota that it holds, without the
+    /// victims so far.
     pub(crate) fn is_owed(&mut self, queues: &mut Queues, holder: QueueIdx) -> bool {
         self.apply_changes(queues);
         let lacking = self.demand.iter().filter(|(what, _)| self.is_scarce(*what));
@@ -164,7 +166,7 @@ impl QuotaBudget<'_> {
         queues.tree().is_owed(self.queue, &lacking, holder)
     }
 
-    /// The best claim on each of these queues that could turn out, whatever resource is short, once
+    /// Returns the best claim on each of these queues that any one short resource would give, after
     /// `own` of the preemptor's own queue has left.
     pub(crate) fn best_claims(
         &mut self,
@@ -186,7 +188,7 @@ impl QuotaBudget<'_> {
         claims
     }
 
-    /// Changes the usage in the tree by `times` what surplus holds.
+    /// Adds the surplus, multiplied by `times`, to the usage in the tree.
     fn shift_surplus(&self, queues: &mut Queues, times: i128) {
         for (queue, held) in &self.surplus {
             let held = held.iter();

@@ -1,4 +1,4 @@
-//! The assignments of small gangs, their order, and the reasons why there are none.
+//! Tests of the assignments of small gangs, their order, and the reasons why there are none.
 
 use super::*;
 use crate::ids::{GangId, GroupName, QueueName};
@@ -14,7 +14,7 @@ fn group(name: &str, gpus: i64, flavors: &[&str]) -> TaskGroup {
     }
 }
 
-/// The assignments that the engine computes, if all of them may be tried.
+/// Returns all assignments of the gang. Asserts that `combine` leaves none out.
 fn assignments(
     gang: &Gang,
     offered: &[ResourceGroup],
@@ -136,13 +136,13 @@ fn flavor_named_by_a_group_is_always_considered() {
         assignments(&nosuch, &offered, &flavors),
         Err(NoFlavorAssignment::NotOfferedFlavor { group: 0, offers })
     );
-    // A name of one resource group says nothing about another ...
+    // A name of one resource group does not restrict another group.
     let gpu = gang(vec![group("w", 1, &["h100"])]);
     assert_eq!(
         to_text(&assignments(&gpu, &offered, &flavors).unwrap()),
         ["cpu=spot,gpu=h100", "cpu=own,gpu=h100"]
     );
-    // ... but one of resources that the group does not need is none of its.
+    // A flavor of resources that the group does not need gives no assignment.
     let cpu = gang(vec![group("w", 0, &["h100"])]);
     let offers = ["own", "spot"].map(FlavorName::new).to_vec();
     assert_eq!(

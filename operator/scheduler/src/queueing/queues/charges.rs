@@ -11,9 +11,9 @@ use crate::quota::{Demand, FlavorResource};
 use crate::state::{Catalog, GangIdx, ResourceIdx};
 
 impl Queues {
-    /// Charges a gang, whatever the quota says. Its resources are pinned, because queues remember
-    /// usage for longer than the gang exists. Returns the resources that a queue begins to borrow
-    /// through this charge.
+    /// Charges a gang, even above quota. Pins its resources, because queues remember usage for
+    /// longer than the gang exists. Returns the resources that a queue begins to borrow because of
+    /// this charge.
     pub(crate) fn charge(
         &mut self,
         at: GangIdx,
@@ -74,31 +74,32 @@ impl Queues {
         Arc::unwrap_or_clone(charged)
     }
 
-    /// The charge of a gang of a queue.
+    /// Returns the charge of a gang of a queue.
     pub(crate) fn gang_charge(&self, name: &QueueName, gang: GangIdx) -> Option<&Demand> {
         let number = self.holders.get(name)?.get(gang)?.charge;
         self.charge_by_number(number).map(|demand| &**demand)
     }
 
-    /// The charge of a gang of a queue, shared.
+    /// Returns the charge of a gang of a queue as a shared reference.
     pub(crate) fn shared_charge(&self, name: &QueueName, gang: GangIdx) -> Option<Arc<Demand>> {
         let number = self.holders.get(name)?.get(gang)?.charge;
         self.charge_by_number(number).map(Arc::clone)
     }
 
-    /// The charge with this number.
+    /// Returns the charge with this number.
     pub(crate) fn charge_by_number(&self, number: usize) -> Option<&Arc<Demand>> {
         self.charges.get(number)
     }
 
-    /// The number of gangs that hold quota of each queue that has any holder, without surplus.
+    /// Returns each queue with holders, and the number of gangs that hold its quota, without
+    /// surplus.
     pub(crate) fn holders(&self) -> impl Iterator<Item = (&QueueName, usize)> {
         self.holders
             .iter()
             .map(|(queue, holders)| (queue, holders.gang_count()))
     }
 
-    /// The gangs that hold quota of a queue, with the number of each charge.
+    /// Returns the gangs that hold quota of a queue, with the number of each charge.
     pub(crate) fn holder_charges(
         &self,
         name: &QueueName,
@@ -107,7 +108,7 @@ impl Queues {
         holders.flat_map(|h| h.iter().map(|holder| (holder.gang, holder.charge)))
     }
 
-    /// The surplus that holds quota of a queue, with the number of each charge.
+    /// Returns the surplus that holds quota of a queue, with the number of each charge.
     pub(crate) fn surplus_charges(
         &self,
         name: &QueueName,
@@ -116,12 +117,12 @@ impl Queues {
         holders.flat_map(|h| h.surplus().map(|holder| (holder.gang, holder.charge)))
     }
 
-    /// The lowest priority among the gangs that hold quota of a queue.
+    /// Returns the lowest priority among the gangs that hold quota of a queue.
     pub(crate) fn lowest_priority(&self, name: &QueueName) -> Option<i32> {
         self.holders.get(name)?.lowest_priority()
     }
 
-    /// Units of each resource that gangs of a queue hold.
+    /// Returns the units of each resource that gangs of a queue hold.
     pub(crate) fn usage(&self, name: &QueueName) -> BTreeMap<ResourceIdx, i128> {
         let mut usage: BTreeMap<ResourceIdx, i128> = BTreeMap::new();
         let demands = self

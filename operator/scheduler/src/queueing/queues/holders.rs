@@ -12,7 +12,7 @@ use crate::state::GangIdx;
 pub(super) struct QueueHolder {
     pub(super) gang: GangIdx,
     pub(super) priority: i32,
-    /// It is not preemptible: its queue's quota protects it.
+    /// True if the gang is not preemptible: its queue's quota protects it.
     pub(super) non_preemptible: bool,
     pub(super) surplus: bool,
     /// The number of its charge; equal charges share one number.
@@ -23,7 +23,8 @@ pub(super) struct QueueHolder {
 /// All holders of one queue.
 #[derive(Debug, Default)]
 pub(super) struct QueueHolders {
-    /// In no order, but contiguous: the search for victims iterates over all of them.
+    /// The holders, in no order. The list is contiguous because the search for victims iterates
+    /// over all of them.
     list: Vec<QueueHolder>,
     places: FxHashMap<GangIdx, usize>,
     /// The number of holders of each priority.
@@ -49,12 +50,12 @@ impl QueueHolders {
         self.priorities.keys().next().copied()
     }
 
-    /// Holders that are surplus.
+    /// Returns the holders that are surplus.
     pub(super) fn surplus(&self) -> impl Iterator<Item = &QueueHolder> {
         self.surplus.iter().filter_map(|gang| self.get(*gang))
     }
 
-    /// The number of holders that are not surplus.
+    /// Returns the number of holders that are not surplus.
     pub(super) fn gang_count(&self) -> usize {
         self.list.len().saturating_sub(self.surplus.len())
     }

@@ -1,8 +1,9 @@
 //! Quota of leaving gangs. The charge of a victim passes to its preemptor at once, so that no other
-//! gang plans with it; but the victim's pods run on for their grace period, and the preemptor's do
-//! not run yet. There are therefore two counts: the tree counts how things will be, and this module
-//! counts what runs. A gang that starts must fit both. So the running gangs never exceed quota, and
-//! no gang takes what a preemptor's victims leave.
+//! gang can use it. But the victim's pods run until the end of their grace period, and the
+//! preemptor's pods do not run yet. There are therefore two counts. The tree counts usage after all
+//! victims have left, and this module counts running gangs. A gang that starts must fit both. So
+//! the running gangs never exceed quota, and no other gang takes the quota that a preemptor's
+//! victims leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::ids::{GangId, QueueName};
 use crate::quota::{Demand, FlavorResource, QueueIdx};
 use crate::state::GangIdx;
 
-/// A charge of a gang that runs but is not in the tree, or that is in the tree but does not run
-/// yet.
+/// The charge of a gang in only one count: the gang runs but has no charge in the tree, or has a
+/// charge in the tree but does not run yet.
 #[derive(Debug)]
 struct GangCharge {
     queue: QueueName,
@@ -22,12 +23,12 @@ struct GangCharge {
     demand: Arc<Demand>,
 }
 
-/// The difference between what runs and what the tree counts.
+/// The difference between the usage of running gangs and the usage in the tree.
 #[derive(Debug, Default)]
 pub(super) struct LeavingQuota {
-    /// Gangs that still run, but hold nothing in the tree.
+    /// Gangs that still run, but have no charge in the tree.
     leaving: GangCharges,
-    /// Gangs that are charged in the tree, but do not run yet.
+    /// Gangs that have a charge in the tree, but do not run yet.
     nominated: GangCharges,
 }
 
@@ -52,22 +53,22 @@ impl GangCharges {
     }
 }
 
-/// The room that quota has for a charged gang that waits for leaving gangs.
+/// When a charged gang that waits for leaving gangs fits into quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NominatedRoom {
-    /// The gang fits beside what runs.
+    /// The gang fits beside the running gangs.
     Now,
-    /// The gang fits once the leaving gangs are gone.
+    /// The gang fits after the leaving gangs are gone.
     Later,
-    /// The gang does not fit even then, because of other gangs that wait for leaving ones.
+    /// The gang does not fit even then, because of other gangs that wait for leaving gangs.
     Never,
 }
 
-/// Amounts to be charged for a moment, by queue.
+/// Amounts that the caller charges for a short time, by queue.
 pub(super) type QuotaShift = Vec<(QueueIdx, Vec<(FlavorResource, i128)>)>;
 
 impl Queues {
-    /// A gang that has just been discharged of `of` runs on for its grace period.
+    /// Records that a gang runs on for its grace period after the discharge of `of`.
     pub(crate) fn start_leaving(
         &mut self,
         gang: GangIdx,
@@ -83,18 +84,19 @@ impl Queues {
         self.leaving.leaving.insert(gang, charge);
     }
 
-    /// The gang no longer runs, or is charged again. Returns what it held.
+    /// Records that a leaving gang no longer runs, or is charged again. Returns the quota that it
+    /// held.
     pub(crate) fn finish_leaving(&mut self, gang: GangIdx) -> Option<Arc<Demand>> {
         Some(self.leaving.leaving.remove(gang)?.demand)
     }
 
-    /// Quota that a leaving gang still holds.
+    /// Returns the quota that a leaving gang still holds.
     pub(crate) fn leaving_charge(&self, gang: GangIdx) -> Option<Arc<Demand>> {
         let charge = self.leaving.leaving.gangs.get(&gang)?;
         Some(Arc::clone(&charge.demand))
     }
 
-    /// A charged gang waits for leaving gangs, and does not run yet.
+    /// Records that a charged gang waits for leaving gangs, and does not run yet.
     pub(crate) fn mark_nominated(&mut self, gang: GangIdx, id: &GangId, queue: &QueueName) {
         if let Some(demand) = self.shared_charge(queue, gang) {
             let (queue, id) = (queue.clone(), id.clone());
@@ -103,12 +105,13 @@ impl Queues {
         }
     }
 
-    /// The gang runs from now on, or is no longer charged. Returns its charge.
+    /// Records that a nominated gang runs from now on, or is no longer charged. Returns its charge.
     pub(crate) fn start_running(&mut self, gang: GangIdx) -> Option<Arc<Demand>> {
         Some(self.leaving.nominated.remove(gang)?.demand)
     }
 
-    /// The leaving gangs of a queue, by name, with what they hold.
+    /// Returns the names of the leaving gangs of a queue, with the amount of the resource that each
+    /// holds.
     pub(super) fn leaving_gangs(
         &self,
         queue: &QueueName,
@@ -119,7 +122,7 @@ impl Queues {
         leaving.map(move |charge| (charge.id.clone(), charge.demand.amount(what)))
     }
 
-    /// Quota of its queue that each leaving gang holds.
+    /// Returns each leaving gang, with its queue and the quota that it holds.
     pub(crate) fn leaving_charges(&self) -> Vec<(GangIdx, QueueIdx, Arc<Demand>)> {
         let all = self.leaving.leaving.gangs.iter();
         let found = all.filter_map(|(gang, charge)| {
@@ -129,7 +132,7 @@ impl Queues {
         found.collect()
     }
 
-    /// The room that its queue has for a charged gang that waits for leaving gangs.
+    /// Returns when a charged gang that waits for leaving gangs fits into the quota of its queue.
     pub(crate) fn nominated_room(&mut self, gang: GangIdx) -> NominatedRoom {
         let Some(charge) = self.leaving.nominated.gangs.get(&gang) else {
             return NominatedRoom::Now;
@@ -163,7 +166,7 @@ impl Queues {
         fits
     }
 
-    /// The shift that turns the tree into a count of what runs, for the resources of a demand.
+    /// Returns the shift that makes the tree count running gangs, for the resources of a demand.
     /// Empty if no gang is leaving.
     pub(super) fn shift_to_running(&self, queue: QueueIdx, demand: &Demand) -> QuotaShift {
         let LeavingQuota {
@@ -178,7 +181,7 @@ impl Queues {
         shift
     }
 
-    /// True if so much is available that the demand fits whichever gangs are leaving.
+    /// Returns true if the demand fits beside the quota of all leaving gangs.
     pub(super) fn has_plenty(&self, queue: QueueIdx, demand: &Demand) -> bool {
         let leaving = &self.leaving.leaving;
         let plenty = |(what, needs): (FlavorResource, i128)| {
@@ -191,7 +194,7 @@ impl Queues {
         leaving.gangs.is_empty() || demand.iter().all(plenty)
     }
 
-    /// The sums below the root of a queue, times `times`.
+    /// Returns the sums below the root of a queue, multiplied by `times`.
     fn quota_shift(
         &self,
         queue: QueueIdx,
@@ -209,7 +212,7 @@ impl Queues {
         held.filter(|(at, _)| self.tree.root(*at) == root).collect()
     }
 
-    /// Charges the shift, times `times`.
+    /// Charges the shift, multiplied by `times`.
     pub(super) fn apply_shift(&mut self, shift: &QuotaShift, times: i128) {
         for (queue, amounts) in shift {
             let amounts = amounts.iter();

@@ -1,4 +1,4 @@
-//! Charges that are taken out for a moment. The memory of past usage does not see this.
+//! Charges that the engine removes for a short time. The memory of past usage stays unchanged.
 
 use super::Queues;
 use super::holders::QueueHolder;
@@ -6,7 +6,7 @@ use crate::ids::QueueName;
 use crate::quota::FlavorResource;
 use crate::state::GangIdx;
 
-/// A charge that has been taken out, to be put back.
+/// A removed charge. The caller must put it back.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct LiftedCharge {
@@ -15,7 +15,7 @@ pub(crate) struct LiftedCharge {
 }
 
 impl Queues {
-    /// Takes out what a gang holds of a queue. None: it holds nothing.
+    /// Removes the charge of a gang of a queue for a short time. None: the gang has no charge.
     pub(crate) fn lift_charge(&mut self, queue: &QueueName, gang: GangIdx) -> Option<LiftedCharge> {
         let holders = self.holders.get_mut(queue)?;
         let holder = holders.remove(gang)?;
@@ -30,7 +30,7 @@ impl Queues {
         Some(aside)
     }
 
-    /// Counts the charge again.
+    /// Puts a removed charge back.
     pub(crate) fn put_back_charge(&mut self, aside: LiftedCharge) {
         self.count_lifted(&aside, 1);
         let holders = self.holders.entry(aside.queue).or_default();

@@ -10,7 +10,8 @@ use crate::quota::{QueueFault, Quota};
 use crate::state::Catalog;
 
 impl Queues {
-    /// The resource groups that a queue offers. Empty: what the nodes have.
+    /// Returns the resource groups that a queue offers. Empty: the queue offers all that the nodes
+    /// have.
     ///
     /// A queue without quotas, in a tree that has some, offers every resource and flavor that the
     /// tree names. Resources that have the same flavors form one group. Flavors come in the order
@@ -66,7 +67,7 @@ impl Queues {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// The flavors of the nearest queue above that names some, in its order.
+    /// Returns the flavors of the nearest queue above that names flavors, in its order.
     fn preferred_flavors(&self, name: &QueueName) -> Vec<&FlavorName> {
         // The tree has no cycles, so this ends.
         let above = self.tree.find(name).into_iter();
@@ -80,8 +81,8 @@ impl Queues {
     }
 }
 
-/// The fault of resource groups, if any: each resource may have one quota per flavor, and all
-/// flavors of a group must have quotas of the same resources.
+/// Returns the fault of resource groups, if any. Each resource may have one quota per flavor, and
+/// all flavors of a group must have quotas of the same resources.
 pub(super) fn find_fault(groups: &[ResourceGroup]) -> Option<QueueFault> {
     let mut resources: BTreeSet<&ResourceName> = BTreeSet::new();
     for group in groups {

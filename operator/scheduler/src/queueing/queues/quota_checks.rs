@@ -9,7 +9,7 @@ use crate::queue::{QueueStop, ReclaimPolicy};
 use crate::quota::{ClaimKind, Demand, FlavorResource, QueueIdx, QuotaShortage};
 use crate::state::Catalog;
 
-/// Gangs and queues that an explanation names at most.
+/// The largest number of gangs and of queues that an explanation names.
 const MAX_NAMED: usize = 3;
 
 impl Queues {
@@ -40,7 +40,7 @@ impl Queues {
         }
     }
 
-    /// Checks that the queue has quota left for the demand, now and once the leaving gangs are
+    /// Checks that the queue has quota left for the demand, now and after the leaving gangs are
     /// gone.
     pub(crate) fn admit(
         &mut self,
@@ -75,8 +75,7 @@ impl Queues {
                 needs: lack.needs,
                 most: lack.available.max(0),
             };
-            // Gangs end, so what they hold does not change what has to be raised for a start to be
-            // possible.
+            // Gangs end, so their usage does not change the raise that makes a start possible.
             let change = self.quota_raises(never, catalog);
             return Err(Blockage::new(detail, wake).with_change(Some(change)));
         }
@@ -93,7 +92,8 @@ impl Queues {
         Err(blocked.with_change(Some(change)).with_kind(WaitKind::Quota))
     }
 
-    /// Quota suffices once the leaving gangs are gone. Checks that it suffices now.
+    /// Checks that quota suffices now. The caller has checked that it suffices after the leaving
+    /// gangs are gone.
     fn admit_with_leaving_gangs(
         &mut self,
         name: &QueueName,
@@ -128,7 +128,7 @@ impl Queues {
         told.map_or(Ok(()), Err)
     }
 
-    /// The limits to raise, and by how much: the least that admits the demand.
+    /// Returns the limits to raise, and the least raises that admit the demand.
     fn quota_raises(&self, lacks: Vec<QuotaShortage>, catalog: &Catalog) -> UnblockingChange {
         let raises = lacks.into_iter().flat_map(|lack| {
             let (flavor, resource) = (
@@ -148,7 +148,7 @@ impl Queues {
         UnblockingChange::Raise(raises.collect())
     }
 
-    /// The resources that a queue offers, ordered by name.
+    /// Returns the resources that a queue offers, ordered by name.
     pub(crate) fn resources_offered(
         &self,
         name: &QueueName,
@@ -195,7 +195,7 @@ impl Queues {
         }
     }
 
-    /// The state of the own quota of a queue that has a parent.
+    /// Returns the state of the own quota of a queue that has a parent.
     fn own_quota(
         &self,
         name: &QueueName,
@@ -218,11 +218,12 @@ impl Queues {
         })
     }
 
-    /// The explanation with the other queues that hold what is missing, and with what keeps the
-    /// gang's queue from reclaiming it. None: the explanation is about something else.
+    /// Returns the explanation with two additions: the other queues that hold the missing quota,
+    /// and the policy that keeps the gang's queue from reclaiming it. None: the explanation has
+    /// another reason.
     ///
-    /// It costs more than the refusal itself, so it is computed only for gangs whose explanation is
-    /// reported.
+    /// It takes longer than the check itself, so the engine calls it only for gangs whose
+    /// explanation it reports.
     pub(crate) fn add_holders(
         &self,
         name: &QueueName,
@@ -263,7 +264,7 @@ impl Queues {
         Some(told)
     }
 
-    /// The flavor's name, unless it is the default one.
+    /// Returns the flavor's name. None: it is the default flavor.
     fn named_flavor(&self, what: FlavorResource) -> Option<FlavorName> {
         self.flavors
             .name(what.flavor)
@@ -271,7 +272,7 @@ impl Queues {
             .cloned()
     }
 
-    /// Adds the signals to `wake` that could make quota the reason.
+    /// Adds to `wake` the signals after which quota may block the gang.
     pub(crate) fn watch(&mut self, name: &QueueName, demand: &Demand, wake: &mut WakeCondition) {
         wake.on_rise(Signal::Queues, 1);
         let Some(at) = self.tree.find(name) else {
@@ -300,8 +301,8 @@ impl Queues {
         }
     }
 
-    /// How many gangs of a queue hold some of a resource, and those that hold most; with or without
-    /// leaving gangs.
+    /// Returns how many gangs of a queue hold some of a resource, and the gangs that hold most.
+    /// Counts leaving gangs if `leavers` is true.
     fn largest_holders(
         &self,
         name: &QueueName,
@@ -326,8 +327,8 @@ impl Queues {
     }
 }
 
-/// The scarcest resource: a device before any other, then the one that lacks most in relation to
-/// the need, then by name.
+/// Returns the scarcest resource. Devices come first, then the resource with the largest missing
+/// part of the need, then the smaller name.
 fn scarcest(lacks: Vec<QuotaShortage>, catalog: &Catalog) -> Option<QuotaShortage> {
     lacks.into_iter().min_by_key(|lack| {
         let name = catalog.name(lack.flavor_resource.resource);

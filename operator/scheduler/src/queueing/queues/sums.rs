@@ -1,11 +1,11 @@
-//! Sums of what a set of gangs holds of each queue.
+//! Sums of the quota that a set of gangs holds of each queue.
 
 use std::collections::BTreeMap;
 
 use crate::ids::QueueName;
 use crate::quota::{Demand, FlavorResource};
 
-/// Amounts by queue. Queues of which the gangs hold nothing are left out.
+/// Amounts by queue, without queues of which the gangs hold no quota.
 #[derive(Debug, Default)]
 pub(super) struct QueueSums(BTreeMap<QueueName, BTreeMap<FlavorResource, i128>>);
 
@@ -35,7 +35,7 @@ impl QueueSums {
         }
     }
 
-    /// Amounts that the gangs hold of a queue.
+    /// Returns the amounts that the gangs hold of a queue.
     pub(super) fn get(&self, queue: &QueueName) -> Option<&BTreeMap<FlavorResource, i128>> {
         self.0.get(queue)
     }

@@ -1,9 +1,10 @@
 //! Helpers for queues and their usage.
 //!
-//! A quota is written `nominal`, `nominal+borrowing` or `nominal-lending`, limits in that order:
-//! `gpu=10+3-4`; less than 0 is `~1`. A resource has flavor `any` unless one is written before it:
-//! `h100/gpu=8`. A queue is `name`, `name < parent`, and what it names after a colon:
-//! `a < root: gpu=10+3-4 cpu=64`. A queue without a colon names no quotas at all.
+//! The text of a quota is `nominal`, `nominal+borrowing` or `nominal-lending`, with both limits in
+//! this order: `gpu=10+3-4`. A negative amount is `~1`. A resource has flavor `any` unless the text
+//! has a flavor before it: `h100/gpu=8`. The text of a queue is `name` or `name < parent`, and its
+//! quotas after a colon: `a < root: gpu=10+3-4 cpu=64`. A queue without a colon names no quotas at
+//! all.
 
 use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorIdx, FlavorResource};
@@ -57,7 +58,7 @@ fn quota(text: &str) -> Quota {
     }
 }
 
-/// A queue, as written.
+/// Parses a queue from its text.
 pub fn queue(text: &str) -> (QueueName, QueueConfig) {
     let (head, quotas) = match text.split_once(':') {
         Some((head, quotas)) => (head, Some(quotas)),
@@ -82,7 +83,7 @@ pub fn queue(text: &str) -> (QueueName, QueueConfig) {
     (name(of), member)
 }
 
-/// A demand, as `gpu=8 cpu=64`.
+/// Parses a demand from text: `gpu=8 cpu=64`.
 pub fn demand(text: &str) -> Demand {
     text.split_whitespace()
         .map(|amount| amount.split_once('=').unwrap())
@@ -94,7 +95,7 @@ pub fn empty(decay: UsageDecay) -> QuotaTree {
     QuotaTree::new(resource("pods"), decay)
 }
 
-/// A tree of these queues.
+/// Returns a tree of these queues.
 pub fn tree(queues: &[&str]) -> QuotaTree {
     let mut tree = empty(UsageDecay::default());
     for text in queues {
@@ -109,7 +110,7 @@ impl QuotaTree {
         self.apply(&name, member);
     }
 
-    /// Charges, as `a: gpu=8`.
+    /// Charges a queue, given as text: `a: gpu=8`.
     pub fn charge_queue(&mut self, text: &str) {
         let (of, amounts) = text.split_once(": ").unwrap();
         self.charge(&name(of), &demand(amounts));
@@ -128,20 +129,20 @@ impl QuotaTree {
         self.available(self.queue_idx(of), flavor_resource(resource))
     }
 
-    /// Units charged to a queue itself.
+    /// Returns the units charged to a queue itself.
     pub fn own_usage_of(&self, queue: QueueIdx, what: FlavorResource) -> i128 {
         let node = self.node(queue);
         node.and_then(|n| n.cells.get(&what)).map_or(0, |c| c.own)
     }
 
-    /// Units of a resource that a queue and all queues below it hold, over all flavors.
+    /// Returns the units of a resource that a queue and all queues below it hold, over all flavors.
     pub fn subtree_usage(&self, queue: QueueIdx, resource: ResourceIdx) -> i128 {
         let node = self.node(queue);
         node.and_then(|n| n.memory.get(&resource))
             .map_or(0, |memory| memory.current())
     }
 
-    /// How much a queue could get if nothing else were held.
+    /// Returns how much a queue could get without any usage.
     pub fn available_when_empty(&self, queue: QueueIdx, what: FlavorResource) -> Option<i128> {
         self.compute_available(queue, what, |_| 0)
     }
@@ -155,8 +156,8 @@ impl QuotaTree {
     }
 }
 
-/// Runs `usual` cases where `PROPTEST_CASES` is 256, which is proptest's default, and more or fewer
-/// in proportion to it.
+/// Runs `usual` cases if `PROPTEST_CASES` is 256, proptest's default. Other values change the
+/// number in proportion.
 pub fn cases(usual: u32) -> proptest::test_runner::Config {
     let config = proptest::test_runner::Config::default();
     proptest::test_runner::Config {
@@ -166,7 +167,7 @@ pub fn cases(usual: u32) -> proptest::test_runner::Config {
     }
 }
 
-/// The gang that a leaf would start next, submitted this many milliseconds after 0.
+/// Returns the gang that a leaf would start next, with a submission this many milliseconds after 0.
 pub fn next_gang(text: &str, submitted: i64) -> NextGang {
     NextGang {
         demand: demand(text),

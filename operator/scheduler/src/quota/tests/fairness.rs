@@ -1,4 +1,4 @@
-//! Tests of remembered usage and of the fair shares that follow from it.
+//! Tests of remembered usage and of the fair shares computed from it.
 
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn usage_grows_and_decays_by_half_each_half_life() {
     assert_near(gpus(&tree, "light"), 7.0 / 2_f64.sqrt());
     tree.advance(ms(9 * DAY + 7));
     assert_near(gpus(&tree, "light"), 3.5);
-    // Time does not go back.
+    // An earlier time has no effect.
     tree.advance(ms(0));
     assert_near(gpus(&tree, "light"), 3.5);
     tree.advance(ms(500 * DAY));
@@ -99,7 +99,7 @@ fn parent_usage_includes_the_usage_of_its_subtree() {
     tree.advance(ms(2 * DAY));
     assert_near(gpus(&tree, "root"), 5.0);
     assert_near(gpus(&tree, "p"), gpus(&tree, "a") + gpus(&tree, "b"));
-    // A queue that moves takes along its own usage, not that of its former siblings.
+    // A queue that moves keeps its own usage, without the usage of its former siblings.
     tree.apply_queue("b");
     assert_near(gpus(&tree, "root"), 5.0);
     tree.advance(ms(3 * DAY));
@@ -107,8 +107,8 @@ fn parent_usage_includes_the_usage_of_its_subtree() {
     assert_near(gpus(&tree, "b"), 3.0);
 }
 
-/// Both queues always have work; the queue whose turn it is gets the next free slot. Returns the
-/// GPU hours of each.
+/// Simulates two queues that always have work: the queue whose turn it is gets the next free slot.
+/// Returns the GPU hours of each.
 fn simulate_two_queues(decay: UsageDecay, days: i64, spoilt: bool) -> (f64, f64) {
     let mut tree = two_queues(decay, 2_000);
     if spoilt {
@@ -202,7 +202,8 @@ fn burst_is_shared_by_weight() {
     };
     assert_eq!(burst(UsageDecay::default()), 20);
     assert_eq!(burst(UsageDecay::with_half_life(0)), 20);
-    // Decayed usage alone cannot tell the queues apart: the first by name gets everything.
+    // Decayed usage alone gives both queues the same share, so the first queue by name gets all
+    // slots.
     assert_eq!(burst(UsageDecay::default().with_order_lookahead(0)), 30);
 }
 
@@ -254,7 +255,7 @@ proptest! {
         let mut now = 0;
         for (step, back) in steps {
             for part in &looks {
-                // A charge that is released at once, some time before.
+                // An earlier charge with an immediate release.
                 nosy.advance(ms(now + step.later / 40 * part));
                 charge(&mut nosy, step, false);
                 let _ = nosy.share(nosy.queue_idx("p"));

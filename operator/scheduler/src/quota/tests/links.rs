@@ -3,7 +3,7 @@
 use super::common::{flavor_resource, name, queue, tree};
 use crate::quota::tree::QuotaTree;
 
-/// Which queues are stopped, and why.
+/// Returns the misconfigured queues with their faults.
 fn faults(tree: &QuotaTree, names: &[&str]) -> Vec<String> {
     let fault = |of: &&str| {
         let fault = tree.fault(tree.find(&name(of))?)?;
@@ -57,7 +57,7 @@ fn all_members_of_a_cycle_are_stopped() {
         ]
     );
     assert_eq!(tree.available_to("beside", "gpu"), Some(33));
-    // The cycle is broken at another queue than the one that closed it.
+    // A change of a different queue than the one that closed the cycle breaks it.
     tree.apply_queue("b: gpu=4");
     assert!(faults(&tree, &names).is_empty());
     assert_eq!(tree.available_to("below", "gpu"), Some(30));
@@ -97,7 +97,7 @@ fn negative_amounts_stop_the_queue_that_has_them() {
         tree.apply_queue(&format!("a < c: {wrong}"));
         let expected = format!("a has {message}: an amount cannot be negative");
         assert_eq!(faults(&tree, &["a", "b", "c"]), [expected]);
-        // a neither lends nor owes anything: b keeps what it owns.
+        // `a` neither lends nor owes quota, so `b` keeps its own quota.
         assert_eq!(tree.available_to("b", "gpu"), Some(7));
         assert_eq!(tree.available_to("a", "gpu"), Some(0));
         assert_eq!(tree.borrowed_amount("a", "gpu"), 0);
@@ -164,7 +164,7 @@ fn deleted_queue_keeps_its_charges() {
     tree.delete(&name("a"));
     tree.release_queue("a: gpu=3");
     assert!(tree.number(&name("a")).is_none(), "nothing of it is left");
-    // The charge comes before the queue is known.
+    // The charge comes before the queue exists.
     tree.charge_queue("late: gpu=2");
     tree.apply_queue("late < c: gpu=1");
     assert_eq!(tree.available_to("b", "gpu"), Some(3));

@@ -1,4 +1,4 @@
-//! A second implementation of the tree: it computes every answer anew, as the rules say.
+//! A second implementation of the tree. It computes every answer anew from the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// A tree that is built from the same queues and charges, in reverse order.
+    /// Returns a tree that is built from the same queues and charges, in reverse order.
     pub fn rebuilt(&self) -> QuotaTree {
         let mut tree = empty(UsageDecay::default());
         for (of, charged) in &self.charged {
@@ -49,7 +49,7 @@ impl Oracle {
         }
     }
 
-    /// From a queue up to its root. None: the queue is misconfigured.
+    /// Returns the path from a queue up to its root. None: the queue is misconfigured.
     pub fn path(&self, of: &QueueName) -> Option<Vec<QueueName>> {
         let mut path = vec![of.clone()];
         let mut seen = BTreeSet::from([of.clone()]);
@@ -158,7 +158,7 @@ impl Oracle {
         Some(self.available_by_formula(&path, what))
     }
 
-    /// True if the quota that a queue names, or may borrow, is limited.
+    /// Returns true if the quota that a queue names, or may borrow, is limited.
     fn has_quota(&self, of: &QueueName, what: FlavorResource) -> bool {
         let Some(path) = self.path(of) else {
             return false;
@@ -174,7 +174,7 @@ impl Oracle {
         (self.usage(of, what) - self.subtree(of, what)).max(0)
     }
 
-    /// The claim on a queue: true if it is owed, and how much there is to reclaim.
+    /// Returns the claim on a queue: true if it is owed, and the amount to reclaim.
     pub fn claim(
         &self,
         asker: &QueueName,
@@ -194,7 +194,8 @@ impl Oracle {
             rest.iter().all(fits)
         };
         let Some(common) = to.iter().find(|of| from.contains(of)) else {
-            // Without a shared root, only a queue without any limit owes what other queues own.
+            // Without a shared root, only a queue without any limit owes quota that other queues
+            // own.
             let pods = |what: &FlavorResource| what.resource == resource("pods");
             let own = asks.iter().any(|(what, _)| !pods(what)) && within(asker, &asks);
             let mut kinds = demand

@@ -1,4 +1,4 @@
-//! Tests of whose turn it is.
+//! Tests of the order of turns.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::quota::tree::{QueueIdx, QuotaTree};
 use crate::quota::turn_order::TurnOrder;
 use crate::time::Time;
 
-/// All leaves in the order of their turns, if each would start `next`.
+/// Returns all leaves in the order of their turns, if each would start `next`.
 fn turn_names(tree: &QuotaTree, leaves: &[&str], next: &str) -> Vec<String> {
     let mut order = TurnOrder::default();
     for leaf in leaves {
@@ -46,10 +46,11 @@ fn queue_within_nominal_goes_before_a_borrowing_queue() {
     let turns = |tree: &QuotaTree, next| turn_names(tree, &["a", "b", "other"], next);
     // All leaves stay within nominal quota: the smaller share decides, at the roots first.
     assert_eq!(turns(&tree, "gpu=1"), ["other", "a", "b"]);
-    // Now only a stays within nominal quota.
+    // Now only `a` stays within nominal quota.
     assert_eq!(turns(&tree, "gpu=2"), ["a", "other", "b"]);
     tree.charge_queue("a: gpu=4");
-    // Now all but a do, although a has had less than b so far.
+    // Now all leaves except `a` stay within nominal quota, although `a` has used less than `b` so
+    // far.
     assert_eq!(turns(&tree, "gpu=1"), ["other", "b", "a"]);
 }
 
@@ -66,7 +67,7 @@ fn shares_are_compared_level_by_level() {
     for charge in ["a: gpu=1", "b: gpu=9", "x: gpu=5", "y: gpu=6"] {
         tree.charge_queue(charge);
     }
-    // left holds 10, right 11: even b goes before x.
+    // `left` holds 10 and `right` 11, so even `b` goes before `x`.
     let leaves = ["a", "b", "x", "y"];
     assert_eq!(turn_names(&tree, &leaves, "gpu=1"), ["a", "b", "x", "y"]);
     tree.charge_queue("a: gpu=2");
@@ -122,8 +123,8 @@ fn forest(weights: &[u32]) -> QuotaTree {
     tree_without_memory(&queues)
 }
 
-/// How far up a leaf must borrow for this much: 0 not at all, 9 from its whole tree. No queue of
-/// this forest keeps quota local.
+/// Returns how far up a leaf must borrow for this amount: 0 not at all, 9 from its whole tree. No
+/// queue of this forest keeps quota local.
 fn borrowing_level(tree: &QuotaTree, leaf: QueueIdx, next: &str) -> usize {
     let (what, need) = (
         flavor_resource("gpu"),
@@ -149,7 +150,8 @@ fn borrowing_level(tree: &QuotaTree, leaf: QueueIdx, next: &str) -> usize {
 
 type LeafGang = Option<(String, i64)>;
 
-/// The same by looking at all leaves: down the tree, the first of the children.
+/// Returns the first leaf from a search of all leaves: from the roots down, always the first of the
+/// children.
 fn first_by_full_scan(tree: &QuotaTree, next: &[LeafGang]) -> Option<QueueIdx> {
     let leaves = LEAVES.iter().zip(next).filter_map(|(leaf, next)| {
         let (next, submitted) = next.as_ref()?;
@@ -167,7 +169,7 @@ fn first_by_full_scan(tree: &QuotaTree, next: &[LeafGang]) -> Option<QueueIdx> {
     .map(|(at, _)| at)
 }
 
-/// The leaf that goes first below a queue, and the submission time of its gang.
+/// Returns the leaf that goes first below a queue, and the submission time of its gang.
 fn first_below(
     tree: &QuotaTree,
     parent: Option<QueueIdx>,

@@ -14,7 +14,7 @@ use crate::quota::amounts::{Demand, FlavorResource};
 use crate::quota::claim::ClaimKind;
 use crate::quota::tree::QuotaTree;
 
-/// Every answer that a tree can give.
+/// Returns every answer that a tree can give.
 fn all_answers(tree: &QuotaTree) -> Vec<String> {
     let names = (0..QUEUES).map(queue_name);
     let told = names.map(|of| {
@@ -51,7 +51,7 @@ fn sum_of(oracle: &Oracle, amount: impl Fn(&QueueName) -> i128) -> i128 {
     oracle.queues.keys().map(amount).sum()
 }
 
-/// Charges what fits and releases some of it again; calls `check` after each step.
+/// Charges the demands that fit and releases some of them again. Calls `check` after each step.
 fn charge_fitting(
     oracle: &mut Oracle,
     leaves: &[QueueName],
@@ -77,7 +77,7 @@ fn charge_fitting(
     Ok(tree)
 }
 
-/// Charges everything, whether it fits or not.
+/// Charges all demands, also those that do not fit.
 fn charge_all(
     oracle: &mut Oracle,
     leaves: &[QueueName],
@@ -120,7 +120,7 @@ proptest! {
             }
         }
         prop_assert_eq!(all_answers(&tree), all_answers(&oracle.rebuilt()));
-        // The tree is empty once everything is released and deleted.
+        // The tree is empty after all charges are released and all queues deleted.
         for (of, charged) in &oracle.charged {
             tree.release(of, &charged.iter().map(|(w, n)| (*w, *n)).collect());
         }
@@ -199,7 +199,7 @@ proptest! {
             for kind in kinds() {
                 let (local, usage) = (oracle.local(of, kind), oracle.usage(of, kind));
                 let room = tree.available(tree.find(of).unwrap(), kind);
-                // A queue that does not name the resource is not offered any.
+                // A queue that does not name the resource does not offer it.
                 if usage <= local && local > 0 {
                     prop_assert!(room.is_some_and(|room| room >= local - usage));
                 }
@@ -225,8 +225,8 @@ proptest! {
         prop_assert_eq!(lacks.is_empty(), tree.fits(at, &demand) || !tree.offers(at, kind));
         let Some(lack) = lacks.first() else { return Ok(()) };
         prop_assert_eq!(Some(lack.available), room);
-        // With all limits raised by what is missing the demand fits; with one of them raised by 1
-        // less it does not.
+        // The demand fits if all limits are raised by the missing amounts. If one raise is smaller
+        // by 1, it does not fit.
         let raise = |less: Option<usize>| {
             let mut raised = oracle.clone();
             for (place, shortage) in lack.exceeded_limits.iter().enumerate() {
@@ -245,7 +245,7 @@ proptest! {
         for place in 0..lack.exceeded_limits.len() {
             prop_assert!(!raise(Some(place)));
         }
-        // The demand does not fit before this much has been given back.
+        // The demand does not fit before other gangs give back this amount.
         let mut given = 0;
         for (at, demand, _) in &charges {
             tree.release(at.get(&leaves), demand);
@@ -312,7 +312,7 @@ proptest! {
         if !offered || tree.borrows(at, &demand) {
             return Ok(());
         }
-        // Each queue gives back what it borrows, as long as something is missing.
+        // Each queue gives back the amount that it borrows, while the demand lacks quota.
         while let Some(lack) = tree.shortages(at, &demand).first() {
             let others = leaves.iter().filter(|holder| *holder != leaf);
             let claimed = others.filter_map(|holder| {

@@ -109,7 +109,7 @@ pub fn apply_event(tree: &mut QuotaTree, oracle: &mut Oracle, event: Event) {
     }
 }
 
-/// A tree with one root in which no queue is misconfigured, and its leaves.
+/// Generates a tree with one root and without misconfigured queues, and its leaves.
 pub fn any_valid_tree() -> impl Strategy<Value = (Oracle, Vec<QueueName>)> {
     let queue = (any::<prop::sample::Index>(), any_quotas(0));
     prop::collection::vec(queue, 1..QUEUES).prop_map(|queues| {

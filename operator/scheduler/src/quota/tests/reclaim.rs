@@ -4,8 +4,8 @@ use super::common::{demand, resource, tree};
 use crate::quota::claim::{ClaimKind, QuotaClaim};
 use crate::quota::tree::QuotaTree;
 
-/// The claims of a queue whose demand does not fit, by name of the other queue, with amounts; `?`
-/// marks those that are not owed.
+/// Returns the claims of a queue whose demand does not fit, by name of the other queue, with
+/// amounts. `?` marks claims that are not owed.
 fn claims_of(tree: &QuotaTree, queue: &str, needs: &str) -> Vec<String> {
     let (at, demand) = (tree.queue_idx(queue), demand(needs));
     let lacks = tree.shortages(at, &demand);
@@ -44,7 +44,7 @@ fn nominal_quota_is_reclaimed_from_its_borrowers() {
     );
     assert_eq!(claims_of(&tree, "b", "gpu=4"), ["a: 3"]);
     assert!(claims_of(&tree, "b", "gpu=1").is_empty(), "1 is idle");
-    // Beyond nominal quota there is no owed claim; the policies decide if it may borrow.
+    // Beyond nominal quota there is no owed claim. The policies decide if the queue may borrow.
     assert_eq!(claims_of(&tree, "b", "gpu=5"), ["a: 3?"]);
 }
 
@@ -81,10 +81,10 @@ fn cohort_within_its_quota_is_not_claimed() {
         "x < right: gpu=2",
         "y < right: gpu=4",
     ];
-    // x borrows from y, which does not concern a.
+    // `x` borrows from `y`, which does not affect `a`.
     let tree = tree_with_capacity(&queues, 10, &["x: gpu=6", "a: gpu=1"]);
     assert!(claims_of(&tree, "a", "gpu=3").is_empty());
-    // x borrows 2 from a and 4 from y.
+    // `x` borrows 2 from `a` and 4 from `y`.
     let tree = tree_with_capacity(&queues, 10, &["x: gpu=8", "a: gpu=2"]);
     assert_eq!(claims_of(&tree, "a", "gpu=2"), ["x: 2"]);
     assert_eq!(claims_of(&tree, "y", "gpu=4"), ["x: 6"]);
@@ -103,16 +103,16 @@ fn guarantees_of_a_cohort_are_owed_by_other_cohorts() {
         6,
         &["b: gpu=3", "x: gpu=3"],
     );
-    // a would borrow from left: b need not give way, x must.
+    // `a` would borrow from `left`: `x` owes it quota, and `b` does not.
     assert_eq!(claims_of(&tree, "a", "gpu=2"), ["b: 3?", "x: 2"]);
-    // Within its own nominal quota, both must; b's side of the tree holds more.
+    // Within the nominal quota of `a`, both owe it quota. `b`'s side of the tree holds more.
     assert!(claims_of(&tree, "a", "gpu=1").is_empty() || tree.available_to("a", "gpu") == Some(0));
     assert_eq!(claims_of(&tree, "a", "gpu=1"), ["b: 3", "x: 2"]);
 }
 
 #[test]
 fn quota_owed_below_a_cohort_is_owed_above_it() {
-    // left itself is over its quota, but what a wants is its own.
+    // `left` itself is over its quota, but the demand of `a` is within its own quota.
     let tree = tree_with_capacity(
         &[
             "root:",
@@ -130,7 +130,7 @@ fn quota_owed_below_a_cohort_is_owed_above_it() {
 
 #[test]
 fn local_quota_is_not_claimed_from_other_queues() {
-    // a keeps 2 of 5; the other 3 are what its parent has.
+    // `a` keeps 2 of 5 local. The other 3 are the quota of its parent.
     let tree = tree_with_capacity(
         &[
             "root:",
@@ -159,7 +159,7 @@ fn queue_outside_a_borrowing_limit_owes_only_the_amount_in_need() {
         8,
         &["b: gpu=4", "x: gpu=3"],
     );
-    // x giving back does not help: it may be asked, but turns out not to be needed.
+    // A release by `x` does not help. There is a claim on `x`, but no need for it.
     assert_eq!(claims_of(&tree, "a", "gpu=1"), ["b: 2", "x: 1"]);
 }
 

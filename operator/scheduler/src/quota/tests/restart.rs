@@ -40,7 +40,7 @@ proptest! {
             }
         }
         let told: Vec<_> = NAMES.map(|of| tree.remembered_usage(tree.queue_idx(of))).into();
-        // The new tree comes up later, and running gangs are charged again then.
+        // The new tree starts later, and the test then charges running gangs again.
         let mut other = restart_tree();
         other.advance(ms(now + down * HOUR));
         for (at, gpu, cpu, _) in &charges {
@@ -56,7 +56,7 @@ proptest! {
             other.advance(then);
             for of in NAMES {
                 let (before, after) = (tree.share(tree.queue_idx(of)), other.share(other.queue_idx(of)));
-                // To 2^-20 of a base unit, of at least 64 of them.
+                // The error is at most 2^-20 of a base unit, for at least 64 base units.
                 let off = (before.as_f64() - after.as_f64()).abs();
                 prop_assert!(off <= 2_f64.powi(-24), "{} {:?} {:?}", of, before, after);
             }
@@ -72,7 +72,7 @@ fn usage_without_memory_starts_at_zero() {
     let at = tree.queue_idx("a");
     let remembered = tree.remembered_usage(at);
     assert_eq!((remembered.at, remembered.usage.len()), (ms(400 * HOUR), 1));
-    // Nothing is known of the past except what is restored: here that there was none.
+    // The tree knows only the restored past: here, no past usage.
     let mut told = remembered.clone();
     told.usage.clear();
     tree.restore_memory(at, &told);
@@ -80,7 +80,7 @@ fn usage_without_memory_starts_at_zero() {
     assert_eq!(tree.subtree_usage(at, resource("gpu")), 8);
     tree.restore_memory(at, &remembered);
     assert_eq!(tree.remembered_usage(at), remembered);
-    // Usage that is restored for the future counts as of now.
+    // Restored usage with a time in the future counts as of now.
     tree.release_queue("a: gpu=8");
     told = remembered.clone();
     told.at = ms(4_000 * HOUR);

@@ -1,9 +1,9 @@
-//! Tests of what queues offer, what they lack, and what has no limit.
+//! Tests of offered resources, missing quota, and resources without a limit.
 
 use super::common::{demand, flavor_resource, name, tree};
 use crate::quota::tree::QuotaTree;
 
-/// The exceeded limits, in a few words.
+/// Returns the exceeded limits as short text.
 fn exceeded_limits(tree: &QuotaTree, queue: &str, needs: &str) -> Vec<String> {
     let lacks = tree.shortages(tree.queue_idx(queue), &demand(needs));
     let shortages = lacks.iter().flat_map(|lack| {
@@ -76,7 +76,7 @@ fn unnamed_resource_is_not_offered_except_pods() {
     assert!(!tree.fits(at, &demand("gpu=1 cpu=1")));
     assert_eq!(tree.available_to("a", "cpu"), Some(0));
     assert!(!tree.fits(tree.queue_idx("none"), &demand("gpu=1")));
-    // Pods are not counted either until a queue names them.
+    // Pods do not count either until a queue names them.
     tree.charge_queue("a: gpu=1 pods=4");
     assert_eq!(tree.available_to("root", "pods"), Some(9));
     tree.apply_queue("a < root: gpu=4 pods=1");
@@ -124,7 +124,7 @@ fn every_exceeded_limit_is_listed() {
     let lack = &tree.shortages(tree.queue_idx("a"), &demand("gpu=9"))[0];
     assert_eq!((lack.needs, lack.available), (9, 1));
     assert_eq!(lack.least_release(), 8);
-    // The same without any usage.
+    // The same limits without any usage.
     let never = tree.permanent_shortages(tree.queue_idx("a"), &demand("gpu=6"));
     let shortage = &never[0].exceeded_limits[0];
     assert_eq!((shortage.queue.as_str(), shortage.missing), ("left", 1));
@@ -158,13 +158,13 @@ fn borrowers_of_a_resource_are_listed_largest_first() {
     assert_eq!(borrowers(&tree, "a", 1), expected);
     let two = tree.borrowers(tree.queue_idx("a"), flavor_resource("gpu"), 1, 2);
     assert_eq!(two.len(), 2);
-    // Quota that the queues below left borrow from left does not concern d.
+    // Quota that the queues below `left` borrow from `left` does not affect `d`.
     assert_eq!(borrowers(&tree, "d", 1), expected[1..]);
-    // A queue that borrows itself is named too.
+    // The result includes the queue itself if it borrows.
     assert_eq!(borrowers(&tree, "y", 1), expected[1..]);
     tree.apply_queue("b < root: gpu=1+2");
     assert_eq!(borrowers(&tree, "b", 1), expected[1..]);
-    // Now its own limit alone is in the way: no other queue could help by giving back.
+    // Now only its own limit blocks it. No release by another queue could help.
     tree.release_queue("inside: gpu=3");
     assert_eq!(borrowers(&tree, "b", 1), expected[1..=1]);
     assert!(borrowers(&tree, "a", 1).is_empty(), "nothing is lacking");
@@ -201,7 +201,7 @@ fn huge_amounts_are_released_exactly() {
     assert_eq!(tree.available_to("a", "gpu"), Some(5));
     let remembered = tree.remembered_usage(tree.queue_idx("a"));
     assert!(remembered.usage.is_empty(), "at the same instant: no trace");
-    // More than what was charged cannot be given back.
+    // A release of more than the charge releases only the charge.
     tree.release_queue("a: gpu=9");
     assert_eq!(tree.available_to("a", "gpu"), Some(7));
     tree.release_queue("nobody: gpu=9");

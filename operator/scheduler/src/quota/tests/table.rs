@@ -1,4 +1,4 @@
-//! Tests of borrowing, lending and limits, case by case, as a Kueue user knows them.
+//! Tests of borrowing, lending and limits, with cases that a Kueue user knows.
 
 use super::common::{flavor_resource, tree};
 
@@ -15,7 +15,7 @@ const CASES: &[Case] = &[
         name: "the worked example of the design",
         queues: &["root", "a < root: gpu=10+3-4", "b < root: gpu=6"],
         charged: &["a: gpu=8", "b: gpu=5"],
-        // The root has 4 + 6, and 2 + 5 are used; a could get its 10 and 3 more.
+        // The root has 4 + 6, and 2 + 5 are in use. `a` could get its 10 and 3 more.
         expect: &[
             ("root", "gpu", 3, 10, 0),
             ("a", "gpu", 3, 13, 0),
@@ -170,7 +170,7 @@ const CASES: &[Case] = &[
             "c < right: gpu=5",
         ],
         charged: &["a: gpu=3"],
-        // left keeps 4 of its 5, and 3 are used.
+        // `left` keeps 4 of its 5 local, and 3 are in use.
         expect: &[
             ("a", "gpu", 7, 10, 1),
             ("b", "gpu", 7, 10, 0),
@@ -187,7 +187,7 @@ const CASES: &[Case] = &[
             "b < root: gpu=1",
         ],
         charged: &["a: gpu=2"],
-        // a keeps 2 and lends 2; mid has 4, keeps 3 and lends 1; the root has 3.
+        // `a` keeps 2 and lends 2. `mid` has 4, keeps 3 and lends 1. The root has 3.
         expect: &[
             ("a", "gpu", 6, 8, 0),
             ("mid", "gpu", 6, 6, 0),
@@ -198,7 +198,7 @@ const CASES: &[Case] = &[
         name: "a quota lowered below usage leaves a debt",
         queues: &["c", "a < c: gpu=2", "b < c: gpu=1"],
         charged: &["a: gpu=6"],
-        // b keeps nothing and uses nothing, so it owes nothing either.
+        // `b` keeps no local quota and has no usage, so it owes no quota.
         expect: &[
             ("a", "gpu", -3, 3, 4),
             ("b", "gpu", 0, 3, 0),
@@ -206,7 +206,7 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
-        // Kueue would let b have 4 - 6 = -2 of the 4 that it keeps.
+        // Kueue would give `b` 4 - 6 = -2 of the 4 that it keeps.
         name: "unlike Kueue: another's debt never eats what a queue keeps",
         queues: &["c:", "a < c: gpu=2", "b < c: gpu=4-0"],
         charged: &["a: gpu=8"],
