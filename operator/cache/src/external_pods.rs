@@ -9,9 +9,9 @@ use super::Cache;
 use crate::policy::Guard;
 
 impl Cache {
-    /// True if the queue annotations of a pod are trusted: a guard keeps users from writing them,
-    /// or the plan of the pod's gang names the pod. True for every pod until all kinds are listed,
-    /// because guards and plans are not known before.
+    /// Returns true if the queue annotations of a pod are trusted: a guard keeps users from writing
+    /// them, or the plan of the pod's gang names the pod. True for every pod until all kinds are
+    /// listed, because guards and plans are not known before.
     ///
     /// An annotation that appeared while users could write it has no effect.
     pub fn trusts_annotations(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {

@@ -22,7 +22,7 @@ pub struct ExternalSecrets {
 }
 
 impl ExternalSecrets {
-    /// True if the cluster knows the kind: External Secrets Operator is installed.
+    /// Returns true if the cluster knows the kind: External Secrets Operator is installed.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)

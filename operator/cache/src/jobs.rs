@@ -18,7 +18,7 @@ pub enum CachedJob {
 }
 
 impl Cache {
-    /// The job of that name at this moment. None if there is none.
+    /// Returns the job of that name at this moment. None if there is none.
     #[must_use]
     pub fn job(&self, key: &Key) -> Option<CachedJob> {
         let undecodable = self.undecodable_jobs.read();

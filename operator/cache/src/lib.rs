@@ -126,8 +126,8 @@ pub struct Cache {
 pub const WATCHES: usize = 26;
 
 impl Cache {
-    /// An empty cache that judges nodes by the rules `unhealthy` and waits for `watches` kinds,
-    /// policies apart.
+    /// Returns an empty cache that judges nodes by the rules `unhealthy` and waits for `watches`
+    /// kinds, policies apart.
     #[must_use]
     pub fn new(unhealthy: UnhealthyRules, watches: usize) -> Self {
         Self {
@@ -183,20 +183,20 @@ impl Cache {
         }
     }
 
-    /// True once every kind has been listed.
+    /// Returns true once every kind has been listed.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.unsynced_kinds.load(Ordering::Acquire) == 0
     }
 
-    /// The pulse of the watch of one kind, by its plural.
+    /// Returns the pulse of the watch of one kind, by its plural.
     #[must_use]
     pub fn pulse(&self, kind: &str) -> Pulse {
         let mut pulses = self.pulses.write();
         pulses.entry(kind.to_owned()).or_default().clone()
     }
 
-    /// Time since each watch last gave a sign of life, by the plural of its kind.
+    /// Returns time since each watch last gave a sign of life, by the plural of its kind.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         let pulses = self.pulses.read();
@@ -205,7 +205,8 @@ impl Cache {
             .collect()
     }
 
-    /// The kind whose watch has been silent for longest, if its data are too old to decide on.
+    /// Returns the kind whose watch has been silent for longest, if its data are too old to decide
+    /// on.
     #[must_use]
     pub fn stale_watch(&self) -> Option<String> {
         let pulses = self.pulses.read();
@@ -214,8 +215,8 @@ impl Cache {
         (age >= STALE_AFTER).then(|| kind.clone())
     }
 
-    /// True if a flavor can be used: a ResourceFlavor has the name, or it is the default flavor,
-    /// which needs none.
+    /// Returns true if a flavor can be used: a ResourceFlavor has the name, or it is the default
+    /// flavor, which needs none.
     #[must_use]
     pub fn has_flavor(&self, flavor: &str) -> bool {
         flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()

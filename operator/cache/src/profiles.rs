@@ -15,14 +15,14 @@ use trellis_gang::lookup::{CachedProfile, MissingObject};
 pub struct Profiles(RwLock<BTreeMap<String, CachedProfile>>);
 
 impl Profiles {
-    /// The profile of that name.
+    /// Returns the profile of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<CachedProfile> {
         self.0.read().get(name).cloned()
     }
 
-    /// The profile that the job is compiled with. None if the job names none and the cluster has no
-    /// default.
+    /// Returns the profile that the job is compiled with. None if the job names none and the
+    /// cluster has no default.
     ///
     /// # Errors
     /// As [`lookup::find_profile`].
@@ -33,7 +33,7 @@ impl Profiles {
         lookup::find_profile(job, |name| self.get(name), || self.defaults())
     }
 
-    /// Every profile.
+    /// Returns every profile.
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, CachedProfile> {
         self.0.read().clone()

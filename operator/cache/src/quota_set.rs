@@ -43,7 +43,7 @@ struct ActivePolicies {
 }
 
 impl QuotaSet {
-    /// The current policies and their version, which changes with each of them.
+    /// Returns the current policies and their version, which changes with each of them.
     #[must_use]
     pub fn active(&self) -> (u64, Arc<QuotaPolicies>) {
         {
@@ -67,8 +67,8 @@ impl QuotaSet {
         *self.report.write() = Some((Instant::now(), report));
     }
 
-    /// The latest report of the limits. None if there is no recent one, as in a replica that does
-    /// not lead.
+    /// Returns the latest report of the limits. None if there is no recent one, as in a replica
+    /// that does not lead.
     #[must_use]
     pub fn report(&self) -> Option<Arc<LimitsReport>> {
         let standing = self.report.read();
@@ -111,7 +111,7 @@ impl QuotaSet {
             .with_queues(self.queues.read().clone())
     }
 
-    /// The content of a policy's ledger. None if the policy has no ledger of its own.
+    /// Returns the content of a policy's ledger. None if the policy has no ledger of its own.
     ///
     /// # Errors
     /// If the ledger of that name cannot be read. A ledger that does not decode counts as the
@@ -124,7 +124,7 @@ impl QuotaSet {
         read_own_ledger(policy, self.ledgers.get(&Key::new("", name)).as_deref())
     }
 
-    /// The object of that name, if it decodes.
+    /// Returns the object of that name, if it decodes.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<QuotaPolicy>> {
         self.objects.get(&Key::new("", name))

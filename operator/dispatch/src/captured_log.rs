@@ -22,7 +22,7 @@ impl CapturedLog {
         (written, tracing::subscriber::set_default(lines))
     }
 
-    /// The lines that were logged.
+    /// Returns the lines that were logged.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let written = String::from_utf8_lossy(&self.0.lock()).into_owned();

@@ -63,7 +63,8 @@ impl EvaluationTurns {
         }
     }
 
-    /// True if the key has a turn. Else it waits, and is woken when one of its namespace ends.
+    /// Returns true if the key has a turn. Else it waits, and is woken when one of its namespace
+    /// ends.
     fn try_take(&self, key: &Key) -> bool {
         let mut namespaces = self.namespaces.lock();
         let waiting = namespaces.entry(key.namespace.clone()).or_default();
@@ -84,7 +85,7 @@ impl EvaluationTurns {
         }
     }
 
-    /// True if the namespace evaluates for long: its jobs may not be heard of for a while.
+    /// Returns true if the namespace evaluates for long: its jobs may not be heard of for a while.
     pub(crate) fn is_slow(&self, namespace: &str) -> bool {
         let namespaces = self.namespaces.lock();
         let turns = namespaces.get(namespace).into_iter();
@@ -92,7 +93,7 @@ impl EvaluationTurns {
         turns.any(|since| since.elapsed() >= SLOW_AFTER)
     }
 
-    /// The one that waits longest, if the namespace has a turn left.
+    /// Returns the one that waits longest, if the namespace has a turn left.
     fn take_next(&self, namespace: &str) -> Option<Key> {
         let mut namespaces = self.namespaces.lock();
         let waiting = namespaces.get_mut(namespace)?;
@@ -110,8 +111,8 @@ impl EvaluationTurns {
 }
 
 impl Context {
-    /// A turn for a job, or for pods of another controller. None: the namespace has all of its
-    /// turns, and the job or the pods are looked at again once one of them has ended.
+    /// Returns a turn for a job, or for pods of another controller. None: the namespace has all of
+    /// its turns, and the job or the pods are looked at again once one of them has ended.
     pub fn take_turn(self: &Arc<Self>, key: &Key) -> Option<EvaluationTurn> {
         self.evaluation_turns.try_take(key).then(|| EvaluationTurn {
             context: self.clone(),
@@ -183,8 +184,8 @@ impl Drop for EvaluationTurn {
     }
 }
 
-/// The same policies, which give `core` back between two requests after each `SLICE`, and go on
-/// once they have another. For a thread that may block.
+/// Returns the same policies, which give `core` back between two requests after each `SLICE`, and
+/// go on once they have another. For a thread that may block.
 pub fn share_core<P, F>(
     policies: Option<Arc<Policies>>,
     core: P,

@@ -82,7 +82,7 @@ pub enum SchedulerEvent {
 }
 
 impl SchedulerEvent {
-    /// The event by which the engine learns of a pod on its node.
+    /// Returns the event by which the engine learns of a pod on its node.
     #[must_use]
     pub fn for_pod(key: Key, pod: &SlimPod) -> Self {
         match PodUsage::of(pod) {
@@ -205,7 +205,7 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// All events since the last call, in the order in which they were sent. May be empty.
+    /// Returns all events since the last call, in the order in which they were sent. May be empty.
     pub fn take_all(&mut self) -> Vec<SchedulerEvent> {
         let mut waiting = self.0.pending.lock();
         let times = std::mem::take(&mut waiting.latest_by_subject);

@@ -76,7 +76,7 @@ impl DryRunQueue {
 }
 
 impl Preflight {
-    /// The request of one pod of the group after admission.
+    /// Returns the request of one pod of the group after admission.
     ///
     /// # Errors
     /// `Refused` if admission refuses the pod.
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// The signature of a job of a framework, and of a name.
+    /// Returns the signature of a job of a framework, and of a name.
     fn signature_of_job(framework: &str, group: Value, job: &str) -> String {
         let mut spec = fixtures::spec_with(json!({"framework": framework}));
         let written = spec["taskGroups"][0].as_object_mut().unwrap();

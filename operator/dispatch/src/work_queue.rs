@@ -80,7 +80,7 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
-    /// The next key that is due and not worked on. Waits for one. For one caller at a time.
+    /// Returns the next key that is due and not worked on. Waits for one. For one caller at a time.
     pub async fn next(&self) -> Key {
         loop {
             let pause = {
@@ -101,7 +101,7 @@ impl WorkQueue {
         }
     }
 
-    /// The work on a key that was handed out.
+    /// Returns the work on a key that was handed out.
     pub fn work_on<'a>(&'a self, key: &'a Key) -> Work<'a> {
         Work {
             queue: self,
@@ -110,7 +110,7 @@ impl WorkQueue {
         }
     }
 
-    /// Number of due keys, and how long the longest running work has taken.
+    /// Returns number of due keys, and how long the longest running work has taken.
     #[must_use]
     pub fn load(&self) -> (usize, Option<Duration>) {
         let inner = self.state.lock();
@@ -131,7 +131,7 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
-    /// True if the work on a key has failed the last time.
+    /// Returns true if the work on a key has failed the last time.
     #[must_use]
     pub fn has_failed(&self, key: &Key) -> bool {
         self.state.lock().failures.contains_key(key)

@@ -68,7 +68,7 @@ impl PartialEq for AdmittedPod {
 }
 
 impl AdmittedPod {
-    /// The pod as Trellis sends it: the assumption before an answer of admission is known.
+    /// Returns the pod as Trellis sends it: the assumption before an answer of admission is known.
     #[must_use]
     pub fn from_group(group: &CompiledGroup) -> Self {
         // The constraints are read from the very pod that would be created.
@@ -79,8 +79,8 @@ impl AdmittedPod {
         Self::new(request, counted, &pod)
     }
 
-    /// The same without the tolerations of the place's flavors, which the pod would not have in
-    /// another place. The group's own tolerations stay.
+    /// Returns the same without the tolerations of the place's flavors, which the pod would not
+    /// have in another place. The group's own tolerations stay.
     #[must_use]
     pub fn strip_flavor_tolerations(
         mut self,
@@ -154,7 +154,7 @@ impl AdmittedPod {
     }
 }
 
-/// The claims that a pod mounts.
+/// Returns the claims that a pod mounts.
 fn mounted_claims(pod: &PodSpec) -> BTreeSet<String> {
     let volumes = pod.volumes.iter().flatten();
     let claims = volumes.filter_map(|v| v.persistent_volume_claim.as_ref());

@@ -47,7 +47,7 @@ impl MountedClaim {
     }
 }
 
-/// All claims that the job's pods mount, at that stage or at any.
+/// Returns all claims that the job's pods mount, at that stage or at any.
 pub fn mounted_claims<'a>(
     job: &'a TrainingJobSpec,
     stage: Option<u32>,
@@ -79,7 +79,7 @@ pub fn mounted_claims<'a>(
     all
 }
 
-/// Names of the existing claims that the job's pods mount.
+/// Returns names of the existing claims that the job's pods mount.
 pub fn claim_names(
     job: &TrainingJobSpec,
     stage: Option<u32>,
@@ -131,8 +131,8 @@ impl VolumeRequirements {
     }
 }
 
-/// A template's volumes, each with its field. An invalid template has none, because its job is
-/// refused before its volumes are used.
+/// Returns a template's volumes, each with its field. An invalid template has none, because its job
+/// is refused before its volumes are used.
 fn template_volumes(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Volume)> {
     let spec = template.and_then(|template| template.decode().ok()?.spec);
     let volumes = spec.and_then(|spec| spec.volumes).unwrap_or_default();

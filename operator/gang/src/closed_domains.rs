@@ -19,7 +19,8 @@ pub struct TargetGang<'a> {
 }
 
 impl<'a> TargetGang<'a> {
-    /// The gang of a job. `actual` holds the pods after admission, by group, where they are known.
+    /// Returns the gang of a job. `actual` holds the pods after admission, by group, where they are
+    /// known.
     #[must_use]
     pub fn new(
         job: &'a CompiledJob,
@@ -51,7 +52,7 @@ impl<'a> TargetGang<'a> {
         groups.filter(|(_, domains)| !domains.is_empty()).collect()
     }
 
-    /// True if the term keeps one of the groups out of a domain.
+    /// Returns true if the term keeps one of the groups out of a domain.
     #[must_use]
     pub fn is_repelled_by(&self, repulsion: &AntiAffinityTerm) -> bool {
         repulsion.can_repel_namespace(self.job.job().namespace(), self.namespace_labels)
@@ -68,7 +69,7 @@ impl<'a> TargetGang<'a> {
         }
     }
 
-    /// The labels of each group's pods, including those that admission adds.
+    /// Returns the labels of each group's pods, including those that admission adds.
     fn group_labels(&self) -> impl Iterator<Item = (&'a str, LabelMap)> {
         let actual = self.admitted_pods;
         self.job.groups().iter().map(move |group| {

@@ -8,7 +8,7 @@ use trellis_scheduler::{
 
 use crate::observed::SlimDaemonPodSpec;
 
-/// The constraints of a pod, without those of its volumes and of other pods.
+/// Returns the constraints of a pod, without those of its volumes and of other pods.
 #[must_use]
 pub fn from_pod(pod: &core::PodSpec) -> Constraints {
     let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
@@ -19,8 +19,8 @@ pub fn from_pod(pod: &core::PodSpec) -> Constraints {
     }
 }
 
-/// The constraints of a DaemonSet's pods, with the tolerations that its
-/// controller adds to them (`AddOrUpdateDaemonPodTolerations`).
+/// Returns the constraints of a DaemonSet's pods, with the tolerations that its controller adds to
+/// them (`AddOrUpdateDaemonPodTolerations`).
 #[must_use]
 pub fn from_daemon_pod(pod: &SlimDaemonPodSpec) -> Constraints {
     let added = [
@@ -82,8 +82,8 @@ fn from_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
     }
 }
 
-/// The terms of a selector, of which one must match. Never empty: a selector without terms matches
-/// nothing, and neither does an empty term.
+/// Returns the terms of a selector, of which one must match. Never empty: a selector without terms
+/// matches nothing, and neither does an empty term.
 #[must_use]
 pub fn convert_terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
     let terms: Vec<_> = selector
@@ -125,7 +125,7 @@ fn convert_expression(e: &core::NodeSelectorRequirement) -> NodeSelectorRequirem
     }
 }
 
-/// The effect of a taint. None if it is unknown.
+/// Returns the effect of a taint. None if it is unknown.
 #[must_use]
 pub fn parse_effect(word: &str) -> Option<TaintEffect> {
     match word {
@@ -142,8 +142,9 @@ fn convert_tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) 
     chosen.filter_map(convert_toleration).collect()
 }
 
-/// A toleration in the engine's form. None if it tolerates nothing, because its operator or effect
-/// is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to 1.37).
+/// Returns a toleration in the engine's form. None if it tolerates nothing, because its operator or
+/// effect is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to
+/// 1.37).
 #[must_use]
 pub fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
     let operator = match t.operator.as_deref().unwrap_or_default() {

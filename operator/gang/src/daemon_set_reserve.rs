@@ -9,7 +9,8 @@ use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
 use super::{constraints, resource_request};
 use crate::observed::{SlimDaemonSet, SlimPod};
 
-/// True if the node is Trellis' own: it has the label, and the taint that keeps other pods off.
+/// Returns true if the node is Trellis' own: it has the label, and the taint that keeps other pods
+/// off.
 #[must_use]
 pub fn is_own(node: &Node) -> bool {
     let labelled = node.labels.get(names::DEDICATED_NODE);
@@ -44,7 +45,8 @@ pub fn reserve_for_daemon_sets<'a>(
     }
 }
 
-/// True if the DaemonSet controller will create a pod for the node (`NodeShouldRunDaemonPod`).
+/// Returns true if the DaemonSet controller will create a pod for the node
+/// (`NodeShouldRunDaemonPod`).
 fn will_run_daemon_pod(set: &SlimDaemonSet, node: &Node, has: impl Fn(&str) -> bool) -> bool {
     let spec = &set.spec.template.spec;
     let named = spec.pod.node_name.as_deref().filter(|n| !n.is_empty());

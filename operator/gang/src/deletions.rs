@@ -25,8 +25,8 @@ struct DeleteRequest {
 }
 
 impl Deletions {
-    /// True if the pod may be deleted now: its delete was not requested yet, or only without force
-    /// and now with force, or the pause is over.
+    /// Returns true if the pod may be deleted now: its delete was not requested yet, or only
+    /// without force and now with force, or the pause is over.
     #[must_use]
     pub fn is_due(&self, uid: &str, force: bool, now: Instant) -> bool {
         self.requests

@@ -109,7 +109,7 @@ impl<R> DesiredGang<R> {
 }
 
 impl DesiredGang<DesiredAttempt> {
-    /// The wish with the authorized job, which `authorized` adds to an attempt.
+    /// Returns the wish with the authorized job, which `authorized` adds to an attempt.
     ///
     /// `authorized` returns None while policies still decide on the attempt. Then nothing starts. A
     /// gang with a plan for the same attempt keeps its place. A gang that restarts removes its
@@ -141,7 +141,7 @@ impl DesiredGang<DesiredAttempt> {
 }
 
 impl DesiredGang {
-    /// The attempt to run, if there is one.
+    /// Returns the attempt to run, if there is one.
     #[must_use]
     pub fn attempt(&self) -> Option<&Arc<AuthorizedAttempt>> {
         match self {

@@ -10,7 +10,8 @@ use super::resource_request;
 use crate::engine;
 use crate::observed::{SlimDeviceClass, SlimNode};
 
-/// Why a gang waits, in the words of the API, and when it starts if room is reserved for it.
+/// Returns why a gang waits, in the words of the API, and when it starts if room is reserved for
+/// it.
 #[must_use]
 pub fn explain_wait<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     engine: &Engine,
@@ -23,7 +24,7 @@ pub fn explain_wait<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     (reason, engine::append_reservation(engine, id, message))
 }
 
-/// The scheduler's explanation in the words of the API. If no node matches because no node
+/// Returns the scheduler's explanation in the words of the API. If no node matches because no node
 /// advertises a device that a DeviceClass offers, that is the reason.
 #[must_use]
 pub fn explain_with_device_classes<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
@@ -62,7 +63,7 @@ pub fn explain_with_device_classes<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNod
     }
 }
 
-/// The first class, by name, that offers the resource.
+/// Returns the first class, by name, that offers the resource.
 fn offering_class<C: Borrow<SlimDeviceClass>>(
     classes: &[C],
     resource: &ResourceName,

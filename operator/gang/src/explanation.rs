@@ -36,7 +36,7 @@ impl GangExplanation {
         }
     }
 
-    /// True if both explanations have the same reason, whatever their numbers.
+    /// Returns true if both explanations have the same reason, whatever their numbers.
     #[must_use]
     pub fn has_same_reason(&self, other: &Self) -> bool {
         (self.reason, self.refused) == (other.reason, other.refused)

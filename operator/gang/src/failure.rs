@@ -49,7 +49,7 @@ pub enum Blame {
 }
 
 impl Fault {
-    /// A failure that is no pod's.
+    /// Returns a failure that is no pod's.
     pub fn for_gang(reason: Reason, message: String, blame: Blame) -> Self {
         Self {
             pod: String::new(),
@@ -140,7 +140,7 @@ impl ObservedAttempt<'_> {
         }
     }
 
-    /// The failure of each pod that has failed or is missing.
+    /// Returns the failure of each pod that has failed or is missing.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
         let of = |&(name, pod): &NamedPod<'_>| {
             self.lost_node_fault(name, pod)
@@ -211,8 +211,8 @@ impl ObservedAttempt<'_> {
         })
     }
 
-    /// The failure of a container. If several have failed, the one with the first matching rule
-    /// wins; without a rule, the one that ended first, which most likely caused the others.
+    /// Returns the failure of a container. If several have failed, the one with the first matching
+    /// rule wins; without a rule, the one that ended first, which most likely caused the others.
     fn first_container_fault(&self) -> Option<Fault> {
         let failed = self.pods.iter().filter_map(|(name, pod)| {
             let PodPhase::Failed { at, .. } = &pod.phase else {
@@ -229,13 +229,13 @@ impl ObservedAttempt<'_> {
         first.map(|(_, fault)| fault)
     }
 
-    /// True if the pod has failed and a rule ignores that failure.
+    /// Returns true if the pod has failed and a rule ignores that failure.
     pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
         let failed = self.fault_with_rule("", pod);
         failed.is_some_and(|(_, rule)| self.is_failure_ignored(pod, rule))
     }
 
-    /// The failure of a pod's container, and the rule that matches it.
+    /// Returns the failure of a pod's container, and the rule that matches it.
     fn fault_with_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<RuleMatch>)> {
         let fault = container_fault(name, pod)?;
         let rule = restart_rules::find_restart_rule(self.rules, &fault);
@@ -281,8 +281,8 @@ impl ObservedAttempt<'_> {
     }
 }
 
-/// True if the pod is being deleted and had not failed before: its exit code then only shows how it
-/// reacts to the stop.
+/// Returns true if the pod is being deleted and had not failed before: its exit code then only
+/// shows how it reacts to the stop.
 fn is_stopped_by_deletion(pod: &PodView) -> bool {
     let stopped = |ended: Option<Timestamp>| match (pod.deletion_requested, ended) {
         (Some(asked), Some(ended)) => ended >= asked,
@@ -316,7 +316,7 @@ const NODE_REASONS: [&str; 5] = [
     "Evicted",
 ];
 
-/// The failure of the pod's own container. None if the pod has not failed.
+/// Returns the failure of the pod's own container. None if the pod has not failed.
 fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
     let PodPhase::Failed {
         exit_code,

@@ -38,7 +38,7 @@ pub struct PodDeletion {
 }
 
 impl PodDeletion {
-    /// A pod that another controller made.
+    /// Returns a pod that another controller made.
     #[must_use]
     pub fn from_external_pod(name: &str, pod: &ExternalPod) -> Self {
         Self {
@@ -127,35 +127,36 @@ pub trait Members: Sized {
     /// none.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<StepOf<Self>>;
 
-    /// The step of a gang without a plan.
+    /// Returns the step of a gang without a plan.
     fn pending_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 
-    /// True if the gang still wants the plan for which victims leave.
+    /// Returns true if the gang still wants the plan for which victims leave.
     fn wants_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;
 
-    /// The step of a gang whose open plan is not to be carried out. None: it is.
+    /// Returns the step of a gang whose open plan is not to be carried out. None: it is.
     fn abandon_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Option<StepOf<Self>>;
 
-    /// True if every pod of the plan exists on its node.
+    /// Returns true if every pod of the plan exists on its node.
     fn is_whole(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;
 
     /// Reason and message of a plan that is not whole at its deadline.
     fn expiry(gang: &ObservedGang<'_, Self>) -> (Reason, String);
 
-    /// The step of a placed gang that comes before it makes room for another. None: it stays.
+    /// Returns the step of a placed gang that comes before it makes room for another. None: it
+    /// stays.
     fn maintain(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Option<StepOf<Self>>;
 
-    /// The pods that join the placed gang.
+    /// Returns the pods that join the placed gang.
     fn additions(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Vec<Self::Addition>;
 
-    /// The pods that leave when the plan is rolled back. `patient` is true while budgets may delay
-    /// their eviction.
+    /// Returns the pods that leave when the plan is rolled back. `patient` is true while budgets
+    /// may delay their eviction.
     fn departures(gang: &ObservedGang<'_, Self>, patient: bool) -> Departures;
 
-    /// The step of a gang whose plan is rolled back and whose pods have left.
+    /// Returns the step of a gang whose plan is rolled back and whose pods have left.
     fn unwound_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 
-    /// The step of a gang that has ended.
+    /// Returns the step of a gang that has ended.
     fn finished_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 }
 
@@ -171,7 +172,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// The step that asks pods to leave. None: no pod is to be asked now.
+    /// Returns the step that asks pods to leave. None: no pod is to be asked now.
     fn request_step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
         Self {
             are_left: false,
@@ -180,7 +181,7 @@ impl Departures {
         .step()
     }
 
-    /// The step that makes the pods leave. None: all have left.
+    /// Returns the step that makes the pods leave. None: all have left.
     fn step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
         if !self.deleted.is_empty() {
             Some(GangStep::Delete(self.deleted))

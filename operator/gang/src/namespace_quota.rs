@@ -112,7 +112,7 @@ impl QuotaDemand {
         });
     }
 
-    /// Number of pods.
+    /// Returns number of pods.
     #[must_use]
     pub fn count(&self) -> i64 {
         let counts = self.pods.iter().map(|pods| pods.count);
@@ -139,8 +139,8 @@ fn sum_demands(asks: &[QuotaDemand], quota: &ResourceQuota, key: &str) -> Option
     amounts.try_fold(Amount::ZERO, Amount::checked_add)
 }
 
-/// The first quota by name that the gang would exceed, in words. None if all have room. `promised`
-/// holds the pods of other gangs that are still to be created.
+/// Returns the first quota by name that the gang would exceed, in words. None if all have room.
+/// `promised` holds the pods of other gangs that are still to be created.
 #[must_use]
 pub fn find_exceeded_quota<'a>(
     quotas: impl IntoIterator<Item = &'a ResourceQuota>,
@@ -182,7 +182,7 @@ pub fn find_exceeded_quota<'a>(
         })
 }
 
-/// The quota without the usage of these pods.
+/// Returns the quota without the usage of these pods.
 #[must_use]
 pub fn release_usage(quota: &ResourceQuota, held: &[QuotaDemand]) -> ResourceQuota {
     let mut free = quota.clone();

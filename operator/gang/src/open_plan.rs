@@ -18,8 +18,8 @@ pub struct OpenPlan {
 }
 
 impl OpenPlan {
-    /// The plan of that hash, with the pods after admission, by group. Groups without an answer of
-    /// admission count as they are sent.
+    /// Returns the plan of that hash, with the pods after admission, by group. Groups without an
+    /// answer of admission count as they are sent.
     #[must_use]
     pub fn new(hash: &str, job: &CompiledJob, admitted: &BTreeMap<String, AdmittedPod>) -> Self {
         let groups = job.groups().iter().map(|group| {

@@ -106,8 +106,8 @@ fn sum_containers(pod: &SlimPod, infeasible: bool, read: AmountReader) -> Resour
     trellis_compiler::combine_requests(containers, inits, i64::saturating_add)
 }
 
-/// True if the pod has a pending resize that its node can never grant: then the pod will not get
-/// the amounts of its spec.
+/// Returns true if the pod has a pending resize that its node can never grant: then the pod will
+/// not get the amounts of its spec.
 fn has_infeasible_resize(pod: &SlimPod) -> bool {
     let pending = pod.status.conditions.iter();
     pending
@@ -115,7 +115,7 @@ fn has_infeasible_resize(pod: &SlimPod) -> bool {
         .any(|c| c.reason.as_deref() == Some("Infeasible"))
 }
 
-/// The request of a pod as kube-scheduler counts it (`PodRequests` of
+/// Returns the request of a pod as kube-scheduler counts it (`PodRequests` of
 /// `k8s.io/component-helpers/resource`): the largest of what its containers request, are allocated
 /// and run with (KEP-1287), or pod-level resources where they are set (KEP-2837), plus the
 /// overhead.
@@ -165,8 +165,8 @@ pub fn pod_request(pod: &SlimPod) -> Resources {
     to_resources(most)
 }
 
-/// The limits of a pod as quotas count them (`PodLimits` of `k8s.io/component-helpers/resource`):
-/// the overhead is added to resources that have a limit.
+/// Returns the limits of a pod as quotas count them (`PodLimits` of
+/// `k8s.io/component-helpers/resource`): the overhead is added to resources that have a limit.
 #[must_use]
 pub fn pod_limits(pod: &SlimPod) -> Resources {
     let mut most = sum_containers(pod, false, limit_amounts);

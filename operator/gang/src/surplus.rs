@@ -36,7 +36,7 @@ pub enum SurplusPodState {
     Unavailable,
 }
 
-/// The surplus pods of the gang that is placed by this plan.
+/// Returns the surplus pods of the gang that is placed by this plan.
 #[must_use]
 pub fn surplus_pod_states(
     run: &AuthorizedAttempt,
@@ -110,7 +110,7 @@ fn is_current_pod(pod: &PodView, run: &AuthorizedAttempt, plan: &Plan, round: i6
     own && !pod.deleting && !pod.phase.is_over()
 }
 
-/// True if the job does not ask for the pod any more.
+/// Returns true if the job does not ask for the pod any more.
 #[must_use]
 pub fn is_beyond_replicas(run: &AuthorizedAttempt, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();
@@ -128,7 +128,7 @@ mod tests {
     use crate::fixtures::desired_run_with;
     use crate::observed::PodPhase;
 
-    /// An elastic job of 2 to 6 pods, and a group outside the gang.
+    /// Returns an elastic job of 2 to 6 pods, and a group outside the gang.
     fn run(awaited: AwaitedPods) -> AuthorizedAttempt {
         let group = |name: &str, more: serde_json::Value| {
             let mut group = json!({"name": name, "image": "i",

@@ -19,7 +19,7 @@ pub struct UnsupportedRequirement {
     pub message: String,
 }
 
-/// The pod's first requirement of this kind. Preferences do not count.
+/// Returns the pod's first requirement of this kind. Preferences do not count.
 #[must_use]
 pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     let devices = pod.resource_claims.iter().flatten().next();
@@ -35,7 +35,7 @@ pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     find_constraint(pod).map(|what| not_supported(&what))
 }
 
-/// A requirement of a job that can never be met, whatever room there is.
+/// Returns a requirement of a job that can never be met, whatever room there is.
 #[must_use]
 pub fn find_in_job(job: &CompiledJob) -> Option<UnsupportedRequirement> {
     let too_long = job
@@ -131,7 +131,7 @@ fn has_data_source(volume: &Volume) -> bool {
     })
 }
 
-/// A required constraint that the engine does not evaluate, in words.
+/// Returns a required constraint that the engine does not evaluate, in words.
 #[must_use]
 pub fn find_constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();

@@ -27,7 +27,7 @@ pub struct VolumeRequirement {
 }
 
 impl VolumeRequirement {
-    /// A requirement that no node meets.
+    /// Returns a requirement that no node meets.
     #[must_use]
     pub fn unreachable() -> Self {
         Self {
@@ -37,8 +37,8 @@ impl VolumeRequirement {
     }
 }
 
-/// True if a claim that all groups mount requires one node. If only some groups mount such a claim,
-/// each group is placed on one node, and the commit checks that it is the same.
+/// Returns true if a claim that all groups mount requires one node. If only some groups mount such
+/// a claim, each group is placed on one node, and the commit checks that it is the same.
 pub fn must_share_node<'a>(
     volumes: &VolumeRequirements,
     groups: impl Iterator<Item = &'a BTreeSet<String>> + Clone,
@@ -49,7 +49,7 @@ pub fn must_share_node<'a>(
         && names.any(|claim| groups.clone().all(|mounted| mounted.contains(claim)))
 }
 
-/// Why a gang that waits for room on one node needs a single node, in words.
+/// Returns why a gang that waits for room on one node needs a single node, in words.
 #[must_use]
 pub fn explain_one_node(volumes: &VolumeRequirements, waits: Reason) -> Option<String> {
     let for_closeness = matches!(waits, Reason::ExceedsTopology | Reason::TopologyFragmented);
@@ -116,7 +116,7 @@ pub fn union_terms(
     })
 }
 
-/// The requirements as one list, of which one term must match. None if all nodes do.
+/// Returns the requirements as one list, of which one term must match. None if all nodes do.
 fn intersect_terms(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
     // A term without expressions matches nothing, but joined with another term it would match.
     let is_some =

@@ -62,7 +62,7 @@ impl Freshness {
         self.request_changed.notify_one();
     }
 
-    /// Why plans still wait for policies.
+    /// Returns why plans still wait for policies.
     #[must_use]
     pub fn lag(&self) -> String {
         let lag = self.lag.read().clone();

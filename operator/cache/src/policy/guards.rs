@@ -24,7 +24,7 @@ impl Guard {
     /// All guards.
     pub const ALL: [Self; 3] = [Self::ReservedKeys, Self::Pods, Self::PodGroups];
 
-    /// Name of the policy and of its binding.
+    /// Returns name of the policy and of its binding.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -107,13 +107,13 @@ impl Guards {
         before != find_fault(&parts, guard)
     }
 
-    /// Why a guard is not in force. None if it is.
+    /// Returns why a guard is not in force. None if it is.
     #[must_use]
     pub fn fault(&self, guard: Guard) -> Option<String> {
         find_fault(&self.parts.read(), guard)
     }
 
-    /// True if the guard is in force.
+    /// Returns true if the guard is in force.
     #[must_use]
     pub fn is_in_force(&self, guard: Guard) -> bool {
         self.fault(guard).is_none()

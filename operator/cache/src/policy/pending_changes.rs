@@ -53,12 +53,12 @@ impl PendingChanges {
         }
     }
 
-    /// Number of the latest change of a scope. None if all its changes are loaded.
+    /// Returns number of the latest change of a scope. None if all its changes are loaded.
     pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
         self.scopes.get(scope).map(|unloaded| unloaded.latest)
     }
 
-    /// True if all changes of the scope up to that number are loaded.
+    /// Returns true if all changes of the scope up to that number are loaded.
     pub fn is_loaded(&self, scope: &PolicyScope, latest: Option<u64>) -> bool {
         let loaded = self.scopes.get(scope).map(|unloaded| unloaded.loaded);
         latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))

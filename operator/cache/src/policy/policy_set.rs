@@ -46,13 +46,13 @@ pub fn object_key(key: &Key) -> ObjectKey {
 }
 
 impl PolicySet {
-    /// The policies in force. None until they have been read: nothing is allowed before.
+    /// Returns the policies in force. None until they have been read: nothing is allowed before.
     #[must_use]
     pub fn active(&self) -> Option<Arc<Policies>> {
         self.active.read().clone()
     }
 
-    /// True if the policies that allowed the job are still in force.
+    /// Returns true if the policies that allowed the job are still in force.
     #[must_use]
     pub fn still_allows(&self, job: &AuthorizedJob) -> bool {
         let namespace = job.compiled().job().namespace();
@@ -93,7 +93,7 @@ impl PolicySet {
         self.pending.lock()
     }
 
-    /// Number of the latest change of a scope that is not loaded yet.
+    /// Returns number of the latest change of a scope that is not loaded yet.
     pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
         self.pending.lock().latest_change(scope)
     }
@@ -161,7 +161,7 @@ impl PolicySet {
         self.cluster_changed.notify_one();
     }
 
-    /// True once both kinds are listed. Before that, a forbid policy may be missing.
+    /// Returns true once both kinds are listed. Before that, a forbid policy may be missing.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.cluster_listed.load(Ordering::Acquire)
@@ -178,7 +178,7 @@ impl PolicySet {
         self.namespace_changed.notified().await;
     }
 
-    /// The namespaces that have policy objects.
+    /// Returns the namespaces that have policy objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let unreadable = self.undecodable.read();
         let unread = unreadable.keys().filter_map(|key| key.namespace.clone());
@@ -187,7 +187,7 @@ impl PolicySet {
         unread.chain(read).collect()
     }
 
-    /// All objects of the scope, including those that do not decode.
+    /// Returns all objects of the scope, including those that do not decode.
     #[must_use]
     pub fn objects(&self, scope: &PolicyScope) -> Vec<PolicyObject> {
         // The lock is held while both stores are read, so that an object moving between them is not

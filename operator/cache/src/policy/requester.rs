@@ -17,7 +17,8 @@ struct RequesterStamp {
     groups: Vec<String>,
 }
 
-/// The requester that the stamp of an object names. None if there is no stamp or it does not parse.
+/// Returns the requester that the stamp of an object names. None if there is no stamp or it does
+/// not parse.
 #[must_use]
 pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     let stamp = meta.annotations.as_ref()?.get(names::REQUESTED_BY)?;
@@ -28,7 +29,7 @@ pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     })
 }
 
-/// The requester that the stamp will name on the object that this user writes.
+/// Returns the requester that the stamp will name on the object that this user writes.
 #[must_use]
 pub fn requester_from_user(user: &UserInfo) -> Option<Requester> {
     let name = user.username.as_deref().filter(|name| !name.is_empty())?;

@@ -33,7 +33,7 @@ const IN_FORCE_AFTER: SignedDuration = SignedDuration::from_secs(10);
 static SHIPPED: LazyLock<BTreeMap<(String, String), Value>> =
     LazyLock::new(|| load_shipped_specs().unwrap_or_default());
 
-/// The spec of the admission policy or binding of that name in the chart.
+/// Returns the spec of the admission policy or binding of that name in the chart.
 pub(super) fn shipped_spec(kind: &str, name: &str) -> Option<&'static Value> {
     SHIPPED.get(&(kind.to_owned(), name.to_owned()))
 }
@@ -111,7 +111,7 @@ impl Stamping {
         (before != after).then_some(after)
     }
 
-    /// Time since which every stamp is authentic.
+    /// Returns time since which every stamp is authentic.
     ///
     /// # Errors
     /// The reason why no stamp is.
@@ -124,19 +124,19 @@ impl Stamping {
         self.is_trusted.store(true, Ordering::Relaxed);
     }
 
-    /// True if stamps are trusted whatever admission policies there are.
+    /// Returns true if stamps are trusted whatever admission policies there are.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted.load(Ordering::Relaxed)
     }
 
-    /// True if stamps that are written from now on are trusted.
+    /// Returns true if stamps that are written from now on are trusted.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         self.is_trusted() || self.authentic_since().is_ok()
     }
 
-    /// Why the stamp of an object may be forged. None if the policies were in force when the object
-    /// was created, and have been since.
+    /// Returns why the stamp of an object may be forged. None if the policies were in force when
+    /// the object was created, and have been since.
     #[must_use]
     pub fn forgery_doubt(&self, meta: &ObjectMeta) -> Option<String> {
         if self.is_trusted() {

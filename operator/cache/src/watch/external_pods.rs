@@ -148,7 +148,7 @@ impl ExternalPodIndex {
         });
     }
 
-    /// True if the watch shows a pod without a node although the API server has bound it.
+    /// Returns true if the watch shows a pod without a node although the API server has bound it.
     #[must_use]
     pub fn has_unobserved_binding(&self, key: &Key, shown: &SlimPod) -> bool {
         let inner = self.inner.read();
@@ -188,7 +188,7 @@ impl ExternalPodIndex {
         inner.remove(key)
     }
 
-    /// The external pod of that name.
+    /// Returns the external pod of that name.
     #[must_use]
     pub fn get(&self, pod: &Key) -> Option<Arc<ExternalPod>> {
         self.inner.read().pods.get(pod).cloned()
@@ -224,13 +224,13 @@ impl ExternalPodIndex {
             .collect()
     }
 
-    /// True if any pod names the PodGroup.
+    /// Returns true if any pod names the PodGroup.
     #[must_use]
     pub fn has_group(&self, group: &Key) -> bool {
         self.inner.read().groups.contains_key(group)
     }
 
-    /// All external pods, by their keys.
+    /// Returns all external pods, by their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(Key, Arc<ExternalPod>)> {
         self.filter(|_, _| true)

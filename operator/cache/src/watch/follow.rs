@@ -109,14 +109,14 @@ impl FollowError {
         matches!(self, Self::RequestFailed(kube::Error::Api(status)) if status.code == code)
     }
 
-    /// True if the watch cannot resume: its version was compacted away, or the answer does not
-    /// decode as an event.
+    /// Returns true if the watch cannot resume: its version was compacted away, or the answer does
+    /// not decode as an event.
     fn is_final(&self) -> bool {
         self.is_code(410) || matches!(self, Self::RequestFailed(kube::Error::SerdeError(_)))
     }
 
-    /// True if events may have been missed, so that a list is needed. Bookmarks may also have
-    /// ended, if the API server was restarted.
+    /// Returns true if events may have been missed, so that a list is needed. Bookmarks may also
+    /// have ended, if the API server was restarted.
     fn may_have_missed_events(&self) -> bool {
         matches!(self, Self::Silent)
     }
@@ -250,8 +250,8 @@ impl<S, R> Follower<S, R> {
         Ok(())
     }
 
-    /// The first page, and the current version. An older version than the one that was seen may
-    /// come from an API server that lags behind: the follower asks once more before it returns
+    /// Returns the first page, and the current version. An older version than the one that was seen
+    /// may come from an API server that lags behind: the follower asks once more before it returns
     /// [`FollowError::VersionWentBack`].
     async fn first_page<K>(
         &self,

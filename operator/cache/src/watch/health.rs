@@ -119,7 +119,7 @@ impl NodeHealth {
         self.replace_state(node, NodeReadiness::Deleted(since));
     }
 
-    /// True if the node exists, or was deleted a short time ago.
+    /// Returns true if the node exists, or was deleted a short time ago.
     #[must_use]
     pub fn contains(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
@@ -203,8 +203,8 @@ impl NodeHealth {
             .min()
     }
 
-    /// True if most of many nodes are not ready at once: then this process is probably cut off, and
-    /// no node is lost.
+    /// Returns true if most of many nodes are not ready at once: then this process is probably cut
+    /// off, and no node is lost.
     fn is_cut_off(&self) -> bool {
         self.down_count >= 3 && self.down_count.saturating_mul(2) > self.present_count
     }

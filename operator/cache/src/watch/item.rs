@@ -127,8 +127,8 @@ fn without_managed_fields(text: &str) -> Option<String> {
     serde_json::to_string(&object).ok()
 }
 
-/// The error without its position in the text. The position moves with each change before it, and
-/// the same error of an object is reported once.
+/// Returns the error without its position in the text. The position moves with each change before
+/// it, and the same error of an object is reported once.
 fn error_text(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -179,7 +179,7 @@ impl PodIndex {
             .collect()
     }
 
-    /// True if a pod of that name is known and holds its resources.
+    /// Returns true if a pod of that name is known and holds its resources.
     pub fn holds_resources(&self, key: &Key) -> bool {
         let inner = self.inner.read();
         let pods = inner.owners.get(key).and_then(|job| inner.jobs.get(job));
@@ -221,18 +221,18 @@ impl PodIndex {
         }
     }
 
-    /// The job that a pod belongs to. None if it is no pod of a TrainingJob.
+    /// Returns the job that a pod belongs to. None if it is no pod of a TrainingJob.
     pub fn job_of_pod(&self, pod: &Key) -> Option<Key> {
         self.inner.read().owners.get(pod).cloned()
     }
 
-    /// True if a pod of a TrainingJob has the name.
+    /// Returns true if a pod of a TrainingJob has the name.
     #[must_use]
     pub fn contains(&self, key: &Key) -> bool {
         self.inner.read().owners.contains_key(key)
     }
 
-    /// The pods of a job.
+    /// Returns the pods of a job.
     #[must_use]
     pub fn pods_of_job(&self, job: &Key) -> Arc<JobPods> {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
@@ -249,7 +249,7 @@ impl PodIndex {
         nodes.map(str::to_owned).collect()
     }
 
-    /// Number of pods whose spec was changed after policies had judged it.
+    /// Returns number of pods whose spec was changed after policies had judged it.
     #[must_use]
     pub fn count_changed_specs(&self) -> usize {
         let inner = self.inner.read();

@@ -42,7 +42,7 @@ impl<K> Default for Store<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Store<K> {
-    /// The object of that name.
+    /// Returns the object of that name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.inner.read().objects.get(key).cloned()
@@ -122,13 +122,13 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         self.inner.write().objects.remove(key)
     }
 
-    /// True if the store is empty.
+    /// Returns true if the store is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inner.read().objects.is_empty()
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in no order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
         self.inner.read().objects.values().cloned().collect()

@@ -30,7 +30,7 @@ impl Tombstones {
         self.oldest_first.push_back(uid);
     }
 
-    /// True if the object is known to be deleted.
+    /// Returns true if the object is known to be deleted.
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }

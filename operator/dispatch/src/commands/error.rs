@@ -68,7 +68,7 @@ impl WriteError {
         }
     }
 
-    /// True if the API server is overloaded and writes have to become fewer.
+    /// Returns true if the API server is overloaded and writes have to become fewer.
     #[must_use]
     pub fn is_push_back(&self) -> bool {
         matches!(self, Self::Transient(_) | Self::Unanswered(_))
@@ -100,7 +100,7 @@ impl From<kube::Error> for WriteError {
     }
 }
 
-/// True for a webhook's own refusal.
+/// Returns true for a webhook's own refusal.
 fn is_denied(message: &str) -> bool {
     message.starts_with("admission webhook ") && message.contains(" denied the request")
 }

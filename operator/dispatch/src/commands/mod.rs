@@ -57,7 +57,7 @@ impl Commands {
         }
     }
 
-    /// The same commands, with their writes counted in `counts`.
+    /// Returns the same commands, with their writes counted in `counts`.
     #[must_use]
     pub fn with_metrics(self, counts: OperatorMetrics) -> Self {
         Self {
@@ -72,8 +72,8 @@ impl Commands {
         self.limiter.usage()
     }
 
-    /// The same commands, for writes that are dropped if `stop` is cancelled before their turn.
-    /// Writes already in flight are waited for.
+    /// Returns the same commands, for writes that are dropped if `stop` is cancelled before their
+    /// turn. Writes already in flight are waited for.
     #[must_use]
     pub fn with_cancellation(&self, stop: &CancellationToken) -> Self {
         Self {
@@ -82,15 +82,15 @@ impl Commands {
         }
     }
 
-    /// The same commands, for reports on work that is done. While gangs wait for their pods, a
-    /// report waits until their writes are through, some seconds at most: GPUs are idle until a pod
-    /// exists, but never until an event does.
+    /// Returns the same commands, for reports on work that is done. While gangs wait for their
+    /// pods, a report waits until their writes are through, some seconds at most: GPUs are idle
+    /// until a pod exists, but never until an event does.
     #[must_use]
     pub fn with_low_priority(&self) -> Self {
         self.with_low_priority_since(Instant::now())
     }
 
-    /// The same, for a report that has waited since then.
+    /// Returns the same, for a report that has waited since then.
     #[must_use]
     pub fn with_low_priority_since(&self, since: Instant) -> Self {
         let waited = since.elapsed();
@@ -100,7 +100,7 @@ impl Commands {
         }
     }
 
-    /// The same commands, for writes that `stop` does not cancel.
+    /// Returns the same commands, for writes that `stop` does not cancel.
     #[must_use]
     pub fn without_cancellation(&self) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Commands {
         }
     }
 
-    /// The epoch of this leader.
+    /// Returns the epoch of this leader.
     ///
     /// # Errors
     /// If this replica does not lead.

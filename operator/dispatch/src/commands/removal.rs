@@ -155,8 +155,8 @@ impl Commands {
     }
 }
 
-/// True if the incarnation to remove is gone: no object has that name, or one with another uid has
-/// it and the precondition fails.
+/// Returns true if the incarnation to remove is gone: no object has that name, or one with another
+/// uid has it and the precondition fails.
 fn is_gone(error: &WriteError) -> bool {
     match error {
         WriteError::NotFound(_) => true,
@@ -165,8 +165,8 @@ fn is_gone(error: &WriteError) -> bool {
     }
 }
 
-/// The API server's message if a PodDisruptionBudget is the reason of its refusal. The API server
-/// never evicts a pod that two budgets select (kube-apiserver, eviction.go).
+/// Returns the API server's message if a PodDisruptionBudget is the reason of its refusal. The API
+/// server never evicts a pod that two budgets select (kube-apiserver, eviction.go).
 fn disruption_budget_message(status: &Status) -> Option<String> {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     let budget = causes.find(|cause| cause.reason == "DisruptionBudget");

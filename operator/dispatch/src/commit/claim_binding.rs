@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct ClaimPromises(Mutex<BTreeMap<Key, (Key, Option<String>)>>);
 
 impl ClaimPromises {
-    /// The promises of one job. They end when the guard is dropped.
+    /// Returns the promises of one job. They end when the guard is dropped.
     pub(super) fn guard_for<'a>(&'a self, job: &'a Key) -> ClaimPromiseGuard<'a> {
         ClaimPromiseGuard {
             promises: self,
@@ -139,7 +139,7 @@ impl Committer {
         }
     }
 
-    /// True if all claims are bound to volumes that their pods' nodes can reach.
+    /// Returns true if all claims are bound to volumes that their pods' nodes can reach.
     pub(super) fn are_claims_bound(&self, job: &Key, mounts: &ClaimMounts) -> bool {
         let stock =
             BindingCandidates::from_storage(&self.context.cache.storage(&job.namespace), mounts);

@@ -56,7 +56,7 @@ struct DisruptionBudget {
 }
 
 impl Committer {
-    /// The first of these victims that a budget does not allow to leave now.
+    /// Returns the first of these victims that a budget does not allow to leave now.
     ///
     /// # Errors
     /// If the API server cannot be asked for now.
@@ -125,7 +125,7 @@ impl Committer {
     }
 }
 
-/// The pods of these victims to which budgets apply.
+/// Returns the pods of these victims to which budgets apply.
 fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPod> {
     let mut leavers: Vec<LeavingPod> = Vec::new();
     let mut known = BTreeSet::new();
@@ -176,7 +176,7 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
     leavers
 }
 
-/// The external pods that are to leave. None: the victim is a job.
+/// Returns the external pods that are to leave. None: the victim is a job.
 fn external_unit(victim: &NominatedVictim) -> Option<ExternalGangRef> {
     external::parse_gang_key(&Key::new(&victim.namespace, &victim.name))
 }
@@ -194,8 +194,8 @@ fn leaving_pod(job: &Key, victim: &Key, pod: &SlimPod, uid: String) -> LeavingPo
     }
 }
 
-/// The victim with which a budget is asked for more evictions than it allows. Dry runs do not show
-/// this: a budget may allow each of two evictions but not both.
+/// Returns the victim with which a budget is asked for more evictions than it allows. Dry runs do
+/// not show this: a budget may allow each of two evictions but not both.
 fn find_victim_over_budget(
     budgets: &[DisruptionBudget],
     leavers: &[LeavingPod],

@@ -13,7 +13,7 @@ use super::Committer;
 const MAX_TRIED_NODES: usize = 3;
 
 impl Committer {
-    /// The node, if a dry run of the same pod on another node passes.
+    /// Returns the node, if a dry run of the same pod on another node passes.
     pub(super) async fn find_faulty_node(
         &self,
         job: &Key,

@@ -99,7 +99,7 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// A committer for one leader.
+    /// Returns a committer for one leader.
     #[must_use]
     pub fn new(context: Arc<Context>, commands: Commands) -> Self {
         Self {
@@ -111,8 +111,8 @@ impl Committer {
         }
     }
 
-    /// The same committer, for writes that wait for other gangs, and that are dropped if `stop` is
-    /// cancelled before their turn ([`Commands::with_low_priority`]).
+    /// Returns the same committer, for writes that wait for other gangs, and that are dropped if
+    /// `stop` is cancelled before their turn ([`Commands::with_low_priority`]).
     fn with_low_priority(&self, stop: &CancellationToken) -> Self {
         Self {
             commands: self.commands.with_low_priority().with_cancellation(stop),
@@ -194,7 +194,7 @@ impl Committer {
     }
 }
 
-/// True if the object's controlling owner is the job of that uid.
+/// Returns true if the object's controlling owner is the job of that uid.
 #[must_use]
 pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
     object
@@ -205,7 +205,7 @@ pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// True if a child exists: it is owned by the job and not terminating.
+/// Returns true if a child exists: it is owned by the job and not terminating.
 #[must_use]
 pub fn is_live_child<K: Resource>(child: Option<&K>, uid: &str) -> bool {
     child.is_some_and(|c| is_owned(c, uid) && c.meta().deletion_timestamp.is_none())

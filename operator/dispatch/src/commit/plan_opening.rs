@@ -115,7 +115,7 @@ impl Committer {
         Err(TaskOutcome::Retry(message.to_owned()))
     }
 
-    /// The plan of the gang's nomination.
+    /// Returns the plan of the gang's nomination.
     fn nominated_plan(&self, job: &Key) -> Option<Plan> {
         let group = self.context.cache.pod_groups.get(job)?;
         let journal = group.status.as_ref()?;
@@ -123,8 +123,8 @@ impl Committer {
         journal.plan.clone().filter(|_| nominated)
     }
 
-    /// The pods as admission leaves them, by group, without what their flavors add. One pod of each
-    /// group is tried with a dry run.
+    /// Returns the pods as admission leaves them, by group, without what their flavors add. One pod
+    /// of each group is tried with a dry run.
     pub(super) async fn run_preflight(
         &self,
         job: &Key,

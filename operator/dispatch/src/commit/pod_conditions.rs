@@ -22,7 +22,7 @@ const MAX_NOTE_LENGTH: usize = 1024;
 /// The reason of kube-scheduler's condition, which cluster autoscalers look for.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// The condition's message: Trellis's own reason, then the explanation.
+/// Returns the condition's message: Trellis's own reason, then the explanation.
 fn condition_message(reason: Reason, message: &str) -> String {
     format!("{reason}: {message}")
 }

@@ -324,7 +324,7 @@ fn describe_excess_request(stored: &SlimPod, counted: &Resources) -> Option<Stri
     ))
 }
 
-/// The members that a plan names.
+/// Returns the members that a plan names.
 fn planned_members<'a>(templates: &'a [PodBuilder<'a>], plan: &'a Plan) -> Vec<PlannedMember<'a>> {
     let mut members = Vec::new();
     for pods in templates {
@@ -346,7 +346,7 @@ fn planned_members<'a>(templates: &'a [PodBuilder<'a>], plan: &'a Plan) -> Vec<P
     members
 }
 
-/// True if an existing pod is the very one that the plan names.
+/// Returns true if an existing pod is the very one that the plan names.
 fn is_planned(
     pod: &SlimPod,
     run: &AuthorizedAttempt,

@@ -45,7 +45,7 @@ impl Sink<TrainingJob> for WatchSink {
     }
 }
 
-/// True if spec and status are unchanged.
+/// Returns true if spec and status are unchanged.
 fn has_same_spec_and_status(before: &TrainingJob, now: &TrainingJob) -> bool {
     let (a, b) = (&before.metadata, &now.metadata);
     a.uid == b.uid

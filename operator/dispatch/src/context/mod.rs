@@ -51,19 +51,19 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context with an empty cache, and the receiver of the scheduler's events.
+    /// Returns a context with an empty cache, and the receiver of the scheduler's events.
     #[must_use]
     pub fn new() -> (Arc<Self>, EventReceiver) {
         Self::with_unhealthy_rules(UnhealthyRules::default())
     }
 
-    /// The same, with the rules that declare nodes unhealthy.
+    /// Returns the same, with the rules that declare nodes unhealthy.
     #[must_use]
     pub fn with_unhealthy_rules(unhealthy: UnhealthyRules) -> (Arc<Self>, EventReceiver) {
         Self::with_watches(unhealthy, WATCHES)
     }
 
-    /// The same, with the number of watched kinds beside policies.
+    /// Returns the same, with the number of watched kinds beside policies.
     #[must_use]
     pub fn with_watches(unhealthy: UnhealthyRules, watches: usize) -> (Arc<Self>, EventReceiver) {
         let (feed, heard) = crate::event_channel();
@@ -117,7 +117,7 @@ pub struct WatchSink {
 }
 
 impl WatchSink {
-    /// A sink into the context's cache.
+    /// Returns a sink into the context's cache.
     #[must_use]
     pub fn new(context: &Arc<Context>) -> Arc<Self> {
         Arc::new(Self {

@@ -30,7 +30,7 @@ impl Alarms {
         }
     }
 
-    /// The earliest time.
+    /// Returns the earliest time.
     pub(super) fn next(&self) -> Option<Instant> {
         self.order.first().map(|(at, _)| *at)
     }

@@ -23,7 +23,7 @@ impl AvoidedNodes {
         *until = now.checked_add(wait).unwrap_or(now);
     }
 
-    /// The nodes to avoid now.
+    /// Returns the nodes to avoid now.
     pub(super) fn current(&self, now: Instant) -> impl Iterator<Item = &String> {
         let nodes = self
             .nodes

@@ -14,7 +14,8 @@ use super::{Driver, EngineState};
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// True if the scheduler must not decide now. Each waiting gang is given the reason once.
+    /// Returns true if the scheduler must not decide now. Each waiting gang is given the reason
+    /// once.
     pub(super) fn is_watch_broken(&mut self, touched: &BTreeSet<Key>) -> bool {
         let unseen = self.committer.cache().stale_watch();
         let changed = unseen != self.broken_watch;

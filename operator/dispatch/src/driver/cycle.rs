@@ -62,8 +62,8 @@ impl Driver {
         self.inheritance.start_adoption(Instant::now());
     }
 
-    /// All pending events, so that no decision is based on half of a change. Empty if it is time
-    /// for a cycle and no event has arrived.
+    /// Returns all pending events, so that no decision is based on half of a change. Empty if it is
+    /// time for a cycle and no event has arrived.
     async fn next_events(&mut self) -> Vec<SchedulerEvent> {
         let pause = self.next_pause();
         let events = tokio::select! {
@@ -89,7 +89,7 @@ impl Driver {
         touched
     }
 
-    /// True while placed jobs are not adopted: no gang may be placed on their nodes yet.
+    /// Returns true while placed jobs are not adopted: no gang may be placed on their nodes yet.
     fn awaits_adoption(&mut self) -> bool {
         let context = self.committer.context();
         self.inheritance.blocks_decisions(Instant::now(), |job| {
@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Time until the next cycle if no event arrives before.
+    /// Returns time until the next cycle if no event arrives before.
     pub(super) fn next_pause(&self) -> Duration {
         let longest = if self.inheritance.awaits_adoption() {
             ADOPTION_POLL_INTERVAL

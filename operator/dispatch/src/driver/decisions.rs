@@ -134,7 +134,7 @@ impl Driver {
         true
     }
 
-    /// A place, with what its flavors add.
+    /// Returns a place, with what its flavors add.
     pub(super) fn build_place(&self, id: &GangId, placement: Placement) -> GangPlacement {
         let flavors = self.engine.flavors(id).unwrap_or_default();
         let groups = self.flavors.plan_groups(&flavors);

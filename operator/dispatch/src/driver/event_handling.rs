@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Name of a pod in the engine.
+    /// Returns name of a pod in the engine.
     fn engine_name(&self, pod: &Key) -> PodKey {
         let external = self.external_pods.pod_name(pod).cloned();
         external.unwrap_or_else(|| engine::pod_key(pod))
@@ -160,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// True if the gang still has pods to create, now or after a pause.
+    /// Returns true if the gang still has pods to create, now or after a pause.
     fn is_committing(&self, job: &Key) -> bool {
         let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);

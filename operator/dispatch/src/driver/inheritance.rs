@@ -43,13 +43,13 @@ impl Inheritance {
         self.unadopted.remove(job);
     }
 
-    /// True while jobs are to be adopted.
+    /// Returns true while jobs are to be adopted.
     pub(super) fn awaits_adoption(&self) -> bool {
         !self.unadopted.is_empty()
     }
 
-    /// True if no gang may be placed yet. `is_expected` tells whether the controller will still
-    /// look at a job.
+    /// Returns true if no gang may be placed yet. `is_expected` tells whether the controller will
+    /// still look at a job.
     pub(super) fn blocks_decisions(
         &mut self,
         now: Instant,
@@ -87,7 +87,7 @@ impl Inheritance {
         self.surplus_pods.extend(uids);
     }
 
-    /// True for a surplus pod that existed before this replica led.
+    /// Returns true for a surplus pod that existed before this replica led.
     pub(super) fn has_surplus_pod(&self, uid: &str) -> bool {
         self.surplus_pods.contains(uid)
     }

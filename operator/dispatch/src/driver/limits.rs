@@ -21,7 +21,7 @@ use super::{Driver, EngineState, TrackedGang};
 use crate::SchedulerEvent;
 
 impl TrackedGang {
-    /// The limits that the gang draws on, as the engine's type.
+    /// Returns the limits that the gang draws on, as the engine's type.
     pub(super) fn draws(&self) -> Vec<LimitDraw> {
         let limits = self.limits.as_deref();
         limits.map(JobLimits::to_draws).unwrap_or_default()
@@ -70,14 +70,14 @@ impl Driver {
         }
     }
 
-    /// True if the job has been judged by the current policies.
+    /// Returns true if the job has been judged by the current policies.
     pub(super) fn is_judged(&self, job: &Key) -> bool {
         let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
         let of_now = self.committer.cache().quotas.version();
         judged.map_or(0, |limits| limits.version) == of_now
     }
 
-    /// The limits that a place is charged to, from its journal.
+    /// Returns the limits that a place is charged to, from its journal.
     pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<LimitDraw> {
         let mut draws = Vec::with_capacity(plan.limits.len());
         for planned in &plan.limits {
@@ -134,7 +134,7 @@ impl Driver {
         }
     }
 
-    /// Time until a limit of GPU-hours is used up, or has room again.
+    /// Returns time until a limit of GPU-hours is used up, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
         let (_, policies) = self.committer.cache().quotas.active();
         let at = self.hours.next_change(&policies)?;
@@ -177,8 +177,8 @@ impl Driver {
         report
     }
 
-    /// Number of limits that were wrong for long in the last report. Zero without policies, because
-    /// then no report is made.
+    /// Returns number of limits that were wrong for long in the last report. Zero without policies,
+    /// because then no report is made.
     pub(super) fn wrong_limit_count(&self) -> usize {
         match self.committer.cache().quotas.objects.is_empty() {
             true => 0,
@@ -201,8 +201,8 @@ impl Driver {
         self.wrong_limits.update(wrong, Instant::now())
     }
 
-    /// The limits in the journal of a gang that has not been judged: its job does not decode, or an
-    /// earlier leader promised the place to external pods.
+    /// Returns the limits in the journal of a gang that has not been judged: its job does not
+    /// decode, or an earlier leader promised the place to external pods.
     fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
         let group = self.committer.cache().pod_groups.get(job);
         let plan = group

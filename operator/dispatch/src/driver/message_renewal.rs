@@ -31,7 +31,7 @@ impl MessageRenewal {
         due.saturating_duration_since(now)
     }
 
-    /// The jobs whose messages to renew now: all waiting jobs take turns.
+    /// Returns the jobs whose messages to renew now: all waiting jobs take turns.
     fn take_due(&mut self, now: Instant, waiting: &BTreeMap<Key, GangExplanation>) -> Vec<Key> {
         if self.due.is_some_and(|due| now < due) || waiting.is_empty() {
             return Vec::new();
@@ -50,7 +50,7 @@ impl MessageRenewal {
 }
 
 impl Driver {
-    /// Time until the next renewal, if any job waits.
+    /// Returns time until the next renewal, if any job waits.
     pub(super) fn renewal_pause(&self) -> Option<Duration> {
         let waits = !self.committer.context().explanations.read().is_empty();
         waits.then(|| self.renewal.pause(Instant::now()))

@@ -106,7 +106,7 @@ impl TrackedGang {
         self.desired.as_ref().and_then(DesiredGang::attempt)
     }
 
-    /// The pods as admission leaves them, as far as is known, by group.
+    /// Returns the pods as admission leaves them, as far as is known, by group.
     fn admitted_pods(&self, run: &AuthorizedAttempt) -> BTreeMap<String, AdmittedPod> {
         let groups = run.job.compiled().groups().iter();
         groups
@@ -162,7 +162,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver that handles the events of `heard`.
+    /// Returns a driver that handles the events of `heard`.
     #[must_use]
     pub fn new(committer: Committer, heard: EventReceiver) -> Self {
         Self {

@@ -122,8 +122,8 @@ fn current_job(cache: &Cache, job: &Key) -> Option<CurrentJob> {
     })
 }
 
-/// True if a pod holds resources for a job that is gone, and the garbage collector does not delete
-/// it.
+/// Returns true if a pod holds resources for a job that is gone, and the garbage collector does not
+/// delete it.
 fn is_abandoned(pod: &PodView, named: Option<&CurrentJob>) -> bool {
     let of_now = named.filter(|job| job.uid == pod.job_uid);
     let is_left = of_now.map_or(!pod.is_owned, |job| job.is_terminating);

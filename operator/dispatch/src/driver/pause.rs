@@ -33,12 +33,12 @@ impl RetryPause {
         *self = Self::default();
     }
 
-    /// True if the last task failed.
+    /// Returns true if the last task failed.
     pub(super) fn has_begun(&self) -> bool {
         self.last.is_some()
     }
 
-    /// The time of the next try, if it is in the future.
+    /// Returns the time of the next try, if it is in the future.
     pub(super) fn next_try(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

@@ -46,7 +46,7 @@ impl Driver {
         }
     }
 
-    /// The gang as the engine is to know it.
+    /// Returns the gang as the engine is to know it.
     fn build_engine_gang(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
         let retry = self.retry_time(job, journal);
         let kept_out = self.excluded_domains(job);
@@ -219,7 +219,7 @@ impl Driver {
         }
     }
 
-    /// A gang as its PodGroup describes it. If users can write PodGroups, the gang stays
+    /// Returns a gang as its PodGroup describes it. If users can write PodGroups, the gang stays
     /// preemptible whatever its PodGroup says.
     fn gang_from_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
         let mut gang = engine::gang_from_pod_group(job, group);
@@ -275,7 +275,7 @@ impl Driver {
     }
 }
 
-/// True if both put the same pods on the same nodes.
+/// Returns true if both put the same pods on the same nodes.
 fn is_same_placement(one: &Placement, other: &Placement) -> bool {
     one.groups().len() == other.groups().len()
         && one

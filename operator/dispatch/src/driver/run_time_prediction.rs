@@ -74,7 +74,7 @@ mod tests {
     use crate::SchedulerEvent;
     use crate::context::WatchSink;
 
-    /// A job that ran from one hour to another.
+    /// Returns a job that ran from one hour to another.
     fn complete_job(name: &str, placed: i64, completed: i64) -> TrainingJob {
         let time = |hour: i64| format!("2026-01-01T{hour:02}:00:00Z");
         decoded(serde_json::json!({

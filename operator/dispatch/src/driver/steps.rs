@@ -306,8 +306,8 @@ pub(super) fn to_instant(clock: Instant, at: Timestamp) -> Instant {
     clock.checked_add(wait).unwrap_or(clock)
 }
 
-/// True if the job waits for lost nodes. Only its user knows whether a rank that is cut off may
-/// still write.
+/// Returns true if the job waits for lost nodes. Only its user knows whether a rank that is cut off
+/// may still write.
 pub(super) fn waits_for_lost_nodes(job: &TrainingJobSpec) -> bool {
     let restart = job.restart.as_ref();
     restart.and_then(|restart| restart.lost_node) == Some(LostNode::Wait)

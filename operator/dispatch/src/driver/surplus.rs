@@ -45,7 +45,7 @@ pub(super) struct JobSurplus {
 }
 
 impl JobSurplus {
-    /// All surplus pods.
+    /// Returns all surplus pods.
     pub(super) fn members(&self) -> impl Iterator<Item = &SurplusPodId> {
         self.states.keys()
     }
@@ -68,7 +68,7 @@ impl TrackedGang {
     }
 }
 
-/// Why pods are missing though there may be room.
+/// Returns why pods are missing though there may be room.
 fn growth_pause_message() -> String {
     let every = GROWTH_INTERVAL.as_secs();
     format!("it grows at most once in {every} s, since all begin again when others join")
@@ -170,7 +170,7 @@ impl Driver {
         vacancies
     }
 
-    /// Why a placed job has fewer pods than it asks for.
+    /// Returns why a placed job has fewer pods than it asks for.
     pub(super) fn surplus_explanation(&self, job: &Key) -> Option<&GangExplanation> {
         self.gangs.get(job)?.surplus.explanation.as_ref()
     }

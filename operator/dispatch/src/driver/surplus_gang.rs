@@ -12,7 +12,7 @@ use trellis_scheduler::{Gang, NodeName};
 use super::Driver;
 
 impl Driver {
-    /// The engine's form of a surplus pod.
+    /// Returns the engine's form of a surplus pod.
     pub(super) fn surplus_gang(
         &mut self,
         job: &Key,

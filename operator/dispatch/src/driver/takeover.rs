@@ -92,7 +92,7 @@ impl Driver {
     }
 }
 
-/// The highest epoch of the journals.
+/// Returns the highest epoch of the journals.
 fn highest_epoch<'a>(journals: impl Iterator<Item = &'a PodGroupStatus>) -> Option<Epoch> {
     journals
         .filter_map(|journal| journal.epoch)

@@ -18,8 +18,8 @@ pub(super) struct GangTask {
 }
 
 impl GangTask {
-    /// True if the task's work is still wanted: the same attempt of the same job, compiled to the
-    /// same result.
+    /// Returns true if the task's work is still wanted: the same attempt of the same job, compiled
+    /// to the same result.
     pub(super) fn is_wanted(&self, wish: Option<&DesiredGang>) -> bool {
         let Some(started) = &self.run else {
             return true;

@@ -16,7 +16,7 @@ use crate::commands::Commands;
 use crate::context::{Context, WatchSink};
 use crate::leader::Leadership;
 
-/// A driver whose API server does not answer.
+/// Returns a driver whose API server does not answer.
 pub(super) fn driver() -> Driver {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
@@ -25,7 +25,7 @@ pub(super) fn driver() -> Driver {
     Driver::new(Committer::new(context, commands), heard)
 }
 
-/// The PodGroup of a gang in the middle of its commit.
+/// Returns the PodGroup of a gang in the middle of its commit.
 fn committing(job: &Key) -> PodGroup {
     let group = serde_json::json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -159,7 +159,7 @@ fn watch_node_and_queue(watched: &WatchSink) {
     watched.apply(Key::new("", "default"), queue);
 }
 
-/// The PodGroup of the job "team-a/llm" with that journal.
+/// Returns the PodGroup of the job "team-a/llm" with that journal.
 fn pod_group(journal: serde_json::Value) -> PodGroup {
     decoded(serde_json::json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -228,7 +228,7 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
     assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
 }
 
-/// A pod of the job "team-a/llm" with that uid, which may have lost its owner.
+/// Returns a pod of the job "team-a/llm" with that uid, which may have lost its owner.
 fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
     let owners = match is_owned {
         true => serde_json::json!([{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",

@@ -42,18 +42,18 @@ pub(super) struct LeavingGang {
 }
 
 impl LeavingGang {
-    /// Why the gang has to leave, if it may be asked to.
+    /// Returns why the gang has to leave, if it may be asked to.
     pub(super) fn leave_request(&self) -> Option<&str> {
         self.is_journaled.then_some(self.message.as_str())
     }
 
-    /// True if the journal holds the place that the gang has to leave.
+    /// Returns true if the journal holds the place that the gang has to leave.
     pub(super) fn applies_to(&self, journal: &PodGroupStatus) -> bool {
         holds_place(journal) && journal.plan.as_ref().is_some_and(|p| p.hash == self.plan)
     }
 }
 
-/// True if the gang holds the plan's place, even if some of its pods do not exist yet.
+/// Returns true if the gang holds the plan's place, even if some of its pods do not exist yet.
 pub(super) fn holds_place(journal: &PodGroupStatus) -> bool {
     matches!(
         journal.phase,
@@ -103,8 +103,8 @@ impl Driver {
         );
     }
 
-    /// Names the victims whose place is in a journal. None: a victim's job does not decode, so its
-    /// place cannot be rolled back.
+    /// Names the victims whose place is in a journal. None: a victim's job does not decode,
+    /// so its place cannot be rolled back.
     pub(super) fn name_victims(
         &mut self,
         job: &Key,
@@ -179,7 +179,7 @@ impl Driver {
         self.advance(&of);
     }
 
-    /// Name of the queue in which a gang counts.
+    /// Returns name of the queue in which a gang counts.
     fn queue_of(&self, of: &Key) -> String {
         if external::is_external(of) {
             return self.external_queue(of);
@@ -323,7 +323,7 @@ impl Driver {
     }
 }
 
-/// The gang, or the surplus pod, that has to leave.
+/// Returns the gang, or the surplus pod, that has to leave.
 fn victim_key(victim: &Victim) -> Key {
     match engine::parse_gang_id(&victim.gang) {
         (job, None) => job,
@@ -331,7 +331,7 @@ fn victim_key(victim: &Victim) -> Key {
     }
 }
 
-/// Why so many victims are refused: one object must name them all.
+/// Returns why so many victims are refused: one object must name them all.
 pub(super) fn too_many_victims_message(named: &[NominatedVictim]) -> Option<String> {
     (named.len() > MAX_VICTIMS).then(|| {
         format!(
@@ -341,7 +341,7 @@ pub(super) fn too_many_victims_message(named: &[NominatedVictim]) -> Option<Stri
     })
 }
 
-/// The job, or the surplus pod.
+/// Returns the job, or the surplus pod.
 fn victim_name(victim: &NominatedVictim) -> String {
     match &victim.pod {
         None => format!("\"{}/{}\"", victim.namespace, victim.name),

@@ -52,7 +52,7 @@ pub enum PlacementRole<'a> {
 }
 
 impl<'a> PlacementRole<'a> {
-    /// The PodGroup that the pods name.
+    /// Returns the PodGroup that the pods name.
     #[must_use]
     pub const fn group(self) -> Option<&'a PodGroup> {
         match self {
@@ -65,8 +65,8 @@ impl<'a> PlacementRole<'a> {
 /// Decision of the policies on pods. None: not known yet.
 pub type PodsVerdict = Option<Result<AuthorizedExternalPods, NotAuthorized>>;
 
-/// The joint request of these pods of one namespace. None: policies have not decided on them yet.
-/// `judge` returns their decision.
+/// Returns the joint request of these pods of one namespace. None: policies have not decided on
+/// them yet. `judge` returns their decision.
 ///
 /// # Errors
 /// If the pods wait or are refused: the reason.
@@ -197,7 +197,7 @@ pub fn find_request(
     }))
 }
 
-/// The pod's spec, if every constraint in it is supported.
+/// Returns the pod's spec, if every constraint in it is supported.
 fn read_supported_spec<'a>(
     name: &str,
     pod: &'a ExternalPod,
@@ -240,7 +240,7 @@ fn read_supported_spec<'a>(
     }
 }
 
-/// The first image reference that is longer than a job's may be, with its field and length.
+/// Returns the first image reference that is longer than a job's may be, with its field and length.
 /// Kubernetes sets no limit.
 fn long_image(spec: &PodSpec) -> Option<(String, usize)> {
     let containers = spec.containers.iter().enumerate();

@@ -36,8 +36,8 @@ enum LeaseCheck {
 struct LeaseObservation(Option<(String, Instant)>);
 
 impl LeaseObservation {
-    /// How much of `needed` is left at `now`, for a lease that is seen at `version`. Zero when the
-    /// lease has not changed for so long.
+    /// Returns how much of `needed` is left at `now`, for a lease that is seen at `version`. Zero
+    /// when the lease has not changed for so long.
     fn remaining(&mut self, version: &str, now: Instant, needed: Duration) -> Duration {
         match &self.0 {
             Some((before, since)) if before == version => {
@@ -51,8 +51,8 @@ impl LeaseObservation {
     }
 }
 
-/// The time until the next look at a lease that is held for `left`: no later than it may be over.
-/// None: it is over.
+/// Returns the time until the next look at a lease that is held for `left`: no later than it may be
+/// over. None: it is over.
 fn next_check(left: Duration, pause: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left.min(pause))
 }
@@ -65,7 +65,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate under an identity that no other process has ever had.
+    /// Returns a candidate under an identity that no other process has ever had.
     #[must_use]
     pub fn new(client: Client, namespace: &str, identity: String, duration: Duration) -> Self {
         Self {
@@ -160,13 +160,13 @@ impl Candidate {
         }
     }
 
-    /// The longest time between two looks at the lease.
+    /// Returns the longest time between two looks at the lease.
     fn check_interval(&self) -> Duration {
         self.duration.checked_div(5).unwrap_or(self.duration)
     }
 
-    /// How long a lease must stay unchanged until its holder is done: the lease has run out, and
-    /// the holder's last requests have been answered or have timed out.
+    /// Returns how long a lease must stay unchanged until its holder is done: the lease has run
+    /// out, and the holder's last requests have been answered or have timed out.
     fn takeover_delay(&self, lease: &Lease) -> Duration {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
@@ -270,7 +270,7 @@ impl Candidate {
         leadership.lose();
     }
 
-    /// True if the lease is still ours, in an epoch that we wrote.
+    /// Returns true if the lease is still ours, in an epoch that we wrote.
     fn is_ours(&self, now: &Lease, written: &[&Lease]) -> bool {
         let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
         holder == Some(self.identity.as_str())

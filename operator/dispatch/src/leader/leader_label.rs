@@ -30,7 +30,7 @@ pub struct LeaderLabel {
 }
 
 impl LeaderLabel {
-    /// The label of the pod of that name.
+    /// Returns the label of the pod of that name.
     #[must_use]
     pub fn new(client: Client, namespace: &str, pod: String) -> Self {
         Self {

@@ -14,8 +14,8 @@ use super::{NotLeading, epoch_of};
 /// lease.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a holder of a lease of that duration waits for the answer to a write. The holder keeps
-/// to this time, and publishes it in the Lease.
+/// Returns how long a holder of a lease of that duration waits for the answer to a write. The
+/// holder keeps to this time, and publishes it in the Lease.
 pub(super) fn request_time(lease: Duration) -> Duration {
     REQUEST_TIMEOUT.min(lease)
 }
@@ -46,7 +46,7 @@ impl Leadership {
         }
     }
 
-    /// The epoch of this leader.
+    /// Returns the epoch of this leader.
     ///
     /// # Errors
     /// If the lease is no longer ours, or may no longer be.
@@ -57,7 +57,7 @@ impl Leadership {
         }
     }
 
-    /// How long the lease is ours without a renewal. None: it is not.
+    /// Returns how long the lease is ours without a renewal. None: it is not.
     fn remaining(&self) -> Option<Duration> {
         let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
         let left = until.checked_sub(self.start.elapsed())?;
@@ -71,7 +71,7 @@ impl Leadership {
         }
     }
 
-    /// How long a write waits for its answer.
+    /// Returns how long a write waits for its answer.
     #[must_use]
     pub(crate) fn request_time(&self) -> Duration {
         self.request_time
@@ -117,13 +117,13 @@ impl Leadership {
 
 #[cfg(any(test, feature = "fixtures"))]
 impl Leadership {
-    /// The leadership of a test, which holds for an hour without a Lease.
+    /// Returns the leadership of a test, which holds for an hour without a Lease.
     #[must_use]
     pub fn for_test() -> Self {
         Self::with_remaining(Duration::from_secs(3600))
     }
 
-    /// The same, with a lease that is not renewed.
+    /// Returns the same, with a lease that is not renewed.
     pub fn with_remaining(left: Duration) -> Self {
         let now = Instant::now();
         let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));

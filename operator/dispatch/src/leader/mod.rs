@@ -31,12 +31,12 @@ use trellis_gang::epoch::Epoch;
 #[error("this process no longer holds the lease")]
 pub struct NotLeading;
 
-/// The epoch of a Lease: the first leader's is 1.
+/// Returns the epoch of a Lease: the first leader's is 1.
 fn epoch_of(transitions: i32) -> Epoch {
     Epoch(i64::from(transitions).saturating_add(1))
 }
 
-/// The transitions of a Lease with this epoch. None: the Lease cannot hold it.
+/// Returns the transitions of a Lease with this epoch. None: the Lease cannot hold it.
 fn transitions_of(epoch: Epoch) -> Option<i32> {
     i32::try_from(epoch.0.checked_sub(1)?).ok()
 }

@@ -33,7 +33,7 @@ pub fn unbound_claim_requirement<V: Borrow<SlimVolume>>(
     })
 }
 
-/// True if the claim's access modes allow only one node to mount its volume.
+/// Returns true if the claim's access modes allow only one node to mount its volume.
 pub(super) fn is_single_node(claim: &SlimClaim) -> bool {
     let modes = &claim.spec.access_modes;
     let is_shared = |mode: &String| mode == "ReadWriteMany" || mode == "ReadOnlyMany";
@@ -60,8 +60,8 @@ pub fn provisioning_terms(
     Some(of_class.into_iter().chain(of_claim).collect())
 }
 
-/// The node that another scheduler has selected for the claim. A node that an earlier plan of ours
-/// has left there is selected anew.
+/// Returns the node that another scheduler has selected for the claim. A node that an earlier plan
+/// of ours has left there is selected anew.
 pub(super) fn foreign_selected_node(claim: &SlimClaim) -> Option<&str> {
     claim.selected_node().filter(|_| claim.plan().is_none())
 }

@@ -144,8 +144,8 @@ impl BindingCandidates {
             .map_err(|far| unbound(self.explain_failure(claim, mount, &far), far))
     }
 
-    /// The smallest volume that all nodes reach, else one that is provisioned for the first node.
-    /// The error holds the nodes without which there might be one.
+    /// Returns the smallest volume that all nodes reach, else one that is provisioned for the first
+    /// node. The error holds the nodes without which there might be one.
     fn choose_volume(
         &self,
         claim: &SlimClaim,

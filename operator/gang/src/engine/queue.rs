@@ -18,7 +18,7 @@ use trellis_scheduler::{
 use super::{base_units, to_duration, to_engine_time};
 use crate::constraints;
 
-/// The engine's form of a queue.
+/// Returns the engine's form of a queue.
 #[must_use]
 pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
     Queue {
@@ -135,7 +135,7 @@ fn is_counted_in_thousandths(resource: &str) -> bool {
     !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
 }
 
-/// The engine's form of a flavor.
+/// Returns the engine's form of a flavor.
 #[must_use]
 pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
     Flavor {
@@ -162,7 +162,7 @@ pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
     }
 }
 
-/// The engine's form of a topology.
+/// Returns the engine's form of a topology.
 #[must_use]
 pub fn to_engine_topology(name: &str, spec: &TopologySpec) -> Topology {
     Topology {
@@ -178,7 +178,7 @@ fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// A quantity of a resource, converted from base units.
+/// Returns a quantity of a resource, converted from base units.
 #[must_use]
 pub fn to_quantity(resource: &str, base_units: i128) -> Quantity {
     let units = i64::try_from(base_units).unwrap_or(i64::MAX);

@@ -62,12 +62,12 @@ pub struct ExternalRequest {
 }
 
 impl ExternalRequest {
-    /// All pods of the gang.
+    /// Returns all pods of the gang.
     pub fn pods(&self) -> impl Iterator<Item = &PlannedPod> {
         self.groups.iter().flat_map(|group| &group.pods)
     }
 
-    /// True if both need the same from the engine, whatever policies and limits apply.
+    /// Returns true if both need the same from the engine, whatever policies and limits apply.
     #[must_use]
     pub fn is_same_demand(&self, other: &Self) -> bool {
         self.demand() == other.demand()
@@ -106,8 +106,8 @@ pub fn collect_mounts<'a>(
     mounts
 }
 
-/// The claims that a pod mounts, including those of its ephemeral volumes, which are created with
-/// the pod.
+/// Returns the claims that a pod mounts, including those of its ephemeral volumes, which are
+/// created with the pod.
 #[must_use]
 pub fn pod_claims(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
     let volumes = spec.volumes.iter().flatten();

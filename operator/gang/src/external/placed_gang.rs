@@ -40,7 +40,7 @@ pub struct PlacedPod {
 }
 
 impl PlacedPod {
-    /// The pod on that node, with these flavors.
+    /// Returns the pod on that node, with these flavors.
     #[must_use]
     pub fn new(pod: Key, there: &ExternalPod, node: String, flavors: FlavorsByResource) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl PlacedPod {
     }
 }
 
-/// True if both lists have the same pods in the same places, whether bound or not.
+/// Returns true if both lists have the same pods in the same places, whether bound or not.
 #[must_use]
 pub fn is_same_placement(one: &[PlacedPod], other: &[PlacedPod]) -> bool {
     one.iter()
@@ -90,7 +90,7 @@ type SharedProperties<'a> = (Option<&'a str>, &'a Resources, &'a FlavorsByResour
 /// The shared properties of a group, and its pods by node.
 type AlikePlacedPods<'a> = (SharedProperties<'a>, BTreeMap<&'a str, Vec<&'a Key>>);
 
-/// A placed external gang with these pods, in that queue and with that priority.
+/// Returns a placed external gang with these pods, in that queue and with that priority.
 #[must_use]
 pub fn to_placed_gang(
     unit: &Key,

@@ -231,7 +231,7 @@ impl Gang<'_> {
         (1..self.members.stage_first_attempt).contains(&pod.attempt)
     }
 
-    /// True if the pod is done and its stage too: the pod stays for its logs, and holds no
+    /// Returns true if the pod is done and its stage too: the pod stays for its logs, and holds no
     /// resources.
     fn is_finished_stage_pod(&self, pod: &PodView) -> bool {
         let is_before = match self.members.desired {
@@ -243,8 +243,8 @@ impl Gang<'_> {
         is_before && pod.phase.is_over() && self.members.keeps_finished_pods
     }
 
-    /// A shorter grace period for a pod that has nothing to save, because its attempt failed by
-    /// itself or its job has ended. It is never longer than the pod's own.
+    /// Returns a shorter grace period for a pod that has nothing to save, because its attempt
+    /// failed by itself or its job has ended. It is never longer than the pod's own.
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.members.desired {
             // Pods that still run after their stage is complete have nothing to save.

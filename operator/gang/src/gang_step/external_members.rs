@@ -43,7 +43,7 @@ pub struct ExternalMembers<'a> {
 
 type Gang<'a> = ObservedGang<'a, ExternalMembers<'a>>;
 
-/// The pods of a plan, with their nodes.
+/// Returns the pods of a plan, with their nodes.
 pub fn planned_pods(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
     plan.assignments
         .iter()
@@ -61,9 +61,9 @@ pub fn ready_pods(pods: &ExternalPods) -> Vec<String> {
     ready.into_iter().map(|(.., name)| name.clone()).collect()
 }
 
-/// True if the pod is part of the gang's place, by its plan or because it joined later. Any other
-/// pod of the PodGroup that Trellis has bound counts by itself in the queue that it was bound in: a
-/// PodGroup that is created or changed later moves no pod to another queue.
+/// Returns true if the pod is part of the gang's place, by its plan or because it joined later. Any
+/// other pod of the PodGroup that Trellis has bound counts by itself in the queue that it was bound
+/// in: a PodGroup that is created or changed later moves no pod to another queue.
 pub fn is_in_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
     let (Some(queue), Some(plan)) = (pod.charged_queue(), &journal.plan) else {
         return false;
@@ -77,8 +77,8 @@ pub fn is_in_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
     }
 }
 
-/// True if all remaining pods of a placed gang are being deleted: pods that are created now form
-/// the next gang, and wait for each other.
+/// Returns true if all remaining pods of a placed gang are being deleted: pods that are created now
+/// form the next gang, and wait for each other.
 ///
 /// `is_lost` tells whether no kubelet is left to stop the pods of a node: such pods may stay for
 /// ever.
@@ -244,7 +244,7 @@ impl Gang<'_> {
         GangStep::Own(ExternalStep::Wait { reason, message })
     }
 
-    /// True if every pod of the plan exists and matches the predicate.
+    /// Returns true if every pod of the plan exists and matches the predicate.
     fn has_planned_pods(&self, plan: &Plan, such: impl Fn(&ExternalPod) -> bool) -> bool {
         planned_pods(plan).all(|(planned, _)| {
             let pod = self.members.pods.get(&planned.name);

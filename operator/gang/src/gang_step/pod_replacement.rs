@@ -38,8 +38,8 @@ pub struct SurplusPods {
 }
 
 impl Gang<'_> {
-    /// True if a pod of a placed gang is to be removed: its replacement is awaited, its job does
-    /// not want it any more, or it is a stale surplus pod.
+    /// Returns true if a pod of a placed gang is to be removed: its replacement is awaited, its job
+    /// does not want it any more, or it is a stale surplus pod.
     pub(super) fn is_obsolete(
         &self,
         run: Option<&AuthorizedAttempt>,
@@ -72,7 +72,7 @@ impl Gang<'_> {
         .request_step()
     }
 
-    /// The awaited pods of the plan whose time has come.
+    /// Returns the awaited pods of the plan whose time has come.
     pub(super) fn missing_pods(&self, run: &AuthorizedAttempt, plan: &Plan) -> Vec<MissingPod> {
         if run.attempt.awaited.pods.is_empty() || run.attempt.awaited.attempt != plan.attempt {
             return Vec::new();

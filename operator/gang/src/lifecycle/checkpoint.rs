@@ -23,8 +23,9 @@ impl Evaluation<'_> {
         self.latest_checkpoint().last_time.map(|time| time.0)
     }
 
-    /// The latest checkpoint that any pod reports, because all pods write to the same one. A time
-    /// in the future, from a clock that is fast, counts as the moment at which it was first seen.
+    /// Returns the latest checkpoint that any pod reports, because all pods write to the same one.
+    /// A time in the future, from a clock that is fast, counts as the moment at which it was first
+    /// seen.
     fn latest_checkpoint(&self) -> CheckpointStatus {
         let before = self.observed.status.checkpoint.clone().unwrap_or_default();
         let known = before.last_time.map(|time| time.0);
@@ -56,7 +57,7 @@ impl Evaluation<'_> {
             .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))
     }
 
-    /// The error in a pod's report.
+    /// Returns the error in a pod's report.
     fn report_error(&self, name: &str, said: &PodCheckpoint) -> Option<String> {
         let to_come = add_seconds(self.observed.now, MAX_CLOCK_SKEW);
         match said {

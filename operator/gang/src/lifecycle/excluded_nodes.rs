@@ -16,7 +16,7 @@ const MAX_EXCLUSION: SignedDuration = SignedDuration::from_mins(15);
 /// Most nodes in the status: the latest ones stay.
 const MAX_EXCLUDED_NODES: usize = 64;
 
-/// How long a node is avoided after its `times`-th exclusion.
+/// Returns how long a node is avoided after its `times`-th exclusion.
 #[must_use]
 pub fn exclusion_time(times: u32) -> SignedDuration {
     let doubled = 1_i32

@@ -175,7 +175,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// True if all pods of the plan existed and have ended before the plan was closed.
+    /// Returns true if all pods of the plan existed and have ended before the plan was closed.
     fn has_finished_before_close(&self) -> bool {
         let over = |pod: &PodView| pod.phase.is_over();
         let plan = self.observed.journal.plan.as_ref();
@@ -188,8 +188,8 @@ impl<'a> Evaluation<'a> {
         self.status.attempt.unwrap_or(1)
     }
 
-    /// True if the spec has changed while the first plan is carried out, which rolls the plan back.
-    /// Before a job is placed for the first time, every field may change.
+    /// Returns true if the spec has changed while the first plan is carried out, which rolls the
+    /// plan back. Before a job is placed for the first time, every field may change.
     fn spec_changed_in_commit(&self) -> bool {
         let planned = self
             .observed

@@ -118,13 +118,13 @@ impl JobCase {
         }
     }
 
-    /// The spec of the current stage.
+    /// Returns the spec of the current stage.
     fn stage_spec(&self) -> Cow<'_, TrainingJobSpec> {
         let stage = self.status.stage.as_ref().map_or(1, |s| s.number);
         self.spec.for_stage(u32::try_from(stage).unwrap())
     }
 
-    /// The first group of the current stage.
+    /// Returns the first group of the current stage.
     fn group(&self) -> String {
         self.stage_spec().task_groups[0].name.clone()
     }
@@ -175,7 +175,7 @@ impl JobCase {
         next
     }
 
-    /// The row of the table of conditions: T, F or - for each, in the table's order.
+    /// Returns the row of the table of conditions: T, F or - for each, in the table's order.
     fn condition_row(&self) -> String {
         let word = |status: &str| match status {
             "True" => 'T',

@@ -80,8 +80,8 @@ impl UnhealthyRules {
         }
     }
 
-    /// Why the node is unhealthy: the first sign that it has, in the order of the lists. None if it
-    /// has none.
+    /// Returns why the node is unhealthy: the first sign that it has, in the order of the lists.
+    /// None if it has none.
     #[must_use]
     pub fn unhealthy_reason(&self, node: &SlimNode) -> Option<String> {
         let is_true = |type_: &&String| {

@@ -37,7 +37,7 @@ struct LimitMeter {
 /// The reason why a limit is closed. None if jobs may draw from it.
 pub type LimitGate = Option<LimitClosure>;
 
-/// Message for a limit whose GPU hours are all used.
+/// Returns message for a limit whose GPU hours are all used.
 pub(crate) fn all_hours_used(limit: i64) -> String {
     match limit {
         1 => "its 1 GPU hour is burnt".to_owned(),

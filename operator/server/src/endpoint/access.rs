@@ -64,7 +64,7 @@ pub(super) fn deny_missing_credentials(
     AccessDenied::Unauthenticated(message)
 }
 
-/// The bearer token.
+/// Returns the bearer token.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get(header::AUTHORIZATION);
     let value = header.and_then(|value| value.to_str().ok());
@@ -73,7 +73,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The user to whom a token belongs.
+/// Returns the user to whom a token belongs.
 pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, AccessDenied> {
     let review = TokenReview {
         spec: TokenReviewSpec {
@@ -120,7 +120,7 @@ pub(super) fn deny_missing_right(user: &UserInfo, wants: RequiredRight<'_>) -> A
     AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(wants)))
 }
 
-/// The review that asks for a right.
+/// Returns the review that asks for a right.
 pub(super) fn build_review(user: UserInfo, wants: RequiredRight<'_>) -> SubjectAccessReview {
     let (resource, path) = match wants {
         RequiredRight::Jobs(namespace) => {

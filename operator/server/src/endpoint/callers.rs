@@ -101,7 +101,7 @@ impl CallerLimits {
         }
     }
 
-    /// The caller with these headers.
+    /// Returns the caller with these headers.
     pub(crate) fn caller<'a>(
         &'a self,
         headers: &'a HeaderMap,
@@ -125,12 +125,12 @@ impl CallerLimits {
 }
 
 impl Caller<'_> {
-    /// True if the API server sends the request for a user.
+    /// Returns true if the API server sends the request for a user.
     pub(super) fn is_proxied(&self) -> bool {
         self.proxy_user.is_ok()
     }
 
-    /// A turn for an authorized caller, unless too many requests are being served.
+    /// Returns a turn for an authorized caller, unless too many requests are being served.
     pub(crate) fn take_turn(&self) -> Result<RequestTurn, Failure> {
         let turns = match self.is_proxied() {
             true => &self.limits.proxied_turns,
@@ -140,7 +140,7 @@ impl Caller<'_> {
         turn.map(Arc::new).map_err(|_| Failure::too_many_requests())
     }
 
-    /// The authenticated user.
+    /// Returns the authenticated user.
     pub(super) async fn authenticate(&self) -> Result<UserInfo, Failure> {
         let unbelieved = match &self.proxy_user {
             Ok(user) => return Ok(user.clone()),
@@ -233,7 +233,7 @@ fn user_name(user: &UserInfo) -> String {
     user.username.clone().unwrap_or_default()
 }
 
-/// Result of the work, unless it takes too long.
+/// Returns result of the work, unless it takes too long.
 pub(crate) async fn with_timeout<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {

@@ -37,7 +37,7 @@ impl<K: Ord> FairTurns<K> {
         }
     }
 
-    /// A turn for this caller.
+    /// Returns a turn for this caller.
     pub(crate) async fn acquire(&self, whose: K) -> Result<FairTurn, AcquireError> {
         self.acquire_many(whose, 1).await
     }

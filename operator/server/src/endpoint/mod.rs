@@ -231,8 +231,8 @@ pub async fn request_snapshot(context: &Context) -> Result<Arc<Snapshot>, Failur
 }
 
 impl Endpoint {
-    /// The context of this process, if it leads. A process that has lost the lease, or may have,
-    /// does not know the current state.
+    /// Returns the context of this process, if it leads. A process that has lost the lease, or may
+    /// have, does not know the current state.
     fn leader_context(&self) -> Result<Arc<Context>, Failure> {
         let lead = self.leader.read();
         let leading = lead.as_ref().ok_or_else(Failure::standby)?;
@@ -241,7 +241,7 @@ impl Endpoint {
         Ok(leading.context.clone())
     }
 
-    /// The engine's snapshot as a file. One request at a time serializes it.
+    /// Returns the engine's snapshot as a file. One request at a time serializes it.
     async fn snapshot_download(&self, turn: RequestTurn) -> Result<Arc<SnapshotDownload>, Failure> {
         let mut last = self.download.lock().await;
         if let Some(last) = SnapshotDownload::reuse(&last) {

@@ -61,7 +61,7 @@ enum EndpointCertificate {
 }
 
 impl EndpointOptions {
-    /// The endpoint's address and certificate, if it is enabled.
+    /// Returns the endpoint's address and certificate, if it is enabled.
     ///
     /// # Errors
     /// If the given certificate cannot be used.
@@ -97,7 +97,7 @@ impl EndpointOptions {
 }
 
 impl EndpointConfig {
-    /// The identity for connections, and the future that renews it.
+    /// Returns the identity for connections, and the future that renews it.
     pub(super) fn into_identity(
         self,
         client: &Client,

@@ -16,12 +16,12 @@ const MAX_KEY_LENGTH: usize = 8 * 1024;
 /// Hash of a token.
 pub(super) type TokenHash = [u8; 32];
 
-/// The hash of a token.
+/// Returns the hash of a token.
 pub(super) fn hash_token(token: &str) -> TokenHash {
     Sha256::digest(token).into()
 }
 
-/// The key of a review. None: it is too long to keep.
+/// Returns the key of a review. None: it is too long to keep.
 pub(super) fn review_key(spec: &SubjectAccessReviewSpec) -> Option<String> {
     let question = serde_json::to_string(spec).ok()?;
     (question.len() <= MAX_KEY_LENGTH).then_some(question)
@@ -44,14 +44,14 @@ impl<T: Ord, V: Clone> TtlCache<T, V> {
         }
     }
 
-    /// The value of an entry that still holds.
+    /// Returns the value of an entry that still holds.
     pub(super) fn get(&self, thing: &T) -> Option<V> {
         let since = self.entries.lock();
         let (at, known) = since.get(thing)?;
         (at.elapsed() < self.ttl).then(|| known.clone())
     }
 
-    /// True if there is an entry that still holds.
+    /// Returns true if there is an entry that still holds.
     pub(super) fn contains(&self, thing: &T) -> bool {
         self.get(thing).is_some()
     }

@@ -117,7 +117,7 @@ impl WaitingJobs {
         }
     }
 
-    /// The part that concerns one namespace.
+    /// Returns the part that concerns one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         let here = self.waiting.iter().filter(|w| w.namespace == namespace);
@@ -128,7 +128,7 @@ impl WaitingJobs {
     }
 }
 
-/// The fields that do not depend on the gang's state.
+/// Returns the fields that do not depend on the gang's state.
 fn describe_gang(gang: &Gang) -> WaitingJob {
     let job = engine::job_key(&gang.id);
     WaitingJob {

@@ -49,7 +49,7 @@ impl Default for ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// The chain of a handshake. One that is too long counts as none.
+    /// Returns the chain of a handshake. One that is too long counts as none.
     #[must_use]
     pub fn new(certificates: Option<&[CertificateDer<'static>]>) -> Self {
         let shown = certificates.filter(|shown| shown.len() <= MAX_CHAIN_LENGTH);
@@ -60,7 +60,7 @@ impl ClientCertificates {
         }
     }
 
-    /// The same chain from that address.
+    /// Returns the same chain from that address.
     #[must_use]
     pub fn with_address(self, address: IpAddr) -> Self {
         Self { address, ..self }
@@ -72,8 +72,8 @@ impl ClientCertificates {
         self.address
     }
 
-    /// The verification by one verifier. It runs once per connection, and again when its result no
-    /// longer holds. None: no certificate was presented.
+    /// Returns the verification by one verifier. It runs once per connection, and again when its
+    /// result no longer holds. None: no certificate was presented.
     pub fn verify_once(
         &self,
         by: u64,

@@ -60,8 +60,8 @@ impl OccupiedPlaces {
         now
     }
 
-    /// The connection to evict for a new one of this address. None: this address holds the most,
-    /// and all of its connections are busy.
+    /// Returns the connection to evict for a new one of this address. None: this address holds the
+    /// most, and all of its connections are busy.
     fn connection_to_evict(&self, comer: IpAddr) -> Option<u64> {
         let mut held = BTreeMap::from([(comer, 1_usize)]);
         for connection in self.connections.values() {
@@ -89,7 +89,7 @@ impl ConnectionPlaces {
         })
     }
 
-    /// A place for a connection from this address. None: the address gets none.
+    /// Returns a place for a connection from this address. None: the address gets none.
     pub(super) fn take_place(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let mut taken = self.occupied.lock();
         if taken.connections.len() >= self.capacity {

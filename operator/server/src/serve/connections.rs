@@ -188,7 +188,7 @@ impl ConnectionServer {
         self.serve_requests(stream, shown, place, head_bytes).await
     }
 
-    /// A place for this client, if there is one, and its largest request head. Clients with
+    /// Returns a place for this client, if there is one, and its largest request head. Clients with
     /// reserved places may also take the other places once the reserved ones are taken.
     fn assign_place(&self, shown: &ClientCertificates) -> (Option<ConnectionPlace>, usize) {
         let address = shown.address();
@@ -244,8 +244,8 @@ impl ConnectionServer {
     }
 }
 
-/// An answer that counts as busy until the socket has taken its whole body. The end of the body
-/// stream is too early, because a body may come as a whole and be read slowly.
+/// Returns an answer that counts as busy until the socket has taken its whole body. The end of the
+/// body stream is too early, because a body may come as a whole and be read slowly.
 fn busy_until_written(
     answer: Response<Body>,
     busy: Arc<BusyGuard>,

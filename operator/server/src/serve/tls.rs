@@ -115,7 +115,7 @@ impl Identity {
         self.0.is_degraded.store(is_degraded, Ordering::Relaxed);
     }
 
-    /// True if the renewal of the certificate fails.
+    /// Returns true if the renewal of the certificate fails.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.0.is_degraded.load(Ordering::Relaxed)
@@ -172,7 +172,7 @@ impl ReloadingCertificate {
         })
     }
 
-    /// The identity, which always shows the current certificate.
+    /// Returns the identity, which always shows the current certificate.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity.clone()

@@ -46,8 +46,8 @@ pub struct ActiveLeader {
     pub commands: Commands,
 }
 
-/// All metrics, in the OpenMetrics format. `leading` is None on a standby replica, whose watches
-/// are those of its webhook, if it has one.
+/// Returns all metrics, in the OpenMetrics format. `leading` is None on a standby replica, whose
+/// watches are those of its webhook, if it has one.
 ///
 /// # Errors
 /// If computing the gauges has panicked.
@@ -241,7 +241,7 @@ fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
     }
 }
 
-/// The queue of a job, if it exists. Any other name is a label value that a user invented.
+/// Returns the queue of a job, if it exists. Any other name is a label value that a user invented.
 fn existing_queue(cache: &Cache, job: &TrainingJob) -> String {
     let queue = job
         .status

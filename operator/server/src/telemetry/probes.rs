@@ -221,7 +221,7 @@ mod tests {
         assert!(rendered("readyz", &readiness_checks(None)).0);
     }
 
-    /// A context whose cache has policies, or none.
+    /// Returns a context whose cache has policies, or none.
     fn context_with(with_policies: bool) -> Arc<Context> {
         let (context, _) =
             Context::with_watches(trellis_gang::observed::UnhealthyRules::default(), 0);

@@ -42,7 +42,7 @@ fn job(name: &str, queue: &str) -> Value {
     })
 }
 
-/// A context in which each metric has a value.
+/// Returns a context in which each metric has a value.
 fn busy_leader() -> (ActiveLeader, EventReceiver) {
     let (leading, heard) = leading();
     let context = &leading.context;

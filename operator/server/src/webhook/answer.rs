@@ -24,7 +24,7 @@ pub(super) enum ReviewDecision {
 }
 
 impl ReviewDecision {
-    /// Name of the decision in metrics and logs.
+    /// Returns name of the decision in metrics and logs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "Allowed",
@@ -90,7 +90,7 @@ impl ReviewAnswer {
         }
     }
 
-    /// The response to the request of that uid.
+    /// Returns the response to the request of that uid.
     pub(super) fn into_response(self, uid: String) -> AdmissionResponse {
         let mut response = AdmissionResponse::invalid("");
         response.uid = uid;
@@ -110,8 +110,8 @@ impl ReviewAnswer {
     }
 }
 
-/// The first warnings, each on one line and cut to its longest length. Warnings are sent as HTTP
-/// headers: the API server drops one with a control character.
+/// Returns the first warnings, each on one line and cut to its longest length. Warnings are sent as
+/// HTTP headers: the API server drops one with a control character.
 fn limit_warnings(warnings: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut warnings: Vec<String> = warnings.into_iter().collect();
     if warnings.len() > MAX_WARNINGS {

@@ -46,8 +46,8 @@ pub(super) fn judge_job(by: &Judge, request: ReviewRequest) -> JudgedRequest {
     }
 }
 
-/// Why the job cannot be judged yet. A job is not refused for that: its namespace may have been
-/// created together with it.
+/// Returns why the job cannot be judged yet. A job is not refused for that: its namespace may have
+/// been created together with it.
 fn undecidable_reason(by: &Judge, job: &TrainingJob) -> Option<String> {
     if !by.context.cache.is_synced() {
         return Some("the cluster has not been read yet".to_owned());

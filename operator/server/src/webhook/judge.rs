@@ -31,7 +31,7 @@ pub(super) struct JudgedRequest {
 }
 
 impl JudgedRequest {
-    /// A decision that does not depend on other objects.
+    /// Returns a decision that does not depend on other objects.
     pub(super) fn independent(answer: ReviewAnswer) -> Self {
         Self {
             answer,
@@ -64,7 +64,7 @@ impl ObjectKind {
         kinds.next().map_or(Self::Other, |(_, kind)| kind)
     }
 
-    /// Name of the kind in metrics: never a value that a user writes.
+    /// Returns name of the kind in metrics: never a value that a user writes.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Job => "TrainingJob",
@@ -99,7 +99,7 @@ impl Judge {
     }
 }
 
-/// The object as it will be stored. Its name and namespace may only be in the request.
+/// Returns the object as it will be stored. Its name and namespace may only be in the request.
 pub(super) fn decode_object<K>(request: ReviewRequest) -> serde_json::Result<K>
 where
     K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,

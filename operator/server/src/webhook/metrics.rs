@@ -89,7 +89,7 @@ impl WebhookMetrics {
         self.unanswered.get_or_create(&FailureLabels { code }).inc();
     }
 
-    /// All metrics as text.
+    /// Returns all metrics as text.
     pub(super) fn render(&self, identity: &Identity) -> Result<String, std::fmt::Error> {
         let ends = identity.expiry().map_or(0, |ends| ends.as_second());
         self.certificate_ends.set(ends);
@@ -110,7 +110,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The text with every metric set.
+/// Returns the text with every metric set.
 #[cfg(test)]
 pub(crate) fn sample_text() -> String {
     let metrics = WebhookMetrics::new();

@@ -102,7 +102,7 @@ pub struct WebhookOptions {
 }
 
 impl WebhookOptions {
-    /// The webhook's address and certificate, if it is enabled.
+    /// Returns the webhook's address and certificate, if it is enabled.
     ///
     /// # Errors
     /// If the given certificate cannot be used.
@@ -129,7 +129,7 @@ impl WebhookOptions {
     }
 }
 
-/// A name or an address in the form of a certificate.
+/// Returns a name or an address in the form of a certificate.
 fn normalize_host(name: &str) -> String {
     match name.parse::<std::net::IpAddr>() {
         Ok(address) => address.to_string(),
@@ -178,7 +178,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// A webhook, and its future, which must be polled for as long as the process lives.
+    /// Returns a webhook, and its future, which must be polled for as long as the process lives.
     pub fn new(
         given: WebhookConfig,
         clients: &Clients,
@@ -271,20 +271,20 @@ impl Readiness {
         &self.identity
     }
 
-    /// True if everything is known that an answer needs. Every replica has its own watches, until
-    /// it leads and the leader's caches are complete.
+    /// Returns true if everything is known that an answer needs. Every replica has its own watches,
+    /// until it leads and the leader's caches are complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.caches.is_complete()
     }
 
-    /// The kind whose watch is stalled, so that no job is judged.
+    /// Returns the kind whose watch is stalled, so that no job is judged.
     #[must_use]
     pub fn stalled_watch(&self) -> Option<String> {
         self.caches.context().cache.stale_watch()
     }
 
-    /// Time since each watch last showed that it works.
+    /// Returns time since each watch last showed that it works.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         self.caches.context().cache.watch_ages()

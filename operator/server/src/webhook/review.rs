@@ -74,13 +74,13 @@ pub(super) fn parse_request(body: &[u8]) -> Result<ReviewRequest, MalformedRevie
     review.request.ok_or_else(missing)
 }
 
-/// The spec of an object, as it was sent.
+/// Returns the spec of an object, as it was sent.
 pub(super) fn object_spec(object: &DynamicObject) -> Option<&Value> {
     object.data.get("spec")
 }
 
-/// True if the request writes a new spec. Any other request passes at once. So does one for an
-/// object that is being deleted.
+/// Returns true if the request writes a new spec. Any other request passes at once. So does one for
+/// an object that is being deleted.
 pub(super) fn writes_spec(request: &ReviewRequest) -> bool {
     let Some(object) = &request.object else {
         return false;
@@ -98,7 +98,7 @@ pub(super) fn writes_spec(request: &ReviewRequest) -> bool {
     }
 }
 
-/// The body of an answer.
+/// Returns the body of an answer.
 pub(super) fn review_body(answer: ReviewAnswer, uid: String) -> AdmissionReview<DynamicObject> {
     answer.into_response(uid).into_review()
 }

@@ -130,7 +130,7 @@ impl Limiter {
         }
     }
 
-    /// A permit once few writes are in flight.
+    /// Returns a permit once few writes are in flight.
     async fn acquire_when_few_in_flight(&self, namespace: &str) -> Permit<'_> {
         loop {
             {
@@ -223,7 +223,7 @@ impl Drop for NamespaceShare<'_> {
 }
 
 impl LimiterState {
-    /// True if the namespace may hold another permit.
+    /// Returns true if the namespace may hold another permit.
     fn has_room(&self, namespace: &str) -> bool {
         self.namespaces.has_room(namespace, self.limit)
     }

@@ -21,8 +21,8 @@ pub(super) struct NamespaceUsage {
 }
 
 impl NamespacePermits {
-    /// True if the namespace may hold another of `limit` permits: it never holds more than three
-    /// quarters.
+    /// Returns true if the namespace may hold another of `limit` permits: it never holds more than
+    /// three quarters.
     pub(super) fn has_room(&self, namespace: &str, limit: usize) -> bool {
         let kept = limit.div_ceil(4);
         let share = limit.saturating_sub(kept).max(1);

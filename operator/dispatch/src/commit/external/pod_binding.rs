@@ -92,7 +92,7 @@ impl Committer {
         }
     }
 
-    /// The `resourceVersion` at which the watch last showed the pod.
+    /// Returns the `resourceVersion` at which the watch last showed the pod.
     ///
     /// # Errors
     /// If the pod is gone, or its spec is not the one that policies judged.
@@ -116,7 +116,8 @@ impl Committer {
         })
     }
 
-    /// The `resourceVersion` of the pod as the API server has it now. None: the read failed.
+    /// Returns the `resourceVersion` of the pod as the API server has it now. None: the read
+    /// failed.
     ///
     /// # Errors
     /// As for [`Self::cached_judged_version`].

@@ -106,7 +106,7 @@ impl ContextFixture {
         tokio::spawn(self.context.clone().follow_node_health());
     }
 
-    /// The jobs that are due within the next tenth of a second.
+    /// Returns the jobs that are due within the next tenth of a second.
     async fn requeued_jobs(&self) -> Vec<String> {
         let mut jobs = Vec::new();
         let due =

@@ -232,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// The limits, by the current policies, that placed or promised pods draw on.
+    /// Returns the limits, by the current policies, that placed or promised pods draw on.
     pub(super) fn judge_external_pods(
         &mut self,
         unit: &Key,
@@ -283,8 +283,8 @@ fn place_allocations(unit: &Key, journal: &PodGroupStatus, pods: &Pods) -> Vec<P
         .collect()
 }
 
-/// The pods of an open plan, in its order and on its nodes. A pod that is bound elsewhere makes the
-/// plan roll back.
+/// Returns the pods of an open plan, in its order and on its nodes. A pod that is bound elsewhere
+/// makes the plan roll back.
 pub(super) fn plan_allocations(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<PlacedPod> {
     let none = FlavorsByResource::new();
     let all = plan.assignments.iter().flat_map(|run| {

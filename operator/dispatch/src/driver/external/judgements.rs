@@ -36,8 +36,8 @@ impl PodsJudgement {
 }
 
 impl PodsJudgements {
-    /// The decision of the current policies. None: they have not decided yet, and the unit is
-    /// looked at again once they have.
+    /// Returns the decision of the current policies. None: they have not decided yet, and the unit
+    /// is looked at again once they have.
     pub(super) fn judge(
         &self,
         context: &Arc<Context>,

@@ -115,7 +115,7 @@ impl ExternalGangState {
 }
 
 impl ExternalGangs {
-    /// The engine's name of a pod, if the pod is external.
+    /// Returns the engine's name of a pod, if the pod is external.
     pub(super) fn pod_name(&self, pod: &Key) -> Option<&PodKey> {
         self.pod_names.get(pod)
     }
@@ -134,12 +134,12 @@ impl ExternalGangs {
         waiting.map(|(unit, _)| unit)
     }
 
-    /// All external gangs.
+    /// Returns all external gangs.
     pub(super) fn units(&self) -> impl Iterator<Item = &Key> {
         self.gangs.keys()
     }
 
-    /// Each gang with its state in the engine, and its limits if it has been judged.
+    /// Returns each gang with its state in the engine, and its limits if it has been judged.
     pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, EngineState, Option<&JobLimits>)> {
         let all = self.gangs.iter();
         all.map(|(unit, external)| (unit, external.engine_state, external.limits.as_deref()))
@@ -157,13 +157,13 @@ impl ExternalGangs {
 }
 
 impl Driver {
-    /// The PodGroup of external pods, if a user has written one.
+    /// Returns the PodGroup of external pods, if a user has written one.
     fn users_pod_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
         let group = self.committer.cache().pod_groups.get(group);
         group.filter(|group| external::is_user_created(group))
     }
 
-    /// The same, if its gang is placed and pods may join it.
+    /// Returns the same, if its gang is placed and pods may join it.
     fn placed_pod_group(&self, key: &Key) -> Option<Arc<PodGroup>> {
         let phase = |group: &Arc<PodGroup>| group.status.as_ref()?.phase;
         let group = self.users_pod_group(key);
@@ -262,7 +262,7 @@ impl Driver {
             .task = Some(stop);
     }
 
-    /// The pods of an external gang, by name.
+    /// Returns the pods of an external gang, by name.
     fn pods_of_unit(&self, unit: &Key) -> Vec<(Key, Arc<ExternalPod>)> {
         let external_pods = &self.committer.cache().external_pods;
         match external::parse_gang_key(unit) {

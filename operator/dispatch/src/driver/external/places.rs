@@ -68,8 +68,8 @@ impl Driver {
         self.track_gpu_hours(&limits);
     }
 
-    /// True if a single pod keeps its nominated place, because its request is the same: only its
-    /// limits are updated. The nomination of a gang is in its journal.
+    /// Returns true if a single pod keeps its nominated place, because its request is the same:
+    /// only its limits are updated. The nomination of a gang is in its journal.
     fn keep_nomination(
         &mut self,
         unit: &Key,
@@ -135,8 +135,8 @@ impl Driver {
         self.bind_external_pods(unit, uid, &asks, place);
     }
 
-    /// The request of pods that have a place. `for_it`: victims have left for the place, so the
-    /// request is computed anew at once, before the place could go to another gang. None: the
+    /// Returns the request of pods that have a place. `for_it`: victims have left for the place, so
+    /// the request is computed anew at once, before the place could go to another gang. None: the
     /// request has to be found anew, or is unknown.
     fn request_for_place(&mut self, unit: &Key, for_it: bool) -> Option<NominatedRequest> {
         let state = self.external_pods.gangs.get(unit)?;
@@ -159,7 +159,7 @@ impl Driver {
         })
     }
 
-    /// True if the policies and quotas that allowed the request are the current ones.
+    /// Returns true if the policies and quotas that allowed the request are the current ones.
     fn is_current_request(&self, unit: &Key, asks: &ExternalRequest) -> bool {
         let context = self.committer.context();
         let policies = context.cache.policies.active();
@@ -168,8 +168,8 @@ impl Driver {
             && asks.limits.version == context.cache.quotas.version()
     }
 
-    /// True if the pods of the request still wait and its policies are current. If not, the pods
-    /// are judged again and go back to the queue.
+    /// Returns true if the pods of the request still wait and its policies are current. If not, the
+    /// pods are judged again and go back to the queue.
     fn is_request_still_valid(
         &self,
         unit: &Key,

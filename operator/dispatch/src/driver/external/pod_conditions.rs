@@ -92,8 +92,8 @@ impl ConditionWrites {
     }
 }
 
-/// Message of the pods' conditions. Only the PodGroup shows how many pods are missing: otherwise
-/// each pod would be written again whenever another comes or goes.
+/// Returns message of the pods' conditions. Only the PodGroup shows how many pods are missing:
+/// otherwise each pod would be written again whenever another comes or goes.
 fn pod_condition_message(unit: &Key, certificate: &GangExplanation) -> String {
     match external::parse_gang_key(unit) {
         Some(ExternalGangRef::Group(group)) if certificate.reason == Reason::MembersMissing => {
@@ -284,8 +284,8 @@ impl Driver {
         self.write_delayed_explanation(unit);
     }
 
-    /// True once a message has been the same for a while, or messages have changed for longer than
-    /// `MIN_CONDITION_INTERVAL`.
+    /// Returns true once a message has been the same for a while, or messages have changed for
+    /// longer than `MIN_CONDITION_INTERVAL`.
     fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
         let now = Instant::now();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();

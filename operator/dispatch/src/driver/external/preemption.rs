@@ -92,7 +92,7 @@ impl Driver {
         }
     }
 
-    /// The plan of a gang's nomination, from its journal.
+    /// Returns the plan of a gang's nomination, from its journal.
     pub(super) fn nominated_plan(&self, unit: &Key) -> Option<(Arc<PodGroup>, Plan)> {
         let Some(ExternalGangRef::Group(group)) = external::parse_gang_key(unit) else {
             return None;
@@ -197,7 +197,7 @@ impl Driver {
         self.judge_external_pods(unit, queue, false, &held.unwrap_or_default());
     }
 
-    /// True if the gang still counts in the queue by whose quota its place was found.
+    /// Returns true if the gang still counts in the queue by whose quota its place was found.
     fn is_counted_in(
         &self,
         unit: &Key,
@@ -283,7 +283,7 @@ impl Driver {
     }
 }
 
-/// The preemptor as its victims are to see it.
+/// Returns the preemptor as its victims are to see it.
 fn preemptor_pod_group(unit: &Key, queue: &str, priority: i32) -> PodGroup {
     let spec = PodGroupSpec {
         queue_name: queue.to_owned(),

@@ -81,9 +81,9 @@ impl Driver {
         }
     }
 
-    /// The request of a single pod. `gang`: the PodGroup whose gang is placed. If that gang holds
-    /// no place in the engine, because another scheduler bound its pods, there is no gang to join:
-    /// the pod is a gang of one, in the PodGroup's queue.
+    /// Returns the request of a single pod. `gang`: the PodGroup whose gang is placed. If that gang
+    /// holds no place in the engine, because another scheduler bound its pods, there is no gang to
+    /// join: the pod is a gang of one, in the PodGroup's queue.
     pub(super) fn find_single_request(
         &self,
         key: &Key,
@@ -107,8 +107,8 @@ impl Driver {
         self.find_request(&external::pod_gang_key(key), place, [key.name.to_string()])
     }
 
-    /// The request of these pods of the unit. None: policies have not decided on it yet, and the
-    /// unit is looked at again once they have.
+    /// Returns the request of these pods of the unit. None: policies have not decided on it yet,
+    /// and the unit is looked at again once they have.
     pub(super) fn find_request(
         &self,
         unit: &Key,
@@ -128,8 +128,8 @@ impl Driver {
         external_request::find_request(&context.cache, &unit.namespace, place, &pods, judge)
     }
 
-    /// The request of nominated pods, by the current policies. A gang's request keeps the groups of
-    /// its plan. None: the pods may not have that place any more.
+    /// Returns the request of nominated pods, by the current policies. A gang's request keeps the
+    /// groups of its plan. None: the pods may not have that place any more.
     pub(super) fn find_nominated_request(&mut self, unit: &Key) -> Option<NominatedRequest> {
         let (asks, taken_in) = match external::parse_gang_key(unit)? {
             ExternalGangRef::Pod(pod) => {
@@ -176,8 +176,9 @@ impl Driver {
         Some(NominatedRequest::Allowed(asks))
     }
 
-    /// True if the nodes still admit the pods: pods that repel them may have come there, and node
-    /// labels may have changed. Taints are left to the engine, which knows what flavors tolerate.
+    /// Returns true if the nodes still admit the pods: pods that repel them may have come there,
+    /// and node labels may have changed. Taints are left to the engine, which knows what flavors
+    /// tolerate.
     fn is_admitted_by_nodes<'n>(
         &self,
         asks: &ExternalRequest,

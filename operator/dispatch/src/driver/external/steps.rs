@@ -247,7 +247,7 @@ impl Driver {
         self.leaving.remove(unit);
     }
 
-    /// True if the engine does not have the gang.
+    /// Returns true if the engine does not have the gang.
     pub(super) fn is_absent_from_engine(&self, unit: &Key) -> bool {
         let inside = self
             .external_pods
@@ -258,7 +258,7 @@ impl Driver {
     }
 }
 
-/// True if the engine has the pods that hold a node in this phase of the journal.
+/// Returns true if the engine has the pods that hold a node in this phase of the journal.
 const fn holds_pods(phase: PodGroupPhase) -> bool {
     matches!(
         phase,

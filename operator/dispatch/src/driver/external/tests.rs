@@ -36,7 +36,7 @@ fn key(pod: &str) -> Key {
     Key::new("team-a", pod)
 }
 
-/// A pod that asks for 4 GPUs.
+/// Returns a pod that asks for 4 GPUs.
 fn pod(name: &str, labels: Value) -> SlimPod {
     decoded(json!({
         "metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": labels},
@@ -145,7 +145,7 @@ impl ExternalPodsFixture {
         self.driver.external_engine_state(unit)
     }
 
-    /// The reason that a gang was given last.
+    /// Returns the reason that a gang was given last.
     fn written_reason(&self, unit: &Key) -> String {
         let told = &self.driver.external_pods.gangs[unit].conditions.written;
         told.values()

@@ -4,7 +4,7 @@ use trellis_api::job::AwaitedGroup;
 
 use super::*;
 
-/// A job with one gang group of two pods, and these fields in the group.
+/// Returns a job with one gang group of two pods, and these fields in the group.
 pub(super) fn case_with_group(restart: Value, group: Value) -> JobCase {
     let mut case = JobCase::new(json!({"restart": restart}));
     let mut spec = serde_json::to_value(&case.spec).unwrap();

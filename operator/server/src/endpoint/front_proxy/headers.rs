@@ -26,8 +26,8 @@ pub(super) struct HeaderNames {
 }
 
 impl HeaderNames {
-    /// The user that the headers name. A header with two values is an error, because one of them
-    /// may come from the client and not from the proxy.
+    /// Returns the user that the headers name. A header with two values is an error, because one of
+    /// them may come from the client and not from the proxy.
     pub(super) fn user(&self, headers: &HeaderMap) -> Result<UserInfo, String> {
         let username =
             first_value(headers, &self.user)?.ok_or_else(|| self.missing_user_message())?;
@@ -51,12 +51,12 @@ impl HeaderNames {
         })
     }
 
-    /// True if the headers name a user.
+    /// Returns true if the headers name a user.
     pub(super) fn are_present_in(&self, headers: &HeaderMap) -> bool {
         self.user.iter().any(|name| headers.contains_key(name))
     }
 
-    /// Message for headers that name no user.
+    /// Returns message for headers that name no user.
     pub(super) fn missing_user_message(&self) -> String {
         let names = self.user.join(", ");
         format!("no user is named: one of {names} is needed")
@@ -84,7 +84,7 @@ impl HeaderNames {
     }
 }
 
-/// The value of the first of these headers that has one.
+/// Returns the value of the first of these headers that has one.
 fn first_value(headers: &HeaderMap, names: &[String]) -> Result<Option<String>, String> {
     for name in names {
         let mut values = headers.get_all(name.as_str()).iter();

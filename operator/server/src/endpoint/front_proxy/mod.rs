@@ -89,7 +89,7 @@ impl FrontProxy {
         }))
     }
 
-    /// The user for whom a request is made.
+    /// Returns the user for whom a request is made.
     ///
     /// # Errors
     /// Why the headers are not trusted, or name no user.
@@ -106,7 +106,7 @@ impl FrontProxy {
         self.header_names.user(headers)
     }
 
-    /// True if these certificates are the front proxy's.
+    /// Returns true if these certificates are the front proxy's.
     pub(super) fn is_presented_in(&self, shown: &ClientCertificates) -> bool {
         self.verify(shown, UnixTime::now()).is_ok()
     }
@@ -141,8 +141,8 @@ impl FrontProxy {
     }
 }
 
-/// The earliest expiry of these certificates. Expired ones did not lead to the authority, so they
-/// are left out.
+/// Returns the earliest expiry of these certificates. Expired ones did not lead to the authority,
+/// so they are left out.
 fn earliest_expiry(
     own: &CertificateDer<'_>,
     others: &[CertificateDer<'_>],

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-/// Time since `at`. Zero if it is in the future.
+/// Returns time since `at`. Zero if it is in the future.
 pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
     format_span(now.duration_since(at).as_secs())
 }
 
-/// Time until `at`. Zero if it is in the past.
+/// Returns time until `at`. Zero if it is in the past.
 pub(super) fn until(at: Timestamp, now: Timestamp) -> String {
     format_span(at.duration_since(now).as_secs())
 }

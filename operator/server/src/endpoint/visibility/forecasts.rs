@@ -31,8 +31,8 @@ struct ForecastState {
 }
 
 impl ForecastCache {
-    /// The forecast for this snapshot, if it is computed in time, else a recent one. None: there is
-    /// none yet.
+    /// Returns the forecast for this snapshot, if it is computed in time, else a recent one. None:
+    /// there is none yet.
     pub(super) async fn get(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
         if self.try_begin() {
             let (kept, snapshot) = (self.clone(), snapshot.clone());

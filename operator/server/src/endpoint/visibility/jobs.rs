@@ -46,8 +46,8 @@ where
     G: Fn(&Key) -> Option<ExternalGang>,
     Q: Fn(&Key) -> Option<Arc<TrainingQueue>>,
 {
-    /// All jobs that wait or hold a place: by queue, placed jobs first, then in the order of the
-    /// queue.
+    /// Returns all jobs that wait or hold a place: by queue, placed jobs first, then in the order
+    /// of the queue.
     pub(super) fn rows(&self) -> Vec<JobState> {
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());

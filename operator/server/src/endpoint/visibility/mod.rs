@@ -96,8 +96,8 @@ pub(super) async fn serve(
     .await
 }
 
-/// Why one job waits, as far as the caller may know. Explanations are served by namespace and name
-/// only.
+/// Returns why one job waits, as far as the caller may know. Explanations are served by namespace
+/// and name only.
 async fn serve_explanation(
     asked: &ObjectRequest,
     look: &Arc<snapshot_view::SnapshotView>,
@@ -177,7 +177,7 @@ fn serve_rows<T: table::TableRow>(
     }
 }
 
-/// The response for a document that is not an object.
+/// Returns the response for a document that is not an object.
 fn document_response(document: DiscoveryDocument) -> Response {
     let content_type = [(header::CONTENT_TYPE, document.content_type)];
     (content_type, document.text).into_response()

@@ -20,7 +20,7 @@ use super::table::{Column, TableRow};
 /// Requests of the jobs that wait in a queue, in base units.
 type PendingRequests<'s> = BTreeMap<&'s ResourceName, i128>;
 
-/// The row of each queue, by name.
+/// Returns the row of each queue, by name.
 pub(super) fn rows(
     queues: &[Arc<TrainingQueue>],
     reports: &BTreeMap<QueueName, QueueReport>,

@@ -209,7 +209,7 @@ impl RequestQuery {
         matches!(self.watch.as_deref(), Some("true" | "1" | ""))
     }
 
-    /// Why the query is not supported. None: it is.
+    /// Returns why the query is not supported. None: it is.
     fn unsupported_parameter(&self) -> Option<String> {
         let given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
         if given(&self.label_selector) {
@@ -244,7 +244,7 @@ fn method_not_allowed(method: &Method) -> Failure {
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
-/// True if the client accepts the aggregated discovery document.
+/// Returns true if the client accepts the aggregated discovery document.
 fn accepts_aggregated(accepted: &str) -> bool {
     accepted.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);

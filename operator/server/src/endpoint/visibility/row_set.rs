@@ -38,7 +38,7 @@ struct JsonList<'r, T> {
 }
 
 impl<T: TableRow> RowSet<T> {
-    /// These rows, in this order.
+    /// Returns these rows, in this order.
     pub(super) fn new(at: Timestamp, rows: Vec<T>) -> Self {
         Self {
             at,
@@ -47,7 +47,7 @@ impl<T: TableRow> RowSet<T> {
         }
     }
 
-    /// The rows of a namespace, or all.
+    /// Returns the rows of a namespace, or all.
     pub(super) fn list(&self, namespace: Option<&str>, format: Format) -> Result<Bytes, Failure> {
         let key = (namespace.map(str::to_owned), format);
         let known = self.answers.lock().get(&key).cloned();
@@ -76,7 +76,7 @@ impl<T: TableRow> RowSet<T> {
         Ok(bytes)
     }
 
-    /// The row of that name.
+    /// Returns the row of that name.
     pub(super) fn get(
         &self,
         namespace: Option<&str>,
@@ -111,7 +111,7 @@ fn is_in_namespace<T: TableRow>(row: &T, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| row.metadata().namespace.as_deref() == Some(namespace))
 }
 
-/// The API server's error for a missing object.
+/// Returns the API server's error for a missing object.
 fn missing_object_failure<T: TableRow>(name: &str) -> Failure {
     let plural = T::SERVED.plural;
     let message = format!("{plural}.{GROUP} {name:?} not found: {}", T::ABSENT);

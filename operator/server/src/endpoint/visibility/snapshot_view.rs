@@ -70,13 +70,13 @@ impl SnapshotView {
         })
     }
 
-    /// True if the snapshot may still be used. Snapshots never take more than a third of a core in
-    /// total.
+    /// Returns true if the snapshot may still be used. Snapshots never take more than a third of a
+    /// core in total.
     fn is_fresh(&self) -> bool {
         self.at.elapsed() < ANSWER_TTL.max(self.work_time.lock().saturating_mul(2))
     }
 
-    /// Time of the snapshot.
+    /// Returns time of the snapshot.
     pub(super) fn time(&self) -> jiff::Timestamp {
         jobs::to_timestamp(self.snapshot.now).unwrap_or_default()
     }
@@ -141,7 +141,7 @@ impl SnapshotView {
 }
 
 impl SnapshotView {
-    /// All waiting jobs.
+    /// Returns all waiting jobs.
     pub(in crate::endpoint) async fn waiting(
         self: &Arc<Self>,
         turn: RequestTurn,
@@ -164,8 +164,8 @@ impl SnapshotView {
         told.await
     }
 
-    /// Why a job waits, and the priorities of the jobs that the explanation names. None: the job
-    /// does not wait.
+    /// Returns why a job waits, and the priorities of the jobs that the explanation names. None:
+    /// the job does not wait.
     pub(super) async fn explain(
         self: &Arc<Self>,
         job: Key,
@@ -205,8 +205,8 @@ pub(in crate::endpoint) struct SnapshotViews {
 }
 
 impl SnapshotViews {
-    /// The current snapshot, or a recent one. One task at a time gets a new one, and finishes even
-    /// if its caller is gone, so that the next caller can use the result.
+    /// Returns the current snapshot, or a recent one. One task at a time gets a new one, and
+    /// finishes even if its caller is gone, so that the next caller can use the result.
     pub(in crate::endpoint) async fn current(
         &self,
         context: &Arc<Context>,
@@ -253,7 +253,7 @@ mod tests {
         Arc::new(turns.try_acquire_owned().unwrap())
     }
 
-    /// A context whose scheduler has heard nothing.
+    /// Returns a context whose scheduler has heard nothing.
     fn context(asked: Arc<AtomicUsize>) -> Arc<Context> {
         let (context, mut heard) = Context::new();
         tokio::spawn(async move {

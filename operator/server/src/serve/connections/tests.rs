@@ -36,7 +36,7 @@ async fn get_root(client: &Client) -> Option<u16> {
     Some(answer.status().as_u16())
 }
 
-/// A server whose answers take a while, how to stop it, and its end.
+/// Returns a server whose answers take a while, how to stop it, and its end.
 async fn start_server(
     limits: ConnectionLimits,
 ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
@@ -102,7 +102,7 @@ async fn request_of_a_user_in_many_groups_is_answered() {
     assert_eq!(answer.status().as_u16(), 200);
 }
 
-/// How long until the other side ends a connection on which this is sent, and what it says.
+/// Returns how long until the other side ends a connection on which this is sent, and what it says.
 async fn time_until_closed(address: SocketAddr, says: &[u8]) -> (Duration, Vec<u8>) {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let began = Instant::now();

@@ -84,8 +84,8 @@ impl StoredCertificate {
         })
     }
 
-    /// True if one of these authorities has signed the certificate. Otherwise clients cannot trust
-    /// it.
+    /// Returns true if one of these authorities has signed the certificate. Otherwise clients
+    /// cannot trust it.
     fn is_signed_by(&self, authorities: &[TrustedAuthority]) -> bool {
         let has_signed = |authority: &TrustedAuthority| {
             let der = CertificateDer::from_pem_slice(&self.pem.certificate).ok()?;
@@ -107,7 +107,7 @@ impl StoredCertificate {
         self.not_after <= now
     }
 
-    /// Time from the start to the end of its validity.
+    /// Returns time from the start to the end of its validity.
     fn lifetime(&self) -> Duration {
         let whole = self.not_after.duration_since(self.not_before);
         Duration::try_from(whole).unwrap_or_default()
@@ -172,7 +172,7 @@ impl CertificateSecret {
         data.insert(AUTHORITIES.to_owned(), trusted);
     }
 
-    /// The shown certificate, if there is one.
+    /// Returns the shown certificate, if there is one.
     pub(super) fn current(&self) -> Option<&StoredCertificate> {
         self.current.as_ref()
     }
@@ -182,7 +182,8 @@ impl CertificateSecret {
         self.authorities.iter().map(|a| a.pem.as_str()).collect()
     }
 
-    /// How long API servers must have trusted all authorities before the next certificate is shown.
+    /// Returns how long API servers must have trusted all authorities before the next certificate
+    /// is shown.
     pub(super) fn settle_time(&self) -> Duration {
         let lifetime = self.current.as_ref().map(StoredCertificate::lifetime);
         let share = lifetime.unwrap_or_default().checked_div(30);
@@ -191,8 +192,8 @@ impl CertificateSecret {
             .clamp(Duration::from_secs(1), Duration::from_secs(60))
     }
 
-    /// The next step, if API servers have trusted all authorities for so long. None: they do not
-    /// trust them yet.
+    /// Returns the next step, if API servers have trusted all authorities for so long. None: they
+    /// do not trust them yet.
     pub(super) fn next_step(
         &self,
         names: &[String],

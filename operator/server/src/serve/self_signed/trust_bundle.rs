@@ -29,7 +29,7 @@ impl TrustBundle {
         Self::Group(Api::all(client.clone()), name)
     }
 
-    /// The object, in words for a log.
+    /// Returns the object, in words for a log.
     fn describe(&self, file: &str) -> String {
         match self {
             Self::Webhook(_, name) => {

@@ -13,7 +13,7 @@ use crate::webhook::fixtures;
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 const NONE: &str = "forbid(principal, action, resource);";
 
-/// A server that knows the namespace `ns`, a default queue, and the starter set of policies
+/// Returns a server that knows the namespace `ns`, a default queue, and the starter set of policies
 /// with these.
 fn server(cedar: Option<&str>) -> WebhookServer {
     let context = fixtures::context();

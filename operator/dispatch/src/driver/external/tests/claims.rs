@@ -7,7 +7,8 @@ use super::*;
 use crate::external_request;
 
 impl ExternalPodsFixture {
-    /// Why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be placed.
+    /// Returns why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be
+    /// placed.
     fn waiting_reason(&self) -> Option<(Reason, String)> {
         let context = self.driver.committer.context();
         let pod = context.cache.external_pods.get(&key("p")).unwrap();

@@ -10,7 +10,7 @@ fn with_grace(seconds: i64) -> SlimPod {
     pod
 }
 
-/// The grace by which the engine plans with the room of the pod.
+/// Returns the grace by which the engine plans with the room of the pod.
 fn planned_grace(pod: SlimPod, is_bound: bool) -> Duration {
     let mut scene = ExternalPodsFixture::new();
     match is_bound {

@@ -6,7 +6,7 @@ use super::*;
 /// Two pods that ask for the same are each a group of the plan: so they were, when it was made.
 const PODS: [&str; 2] = ["a", "b"];
 
-/// A pod of the gang that takes 2 GPUs, of nodes with these labels.
+/// Returns a pod of the gang that takes 2 GPUs, of nodes with these labels.
 fn member(name: &str, labels: Value, selector: Value) -> SlimPod {
     let mut labels = labels;
     labels["trellis.dev/pod-group"] = json!("g");
@@ -29,7 +29,7 @@ impl ExternalPodsFixture {
         Self::nominated_with_limits(members, &json!([]))
     }
 
-    /// The same, charged to these limits.
+    /// Returns the same, charged to these limits.
     fn nominated_with_limits(members: [SlimPod; 2], limits: &Value) -> Self {
         let mut scene = Self::new();
         let node: SlimNode = decoded(json!({

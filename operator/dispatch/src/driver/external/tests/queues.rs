@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A pod of the gang that names a queue by its label.
+/// Returns a pod of the gang that names a queue by its label.
 fn labelled(name: &str, queue: &str) -> SlimPod {
     let labels = json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": queue});
     pod(name, labels)

@@ -68,7 +68,7 @@ impl Explainer {
         }
     }
 
-    /// Why a job waits. None: it does not wait.
+    /// Returns why a job waits. None: it does not wait.
     pub(super) fn explain(
         &mut self,
         job: &Key,

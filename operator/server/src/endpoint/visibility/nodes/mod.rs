@@ -23,7 +23,7 @@ use trellis_scheduler::{
 use super::table::{Column, TableRow};
 use tally::{JobResources, NodeTally};
 
-/// The row of each node, by name. `created` gives the node's creation time.
+/// Returns the row of each node, by name. `created` gives the node's creation time.
 pub(super) fn rows(
     snapshot: &Snapshot,
     created: impl Fn(&str) -> Option<MetaTime>,
@@ -45,7 +45,7 @@ pub(super) fn rows(
     rows
 }
 
-/// The row of a node whose object is deleted but whose pods still exist.
+/// Returns the row of a node whose object is deleted but whose pods still exist.
 fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: NodeTally<'_>) -> NodeState {
     let node = Node::new(name.clone(), Resources::new());
     let message = "its Node object is deleted, and pods of it are still there";
@@ -181,7 +181,7 @@ fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
     topologies.flat_map(of_topology).collect()
 }
 
-/// The scarce resources of a node: devices, cpu and memory.
+/// Returns the scarce resources of a node: devices, cpu and memory.
 fn resources(node: &Node, tally: &NodeTally<'_>) -> Vec<NodeResource> {
     let shown = node.allocatable.iter().filter(|(name, _)| {
         name.is_device() && name.shared_device().is_none()

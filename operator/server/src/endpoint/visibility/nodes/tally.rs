@@ -58,7 +58,7 @@ pub(super) struct NodeTally<'s> {
 }
 
 impl NodeTally<'_> {
-    /// True if there is a pod on the node.
+    /// Returns true if there is a pod on the node.
     pub(super) fn has_pods(&self) -> bool {
         !self.jobs.is_empty() || self.other_pods > 0
     }

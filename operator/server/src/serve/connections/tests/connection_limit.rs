@@ -124,7 +124,7 @@ impl TestConnection {
         self.read_answer().await
     }
 
-    /// The code of an answer, once all of it is there.
+    /// Returns the code of an answer, once all of it is there.
     async fn read_answer(&mut self) -> Option<u16> {
         let (code, length) = self.read_head().await?;
         let mut body = vec![0; length];
@@ -133,7 +133,7 @@ impl TestConnection {
         Some(code)
     }
 
-    /// The code, and how long what follows is.
+    /// Returns the code, and how long what follows is.
     async fn read_head(&mut self) -> Option<(u16, usize)> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {

@@ -67,7 +67,7 @@ fn read_damaged(
     CertificateSecret::read(&data)
 }
 
-/// The text with one letter of its body changed.
+/// Returns the text with one letter of its body changed.
 fn flip_letter(text: &[u8], at: usize) -> Vec<u8> {
     let mut text = text.to_vec();
     text[at] = if text[at] == b'A' { b'B' } else { b'A' };
