@@ -28,7 +28,7 @@ impl ExternalSecrets {
         self.is_known.load(Ordering::Acquire)
     }
 
-    /// ExternalSecrets whose owner has the job's name, whatever the uid of that owner.
+    /// Returns the ExternalSecrets whose owner has the job's name, whatever the uid of that owner.
     #[must_use]
     pub fn for_job(&self, job: &Key) -> Vec<(Key, Arc<SlimExternalSecret>)> {
         let names = self.names_by_job.read();

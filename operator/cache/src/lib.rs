@@ -196,7 +196,7 @@ impl Cache {
         pulses.entry(kind.to_owned()).or_default().clone()
     }
 
-    /// Returns time since each watch last gave a sign of life, by the plural of its kind.
+    /// Returns the time since each watch last gave a sign of life, by the plural of its kind.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         let pulses = self.pulses.read();
@@ -222,8 +222,8 @@ impl Cache {
         flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
     }
 
-    /// Labels of a namespace. None if the watch has not shown the namespace: an absent label then
-    /// means nothing.
+    /// Returns the labels of a namespace. None if the watch has not shown the namespace: an absent
+    /// label then means nothing.
     #[must_use]
     pub fn namespace_labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
         let namespace = self.namespaces.get(&Key::new("", namespace))?;

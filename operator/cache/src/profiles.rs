@@ -39,7 +39,7 @@ impl Profiles {
         self.0.read().clone()
     }
 
-    /// Profiles that are marked as the cluster's default. More than one is an error.
+    /// Returns the profiles that are marked as the cluster's default. More than one is an error.
     #[must_use]
     pub fn defaults(&self) -> BTreeMap<String, CachedProfile> {
         let all = self.0.read();

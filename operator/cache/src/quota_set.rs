@@ -76,7 +76,7 @@ impl QuotaSet {
         (since.elapsed() < REPORT_VALIDITY).then(|| report.clone())
     }
 
-    /// Version of the current policies.
+    /// Returns the version of the current policies.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.active.read().version

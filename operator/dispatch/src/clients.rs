@@ -28,7 +28,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients for the cluster of the environment: in the cluster, or by kubeconfig.
+    /// Returns the clients for the cluster of the environment: in the cluster, or by kubeconfig.
     ///
     /// # Errors
     /// If no cluster is configured, or its configuration is unusable.

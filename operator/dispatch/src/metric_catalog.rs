@@ -40,7 +40,7 @@ pub struct MetricSpec {
 }
 
 impl MetricSpec {
-    /// Returns name under which Prometheus scrapes it.
+    /// Returns the name under which Prometheus scrapes it.
     fn full_name(&self) -> String {
         let total = match self.kind {
             MetricKind::Counter => "_total",

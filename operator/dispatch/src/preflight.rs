@@ -121,11 +121,11 @@ impl Preflight {
     }
 }
 
-/// Hash of the pod without its name, so that jobs that differ only in their name share an answer.
-/// It leaves out the environment variables that Trellis and the job's own framework set. Variables
-/// of another framework are the user's, and admission may judge them. It also leaves out the node:
-/// otherwise each gang would need a dry run for its own nodes. A policy against a node refuses the
-/// real pod, and then the gang is rolled back.
+/// Returns the hash of the pod without its name, so that jobs that differ only in their name share
+/// an answer. It leaves out the environment variables that Trellis and the job's own framework set.
+/// Variables of another framework are the user's, and admission may judge them. It also leaves out
+/// the node: otherwise each gang would need a dry run for its own nodes. A policy against a node
+/// refuses the real pod, and then the gang is rolled back.
 fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> String {
     let mut bare = pod.clone();
     bare.metadata.name = None;

@@ -110,7 +110,7 @@ impl WorkQueue {
         }
     }
 
-    /// Returns number of due keys, and how long the longest running work has taken.
+    /// Returns the number of due keys, and how long the longest running work has taken.
     #[must_use]
     pub fn load(&self) -> (usize, Option<Duration>) {
         let inner = self.state.lock();

@@ -161,7 +161,7 @@ fn mounted_claims(pod: &PodSpec) -> BTreeSet<String> {
     claims.map(|c| c.claim_name.clone()).collect()
 }
 
-/// Specs of the claims that are created with the pod, by volume.
+/// Returns the specs of the claims that are created with the pod, by volume.
 fn ephemeral_claim_specs(pod: &PodSpec) -> BTreeMap<String, SlimClaimSpec> {
     let volumes = pod.volumes.iter().flatten();
     let own = volumes.filter_map(|volume| {

@@ -101,7 +101,7 @@ impl BuildContext<'_> {
         )
     }
 
-    /// User to whom quota policies count the job.
+    /// Returns the user to whom quota policies count the job.
     pub fn requester_name(&self) -> Option<&str> {
         requester_name(self.submission.requester, self.plan_requester)
     }

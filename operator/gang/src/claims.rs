@@ -79,7 +79,7 @@ pub fn mounted_claims<'a>(
     all
 }
 
-/// Returns names of the existing claims that the job's pods mount.
+/// Returns the names of the existing claims that the job's pods mount.
 pub fn claim_names(
     job: &TrainingJobSpec,
     stage: Option<u32>,
@@ -93,7 +93,7 @@ pub fn claim_names(
     names.collect()
 }
 
-/// Task groups with ephemeral volumes, and the names of those volumes.
+/// Returns the task groups with ephemeral volumes, and the names of those volumes.
 pub fn ephemeral_volumes(
     job: &TrainingJobSpec,
     profile: Option<&HashedProfile>,
@@ -106,7 +106,7 @@ pub fn ephemeral_volumes(
     own.collect()
 }
 
-/// Volumes that no node reaches, for everything that the job mounts.
+/// Returns the volumes that no node reaches, for everything that the job mounts.
 pub fn unreachable_volumes(
     job: &TrainingJobSpec,
     profile: Option<&RuntimeProfileSpec>,
@@ -157,9 +157,9 @@ fn mounted_claim(field: &str, volume: &Volume, group: &str) -> Option<MountedCla
     })
 }
 
-/// Where the volumes are of all claims that the job mounts at that stage, counted from 1. For a
-/// claim that is bound with its first pod: where its volume can be. If the job `is_placed`, its
-/// ephemeral claims have their volumes or wait for them in place, so a lack of volumes does not
+/// Returns where the volumes are of all claims that the job mounts at that stage, counted from 1.
+/// For a claim that is bound with its first pod: where its volume can be. If the job `is_placed`,
+/// its ephemeral claims have their volumes or wait for them in place, so a lack of volumes does not
 /// delay the job.
 ///
 /// # Errors
@@ -201,7 +201,8 @@ pub fn find_volumes(
     Ok(found)
 }
 
-/// Where the volume of a claim is. For a claim that is bound with its first pod: where it can be.
+/// Returns where the volume of a claim is. For a claim that is bound with its first pod: where it
+/// can be.
 ///
 /// # Errors
 /// If the claim does not exist, is being deleted, or has no volume and can get none: the reason,
@@ -234,7 +235,7 @@ pub fn find_claim_volume(
     })
 }
 
-/// Where volumes can be provisioned for ephemeral claims.
+/// Returns where volumes can be provisioned for ephemeral claims.
 ///
 /// # Errors
 /// Why the claims can get no volume, as far as their class and the volumes tell.
@@ -274,7 +275,7 @@ fn find_ephemeral_volume(
     })
 }
 
-/// Where a claim can be bound that is bound with its first pod.
+/// Returns where a claim can be bound that is bound with its first pod.
 ///
 /// # Errors
 /// Why the claim has no volume, as far as it, its class and the volumes tell.

@@ -34,7 +34,8 @@ impl<'a> TargetGang<'a> {
         }
     }
 
-    /// Domains that are closed to each group. `label` returns the value of a node's label.
+    /// Returns the domains that are closed to each group. `label` returns the value of a node's
+    /// label.
     #[must_use]
     pub fn closed_domains(
         &self,

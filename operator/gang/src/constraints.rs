@@ -136,7 +136,7 @@ pub fn parse_effect(word: &str) -> Option<TaintEffect> {
     }
 }
 
-/// Tolerations of a pod that matter to the choice of nodes.
+/// Returns the tolerations of a pod that matter to the choice of nodes.
 fn convert_tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<Toleration> {
     let chosen = all.into_iter().filter(|t| !is_default_toleration(t));
     chosen.filter_map(convert_toleration).collect()

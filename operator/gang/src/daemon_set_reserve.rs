@@ -56,8 +56,8 @@ fn will_run_daemon_pod(set: &SlimDaemonSet, node: &Node, has: impl Fn(&str) -> b
         && !has(set.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Resources that one pod takes of a node, including one of its pod slots. Changes by admission are
-/// not known.
+/// Returns the resources that one pod takes of a node, including one of its pod slots. Changes by
+/// admission are not known.
 fn daemon_pod_request(set: &SlimDaemonSet) -> Resources {
     let mut needs = resource_request::pod_request(&SlimPod {
         spec: set.spec.template.spec.pod.clone(),
@@ -110,7 +110,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Cores and pod slots that are left.
+    /// Returns the cores and pod slots that are left.
     fn remaining_capacity(node: Node, sets: &[SlimDaemonSet]) -> (i64, i64) {
         let mut node = node;
         reserve_for_daemon_sets(&mut node, sets, |uid| uid == "there");

@@ -64,13 +64,13 @@ impl Deletions {
         self.requests.retain(|uid, _| there.contains(uid.as_str()));
     }
 
-    /// Uids of the pods whose delete was requested.
+    /// Returns the uids of the pods whose delete was requested.
     #[cfg(any(test, feature = "fixtures"))]
     pub fn uids(&self) -> impl Iterator<Item = &String> {
         self.requests.keys()
     }
 
-    /// When the next pause is over.
+    /// Returns when the next pause is over.
     #[must_use]
     pub fn next_retry(&self, now: Instant) -> Option<Instant> {
         let later = self.requests.values().map(|asked| asked.retry_at);

@@ -90,7 +90,7 @@ impl PartialEq for AuthorizedAttempt {
 }
 
 impl AuthorizedAttempt {
-    /// Nodes that the attempt avoids, including suspected nodes if `suspects` is true.
+    /// Returns the nodes that the attempt avoids, including suspected nodes if `suspects` is true.
     pub fn avoided_nodes(&self, suspects: bool) -> impl Iterator<Item = String> + '_ {
         let suspects = self.attempt.suspect_nodes.iter().filter(move |_| suspects);
         self.attempt.excluded_nodes.iter().chain(suspects).cloned()

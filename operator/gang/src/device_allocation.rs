@@ -108,7 +108,8 @@ mod tests {
         .unwrap()
     }
 
-    /// Explanation for a waiting job that asks for so many thousandths of a core, and for a GPU.
+    /// Returns the explanation for a waiting job that asks for so many thousandths of a core, and
+    /// for a GPU.
     fn explain_waiting_job(
         cpu: i64,
         classes: &[SlimDeviceClass],

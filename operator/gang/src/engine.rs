@@ -176,8 +176,8 @@ pub fn gang_from_surplus_pod(
     })
 }
 
-/// Longest time for which a gang holds its place: it starts, runs and stops. None if it may run for
-/// ever.
+/// Returns the longest time for which a gang holds its place: it starts, runs and stops. None if it
+/// may run for ever.
 fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
     let deadlines = spec.deadlines.as_ref()?;
     let active = to_duration(deadlines.active_seconds?);
@@ -247,7 +247,7 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     }
 }
 
-/// Request of one pod of the group, before admission.
+/// Returns the request of one pod of the group, before admission.
 #[must_use]
 pub fn group_pod_request(group: &CompiledGroup) -> Resources {
     group

@@ -20,8 +20,8 @@ fn applies_to_placed_gang(plan: &Plan, ask: &PolicyRequest) -> bool {
     }
 }
 
-/// Reasons to evict the job that all decisions share. The decisions differ in the assumed
-/// requester.
+/// Returns the reasons to evict the job that all decisions share. The decisions differ in the
+/// assumed requester.
 pub fn eviction_reasons(plan: &Plan, decisions: &[JobDecision]) -> EvictionReasons {
     let mut all = decisions
         .iter()

@@ -16,7 +16,7 @@ pub struct GangExplanation {
 }
 
 impl GangExplanation {
-    /// Explanation for a gang that waits.
+    /// Returns the explanation for a gang that waits.
     #[must_use]
     pub fn waiting(reason: Reason, message: String) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl GangExplanation {
         }
     }
 
-    /// Explanation for a gang that is refused.
+    /// Returns the explanation for a gang that is refused.
     #[must_use]
     pub fn refused(reason: Reason, message: String) -> Self {
         Self {

@@ -191,8 +191,8 @@ impl ObservedAttempt<'_> {
         Some(fault)
     }
 
-    /// Failure of a pod that is being evicted or deleted. If its container has ended, the kubelet's
-    /// reason is kept for the restart rules.
+    /// Returns the failure of a pod that is being evicted or deleted. If its container has ended,
+    /// the kubelet's reason is kept for the restart rules.
     fn disruption_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let taken = pod.is_disrupted || is_stopped_by_deletion(pod);
         if !taken || self.is_ignored(pod) {
@@ -249,7 +249,8 @@ impl ObservedAttempt<'_> {
         says_so && !leads && self.can_ignore_failures
     }
 
-    /// Pods of the plan that are gone although they had not ended: another client has deleted them.
+    /// Returns the pods of the plan that are gone although they had not ended: another client has
+    /// deleted them.
     fn missing_pod_faults(&self) -> impl Iterator<Item = Fault> {
         let planned = |plan: &Plan| {
             let counts = plan.assignments.iter().map(|a| a.count);

@@ -139,7 +139,7 @@ pub trait Members: Sized {
     /// Returns true if every pod of the plan exists on its node.
     fn is_whole(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;
 
-    /// Reason and message of a plan that is not whole at its deadline.
+    /// Returns the reason and message of a plan that is not whole at its deadline.
     fn expiry(gang: &ObservedGang<'_, Self>) -> (Reason, String);
 
     /// Returns the step of a placed gang that comes before it makes room for another. None: it

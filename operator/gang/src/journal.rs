@@ -84,8 +84,8 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
     }
 }
 
-/// When a plan was made, which is when the gang got its place. None if the plan has no deadline,
-/// because an earlier version or another program wrote it.
+/// Returns when a plan was made, which is when the gang got its place. None if the plan has no
+/// deadline, because an earlier version or another program wrote it.
 #[must_use]
 pub fn plan_start(plan: &Plan) -> Option<Timestamp> {
     let deadline = plan.deadline.as_ref()?;

@@ -137,7 +137,7 @@ fn list_usable_queues<Q: Borrow<TrainingQueue>>(
     }
 }
 
-/// Returns number of requirements of a selector: 0 for `{}`.
+/// Returns the number of requirements of a selector: 0 for `{}`.
 pub fn count_requirements(selector: Option<&LabelSelector>) -> usize {
     selector.map_or(0, |selector| {
         let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);

@@ -33,13 +33,13 @@ impl OpenPlan {
         }
     }
 
-    /// Demand of the whole gang.
+    /// Returns the demand of the whole gang.
     #[must_use]
     pub fn total_demand(&self) -> QuotaDemand {
         self.remaining_demand(&BTreeMap::new())
     }
 
-    /// Demand of the pods that do not exist yet.
+    /// Returns the demand of the pods that do not exist yet.
     #[must_use]
     pub fn remaining_demand(&self, pods: &BTreeMap<String, PodView>) -> QuotaDemand {
         let mut ask = QuotaDemand::default();

@@ -8,8 +8,8 @@ use trellis_scheduler::{ResourceName, Resources};
 
 use crate::observed::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
-/// Base units of a resource: thousandths of a core, bytes, or a count. A quantity that does not
-/// parse counts as more than any node has, so that no pod is placed beside it.
+/// Returns the base units of a resource: thousandths of a core, bytes, or a count. A quantity that
+/// does not parse counts as more than any node has, so that no pod is placed beside it.
 fn base_units(resource: &str, quantity: &str) -> i64 {
     let Ok(amount) = Quantity::new(quantity).amount() else {
         return i64::MAX;
@@ -89,7 +89,7 @@ fn actual_amounts(
     }
 }
 
-/// Total of the pod's containers and init containers.
+/// Returns the total of the pod's containers and init containers.
 fn sum_containers(pod: &SlimPod, infeasible: bool, read: AmountReader) -> ResourceSums {
     // The kubelet sorts statuses by name, so they are found by name.
     let one = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
@@ -185,7 +185,7 @@ fn is_pod_level_resource(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// Allocatable resources of a node.
+/// Returns the allocatable resources of a node.
 #[must_use]
 pub fn node_allocatable(node: &SlimNode) -> Resources {
     // An amount that does not parse counts as zero.
@@ -196,7 +196,7 @@ pub fn node_allocatable(node: &SlimNode) -> Resources {
     to_resources(offered.collect())
 }
 
-/// Resources in the engine's form.
+/// Returns the resources in the engine's form.
 #[must_use]
 pub fn to_resources(sums: BTreeMap<String, i64>) -> Resources {
     sums.into_iter()

@@ -84,8 +84,8 @@ pub fn surplus_pod_states(
     seats
 }
 
-/// Largest number of pods of the group. If running pods know how many they may become, additional
-/// pods would wait for ever to join.
+/// Returns the largest number of pods of the group. If running pods know how many they may become,
+/// additional pods would wait for ever to join.
 fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> u32 {
     let framework = run.job.compiled().job().spec().framework();
     if !framework.spec().fixes_max_replicas {
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Members and their states, as text.
+    /// Returns the members and their states, as text.
     fn describe_states(seats: &BTreeMap<SurplusPodId, SurplusPodState>) -> Vec<String> {
         let word = |(member, seat): (&SurplusPodId, &SurplusPodState)| {
             let word = match seat {

@@ -73,8 +73,8 @@ fn find_claim_name_conflict(job: &CompiledJob) -> Option<UnsupportedRequirement>
     })
 }
 
-/// Ports that the job's pods would take on their nodes: with hostNetwork the API server makes each
-/// container port a port of the node (`SetDefaults_Pod`).
+/// Returns the ports that the job's pods would take on their nodes: with hostNetwork the API server
+/// makes each container port a port of the node (`SetDefaults_Pod`).
 fn find_node_port(job: &CompiledJob) -> Option<UnsupportedRequirement> {
     job.groups().iter().find_map(|group| {
         let spec = group.pod(0, &PodPlacement::UNPLACED).spec?;

@@ -63,7 +63,7 @@ pub fn explain_one_node(volumes: &VolumeRequirements, waits: Reason) -> Option<S
     ))
 }
 
-/// Node requirements of a volume: its node affinity (`CheckNodeAffinity` of
+/// Returns the node requirements of a volume: its node affinity (`CheckNodeAffinity` of
 /// `k8s.io/component-helpers/storage/volume`), and the zones and regions of its labels
 /// (kube-scheduler's VolumeZone).
 #[must_use]
@@ -79,8 +79,8 @@ pub fn volume_node_terms(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
         .collect()
 }
 
-/// Terms for the nodes that meet at least one of these requirements: one term must match. None if
-/// all nodes do.
+/// Returns the terms for the nodes that meet at least one of these requirements: one term must
+/// match. None if all nodes do.
 #[must_use]
 pub fn union_terms(
     reaches: impl IntoIterator<Item = Vec<Vec<NodeSelectorTerm>>>,

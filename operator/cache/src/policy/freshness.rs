@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Objects that the watch has shown: name, uid, generation and version.
+    /// Returns the objects that the watch has shown: name, uid, generation and version.
     fn shown_objects(objects: &[(&str, &str, i64, u64)]) -> Store<QuotaPolicy> {
         let store = Store::default();
         for (name, uid, generation, version) in objects {

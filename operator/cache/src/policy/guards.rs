@@ -24,7 +24,7 @@ impl Guard {
     /// All guards.
     pub const ALL: [Self; 3] = [Self::ReservedKeys, Self::Pods, Self::PodGroups];
 
-    /// Returns name of the policy and of its binding.
+    /// Returns the name of the policy and of its binding.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Guard {
         }
     }
 
-    /// Consequence of a guard that is not in force, in words.
+    /// Returns the consequence of a guard that is not in force, in words.
     #[must_use]
     pub const fn consequence(self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl Guards {
         self.fault(guard).is_none()
     }
 
-    /// Which guards are not in force, why, and what follows. None if all are in force.
+    /// Returns which guards are not in force, why, and what follows. None if all are in force.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let parts = self.parts.read();

@@ -53,7 +53,7 @@ impl PendingChanges {
         }
     }
 
-    /// Returns number of the latest change of a scope. None if all its changes are loaded.
+    /// Returns the number of the latest change of a scope. None if all its changes are loaded.
     pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
         self.scopes.get(scope).map(|unloaded| unloaded.latest)
     }
@@ -64,8 +64,8 @@ impl PendingChanges {
         latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))
     }
 
-    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
-    /// which each waits.
+    /// Returns the namespaces with changes that are not loaded, the longest waiting first, with the
+    /// time since which each waits.
     pub fn namespaces(&self) -> Vec<(&str, Instant)> {
         let mut all: Vec<_> = self
             .scopes

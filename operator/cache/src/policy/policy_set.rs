@@ -36,7 +36,7 @@ pub struct PolicySet {
     replaced: Notify,
 }
 
-/// Object that the key of a watch event names.
+/// Returns the object that the key of a watch event names.
 pub fn object_key(key: &Key) -> ObjectKey {
     let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
     ObjectKey {
@@ -87,19 +87,19 @@ impl PolicySet {
         (before, after)
     }
 
-    /// Changes that are not loaded yet.
+    /// Returns the changes that are not loaded yet.
     #[cfg(any(test, feature = "fixtures"))]
     pub fn pending(&self) -> parking_lot::MutexGuard<'_, PendingChanges> {
         self.pending.lock()
     }
 
-    /// Returns number of the latest change of a scope that is not loaded yet.
+    /// Returns the number of the latest change of a scope that is not loaded yet.
     pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
         self.pending.lock().latest_change(scope)
     }
 
-    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
-    /// which each waits.
+    /// Returns the namespaces with changes that are not loaded, the longest waiting first, with the
+    /// time since which each waits.
     pub fn changed_namespaces(&self) -> Vec<(String, Instant)> {
         let pending = self.pending.lock();
         let all = pending.namespaces().into_iter();

@@ -111,7 +111,7 @@ impl Stamping {
         (before != after).then_some(after)
     }
 
-    /// Returns time since which every stamp is authentic.
+    /// Returns the time since which every stamp is authentic.
     ///
     /// # Errors
     /// The reason why no stamp is.

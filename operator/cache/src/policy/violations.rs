@@ -45,7 +45,7 @@ impl JobViolations {
         }
     }
 
-    /// Violations by policy object. The id of each policy begins with its object.
+    /// Returns the violations by policy object. The id of each policy begins with its object.
     #[must_use]
     pub fn by_object(&self) -> BTreeMap<String, ObjectViolations> {
         let mut told: BTreeMap<String, ObjectViolations> = BTreeMap::new();

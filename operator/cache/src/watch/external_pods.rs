@@ -194,8 +194,8 @@ impl ExternalPodIndex {
         self.inner.read().pods.get(pod).cloned()
     }
 
-    /// Resource version at which the watch last showed the pod, if its uid and spec are these. None
-    /// otherwise.
+    /// Returns the resource version at which the watch last showed the pod, if its uid and spec are
+    /// these. None otherwise.
     #[must_use]
     pub fn version_if_unchanged(
         &self,
@@ -211,7 +211,7 @@ impl ExternalPodIndex {
             .cloned()
     }
 
-    /// Pods of the PodGroup.
+    /// Returns the pods of the PodGroup.
     #[must_use]
     pub fn pods_of_group(&self, group: &Key) -> ExternalPods {
         let inner = self.inner.read();
@@ -236,7 +236,7 @@ impl ExternalPodIndex {
         self.filter(|_, _| true)
     }
 
-    /// Pods that match the predicate, which must not call this index.
+    /// Returns the pods that match the predicate, which must not call this index.
     #[must_use]
     pub fn filter(
         &self,

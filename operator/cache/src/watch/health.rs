@@ -125,7 +125,7 @@ impl NodeHealth {
         self.nodes.contains_key(node)
     }
 
-    /// Health of the node.
+    /// Returns the health of the node.
     #[must_use]
     pub fn health_of(&self, node: &str, now: Instant) -> Health {
         let gone_for = |since: Instant| {
@@ -150,8 +150,8 @@ impl NodeHealth {
         }
     }
 
-    /// Changes since the last call. A deleted node is reported once more when it is given up, and
-    /// then forgotten.
+    /// Returns the changes since the last call. A deleted node is reported once more when it is
+    /// given up, and then forgotten.
     pub fn take_changes(&mut self, now: Instant) -> HealthChanges {
         let health: BTreeMap<String, Health> = self
             .nodes
@@ -185,7 +185,7 @@ impl NodeHealth {
         }
     }
 
-    /// When health changes next if no event comes before.
+    /// Returns when health changes next if no event comes before.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         let cut_off = self.is_cut_off();

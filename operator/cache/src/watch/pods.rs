@@ -238,7 +238,7 @@ impl PodIndex {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
-    /// Nodes that match the predicate and have a pod of a job.
+    /// Returns the nodes that match the predicate and have a pod of a job.
     #[must_use]
     pub fn filter_nodes(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let inner = self.inner.read();
@@ -249,7 +249,7 @@ impl PodIndex {
         nodes.map(str::to_owned).collect()
     }
 
-    /// Returns number of pods whose spec was changed after policies had judged it.
+    /// Returns the number of pods whose spec was changed after policies had judged it.
     #[must_use]
     pub fn count_changed_specs(&self) -> usize {
         let inner = self.inner.read();
@@ -257,7 +257,7 @@ impl PodIndex {
         pods.filter(|pod| pod.judged_spec.is_changed()).count()
     }
 
-    /// Jobs that have a pod on one of the nodes.
+    /// Returns the jobs that have a pod on one of the nodes.
     #[must_use]
     pub fn jobs_on_nodes(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
         let there = |pod: &PodView| pod.node.as_deref().is_some_and(&nodes);

@@ -24,7 +24,7 @@ impl Pulse {
         *self.0.lock() = Instant::now();
     }
 
-    /// Returns time since the last sign of life.
+    /// Returns the time since the last sign of life.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.0.lock().elapsed()

@@ -50,7 +50,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Label of the error in metrics, in one word.
+    /// Returns the label of the error in metrics, in one word.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {

@@ -44,7 +44,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Commands of a leader.
+    /// Returns the commands of a leader.
     #[must_use]
     pub fn new(client: Client, leadership: Leadership) -> Self {
         Self {
@@ -348,7 +348,7 @@ enum WriteEffect {
     Persistent,
 }
 
-/// Namespace of a path to objects of one kind. Empty if they are cluster-scoped.
+/// Returns the namespace of a path to objects of one kind. Empty if they are cluster-scoped.
 fn namespace_of(path: &str) -> &str {
     let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split('/').next())

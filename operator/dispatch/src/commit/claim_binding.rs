@@ -71,7 +71,7 @@ fn with_avoided_nodes(nodes: BTreeSet<String>, outcome: TaskOutcome) -> TaskOutc
     }
 }
 
-/// Claims that the pods of a plan mount.
+/// Returns the claims that the pods of a plan mount.
 pub(super) fn plan_mounts(
     run: &AuthorizedAttempt,
     plan: &Plan,
@@ -293,7 +293,7 @@ impl Committer {
     }
 }
 
-/// Claims that one pod of a group mounts.
+/// Returns the claims that one pod of a group mounts.
 pub(super) fn pod_mounts(
     run: &AuthorizedAttempt,
     counted: &BTreeMap<String, AdmittedPod>,

@@ -120,25 +120,25 @@ impl Committer {
         }
     }
 
-    /// Objects of the cluster as the watches have shown them.
+    /// Returns the objects of the cluster as the watches have shown them.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.context.cache
     }
 
-    /// Context that tasks share.
+    /// Returns the context that tasks share.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Client for writes.
+    /// Returns the client for writes.
     #[must_use]
     pub fn commands(&self) -> &Commands {
         &self.commands
     }
 
-    /// Plans that are being carried out.
+    /// Returns the plans that are being carried out.
     #[must_use]
     pub fn open_plans(&self) -> &open_plans::OpenPlans {
         &self.open_plans

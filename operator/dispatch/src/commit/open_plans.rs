@@ -48,7 +48,7 @@ impl OpenPlans {
         self.plans.lock().remove(job).is_some()
     }
 
-    /// Pods that other gangs of the job's namespace have still to create.
+    /// Returns the pods that other gangs of the job's namespace have still to create.
     pub fn other_demands(
         &self,
         job: &Key,

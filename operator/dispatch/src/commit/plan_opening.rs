@@ -190,7 +190,7 @@ impl Committer {
     }
 }
 
-/// Quota of the namespace that a plan needs.
+/// Returns the quota of the namespace that a plan needs.
 pub(super) fn plan_quota(
     run: &AuthorizedAttempt,
     plan: &Plan,

@@ -32,7 +32,7 @@ impl AvoidedNodes {
         nodes.map(|(node, _)| node)
     }
 
-    /// When the next of them may be tried again.
+    /// Returns when the next of them may be tried again.
     pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
         let ends = self.nodes.values().map(|(_, until)| *until);
         ends.filter(|until| *until > now).min()

@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Returns time until the next cycle if no event arrives before.
+    /// Returns the time until the next cycle if no event arrives before.
     pub(super) fn next_pause(&self) -> Duration {
         let longest = if self.inheritance.awaits_adoption() {
             ADOPTION_POLL_INTERVAL

@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Returns name of a pod in the engine.
+    /// Returns the name of a pod in the engine.
     fn engine_name(&self, pod: &Key) -> PodKey {
         let external = self.external_pods.pod_name(pod).cloned();
         external.unwrap_or_else(|| engine::pod_key(pod))

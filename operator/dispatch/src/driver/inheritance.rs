@@ -72,7 +72,7 @@ impl Inheritance {
         self.plans.insert(gang, hash);
     }
 
-    /// Hash of the inherited plan of a gang.
+    /// Returns the hash of the inherited plan of a gang.
     pub(super) fn plan(&self, gang: &Key) -> Option<&str> {
         self.plans.get(gang).map(String::as_str)
     }

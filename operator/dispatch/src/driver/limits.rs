@@ -134,7 +134,7 @@ impl Driver {
         }
     }
 
-    /// Returns time until a limit of GPU-hours is used up, or has room again.
+    /// Returns the time until a limit of GPU-hours is used up, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
         let (_, policies) = self.committer.cache().quotas.active();
         let at = self.hours.next_change(&policies)?;
@@ -142,7 +142,8 @@ impl Driver {
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
     }
 
-    /// Usage of all limits. Limits of GPU-hours that no gang draws on any more are forgotten.
+    /// Returns the usage of all limits. Limits of GPU-hours that no gang draws on any more are
+    /// forgotten.
     pub(super) fn report_limits(&mut self) -> LimitsReport {
         // A report made before the ledgers are read would overwrite them with nothing.
         self.resume_hours();
@@ -177,8 +178,8 @@ impl Driver {
         report
     }
 
-    /// Returns number of limits that were wrong for long in the last report. Zero without policies,
-    /// because then no report is made.
+    /// Returns the number of limits that were wrong for long in the last report. Zero without
+    /// policies, because then no report is made.
     pub(super) fn wrong_limit_count(&self) -> usize {
         match self.committer.cache().quotas.objects.is_empty() {
             true => 0,
@@ -186,7 +187,7 @@ impl Driver {
         }
     }
 
-    /// Limits whose account in the engine has differed from a recount for long.
+    /// Returns the limits whose account in the engine has differed from a recount for long.
     fn find_wrong_limits(&mut self) -> BTreeSet<LimitId> {
         let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let wrong: BTreeSet<LimitId> = self

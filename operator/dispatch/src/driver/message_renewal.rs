@@ -50,7 +50,7 @@ impl MessageRenewal {
 }
 
 impl Driver {
-    /// Returns time until the next renewal, if any job waits.
+    /// Returns the time until the next renewal, if any job waits.
     pub(super) fn renewal_pause(&self) -> Option<Duration> {
         let waits = !self.committer.context().explanations.read().is_empty();
         waits.then(|| self.renewal.pause(Instant::now()))

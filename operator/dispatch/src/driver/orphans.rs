@@ -32,7 +32,7 @@ pub(super) struct OrphanedPods {
 
 #[cfg(test)]
 impl OrphanedPods {
-    /// Uids of the pods whose deletion was requested.
+    /// Returns the uids of the pods whose deletion was requested.
     pub(super) fn requested_uids(&self) -> impl Iterator<Item = String> {
         self.deletions.uids().cloned()
     }
@@ -130,7 +130,8 @@ fn is_abandoned(pod: &PodView, named: Option<&CurrentJob>) -> bool {
     is_left && !pod.phase.is_over()
 }
 
-/// Pods to delete now. `force`: None keeps a pod, Some says whether to delete it by force.
+/// Returns the pods to delete now. `force`: None keeps a pod, Some says whether to delete it by
+/// force.
 fn due_deletions(
     pods: &BTreeMap<String, PodView>,
     force: impl Fn(&PodView) -> Option<bool>,

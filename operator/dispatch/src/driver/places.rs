@@ -77,9 +77,9 @@ impl Driver {
         Some(self.with_prediction(job, gang))
     }
 
-    /// When the gang may be tried again. A gang that was put off before its first pod because a
-    /// ResourceQuota had no room may be tried as soon as there is room. After a rollback it must
-    /// wait, because its own deleted pods make room.
+    /// Returns when the gang may be tried again. A gang that was put off before its first pod
+    /// because a ResourceQuota had no room may be tried as soon as there is room. After a rollback
+    /// it must wait, because its own deleted pods make room.
     fn retry_time(&self, job: &Key, journal: &PodGroupStatus) -> Option<Timestamp> {
         let retry = journal.retry_time.as_ref().map(|t| t.0);
         let has_room = journal.reason == Some(Reason::ResourceQuotaExceeded)

@@ -24,7 +24,7 @@ use super::{Driver, EngineState};
 use crate::is_owned;
 
 impl Driver {
-    /// Uid of the current job of that name.
+    /// Returns the uid of the current job of that name.
     pub(super) fn job_uid(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
             return self.external_uid(job);

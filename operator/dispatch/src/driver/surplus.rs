@@ -50,7 +50,7 @@ impl JobSurplus {
         self.states.keys()
     }
 
-    /// Surplus pods that hold a place, or are about to.
+    /// Returns the surplus pods that hold a place, or are about to.
     pub(super) fn placed(&self) -> impl Iterator<Item = &SurplusPodId> {
         let inside = self.states.iter();
         let placed = inside.filter(|(_, inside)| !matches!(inside, SurplusPlacement::Waiting));
@@ -59,7 +59,7 @@ impl JobSurplus {
 }
 
 impl TrackedGang {
-    /// Limits that the gang's surplus pods draw on.
+    /// Returns the limits that the gang's surplus pods draw on.
     pub(super) fn surplus_draws(&self) -> Vec<LimitDraw> {
         let limits = self.limits.as_deref();
         limits
@@ -74,7 +74,8 @@ fn growth_pause_message() -> String {
     format!("it grows at most once in {every} s, since all begin again when others join")
 }
 
-/// Task groups that need no more surplus pods, because some of their pods have done their work.
+/// Returns the task groups that need no more surplus pods, because some of their pods have done
+/// their work.
 fn finishing_groups<'a>(
     plan: &Plan,
     pods: &'a BTreeMap<String, PodView>,

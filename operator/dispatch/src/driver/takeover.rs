@@ -82,8 +82,8 @@ impl Driver {
         }
     }
 
-    /// Uid of the job of that name, even if it does not decode. A PodGroup without a job charges
-    /// nothing, whatever it claims to hold.
+    /// Returns the uid of the job of that name, even if it does not decode. A PodGroup without a
+    /// job charges nothing, whatever it claims to hold.
     fn current_job_uid(&self, job: &Key) -> Option<String> {
         match self.committer.cache().job(job)? {
             CachedJob::Job(job) => job.metadata.uid.clone(),

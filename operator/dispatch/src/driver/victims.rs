@@ -179,7 +179,7 @@ impl Driver {
         self.advance(&of);
     }
 
-    /// Returns name of the queue in which a gang counts.
+    /// Returns the name of the queue in which a gang counts.
     fn queue_of(&self, of: &Key) -> String {
         if external::is_external(of) {
             return self.external_queue(of);
@@ -269,7 +269,7 @@ impl Driver {
         }
     }
 
-    /// Hash of the plan whose place the gang holds.
+    /// Returns the hash of the plan whose place the gang holds.
     fn place_hash(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
             return self.external_place_id(job);

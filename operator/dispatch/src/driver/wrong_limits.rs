@@ -33,7 +33,7 @@ impl WrongLimits {
         reported
     }
 
-    /// Returns number of limits in the last report.
+    /// Returns the number of limits in the last report.
     pub(super) const fn reported_count(&self) -> usize {
         self.reported
     }

@@ -75,9 +75,9 @@ pub(super) fn find_limits(
     }
 }
 
-/// Limits of pods that run under these accounts, and the reasons that deny them. The whole gang
-/// draws on the limits of each of its pods, so that another account for one pod does not evade a
-/// limit.
+/// Returns the limits of pods that run under these accounts, and the reasons that deny them. The
+/// whole gang draws on the limits of each of its pods, so that another account for one pod does not
+/// evade a limit.
 fn judge_accounts(
     cache: &Cache,
     asking: &QuotaRequest<'_>,

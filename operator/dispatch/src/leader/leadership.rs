@@ -35,7 +35,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Leadership whose lease has to be [extended](Self::extend) first.
+    /// Returns the leadership whose lease has to be [extended](Self::extend) first.
     pub(super) fn new(epoch: Epoch, start: Instant, lease: Duration) -> Self {
         Self {
             request_time: request_time(lease),

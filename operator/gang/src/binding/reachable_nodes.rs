@@ -10,8 +10,8 @@ use crate::observed::{SlimClaim, SlimStorageClass, SlimVolume};
 use crate::volumes;
 use crate::volumes::VolumeRequirement;
 
-/// Node requirements of the claim: the node reaches one of the volumes to which the claim may be
-/// bound, or a volume can be provisioned there. None if there is no such volume.
+/// Returns the node requirements of the claim: the node reaches one of the volumes to which the
+/// claim may be bound, or a volume can be provisioned there. None if there is no such volume.
 #[must_use]
 pub fn unbound_claim_requirement<V: Borrow<SlimVolume>>(
     claim: &SlimClaim,
@@ -40,7 +40,8 @@ pub(super) fn is_single_node(claim: &SlimClaim) -> bool {
     !modes.is_empty() && !modes.iter().any(is_shared)
 }
 
-/// Node requirements of the class for provisioning a volume. None if it provisions none.
+/// Returns the node requirements of the class for provisioning a volume. None if it provisions
+/// none.
 pub fn provisioning_terms(
     claim: &SlimClaim,
     class: &SlimStorageClass,

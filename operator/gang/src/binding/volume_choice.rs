@@ -207,7 +207,7 @@ impl BindingCandidates {
         volumes.find(|volume: &&SlimVolume| volume.name() == name)
     }
 
-    /// Nodes that do not reach the volume. Unknown nodes are not judged.
+    /// Returns the nodes that do not reach the volume. Unknown nodes are not judged.
     fn unreachable_nodes(
         &self,
         reach: &[Vec<NodeSelectorTerm>],

@@ -93,7 +93,7 @@ fn to_quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) 
     (ResourceName::new(name), amounts)
 }
 
-/// Decayed usage from a queue's status. None if none has been stored.
+/// Returns the decayed usage from a queue's status. None if none has been stored.
 #[must_use]
 pub fn restore_decayed_usage(status: &QueueStatus) -> Option<QueueMemory> {
     let at = status.internal.decayed_time.as_ref()?;
@@ -111,7 +111,7 @@ pub fn restore_decayed_usage(status: &QueueStatus) -> Option<QueueMemory> {
     })
 }
 
-/// Decayed usage as a quantity, with thousandths for devices.
+/// Returns the decayed usage as a quantity, with thousandths for devices.
 #[must_use]
 pub fn decayed_quantity(resource: &str, decayed: DecayedAmount) -> Quantity {
     let per = if is_counted_in_thousandths(resource) {

@@ -28,7 +28,7 @@ impl SurplusPodId {
         })
     }
 
-    /// Returns name of the pod.
+    /// Returns the name of the pod.
     #[must_use]
     pub fn pod_name(&self, job: &str) -> String {
         trellis_api::names::pod_name(job, &self.group, self.index)

@@ -79,7 +79,7 @@ impl ExternalRequest {
         (of, pods, self.grace, self.active_seconds)
     }
 
-    /// Claims that the pods mount on these nodes.
+    /// Returns the claims that the pods mount on these nodes.
     #[must_use]
     pub fn claim_mounts<'a>(
         &self,
@@ -89,7 +89,7 @@ impl ExternalRequest {
     }
 }
 
-/// Claims that pods mount on their nodes; `claims` holds the claims of each pod.
+/// Returns the claims that pods mount on their nodes; `claims` holds the claims of each pod.
 #[must_use]
 pub fn collect_mounts<'a>(
     claims: &BTreeMap<String, BTreeSet<String>>,

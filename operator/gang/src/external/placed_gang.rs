@@ -57,7 +57,7 @@ impl PlacedPod {
         }
     }
 
-    /// Fields that distinguish one place from another.
+    /// Returns the fields that distinguish one place from another.
     fn placement_fields(&self) -> (&str, &str, &Resources, &FlavorsByResource) {
         (&self.uid, &self.node, &self.request, &self.flavors)
     }

@@ -50,7 +50,8 @@ pub fn planned_pods(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
         .flat_map(|run| run.pods.iter().map(|pod| (pod, run.node.as_str())))
 }
 
-/// Pods that can be placed, in the order in which they fill the gang: by index, then by age.
+/// Returns the pods that can be placed, in the order in which they fill the gang: by index, then by
+/// age.
 pub fn ready_pods(pods: &ExternalPods) -> Vec<String> {
     let is_ready = |pod: &ExternalPod| pod.is_waiting() && pod.scheduling_gates().next().is_none();
     let ready = pods.iter().filter(|(_, pod)| is_ready(pod));
@@ -101,9 +102,9 @@ impl<'a> Members for ExternalMembers<'a> {
     type Addition = String;
     type Own = ExternalStep;
 
-    /// Pods whose binding took effect after their plan was rolled back, because the answer was lost
-    /// and the pod had no node when it was read. Such a pod would hold resources that the rest of
-    /// its gang lacks.
+    /// Returns the pods whose binding took effect after their plan was rolled back, because the
+    /// answer was lost and the pod had no node when it was read. Such a pod would hold resources
+    /// that the rest of its gang lacks.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<Step> {
         let undone = &gang.journal.undone_plans;
         let is_late = |pod: &ExternalPod| {
@@ -272,7 +273,8 @@ impl Gang<'_> {
         leaving
     }
 
-    /// Pods of the place that a user has deleted with more than the longest grace period.
+    /// Returns the pods of the place that a user has deleted with more than the longest grace
+    /// period.
     fn overlong_deletions(&self) -> Vec<PodDeletion> {
         let late = self.bound_pods().filter(|(_, pod)| pod.has_overlong_grace);
         let late = late.filter(|(_, pod)| {

@@ -98,7 +98,7 @@ impl Gang<'_> {
         journal::members(plan).filter_map(vacancy).collect()
     }
 
-    /// When the next missing pod of a placed gang is to be created.
+    /// Returns when the next missing pod of a placed gang is to be created.
     #[must_use]
     pub fn next_creation_time(&self) -> Option<Timestamp> {
         let awaited = self.members.desired.attempt()?.attempt.awaited.pods.iter();

@@ -73,7 +73,7 @@ impl<'a> AttemptPods<'a> {
         all.map(|(_, pod)| *pod)
     }
 
-    /// Returns number of all pods by phase.
+    /// Returns the number of all pods by phase.
     pub(super) fn phase_counts(&self) -> PhaseCounts {
         self.gang.counts.sum(self.surplus.counts)
     }

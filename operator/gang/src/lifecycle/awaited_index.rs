@@ -76,8 +76,8 @@ impl AwaitedIndex {
 }
 
 impl Evaluation<'_> {
-    /// Awaited pods of the current attempt, from the status. In an attempt that is not placed yet,
-    /// all groups that depend on other groups wait.
+    /// Returns the awaited pods of the current attempt, from the status. In an attempt that is not
+    /// placed yet, all groups that depend on other groups wait.
     pub(super) fn awaited_pods(&self) -> AwaitedPods {
         let attempt = self.attempt();
         // A job that resumes after a suspension begins anew.

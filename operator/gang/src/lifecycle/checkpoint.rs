@@ -18,7 +18,7 @@ impl Evaluation<'_> {
         self.status.checkpoint = (said != CheckpointStatus::default()).then_some(said);
     }
 
-    /// When the last checkpoint was complete.
+    /// Returns when the last checkpoint was complete.
     pub(super) fn last_checkpoint(&self) -> Option<Timestamp> {
         self.latest_checkpoint().last_time.map(|time| time.0)
     }
@@ -50,8 +50,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Reports of the job's pods, by name. They include pods that are being stopped, which save
-    /// before they end.
+    /// Returns the reports of the job's pods, by name. They include pods that are being stopped,
+    /// which save before they end.
     fn reports(&self) -> impl Iterator<Item = (&str, &PodCheckpoint)> {
         self.own_pods()
             .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))

@@ -212,7 +212,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Back-off in seconds after so many restarts.
+/// Returns the back-off in seconds after so many restarts.
 pub fn restart_backoff(restart: &Restart, times: u32) -> i64 {
     let first = restart.backoff_seconds();
     let most = restart.max_backoff_seconds();

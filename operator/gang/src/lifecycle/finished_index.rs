@@ -66,12 +66,12 @@ impl<'a> FinishedIndex<'a> {
         }
     }
 
-    /// Returns number of pods that have succeeded.
+    /// Returns the number of pods that have succeeded.
     pub(super) fn completed_count(&self) -> usize {
         count_pods(&self.completed)
     }
 
-    /// Returns number of succeeded pods among the first so many of each group.
+    /// Returns the number of succeeded pods among the first so many of each group.
     pub(super) fn count_completed<'g>(
         &self,
         groups: impl Iterator<Item = (&'g str, u32)>,
@@ -79,7 +79,7 @@ impl<'a> FinishedIndex<'a> {
         count_in_groups(&self.completed, groups)
     }
 
-    /// Returns number of pods with ignored failures among the first so many of each group.
+    /// Returns the number of pods with ignored failures among the first so many of each group.
     pub(super) fn count_ignored<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
         count_in_groups(&self.failed, groups)
     }

@@ -118,7 +118,7 @@ impl Evaluation<'_> {
             || old.any(|(_, pod)| self.awaited.is_replaced(pod))
     }
 
-    /// Reason and message of a job that runs, with all its pods or without some.
+    /// Returns the reason and message of a job that runs, with all its pods or without some.
     fn running_message(&self) -> (Reason, String) {
         let last = self.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -151,9 +151,9 @@ impl Evaluation<'_> {
         (Reason::Running, message)
     }
 
-    /// Nodes of the job, as `, on 2 nodes: a (4), b (4)`. The gang's nodes come from its plan, so
-    /// that the text stays the same as long as the gang has its place; surplus pods add their own
-    /// nodes.
+    /// Returns the nodes of the job, as `, on 2 nodes: a (4), b (4)`. The gang's nodes come from
+    /// its plan, so that the text stays the same as long as the gang has its place; surplus pods
+    /// add their own nodes.
     pub(super) fn nodes_message(&self) -> String {
         let plan = self.observed.journal.plan.as_ref();
         let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
@@ -184,8 +184,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Longest run time of the job. A placed job that may not run any more keeps the deadline of
-    /// its plan, so that its user cannot extend it while it runs.
+    /// Returns the longest run time of the job. A placed job that may not run any more keeps the
+    /// deadline of its plan, so that its user cannot extend it while it runs.
     fn active_seconds(&self) -> Option<i64> {
         let deadlines = self.observed.spec.deadlines.as_ref();
         let now = deadlines.and_then(|d| d.active_seconds);
@@ -320,7 +320,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Returns number of gang pods that run or have finished.
+    /// Returns the number of gang pods that run or have finished.
     fn count_up_pods(&self) -> usize {
         let groups = || self.observed.spec.task_groups.iter();
         let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));

@@ -143,7 +143,7 @@ impl Evaluation<'_> {
         own.all(|run| self.is_node_open(&run.node))
     }
 
-    /// Returns time of the last failure of this attempt.
+    /// Returns the time of the last failure of this attempt.
     fn last_failure_time(&self) -> Option<Timestamp> {
         let last = self.observed.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -251,7 +251,7 @@ impl Evaluation<'_> {
         recoveries.iter().all(is_of_before)
     }
 
-    /// Pods that are to be deleted, by group.
+    /// Returns the pods that are to be deleted, by group.
     fn pods_to_delete(&self, recoveries: &[Recovery]) -> BTreeMap<String, BTreeSet<u32>> {
         let mut doomed: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         let mut whole: BTreeSet<&str> = BTreeSet::new();
@@ -301,7 +301,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Deadline by which restarted pods must run.
+    /// Returns the deadline by which restarted pods must run.
     pub(super) fn recovery_deadline(&self) -> Option<Timestamp> {
         let groups = || self.observed.spec.task_groups.iter();
         let mut sizes = groups().map(|g| (g.name.as_str(), g.gang_size()));

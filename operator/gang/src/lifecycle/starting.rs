@@ -66,7 +66,7 @@ impl Evaluation<'_> {
         self.report(JobPhase::Starting, fault.reason, message, wish)
     }
 
-    /// Seconds in which the pods must start to run.
+    /// Returns the seconds in which the pods must start to run.
     pub(super) fn startup_seconds(&self) -> i64 {
         let deadlines = self.observed.spec.deadlines.clone().unwrap_or_default();
         deadlines.startup_seconds()

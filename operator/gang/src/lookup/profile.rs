@@ -93,7 +93,7 @@ pub fn find_profile(
     })
 }
 
-/// Returns message for several profiles that are marked as the cluster's default.
+/// Returns the message for several profiles that are marked as the cluster's default.
 #[must_use]
 pub fn describe_several_defaults(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();

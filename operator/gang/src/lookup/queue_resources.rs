@@ -54,7 +54,7 @@ mod tests {
         .unwrap()
     }
 
-    /// CPU and memory of the first queue, as `amount@queue`.
+    /// Returns the CPU and memory of the first queue, as `amount@queue`.
     fn find_amounts(queues: &[TrainingQueue]) -> [Option<String>; 2] {
         let get = |name: &str| {
             let mut queues = queues.iter();

@@ -114,14 +114,14 @@ impl AntiAffinityIndex {
         terms.any(|t| t.repulsion.can_repel_namespace(namespace, labels))
     }
 
-    /// Terms of the pods on a node: the node's labels determine their domains.
+    /// Returns the terms of the pods on a node: the node's labels determine their domains.
     #[must_use]
     pub fn terms_on_node(&self, node: &str) -> Vec<Arc<AntiAffinityTerm>> {
         let there = self.terms.values().filter(|t| t.nodes.contains_key(node));
         there.map(|t| t.repulsion.clone()).collect()
     }
 
-    /// Domains that are closed to the pod. `label` returns the value of a node's label.
+    /// Returns the domains that are closed to the pod. `label` returns the value of a node's label.
     #[must_use]
     pub fn closed_domains(
         &self,

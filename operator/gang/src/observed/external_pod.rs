@@ -24,7 +24,8 @@ const INDEX_LABELS: [&str; 2] = [
 /// resources.
 const MAX_GRACE: i64 = 3_600;
 
-/// Grace period of a pod in seconds. The API server treats a negative value as one second.
+/// Returns the grace period of a pod in seconds. The API server treats a negative value as one
+/// second.
 fn limit_grace(own: Option<i64>) -> u32 {
     let seconds = match own.unwrap_or(30) {
         i64::MIN..0 => 1,
@@ -154,14 +155,14 @@ impl ExternalPod {
         })
     }
 
-    /// Returns name of the pod's PodGroup, if it has one.
+    /// Returns the name of the pod's PodGroup, if it has one.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         let group = self.labels.get(names::POD_GROUP).map(String::as_str);
         group.filter(|group| !group.is_empty())
     }
 
-    /// Returns names of the pod's scheduling gates.
+    /// Returns the names of the pod's scheduling gates.
     pub fn scheduling_gates(&self) -> impl Iterator<Item = &str> {
         let spec = self.spec.as_ref().and_then(|spec| spec.as_ref().ok());
         let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
@@ -212,8 +213,8 @@ impl ExternalPod {
     }
 }
 
-/// Flavors from the annotation. None if it does not parse: then the pod is charged to the first
-/// flavor of its queue that matches its node.
+/// Returns the flavors from the annotation. None if it does not parse: then the pod is charged to
+/// the first flavor of its queue that matches its node.
 fn parse_flavors(annotation: Option<&String>) -> FlavorsByResource {
     let read = annotation.and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()

@@ -50,7 +50,7 @@ impl JudgedSpec {
         !self.differing_parts(other).contains(&true)
     }
 
-    /// Parts that differ, in the order of [`JudgedSpec::changed`].
+    /// Returns the parts that differ, in the order of [`JudgedSpec::changed`].
     fn differing_parts(&self, other: &Self) -> [bool; 3] {
         [
             self.images != other.images,
@@ -75,8 +75,8 @@ impl JudgedSpec {
         self.changed.contains(&true)
     }
 
-    /// Returns names of the parts that have changed since the pod was first seen. None if there are
-    /// none.
+    /// Returns the names of the parts that have changed since the pod was first seen. None if there
+    /// are none.
     #[must_use]
     pub fn changed_parts(&self) -> Option<String> {
         let changed = self.changed.iter().zip(PARTS);

@@ -190,8 +190,8 @@ impl PodView {
     }
 }
 
-/// When the deletion was requested: the deletion timestamp minus the grace period. The kubelet
-/// finally deletes with grace period 0, which loses the time of the request.
+/// Returns when the deletion was requested: the deletion timestamp minus the grace period. The
+/// kubelet finally deletes with grace period 0, which loses the time of the request.
 fn deletion_request_time(meta: &ObjectMeta) -> Option<Timestamp> {
     let by = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
@@ -321,8 +321,8 @@ fn find_start_obstacle(pod: &SlimPod) -> Option<StartObstacle> {
     })
 }
 
-/// When the init containers before this one had ended, which run one after the other; with None,
-/// when all of them had. Before that, when the kubelet accepted the pod.
+/// Returns when the init containers before this one had ended, which run one after the other; with
+/// None, when all of them had. Before that, when the kubelet accepted the pod.
 fn earliest_start(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
     let before = pod.spec.init_containers.iter();
     let before = before.take_while(|init| container != Some(init.name.as_str()));

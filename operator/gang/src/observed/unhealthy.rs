@@ -70,7 +70,7 @@ impl Default for UnhealthyRules {
 }
 
 impl UnhealthyRules {
-    /// Pace at which gangs on unhealthy nodes are evicted.
+    /// Returns the pace at which gangs on unhealthy nodes are evicted.
     #[must_use]
     pub fn pace(&self) -> EvictionPace {
         let seconds = self.eviction_rate.recip();

@@ -52,8 +52,8 @@ pub fn find_exceeded_limit(
     Some(format!("{why}: apply it again once there is room"))
 }
 
-/// Amount that the job adds to a limit, in the engine's base units. None if it depends on the
-/// placement.
+/// Returns the amount that the job adds to a limit, in the engine's base units. None if it depends
+/// on the placement.
 fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
     match what {
         LimitedQuantity::RunningJobs => Some(1),

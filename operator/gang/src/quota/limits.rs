@@ -37,7 +37,7 @@ pub struct LimitsReport {
 }
 
 impl LimitsReport {
-    /// Used GPU-seconds of a limit.
+    /// Returns the used GPU-seconds of a limit.
     #[must_use]
     pub fn used_gpu_seconds(&self, limit: &LimitId) -> i128 {
         let parts = self.used_gpu_hours.get(limit).into_iter();

@@ -22,7 +22,7 @@ pub struct JobDemand {
 }
 
 impl JobDemand {
-    /// Demand of this job.
+    /// Returns the demand of this job.
     #[must_use]
     pub fn from_job(job: &CompiledJob) -> Self {
         let mut asked = Self::default();

@@ -1,6 +1,6 @@
-//! Authenticates and authorizes callers. The API server decides on both: it sends requests in the
-//! name of a user (`front_proxy`), or it knows the token (TokenReview), and it grants the right
-//! (SubjectAccessReview). If it does not answer, the request is refused.
+//! Authenticates and authorizes callers. The API server decides on both. It names the user of a
+//! request that it forwards (`front_proxy`), or it checks the token (TokenReview). Then it grants
+//! the right (SubjectAccessReview). If it does not answer, the endpoint refuses the request.
 
 use axum::http::{HeaderMap, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -50,7 +50,7 @@ pub(crate) enum AccessDenied {
     Unknown(String),
 }
 
-/// Denies a caller without a token whom the front proxy does not name either.
+/// Denies a caller that has no token and that the front proxy does not name.
 pub(super) fn deny_missing_credentials(
     headers: &HeaderMap,
     unbelieved: Option<&str>,

@@ -23,7 +23,7 @@ const CERTIFICATE: ManagedCertificate = ManagedCertificate {
     trust_object: TrustObject::Group(visibility::API_SERVICE),
 };
 
-/// Lifetime of the certificate. It is renewed when a third of that is left.
+/// Lifetime of the certificate. The operator renews it when a third of this time is left.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Where and as whom it listens.

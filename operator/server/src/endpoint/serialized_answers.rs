@@ -1,4 +1,4 @@
-//! Bytes of answers, serialized once for all readers.
+//! Answers, serialized once for all readers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,11 +11,11 @@ use trellis_scheduler::Snapshot;
 
 use super::{ANSWER_TTL, Failure, WaitingJobs};
 
-/// An overview, and the serialized answers made of it.
+/// The waiting jobs, and the answers serialized from them.
 #[derive(Debug)]
 pub(super) struct SerializedWaitingJobs {
     waiting_jobs: WaitingJobs,
-    /// By namespace. None: of all.
+    /// Answers by namespace. None: all namespaces.
     answers: Mutex<BTreeMap<Option<String>, Bytes>>,
 }
 
@@ -61,7 +61,7 @@ impl SnapshotDownload {
         })
     }
 
-    /// Returns the last download, if it is still being read and recent enough.
+    /// Returns the last download if a client still reads it and it is recent enough.
     pub(super) fn reuse(last: &Weak<Self>) -> Option<Arc<Self>> {
         last.upgrade().filter(|last| last.at.elapsed() < ANSWER_TTL)
     }

@@ -70,7 +70,7 @@ impl WebhookMetrics {
         }
     }
 
-    /// Counts a request in flight, until the guard is dropped.
+    /// Counts a request as in flight until the guard is dropped.
     pub(super) fn track_request(self: &Arc<Self>) -> InFlight {
         self.in_flight.inc();
         InFlight(self.clone())

@@ -10,7 +10,8 @@ fn node_set(nodes: &[&str]) -> BTreeSet<String> {
     nodes.iter().map(|n| (*n).to_owned()).collect()
 }
 
-/// Health of a process that started a while ago: nodes that it never saw are given up already.
+/// Returns the health of a process that started a while ago: nodes that it never saw are given up
+/// already.
 fn health_after_startup() -> (NodeHealth, Instant) {
     let began = Instant::now();
     let mut health = NodeHealth::new(began);

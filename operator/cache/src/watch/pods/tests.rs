@@ -184,7 +184,7 @@ fn created_pod_is_removed_when_a_later_list_lacks_it() {
     assert_eq!(index.pods_of_job(&job).len(), 1);
 }
 
-/// Phase of a pod with a sidecar, an init container and a main container.
+/// Returns the phase of a pod with a sidecar, an init container and a main container.
 fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
     let ended = |name: &str, code: i32| {
         let reason = if code == 0 { "Completed" } else { "Error" };

@@ -125,7 +125,7 @@ impl ExternalGangs {
         self.pod_names.remove(pod)
     }
 
-    /// External gangs that have no place, and may get one after a change.
+    /// Returns the external gangs that have no place, and may get one after a change.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = self
             .gangs
@@ -175,7 +175,7 @@ impl Driver {
         (!state.is_some_and(|state| state.is_terminating)).then_some(group)
     }
 
-    /// Uid of an external gang's PodGroup, or of the single pod.
+    /// Returns the uid of an external gang's PodGroup, or of the single pod.
     pub(super) fn external_uid(&self, unit: &Key) -> Option<String> {
         match external::parse_gang_key(unit)? {
             ExternalGangRef::Group(group) => self.users_pod_group(&group)?.metadata.uid.clone(),
@@ -203,7 +203,8 @@ impl Driver {
         }
     }
 
-    /// External gangs that wait, and that the anti-affinity of another pod keeps away from nodes.
+    /// Returns the external gangs that wait, and that the anti-affinity of another pod keeps away
+    /// from nodes.
     pub(super) fn external_gangs_excluded_by(&self, repulsion: &AntiAffinityTerm) -> Vec<Key> {
         let context = self.committer.context();
         let waiting = self.external_pods.waiting();
@@ -224,7 +225,7 @@ impl Driver {
         concerned.cloned().collect()
     }
 
-    /// Queue to which the resources of an external gang are charged.
+    /// Returns the queue to which the resources of an external gang are charged.
     pub(super) fn external_queue(&self, unit: &Key) -> String {
         let queue = match external::parse_gang_key(unit) {
             Some(ExternalGangRef::Group(group)) => self.users_pod_group(&group).and_then(|group| {
@@ -248,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// Limits that an external gang draws on.
+    /// Returns the limits that an external gang draws on.
     pub(super) fn external_limits(&self, unit: &Key) -> Option<&JobLimits> {
         self.external_pods.gangs.get(unit)?.limits.as_deref()
     }

@@ -260,7 +260,7 @@ impl Driver {
         });
     }
 
-    /// PodGroup of the gang that a unit is, or joins.
+    /// Returns the PodGroup of the gang that a unit is, or joins.
     pub(super) fn pod_group_of(&self, unit: &Key, joins: bool) -> Option<Key> {
         match external::parse_gang_key(unit)? {
             ExternalGangRef::Group(group) => Some(group),
@@ -296,8 +296,8 @@ impl Driver {
         self.release_victims(unit);
     }
 
-    /// Labels of the domain in which a pod must be that comes after its gang. Empty: it may be
-    /// anywhere.
+    /// Returns the labels of the domain in which a pod must be that comes after its gang. Empty: it
+    /// may be anywhere.
     ///
     /// # Errors
     /// If no node of its gang is in a domain: the pod waits, and is not placed elsewhere.
@@ -332,7 +332,7 @@ impl Driver {
     }
 }
 
-/// Versions of the policies and quotas that allow the pods, current as of now.
+/// Returns the versions of the policies and quotas that allow the pods, current as of now.
 pub(super) fn policy_versions(asks: &ExternalRequest) -> PolicyVersions {
     PolicyVersions {
         judged_at: Instant::now(),

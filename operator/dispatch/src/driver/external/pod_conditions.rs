@@ -73,8 +73,8 @@ fn add_saturating(now: Instant, wait: Duration) -> Instant {
 }
 
 impl ConditionWrites {
-    /// Pause until pods that are written now may get another condition. `is_change`: some pods had
-    /// another reason before.
+    /// Returns the pause until pods that are written now may get another condition. `is_change`:
+    /// some pods had another reason before.
     fn next_pause(&mut self, reason: Reason, is_change: bool) -> Duration {
         if is_change && self.last_reason.replace(reason) != Some(reason) {
             self.changes = self.changes.saturating_add(1).min(MAX_DOUBLINGS);
@@ -92,7 +92,7 @@ impl ConditionWrites {
     }
 }
 
-/// Returns message of the pods' conditions. Only the PodGroup shows how many pods are missing:
+/// Returns the message of the pods' conditions. Only the PodGroup shows how many pods are missing:
 /// otherwise each pod would be written again whenever another comes or goes.
 fn pod_condition_message(unit: &Key, certificate: &GangExplanation) -> String {
     match external::parse_gang_key(unit) {

@@ -138,7 +138,7 @@ impl Driver {
         }
     }
 
-    /// State of the gang in the engine.
+    /// Returns the state of the gang in the engine.
     pub(in super::super) fn external_engine_state(&self, unit: &Key) -> EngineState {
         let state = self.external_pods.gangs.get(unit);
         state.map(|state| state.engine_state).unwrap_or_default()

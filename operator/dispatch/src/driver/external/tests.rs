@@ -179,7 +179,7 @@ impl ExternalPodsFixture {
         self.decide();
     }
 
-    /// Where the engine counts it.
+    /// Returns where the engine counts it.
     fn charged_queue(&self, unit: &Key) -> Option<String> {
         let id = trellis_gang::engine::gang_id(unit);
         let gangs = self.driver.engine.snapshot().gangs;
@@ -188,7 +188,7 @@ impl ExternalPodsFixture {
         Some(gang.queue.as_str().to_owned())
     }
 
-    /// GPUs that gangs hold, and that other pods use.
+    /// Returns the GPUs that gangs hold, and that other pods use.
     fn used_gpus(&self) -> (i128, i128) {
         let totals = self.driver.engine.totals();
         let gpus = totals.get(&ResourceName::new(GPU));

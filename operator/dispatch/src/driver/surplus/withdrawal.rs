@@ -84,7 +84,8 @@ impl Driver {
         }
     }
 
-    /// Surplus pods that have to go: those of a stale leader, and those that are preempted.
+    /// Returns the surplus pods that have to go: those of a stale leader, and those that are
+    /// preempted.
     pub(in crate::driver) fn surplus_to_remove(
         &self,
         job: &Key,

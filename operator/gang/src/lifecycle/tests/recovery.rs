@@ -48,7 +48,7 @@ pub(super) fn count_restarts(case: &JobCase) -> (i64, i64, i64) {
     (case.attempt(), restarts, disruptions)
 }
 
-/// Awaited pods, as `worker 0-1 round 2`.
+/// Returns the awaited pods, as `worker 0-1 round 2`.
 pub(super) fn describe_awaited(case: &JobCase) -> Vec<String> {
     let awaited = case
         .status

@@ -19,7 +19,7 @@ fn no_image(name: &str) -> Value {
     json!({"name": name, "state": {"waiting": {"reason": "ImagePullBackOff"}}})
 }
 
-/// Returns time from which the stuck container could have started. The init container `s` is a
+/// Returns the time from which the stuck container could have started. The init container `s` is a
 /// sidecar.
 fn earliest_start_of(
     inits: &[&str],

@@ -100,7 +100,7 @@ pub struct SlimClaimStatus {
 }
 
 impl SlimClaim {
-    /// Returns name of the claim's class, empty if it has none.
+    /// Returns the name of the claim's class, empty if it has none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.spec.storage_class_name.as_deref().unwrap_or_default()
@@ -118,7 +118,7 @@ impl SlimClaim {
         self.spec.volume_name.is_empty() && self.status.phase != "Lost"
     }
 
-    /// Requested bytes. None if the quantity does not parse.
+    /// Returns the requested bytes. None if the quantity does not parse.
     #[must_use]
     pub fn amount(&self) -> Option<Amount> {
         amount(&self.spec.resources.requests)

@@ -77,19 +77,19 @@ pub struct SlimClaimRef {
 }
 
 impl SlimVolume {
-    /// Returns name of the volume.
+    /// Returns the name of the volume.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Returns name of the volume's class, empty if it has none.
+    /// Returns the name of the volume's class, empty if it has none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.spec.storage_class_name.as_deref().unwrap_or_default()
     }
 
-    /// Capacity in bytes. None if the quantity does not parse.
+    /// Returns the capacity in bytes. None if the quantity does not parse.
     #[must_use]
     pub fn amount(&self) -> Option<Amount> {
         amount(&self.spec.capacity)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::{HeaderMap, HeaderValue};
 use k8s_openapi::api::authentication::v1::UserInfo;
 
-/// Group of every authenticated user, whether or not the headers name it.
+/// Group of every authenticated user, even if the headers do not name it.
 const AUTHENTICATED: &str = "system:authenticated";
 /// User of unauthenticated requests.
 const ANONYMOUS: &str = "system:anonymous";
@@ -15,11 +15,11 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// Names of the headers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeaderNames {
-    /// Headers of the user name: the first with a value counts.
+    /// Headers of the user name. The first header with a value counts.
     pub(super) user: Vec<String>,
-    /// Headers of the uid: the first with a value counts.
+    /// Headers of the uid. The first header with a value counts.
     pub(super) uid: Vec<String>,
-    /// Headers of groups: each value of each header counts.
+    /// Headers of groups. Each value of each header counts.
     pub(super) groups: Vec<String>,
     /// Prefixes of extra headers.
     pub(super) extra: Vec<String>,
@@ -56,13 +56,14 @@ impl HeaderNames {
         self.user.iter().any(|name| headers.contains_key(name))
     }
 
-    /// Returns message for headers that name no user.
+    /// Returns the message for headers that name no user.
     pub(super) fn missing_user_message(&self) -> String {
         let names = self.user.join(", ");
         format!("no user is named: one of {names} is needed")
     }
 
-    /// Keys are the rest after the prefix, in lower case and percent-decoded.
+    /// Returns the extra values of the user. A key is the rest of a header's name after the prefix,
+    /// in lower case and percent-decoded.
     fn extra(&self, headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, String> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in headers {

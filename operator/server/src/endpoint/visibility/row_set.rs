@@ -1,5 +1,4 @@
-//! All objects of one resource at one moment, and the answers serialized from them: once for all
-//! readers.
+//! All objects of one resource at one moment. Their answers are serialized once for all readers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use trellis_api::visibility::{self, GROUP};
 use super::table::{self, Format, TableRow};
 use crate::endpoint::Failure;
 
-/// Serialized answers kept at most.
+/// Most serialized answers to keep.
 const MAX_SERIALIZED: usize = 64;
 
 /// Namespace (None: all) and format.
@@ -76,7 +75,7 @@ impl<T: TableRow> RowSet<T> {
         Ok(bytes)
     }
 
-    /// Returns the row of that name.
+    /// Returns the row with this name.
     pub(super) fn get(
         &self,
         namespace: Option<&str>,
@@ -91,7 +90,7 @@ impl<T: TableRow> RowSet<T> {
     }
 }
 
-/// One object, of that name.
+/// Serializes the object with this name.
 pub(super) fn serialize_row<T: TableRow>(
     row: Option<&T>,
     name: &str,

@@ -13,11 +13,11 @@ use crate::endpoint::Failure;
 pub(super) enum Format {
     /// Objects as JSON.
     Json,
-    /// A table, with this part of each object beside its row.
+    /// A table, with this part of each object in its row.
     Table(Include),
 }
 
-/// Part of the object beside its row.
+/// Part of the object in its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Include {
     /// Nothing.
@@ -109,7 +109,7 @@ pub(super) trait TableRow: Serialize {
     /// Columns of the table.
     const COLUMNS: &'static [Column];
 
-    /// Returns name and namespace of the object.
+    /// Returns the name and namespace of the object.
     fn metadata(&self) -> &ObjectMeta;
 
     /// One cell for each column.

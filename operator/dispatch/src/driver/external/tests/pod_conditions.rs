@@ -10,7 +10,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl ExternalPodsFixture {
-    /// Conditions last written to the gang's pods, by uid. Empty after a failed write.
+    /// Returns the conditions last written to the gang's pods, by uid. Empty after a failed write.
     fn written_conditions(&self, unit: &Key) -> Vec<(String, String)> {
         let told = self.driver.external_pods.gangs[unit]
             .conditions

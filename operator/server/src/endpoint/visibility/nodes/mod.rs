@@ -92,8 +92,8 @@ pub(super) fn job_ref(job: &Key) -> JobRef {
     }
 }
 
-/// For each of these nodes, the jobs that hold some of the resources that would have to become
-/// free, in descending order of the first named resource.
+/// Finds, for each of these nodes, the jobs that hold some of the resources to be freed, in
+/// descending order of the first named resource.
 pub(super) fn find_holders(snapshot: &Snapshot, wanted: &[NodeRelease]) -> Vec<Vec<HeldBy>> {
     let mut tallies = tally::tally_nodes(snapshot, |node| wanted.iter().any(|on| on.node == *node));
     let of = |on: &NodeRelease| {
@@ -140,7 +140,7 @@ fn to_amount(name: &ResourceName, amount: i128) -> Amount {
     }
 }
 
-/// Everything that keeps new pods off a node, whatever they tolerate.
+/// Returns every reason that keeps all new pods off a node, even pods that tolerate its taints.
 fn reasons(node: &Node) -> Vec<NodeReason> {
     let mut reasons = Vec::new();
     let mut say = |reason: &str, message: String| {
