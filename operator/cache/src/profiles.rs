@@ -1,5 +1,5 @@
-//! RuntimeProfiles, as the watch shows them. Each is checked and hashed once, and all jobs that are
-//! compiled with it share it.
+//! RuntimeProfiles, as the watch shows them. The cache checks and hashes each profile once. All
+//! jobs compiled with it share it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Profiles {
             .collect()
     }
 
-    /// Stores a profile that was created or changed. False if it is as before.
+    /// Stores a profile that was created or changed. Returns false if it has not changed.
     pub fn insert(&self, name: &str, profile: CachedProfile) -> bool {
         let read = |known: &CachedProfile| {
             let hash = known.profile.as_ref().map(|p| p.hash().to_owned());
@@ -113,8 +113,8 @@ mod tests {
         assert!(there.insert("b", known("b", json!({"globalDefault": true}))));
         assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
         assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
-        // Two defaults count as none, and the message names both. A job that names a profile gets
-        // it.
+        // Two defaults count as none, and the message names both. A job that names a profile still
+        // gets it.
         assert!(there.insert("a", known("a", json!({"globalDefault": true}))));
         let two = find(json!({})).unwrap_err();
         assert_eq!(two.reason, Reason::ProfileMisconfigured);

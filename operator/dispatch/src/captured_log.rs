@@ -11,7 +11,7 @@ use tracing::subscriber::DefaultGuard;
 pub struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
 impl CapturedLog {
-    /// Captures lines from now on, until the guard is dropped.
+    /// Captures lines until the guard is dropped.
     pub fn begin() -> (Self, DefaultGuard) {
         let written = Self::default();
         let writer = written.clone();

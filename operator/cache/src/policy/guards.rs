@@ -1,5 +1,5 @@
-//! Checks that the admission policies are in force that keep users from writing what only Trellis
-//! may write.
+//! Checks that the guards are in force: admission policies that keep users from writing data that
+//! only Trellis may write.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::stamping::shipped_spec;
 pub enum Guard {
     /// Protects labels and annotations `trellis.dev/*` of pods and jobs.
     ReservedKeys,
-    /// Protects spec and owners of pods that Trellis has placed.
+    /// Protects the spec and owners of pods that Trellis has placed.
     Pods,
     /// Protects PodGroups of jobs.
     PodGroups,
@@ -70,8 +70,8 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// Records a policy or binding that was created or changed. True if that puts a guard in force
-    /// or out of force.
+    /// Records a policy or binding that was created or changed. Returns true if that puts a guard
+    /// in force or out of force.
     pub fn apply(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
         let Some((guard, kind)) = find_part(kind, meta.name.as_deref()) else {
             return false;
@@ -85,7 +85,8 @@ impl Guards {
         })
     }
 
-    /// Records that a policy or binding was deleted. True if that puts a guard out of force.
+    /// Records that a policy or binding was deleted. Returns true if that puts a guard out of
+    /// force.
     pub fn delete(&self, kind: &str, name: &str, uid: &str) -> bool {
         let Some((guard, kind)) = find_part(kind, Some(name)) else {
             return false;
@@ -107,7 +108,7 @@ impl Guards {
         before != find_fault(&parts, guard)
     }
 
-    /// Returns why a guard is not in force. None if it is.
+    /// Returns why a guard is not in force. None if it is in force.
     #[must_use]
     pub fn fault(&self, guard: Guard) -> Option<String> {
         find_fault(&self.parts.read(), guard)
@@ -119,7 +120,8 @@ impl Guards {
         self.fault(guard).is_none()
     }
 
-    /// Returns which guards are not in force, why, and what follows. None if all are in force.
+    /// Describes which guards are not in force, why, and with what consequence. None if all are in
+    /// force.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let parts = self.parts.read();

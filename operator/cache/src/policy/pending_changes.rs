@@ -21,7 +21,7 @@ pub struct PendingChanges {
 struct UnloadedChanges {
     /// Number of the latest change.
     latest: u64,
-    /// All changes of the scope up to that number are loaded.
+    /// All changes of the scope up to this number are loaded.
     loaded: u64,
     /// When the oldest change that is not loaded arrived.
     since: Instant,
@@ -64,8 +64,8 @@ impl PendingChanges {
         latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))
     }
 
-    /// Returns the namespaces with changes that are not loaded, the longest waiting first, with the
-    /// time since which each waits.
+    /// Returns the namespaces with changes that are not loaded, longest wait first, each with the
+    /// start of its wait.
     pub fn namespaces(&self) -> Vec<(&str, Instant)> {
         let mut all: Vec<_> = self
             .scopes

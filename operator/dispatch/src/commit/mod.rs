@@ -1,7 +1,8 @@
-//! Turns a placement into pods: preflight, journal (`open`), claims (`bind`), pods (`create`),
-//! close. A rollback takes back from the claims what they were bound with (`unbind`). If victims
-//! have to leave first, a nomination is written to the journal (`nominate`) once their disruption
-//! budgets allow it (`budgets`). Everything else in the operator decides; this module writes.
+//! Turns a placement into pods: preflight and journal (`plan_opening`), claims (`claim_binding`),
+//! pods (`pod_creation`), close. A rollback releases the claims (`claim_release`). If victims have
+//! to leave first, this module writes a nomination to the journal (`nomination`) once their
+//! disruption budgets allow it (`disruption_budgets`). The rest of the operator decides, and this
+//! module writes.
 
 mod children;
 mod claim_binding;
@@ -50,7 +51,7 @@ pub use policy_freshness::PolicyVersions;
 pub enum TaskOutcome {
     /// Done: read the journal again.
     Done,
-    /// Admission changes the pods' requests, by group: find another place.
+    /// Admission changes the pods' requests, by group, so the gang needs another place.
     Replan(BTreeMap<String, AdmittedPod>),
     /// The gang cannot start, and nothing is promised yet.
     PutOff(Reason, String),
@@ -61,9 +62,9 @@ pub enum TaskOutcome {
     VictimProtected(ProtectedVictim),
     /// Roll the plan back.
     RollBack(Reason, String),
-    /// The inner outcome, which these nodes caused: avoid them.
+    /// The inner outcome, and the nodes that caused it, which the gang should avoid.
     Avoid(Vec<String>, Box<Self>),
-    /// The victims of a single external pod, which may now be asked to leave.
+    /// The victims of a single external pod. The driver may now ask them to leave.
     Nominated(Vec<NominatedVictim>),
     /// Try again in a while.
     Retry(String),
@@ -144,8 +145,8 @@ impl Committer {
         &self.open_plans
     }
 
-    /// Carries out a new plan. `planned` is what the place was found for: the pods as admission
-    /// leaves them, without what their flavors add.
+    /// Carries out a new plan. `planned` holds the pods for which the place was found: as admission
+    /// leaves them, without the additions of their flavors.
     pub async fn commit(
         &self,
         job: Key,
@@ -194,7 +195,7 @@ impl Committer {
     }
 }
 
-/// Returns true if the object's controlling owner is the job of that uid.
+/// Returns true if the object's controlling owner is the job with this uid.
 #[must_use]
 pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
     object
@@ -205,7 +206,7 @@ pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// Returns true if a child exists: it is owned by the job and not terminating.
+/// Returns true if the child exists, is owned by the job, and is not terminating.
 #[must_use]
 pub fn is_live_child<K: Resource>(child: Option<&K>, uid: &str) -> bool {
     child.is_some_and(|c| is_owned(c, uid) && c.meta().deletion_timestamp.is_none())

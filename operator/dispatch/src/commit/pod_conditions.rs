@@ -1,4 +1,4 @@
-//! Writes to external pods why they have no node, as kube-scheduler does: in the condition
+//! Reports on external pods why they have no node, as kube-scheduler does: in the condition
 //! PodScheduled, and as an event.
 
 use futures::{StreamExt, stream};
@@ -15,7 +15,7 @@ use trellis_gang::observed::SlimPod;
 use super::Committer;
 use crate::commands::WriteError;
 
-/// Pods written to at once.
+/// Most pods written at once.
 const MAX_CONCURRENT_WRITES: usize = 8;
 /// Longest note of an event (events.k8s.io/v1), in bytes.
 const MAX_NOTE_LENGTH: usize = 1024;

@@ -44,7 +44,7 @@ impl WatchSink {
 }
 
 impl Sink<SlimExternalSecret> for WatchSink {
-    /// A cluster without External Secrets Operator has none.
+    /// A cluster without External Secrets Operator does not know the kind.
     const MAY_BE_ABSENT: bool = true;
 
     fn apply(&self, key: Key, object: SlimExternalSecret) {

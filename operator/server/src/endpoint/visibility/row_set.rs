@@ -37,7 +37,7 @@ struct JsonList<'r, T> {
 }
 
 impl<T: TableRow> RowSet<T> {
-    /// Returns these rows, in this order.
+    /// Creates a set of these rows, in this order.
     pub(super) fn new(at: Timestamp, rows: Vec<T>) -> Self {
         Self {
             at,
