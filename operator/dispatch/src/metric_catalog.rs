@@ -12,7 +12,7 @@ pub enum MetricKind {
     Counter,
     /// Shows a current value.
     Gauge,
-    /// Shows how often something took how long.
+    /// Shows a distribution of durations.
     Histogram,
 }
 

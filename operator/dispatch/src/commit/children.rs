@@ -76,7 +76,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": meta, "spec": {"podSelector": {}}})).unwrap()
     }
 
-    /// Returns the missing object of a job that has these Services, NetworkPolicies and ConfigMaps.
+    /// Returns the missing object of a job that has this Service, NetworkPolicy and ConfigMap.
     async fn missing(
         service: Option<(&str, Value)>,
         policy: Option<(&str, Value)>,

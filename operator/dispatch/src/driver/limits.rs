@@ -1,5 +1,4 @@
-//! Limits of QuotaPolicies: which gangs draw on them, the GPU-hours they have burnt, and their
-//! usage.
+//! Limits of QuotaPolicies: the gangs that draw on them, the used GPU-hours, and their usage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +46,8 @@ impl Driver {
             return;
         };
         if inside == EngineState::Absent {
-            // The gang may have been left out because its policy had changed: try again.
+            // The gang may have been skipped because its policy had changed, so this tries it
+            // again.
             touched.insert(job.clone());
             return;
         }
@@ -60,7 +60,7 @@ impl Driver {
         }
     }
 
-    /// From now on counts the GPU-hours of the limits that are drawn on.
+    /// Starts to count the GPU-hours of the limits that the job draws on.
     pub(super) fn track_gpu_hours(&mut self, limits: &JobLimits) {
         for draw in &limits.draws {
             if draw.limit.quantity == LimitedQuantity::GpuHours {
@@ -101,7 +101,8 @@ impl Driver {
             let now = Timestamp::now().as_second();
             self.hours
                 .read_ledgers(policies, |policy| quotas.read_ledger(policy), now);
-            // The controller judges jobs anew; external pods are judged when they are looked at.
+            // The controller judges jobs again. External pods are judged when the scheduler looks
+            // at them.
             let units = self.external_pods.units();
             units.for_each(|unit| {
                 self.committer
@@ -111,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Counts the GPU-hours burnt until now, and closes or opens limits.
+    /// Counts the GPU-hours used until now, and closes or opens limits.
     pub(super) fn count_hours(&mut self) {
         self.resume_hours();
         if self.hour_limits.is_empty() && self.hours.used_hours().next().is_none() {
@@ -145,7 +146,7 @@ impl Driver {
     /// Returns the usage of all limits. Limits of GPU-hours that no gang draws on any more are
     /// forgotten.
     pub(super) fn report_limits(&mut self) -> LimitsReport {
-        // A report made before the ledgers are read would overwrite them with nothing.
+        // A report made before the ledgers are read would overwrite them with empty ones.
         self.resume_hours();
         let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let mut report = LimitsReport::default();
@@ -238,8 +239,7 @@ impl Driver {
                 None => self.planned_drawings(job),
             };
             let is_inside = state.engine_state != EngineState::Absent;
-            // A gang that leaves holds no quota. A gang that restarts waits, and holds what is kept
-            // for it.
+            // A leaving gang holds no quota. A restarting gang waits, and holds its kept place.
             let held = is_inside.then(|| self.engine.queue_charge(&engine::gang_id(job)));
             let held = held.flatten().map(|held| (draws(), Some(held)));
             let waits = (state.engine_state == EngineState::Waiting).then(|| (draws(), None));
@@ -287,7 +287,7 @@ impl Driver {
             draws,
             amounts: held.as_deref(),
         }));
-        // GPU-hours are burnt, and not held.
+        // GPU-hours are used up, not held.
         counted.retain(|limit, _| limit.quantity != LimitedQuantity::GpuHours);
         counted
     }

@@ -1,5 +1,5 @@
-//! Renews the numbers in the messages of waiting jobs, a few jobs at a time: a number in ten
-//! thousand messages must not cost ten thousand writes.
+//! Renews the numbers in the messages of waiting jobs, a few jobs at a time: a changed number in
+//! ten thousand messages must not cost ten thousand writes at once.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -15,7 +15,7 @@ use super::Driver;
 /// How often messages are renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Messages that are renewed at a time: 96 a minute.
+/// Messages renewed at a time, which makes 96 a minute.
 const MAX_RENEWED_AT_ONCE: usize = 16;
 
 /// The message to renew next.
@@ -76,7 +76,7 @@ impl Driver {
             let Some(told) = certificates.get_mut(&job) else {
                 continue;
             };
-            // Another reason is reported by the engine, which knows when it has changed.
+            // The engine itself reports a changed reason.
             let is_written = told.only_numbers_changed && renewed.message == told.message;
             if renewed.has_same_reason(told) && !is_written {
                 *told = renewed;

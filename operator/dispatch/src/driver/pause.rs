@@ -7,7 +7,7 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// It grows with each failure, until a task succeeds.
+/// The pause, which grows with each failure until a task succeeds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RetryPause {
     last: Option<Duration>,

@@ -41,8 +41,8 @@ impl Driver {
         Some(gang)
     }
 
-    /// Returns the labels of the domain in which a pod must be that joins its gang. Empty: it may
-    /// be anywhere. None: no node of the gang is in such a domain, so the pod waits.
+    /// Returns the labels of the domain in which a joining pod must be. Empty: it may be anywhere.
+    /// None: no node of the gang is in such a domain, so the pod waits.
     pub(super) fn domain_labels(
         &self,
         run: &AuthorizedAttempt,

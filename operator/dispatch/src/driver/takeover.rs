@@ -54,7 +54,7 @@ impl Driver {
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inheritance
                 .add_surplus_pods(beyond.map(|pod| pod.uid.clone()));
-            // A gang that still stops holds its quota until its pods have ended.
+            // A stopping gang holds its quota until its pods have ended.
             let stops = journal.phase == Some(PodGroupPhase::Unwinding)
                 && pods.values().any(|pod| !pod.phase.is_over());
             if holds_place(journal) || stops {
@@ -83,7 +83,7 @@ impl Driver {
     }
 
     /// Returns the uid of the job of that name, even if it does not decode. A PodGroup without a
-    /// job charges nothing, whatever it claims to hold.
+    /// job is charged for nothing, even if it claims a place.
     fn current_job_uid(&self, job: &Key) -> Option<String> {
         match self.committer.cache().job(job)? {
             CachedJob::Job(job) => job.metadata.uid.clone(),
@@ -97,7 +97,7 @@ fn highest_epoch<'a>(journals: impl Iterator<Item = &'a PodGroupStatus>) -> Opti
     journals
         .filter_map(|journal| journal.epoch)
         .filter(|epoch| {
-            // No real leader wrote this epoch, and none could overwrite it.
+            // No real leader wrote this epoch, and no leader could overwrite it.
             let possible = *epoch <= MAX_EPOCH;
             if !possible {
                 warn!(epoch, "a journal bears an epoch that no lease can have");

@@ -1,5 +1,5 @@
-//! Finds out what pods of one external gang request, in which queue they wait and whether policies
-//! allow them, by the same rules as for a job.
+//! Determines the request of one external gang's pods, their queue, and whether policies allow
+//! them, by the same rules as for a job.
 
 pub mod limits;
 mod pod_grouping;
@@ -38,9 +38,9 @@ pub(super) struct MemberPod<'a> {
 pub enum PlacementRole<'a> {
     /// As a gang of one, without a PodGroup.
     Alone,
-    /// As the gang of that PodGroup.
+    /// As the gang of this PodGroup.
     Gang(&'a PodGroup),
-    /// As a further pod of that gang, which is placed.
+    /// As a further pod of a placed gang.
     Joining {
         /// Its PodGroup.
         group: &'a PodGroup,
@@ -69,7 +69,7 @@ pub type PodsVerdict = Option<Result<AuthorizedExternalPods, NotAuthorized>>;
 /// them yet. `judge` returns their decision.
 ///
 /// # Errors
-/// If the pods wait or are refused: the reason.
+/// The reason why the pods wait or are refused.
 pub fn find_request(
     cache: &Cache,
     namespace: &str,
@@ -104,7 +104,7 @@ pub fn find_request(
         (_, None) => None,
     };
     let priority = match place {
-        // The priority at which the gang was placed, whatever the PodGroup says by now.
+        // The gang keeps the priority of its placement, even if the PodGroup has changed.
         PlacementRole::Joining { plan, .. } => plan.priority.unwrap_or(lowest),
         PlacementRole::Alone | PlacementRole::Gang(_) => found
             .as_ref()

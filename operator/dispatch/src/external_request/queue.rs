@@ -14,7 +14,7 @@ use crate::external_request::PlacementRole;
 /// Pods with their names.
 type NamedPods = [(String, Arc<ExternalPod>)];
 
-/// Returns true if these pods would count in that queue now, as far as is known.
+/// Returns true if these pods would count in this queue now, as far as the cache knows.
 #[must_use]
 pub fn is_counted_in_queue(
     cache: &Cache,
@@ -37,7 +37,7 @@ pub(super) fn find_queue(
     pods: &NamedPods,
 ) -> Result<Arc<TrainingQueue>, GangExplanation> {
     let named = match place {
-        // The gang is in that queue, whatever it and its pods name by now.
+        // The gang stays in the queue of its plan, even if it or its pods name another queue now.
         PlacementRole::Joining { plan, .. } => {
             let queue = plan.queue.as_deref();
             queue.map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned()))

@@ -11,8 +11,8 @@
 //! A candidate measures the age of another holder's lease by its own monotonic clock, and never
 //! compares the clocks of two machines (the rule of client-go's leaderelection).
 //!
-//! `candidate` acquires, holds and releases the Lease; writes ask `leadership`; `label` lets a
-//! Service find the leader's pod.
+//! `candidate` acquires, holds and releases the Lease. Writes check `leadership`. `leader_label`
+//! lets a Service find the leader's pod.
 
 mod candidate;
 mod leader_label;

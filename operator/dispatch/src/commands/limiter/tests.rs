@@ -101,7 +101,8 @@ async fn low_priority_write_goes_after_all_waiting_normal_writes() {
         free,
     );
     assert_eq!(*order.lock(), ["pod", "another", "event", "status"]);
-    // The writes run as soon as few are in flight, before their longest wait ends.
+    // The low-priority writes run as soon as few writes are in flight, before their longest wait
+    // ends.
     assert_eq!(start.elapsed(), Duration::from_millis(200));
 }
 

@@ -1,6 +1,7 @@
-//! External gangs, beside those of jobs: the next step of each (`steps`, `single`, `writes`), their
-//! requests (`find`), what they hold (`holds`), their places in the engine (`places`, `preempt`),
-//! results of their tasks (`ended`), and the conditions of their pods (`tell`).
+//! External gangs, besides the gangs of jobs: the next step of each (`steps`, `single_pods`,
+//! `writes`), their requests (`requests`), the resources that they hold (`allocations`), their
+//! places in the engine (`places`, `preemption`), the results of their tasks (`task_results`), and
+//! the conditions of their pods (`pod_conditions`).
 
 mod allocations;
 mod judgements;
@@ -50,54 +51,54 @@ pub(super) struct ExternalGangs {
     judgements: PodsJudgements,
     /// Number of places given to gangs, so that pod names in the engine are unique.
     place_count: u64,
-    /// Number of tasks that wrote conditions, by which the result of a task is recognized.
+    /// Number of tasks that wrote conditions. It identifies the result of a task.
     condition_task_count: u64,
 }
 
 /// One external gang.
 #[derive(Debug, Default)]
 struct ExternalGangState {
-    /// Uid of a single pod, which tells it from an earlier pod of its name.
+    /// Uid of a single pod, which distinguishes it from an earlier pod of its name.
     uid: Option<String>,
     engine_state: EngineState,
-    /// Cancels the one task that is under way.
+    /// Cancels the running task.
     task: Option<CancellationToken>,
     pause: RetryPause,
     avoided: AvoidedNodes,
     deletions: Deletions,
     /// Request of the gang when it was last looked at.
     request: Option<Arc<ExternalRequest>>,
-    /// The request has changed, and policies have not decided on the new one yet: the unit gets no
-    /// place by `asks`.
+    /// True if the request has changed and policies have not decided on the new one yet. The unit
+    /// gets no place for the old `request`.
     has_new_request: bool,
-    /// The pods that the engine has in the gang's place.
+    /// The pods in the gang's place, as the engine knows them.
     allocations: Vec<PlacedPod>,
     /// Total request of the members that stay in a placed gang, and of the pods that are being
     /// bound to join them.
     total: ExternalDemand,
-    /// The total has shrunk, so pods that were refused may be allowed now.
+    /// True if the total has shrunk, so that refused pods may be allowed now.
     has_shrunk: bool,
     /// When pods that came one by one were last merged into the gang.
     last_merge: Option<Instant>,
-    /// Labels of the domain in which a pod must be that joins the gang.
+    /// Labels of the domain in which a joining pod must be.
     domain_labels: BTreeMap<String, String>,
     /// Number of the place from which the engine's pod names come.
     place_number: u64,
     /// For a single pod, which has no journal: its failures in a row, and when it is tried again.
     failures: u32,
     retry_at: Option<Timestamp>,
-    /// How often in a row its request could not be found out, or was refused.
+    /// How often in a row the request could not be determined, or was refused.
     rechecks: u32,
     /// Generation of the PodGroup at which its single pods were last looked at.
     generation: Option<i64>,
-    /// Only terminating pods are left of the gang's place.
+    /// True if only terminating pods are left of the gang's place.
     is_terminating: bool,
-    /// The gang was preempted.
+    /// True if the gang was preempted.
     was_preempted: bool,
-    /// Limits that the gang draws on, and the ServiceAccounts they are found by.
+    /// Limits that the gang draws on, and the ServiceAccounts that select them.
     limits: Option<Arc<JobLimits>>,
     accounts: ServiceAccounts,
-    /// The limits are those of a pod that joins a placed gang.
+    /// True if the limits are those of a pod that joins a placed gang.
     joins_placed_gang: bool,
     /// Conditions of the gang's pods.
     conditions: ConditionWrites,
@@ -125,7 +126,7 @@ impl ExternalGangs {
         self.pod_names.remove(pod)
     }
 
-    /// Returns the external gangs that have no place, and may get one after a change.
+    /// Returns the external gangs without a place, which may get one after a change.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = self
             .gangs
@@ -163,7 +164,7 @@ impl Driver {
         group.filter(|group| external::is_user_created(group))
     }
 
-    /// Returns the same, if its gang is placed and pods may join it.
+    /// Returns the PodGroup if its gang is placed and pods may join it.
     fn placed_pod_group(&self, key: &Key) -> Option<Arc<PodGroup>> {
         let phase = |group: &Arc<PodGroup>| group.status.as_ref()?.phase;
         let group = self.users_pod_group(key);
@@ -254,7 +255,7 @@ impl Driver {
         self.external_pods.gangs.get(unit)?.limits.as_deref()
     }
 
-    /// Stores what cancels the one task of an external gang.
+    /// Stores the token that cancels the task of an external gang.
     pub(super) fn set_external_task(&mut self, unit: &Key, stop: CancellationToken) {
         self.external_pods
             .gangs
@@ -281,7 +282,7 @@ impl Driver {
         }
     }
 
-    /// Looks at all external pods when a replica becomes leader, so that bound pods are charged
+    /// Handles all external pods when a replica becomes leader, so that bound pods are charged
     /// before the first decision.
     pub(super) fn take_over_external_pods(&mut self) {
         let context = self.committer.context().clone();
@@ -306,7 +307,7 @@ impl Driver {
                 None => external::pod_gang_key(&key),
             });
         }
-        // Nominated gangs come later, because their victims must be known first.
+        // Nominated gangs come later, because the engine must know their victims first.
         units.retain(|unit| self.nominated_plan(unit).is_none());
         for unit in units {
             self.advance_external(&unit);
