@@ -282,7 +282,7 @@ impl Driver {
         }
     }
 
-    /// Ends the leaving of a placed gang that is no longer asked to leave.
+    /// Keeps a placed gang in its place, unless it has been asked to leave.
     pub(super) fn keep_unless_leaving(&mut self, job: &Key) {
         if !self.leaving.contains_key(job) {
             self.keep_in_place(job, SignedDuration::ZERO);

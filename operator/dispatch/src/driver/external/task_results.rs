@@ -28,7 +28,8 @@ impl Driver {
             return;
         };
         state.task = None;
-        // The gang's count has changed or not, so the gang's other pods are checked again.
+        // It is now certain whether the gang's count includes the pod, so the gang's other pods are
+        // checked again.
         let joins = state.joins_placed_gang;
         // This explanation says that claims are being bound, which only jobs report.
         self.committer.context().explanations.write().remove(unit);
