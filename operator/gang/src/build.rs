@@ -144,7 +144,8 @@ impl BuildContext<'_> {
         decide_job(self.policies, compiled, &facts, &submission)
     }
 
-    /// Returns the same at another stage, in the first attempt that the stage can have.
+    /// Returns the same surroundings at another stage, in the first attempt that the stage can
+    /// have.
     pub fn at_stage(&self, stage: u32) -> Self {
         let before = i64::from(stage.saturating_sub(self.stage));
         let submission = SubmissionFacts {
@@ -198,14 +199,14 @@ pub fn requester_name<'a>(
 /// Why a later stage of a job could not run.
 #[derive(Clone, Debug)]
 pub struct BlockedStage {
-    /// As the job's status shows it.
+    /// The reason, as the job's status shows it.
     pub held: JobHold,
     /// Decision of the policies on that stage, if they were evaluated.
     pub verdict: Option<PolicyVerdict>,
 }
 
-/// Returns why a later stage of the job could not run. Found out now, because after the first stage
-/// it would be too late.
+/// Returns why a later stage of the job could not run. Checks this now, because after the first
+/// stage it would be too late.
 pub fn find_blocked_stage(
     job: &ResolvedJob,
     around: &BuildContext<'_>,
@@ -251,15 +252,15 @@ fn allow_or_refuse(
     held.map_or(Ok(job), Err)
 }
 
-/// A job that asks for more than its limits ever allow is refused until the job or a policy
-/// changes.
+/// Refuses a job that asks for more than its limits ever allow, until the job or a policy changes.
 fn refuse_over_limit(denied: &[Refusal]) -> Option<JobHold> {
     let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
     let is_any = !denied.is_empty();
     is_any.then(|| JobHold::refused(Reason::QuotaPolicyExceeded, denied.join("; ")))
 }
 
-/// An unreadable quota policy may apply to any job, so nothing starts while there is one.
+/// Keeps the job waiting while a quota policy is unreadable, because that policy may apply to any
+/// job.
 fn wait_for_readable_quotas(quotas: &QuotaPolicies) -> Option<JobHold> {
     let (name, why) = quotas.unusable().first()?;
     let message = format!("quota policy {name:?} does not take effect: {why}");

@@ -1,5 +1,5 @@
-//! Finds the claims that a job mounts: where their volumes are, or why the job waits. The
-//! controller and `trellis plan` share the rule and the wording. Pure.
+//! Finds the claims that a job mounts, with the location of their volumes, or why the job waits.
+//! The controller and `trellis plan` share the rule and the wording. Pure.
 
 use std::collections::BTreeSet;
 
@@ -238,7 +238,7 @@ pub fn find_claim_volume(
 /// Returns where volumes can be provisioned for ephemeral claims.
 ///
 /// # Errors
-/// Why the claims can get no volume, as far as their class and the volumes tell.
+/// Why the claims can get no volume, according to their class and the volumes.
 fn find_ephemeral_volume(
     volume: &str,
     asked: &SlimClaimSpec,
@@ -261,8 +261,8 @@ fn find_ephemeral_volume(
             ));
         }
     };
-    // Existing volumes are not counted per node. A gang must not be committed where too few of them
-    // are reached, so only provisioning counts.
+    // Existing volumes are not counted per node. A gang must not be committed on nodes that reach
+    // too few volumes, so only provisioning counts.
     let reach = binding::provisioning_terms(&claim, &class).ok_or_else(|| {
         format!(
             "asks for StorageClass {:?}, which provisions none: name one that does, or mount a claim",
@@ -278,7 +278,7 @@ fn find_ephemeral_volume(
 /// Returns where a claim can be bound that is bound with its first pod.
 ///
 /// # Errors
-/// Why the claim has no volume, as far as it, its class and the volumes tell.
+/// Why the claim has no volume, according to the claim, its class and the volumes.
 fn find_unbound_claim_volume(
     claim: &SlimClaim,
     storage: &impl Storage,

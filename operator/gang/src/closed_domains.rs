@@ -10,7 +10,7 @@ use crate::observed::{AntiAffinityIndex, AntiAffinityTerm, TargetPod};
 
 type LabelMap = BTreeMap<String, String>;
 
-/// A gang, as other pods' anti-affinity sees it.
+/// The properties of a gang that other pods' anti-affinity depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetGang<'a> {
     job: &'a CompiledJob,

@@ -8,7 +8,7 @@ use trellis_scheduler::{
 
 use crate::observed::SlimDaemonPodSpec;
 
-/// Returns the constraints of a pod, without those of its volumes and of other pods.
+/// Returns the constraints of a pod, without the constraints of its volumes and of other pods.
 #[must_use]
 pub fn from_pod(pod: &core::PodSpec) -> Constraints {
     let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
@@ -165,9 +165,10 @@ pub fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
     })
 }
 
-/// Tolerations that `DefaultTolerationSeconds` adds to every pod (see
-/// kubernetes/plugin/pkg/admission/defaulttolerationseconds). They let a pod stay for a while on a
-/// node that fails. They do not matter to placement: no pod is placed on a node that is not ready.
+/// Returns true for a toleration that `DefaultTolerationSeconds` adds to every pod (see
+/// kubernetes/plugin/pkg/admission/defaulttolerationseconds). It lets a pod stay for a while on a
+/// failed node. It does not matter to placement, because no pod is placed on a node that is not
+/// ready.
 fn is_default_toleration(t: &core::Toleration) -> bool {
     let of_node = matches!(
         t.key.as_deref(),

@@ -1,7 +1,7 @@
-//! Resources that Trellis' own nodes keep free for DaemonSet pods that do not exist yet. Pure.
+//! Resources that Trellis's own nodes keep free for DaemonSet pods that do not exist yet. Pure.
 //!
-//! On a node that other schedulers use too, a lost race is detected and rolled back. On Trellis'
-//! own nodes only DaemonSets add pods, so their demand is known and set aside.
+//! On a node that other schedulers use, too, Trellis detects a lost race and rolls back. On
+//! Trellis's own nodes, only DaemonSets add pods, so Trellis knows their demand and reserves it.
 
 use trellis_api::names;
 use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
@@ -9,7 +9,7 @@ use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
 use super::{constraints, resource_request};
 use crate::observed::{SlimDaemonSet, SlimPod};
 
-/// Returns true if the node is Trellis' own: it has the label, and the taint that keeps other pods
+/// Returns true if the node is Trellis's own: it has the label, and the taint that keeps other pods
 /// off.
 #[must_use]
 pub fn is_own(node: &Node) -> bool {
@@ -21,7 +21,7 @@ pub fn is_own(node: &Node) -> bool {
 }
 
 /// Subtracts the demand of missing DaemonSet pods from an own node's resources. `has` tells whether
-/// the DaemonSet of that uid has a pod there: then the pod itself counts.
+/// the DaemonSet with a uid has a pod there. In that case, the pod itself counts.
 pub fn reserve_for_daemon_sets<'a>(
     node: &mut Node,
     sets: impl IntoIterator<Item = &'a SlimDaemonSet>,

@@ -1,5 +1,5 @@
-//! Deletes that were requested. The watch shows their effect late or never: a finalizer can keep a
-//! pod for any time. So the delete of a pod is repeated after growing pauses.
+//! Requested deletes. The watch shows their effect late or never, because a finalizer can keep a
+//! pod for any time. So Trellis repeats the delete of a pod after growing pauses.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Deletions {
         self.retain_uids(pods.values().map(|pod| pod.uid.as_str()));
     }
 
-    /// Forgets all but these, by uid.
+    /// Forgets all pods except these, by uid.
     pub fn retain_uids<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
         if self.requests.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Devices that only dynamic resource allocation offers: a job that asks for one waits, and its
+//! Devices that only dynamic resource allocation offers. A job that asks for one waits, and its
 //! message says why. Pure.
 
 use std::borrow::Borrow;
@@ -108,7 +108,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the explanation for a waiting job that asks for so many thousandths of a core, and
+    /// Returns the explanation for a waiting job that asks for this many thousandths of a core, and
     /// for a GPU.
     fn explain_waiting_job(
         cpu: i64,

@@ -47,7 +47,7 @@ pub struct AttemptState {
     pub never_preempts: bool,
     /// Nodes that the gang avoids.
     pub excluded_nodes: Vec<String>,
-    /// Where the volumes are of the claims that the gang mounts.
+    /// Node requirements of the volumes that the gang mounts.
     pub volumes: VolumeRequirements,
     /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
     pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
@@ -177,7 +177,7 @@ pub fn gang_from_surplus_pod(
 }
 
 /// Returns the longest time for which a gang holds its place: it starts, runs and stops. None if it
-/// may run for ever.
+/// may run forever.
 fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
     let deadlines = spec.deadlines.as_ref()?;
     let active = to_duration(deadlines.active_seconds?);
@@ -186,7 +186,7 @@ fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
     Some(startup.saturating_add(active).saturating_add(grace))
 }
 
-/// Negative values count as zero.
+/// Converts seconds. Negative values count as zero.
 pub(super) fn to_duration(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
@@ -207,8 +207,8 @@ pub(super) fn to_topology_request(
 }
 
 /// Returns a gang as its PodGroup describes it: enough to charge its place and to decide which
-/// gangs may preempt it. Changes by admission, constraints, runtime and place in the queue are not
-/// known.
+/// gangs may preempt it. Changes by admission, constraints, run time and position in the queue are
+/// unknown.
 #[must_use]
 pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let request = |member: &PodGroupMember| -> Resources {

@@ -11,7 +11,7 @@ pub struct GangExplanation {
     pub message: String,
     /// True if the gang is refused, false if it waits.
     pub refused: bool,
-    /// True if only the numbers differ from the explanation before: they alone are worth a write.
+    /// True if only the numbers differ from the previous explanation.
     pub only_numbers_changed: bool,
 }
 
@@ -36,7 +36,7 @@ impl GangExplanation {
         }
     }
 
-    /// Returns true if both explanations have the same reason, whatever their numbers.
+    /// Returns true if both explanations have the same reason, even with different numbers.
     #[must_use]
     pub fn has_same_reason(&self, other: &Self) -> bool {
         (self.reason, self.refused) == (other.reason, other.refused)

@@ -17,7 +17,7 @@ use crate::plan_members;
 pub struct Fault {
     /// The pod that failed.
     pub pod: String,
-    /// The pod's task group. Empty if the failure is no pod's.
+    /// The pod's task group. Empty if the failure belongs to no pod.
     pub group: String,
     /// The pod's index in the group.
     pub index: Option<u32>,
@@ -49,7 +49,7 @@ pub enum Blame {
 }
 
 impl Fault {
-    /// Returns a failure that is no pod's.
+    /// Returns a failure that belongs to no pod.
     pub fn for_gang(reason: Reason, message: String, blame: Blame) -> Self {
         Self {
             pod: String::new(),
@@ -166,8 +166,8 @@ impl ObservedAttempt<'_> {
         lost.then(|| Fault::for_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
     }
 
-    /// A rank that failed on the node counts as the node's failure too, even if other pods leave
-    /// the node later.
+    /// Returns the failure of an unhealthy node. A rank that failed on the node counts as the
+    /// node's failure, too, even if other pods leave the node later.
     fn unhealthy_node_fault(
         &self,
         name: &str,
@@ -244,7 +244,8 @@ impl ObservedAttempt<'_> {
 
     fn is_failure_ignored(&self, pod: &PodView, rule: Option<RuleMatch>) -> bool {
         let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
-        // The leader's failure is never ignored: no other pod's success is the job's.
+        // The leader's failure is never ignored, because no other pod's success makes the job
+        // succeed.
         let leads = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
         says_so && !leads && self.can_ignore_failures
     }
@@ -257,7 +258,7 @@ impl ObservedAttempt<'_> {
             counts.fold(0_i64, i64::saturating_add)
         };
         let there = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
-        // Names are compared only if a pod is missing: the usual case costs one comparison.
+        // This compares names only if a pod is missing, so the usual case costs one comparison.
         let plan = self.plan.filter(|plan| there < planned(plan));
         let pods = plan.into_iter().flat_map(|_| self.pods);
         let present = pods.map(|(_, pod)| (pod.group.as_str(), pod.index));

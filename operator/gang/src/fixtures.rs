@@ -69,7 +69,7 @@ pub fn compile_job_as(name: &str, namespace: &str, spec: serde_json::Value) -> C
     compile(job, surroundings, &Arc::default())
 }
 
-/// The wish to run an attempt of the job "team-a/llm" with uid "mine".
+/// Returns the wish to run an attempt of the job "team-a/llm" with uid "mine".
 pub fn desired_run(attempt: i64) -> DesiredGang {
     desired_run_with(attempt, json!({}))
 }
@@ -83,7 +83,7 @@ pub fn spec_with(more: serde_json::Value) -> serde_json::Value {
     spec
 }
 
-/// As [`desired_run`], for a job with these additional spec fields.
+/// Like [`desired_run`], for a job with these additional spec fields.
 pub fn desired_run_with(attempt: i64, more: serde_json::Value) -> DesiredGang {
     let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
     let facts = ClusterFacts {

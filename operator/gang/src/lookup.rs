@@ -1,5 +1,5 @@
-//! Finds what a job names: its queue, its priority and its profile. The controller and `trellis
-//! plan` share the rule and the wording. Pure.
+//! Finds the objects that a job names: its queue, its priority and its profile. The controller and
+//! `trellis plan` share the rule and the wording. Pure.
 
 mod profile;
 mod queue_resources;
@@ -19,7 +19,7 @@ pub use queue_resources::{find_queue_resources, placed_resources};
 /// Number of queues that a message suggests.
 const MAX_SUGGESTED_QUEUES: usize = 5;
 
-/// A named object does not exist: the job waits for it.
+/// Error for a named object that does not exist. The job waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct MissingObject {
@@ -29,7 +29,7 @@ pub struct MissingObject {
     pub message: String,
 }
 
-/// The watch has not shown the namespace: its labels are unknown.
+/// Returns the error for a namespace that the watch has not shown, so that its labels are unknown.
 #[must_use]
 pub fn unknown_namespace(namespace: &str) -> MissingObject {
     MissingObject {

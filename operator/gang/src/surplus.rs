@@ -85,7 +85,7 @@ pub fn surplus_pod_states(
 }
 
 /// Returns the largest number of pods of the group. If running pods know how many they may become,
-/// additional pods would wait for ever to join.
+/// additional pods would wait forever to join.
 fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> u32 {
     let framework = run.job.compiled().job().spec().framework();
     if !framework.spec().fixes_max_replicas {
@@ -110,7 +110,7 @@ fn is_current_pod(pod: &PodView, run: &AuthorizedAttempt, plan: &Plan, round: i6
     own && !pod.deleting && !pod.phase.is_over()
 }
 
-/// Returns true if the job does not ask for the pod any more.
+/// Returns true if the job no longer asks for the pod.
 #[must_use]
 pub fn is_beyond_replicas(run: &AuthorizedAttempt, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();

@@ -35,7 +35,7 @@ pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     find_constraint(pod).map(|what| not_supported(&what))
 }
 
-/// Returns a requirement of a job that can never be met, whatever room there is.
+/// Returns a requirement of a job that can never be met, even with enough room.
 #[must_use]
 pub fn find_in_job(job: &CompiledJob) -> Option<UnsupportedRequirement> {
     let too_long = job
@@ -97,7 +97,8 @@ fn container_ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     all.flat_map(|container| container.ports.iter().flatten())
 }
 
-/// A claim that admission adds: the location of its volume was not checked.
+/// Returns the refusal of a claim that admission adds, because the location of its volume was not
+/// checked.
 #[must_use]
 pub fn added_claim(name: &str) -> UnsupportedRequirement {
     not_supported(&format!(
@@ -105,7 +106,7 @@ pub fn added_claim(name: &str) -> UnsupportedRequirement {
     ))
 }
 
-/// An ephemeral volume that admission adds or changes.
+/// Returns the refusal of an ephemeral volume that admission adds or changes.
 #[must_use]
 pub fn changed_ephemeral_volume(volume: &str) -> UnsupportedRequirement {
     not_supported(&format!(

@@ -136,8 +136,8 @@ fn intersect_terms(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelector
     })
 }
 
-/// The node is in one of the zones, by that label or by its successor, or it has no zone and no
-/// region label at all.
+/// Returns the terms for nodes in one of the zones, by this label or by its successor, and for
+/// nodes without any zone or region label.
 fn zone_terms(label: &str, values: &str) -> Vec<NodeSelectorTerm> {
     // A volume may be in several zones (`LabelZonesToSet`).
     let values: Vec<String> = values.split("__").map(str::to_owned).collect();
@@ -218,7 +218,7 @@ mod tests {
         assert!(reaches(json!({"metadata": {}, "spec": {}}), &here));
     }
 
-    /// One of several volumes must be reached, with all its requirements.
+    /// The node must reach one of several volumes, with all requirements of that volume.
     #[test]
     fn node_must_reach_one_of_several_volumes() {
         let on = |node: &str, labels: Value| -> SlimVolume {
@@ -258,7 +258,7 @@ mod tests {
             volume_node_terms(&everywhere),
         ];
         assert_eq!(union_terms(either), None);
-        // A volume that no node reaches adds no term, whatever its other requirements.
+        // A volume that no node reaches adds no term, even if it has other requirements.
         let no_node = VolumeRequirement::unreachable().node_terms;
         let zoned = [no_node.clone(), volume_node_terms(&on("a", json!({})))].concat();
         assert_eq!(union_terms([zoned]), Some(no_node[0].clone()));

@@ -1,4 +1,4 @@
-//! Claims that the pods of a plan mount, and on which nodes. Pure.
+//! Claims that the pods of a plan mount, with the nodes of these pods. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -62,12 +62,13 @@ pub fn provisioning_terms(
 }
 
 /// Returns the node that another scheduler has selected for the claim. A node that an earlier plan
-/// of ours has left there is selected anew.
+/// of ours left there does not count: Trellis selects a node again.
 pub(super) fn foreign_selected_node(claim: &SlimClaim) -> Option<&str> {
     claim.selected_node().filter(|_| claim.plan().is_none())
 }
 
-/// A term without expressions matches nothing, in either form (`MatchTopologySelectorTerms`).
+/// Converts a term. A term without expressions matches nothing, in either form
+/// (`MatchTopologySelectorTerms`).
 fn convert_term(term: &TopologySelectorTerm) -> NodeSelectorTerm {
     let expressions = term.match_label_expressions.iter().flatten();
     NodeSelectorTerm {

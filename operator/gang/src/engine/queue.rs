@@ -82,7 +82,7 @@ fn to_resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup
 
 fn to_quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
     let name = quota.name.as_str();
-    // An amount that does not parse counts as zero: the error stops only its own queue.
+    // An amount that does not parse counts as zero, so that the error stops only its own queue.
     let of_amount = |amount: Amount| base_units(name, amount).max(0);
     let units = |q: &Quantity| of_amount(q.amount().unwrap_or(Amount::ZERO));
     let amounts = Quota {
@@ -129,8 +129,8 @@ pub fn decayed_quantity(resource: &str, decayed: DecayedAmount) -> Quantity {
     Quantity::new(amount.to_string())
 }
 
-/// Device usage is shown in thousandths. The base unit of cores is a thousandth already, and
-/// thousandths of bytes do not matter.
+/// Returns true for devices, whose usage is shown in thousandths. The base unit of cores is already
+/// a thousandth, and thousandths of bytes do not matter.
 fn is_counted_in_thousandths(resource: &str) -> bool {
     !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
 }

@@ -1,4 +1,4 @@
-//! Surplus pods: in the engine each is a gang of its own.
+//! Surplus pods. In the engine, each is a separate gang.
 
 use trellis_api::pod_group::NominatedVictim;
 use trellis_scheduler::GangId;
@@ -42,7 +42,7 @@ pub fn surplus_gang_id(job: &Key, member: &SurplusPodId) -> GangId {
     GangId::new(format!("{job}/{}-{}", member.group, member.index))
 }
 
-/// Returns the same as a key, for maps that also hold jobs.
+/// Returns the engine's name as a key, for maps that also hold jobs.
 #[must_use]
 pub fn surplus_pod_key(job: &Key, member: &SurplusPodId) -> Key {
     let name = format!("{}/{}-{}", job.name, member.group, member.index);

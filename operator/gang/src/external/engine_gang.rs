@@ -52,8 +52,8 @@ pub(super) fn pod_prefix(unit: &Key, place: u64, group: &str) -> String {
     format!("{}/{place}/{group}", unit.name)
 }
 
-/// Returns the engine's name of a pod. It differs from the pod's own name, which does not tell the
-/// group. `place` distinguishes it from pods of the gang's earlier places that may still exist.
+/// Returns the engine's name of a pod. It differs from the pod's own name, which does not contain
+/// the group. `place` distinguishes it from pods of the gang's earlier places that may still exist.
 #[must_use]
 pub fn pod_key(unit: &Key, place: u64, group: &str, index: usize) -> PodKey {
     let prefix = pod_prefix(unit, place, group);
@@ -68,7 +68,7 @@ pub fn is_pod_of_gang(unit: &Key, name: &PodKey) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns the device that GPU-hours count: the device resource of which a pod has most.
+/// Returns the device that GPU-hours count: the device resource with the largest amount in a pod.
 pub(super) fn gpu_hours_device(request: &Resources) -> Option<ResourceName> {
     let devices = request.iter().filter(|(name, _)| is_device(name));
     let most = devices.max_by_key(|(_, units)| *units);

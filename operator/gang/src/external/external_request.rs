@@ -35,7 +35,7 @@ pub struct ExternalRequest {
     pub queue: String,
     /// Its priority.
     pub priority: i32,
-    /// True if the gang may preempt others by its priority, according to the PriorityClass.
+    /// True if the gang may preempt other gangs by its priority, according to the PriorityClass.
     pub preempts: bool,
     /// When the gang began to wait.
     pub submitted: Timestamp,
@@ -47,7 +47,7 @@ pub struct ExternalRequest {
     pub claims: BTreeMap<String, BTreeSet<String>>,
     /// Longest termination grace period of its pods, in seconds.
     pub grace: i64,
-    /// Longest run time of its pods, in seconds. None if a pod may run for ever.
+    /// Longest run time of its pods, in seconds. None if a pod may run forever.
     pub active_seconds: Option<i64>,
     /// True if this is one pod that joins a placed gang.
     pub joins_gang: bool,
@@ -67,7 +67,7 @@ impl ExternalRequest {
         self.groups.iter().flat_map(|group| &group.pods)
     }
 
-    /// Returns true if both need the same from the engine, whatever policies and limits apply.
+    /// Returns true if both need the same from the engine. Policies and limits may differ.
     #[must_use]
     pub fn is_same_demand(&self, other: &Self) -> bool {
         self.demand() == other.demand()

@@ -1,5 +1,5 @@
-//! Names of external gangs. They contain upper case letters, which no name of a job does, so that
-//! the names never collide.
+//! Names of external gangs. They contain upper case letters, unlike the names of jobs, so the names
+//! never collide.
 
 use trellis_api::visibility::GangName;
 use trellis_api::{PodGroup, owner};
@@ -74,7 +74,7 @@ pub fn gang_name(key: &Key) -> GangName {
     }
 }
 
-/// Returns the gang that such a name refers to.
+/// Returns the gang with this name.
 #[must_use]
 pub fn gang_key_from_name(namespace: &str, name: &GangName) -> Key {
     match name {

@@ -14,7 +14,7 @@ use crate::engine;
 use crate::key::Key;
 use crate::observed::{ExternalPod, FlavorsByResource};
 
-/// A pod that has its node, or for which the plan reserves it.
+/// A pod that has its node, or whose node the plan reserves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedPod {
     /// The pod.
@@ -71,7 +71,7 @@ pub fn is_same_placement(one: &[PlacedPod], other: &[PlacedPod]) -> bool {
         .eq(other.iter().map(PlacedPod::placement_fields))
 }
 
-/// The place of an external gang, whoever gave it.
+/// The place of an external gang, from Trellis or another scheduler.
 #[derive(Clone, Debug)]
 pub struct PlacedExternalGang {
     /// The gang in the engine's form.
@@ -135,7 +135,7 @@ pub fn to_placed_gang(
         });
     }
     let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
-    // A gang with a pod that may run for ever holds its place for ever.
+    // A gang with a pod that may run forever holds its place forever.
     let active: Option<Vec<i64>> = held.iter().map(|pod| pod.active_seconds).collect();
     let runtime = active.and_then(|all| all.into_iter().max());
     let newest = held.iter().filter_map(|pod| pod.created).max();

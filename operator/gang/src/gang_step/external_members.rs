@@ -12,7 +12,7 @@ use crate::observed::{ExternalPod, ExternalPods, PodPhase};
 /// Number of pods of the largest gang: its plan names each pod, and must fit into one object.
 pub const MAX_MEMBERS: usize = 4096;
 
-/// A step of an external gang alone.
+/// A step that only an external gang has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalStep {
     /// Wait: nothing can be placed yet.
@@ -126,7 +126,7 @@ impl<'a> Members for ExternalMembers<'a> {
             return GangStep::Own(ExternalStep::Wait { reason, message });
         }
         // The pods were placed before the PodGroup or its journal existed, or the journal was
-        // deleted. A running gang is not torn apart.
+        // deleted. Trellis does not break up a running gang.
         let bound = gang.bound_pods().filter(|(_, pod)| !pod.deleting).count();
         if bound >= least {
             return GangStep::Own(ExternalStep::Adopt);
@@ -221,7 +221,7 @@ impl<'a> Members for ExternalMembers<'a> {
         GangStep::Clear
     }
 
-    /// An external gang never ends: its pods may come back.
+    /// Handles a gang that has ended. An external gang never ends, because its pods may come back.
     fn finished_step(gang: &ObservedGang<'_, Self>) -> Step {
         Self::pending_step(gang)
     }
@@ -253,8 +253,8 @@ impl Gang<'_> {
         })
     }
 
-    /// The bound pods that match the predicate. No budget protects a pod that does not run yet: it
-    /// is evicted, which tells its controller that the pod itself did not fail. A pod that runs is
+    /// Returns the bound pods that match the predicate. No budget protects a pod that does not run
+    /// yet. Its eviction shows its controller that the pod itself did not fail. A pod that runs is
     /// evicted while its gang is patient.
     fn departing_pods(&self, patient: bool, which: impl Fn(&ExternalPod) -> bool) -> Departures {
         let mut leaving = Departures::default();

@@ -89,7 +89,7 @@ impl<'a> FinishedIndex<'a> {
         contains_index(&self.completed, group, index)
     }
 
-    /// A succeeded pod of a group that matches.
+    /// Returns a succeeded pod of a group that matches.
     pub(super) fn find_completed(&self, such: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
         let mut completed = self.completed.iter().filter(|(group, _)| such(group));
         completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))

@@ -47,8 +47,8 @@ impl Recovery {
 }
 
 impl Evaluation<'_> {
-    /// Returns the recovery from a fault while the other pods run on. None if they cannot, or are
-    /// not meant to.
+    /// Returns the recovery from a fault while the other pods run on. None if they cannot or should
+    /// not run on.
     pub(super) fn find_recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.observed.spec.group(&fault.group)?, fault.index?);
         let rule =

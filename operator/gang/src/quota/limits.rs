@@ -163,7 +163,7 @@ pub fn from_planned_limit(planned: &PlannedLimit) -> (LimitId, LimitDraw) {
     (limit, draw)
 }
 
-/// The same limit in the form of the quota policies.
+/// Returns the limit in the form of the quota policies.
 #[must_use]
 pub fn to_counted_drawing(planned: &PlannedLimit) -> Drawing {
     Drawing {
