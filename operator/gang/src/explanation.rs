@@ -11,7 +11,8 @@ pub struct GangExplanation {
     pub message: String,
     /// True if the gang is refused, false if it waits.
     pub refused: bool,
-    /// True if only the numbers differ from the previous explanation.
+    /// True if only the numbers differ from the previous explanation. The new numbers alone then
+    /// justify a write.
     pub only_numbers_changed: bool,
 }
 

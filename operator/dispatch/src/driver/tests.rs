@@ -36,7 +36,7 @@ fn committing(job: &Key) -> PodGroup {
     serde_json::from_value(group).unwrap()
 }
 
-/// While a commit pauses, what it has still to create is promised to it. Its job is deleted then.
+/// While a commit pauses, its missing pods keep their promised quota. Then its job is deleted.
 #[tokio::test]
 async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
     let mut driver = driver();
@@ -73,7 +73,7 @@ async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), [waits]);
 }
 
-/// The right to watch nodes is lost, and comes back.
+/// The operator loses the right to watch nodes, and gets it back.
 #[tokio::test(start_paused = true)]
 async fn driver_decides_nothing_while_a_watch_is_broken() {
     let mut driver = driver();
@@ -97,7 +97,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
     let said = told(&before).unwrap();
     assert_eq!(said.reason, trellis_api::Reason::CacheNotReady);
     assert!(said.message.contains("the watch of nodes"), "{said:?}");
-    // It is looked at soon, whatever the engine has to do.
+    // The driver checks the watch again soon, even if the engine has no work.
     assert_eq!(driver.next_pause(), broken_watch::CHECK_INTERVAL);
     waits(&mut driver, &later);
     assert_eq!(told(&later), None);
@@ -108,7 +108,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
     assert_eq!((told(&before), told(&later)), (None, None));
 }
 
-/// Allowed a moment ago; the policies have changed before its place is written down.
+/// The policies allowed the job, but changed before the journal has its place.
 #[tokio::test]
 async fn job_allowed_by_outdated_policies_is_not_placed() {
     use trellis_gang::fixtures::policies;
@@ -243,7 +243,7 @@ fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
     }))
 }
 
-/// The garbage collector deletes the pods that a job owned, and no others.
+/// The garbage collector deletes only the pods that a job owned.
 #[tokio::test]
 async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     let mut driver = driver();
