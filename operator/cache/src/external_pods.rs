@@ -9,9 +9,9 @@ use super::Cache;
 use crate::policy::Guard;
 
 impl Cache {
-    /// True if the queue annotations of a pod are trusted: a guard keeps users from writing them,
-    /// or the plan of the pod's gang names the pod. True for every pod until all kinds are listed,
-    /// because guards and plans are not known before.
+    /// Returns true if the queue annotations of a pod are trusted: a guard keeps users from writing
+    /// them, or the plan of the pod's gang names the pod. Returns true for every pod until all
+    /// kinds are listed, because guards and plans are unknown before.
     ///
     /// An annotation that appeared while users could write it has no effect.
     pub fn trusts_annotations(&self, key: &Key, pod: &ExternalPod, is_new: bool) -> bool {
@@ -31,8 +31,8 @@ impl Cache {
         })
     }
 
-    /// Decides anew for every external pod once all kinds are listed: only then is it known whether
-    /// a guard keeps users from writing the queue annotations.
+    /// Decides again for every external pod once all kinds are listed. Only then does the cache
+    /// know whether a guard keeps users from writing the queue annotations.
     pub fn recheck_external_pods(&self) {
         self.external_pods
             .recheck_trust(|key, pod| self.trusts_annotations(key, pod, true));

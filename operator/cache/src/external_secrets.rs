@@ -13,7 +13,7 @@ use crate::watch::Store;
 /// The ExternalSecrets of our jobs.
 #[derive(Debug, Default)]
 pub struct ExternalSecrets {
-    /// By their own names.
+    /// The objects by their own names.
     pub objects: Store<SlimExternalSecret>,
     /// Names of the ExternalSecrets of each job.
     names_by_job: RwLock<HashMap<Key, BTreeSet<Arc<str>>>>,
@@ -22,13 +22,13 @@ pub struct ExternalSecrets {
 }
 
 impl ExternalSecrets {
-    /// True if the cluster knows the kind: External Secrets Operator is installed.
+    /// Returns true if the cluster knows the kind: External Secrets Operator is installed.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)
     }
 
-    /// ExternalSecrets whose owner has the job's name, whatever the uid of that owner.
+    /// Returns the ExternalSecrets whose owner has the job's name. The owner's uid does not matter.
     #[must_use]
     pub fn for_job(&self, job: &Key) -> Vec<(Key, Arc<SlimExternalSecret>)> {
         let names = self.names_by_job.read();

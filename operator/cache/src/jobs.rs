@@ -8,7 +8,7 @@ use trellis_gang::key::Key;
 use super::Cache;
 use crate::watch::Undecodable;
 
-/// A job, as far as it can be read.
+/// A job, decoded if possible.
 #[derive(Clone, Debug)]
 pub enum CachedJob {
     /// The job decodes.
@@ -18,7 +18,7 @@ pub enum CachedJob {
 }
 
 impl Cache {
-    /// The job of that name at this moment. None if there is none.
+    /// Returns the current job with this name. None if it does not exist.
     #[must_use]
     pub fn job(&self, key: &Key) -> Option<CachedJob> {
         let undecodable = self.undecodable_jobs.read();

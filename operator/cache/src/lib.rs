@@ -38,8 +38,8 @@ pub use profiles::Profiles;
 pub use quota_set::QuotaSet;
 
 /// Longest time without a sign of life from a watch until its data count as stale. A healthy watch
-/// gives one at least every 160 s, even if nothing is written, the API server sends no bookmarks,
-/// and each answer takes as long as it may.
+/// gives a sign at least every 160 s. This holds even without changes or bookmarks, and with the
+/// slowest allowed answers.
 const STALE_AFTER: Duration = Duration::from_secs(180);
 
 /// The cluster's objects as the watches show them.
@@ -63,7 +63,7 @@ pub struct Cache {
     pub profiles: Profiles,
     /// Namespaces.
     pub namespaces: Store<SlimNamespace>,
-    /// Policies: who may run what.
+    /// Policies, which decide which jobs may run.
     pub policies: PolicySet,
     /// How recent the policies in this cache are.
     pub freshness: Freshness,
@@ -71,7 +71,7 @@ pub struct Cache {
     pub quotas: QuotaSet,
     /// Tells whether requester stamps are trusted.
     pub stamping: Stamping,
-    /// The admission policies that keep users from writing what only Trellis may write.
+    /// The admission policies that keep users from writing data that only Trellis may write.
     pub guards: Guards,
     /// PriorityClasses.
     pub priority_classes: Store<PriorityClass>,
@@ -87,15 +87,15 @@ pub struct Cache {
     pub resource_quotas: Store<ResourceQuota>,
     /// Nodes.
     pub nodes: Store<SlimNode>,
-    /// Rules by which a node is unfit for new pods.
+    /// Rules that declare a node unhealthy.
     pub unhealthy_rules: UnhealthyRules,
     /// Pace at which pods of unhealthy nodes are evicted.
     pub disruption: Mutex<ZoneDisruption>,
     /// Pods of our jobs.
     pub pods: PodIndex,
-    /// Pods that other controllers made and that Trellis places.
+    /// Pods of other controllers that Trellis places.
     pub external_pods: ExternalPodIndex,
-    /// Where anti-affinity of other schedulers' pods keeps new pods out.
+    /// Anti-affinity of other schedulers' pods, which keeps new pods out of topology domains.
     pub repulsions: RwLock<AntiAffinityIndex>,
     /// DaemonSets.
     pub daemon_sets: Store<SlimDaemonSet>,
@@ -109,9 +109,9 @@ pub struct Cache {
     pub storage_classes: Store<SlimStorageClass>,
     /// Notified when a claim, a volume or a storage class changes.
     pub storage_changed: Notify,
-    /// DeviceClasses; none where the cluster does not know the kind.
+    /// DeviceClasses. Empty if the cluster does not know the kind.
     pub device_classes: Store<SlimDeviceClass>,
-    /// Which nodes are lost.
+    /// Health of the nodes.
     pub health: RwLock<NodeHealth>,
     /// Notified when a node's health may have changed.
     pub health_changed: Notify,
@@ -121,13 +121,13 @@ pub struct Cache {
     pulses: RwLock<BTreeMap<String, Pulse>>,
 }
 
-/// Number of kinds that are watched: [`Cache::wait_synced`] waits for this many lists. Policies are
-/// not among them ([`PolicySet::wait_loaded`]).
+/// Number of watched kinds: [`Cache::wait_synced`] waits for this many lists. It does not include
+/// policies ([`PolicySet::wait_loaded`]).
 pub const WATCHES: usize = 26;
 
 impl Cache {
-    /// An empty cache that judges nodes by the rules `unhealthy` and waits for `watches` kinds,
-    /// policies apart.
+    /// Returns an empty cache that judges nodes by the rules `unhealthy` and waits for `watches`
+    /// kinds besides policies.
     #[must_use]
     pub fn new(unhealthy: UnhealthyRules, watches: usize) -> Self {
         Self {
@@ -183,20 +183,20 @@ impl Cache {
         }
     }
 
-    /// True once every kind has been listed.
+    /// Returns true once every kind has been listed.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.unsynced_kinds.load(Ordering::Acquire) == 0
     }
 
-    /// The pulse of the watch of one kind, by its plural.
+    /// Returns the pulse of the watch of one kind, by its plural.
     #[must_use]
     pub fn pulse(&self, kind: &str) -> Pulse {
         let mut pulses = self.pulses.write();
         pulses.entry(kind.to_owned()).or_default().clone()
     }
 
-    /// Time since each watch last gave a sign of life, by the plural of its kind.
+    /// Returns the time since each watch last gave a sign of life, by the plural of its kind.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         let pulses = self.pulses.read();
@@ -205,7 +205,8 @@ impl Cache {
             .collect()
     }
 
-    /// The kind whose watch has been silent for longest, if its data are too old to decide on.
+    /// Returns the kind whose watch has been silent for longest, if its data are too old to decide
+    /// on.
     #[must_use]
     pub fn stale_watch(&self) -> Option<String> {
         let pulses = self.pulses.read();
@@ -214,23 +215,23 @@ impl Cache {
         (age >= STALE_AFTER).then(|| kind.clone())
     }
 
-    /// True if a flavor can be used: a ResourceFlavor has the name, or it is the default flavor,
-    /// which needs none.
+    /// Returns true if a flavor can be used: a ResourceFlavor has the name, or it is the default
+    /// flavor, which needs none.
     #[must_use]
     pub fn has_flavor(&self, flavor: &str) -> bool {
         flavor == DEFAULT_FLAVOR || self.flavors.get(&Key::new("", flavor)).is_some()
     }
 
-    /// Labels of a namespace. None if the watch has not shown the namespace: an absent label then
-    /// means nothing.
+    /// Returns the labels of a namespace. None if the watch has not shown the namespace: then its
+    /// labels are unknown.
     #[must_use]
     pub fn namespace_labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
         let namespace = self.namespaces.get(&Key::new("", namespace))?;
         Some(namespace.metadata.labels.clone().unwrap_or_default())
     }
 
-    /// Counts one more kind as listed. After the last one, the queue annotations of all external
-    /// pods are judged anew.
+    /// Counts one more kind as listed. After the last kind, decides again whether the queue
+    /// annotations of external pods are trusted.
     pub fn mark_kind_synced(&self) {
         let before = self
             .unsynced_kinds

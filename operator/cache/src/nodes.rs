@@ -11,7 +11,7 @@ use super::Cache;
 use crate::watch::Health;
 
 impl Cache {
-    /// The node in the engine's form. None if the node is gone.
+    /// Returns the node in the engine's form. None if the node is gone.
     #[must_use]
     pub fn engine_node(&self, name: &str) -> Option<Node> {
         let node = self.nodes.get(&Key::new("", name))?;
@@ -26,8 +26,8 @@ impl Cache {
         Some(node)
     }
 
-    /// Why pods must leave a node whose kubelet reports it ready. None if the node is healthy or
-    /// unknown.
+    /// Returns why pods must leave a node whose kubelet reports it ready. None if the node is
+    /// healthy or unknown.
     #[must_use]
     pub fn unhealthy_reason(&self, node: &str) -> Option<String> {
         let node = self.nodes.get(&Key::new("", node))?;
@@ -46,14 +46,14 @@ impl Cache {
         self.disruption.lock().record_eviction(node, now);
     }
 
-    /// True if the node is lost: the gangs of its pods are placed elsewhere.
+    /// Returns true if the node is lost: the gangs of its pods are placed elsewhere.
     #[must_use]
     pub fn is_lost(&self, node: &str) -> bool {
         self.health.read().health_of(node, Instant::now()) >= Health::Lost
     }
 
-    /// True if the node exists and takes new pods: it is ready, not cordoned, and has none of the
-    /// taints that Kubernetes sets, such as the one for memory pressure.
+    /// Returns true if the node exists and takes new pods: it is ready, not cordoned, and has none
+    /// of the taints that Kubernetes sets, such as the one for memory pressure.
     #[must_use]
     pub fn is_open(&self, node: &str) -> bool {
         let keeps_off = |taint: &Taint| {
@@ -65,7 +65,7 @@ impl Cache {
         })
     }
 
-    /// True if no kubelet is left to stop the node's pods: they may be deleted by force.
+    /// Returns true if no kubelet is left to stop the node's pods: they may be deleted by force.
     #[must_use]
     pub fn is_abandoned(&self, node: &str) -> bool {
         self.health.read().health_of(node, Instant::now()) >= Health::Abandoned

@@ -1,5 +1,5 @@
-//! RuntimeProfiles, as the watch shows them. Each is checked and hashed once, and all jobs that are
-//! compiled with it share it.
+//! RuntimeProfiles, as the watch shows them. The cache checks and hashes each profile once. All
+//! jobs compiled with it share it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use trellis_gang::lookup::{CachedProfile, MissingObject};
 pub struct Profiles(RwLock<BTreeMap<String, CachedProfile>>);
 
 impl Profiles {
-    /// The profile of that name.
+    /// Returns the profile of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<CachedProfile> {
         self.0.read().get(name).cloned()
     }
 
-    /// The profile that the job is compiled with. None if the job names none and the cluster has no
-    /// default.
+    /// Returns the profile that the job is compiled with. None if the job names none and the
+    /// cluster has no default.
     ///
     /// # Errors
     /// As [`lookup::find_profile`].
@@ -33,13 +33,13 @@ impl Profiles {
         lookup::find_profile(job, |name| self.get(name), || self.defaults())
     }
 
-    /// Every profile.
+    /// Returns every profile.
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, CachedProfile> {
         self.0.read().clone()
     }
 
-    /// Profiles that are marked as the cluster's default. More than one is an error.
+    /// Returns the profiles that are marked as the cluster's default. More than one is an error.
     #[must_use]
     pub fn defaults(&self) -> BTreeMap<String, CachedProfile> {
         let all = self.0.read();
@@ -49,7 +49,7 @@ impl Profiles {
             .collect()
     }
 
-    /// Stores a profile that was created or changed. False if it is as before.
+    /// Stores a profile that was created or changed. Returns false if it has not changed.
     pub fn insert(&self, name: &str, profile: CachedProfile) -> bool {
         let read = |known: &CachedProfile| {
             let hash = known.profile.as_ref().map(|p| p.hash().to_owned());
@@ -113,8 +113,8 @@ mod tests {
         assert!(there.insert("b", known("b", json!({"globalDefault": true}))));
         assert_eq!(find(json!({"profile": "a"})), Ok(Some("a".to_owned())));
         assert_eq!(find(json!({})), Ok(Some("b".to_owned())));
-        // Two defaults count as none, and the message names both. A job that names a profile gets
-        // it.
+        // Two defaults count as none, and the message names both. A job that names a profile still
+        // gets it.
         assert!(there.insert("a", known("a", json!({"globalDefault": true}))));
         let two = find(json!({})).unwrap_err();
         assert_eq!(two.reason, Reason::ProfileMisconfigured);

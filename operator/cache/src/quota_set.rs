@@ -25,30 +25,30 @@ pub struct QuotaSet {
     /// Ledgers that do not decode, by name.
     pub undecodable_ledgers: RwLock<BTreeMap<String, Undecodable>>,
     active: RwLock<ActivePolicies>,
-    /// The queue tree, as far as quota needs it: the policies of a queue also count the jobs of the
-    /// queues below.
+    /// The part of the queue tree that quotas need. The policies of a queue also count the jobs of
+    /// the queues below it.
     queues: RwLock<BTreeMap<String, QueueQuota>>,
     /// The last report of the limits, and its time.
     report: RwLock<Option<(Instant, Arc<LimitsReport>)>>,
 }
 
-/// How long that report is valid: it is renewed every two seconds.
+/// How long a report is valid. It is renewed every two seconds.
 const REPORT_VALIDITY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct ActivePolicies {
     version: u64,
-    /// None after an object has changed, until the policies are read again.
+    /// None: an object has changed, and the policies have not been read again.
     policies: Option<Arc<QuotaPolicies>>,
 }
 
 impl QuotaSet {
-    /// The current policies and their version, which changes with each of them.
+    /// Returns the current policies and their version, which changes with every change of a policy.
     #[must_use]
     pub fn active(&self) -> (u64, Arc<QuotaPolicies>) {
         {
-            // Policies change seldom and every reconciliation of a job reads them: a read lock is
-            // enough.
+            // Policies seldom change and every reconciliation of a job reads them, so this first
+            // takes a read lock.
             let active = self.active.read();
             if let Some(policies) = &active.policies {
                 return (active.version, policies.clone());
@@ -67,8 +67,8 @@ impl QuotaSet {
         *self.report.write() = Some((Instant::now(), report));
     }
 
-    /// The latest report of the limits. None if there is no recent one, as in a replica that does
-    /// not lead.
+    /// Returns the latest report of the limits. None if there is no recent report, as in a replica
+    /// that does not lead.
     #[must_use]
     pub fn report(&self) -> Option<Arc<LimitsReport>> {
         let standing = self.report.read();
@@ -76,13 +76,13 @@ impl QuotaSet {
         (since.elapsed() < REPORT_VALIDITY).then(|| report.clone())
     }
 
-    /// Version of the current policies.
+    /// Returns the version of the current policies.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.active.read().version
     }
 
-    /// Records that a spec was created, changed or deleted.
+    /// Records that the spec of a policy was created, changed or deleted.
     pub fn invalidate(&self) {
         let mut active = self.active.write();
         active.version = active.version.saturating_add(1);
@@ -111,7 +111,7 @@ impl QuotaSet {
             .with_queues(self.queues.read().clone())
     }
 
-    /// The content of a policy's ledger. None if the policy has no ledger of its own.
+    /// Returns the content of a policy's ledger. None if the policy owns no ledger.
     ///
     /// # Errors
     /// If the ledger of that name cannot be read. A ledger that does not decode counts as the
@@ -124,7 +124,7 @@ impl QuotaSet {
         read_own_ledger(policy, self.ledgers.get(&Key::new("", name)).as_deref())
     }
 
-    /// The object of that name, if it decodes.
+    /// Returns the object of that name, if it decodes.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<QuotaPolicy>> {
         self.objects.get(&Key::new("", name))

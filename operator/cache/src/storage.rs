@@ -48,7 +48,7 @@ impl Storage for NamespaceStorage<'_> {
 }
 
 impl Cache {
-    /// The storage of a namespace, as the watches show it.
+    /// Returns the storage of a namespace, as the watches show it.
     #[must_use]
     pub fn storage<'a>(&'a self, namespace: &'a str) -> NamespaceStorage<'a> {
         NamespaceStorage {
@@ -62,14 +62,14 @@ impl Cache {
         self.storage_changed.notified()
     }
 
-    /// The claims that a job's pods mount.
+    /// Returns the claims that a job's pods mount.
     pub fn job_claims(&self, job: &TrainingJob) -> BTreeSet<String> {
         let profile = self.profiles.find_for_job(&job.spec);
         let profile = profile.ok().flatten();
         claims::claim_names(&job.spec, None, profile.as_deref().map(HashedProfile::spec))
     }
 
-    /// True if the pods of one of the job's groups have ephemeral claims.
+    /// Returns true if the pods of one of the job's groups have ephemeral claims.
     pub fn has_ephemeral(&self, job: &TrainingJob) -> bool {
         let profile = self.profiles.find_for_job(&job.spec);
         let profile = profile.ok().flatten();

@@ -11,7 +11,7 @@ use tracing::subscriber::DefaultGuard;
 pub struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
 impl CapturedLog {
-    /// Captures lines from now on, until the guard is dropped.
+    /// Captures lines until the guard is dropped.
     pub fn begin() -> (Self, DefaultGuard) {
         let written = Self::default();
         let writer = written.clone();
@@ -22,7 +22,7 @@ impl CapturedLog {
         (written, tracing::subscriber::set_default(lines))
     }
 
-    /// The lines that were logged.
+    /// Returns the lines that were logged.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let written = String::from_utf8_lossy(&self.0.lock()).into_owned();

@@ -1,7 +1,7 @@
 //! The two clients: one for watches, one for writes.
 //!
-//! They differ in the handling of failures. A watch starts over, so it may wait and retry. A write
-//! must fail fast and once: the caller knows whether it may be repeated, and a retry after the
+//! They handle failures differently. A watch starts over, so it may wait and retry. A write must
+//! fail fast and without a retry: only the caller knows whether to repeat it. A retry after the
 //! lease has run out would be a write of a former leader.
 
 use std::error::Error as _;
@@ -14,8 +14,8 @@ use kube::{Client, Config};
 
 use crate::leader::REQUEST_TIMEOUT;
 
-/// Longest silence of a watch. Longer than the limit of [`trellis_cache::watch`], which reports why
-/// it starts over.
+/// Longest silence of a watch. It is longer than the limit of [`trellis_cache::watch`], which
+/// reports why a watch starts over.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(110);
 
 /// The clients of one process.
@@ -28,7 +28,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Clients for the cluster of the environment: in the cluster, or by kubeconfig.
+    /// Returns the clients for the cluster of the environment: in the cluster, or by kubeconfig.
     ///
     /// # Errors
     /// If no cluster is configured, or its configuration is unusable.
@@ -48,7 +48,7 @@ impl Clients {
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(concat!("trellis/", env!("CARGO_PKG_VERSION"))),
         ));
-        // The last resort: watches and lists have shorter timeouts.
+        // This is the last resort, because watches and lists have shorter timeouts.
         config.read_timeout = Some(WATCH_TIMEOUT);
         let watch = Client::try_from(config.clone())?;
         config.connect_timeout = Some(REQUEST_TIMEOUT);

@@ -1,7 +1,7 @@
-//! Turns at evaluating policies. An evaluation may take seconds, so it runs on a thread of its own,
-//! and neither a worker of the runtime nor the scheduler's loop waits for it. One namespace has at
-//! most half of the turns, and the next of its jobs and pods wait without a task. An evaluation
-//! gives its core to the next one that waits after each `SLICE`.
+//! Turns for evaluating policies. An evaluation may take seconds, so it runs on its own thread.
+//! Neither a worker of the runtime nor the scheduler's loop waits for it. One namespace gets at
+//! most half of the turns, and its next jobs and pods wait without a task. After each `SLICE`, an
+//! evaluation gives its core to the next waiting evaluation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use trellis_policies::cedar::Policies;
 use crate::SchedulerEvent;
 use crate::context::Context;
 
-/// How long an evaluation has a core before the next one that waits has it. One request of a
-/// namespace at its bounds takes about twice as long, and is not interrupted.
+/// How long an evaluation keeps a core before the next waiting evaluation gets it. One request in a
+/// namespace with the largest allowed policies takes about twice as long, and is not interrupted.
 const SLICE: Duration = Duration::from_millis(5);
-/// After that an evaluation is slow: what waits for all jobs does not wait for those of its
+/// After this time, an evaluation is slow. A wait for all jobs then excludes the jobs of its
 /// namespace.
 const SLOW_AFTER: Duration = Duration::from_millis(250);
 /// Pause before the next try after an evaluation has panicked.
 const PANIC_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
-/// The evaluations that run, and the jobs and pods that wait for one.
+/// The running evaluations, and the jobs and pods that wait for one.
 #[derive(Debug)]
 pub struct EvaluationTurns {
-    /// One core stays for all else.
+    /// Cores for evaluations. One core stays free for other work.
     cores: Arc<Semaphore>,
-    /// Turns of one namespace at most.
+    /// Most turns of one namespace.
     max_per_namespace: usize,
     namespaces: Mutex<BTreeMap<Arc<str>, NamespaceTurns>>,
 }
@@ -40,9 +40,9 @@ pub struct EvaluationTurns {
 /// One namespace.
 #[derive(Debug, Default)]
 struct NamespaceTurns {
-    /// The jobs and pods that have a turn, and since when.
+    /// The jobs and pods that have a turn, with its start.
     running: BTreeMap<Key, Instant>,
-    /// The jobs and pods that wait for one, in order.
+    /// The jobs and pods that wait for a turn, in order.
     order: VecDeque<Key>,
     waiting: BTreeSet<Key>,
 }
@@ -63,7 +63,8 @@ impl EvaluationTurns {
         }
     }
 
-    /// True if the key has a turn. Else it waits, and is woken when one of its namespace ends.
+    /// Returns true if the key has a turn. Otherwise it waits, and is woken when a turn of its
+    /// namespace ends.
     fn try_take(&self, key: &Key) -> bool {
         let mut namespaces = self.namespaces.lock();
         let waiting = namespaces.entry(key.namespace.clone()).or_default();
@@ -84,7 +85,8 @@ impl EvaluationTurns {
         }
     }
 
-    /// True if the namespace evaluates for long: its jobs may not be heard of for a while.
+    /// Returns true if an evaluation of the namespace takes long, so that its jobs may not report
+    /// for a while.
     pub(crate) fn is_slow(&self, namespace: &str) -> bool {
         let namespaces = self.namespaces.lock();
         let turns = namespaces.get(namespace).into_iter();
@@ -92,7 +94,7 @@ impl EvaluationTurns {
         turns.any(|since| since.elapsed() >= SLOW_AFTER)
     }
 
-    /// The one that waits longest, if the namespace has a turn left.
+    /// Returns the key that has waited longest, if the namespace has a turn left.
     fn take_next(&self, namespace: &str) -> Option<Key> {
         let mut namespaces = self.namespaces.lock();
         let waiting = namespaces.get_mut(namespace)?;
@@ -110,8 +112,8 @@ impl EvaluationTurns {
 }
 
 impl Context {
-    /// A turn for a job, or for pods of another controller. None: the namespace has all of its
-    /// turns, and the job or the pods are looked at again once one of them has ended.
+    /// Returns a turn for a job, or for pods of another controller. None: the namespace uses all of
+    /// its turns. The job or the pods are looked at again once a turn has ended.
     pub fn take_turn(self: &Arc<Self>, key: &Key) -> Option<EvaluationTurn> {
         self.evaluation_turns.try_take(key).then(|| EvaluationTurn {
             context: self.clone(),
@@ -120,8 +122,8 @@ impl Context {
         })
     }
 
-    /// Passes a free turn on to the next job or pods of the namespace that wait. The one that was
-    /// looked at may not have used its turn.
+    /// Passes a free turn on to the next waiting job or pods of the namespace. The job or pods
+    /// looked at before may not have used their turn.
     pub fn pass_turn(&self, namespace: &str) {
         if let Some(next) = self.evaluation_turns.take_next(namespace) {
             self.wake(next);
@@ -136,8 +138,7 @@ impl Context {
     }
 }
 
-/// A turn at evaluating. Once it has ended, the job or the pods whose turn it was are looked at
-/// again.
+/// A turn for an evaluation. Once it has ended, its job or pods are looked at again.
 pub struct EvaluationTurn {
     context: Arc<Context>,
     key: Key,
@@ -145,9 +146,8 @@ pub struct EvaluationTurn {
 }
 
 impl EvaluationTurn {
-    /// Runs `work` on a thread of its own, with a core. It evaluates by the policies that it is
-    /// given, which let other evaluations have the core. False: the evaluation panicked, and the
-    /// next look comes later.
+    /// Runs `work` on its own thread, with a core. `work` gets policies that share the core with
+    /// other evaluations. Returns false if the evaluation panicked. Then the next try comes later.
     pub async fn evaluate(
         &mut self,
         policies: Option<Arc<Policies>>,
@@ -183,8 +183,8 @@ impl Drop for EvaluationTurn {
     }
 }
 
-/// The same policies, which give `core` back between two requests after each `SLICE`, and go on
-/// once they have another. For a thread that may block.
+/// Returns the same policies, but they give `core` back between two requests after each `SLICE`,
+/// and continue once they have another core. For a thread that may block.
 pub fn share_core<P, F>(
     policies: Option<Arc<Policies>>,
     core: P,
@@ -203,7 +203,7 @@ where
             *held = (Some(handle.block_on(acquire())), Instant::now());
         }
     };
-    // Without policies nothing is evaluated.
+    // Without policies, there is no evaluation.
     Some(Arc::new(policies?.with_pause(pause)))
 }
 

@@ -1,9 +1,9 @@
 //! Events of the scheduler, and the channel that carries them.
 //!
-//! A pending event about an object is replaced by a later one about it. So the queue is bounded by
-//! the number of objects, however busy the scheduler is and however many events come in. There is
-//! no back-pressure: a watch that waited for the scheduler would fall behind the API server's
-//! history, and the scheduler's own tasks report their results here.
+//! A later event about an object replaces a pending one. So the number of objects bounds the queue,
+//! even if the scheduler is busy or many events arrive. There is no back-pressure: a watch that
+//! waited for the scheduler would fall behind the API server's history, and the scheduler's own
+//! tasks report their results here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -64,15 +64,15 @@ pub enum SchedulerEvent {
     DesiredGang(Key, Option<DesiredGang>),
     /// A job is complete. The event may be sent several times.
     RunCompleted(CompletedRun),
-    /// The controller has looked at a job, but cannot decide on a wish.
+    /// The controller has looked at a job, but could not decide on a wish.
     Undecided(Key),
-    /// Asks for the usage of all queues.
+    /// Requests the usage of all queues.
     AskQueues(oneshot::Sender<BTreeMap<QueueName, QueueReport>>),
-    /// Asks for the totals of the cluster.
+    /// Requests the totals of the cluster.
     AskTotals(oneshot::Sender<TotalsReport>),
-    /// Asks for the usage of the limits of QuotaPolicies.
+    /// Requests the usage of the limits of QuotaPolicies.
     AskLimits(oneshot::Sender<LimitsReport>),
-    /// Asks for a snapshot of the engine.
+    /// Requests a snapshot of the engine.
     AskSnapshot(oneshot::Sender<Arc<Snapshot>>),
     /// A task has written conditions of an external gang's pods: its number, and the uids of pods
     /// whose write failed.
@@ -82,7 +82,7 @@ pub enum SchedulerEvent {
 }
 
 impl SchedulerEvent {
-    /// The event by which the engine learns of a pod on its node.
+    /// Returns the event by which the engine learns of a pod on its node.
     #[must_use]
     pub fn for_pod(key: Key, pod: &SlimPod) -> Self {
         match PodUsage::of(pod) {
@@ -119,14 +119,14 @@ enum EventSubject {
     Undecided(Key),
     Limits(Key),
     DesiredGang(Key),
-    /// Not the same subject as a wish, so that the wish for the next job of that name does not
-    /// replace the deletion.
+    /// Differs from the subject of a wish, so that the wish for the next job with this name does
+    /// not replace the deletion.
     JobGone(Key),
 }
 
 impl SchedulerEvent {
-    /// None: the event is never replaced. There are few such events: completed jobs, results of the
-    /// one task of each gang, and queries.
+    /// Returns the subject of the event. None: the event is never replaced. There are few of these
+    /// events: completed jobs, results of the one task of each gang, and queries.
     fn subject(&self) -> Option<EventSubject> {
         Some(match self {
             Self::Node(name) => EventSubject::Node(name.clone()),
@@ -158,8 +158,8 @@ impl SchedulerEvent {
 /// Events that the scheduler has not taken yet.
 #[derive(Debug, Default)]
 struct PendingEvents {
-    /// By the time of sending, so that order is kept: if a node shrinks and then a pod releases
-    /// resources, the scheduler must not see it the other way round.
+    /// Events in the order of sending. If a node shrinks and then a pod releases resources, the
+    /// scheduler must not see the two in reverse order.
     events: BTreeMap<u64, SchedulerEvent>,
     latest_by_subject: HashMap<EventSubject, u64>,
     last_sequence: u64,
@@ -205,7 +205,7 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// All events since the last call, in the order in which they were sent. May be empty.
+    /// Returns all events since the last call, in the order in which they were sent. May be empty.
     pub fn take_all(&mut self) -> Vec<SchedulerEvent> {
         let mut waiting = self.0.pending.lock();
         let times = std::mem::take(&mut waiting.latest_by_subject);

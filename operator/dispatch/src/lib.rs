@@ -1,7 +1,7 @@
 //! From the cluster to the engine, and from its decisions to pods.
 //!
-//! One task owns the engine (`driver`). It handles events ([`SchedulerEvent`]), asks `gang` for the
-//! next step of each changed gang, lets the engine decide, and starts the writes (`commit`). It
+//! One task owns the engine (`driver`). It handles events ([`SchedulerEvent`]), gets the next step
+//! of each changed gang from `gang`, lets the engine decide, and starts the writes (`commit`). It
 //! never waits for the API server itself. `context` is the shared state, and routes the watches'
 //! changes to tasks. Every write goes through `commands`, under the lease of `leader`.
 

@@ -12,7 +12,7 @@ pub enum MetricKind {
     Counter,
     /// Shows a current value.
     Gauge,
-    /// Shows how often something took how long.
+    /// Shows a distribution of durations.
     Histogram,
 }
 
@@ -40,7 +40,7 @@ pub struct MetricSpec {
 }
 
 impl MetricSpec {
-    /// Name under which Prometheus scrapes it.
+    /// Returns the name under which Prometheus scrapes it.
     fn full_name(&self) -> String {
         let total = match self.kind {
             MetricKind::Counter => "_total",
@@ -132,7 +132,7 @@ queues, flavors and resources, not on jobs.
 
 ";
 
-/// The documentation: `docs/metrics.md`.
+/// Returns the documentation: `docs/metrics.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);

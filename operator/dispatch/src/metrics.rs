@@ -1,4 +1,4 @@
-//! Metrics that are counted where events happen, since the process began.
+//! Metrics that the operator counts at each event, since the start of the process.
 
 use std::time::Duration;
 
@@ -39,17 +39,17 @@ pub struct OperatorMetrics {
     write: Histogram,
 }
 
-/// From half a millisecond to a minute.
+/// Returns a histogram from half a millisecond to a minute.
 fn work_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.000_5, 2.0, 18))
 }
 
-/// From a hundredth of a second to some hours.
+/// Returns a histogram from a hundredth of a second to some hours.
 fn start_histogram() -> ExemplarHistogram {
     ExemplarHistogram::new(exponential_buckets(0.01, 2.0, 21))
 }
 
-/// From a hundredth of a second to some weeks.
+/// Returns a histogram from a hundredth of a second to some weeks.
 fn wait_histogram() -> ExemplarHistogram {
     ExemplarHistogram::new(exponential_buckets(0.01, 4.0, 15))
 }
@@ -77,9 +77,9 @@ impl Default for OperatorMetrics {
 /// Result of a reconciliation of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileResult {
-    /// Nothing more is to do.
+    /// There is nothing more to do.
     Done,
-    /// The job had changed meanwhile.
+    /// The job changed during the reconciliation.
     Behind,
     /// The reconciliation failed.
     Failed,
@@ -130,7 +130,7 @@ impl OperatorMetrics {
             .observe(took.as_secs_f64(), Some(exemplar_labels(job)), None);
     }
 
-    /// Counts an attempt that has ended and is followed by another.
+    /// Counts an attempt that has ended, with another attempt to follow.
     pub fn count_ended_attempt(&self, reason: &str) {
         // Another version of Trellis may have written the reason, so an unknown one becomes a fixed
         // label.
@@ -182,7 +182,7 @@ impl OperatorMetrics {
     }
 }
 
-/// Registers a metric under the name and the help text of its fact.
+/// Registers a metric with the name and the help text of its catalog entry.
 pub fn register_metric(registry: &mut Registry, fact: MetricSpec, metric: impl Metric) {
     registry.register(fact.name, fact.help, metric);
 }

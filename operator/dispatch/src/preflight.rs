@@ -1,5 +1,5 @@
-//! Finds out what admission makes of a gang's pods before anything is promised: one pod of each
-//! group is created with a server-side dry run, on its candidate node and under its final name.
+//! Finds out how admission changes a gang's pods, before the engine promises anything. It creates
+//! one pod of each group with a server-side dry run, on its candidate node and with its final name.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use trellis_gang::admitted_pod::{AdmittedPod, POD_IDENTITY_LABELS};
 
 use crate::commands::{Commands, WriteError};
 
-/// How long an answer is used: admission's configuration may change meanwhile.
+/// How long an answer is used. The configuration of admission may change.
 const ANSWER_TTL: Duration = Duration::from_secs(30);
-/// Answers kept at most.
+/// Most answers to keep.
 const MAX_ANSWERS: usize = 4096;
-/// Dry runs of one namespace in flight at once. If its webhooks hang, each of them holds a write
-/// permit, and its gang a place, for as long as the webhook may take.
+/// Most dry runs of one namespace in flight. If the namespace's webhooks hang, each dry run holds a
+/// write permit, and its gang holds a place, until the webhook's timeout.
 const MAX_DRY_RUNS_PER_NAMESPACE: usize = 4;
-/// Namespaces without a dry run that are kept at most.
+/// Most namespaces without a dry run to keep.
 const MAX_IDLE_NAMESPACES: usize = 1024;
 
-/// Answers of admission, by everything that does not differ between jobs.
+/// Answers of admission, by the part of a pod that does not differ between jobs.
 #[derive(Debug, Default)]
 pub struct Preflight {
     answers: Mutex<HashMap<String, (Instant, AdmittedPod)>>,
@@ -52,8 +52,8 @@ impl Default for DryRunQueue {
 }
 
 impl DryRunQueue {
-    /// Runs the dry run when its turn comes. If another one has failed meanwhile, this one fails at
-    /// once: it would fail too, and hold its gang's place for longer.
+    /// Runs the dry run when its turn comes. If another dry run fails before that, this one fails
+    /// at once. Otherwise it would fail later, and hold its gang's place for longer.
     async fn run<T>(
         &self,
         question: impl Future<Output = Result<T, WriteError>>,
@@ -76,7 +76,7 @@ impl DryRunQueue {
 }
 
 impl Preflight {
-    /// The request of one pod of the group after admission.
+    /// Returns the request of one pod of the group after admission.
     ///
     /// # Errors
     /// `Refused` if admission refuses the pod.
@@ -121,11 +121,11 @@ impl Preflight {
     }
 }
 
-/// Hash of the pod without its name, so that jobs that differ only in their name share an answer.
-/// It leaves out the environment variables that Trellis and the job's own framework set. Variables
-/// of another framework are the user's, and admission may judge them. It also leaves out the node:
-/// otherwise each gang would need a dry run for its own nodes. A policy against a node refuses the
-/// real pod, and then the gang is rolled back.
+/// Returns the hash of the pod without its name, so that jobs that differ only in their name share
+/// an answer. It leaves out the environment variables that Trellis and the job's own framework set.
+/// Variables of another framework are the user's, and admission may judge them. It also leaves out
+/// the node, because otherwise each gang would need a dry run for its own nodes. If a policy
+/// forbids a node, it refuses the real pod, and the gang rolls back.
 fn signature(namespace: &str, pod: &Pod, of_framework: &BTreeSet<String>) -> String {
     let mut bare = pod.clone();
     bare.metadata.name = None;
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// The signature of a job of a framework, and of a name.
+    /// Returns the signature of a job of a framework, and of a name.
     fn signature_of_job(framework: &str, group: Value, job: &str) -> String {
         let mut spec = fixtures::spec_with(json!({"framework": framework}));
         let written = spec["taskGroups"][0].as_object_mut().unwrap();
@@ -211,7 +211,7 @@ mod tests {
         assert_ne!(beside("1"), beside("2"));
     }
 
-    /// Few pods are sent to a webhook that hangs, and the others fail without waiting for it.
+    /// A hanging webhook receives few pods, and the other pods fail without waiting for it.
     #[tokio::test(start_paused = true)]
     async fn waiting_dry_runs_fail_when_the_webhook_hangs() {
         let line = DryRunQueue::default();

@@ -7,7 +7,7 @@ use trellis_scheduler::{QueueCounts, QueueMemory, QueueUsage, ResourceName, Reso
 /// Usage of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct QueueReport {
-    /// Jobs that wait, and jobs that hold a place.
+    /// Numbers of waiting jobs and of jobs that hold a place.
     pub counts: QueueCounts,
     /// Resources that the jobs hold. None: the queue is not known (yet).
     pub usage: Option<QueueUsage>,

@@ -1,4 +1,4 @@
-//! Tasks that must run for as long as the process does.
+//! Tasks that must run as long as the process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use trellis_cache::watch::{Sink, follow};
 
 use crate::context::{Context, WatchSink};
 
-/// Tasks that must run for as long as the process. When one ends, the process ends: a dead watch
-/// would silently leave the cache wrong. Dropping this stops the tasks.
+/// Tasks that must run as long as the process. When one ends, the process ends, because a dead
+/// watch would silently make the cache outdated. Dropping this stops the tasks.
 #[derive(Default)]
 pub struct Tasks {
     set: JoinSet<()>,
@@ -46,7 +46,7 @@ impl Tasks {
         self.start(name, follow(client.clone(), labels, sink, pulse));
     }
 
-    /// Waits for the first task that ends, and describes its end. Waits for ever without tasks.
+    /// Waits for the first task that ends, and describes its end. Waits forever without tasks.
     pub async fn wait_for_first_end(&mut self) -> String {
         let (id, how) = match self.set.join_next_with_id().await {
             Some(Ok((id, ()))) => (id, "nothing is left to do".to_owned()),

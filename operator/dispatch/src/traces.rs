@@ -15,7 +15,7 @@ macro_rules! span {
     };
 }
 
-/// Endpoint of traces. None: they are not sent.
+/// Returns the endpoint of traces. None: traces are not sent.
 fn trace_endpoint(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
     let names = [

@@ -1,4 +1,4 @@
-//! Queue of keys to reconcile: each at most once at a time, each with a back-off of its own.
+//! Queue of keys to reconcile. Each key runs at most once at a time, and has its own back-off.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,8 +13,8 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// How long an empty queue sleeps without an event.
 const MAX_IDLE: Duration = Duration::from_secs(3600);
 
-/// The work queue. A key that is added while it is worked on is handed out
-/// again afterwards, so that no change is lost and no key runs twice at once.
+/// The work queue. A key that is added during its reconciliation is handed out again afterwards. So
+/// no change is lost, and no key runs twice at once.
 #[derive(Debug, Default)]
 pub struct WorkQueue {
     state: Mutex<WorkQueueState>,
@@ -80,7 +80,8 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
-    /// The next key that is due and not worked on. Waits for one. For one caller at a time.
+    /// Waits for the next key that is due and not running, and returns it. Only one caller at a
+    /// time may wait.
     pub async fn next(&self) -> Key {
         loop {
             let pause = {
@@ -101,7 +102,7 @@ impl WorkQueue {
         }
     }
 
-    /// The work on a key that was handed out.
+    /// Returns the work on a key that was handed out.
     pub fn work_on<'a>(&'a self, key: &'a Key) -> Work<'a> {
         Work {
             queue: self,
@@ -110,7 +111,7 @@ impl WorkQueue {
         }
     }
 
-    /// Number of due keys, and how long the longest running work has taken.
+    /// Returns the number of due keys, and how long the longest running work has taken.
     #[must_use]
     pub fn load(&self) -> (usize, Option<Duration>) {
         let inner = self.state.lock();
@@ -121,7 +122,7 @@ impl WorkQueue {
         (due.count(), oldest)
     }
 
-    /// The work on a key has succeeded.
+    /// Records that the work on a key has succeeded.
     pub fn mark_done(&self, key: &Key) {
         {
             let mut inner = self.state.lock();
@@ -131,13 +132,13 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
-    /// True if the work on a key has failed the last time.
+    /// Returns true if the work on a key has failed the last time.
     #[must_use]
     pub fn has_failed(&self, key: &Key) -> bool {
         self.state.lock().failures.contains_key(key)
     }
 
-    /// The work on a key has failed: it is tried again, later each time.
+    /// Records that the work on a key has failed. The pause before the next try grows each time.
     pub fn mark_failed(&self, key: &Key) -> Duration {
         let delay = {
             let mut inner = self.state.lock();
@@ -154,8 +155,8 @@ impl WorkQueue {
     }
 }
 
-/// Work on a key. Dropping it without a result, as a panic does, counts as a failure: otherwise the
-/// key would never be handed out again.
+/// Work on a key. Dropping it without a result, as a panic does, counts as a failure. Otherwise the
+/// queue would never hand the key out again.
 #[derive(Debug)]
 pub struct Work<'a> {
     queue: &'a WorkQueue,
@@ -164,13 +165,13 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// The work has succeeded.
+    /// Records that the work has succeeded.
     pub fn succeed(mut self) {
         self.has_result = true;
         self.queue.mark_done(self.key);
     }
 
-    /// The work has failed. Returns the time until the next try.
+    /// Records that the work has failed. Returns the time until the next try.
     #[must_use]
     pub fn fail(mut self) -> Duration {
         self.has_result = true;

@@ -14,8 +14,8 @@ use super::{constraints, resource_request, unsupported_requirement};
 use crate::engine;
 use crate::observed::{SlimClaimSpec, SlimPod};
 
-/// Labels that differ between jobs and pods. Facts about one job's pod hold for another job's pod
-/// that is equal without them.
+/// Labels that differ between jobs and pods. Facts about one job's pod also hold for another job's
+/// pod that differs only in these labels.
 pub const POD_IDENTITY_LABELS: [&str; 4] =
     [names::JOB, names::JOB_UID, names::INDEX, names::ATTEMPT];
 
@@ -24,7 +24,7 @@ pub const POD_IDENTITY_LABELS: [&str; 4] =
 pub struct AdmittedPod {
     /// Resources that the pod requests.
     pub request: Resources,
-    /// Which nodes the pod can run on, apart from where its volumes are.
+    /// Nodes on which the pod can run, without the constraints of its volumes.
     pub constraints: Constraints,
     /// Claims that the pod mounts.
     pub claims: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub struct AdmittedPod {
     pub ephemeral_claims: BTreeMap<String, SlimClaimSpec>,
     /// Labels of the pod, without those of [`POD_IDENTITY_LABELS`].
     pub labels: BTreeMap<String, String>,
-    /// A requirement that the scheduler does not evaluate: the pod must not be placed.
+    /// A requirement that the scheduler does not evaluate, so the pod must not be placed.
     pub unsupported: Option<UnsupportedRequirement>,
     /// Fields of the pod that core quotas count, besides its request.
     pub quota_fields: PodQuotaFields,
@@ -68,10 +68,10 @@ impl PartialEq for AdmittedPod {
 }
 
 impl AdmittedPod {
-    /// The pod as Trellis sends it: the assumption before an answer of admission is known.
+    /// Returns the pod as Trellis sends it: the assumption before an answer of admission is known.
     #[must_use]
     pub fn from_group(group: &CompiledGroup) -> Self {
-        // The constraints are read from the very pod that would be created.
+        // The constraints come from the same pod that would be created.
         let pod = group.pod(0, &PodPlacement::UNPLACED);
         let request = engine::group_pod_request(group);
         // The pods of a job have limits equal to their requests.
@@ -79,8 +79,8 @@ impl AdmittedPod {
         Self::new(request, counted, &pod)
     }
 
-    /// The same without the tolerations of the place's flavors, which the pod would not have in
-    /// another place. The group's own tolerations stay.
+    /// Returns the same pod without the tolerations of the place's flavors, which it would not have
+    /// in another place. The group's own tolerations stay.
     #[must_use]
     pub fn strip_flavor_tolerations(
         mut self,
@@ -131,8 +131,8 @@ impl AdmittedPod {
         }
     }
 
-    /// Why the pod must not be placed: it has a requirement that the scheduler does not evaluate,
-    /// or mounts a claim that is not known. `sent` is the pod before admission.
+    /// Returns why the pod must not be placed: it has a requirement that the scheduler does not
+    /// evaluate, or mounts a claim that is not known. `sent` is the pod before admission.
     #[must_use]
     pub fn refusal(
         &self,
@@ -154,14 +154,14 @@ impl AdmittedPod {
     }
 }
 
-/// The claims that a pod mounts.
+/// Returns the claims that a pod mounts.
 fn mounted_claims(pod: &PodSpec) -> BTreeSet<String> {
     let volumes = pod.volumes.iter().flatten();
     let claims = volumes.filter_map(|v| v.persistent_volume_claim.as_ref());
     claims.map(|c| c.claim_name.clone()).collect()
 }
 
-/// Specs of the claims that are created with the pod, by volume.
+/// Returns the specs of the claims that are created with the pod, by volume.
 fn ephemeral_claim_specs(pod: &PodSpec) -> BTreeMap<String, SlimClaimSpec> {
     let volumes = pod.volumes.iter().flatten();
     let own = volumes.filter_map(|volume| {
@@ -331,7 +331,7 @@ mod tests {
             (cpu(&stored.request), cpu(&stored.quota_fields.limits)),
             (98_000, 101_000)
         );
-        // The plan's pods that are still to be created count in the same way.
+        // The plan's pods that do not exist yet count in the same way.
         let job = wish.attempt().unwrap().job.compiled();
         let admitted = BTreeMap::from([(group.name().to_owned(), stored)]);
         let whole = OpenPlan::new("h", job, &admitted).total_demand();

@@ -56,7 +56,7 @@ impl BuildContext<'_> {
         self.queue.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The job with the CPU and memory of all its task groups.
+    /// Returns the job with the CPU and memory of all its task groups.
     ///
     /// # Errors
     /// If a group has none of its own, and neither profile nor queue states any.
@@ -101,7 +101,7 @@ impl BuildContext<'_> {
         )
     }
 
-    /// User to whom quota policies count the job.
+    /// Returns the user to whom quota policies count the job.
     pub fn requester_name(&self) -> Option<&str> {
         requester_name(self.submission.requester, self.plan_requester)
     }
@@ -121,7 +121,7 @@ impl BuildContext<'_> {
         )
     }
 
-    /// The job, if all decisions allow it.
+    /// Returns the job, if all decisions allow it.
     ///
     /// # Errors
     /// The first reason why the job may not run.
@@ -134,7 +134,7 @@ impl BuildContext<'_> {
         wait_for_readable_quotas(self.quotas.1).map_or(Ok(job), Err)
     }
 
-    /// The decision as if another requester had submitted the job.
+    /// Returns the decision as if another requester had submitted the job.
     pub fn decide_for(&self, requester: &Requester, compiled: &CompiledJob) -> JobDecision {
         let facts = self.facts(compiled.job().namespace());
         let submission = SubmissionFacts {
@@ -144,7 +144,8 @@ impl BuildContext<'_> {
         decide_job(self.policies, compiled, &facts, &submission)
     }
 
-    /// The same at another stage, in the first attempt that the stage can have.
+    /// Returns the same surroundings at another stage, in the first attempt that the stage can
+    /// have.
     pub fn at_stage(&self, stage: u32) -> Self {
         let before = i64::from(stage.saturating_sub(self.stage));
         let submission = SubmissionFacts {
@@ -169,7 +170,7 @@ impl BuildContext<'_> {
     }
 }
 
-/// The job with the CPU and memory of all its task groups.
+/// Returns the job with the CPU and memory of all its task groups.
 ///
 /// # Errors
 /// If a group has none of its own, and neither profile nor queue states any.
@@ -186,8 +187,8 @@ pub fn resolve(
     })
 }
 
-/// The user to whom quota policies count a job: the requester that a trusted stamp names, else the
-/// requester in the plan of the job's place.
+/// Returns the user to whom quota policies count a job: the requester that a trusted stamp names,
+/// else the requester in the plan of the job's place.
 pub fn requester_name<'a>(
     requester: Option<&'a Requester>,
     plan_requester: Option<&'a str>,
@@ -198,14 +199,14 @@ pub fn requester_name<'a>(
 /// Why a later stage of a job could not run.
 #[derive(Clone, Debug)]
 pub struct BlockedStage {
-    /// As the job's status shows it.
+    /// The reason, as the job's status shows it.
     pub held: JobHold,
     /// Decision of the policies on that stage, if they were evaluated.
     pub verdict: Option<PolicyVerdict>,
 }
 
-/// Why a later stage of the job could not run. Found out now, because after the first stage it
-/// would be too late.
+/// Returns why a later stage of the job could not run. Checks this now, because after the first
+/// stage it would be too late.
 pub fn find_blocked_stage(
     job: &ResolvedJob,
     around: &BuildContext<'_>,
@@ -220,7 +221,7 @@ pub fn find_blocked_stage(
     })
 }
 
-/// Why a stage could not run, and the decision of the policies on it.
+/// Returns why a stage could not run, and the decision of the policies on it.
 fn find_stage_obstacle(
     job: &ResolvedJob,
     around: &BuildContext<'_>,
@@ -239,7 +240,7 @@ fn find_stage_obstacle(
     Some((held, Some(status)))
 }
 
-/// The job, if it is not denied.
+/// Returns the job, if it is not denied.
 fn allow_or_refuse(
     outcome: Result<AuthorizedJob, NotAuthorized>,
     verdict: &QuotaVerdict,
@@ -251,15 +252,15 @@ fn allow_or_refuse(
     held.map_or(Ok(job), Err)
 }
 
-/// A job that asks for more than its limits ever allow is refused until the job or a policy
-/// changes.
+/// Refuses a job that asks for more than its limits ever allow, until the job or a policy changes.
 fn refuse_over_limit(denied: &[Refusal]) -> Option<JobHold> {
     let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
     let is_any = !denied.is_empty();
     is_any.then(|| JobHold::refused(Reason::QuotaPolicyExceeded, denied.join("; ")))
 }
 
-/// An unreadable quota policy may apply to any job, so nothing starts while there is one.
+/// Keeps the job waiting while a quota policy is unreadable, because that policy may apply to any
+/// job.
 fn wait_for_readable_quotas(quotas: &QuotaPolicies) -> Option<JobHold> {
     let (name, why) = quotas.unusable().first()?;
     let message = format!("quota policy {name:?} does not take effect: {why}");

@@ -1,5 +1,5 @@
-//! Finds the claims that a job mounts: where their volumes are, or why the job waits. The
-//! controller and `trellis plan` share the rule and the wording. Pure.
+//! Finds the claims that a job mounts, with the location of their volumes, or why the job waits.
+//! The controller and `trellis plan` share the rule and the wording. Pure.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ impl MountedClaim {
     }
 }
 
-/// All claims that the job's pods mount, at that stage or at any.
+/// Returns all claims that the job's pods mount, at that stage or at any.
 pub fn mounted_claims<'a>(
     job: &'a TrainingJobSpec,
     stage: Option<u32>,
@@ -79,7 +79,7 @@ pub fn mounted_claims<'a>(
     all
 }
 
-/// Names of the existing claims that the job's pods mount.
+/// Returns the names of the existing claims that the job's pods mount.
 pub fn claim_names(
     job: &TrainingJobSpec,
     stage: Option<u32>,
@@ -93,7 +93,7 @@ pub fn claim_names(
     names.collect()
 }
 
-/// Task groups with ephemeral volumes, and the names of those volumes.
+/// Returns the task groups with ephemeral volumes, and the names of those volumes.
 pub fn ephemeral_volumes(
     job: &TrainingJobSpec,
     profile: Option<&HashedProfile>,
@@ -106,7 +106,7 @@ pub fn ephemeral_volumes(
     own.collect()
 }
 
-/// Volumes that no node reaches, for everything that the job mounts.
+/// Returns the volumes that no node reaches, for everything that the job mounts.
 pub fn unreachable_volumes(
     job: &TrainingJobSpec,
     profile: Option<&RuntimeProfileSpec>,
@@ -131,8 +131,8 @@ impl VolumeRequirements {
     }
 }
 
-/// A template's volumes, each with its field. An invalid template has none, because its job is
-/// refused before its volumes are used.
+/// Returns a template's volumes, each with its field. An invalid template has none, because its job
+/// is refused before its volumes are used.
 fn template_volumes(template: Option<&PodTemplate>, path: &str) -> Vec<(String, Volume)> {
     let spec = template.and_then(|template| template.decode().ok()?.spec);
     let volumes = spec.and_then(|spec| spec.volumes).unwrap_or_default();
@@ -157,9 +157,9 @@ fn mounted_claim(field: &str, volume: &Volume, group: &str) -> Option<MountedCla
     })
 }
 
-/// Where the volumes are of all claims that the job mounts at that stage, counted from 1. For a
-/// claim that is bound with its first pod: where its volume can be. If the job `is_placed`, its
-/// ephemeral claims have their volumes or wait for them in place, so a lack of volumes does not
+/// Returns where the volumes are of all claims that the job mounts at that stage, counted from 1.
+/// For a claim that is bound with its first pod: where its volume can be. If the job `is_placed`,
+/// its ephemeral claims have their volumes or wait for them in place, so a lack of volumes does not
 /// delay the job.
 ///
 /// # Errors
@@ -201,7 +201,8 @@ pub fn find_volumes(
     Ok(found)
 }
 
-/// Where the volume of a claim is. For a claim that is bound with its first pod: where it can be.
+/// Returns where the volume of a claim is. For a claim that is bound with its first pod: where it
+/// can be.
 ///
 /// # Errors
 /// If the claim does not exist, is being deleted, or has no volume and can get none: the reason,
@@ -234,10 +235,10 @@ pub fn find_claim_volume(
     })
 }
 
-/// Where volumes can be provisioned for ephemeral claims.
+/// Returns where volumes can be provisioned for ephemeral claims.
 ///
 /// # Errors
-/// Why the claims can get no volume, as far as their class and the volumes tell.
+/// Why the claims can get no volume, according to their class and the volumes.
 fn find_ephemeral_volume(
     volume: &str,
     asked: &SlimClaimSpec,
@@ -260,8 +261,8 @@ fn find_ephemeral_volume(
             ));
         }
     };
-    // Existing volumes are not counted per node. A gang must not be committed where too few of them
-    // are reached, so only provisioning counts.
+    // Existing volumes are not counted per node. A gang must not be committed on nodes that reach
+    // too few volumes, so only provisioning counts.
     let reach = binding::provisioning_terms(&claim, &class).ok_or_else(|| {
         format!(
             "asks for StorageClass {:?}, which provisions none: name one that does, or mount a claim",
@@ -274,10 +275,10 @@ fn find_ephemeral_volume(
     })
 }
 
-/// Where a claim can be bound that is bound with its first pod.
+/// Returns where a claim can be bound that is bound with its first pod.
 ///
 /// # Errors
-/// Why the claim has no volume, as far as it, its class and the volumes tell.
+/// Why the claim has no volume, according to the claim, its class and the volumes.
 fn find_unbound_claim_volume(
     claim: &SlimClaim,
     storage: &impl Storage,

@@ -10,7 +10,7 @@ use crate::observed::{AntiAffinityIndex, AntiAffinityTerm, TargetPod};
 
 type LabelMap = BTreeMap<String, String>;
 
-/// A gang, as other pods' anti-affinity sees it.
+/// The properties of a gang that other pods' anti-affinity depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetGang<'a> {
     job: &'a CompiledJob,
@@ -19,7 +19,8 @@ pub struct TargetGang<'a> {
 }
 
 impl<'a> TargetGang<'a> {
-    /// The gang of a job. `actual` holds the pods after admission, by group, where they are known.
+    /// Returns the gang of a job. `actual` holds the pods after admission, by group, where they are
+    /// known.
     #[must_use]
     pub fn new(
         job: &'a CompiledJob,
@@ -33,7 +34,8 @@ impl<'a> TargetGang<'a> {
         }
     }
 
-    /// Domains that are closed to each group. `label` returns the value of a node's label.
+    /// Returns the domains that are closed to each group. `label` returns the value of a node's
+    /// label.
     #[must_use]
     pub fn closed_domains(
         &self,
@@ -51,7 +53,7 @@ impl<'a> TargetGang<'a> {
         groups.filter(|(_, domains)| !domains.is_empty()).collect()
     }
 
-    /// True if the term keeps one of the groups out of a domain.
+    /// Returns true if the term keeps one of the groups out of a domain.
     #[must_use]
     pub fn is_repelled_by(&self, repulsion: &AntiAffinityTerm) -> bool {
         repulsion.can_repel_namespace(self.job.job().namespace(), self.namespace_labels)
@@ -68,7 +70,7 @@ impl<'a> TargetGang<'a> {
         }
     }
 
-    /// The labels of each group's pods, including those that admission adds.
+    /// Returns the labels of each group's pods, including those that admission adds.
     fn group_labels(&self) -> impl Iterator<Item = (&'a str, LabelMap)> {
         let actual = self.admitted_pods;
         self.job.groups().iter().map(move |group| {

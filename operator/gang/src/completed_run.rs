@@ -23,8 +23,9 @@ pub struct CompletedRun {
 }
 
 impl CompletedRun {
-    /// None unless the job is complete: a failed run says nothing about a successful one. None for
-    /// a job with stages, because its last attempt says nothing about its first stage.
+    /// Returns the run. None unless the job is complete, because a failed run says nothing about a
+    /// successful one. None for a job with stages, because its last attempt says nothing about its
+    /// first stage.
     #[must_use]
     pub fn from_status(job: &Key, uid: &str, status: &TrainingJobStatus) -> Option<Self> {
         if status.phase != Some(JobPhase::Complete) || status.stage.is_some() {
@@ -36,7 +37,7 @@ impl CompletedRun {
             job: job.clone(),
             uid: uid.to_owned(),
             queue: status.queue.clone()?,
-            // Negative if the clocks of two leaders differ.
+            // The difference may be negative if the clocks of two leaders differ.
             run_time: Duration::try_from(completed.duration_since(placed)).ok()?,
             completed,
         })
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(run_time(|s| s.queue = None), None);
         assert_eq!(run_time(|s| s.stage = Some(JobStage::default())), None);
         assert_eq!(run_time(|s| s.scheduled_time = None), None);
-        // Clocks of two leaders.
+        // The clocks of two leaders differ.
         assert_eq!(run_time(|s| s.scheduled_time = time(4)), None);
     }
 }

@@ -19,7 +19,7 @@ pub struct ConditionUpdate<'a> {
 }
 
 impl ConditionUpdate<'_> {
-    /// The conditions, by type and status. A condition whose status is unchanged keeps its
+    /// Returns the conditions, by type and status. A condition whose status is unchanged keeps its
     /// transition time.
     pub fn conditions(&self, holds: &[(&str, bool)]) -> Vec<Condition> {
         let condition = |(type_, holds): &(&str, bool)| {

@@ -8,7 +8,7 @@ use trellis_scheduler::{
 
 use crate::observed::SlimDaemonPodSpec;
 
-/// The constraints of a pod, without those of its volumes and of other pods.
+/// Returns the constraints of a pod, without the constraints of its volumes and of other pods.
 #[must_use]
 pub fn from_pod(pod: &core::PodSpec) -> Constraints {
     let affinity = pod.affinity.as_ref().and_then(|a| a.node_affinity.as_ref());
@@ -19,8 +19,8 @@ pub fn from_pod(pod: &core::PodSpec) -> Constraints {
     }
 }
 
-/// The constraints of a DaemonSet's pods, with the tolerations that its
-/// controller adds to them (`AddOrUpdateDaemonPodTolerations`).
+/// Returns the constraints of a DaemonSet's pods, with the tolerations that its controller adds to
+/// them (`AddOrUpdateDaemonPodTolerations`).
 #[must_use]
 pub fn from_daemon_pod(pod: &SlimDaemonPodSpec) -> Constraints {
     let added = [
@@ -82,8 +82,8 @@ fn from_affinity(affinity: Option<&core::NodeAffinity>) -> Constraints {
     }
 }
 
-/// The terms of a selector, of which one must match. Never empty: a selector without terms matches
-/// nothing, and neither does an empty term.
+/// Returns the terms of a selector, of which one must match. Never empty: a selector without terms
+/// matches nothing, and neither does an empty term.
 #[must_use]
 pub fn convert_terms(selector: &core::NodeSelector) -> Vec<NodeSelectorTerm> {
     let terms: Vec<_> = selector
@@ -125,7 +125,7 @@ fn convert_expression(e: &core::NodeSelectorRequirement) -> NodeSelectorRequirem
     }
 }
 
-/// The effect of a taint. None if it is unknown.
+/// Returns the effect of a taint. None if it is unknown.
 #[must_use]
 pub fn parse_effect(word: &str) -> Option<TaintEffect> {
     match word {
@@ -136,14 +136,15 @@ pub fn parse_effect(word: &str) -> Option<TaintEffect> {
     }
 }
 
-/// Tolerations of a pod that matter to the choice of nodes.
+/// Returns the tolerations of a pod that matter to the choice of nodes.
 fn convert_tolerations<'a>(all: impl IntoIterator<Item = &'a core::Toleration>) -> Vec<Toleration> {
     let chosen = all.into_iter().filter(|t| !is_default_toleration(t));
     chosen.filter_map(convert_toleration).collect()
 }
 
-/// A toleration in the engine's form. None if it tolerates nothing, because its operator or effect
-/// is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to 1.37).
+/// Returns a toleration in the engine's form. None if it tolerates nothing, because its operator or
+/// effect is unknown (Lt and Gt of `TaintTolerationComparisonOperators` are off by default up to
+/// 1.37).
 #[must_use]
 pub fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
     let operator = match t.operator.as_deref().unwrap_or_default() {
@@ -164,9 +165,10 @@ pub fn convert_toleration(t: &core::Toleration) -> Option<Toleration> {
     })
 }
 
-/// Tolerations that `DefaultTolerationSeconds` adds to every pod (see
-/// kubernetes/plugin/pkg/admission/defaulttolerationseconds). They let a pod stay for a while on a
-/// node that fails. They do not matter to placement: no pod is placed on a node that is not ready.
+/// Returns true for a toleration that `DefaultTolerationSeconds` adds to every pod (see
+/// kubernetes/plugin/pkg/admission/defaulttolerationseconds). It lets a pod stay for a while on a
+/// failed node. It does not matter to placement, because no pod is placed on a node that is not
+/// ready.
 fn is_default_toleration(t: &core::Toleration) -> bool {
     let of_node = matches!(
         t.key.as_deref(),

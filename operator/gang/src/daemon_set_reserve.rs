@@ -1,7 +1,7 @@
-//! Resources that Trellis' own nodes keep free for DaemonSet pods that do not exist yet. Pure.
+//! Resources that Trellis's own nodes keep free for DaemonSet pods that do not exist yet. Pure.
 //!
-//! On a node that other schedulers use too, a lost race is detected and rolled back. On Trellis'
-//! own nodes only DaemonSets add pods, so their demand is known and set aside.
+//! On a node that other schedulers use, too, Trellis detects a lost race and rolls back. On
+//! Trellis's own nodes, only DaemonSets add pods, so Trellis knows their demand and reserves it.
 
 use trellis_api::names;
 use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
@@ -9,7 +9,8 @@ use trellis_scheduler::{Node, ResourceName, Resources, TaintEffect};
 use super::{constraints, resource_request};
 use crate::observed::{SlimDaemonSet, SlimPod};
 
-/// True if the node is Trellis' own: it has the label, and the taint that keeps other pods off.
+/// Returns true if the node is Trellis's own: it has the label, and the taint that keeps other pods
+/// off.
 #[must_use]
 pub fn is_own(node: &Node) -> bool {
     let labelled = node.labels.get(names::DEDICATED_NODE);
@@ -20,7 +21,7 @@ pub fn is_own(node: &Node) -> bool {
 }
 
 /// Subtracts the demand of missing DaemonSet pods from an own node's resources. `has` tells whether
-/// the DaemonSet of that uid has a pod there: then the pod itself counts.
+/// the DaemonSet with a uid has a pod there. In that case, the pod itself counts.
 pub fn reserve_for_daemon_sets<'a>(
     node: &mut Node,
     sets: impl IntoIterator<Item = &'a SlimDaemonSet>,
@@ -44,7 +45,8 @@ pub fn reserve_for_daemon_sets<'a>(
     }
 }
 
-/// True if the DaemonSet controller will create a pod for the node (`NodeShouldRunDaemonPod`).
+/// Returns true if the DaemonSet controller will create a pod for the node
+/// (`NodeShouldRunDaemonPod`).
 fn will_run_daemon_pod(set: &SlimDaemonSet, node: &Node, has: impl Fn(&str) -> bool) -> bool {
     let spec = &set.spec.template.spec;
     let named = spec.pod.node_name.as_deref().filter(|n| !n.is_empty());
@@ -54,8 +56,8 @@ fn will_run_daemon_pod(set: &SlimDaemonSet, node: &Node, has: impl Fn(&str) -> b
         && !has(set.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Resources that one pod takes of a node, including one of its pod slots. Changes by admission are
-/// not known.
+/// Returns the resources that one pod takes of a node, including one of its pod slots. Changes by
+/// admission are not known.
 fn daemon_pod_request(set: &SlimDaemonSet) -> Resources {
     let mut needs = resource_request::pod_request(&SlimPod {
         spec: set.spec.template.spec.pod.clone(),
@@ -108,7 +110,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Cores and pod slots that are left.
+    /// Returns the cores and pod slots that are left.
     fn remaining_capacity(node: Node, sets: &[SlimDaemonSet]) -> (i64, i64) {
         let mut node = node;
         reserve_for_daemon_sets(&mut node, sets, |uid| uid == "there");

@@ -1,5 +1,5 @@
-//! Deletes that were requested. The watch shows their effect late or never: a finalizer can keep a
-//! pod for any time. So the delete of a pod is repeated after growing pauses.
+//! Requested deletes. The watch shows their effect late or never, because a finalizer can keep a
+//! pod for any time. So Trellis repeats the delete of a pod after growing pauses.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -25,8 +25,8 @@ struct DeleteRequest {
 }
 
 impl Deletions {
-    /// True if the pod may be deleted now: its delete was not requested yet, or only without force
-    /// and now with force, or the pause is over.
+    /// Returns true if the pod may be deleted now: its delete was not requested yet, or only
+    /// without force and now with force, or the pause is over.
     #[must_use]
     pub fn is_due(&self, uid: &str, force: bool, now: Instant) -> bool {
         self.requests
@@ -55,7 +55,7 @@ impl Deletions {
         self.retain_uids(pods.values().map(|pod| pod.uid.as_str()));
     }
 
-    /// Forgets all but these, by uid.
+    /// Forgets all pods except these, by uid.
     pub fn retain_uids<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
         if self.requests.is_empty() {
             return;
@@ -64,13 +64,13 @@ impl Deletions {
         self.requests.retain(|uid, _| there.contains(uid.as_str()));
     }
 
-    /// Uids of the pods whose delete was requested.
+    /// Returns the uids of the pods whose delete was requested.
     #[cfg(any(test, feature = "fixtures"))]
     pub fn uids(&self) -> impl Iterator<Item = &String> {
         self.requests.keys()
     }
 
-    /// When the next pause is over.
+    /// Returns when the next pause is over.
     #[must_use]
     pub fn next_retry(&self, now: Instant) -> Option<Instant> {
         let later = self.requests.values().map(|asked| asked.retry_at);

@@ -53,7 +53,7 @@ pub struct DesiredAttempt {
     pub hurry: bool,
     /// When the last checkpoint was complete.
     pub checkpoint: Option<Timestamp>,
-    /// Pods that are created while the others exist.
+    /// Pods that are created while the other pods exist.
     pub awaited: AwaitedPods,
 }
 
@@ -64,7 +64,7 @@ pub struct AuthorizedAttempt {
     pub attempt: DesiredAttempt,
     /// The authorized job.
     pub job: Arc<AuthorizedJob>,
-    /// When the operator had read the input of this attempt: policies that were stored by then
+    /// When the operator had read the input of this attempt. Policies that were stored by this time
     /// apply to its placement.
     pub read_at: Instant,
     /// Uid of the TrainingJob.
@@ -73,12 +73,12 @@ pub struct AuthorizedAttempt {
     pub preempted: bool,
     /// True if the gang does not preempt gangs of lower priority.
     pub never_preempts: bool,
-    /// Where the volumes of the claims are that the gang mounts.
+    /// Node requirements of the volumes that the gang mounts.
     pub volumes: VolumeRequirements,
 }
 
 impl PartialEq for AuthorizedAttempt {
-    /// The same attempt of the same compiled job: a job that was compiled again differs.
+    /// Compares the attempt and the compiled job. A job that was compiled again differs.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.job, &other.job)
             && self.uid == other.uid
@@ -90,7 +90,7 @@ impl PartialEq for AuthorizedAttempt {
 }
 
 impl AuthorizedAttempt {
-    /// Nodes that the attempt avoids, including suspected nodes if `suspects` is true.
+    /// Returns the nodes that the attempt avoids, including suspected nodes if `suspects` is true.
     pub fn avoided_nodes(&self, suspects: bool) -> impl Iterator<Item = String> + '_ {
         let suspects = self.attempt.suspect_nodes.iter().filter(move |_| suspects);
         self.attempt.excluded_nodes.iter().chain(suspects).cloned()
@@ -98,7 +98,7 @@ impl AuthorizedAttempt {
 }
 
 impl<R> DesiredGang<R> {
-    /// Releases the place, and gives running pods their full time to save.
+    /// Returns the wish to release the place, and to give running pods their full time to save.
     #[must_use]
     pub fn stop(reason: Reason) -> Self {
         Self::Stop {
@@ -109,7 +109,7 @@ impl<R> DesiredGang<R> {
 }
 
 impl DesiredGang<DesiredAttempt> {
-    /// The wish with the authorized job, which `authorized` adds to an attempt.
+    /// Returns the wish with the authorized job, which `authorized` adds to an attempt.
     ///
     /// `authorized` returns None while policies still decide on the attempt. Then nothing starts. A
     /// gang with a plan for the same attempt keeps its place. A gang that restarts removes its
@@ -141,7 +141,7 @@ impl DesiredGang<DesiredAttempt> {
 }
 
 impl DesiredGang {
-    /// The attempt to run, if there is one.
+    /// Returns the attempt to run, if there is one.
     #[must_use]
     pub fn attempt(&self) -> Option<&Arc<AuthorizedAttempt>> {
         match self {
@@ -183,8 +183,8 @@ mod tests {
     fn gang_restarts_while_policies_decide_on_its_next_attempt() {
         let restart = DesiredGang::stop(Reason::Restarting);
         assert_eq!(run(2).authorize(Some(1), |_| None), restart);
-        // Its pods have left already. The scheduler must not take this for a job that may not run:
-        // it would give the nodes of the gang away.
+        // The gang's pods have left already. The scheduler must not count it as a job that may not
+        // run, because then it would give the gang's nodes away.
         assert_eq!(run(2).authorize(None, |_| None), restart);
     }
 }

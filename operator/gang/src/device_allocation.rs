@@ -1,4 +1,4 @@
-//! Devices that only dynamic resource allocation offers: a job that asks for one waits, and its
+//! Devices that only dynamic resource allocation offers. A job that asks for one waits, and its
 //! message says why. Pure.
 
 use std::borrow::Borrow;
@@ -10,7 +10,8 @@ use super::resource_request;
 use crate::engine;
 use crate::observed::{SlimDeviceClass, SlimNode};
 
-/// Why a gang waits, in the words of the API, and when it starts if room is reserved for it.
+/// Returns why a gang waits, in the words of the API, and when it starts if room is reserved for
+/// it.
 #[must_use]
 pub fn explain_wait<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     engine: &Engine,
@@ -23,7 +24,7 @@ pub fn explain_wait<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
     (reason, engine::append_reservation(engine, id, message))
 }
 
-/// The scheduler's explanation in the words of the API. If no node matches because no node
+/// Returns the scheduler's explanation in the words of the API. If no node matches because no node
 /// advertises a device that a DeviceClass offers, that is the reason.
 #[must_use]
 pub fn explain_with_device_classes<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNode>>(
@@ -62,7 +63,7 @@ pub fn explain_with_device_classes<C: Borrow<SlimDeviceClass>, N: Borrow<SlimNod
     }
 }
 
-/// The first class, by name, that offers the resource.
+/// Returns the first class, by name, that offers the resource.
 fn offering_class<C: Borrow<SlimDeviceClass>>(
     classes: &[C],
     resource: &ResourceName,
@@ -107,7 +108,8 @@ mod tests {
         .unwrap()
     }
 
-    /// Explanation for a waiting job that asks for so many thousandths of a core, and for a GPU.
+    /// Returns the explanation for a waiting job that asks for this many thousandths of a core, and
+    /// for a GPU.
     fn explain_waiting_job(
         cpu: i64,
         classes: &[SlimDeviceClass],

@@ -47,38 +47,38 @@ pub struct AttemptState {
     pub never_preempts: bool,
     /// Nodes that the gang avoids.
     pub excluded_nodes: Vec<String>,
-    /// Where the volumes are of the claims that the gang mounts.
+    /// Node requirements of the volumes that the gang mounts.
     pub volumes: VolumeRequirements,
     /// Label domains that anti-affinity of other pods closes to the gang's pods, by group.
     pub closed_domains: BTreeMap<String, BTreeSet<LabelDomain>>,
 }
 
-/// The engine's name of a gang.
+/// Returns the engine's name of a gang.
 #[must_use]
 pub fn gang_id(job: &Key) -> GangId {
     GangId::new(job.to_string())
 }
 
-/// The job of an engine gang.
+/// Returns the job of an engine gang.
 #[must_use]
 pub fn job_key(id: &GangId) -> Key {
     parse_gang_id(id).0
 }
 
-/// The engine's name of a pod.
+/// Returns the engine's name of a pod.
 #[must_use]
 pub fn pod_key(pod: &Key) -> PodKey {
     PodKey::new(pod.to_string())
 }
 
-/// The engine's time.
+/// Returns the engine's time.
 #[must_use]
 pub fn to_engine_time(at: Timestamp) -> Time {
     Time::from_millis(at.as_millisecond())
 }
 
-/// The engine's form of a compiled job. `actual` holds the pods after admission, by group, where
-/// they are known.
+/// Returns the engine's form of a compiled job. `actual` holds the pods after admission, by group,
+/// where they are known.
 #[must_use]
 pub fn gang_from_job(
     job: &CompiledJob,
@@ -129,8 +129,8 @@ pub fn gang_from_job(
     }
 }
 
-/// The engine's form of a surplus pod of an elastic group, with the flavors that the plan gave to
-/// its gang. None if the job has no such group.
+/// Returns the engine's form of a surplus pod of an elastic group, with the flavors that the plan
+/// gave to its gang. None if the job has no such group.
 #[must_use]
 pub fn gang_from_surplus_pod(
     job: &CompiledJob,
@@ -176,8 +176,8 @@ pub fn gang_from_surplus_pod(
     })
 }
 
-/// Longest time for which a gang holds its place: it starts, runs and stops. None if it may run for
-/// ever.
+/// Returns the longest time for which a gang holds its place: it starts, runs and stops. None if it
+/// may run forever.
 fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
     let deadlines = spec.deadlines.as_ref()?;
     let active = to_duration(deadlines.active_seconds?);
@@ -186,12 +186,13 @@ fn longest_hold_time(spec: &TrainingJobSpec) -> Option<Duration> {
     Some(startup.saturating_add(active).saturating_add(grace))
 }
 
-/// Negative values count as zero.
+/// Converts seconds. Negative values count as zero.
 pub(super) fn to_duration(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// The engine's form of a topology request. None if it names no level, which validation rejects.
+/// Returns the engine's form of a topology request. None if it names no level, which validation
+/// rejects.
 pub(super) fn to_topology_request(
     request: &trellis_api::topology::TopologyRequest,
 ) -> Option<TopologyRequest> {
@@ -205,8 +206,9 @@ pub(super) fn to_topology_request(
     }
 }
 
-/// A gang as its PodGroup describes it: enough to charge its place and to decide which gangs may
-/// preempt it. Changes by admission, constraints, runtime and place in the queue are not known.
+/// Returns a gang as its PodGroup describes it: enough to charge its place and to decide which
+/// gangs may preempt it. Changes by admission, constraints, run time and position in the queue are
+/// unknown.
 #[must_use]
 pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let request = |member: &PodGroupMember| -> Resources {
@@ -245,7 +247,7 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     }
 }
 
-/// Request of one pod of the group, before admission.
+/// Returns the request of one pod of the group, before admission.
 #[must_use]
 pub fn group_pod_request(group: &CompiledGroup) -> Resources {
     group
@@ -323,7 +325,7 @@ fn to_task_group(
     }
 }
 
-/// The engine's form of a node, with all its allocatable resources.
+/// Returns the engine's form of a node, with all its allocatable resources.
 #[must_use]
 pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
     let name = node.metadata.name.as_deref().unwrap_or_default();
@@ -350,7 +352,7 @@ pub fn to_engine_node(node: &SlimNode, unhealthy: &UnhealthyRules) -> Node {
     }
 }
 
-/// Why another gang preempts this one, in the words of the API. None if no gang does.
+/// Returns why another gang preempts this one, in the words of the API. None if no gang does.
 #[must_use]
 pub fn to_preemption_reason(because: trellis_scheduler::PreemptionReason) -> Option<VictimReason> {
     match because {
@@ -362,7 +364,7 @@ pub fn to_preemption_reason(because: trellis_scheduler::PreemptionReason) -> Opt
     }
 }
 
-/// Why a gang waits, and when it starts if room is reserved for it.
+/// Returns why a gang waits, and when it starts if room is reserved for it.
 #[must_use]
 pub(super) fn append_reservation(engine: &Engine, id: &GangId, message: String) -> String {
     match engine.reservation(id).map(|kept| kept.start) {
@@ -379,7 +381,7 @@ pub(super) fn append_reservation(engine: &Engine, id: &GangId, message: String) 
     }
 }
 
-/// The reason in the words of the API.
+/// Returns the reason in the words of the API.
 #[must_use]
 pub fn to_api_reason(reason: WaitReason) -> Reason {
     match reason {

@@ -1,5 +1,5 @@
 //! [`Epoch`]: the term of a leader.
 
-/// The term of a leader. The epoch of each new leader is higher than all before.
+/// The term of a leader. The epoch of each new leader is higher than all earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub i64);

@@ -8,7 +8,7 @@ use trellis_policies::cedar::{JobDecision, PolicyRequest};
 /// Reasons to evict the job if it runs, in words, by the id of the policy.
 pub type EvictionReasons = BTreeMap<String, String>;
 
-/// True if the placed gang does what is asked about. A flavor counts only if the gang was given it.
+/// Returns true if the request applies to the placed gang. A flavor counts only if the gang got it.
 fn applies_to_placed_gang(plan: &Plan, ask: &PolicyRequest) -> bool {
     match ask {
         PolicyRequest::UseFlavor(name) => plan
@@ -19,8 +19,8 @@ fn applies_to_placed_gang(plan: &Plan, ask: &PolicyRequest) -> bool {
     }
 }
 
-/// Reasons to evict the job that all decisions share. The decisions differ in the assumed
-/// requester.
+/// Returns the reasons to evict the job that all decisions share. The decisions differ in the
+/// assumed requester.
 pub fn eviction_reasons(plan: &Plan, decisions: &[JobDecision]) -> EvictionReasons {
     let mut all = decisions
         .iter()

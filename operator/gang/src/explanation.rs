@@ -11,12 +11,13 @@ pub struct GangExplanation {
     pub message: String,
     /// True if the gang is refused, false if it waits.
     pub refused: bool,
-    /// True if only the numbers differ from the explanation before: they alone are worth a write.
+    /// True if only the numbers differ from the previous explanation. The new numbers alone then
+    /// justify a write.
     pub only_numbers_changed: bool,
 }
 
 impl GangExplanation {
-    /// Explanation for a gang that waits.
+    /// Returns the explanation for a gang that waits.
     #[must_use]
     pub fn waiting(reason: Reason, message: String) -> Self {
         Self {
@@ -27,7 +28,7 @@ impl GangExplanation {
         }
     }
 
-    /// Explanation for a gang that is refused.
+    /// Returns the explanation for a gang that is refused.
     #[must_use]
     pub fn refused(reason: Reason, message: String) -> Self {
         Self {
@@ -36,7 +37,7 @@ impl GangExplanation {
         }
     }
 
-    /// True if both explanations have the same reason, whatever their numbers.
+    /// Returns true if both explanations have the same reason, even with different numbers.
     #[must_use]
     pub fn has_same_reason(&self, other: &Self) -> bool {
         (self.reason, self.refused) == (other.reason, other.refused)

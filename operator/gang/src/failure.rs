@@ -17,7 +17,7 @@ use crate::plan_members;
 pub struct Fault {
     /// The pod that failed.
     pub pod: String,
-    /// The pod's task group. Empty if the failure is no pod's.
+    /// The pod's task group. Empty if the failure belongs to no pod.
     pub group: String,
     /// The pod's index in the group.
     pub index: Option<u32>,
@@ -49,7 +49,7 @@ pub enum Blame {
 }
 
 impl Fault {
-    /// A failure that is no pod's.
+    /// Returns a failure that belongs to no pod.
     pub fn for_gang(reason: Reason, message: String, blame: Blame) -> Self {
         Self {
             pod: String::new(),
@@ -140,7 +140,7 @@ impl ObservedAttempt<'_> {
         }
     }
 
-    /// The failure of each pod that has failed or is missing.
+    /// Returns the failure of each pod that has failed or is missing.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
         let of = |&(name, pod): &NamedPod<'_>| {
             self.lost_node_fault(name, pod)
@@ -166,8 +166,8 @@ impl ObservedAttempt<'_> {
         lost.then(|| Fault::for_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
     }
 
-    /// A rank that failed on the node counts as the node's failure too, even if other pods leave
-    /// the node later.
+    /// Returns the failure of an unhealthy node. A rank that failed on the node counts as the
+    /// node's failure, too, even if other pods leave the node later.
     fn unhealthy_node_fault(
         &self,
         name: &str,
@@ -191,8 +191,8 @@ impl ObservedAttempt<'_> {
         Some(fault)
     }
 
-    /// Failure of a pod that is being evicted or deleted. If its container has ended, the kubelet's
-    /// reason is kept for the restart rules.
+    /// Returns the failure of a pod that is being evicted or deleted. If its container has ended,
+    /// the kubelet's reason is kept for the restart rules.
     fn disruption_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let taken = pod.is_disrupted || is_stopped_by_deletion(pod);
         if !taken || self.is_ignored(pod) {
@@ -211,8 +211,8 @@ impl ObservedAttempt<'_> {
         })
     }
 
-    /// The failure of a container. If several have failed, the one with the first matching rule
-    /// wins; without a rule, the one that ended first, which most likely caused the others.
+    /// Returns the failure of a container. If several have failed, the one with the first matching
+    /// rule wins; without a rule, the one that ended first, which most likely caused the others.
     fn first_container_fault(&self) -> Option<Fault> {
         let failed = self.pods.iter().filter_map(|(name, pod)| {
             let PodPhase::Failed { at, .. } = &pod.phase else {
@@ -229,13 +229,13 @@ impl ObservedAttempt<'_> {
         first.map(|(_, fault)| fault)
     }
 
-    /// True if the pod has failed and a rule ignores that failure.
+    /// Returns true if the pod has failed and a rule ignores that failure.
     pub(super) fn is_ignored(&self, pod: &PodView) -> bool {
         let failed = self.fault_with_rule("", pod);
         failed.is_some_and(|(_, rule)| self.is_failure_ignored(pod, rule))
     }
 
-    /// The failure of a pod's container, and the rule that matches it.
+    /// Returns the failure of a pod's container, and the rule that matches it.
     fn fault_with_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<RuleMatch>)> {
         let fault = container_fault(name, pod)?;
         let rule = restart_rules::find_restart_rule(self.rules, &fault);
@@ -244,19 +244,21 @@ impl ObservedAttempt<'_> {
 
     fn is_failure_ignored(&self, pod: &PodView, rule: Option<RuleMatch>) -> bool {
         let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
-        // The leader's failure is never ignored: no other pod's success is the job's.
+        // The leader's failure is never ignored, because no other pod's success makes the job
+        // succeed.
         let leads = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
         says_so && !leads && self.can_ignore_failures
     }
 
-    /// Pods of the plan that are gone although they had not ended: another client has deleted them.
+    /// Returns the pods of the plan that are gone although they had not ended: another client has
+    /// deleted them.
     fn missing_pod_faults(&self) -> impl Iterator<Item = Fault> {
         let planned = |plan: &Plan| {
             let counts = plan.assignments.iter().map(|a| a.count);
             counts.fold(0_i64, i64::saturating_add)
         };
         let there = i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
-        // Names are compared only if a pod is missing: the usual case costs one comparison.
+        // This compares names only if a pod is missing, so the usual case costs one comparison.
         let plan = self.plan.filter(|plan| there < planned(plan));
         let pods = plan.into_iter().flat_map(|_| self.pods);
         let present = pods.map(|(_, pod)| (pod.group.as_str(), pod.index));
@@ -281,8 +283,8 @@ impl ObservedAttempt<'_> {
     }
 }
 
-/// True if the pod is being deleted and had not failed before: its exit code then only shows how it
-/// reacts to the stop.
+/// Returns true if the pod is being deleted and had not failed before: its exit code then only
+/// shows how it reacts to the stop.
 fn is_stopped_by_deletion(pod: &PodView) -> bool {
     let stopped = |ended: Option<Timestamp>| match (pod.deletion_requested, ended) {
         (Some(asked), Some(ended)) => ended >= asked,
@@ -316,7 +318,7 @@ const NODE_REASONS: [&str; 5] = [
     "Evicted",
 ];
 
-/// The failure of the pod's own container. None if the pod has not failed.
+/// Returns the failure of the pod's own container. None if the pod has not failed.
 fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
     let PodPhase::Failed {
         exit_code,

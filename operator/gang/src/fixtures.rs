@@ -32,7 +32,7 @@ pub const PHASES: [PodGroupPhase; 6] = [
     PodGroupPhase::Nominated,
 ];
 
-/// The policies of a fresh install.
+/// Returns the policies of a fresh install.
 pub fn policies() -> Arc<Policies> {
     let loader = PolicyLoader::new().unwrap();
     Arc::new(
@@ -69,12 +69,12 @@ pub fn compile_job_as(name: &str, namespace: &str, spec: serde_json::Value) -> C
     compile(job, surroundings, &Arc::default())
 }
 
-/// The wish to run an attempt of the job "team-a/llm" with uid "mine".
+/// Returns the wish to run an attempt of the job "team-a/llm" with uid "mine".
 pub fn desired_run(attempt: i64) -> DesiredGang {
     desired_run_with(attempt, json!({}))
 }
 
-/// A spec of one pod that fills its node, with these additional fields.
+/// Returns a spec of one pod that fills its node, with these additional fields.
 pub fn spec_with(more: serde_json::Value) -> serde_json::Value {
     let mut spec = json!({"taskGroups": [{"name": "worker", "gpus": 8, "image": "train:1",
         "resources": {"limits": {"cpu": "96", "memory": "1Ti"}}}]});
@@ -83,7 +83,7 @@ pub fn spec_with(more: serde_json::Value) -> serde_json::Value {
     spec
 }
 
-/// As [`desired_run`], for a job with these additional spec fields.
+/// Like [`desired_run`], for a job with these additional spec fields.
 pub fn desired_run_with(attempt: i64, more: serde_json::Value) -> DesiredGang {
     let queue: QueueSpec = serde_json::from_value(json!({"namespaceSelector": {}})).unwrap();
     let facts = ClusterFacts {
@@ -112,7 +112,7 @@ pub fn desired_run_with(attempt: i64, more: serde_json::Value) -> DesiredGang {
     }))
 }
 
-/// An attempt that was submitted long ago and may start at once on any node.
+/// Returns an attempt that was submitted long ago and may start at once on any node.
 pub fn desired_attempt(number: i64) -> DesiredAttempt {
     DesiredAttempt {
         number,

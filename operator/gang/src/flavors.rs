@@ -39,8 +39,8 @@ impl FlavorTolerations {
         self.0.remove(name);
     }
 
-    /// Flavors and tolerations of the task groups of a placed gang. Groups without a flavor are
-    /// left out.
+    /// Returns the flavors and tolerations of the task groups of a placed gang. Groups without a
+    /// flavor are left out.
     #[must_use]
     pub fn plan_groups(&self, groups: &[GroupFlavors]) -> Vec<PlannedGroup> {
         let given = groups.iter().filter(|g| !g.flavors.is_empty());
@@ -66,7 +66,7 @@ impl FlavorTolerations {
     }
 }
 
-/// Tolerations that the pods of one task group get from their flavors.
+/// Returns the tolerations that the pods of one task group get from their flavors.
 #[must_use]
 pub fn group_tolerations<'a>(groups: &'a [PlannedGroup], group: &str) -> &'a [Toleration] {
     let found = groups.iter().find(|g| g.name == group);

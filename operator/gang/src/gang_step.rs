@@ -1,5 +1,5 @@
 //! Decides the next step for one gang: a pure function of its journal and its pods. The driver
-//! carries out the step and asks again, so that a crash between two steps loses nothing.
+//! carries out the step and then requests the next one, so a crash between two steps loses nothing.
 //!
 //! The machine is the same for all gangs. [`Members`] is the difference between the pods that
 //! Trellis creates for a TrainingJob (`created_members`) and the pods of other controllers, which
@@ -38,7 +38,7 @@ pub struct PodDeletion {
 }
 
 impl PodDeletion {
-    /// A pod that another controller made.
+    /// Returns a pod that another controller made.
     #[must_use]
     pub fn from_external_pod(name: &str, pod: &ExternalPod) -> Self {
         Self {
@@ -85,9 +85,9 @@ pub enum GangStep<Request, Addition, Own> {
     Evict(Vec<PodDeletion>),
     /// Write that no pod of the plan is left.
     Clear,
-    /// Do nothing: this process does not lead any more.
+    /// Do nothing, because this process no longer leads.
     StandBy,
-    /// A step of these members alone.
+    /// A step that only these members have.
     Own(Own),
 }
 
@@ -110,7 +110,7 @@ pub struct ObservedGang<'a, M> {
     pub now: Timestamp,
     /// The monotonic time, which measures pauses.
     pub clock: Instant,
-    /// The pods of the gang, and what is wanted of them.
+    /// The pods of the gang, and the wish for them.
     pub members: M,
 }
 
@@ -127,35 +127,37 @@ pub trait Members: Sized {
     /// none.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<StepOf<Self>>;
 
-    /// The step of a gang without a plan.
+    /// Returns the step of a gang without a plan.
     fn pending_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 
-    /// True if the gang still wants the plan for which victims leave.
+    /// Returns true if the gang still wants the plan for which victims leave.
     fn wants_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;
 
-    /// The step of a gang whose open plan is not to be carried out. None: it is.
+    /// Returns the step of a gang whose open plan must not be carried out. None: the plan
+    /// continues.
     fn abandon_plan(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Option<StepOf<Self>>;
 
-    /// True if every pod of the plan exists on its node.
+    /// Returns true if every pod of the plan exists on its node.
     fn is_whole(gang: &ObservedGang<'_, Self>, plan: &Plan) -> bool;
 
-    /// Reason and message of a plan that is not whole at its deadline.
+    /// Returns the reason and message of a plan that is not whole at its deadline.
     fn expiry(gang: &ObservedGang<'_, Self>) -> (Reason, String);
 
-    /// The step of a placed gang that comes before it makes room for another. None: it stays.
+    /// Returns the step that a placed gang takes before it makes room for another gang. None: there
+    /// is no such step.
     fn maintain(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Option<StepOf<Self>>;
 
-    /// The pods that join the placed gang.
+    /// Returns the pods that join the placed gang.
     fn additions(gang: &ObservedGang<'_, Self>, plan: &Plan) -> Vec<Self::Addition>;
 
-    /// The pods that leave when the plan is rolled back. `patient` is true while budgets may delay
-    /// their eviction.
+    /// Returns the pods that leave when the plan is rolled back. `patient` is true while budgets
+    /// may delay their eviction.
     fn departures(gang: &ObservedGang<'_, Self>, patient: bool) -> Departures;
 
-    /// The step of a gang whose plan is rolled back and whose pods have left.
+    /// Returns the step of a gang whose plan is rolled back and whose pods have left.
     fn unwound_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 
-    /// The step of a gang that has ended.
+    /// Returns the step of a gang that has ended.
     fn finished_step(gang: &ObservedGang<'_, Self>) -> StepOf<Self>;
 }
 
@@ -166,12 +168,12 @@ pub struct Departures {
     pub deleted: Vec<PodDeletion>,
     /// Pods to evict now.
     pub evicted: Vec<PodDeletion>,
-    /// True if pods have still to leave, asked or not.
+    /// True if pods have yet to leave, even if they were asked already.
     pub are_left: bool,
 }
 
 impl Departures {
-    /// The step that asks pods to leave. None: no pod is to be asked now.
+    /// Returns the step that asks pods to leave. None: no pod needs to be asked now.
     fn request_step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
         Self {
             are_left: false,
@@ -180,7 +182,7 @@ impl Departures {
         .step()
     }
 
-    /// The step that makes the pods leave. None: all have left.
+    /// Returns the step that makes the pods leave. None: all have left.
     fn step<Request, Addition, Own>(self) -> Option<GangStep<Request, Addition, Own>> {
         if !self.deleted.is_empty() {
             Some(GangStep::Delete(self.deleted))

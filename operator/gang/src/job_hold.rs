@@ -46,7 +46,7 @@ impl JobHold {
         }
     }
 
-    /// True if only a change of the job, or of the rule that refuses it, can end this.
+    /// Returns true if only a change of the job, or of the rule that refuses it, can end this.
     pub fn is_refused(&self) -> bool {
         self.phase == JobPhase::Refused
     }

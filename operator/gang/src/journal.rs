@@ -28,7 +28,7 @@ const EVICTION_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 const FIRST_RETRY: i64 = 5;
 const MAX_RETRY: i64 = 300;
 
-/// The plan of a placement.
+/// Returns the plan of a placement.
 #[must_use]
 pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp) -> Plan {
     let job = run.job.compiled();
@@ -84,15 +84,15 @@ pub fn build_plan(run: &AuthorizedAttempt, place: &GangPlacement, now: Timestamp
     }
 }
 
-/// When a plan was made, which is when the gang got its place. None if the plan has no deadline,
-/// because an earlier version or another program wrote it.
+/// Returns when a plan was made, which is when the gang got its place. None if the plan has no
+/// deadline, because an earlier version or another program wrote it.
 #[must_use]
 pub fn plan_start(plan: &Plan) -> Option<Timestamp> {
     let deadline = plan.deadline.as_ref()?;
     deadline.0.saturating_sub(PLAN_TIMEOUT).ok()
 }
 
-/// The pods of a plan: group, index and node of each.
+/// Returns the pods of a plan: group, index and node of each.
 pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
     let mut next: BTreeMap<&str, u32> = BTreeMap::new();
     plan.assignments.iter().flat_map(move |run| {
@@ -104,8 +104,8 @@ pub fn members(plan: &Plan) -> impl Iterator<Item = (&str, u32, &str)> {
     })
 }
 
-/// True if every pod of the plan exists on its node and matches the predicate. Groups that wait for
-/// other groups are left out.
+/// Returns true if every pod of the plan exists on its node and matches the predicate. Groups that
+/// wait for other groups are left out.
 pub fn is_plan_complete(
     plan: &Plan,
     uid: &str,
@@ -123,7 +123,7 @@ pub fn is_plan_complete(
     !plan.assignments.is_empty() && members.all(|member| there.contains(&member))
 }
 
-/// The plan with the hash of an earlier plan that differs only in its time.
+/// Returns the plan with the hash of an earlier plan that differs only in its time.
 #[must_use]
 pub fn reuse_plan_hash(plan: Plan, earlier: &Plan) -> Plan {
     let same = Plan {
@@ -141,21 +141,21 @@ pub fn reuse_plan_hash(plan: Plan, earlier: &Plan) -> Plan {
     }
 }
 
-/// True if the gang is rolled back because it was preempted or its queue is drained: its pods are
-/// evicted, and the end counts as a disruption.
+/// Returns true if the gang is rolled back because it was preempted or its queue is drained: its
+/// pods are evicted, and the end counts as a disruption.
 #[must_use]
 pub fn is_preempted(journal: &PodGroupStatus) -> bool {
     journal.phase == Some(PodGroupPhase::Unwinding) && journal.reason == Some(Reason::Preempted)
 }
 
-/// The status before, if it is in one of these phases.
+/// Returns the status before, if it is in one of these phases.
 fn status_in_phase(before: &PodGroupStatus, phases: &[PodGroupPhase]) -> Option<PodGroupStatus> {
     phases
         .contains(&before.phase.unwrap_or_default())
         .then(|| before.clone())
 }
 
-/// The status that is written before the first pod of a plan is created.
+/// Returns the status that is written before the first pod of a plan is created.
 #[must_use]
 pub fn open_plan(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -169,7 +169,7 @@ pub fn open_plan(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> 
     })
 }
 
-/// The status that is written before the first victim is asked to leave the plan's place.
+/// Returns the status that is written before the first victim is asked to leave the plan's place.
 #[must_use]
 pub fn nominate(
     before: &PodGroupStatus,
@@ -188,7 +188,7 @@ pub fn nominate(
     })
 }
 
-/// The status of a gang that gives up the place that it was nominated for.
+/// Returns the status of a gang that gives up the place that it was nominated for.
 #[must_use]
 pub fn void_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -201,8 +201,8 @@ pub fn void_nomination(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status of a plan that this leader continues. Only the epoch changes, so that the previous
-/// leader cannot write the status any more.
+/// Returns the status of a plan that this leader continues. Only the epoch changes, so that the
+/// previous leader cannot write the status any more.
 #[must_use]
 pub fn take_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     status_in_phase(
@@ -211,7 +211,7 @@ pub fn take_over(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     )
 }
 
-/// The status once all pods of the plan with that hash exist.
+/// Returns the status once all pods of the plan with that hash exist.
 #[must_use]
 pub fn close_plan(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus> {
     let status = status_in_phase(before, &[PodGroupPhase::Committing])?;
@@ -226,8 +226,8 @@ pub fn close_plan(before: &PodGroupStatus, hash: &str) -> Option<PodGroupStatus>
     })
 }
 
-/// The status while a plan is rolled back. A failed plan delays the gang's next attempt, longer
-/// each time, so that a gang that fails every time does not starve others.
+/// Returns the status while a plan is rolled back. A failed plan delays the gang's next attempt,
+/// longer each time, so that a gang that fails every time does not starve others.
 #[must_use]
 pub fn roll_back(
     before: &PodGroupStatus,
@@ -256,7 +256,7 @@ pub fn roll_back(
     Some(status)
 }
 
-/// The status of a gang that failed before its plan was written.
+/// Returns the status of a gang that failed before its plan was written.
 #[must_use]
 pub fn postpone(
     before: &PodGroupStatus,
@@ -287,7 +287,7 @@ fn next_retry(before: &PodGroupStatus, now: Timestamp) -> (i64, Time) {
     (failures.saturating_add(1), Time(retry))
 }
 
-/// The status once no pod of a plan is left.
+/// Returns the status once no pod of a plan is left.
 #[must_use]
 pub fn clear_plan(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -298,7 +298,7 @@ pub fn clear_plan(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     })
 }
 
-/// The status of a gang whose job has ended, possibly before its plan was closed.
+/// Returns the status of a gang whose job has ended, possibly before its plan was closed.
 #[must_use]
 pub fn finish(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     Some(PodGroupStatus {
@@ -318,8 +318,8 @@ pub enum PlanAuthor {
     Stale,
 }
 
-/// The author of a journal's open plan. `inherited` is the hash of the plan that existed when this
-/// process began to lead.
+/// Returns the author of a journal's open plan. `inherited` is the hash of the plan that existed
+/// when this process began to lead.
 #[must_use]
 pub fn plan_author(journal: &PodGroupStatus, ours: Epoch, inherited: Option<&str>) -> PlanAuthor {
     if journal.epoch == Some(ours.0) {

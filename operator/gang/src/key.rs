@@ -15,7 +15,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key from its parts.
+    /// Returns a key from its parts.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Key {
         }
     }
 
-    /// The key of an object.
+    /// Returns the key of an object.
     #[must_use]
     pub fn from_meta(meta: &ObjectMeta) -> Self {
         Self::new(

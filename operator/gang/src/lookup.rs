@@ -1,5 +1,5 @@
-//! Finds what a job names: its queue, its priority and its profile. The controller and `trellis
-//! plan` share the rule and the wording. Pure.
+//! Finds the objects that a job names: its queue, its priority and its profile. The controller and
+//! `trellis plan` share the rule and the wording. Pure.
 
 mod profile;
 mod queue_resources;
@@ -19,7 +19,7 @@ pub use queue_resources::{find_queue_resources, placed_resources};
 /// Number of queues that a message suggests.
 const MAX_SUGGESTED_QUEUES: usize = 5;
 
-/// A named object does not exist: the job waits for it.
+/// Error for a named object that does not exist. The job waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct MissingObject {
@@ -29,7 +29,7 @@ pub struct MissingObject {
     pub message: String,
 }
 
-/// The watch has not shown the namespace: its labels are unknown.
+/// Returns the error for a namespace that the watch has not shown, so that its labels are unknown.
 #[must_use]
 pub fn unknown_namespace(namespace: &str) -> MissingObject {
     MissingObject {
@@ -40,9 +40,10 @@ pub fn unknown_namespace(namespace: &str) -> MissingObject {
     }
 }
 
-/// The queue that the job names, else the default of its namespace, by the namespace's labels. If
-/// there are several defaults, the one whose selector has most requirements wins, so that `{}` is
-/// the last resort; ties go to the first by name, so that the result does not depend on the caller.
+/// Returns the queue that the job names, else the default of its namespace, by the namespace's
+/// labels. If there are several defaults, the one whose selector has most requirements wins, so
+/// that `{}` is the last resort; ties go to the first by name, so that the result does not depend
+/// on the caller.
 ///
 /// # Errors
 /// If the job names a queue that does not exist, or one that has queues below it and does not
@@ -105,7 +106,8 @@ pub fn resolve_queue<Q: Borrow<TrainingQueue>>(
         })
 }
 
-/// The first queues that jobs of a namespace may name: ` (this namespace may use "a", "b")`.
+/// Returns the first queues that jobs of a namespace may name: ` (this namespace may use "a",
+/// "b")`.
 fn list_usable_queues<Q: Borrow<TrainingQueue>>(
     all: &[Q],
     namespace_labels: &BTreeMap<String, String>,
@@ -135,7 +137,7 @@ fn list_usable_queues<Q: Borrow<TrainingQueue>>(
     }
 }
 
-/// Number of requirements of a selector: 0 for `{}`.
+/// Returns the number of requirements of a selector: 0 for `{}`.
 pub fn count_requirements(selector: Option<&LabelSelector>) -> usize {
     selector.map_or(0, |selector| {
         let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
@@ -148,13 +150,13 @@ fn priority_value(class: &PriorityClass) -> i32 {
     class.value.unwrap_or(0)
 }
 
-/// True if gangs of that class do not preempt gangs of lower priority.
+/// Returns true if gangs of that class do not preempt gangs of lower priority.
 #[must_use]
 pub fn never_preempts(class: &PriorityClass) -> bool {
     class.preemption_policy.as_deref() == Some("Never")
 }
 
-/// True if the job's PriorityClass forbids preemption. False if the class does not exist.
+/// Returns true if the job's PriorityClass forbids preemption. False if the class does not exist.
 pub fn job_never_preempts<C: Borrow<PriorityClass>>(
     job: &TrainingJobSpec,
     get: impl FnOnce(&str) -> Option<C>,
@@ -164,8 +166,8 @@ pub fn job_never_preempts<C: Borrow<PriorityClass>>(
     class.is_some_and(|class| never_preempts(class.borrow()))
 }
 
-/// The PriorityClass of the job: the one that it names, else the cluster's default, if there is
-/// one. If there are several defaults, the lowest wins, as in Kubernetes.
+/// Returns the PriorityClass of the job: the one that it names, else the cluster's default, if
+/// there is one. If there are several defaults, the lowest wins, as in Kubernetes.
 ///
 /// # Errors
 /// If the job names a class that does not exist.
@@ -196,7 +198,7 @@ fn find_priority_class<C: Borrow<PriorityClass>>(
     Ok(default)
 }
 
-/// The name of the class and the priority, which is 0 without a class.
+/// Returns the name of the class and the priority, which is 0 without a class.
 ///
 /// # Errors
 /// If the job names a class that does not exist.
@@ -211,7 +213,7 @@ pub fn find_priority<C: Borrow<PriorityClass>>(
     }))
 }
 
-/// The Services of its namespace that the job's network rules name.
+/// Returns the Services of its namespace that the job's network rules name.
 pub fn network_rule_services(job: &TrainingJobSpec) -> impl Iterator<Item = &str> {
     job.network.iter().flat_map(|network| {
         let rules = network.egress.iter().chain(&network.ingress);
@@ -219,7 +221,7 @@ pub fn network_rule_services(job: &TrainingJobSpec) -> impl Iterator<Item = &str
     })
 }
 
-/// True if the namespace enforces Pod Security "restricted".
+/// Returns true if the namespace enforces Pod Security "restricted".
 #[must_use]
 pub fn enforces_restricted(namespace_labels: &BTreeMap<String, String>) -> bool {
     namespace_labels

@@ -97,7 +97,7 @@ impl PodBatch {
 }
 
 impl QuotaDemand {
-    /// Demand of a job's whole gang, before admission.
+    /// Returns the demand of a job's whole gang, before admission.
     #[must_use]
     pub fn from_job(job: &CompiledJob) -> Self {
         OpenPlan::new("", job, &BTreeMap::new()).total_demand()
@@ -112,14 +112,14 @@ impl QuotaDemand {
         });
     }
 
-    /// Number of pods.
+    /// Returns the number of pods.
     #[must_use]
     pub fn count(&self) -> i64 {
         let counts = self.pods.iter().map(|pods| pods.count);
         counts.fold(0, i64::saturating_add)
     }
 
-    /// Amount that the gang adds to a key of the quota. None if it adds nothing.
+    /// Returns the amount that the gang adds to a key of the quota. None if it adds nothing.
     fn amount_for_key(&self, quota: &ResourceQuota, key: &str) -> Option<Amount> {
         let item = QuotaItem::from_key(key)?;
         let pods = self
@@ -133,14 +133,14 @@ impl QuotaDemand {
     }
 }
 
-/// Amount that all these demands add to a key of the quota. None on overflow.
+/// Returns the amount that all these demands add to a key of the quota. None on overflow.
 fn sum_demands(asks: &[QuotaDemand], quota: &ResourceQuota, key: &str) -> Option<Amount> {
     let mut amounts = asks.iter().filter_map(|ask| ask.amount_for_key(quota, key));
     amounts.try_fold(Amount::ZERO, Amount::checked_add)
 }
 
-/// The first quota by name that the gang would exceed, in words. None if all have room. `promised`
-/// holds the pods of other gangs that are still to be created.
+/// Returns the first quota by name that the gang would exceed, in words. None if all have room.
+/// `promised` holds the pods of other gangs that are still to be created.
 #[must_use]
 pub fn find_exceeded_quota<'a>(
     quotas: impl IntoIterator<Item = &'a ResourceQuota>,
@@ -182,7 +182,7 @@ pub fn find_exceeded_quota<'a>(
         })
 }
 
-/// The quota without the usage of these pods.
+/// Returns the quota without the usage of these pods.
 #[must_use]
 pub fn release_usage(quota: &ResourceQuota, held: &[QuotaDemand]) -> ResourceQuota {
     let mut free = quota.clone();

@@ -18,8 +18,8 @@ pub struct OpenPlan {
 }
 
 impl OpenPlan {
-    /// The plan of that hash, with the pods after admission, by group. Groups without an answer of
-    /// admission count as they are sent.
+    /// Returns the plan of that hash, with the pods after admission, by group. Groups without an
+    /// answer of admission count as they are sent.
     #[must_use]
     pub fn new(hash: &str, job: &CompiledJob, admitted: &BTreeMap<String, AdmittedPod>) -> Self {
         let groups = job.groups().iter().map(|group| {
@@ -33,13 +33,13 @@ impl OpenPlan {
         }
     }
 
-    /// Demand of the whole gang.
+    /// Returns the demand of the whole gang.
     #[must_use]
     pub fn total_demand(&self) -> QuotaDemand {
         self.remaining_demand(&BTreeMap::new())
     }
 
-    /// Demand of the pods that do not exist yet.
+    /// Returns the demand of the pods that do not exist yet.
     #[must_use]
     pub fn remaining_demand(&self, pods: &BTreeMap<String, PodView>) -> QuotaDemand {
         let mut ask = QuotaDemand::default();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The patch that turns `before` into `after`.
+/// Returns the patch that turns `before` into `after`.
 ///
 /// ```
 /// use serde_json::json;

@@ -26,7 +26,7 @@ pub enum PodUsage {
 }
 
 impl PodUsage {
-    /// The usage of a pod.
+    /// Returns the usage of a pod.
     #[must_use]
     pub fn of(pod: &SlimPod) -> Self {
         // The pod's phase as the lifecycle sees it: a succeeded pod may have a failed container.

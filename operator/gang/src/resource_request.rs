@@ -8,8 +8,8 @@ use trellis_scheduler::{ResourceName, Resources};
 
 use crate::observed::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
-/// Base units of a resource: thousandths of a core, bytes, or a count. A quantity that does not
-/// parse counts as more than any node has, so that no pod is placed beside it.
+/// Returns the base units of a resource: thousandths of a core, bytes, or a count. A quantity that
+/// does not parse counts as more than any node has, so that no pod is placed beside it.
 fn base_units(resource: &str, quantity: &str) -> i64 {
     let Ok(amount) = Quantity::new(quantity).amount() else {
         return i64::MAX;
@@ -89,7 +89,7 @@ fn actual_amounts(
     }
 }
 
-/// Total of the pod's containers and init containers.
+/// Returns the total of the pod's containers and init containers.
 fn sum_containers(pod: &SlimPod, infeasible: bool, read: AmountReader) -> ResourceSums {
     // The kubelet sorts statuses by name, so they are found by name.
     let one = |container: &SlimContainer, statuses: &[SlimContainerStatus]| {
@@ -106,8 +106,8 @@ fn sum_containers(pod: &SlimPod, infeasible: bool, read: AmountReader) -> Resour
     trellis_compiler::combine_requests(containers, inits, i64::saturating_add)
 }
 
-/// True if the pod has a pending resize that its node can never grant: then the pod will not get
-/// the amounts of its spec.
+/// Returns true if the pod has a pending resize that its node can never grant: then the pod will
+/// not get the amounts of its spec.
 fn has_infeasible_resize(pod: &SlimPod) -> bool {
     let pending = pod.status.conditions.iter();
     pending
@@ -115,7 +115,7 @@ fn has_infeasible_resize(pod: &SlimPod) -> bool {
         .any(|c| c.reason.as_deref() == Some("Infeasible"))
 }
 
-/// The request of a pod as kube-scheduler counts it (`PodRequests` of
+/// Returns the request of a pod as kube-scheduler counts it (`PodRequests` of
 /// `k8s.io/component-helpers/resource`): the largest of what its containers request, are allocated
 /// and run with (KEP-1287), or pod-level resources where they are set (KEP-2837), plus the
 /// overhead.
@@ -165,8 +165,8 @@ pub fn pod_request(pod: &SlimPod) -> Resources {
     to_resources(most)
 }
 
-/// The limits of a pod as quotas count them (`PodLimits` of `k8s.io/component-helpers/resource`):
-/// the overhead is added to resources that have a limit.
+/// Returns the limits of a pod as quotas count them (`PodLimits` of
+/// `k8s.io/component-helpers/resource`): the overhead is added to resources that have a limit.
 #[must_use]
 pub fn pod_limits(pod: &SlimPod) -> Resources {
     let mut most = sum_containers(pod, false, limit_amounts);
@@ -185,7 +185,7 @@ fn is_pod_level_resource(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// Allocatable resources of a node.
+/// Returns the allocatable resources of a node.
 #[must_use]
 pub fn node_allocatable(node: &SlimNode) -> Resources {
     // An amount that does not parse counts as zero.
@@ -196,7 +196,7 @@ pub fn node_allocatable(node: &SlimNode) -> Resources {
     to_resources(offered.collect())
 }
 
-/// Resources in the engine's form.
+/// Returns the resources in the engine's form.
 #[must_use]
 pub fn to_resources(sums: BTreeMap<String, i64>) -> Resources {
     sums.into_iter()

@@ -4,8 +4,8 @@ use trellis_api::job::{RestartAction, RestartRule};
 
 use super::failure::Fault;
 
-/// The first rule that matches a fault: its position in the list, and its action. As with the
-/// `podFailurePolicy` of a Kubernetes Job, only the first match counts.
+/// Returns the first rule that matches a fault: its position in the list, and its action. As with
+/// the `podFailurePolicy` of a Kubernetes Job, only the first match counts.
 #[must_use]
 pub fn find_restart_rule(rules: &[RestartRule], fault: &Fault) -> Option<(usize, RestartAction)> {
     let mut rules = rules.iter().enumerate();

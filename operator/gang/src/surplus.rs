@@ -36,7 +36,7 @@ pub enum SurplusPodState {
     Unavailable,
 }
 
-/// The surplus pods of the gang that is placed by this plan.
+/// Returns the surplus pods of the gang that is placed by this plan.
 #[must_use]
 pub fn surplus_pod_states(
     run: &AuthorizedAttempt,
@@ -84,8 +84,8 @@ pub fn surplus_pod_states(
     seats
 }
 
-/// Largest number of pods of the group. If running pods know how many they may become, additional
-/// pods would wait for ever to join.
+/// Returns the largest number of pods of the group. If running pods know how many they may become,
+/// additional pods would wait forever to join.
 fn max_replicas(run: &AuthorizedAttempt, plan: &Plan, group: &CompiledGroup) -> u32 {
     let framework = run.job.compiled().job().spec().framework();
     if !framework.spec().fixes_max_replicas {
@@ -110,7 +110,7 @@ fn is_current_pod(pod: &PodView, run: &AuthorizedAttempt, plan: &Plan, round: i6
     own && !pod.deleting && !pod.phase.is_over()
 }
 
-/// True if the job does not ask for the pod any more.
+/// Returns true if the job no longer asks for the pod.
 #[must_use]
 pub fn is_beyond_replicas(run: &AuthorizedAttempt, pod: &PodView) -> bool {
     let mut groups = run.job.compiled().groups().iter();
@@ -128,7 +128,7 @@ mod tests {
     use crate::fixtures::desired_run_with;
     use crate::observed::PodPhase;
 
-    /// An elastic job of 2 to 6 pods, and a group outside the gang.
+    /// Returns an elastic job of 2 to 6 pods, and a group outside the gang.
     fn run(awaited: AwaitedPods) -> AuthorizedAttempt {
         let group = |name: &str, more: serde_json::Value| {
             let mut group = json!({"name": name, "image": "i",
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Members and their states, as text.
+    /// Returns the members and their states, as text.
     fn describe_states(seats: &BTreeMap<SurplusPodId, SurplusPodState>) -> Vec<String> {
         let word = |(member, seat): (&SurplusPodId, &SurplusPodState)| {
             let word = match seat {

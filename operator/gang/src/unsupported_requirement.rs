@@ -19,7 +19,7 @@ pub struct UnsupportedRequirement {
     pub message: String,
 }
 
-/// The pod's first requirement of this kind. Preferences do not count.
+/// Returns the pod's first requirement of this kind. Preferences do not count.
 #[must_use]
 pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     let devices = pod.resource_claims.iter().flatten().next();
@@ -35,7 +35,7 @@ pub fn find_in_pod(pod: &PodSpec) -> Option<UnsupportedRequirement> {
     find_constraint(pod).map(|what| not_supported(&what))
 }
 
-/// A requirement of a job that can never be met, whatever room there is.
+/// Returns a requirement of a job that can never be met, even with enough room.
 #[must_use]
 pub fn find_in_job(job: &CompiledJob) -> Option<UnsupportedRequirement> {
     let too_long = job
@@ -73,8 +73,8 @@ fn find_claim_name_conflict(job: &CompiledJob) -> Option<UnsupportedRequirement>
     })
 }
 
-/// Ports that the job's pods would take on their nodes: with hostNetwork the API server makes each
-/// container port a port of the node (`SetDefaults_Pod`).
+/// Returns the ports that the job's pods would take on their nodes: with hostNetwork the API server
+/// makes each container port a port of the node (`SetDefaults_Pod`).
 fn find_node_port(job: &CompiledJob) -> Option<UnsupportedRequirement> {
     job.groups().iter().find_map(|group| {
         let spec = group.pod(0, &PodPlacement::UNPLACED).spec?;
@@ -97,7 +97,8 @@ fn container_ports(pod: &PodSpec) -> impl Iterator<Item = &ContainerPort> {
     all.flat_map(|container| container.ports.iter().flatten())
 }
 
-/// A claim that admission adds: the location of its volume was not checked.
+/// Returns the refusal of a claim that admission adds, because the location of its volume was not
+/// checked.
 #[must_use]
 pub fn added_claim(name: &str) -> UnsupportedRequirement {
     not_supported(&format!(
@@ -105,7 +106,7 @@ pub fn added_claim(name: &str) -> UnsupportedRequirement {
     ))
 }
 
-/// An ephemeral volume that admission adds or changes.
+/// Returns the refusal of an ephemeral volume that admission adds or changes.
 #[must_use]
 pub fn changed_ephemeral_volume(volume: &str) -> UnsupportedRequirement {
     not_supported(&format!(
@@ -131,7 +132,7 @@ fn has_data_source(volume: &Volume) -> bool {
     })
 }
 
-/// A required constraint that the engine does not evaluate, in words.
+/// Returns a required constraint that the engine does not evaluate, in words.
 #[must_use]
 pub fn find_constraint(pod: &PodSpec) -> Option<String> {
     let affinity = pod.affinity.as_ref();

@@ -27,7 +27,7 @@ pub struct VolumeRequirement {
 }
 
 impl VolumeRequirement {
-    /// A requirement that no node meets.
+    /// Returns a requirement that no node meets.
     #[must_use]
     pub fn unreachable() -> Self {
         Self {
@@ -37,8 +37,8 @@ impl VolumeRequirement {
     }
 }
 
-/// True if a claim that all groups mount requires one node. If only some groups mount such a claim,
-/// each group is placed on one node, and the commit checks that it is the same.
+/// Returns true if a claim that all groups mount requires one node. If only some groups mount such
+/// a claim, each group is placed on one node, and the commit checks that it is the same.
 pub fn must_share_node<'a>(
     volumes: &VolumeRequirements,
     groups: impl Iterator<Item = &'a BTreeSet<String>> + Clone,
@@ -49,7 +49,7 @@ pub fn must_share_node<'a>(
         && names.any(|claim| groups.clone().all(|mounted| mounted.contains(claim)))
 }
 
-/// Why a gang that waits for room on one node needs a single node, in words.
+/// Returns why a gang that waits for room on one node needs a single node, in words.
 #[must_use]
 pub fn explain_one_node(volumes: &VolumeRequirements, waits: Reason) -> Option<String> {
     let for_closeness = matches!(waits, Reason::ExceedsTopology | Reason::TopologyFragmented);
@@ -63,7 +63,7 @@ pub fn explain_one_node(volumes: &VolumeRequirements, waits: Reason) -> Option<S
     ))
 }
 
-/// Node requirements of a volume: its node affinity (`CheckNodeAffinity` of
+/// Returns the node requirements of a volume: its node affinity (`CheckNodeAffinity` of
 /// `k8s.io/component-helpers/storage/volume`), and the zones and regions of its labels
 /// (kube-scheduler's VolumeZone).
 #[must_use]
@@ -79,8 +79,8 @@ pub fn volume_node_terms(volume: &SlimVolume) -> Vec<Vec<NodeSelectorTerm>> {
         .collect()
 }
 
-/// Terms for the nodes that meet at least one of these requirements: one term must match. None if
-/// all nodes do.
+/// Returns the terms for the nodes that meet at least one of these requirements: one term must
+/// match. None if all nodes do.
 #[must_use]
 pub fn union_terms(
     reaches: impl IntoIterator<Item = Vec<Vec<NodeSelectorTerm>>>,
@@ -116,7 +116,7 @@ pub fn union_terms(
     })
 }
 
-/// The requirements as one list, of which one term must match. None if all nodes do.
+/// Returns the requirements as one list, of which one term must match. None if all nodes do.
 fn intersect_terms(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelectorTerm>> {
     // A term without expressions matches nothing, but joined with another term it would match.
     let is_some =
@@ -136,8 +136,8 @@ fn intersect_terms(reach: Vec<Vec<NodeSelectorTerm>>) -> Option<Vec<NodeSelector
     })
 }
 
-/// The node is in one of the zones, by that label or by its successor, or it has no zone and no
-/// region label at all.
+/// Returns the terms for nodes in one of the zones, by this label or by its successor, and for
+/// nodes without any zone or region label.
 fn zone_terms(label: &str, values: &str) -> Vec<NodeSelectorTerm> {
     // A volume may be in several zones (`LabelZonesToSet`).
     let values: Vec<String> = values.split("__").map(str::to_owned).collect();
@@ -218,7 +218,7 @@ mod tests {
         assert!(reaches(json!({"metadata": {}, "spec": {}}), &here));
     }
 
-    /// One of several volumes must be reached, with all its requirements.
+    /// The node must reach one of several volumes, with all requirements of that volume.
     #[test]
     fn node_must_reach_one_of_several_volumes() {
         let on = |node: &str, labels: Value| -> SlimVolume {
@@ -258,7 +258,7 @@ mod tests {
             volume_node_terms(&everywhere),
         ];
         assert_eq!(union_terms(either), None);
-        // A volume that no node reaches adds no term, whatever its other requirements.
+        // A volume that no node reaches adds no term, even if it has other requirements.
         let no_node = VolumeRequirement::unreachable().node_terms;
         let zoned = [no_node.clone(), volume_node_terms(&on("a", json!({})))].concat();
         assert_eq!(union_terms([zoned]), Some(no_node[0].clone()));

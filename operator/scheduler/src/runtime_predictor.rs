@@ -111,7 +111,7 @@ impl RuntimePredictor {
         }
         let mut recent: Vec<Duration> = recent.iter().copied().collect();
         recent.sort_unstable();
-        // The nearest rank. Of ten runs it is the ninth.
+        // The nearest rank. With ten runs it is the ninth.
         let rank = recent.len().saturating_mul(9).div_ceil(10);
         let ran = *recent.get(rank.saturating_sub(1))?;
         let rounded = GROWTH_STEPS.iter().map(|step| Duration::from_secs(*step));

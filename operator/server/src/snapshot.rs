@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use trellis_scheduler::Snapshot;
 
-/// Name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the engine's time.
+/// Returns the name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the engine's
+/// time.
 #[must_use]
 pub fn file_name(snapshot: &Snapshot) -> String {
     format!("trellis-snapshot-{}.json", snapshot.now.as_millis())

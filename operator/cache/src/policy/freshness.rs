@@ -1,7 +1,7 @@
-//! How recent the policies in the cache are. Policies and jobs come by different watches, so a job
-//! could be placed before the cache has the policy that was applied with it. Therefore, before a
-//! plan is written, the policies are read once from the API server with a consistent read, and the
-//! plan waits until the watches have shown the same versions.
+//! How recent the policies in the cache are. Policies and jobs come by different watches. So the
+//! engine could place a job before the cache has the policy that was applied with it. Therefore,
+//! before the operator writes a plan, it reads the policies from the API server with a consistent
+//! read. The plan waits until the watches have shown the same versions.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -25,19 +25,19 @@ use crate::watch::{Store, Undecodable};
 const PAGE_SIZE: u32 = 500;
 /// Interval at which the stored policies are compared with those that the watches have shown.
 const COMPARE_INTERVAL: Duration = Duration::from_millis(10);
-/// After this time the policies are read again, because they may have changed meanwhile.
+/// After this time the operator reads the policies again, because they may have changed.
 const REREAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How recent the policies in the cache are.
-/// [`PolicySet::wait_settled`](super::PolicySet::wait_settled) tells for each namespace which of
-/// them are in force.
+/// [`PolicySet::wait_settled`](super::PolicySet::wait_settled) tells which of them are in force for
+/// a namespace.
 #[derive(Debug, Default)]
 pub struct Freshness {
-    /// The cache holds every policy that was stored by this time.
+    /// The cache holds every policy that was stored before this time.
     fresh_as_of: RwLock<Option<Instant>>,
     /// The latest time that a caller waits for.
     requested: RwLock<Option<Instant>>,
-    /// Why that time is not reached yet.
+    /// Why the policies are not yet that recent.
     lag: RwLock<Option<String>>,
     request_changed: Notify,
     read_complete: Notify,
@@ -62,14 +62,14 @@ impl Freshness {
         self.request_changed.notify_one();
     }
 
-    /// Why plans still wait for policies.
+    /// Returns why plans still wait for policies.
     #[must_use]
     pub fn lag(&self) -> String {
         let lag = self.lag.read().clone();
         lag.unwrap_or_else(|| "the policies that were applied last are being loaded".to_owned())
     }
 
-    /// Waits until a caller waits for newer policies.
+    /// Waits until a caller needs newer policies.
     async fn wait_for_request(&self) {
         loop {
             let asked = self.request_changed.notified();
@@ -93,7 +93,7 @@ impl Freshness {
 }
 
 /// Reads the policies whenever a plan waits for newer ones, until the process ends. All plans that
-/// wait at that moment share one read.
+/// wait at the same time share one read.
 pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
     loop {
         cache.freshness.wait_for_request().await;
@@ -114,7 +114,7 @@ pub async fn keep_policies_fresh(cache: Arc<Cache>, client: Client) {
     }
 }
 
-/// Waits until the watches have shown what is stored. False if that takes longer than
+/// Waits until the watches have shown the stored policies. Returns false if that takes longer than
 /// [`REREAD_INTERVAL`].
 async fn wait_until_shown(cache: &Cache, stored: &StoredPolicies) -> bool {
     let until = tokio::time::sleep(REREAD_INTERVAL);
@@ -129,7 +129,7 @@ async fn wait_until_shown(cache: &Cache, stored: &StoredPolicies) -> bool {
     true
 }
 
-/// Uid and generation of each object of a kind, as of one version.
+/// Uid and generation of each object of a kind, at one version.
 #[derive(Debug, Default)]
 struct StoredObjects {
     version: u64,
@@ -160,7 +160,7 @@ impl StoredPolicies {
         })
     }
 
-    /// Describes the first object that the watches do not show as it is stored.
+    /// Describes the first object whose stored state the watches do not show yet.
     fn find_lag(&self, cache: &Cache) -> Option<String> {
         let unreadable = cache.policies.undecodable.read();
         let policy = |key: &Key| unreadable.get(&object_key(key)).cloned();
@@ -216,7 +216,8 @@ impl StoredObjects {
     }
 }
 
-/// Resource versions of one kind are increasing numbers (stable since Kubernetes 1.35, KEP-5504).
+/// Returns the resource version as a number. Versions of one kind increase (stable since Kubernetes
+/// 1.35, KEP-5504).
 fn version_number<K: Resource>(object: &K) -> u64 {
     let version = object.meta().resource_version.as_deref();
     version.and_then(|v| v.parse().ok()).unwrap_or(0)
@@ -268,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Objects that the watch has shown: name, uid, generation and version.
+    /// Returns the objects that the watch has shown: name, uid, generation and version.
     fn shown_objects(objects: &[(&str, &str, i64, u64)]) -> Store<QuotaPolicy> {
         let store = Store::default();
         for (name, uid, generation, version) in objects {

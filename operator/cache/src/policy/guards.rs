@@ -1,5 +1,5 @@
-//! Checks that the admission policies are in force that keep users from writing what only Trellis
-//! may write.
+//! Checks that the guards are in force: admission policies that keep users from writing data that
+//! only Trellis may write.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::stamping::shipped_spec;
 pub enum Guard {
     /// Protects labels and annotations `trellis.dev/*` of pods and jobs.
     ReservedKeys,
-    /// Protects spec and owners of pods that Trellis has placed.
+    /// Protects the spec and owners of pods that Trellis has placed.
     Pods,
     /// Protects PodGroups of jobs.
     PodGroups,
@@ -24,7 +24,7 @@ impl Guard {
     /// All guards.
     pub const ALL: [Self; 3] = [Self::ReservedKeys, Self::Pods, Self::PodGroups];
 
-    /// Name of the policy and of its binding.
+    /// Returns the name of the policy and of its binding.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Guard {
         }
     }
 
-    /// Consequence of a guard that is not in force, in words.
+    /// Returns the consequence of a guard that is not in force, in words.
     #[must_use]
     pub const fn consequence(self) -> &'static str {
         match self {
@@ -70,8 +70,8 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// Records a policy or binding that was created or changed. True if that puts a guard in force
-    /// or out of force.
+    /// Records a policy or binding that was created or changed. Returns true if that puts a guard
+    /// in force or out of force.
     pub fn apply(&self, kind: &str, meta: &ObjectMeta, spec: &Value) -> bool {
         let Some((guard, kind)) = find_part(kind, meta.name.as_deref()) else {
             return false;
@@ -85,7 +85,8 @@ impl Guards {
         })
     }
 
-    /// Records that a policy or binding was deleted. True if that puts a guard out of force.
+    /// Records that a policy or binding was deleted. Returns true if that puts a guard out of
+    /// force.
     pub fn delete(&self, kind: &str, name: &str, uid: &str) -> bool {
         let Some((guard, kind)) = find_part(kind, Some(name)) else {
             return false;
@@ -107,19 +108,20 @@ impl Guards {
         before != find_fault(&parts, guard)
     }
 
-    /// Why a guard is not in force. None if it is.
+    /// Returns why a guard is not in force. None if it is in force.
     #[must_use]
     pub fn fault(&self, guard: Guard) -> Option<String> {
         find_fault(&self.parts.read(), guard)
     }
 
-    /// True if the guard is in force.
+    /// Returns true if the guard is in force.
     #[must_use]
     pub fn is_in_force(&self, guard: Guard) -> bool {
         self.fault(guard).is_none()
     }
 
-    /// Which guards are not in force, why, and what follows. None if all are in force.
+    /// Describes which guards are not in force, why, and with what consequence. None if all are in
+    /// force.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         let parts = self.parts.read();

@@ -1,5 +1,5 @@
-//! The policies of the cluster: the set in force, how recent it is, and whether the admission
-//! policies that it relies on are in force.
+//! The policies of the cluster: the set in force, its age, and the state of the admission policies
+//! that it relies on.
 
 mod freshness;
 pub mod guards;

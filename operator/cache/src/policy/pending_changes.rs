@@ -21,7 +21,7 @@ pub struct PendingChanges {
 struct UnloadedChanges {
     /// Number of the latest change.
     latest: u64,
-    /// All changes of the scope up to that number are loaded.
+    /// All changes of the scope up to this number are loaded.
     loaded: u64,
     /// When the oldest change that is not loaded arrived.
     since: Instant,
@@ -53,19 +53,19 @@ impl PendingChanges {
         }
     }
 
-    /// Number of the latest change of a scope. None if all its changes are loaded.
+    /// Returns the number of the latest change of a scope. None if all its changes are loaded.
     pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
         self.scopes.get(scope).map(|unloaded| unloaded.latest)
     }
 
-    /// True if all changes of the scope up to that number are loaded.
+    /// Returns true if all changes of the scope up to that number are loaded.
     pub fn is_loaded(&self, scope: &PolicyScope, latest: Option<u64>) -> bool {
         let loaded = self.scopes.get(scope).map(|unloaded| unloaded.loaded);
         latest.is_none_or(|latest| loaded.is_none_or(|loaded| loaded >= latest))
     }
 
-    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
-    /// which each waits.
+    /// Returns the namespaces with changes that are not loaded, longest wait first, each with the
+    /// start of its wait.
     pub fn namespaces(&self) -> Vec<(&str, Instant)> {
         let mut all: Vec<_> = self
             .scopes

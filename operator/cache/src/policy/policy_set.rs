@@ -36,7 +36,7 @@ pub struct PolicySet {
     replaced: Notify,
 }
 
-/// Object that the key of a watch event names.
+/// Returns the object that the key of a watch event names.
 pub fn object_key(key: &Key) -> ObjectKey {
     let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
     ObjectKey {
@@ -46,13 +46,14 @@ pub fn object_key(key: &Key) -> ObjectKey {
 }
 
 impl PolicySet {
-    /// The policies in force. None until they have been read: nothing is allowed before.
+    /// Returns the policies in force. None until they have been read. Until then nothing is
+    /// allowed.
     #[must_use]
     pub fn active(&self) -> Option<Arc<Policies>> {
         self.active.read().clone()
     }
 
-    /// True if the policies that allowed the job are still in force.
+    /// Returns true if the policies that allowed the job are still in force.
     #[must_use]
     pub fn still_allows(&self, job: &AuthorizedJob) -> bool {
         let namespace = job.compiled().job().namespace();
@@ -61,15 +62,15 @@ impl PolicySet {
         version.as_deref() == Some(job.version())
     }
 
-    /// Puts these policies in force instead of all earlier ones.
+    /// Replaces the policies in force.
     pub fn replace(&self, policies: Arc<Policies>) {
         *self.active.write() = Some(policies);
         self.pending.lock().clear();
         self.replaced.notify_waiters();
     }
 
-    /// Puts the result of `change` in force; it includes the first `latest` changes of the scope.
-    /// Returns the policies before and after.
+    /// Puts the result of `change` in force, which includes the first `latest` changes of the
+    /// scope. Returns the policies before and after.
     pub fn update(
         &self,
         scope: &PolicyScope,
@@ -87,19 +88,19 @@ impl PolicySet {
         (before, after)
     }
 
-    /// Changes that are not loaded yet.
+    /// Returns the changes that are not loaded yet.
     #[cfg(any(test, feature = "fixtures"))]
     pub fn pending(&self) -> parking_lot::MutexGuard<'_, PendingChanges> {
         self.pending.lock()
     }
 
-    /// Number of the latest change of a scope that is not loaded yet.
+    /// Returns the number of the latest change of a scope that is not loaded yet.
     pub fn latest_change(&self, scope: &PolicyScope) -> Option<u64> {
         self.pending.lock().latest_change(scope)
     }
 
-    /// Namespaces with changes that are not loaded, the longest waiting first, with the time since
-    /// which each waits.
+    /// Returns the namespaces with changes that are not loaded, longest wait first, each with the
+    /// start of its wait.
     pub fn changed_namespaces(&self) -> Vec<(String, Instant)> {
         let pending = self.pending.lock();
         let all = pending.namespaces().into_iter();
@@ -128,8 +129,8 @@ impl PolicySet {
         }
     }
 
-    /// Waits until the policies of the cluster are in force. Those of a namespace may be loaded
-    /// later ([`Policies::is_loaded`]): nothing is allowed there until then.
+    /// Waits until the policies of the cluster are in force. The policies of a namespace may load
+    /// later ([`Policies::is_loaded`]). Until then nothing is allowed in it.
     pub async fn wait_loaded(&self) {
         loop {
             let replaced = self.replaced.notified();
@@ -161,7 +162,7 @@ impl PolicySet {
         self.cluster_changed.notify_one();
     }
 
-    /// True once both kinds are listed. Before that, a forbid policy may be missing.
+    /// Returns true once both kinds are listed. Before that, a `forbid` policy may be missing.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.cluster_listed.load(Ordering::Acquire)
@@ -178,7 +179,7 @@ impl PolicySet {
         self.namespace_changed.notified().await;
     }
 
-    /// The namespaces that have policy objects.
+    /// Returns the namespaces that have policy objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let unreadable = self.undecodable.read();
         let unread = unreadable.keys().filter_map(|key| key.namespace.clone());
@@ -187,11 +188,11 @@ impl PolicySet {
         unread.chain(read).collect()
     }
 
-    /// All objects of the scope, including those that do not decode.
+    /// Returns all objects of the scope, including those that do not decode.
     #[must_use]
     pub fn objects(&self, scope: &PolicyScope) -> Vec<PolicyObject> {
-        // The lock is held while both stores are read, so that an object moving between them is not
-        // missed.
+        // This holds the lock while it reads both stores, so that it misses no object that moves
+        // between them.
         let unreadable = self.undecodable.read();
         let of_scope = unreadable.iter().filter(|(key, _)| key.namespace == *scope);
         let unread = of_scope.map(|(key, object)| {

@@ -1,4 +1,4 @@
-//! The requester of a job, as the cluster has stamped it or is about to.
+//! The requester of a job, from its stamp or from the user who writes the job now.
 
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::api::ObjectMeta;
@@ -7,7 +7,7 @@ use trellis_api::names;
 use trellis_policies::cedar::Requester;
 
 /// Longest list of groups that a stamp holds, in characters. The admission policy writes no stamp
-/// for a longer one, because annotations are limited (`templates/admission.yaml` of the chart).
+/// for a longer list, because annotations are limited (`templates/admission.yaml` of the chart).
 const MAX_GROUPS_CHARS: usize = 32_768;
 
 #[derive(Deserialize)]
@@ -17,7 +17,8 @@ struct RequesterStamp {
     groups: Vec<String>,
 }
 
-/// The requester that the stamp of an object names. None if there is no stamp or it does not parse.
+/// Returns the requester that the stamp of an object names. None if there is no stamp or it does
+/// not parse.
 #[must_use]
 pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     let stamp = meta.annotations.as_ref()?.get(names::REQUESTED_BY)?;
@@ -28,7 +29,7 @@ pub fn stamped_requester(meta: &ObjectMeta) -> Option<Requester> {
     })
 }
 
-/// The requester that the stamp will name on the object that this user writes.
+/// Returns the requester that the stamp will name on the object that this user writes.
 #[must_use]
 pub fn requester_from_user(user: &UserInfo) -> Option<Requester> {
     let name = user.username.as_deref().filter(|name| !name.is_empty())?;
@@ -88,8 +89,8 @@ mod tests {
         let ada = of("ada", &["ml", "ml", "ops"]).unwrap();
         assert_eq!((ada.user.as_str(), ada.groups.len()), ("ada", 2));
         assert_eq!(of("", &["ml"]), None);
-        // With its quotes the group is as long as a stamp may be; the next two are one character
-        // longer.
+        // With its quotes, the group has the longest length for a stamp. The next two are one
+        // character longer.
         let long = "g".repeat(32_766);
         assert!(of("ada", &[&long]).is_some());
         assert_eq!(of("ada", &[&format!("{long}g")]), None);

@@ -1,5 +1,6 @@
-//! Checks whether requester stamps are trusted: the admission policies of the chart, which write
-//! stamps and reject forged ones, have been in force since before the job was created.
+//! Checks whether requester stamps are trusted. A stamp is trusted if the chart's admission
+//! policies, which write stamps and reject forged ones, have been in force since before the job's
+//! creation.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,15 +26,15 @@ const KINDS: [&str; 4] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// How long a new admission policy may take until every API server applies it. API servers reload
-/// policies once a second, and creation times are whole seconds.
+/// Longest time until every API server applies a new admission policy. API servers reload policies
+/// once a second, and creation times are whole seconds.
 const IN_FORCE_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// Specs of the chart's admission policies, by kind and name.
 static SHIPPED: LazyLock<BTreeMap<(String, String), Value>> =
     LazyLock::new(|| load_shipped_specs().unwrap_or_default());
 
-/// The spec of the admission policy or binding of that name in the chart.
+/// Returns the spec of the admission policy or binding of that name in the chart.
 pub(super) fn shipped_spec(kind: &str, name: &str) -> Option<&'static Value> {
     SHIPPED.get(&(kind.to_owned(), name.to_owned()))
 }
@@ -44,7 +45,8 @@ struct ChartObject {
     spec: Value,
 }
 
-/// None if the chart does not parse: then no object of the cluster ever matches it.
+/// Loads the specs from the chart. None if the chart does not parse: then no object of the cluster
+/// matches it.
 fn load_shipped_specs() -> Option<BTreeMap<(String, String), Value>> {
     let mut parts = BTreeMap::new();
     for document in document::split(CHART).ok()? {
@@ -111,32 +113,32 @@ impl Stamping {
         (before != after).then_some(after)
     }
 
-    /// Time since which every stamp is authentic.
+    /// Returns the time since which every stamp is authentic.
     ///
     /// # Errors
-    /// The reason why no stamp is.
+    /// The reason why no stamp is authentic.
     pub fn authentic_since(&self) -> AuthenticSince {
         authentic_since(&self.parts.read())
     }
 
-    /// Trusts stamps whatever admission policies there are.
+    /// Trusts all stamps, even without the admission policies.
     pub fn trust_all(&self) {
         self.is_trusted.store(true, Ordering::Relaxed);
     }
 
-    /// True if stamps are trusted whatever admission policies there are.
+    /// Returns true if all stamps are trusted, even without the admission policies.
     pub fn is_trusted(&self) -> bool {
         self.is_trusted.load(Ordering::Relaxed)
     }
 
-    /// True if stamps that are written from now on are trusted.
+    /// Returns true if stamps that are written from now on are trusted.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         self.is_trusted() || self.authentic_since().is_ok()
     }
 
-    /// Why the stamp of an object may be forged. None if the policies were in force when the object
-    /// was created, and have been since.
+    /// Returns why the stamp of an object may be forged. None if the policies have been in force
+    /// since the object's creation.
     #[must_use]
     pub fn forgery_doubt(&self, meta: &ObjectMeta) -> Option<String> {
         if self.is_trusted() {
@@ -169,7 +171,7 @@ fn authentic_since(parts: &BTreeMap<&'static str, StampingPart>) -> AuthenticSin
                 "the {kind} {POLICY_NAME:?} is another than that of this version: delete it, and apply the chart's"
             ));
         }
-        // A policy that was changed may have admitted forged stamps before its last change.
+        // A changed policy may have admitted forged stamps before its last change.
         if !seen.is_as_created {
             return Err(format!(
                 "the {kind} {POLICY_NAME:?} was changed after it was created: delete it, and apply the chart's"
@@ -202,7 +204,7 @@ mod tests {
         }
     }
 
-    /// Stamping with all objects, created one second apart from second 100 on.
+    /// Returns stamping with all objects, created one second apart from second 100 on.
     fn in_force() -> Stamping {
         let stamping = Stamping::default();
         for (second, kind) in (100..).zip(KINDS) {
@@ -260,7 +262,7 @@ mod tests {
                 "{told}"
             );
             assert!(stamping.forgery_doubt(&job).is_some());
-            // The chart's policy is back. Stamps that were written in between may be forged.
+            // The chart's policy is back. Stamps written in between may be forged.
             let told = stamping.apply(
                 kind,
                 &meta(POLICY_NAME, 500),

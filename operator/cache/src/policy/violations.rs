@@ -1,5 +1,5 @@
-//! Existing jobs that the policies would deny. They are stored by job, so that a deleted job takes
-//! its violations along, and reported by policy.
+//! Existing jobs that the policies would deny. They are stored by job, so that they disappear with
+//! the job, and reported by policy.
 
 use std::collections::BTreeMap;
 
@@ -39,13 +39,14 @@ impl JobViolations {
 
     /// Removes the violations of a job that was deleted or has ended.
     pub fn remove(&self, job: &Key) {
-        // Most jobs violate nothing: a read lock is enough for them.
+        // Most jobs violate no policy, and a read lock is enough for them.
         if self.jobs.read().contains_key(job) {
             self.jobs.write().remove(job);
         }
     }
 
-    /// Violations by policy object. The id of each policy begins with its object.
+    /// Returns the violations by policy object. The id of each policy begins with the key of its
+    /// object.
     #[must_use]
     pub fn by_object(&self) -> BTreeMap<String, ObjectViolations> {
         let mut told: BTreeMap<String, ObjectViolations> = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first pause, and the pause after a watch that ended as it should.
+/// First pause, and pause after a watch that ended normally.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 /// After this time without a break a watch counts as healthy.

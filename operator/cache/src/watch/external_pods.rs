@@ -50,11 +50,11 @@ impl Inner {
 }
 
 impl ExternalPodIndex {
-    /// Stores a pod as the watch shows it. Returns the pod before and after, if a field changed
-    /// that the scheduler reads.
+    /// Stores a pod as the watch shows it. Returns the pod before and after if a field that the
+    /// scheduler reads has changed.
     ///
-    /// `believes` decides whether the queue annotations of the pod are trusted; its flag is true if
-    /// they have not been seen on the pod before.
+    /// `believes` decides whether the queue annotations of the pod are trusted. Its flag is true if
+    /// the annotations are new on the pod.
     pub fn apply(
         &self,
         key: &Key,
@@ -86,7 +86,8 @@ impl ExternalPodIndex {
         {
             // These values are final. The watch may be older than the answers to our writes.
             now.deleting |= before.deleting;
-            // Only a bound pod counts as changed: policies judge its spec again before it is bound.
+            // Only a bound pod counts as changed: policies judge an unbound pod again before its
+            // binding.
             if before.is_bound() && now.judged_spec.inherit_changes(&before.judged_spec) {
                 warn_of_change(key, &now.judged_spec);
             }
@@ -120,7 +121,7 @@ impl ExternalPodIndex {
     }
 
     /// Records that the API server has bound a pod. Calls `tell`, under the lock, with the bound
-    /// pod if it still exists, so that later events of the pod are handled after it.
+    /// pod if it still exists, so that later events of the pod come after the call.
     pub fn record_binding(
         &self,
         key: &Key,
@@ -148,7 +149,7 @@ impl ExternalPodIndex {
         });
     }
 
-    /// True if the watch shows a pod without a node although the API server has bound it.
+    /// Returns true if the watch shows a pod without a node although the API server has bound it.
     #[must_use]
     pub fn has_unobserved_binding(&self, key: &Key, shown: &SlimPod) -> bool {
         let inner = self.inner.read();
@@ -180,7 +181,7 @@ impl ExternalPodIndex {
         }
     }
 
-    /// Removes a pod and returns it. A pod of the same name and another uid stays.
+    /// Removes a pod and returns it. Keeps a pod of the same name with another uid.
     pub fn delete(&self, key: &Key, uid: &str) -> Option<Arc<ExternalPod>> {
         let mut inner = self.inner.write();
         inner.pods.get(key).filter(|pod| pod.uid == uid)?;
@@ -188,14 +189,14 @@ impl ExternalPodIndex {
         inner.remove(key)
     }
 
-    /// The external pod of that name.
+    /// Returns the external pod of that name.
     #[must_use]
     pub fn get(&self, pod: &Key) -> Option<Arc<ExternalPod>> {
         self.inner.read().pods.get(pod).cloned()
     }
 
-    /// Resource version at which the watch last showed the pod, if its uid and spec are these. None
-    /// otherwise.
+    /// Returns the resource version at which the watch last showed the pod, if its uid and spec
+    /// match. None otherwise.
     #[must_use]
     pub fn version_if_unchanged(
         &self,
@@ -211,7 +212,7 @@ impl ExternalPodIndex {
             .cloned()
     }
 
-    /// Pods of the PodGroup.
+    /// Returns the pods of the PodGroup.
     #[must_use]
     pub fn pods_of_group(&self, group: &Key) -> ExternalPods {
         let inner = self.inner.read();
@@ -224,19 +225,19 @@ impl ExternalPodIndex {
             .collect()
     }
 
-    /// True if any pod names the PodGroup.
+    /// Returns true if any pod names the PodGroup.
     #[must_use]
     pub fn has_group(&self, group: &Key) -> bool {
         self.inner.read().groups.contains_key(group)
     }
 
-    /// All external pods, by their keys.
+    /// Returns all external pods, by their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(Key, Arc<ExternalPod>)> {
         self.filter(|_, _| true)
     }
 
-    /// Pods that match the predicate, which must not call this index.
+    /// Returns the pods that match the predicate, which must not call this index.
     #[must_use]
     pub fn filter(
         &self,

@@ -23,12 +23,12 @@ use super::source::{ApiServerSource, WatchSource};
 /// Longest watch call: load balancers cut connections at 240 s.
 const WATCH_SECONDS: u32 = 200;
 /// Longest silence of a watch. Bookmarks come once a minute, but an API server sends none for a
-/// kind of which no object was written since the server started.
+/// kind if no object of it was written since the server started.
 const WATCH_SILENCE: Duration = Duration::from_secs(100);
 /// A watch that ends sooner without an event is broken.
 const MIN_WATCH_TIME: Duration = Duration::from_secs(5);
-/// How long an API server may lag behind another one. After that, etcd counts as restored from a
-/// backup.
+/// Longest lag of an API server behind another one. After a longer lag, etcd counts as restored
+/// from a backup.
 const MAX_SERVER_LAG: Duration = Duration::from_secs(2);
 /// Longest wait for one page of a list, and for a watch to begin.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,32 +38,33 @@ const PAGE_SIZE: u32 = 500;
 /// Receiver of the events of one watch.
 pub trait Sink<K>: Send + Sync + 'static {
     /// True for a kind that a cluster may lack: a 404 then means that there are no objects. For any
-    /// other kind a 404 is an error and tells nothing about its objects.
+    /// other kind, a 404 is an error and says nothing about the kind's objects.
     const MAY_BE_ABSENT: bool = false;
 
-    /// The object was created or changed.
+    /// Handles an object that was created or changed.
     fn apply(&self, key: Key, object: K);
-    /// The object was created or changed, and does not decode. The default treats it as deleted
-    /// until it decodes. Sinks for which that would do harm keep it.
+    /// Handles an object that was created or changed, and does not decode. The default treats it as
+    /// deleted until it decodes. A sink for which that would be harmful keeps the object.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         self.delete(key, &object.uid);
     }
-    /// The object of that uid was deleted.
+    /// Handles the deletion of the object with this uid.
     fn delete(&self, key: &Key, uid: &str);
-    /// Called after a complete list of that version with the keys of all listed objects. Returns
-    /// the uids of objects that are not in the list and that the sink knows from answers to our own
-    /// requests: the watch will not report their deletion.
+    /// Handles a complete list of this version, with the keys of all listed objects. Returns the
+    /// uids of objects that the sink knows from answers to our own requests and that are not in the
+    /// list. The watch will not report their deletion.
     fn unlisted_objects(&self, _listed: &HashSet<Key>, _version: u64) -> Vec<(Key, String)> {
         Vec::new()
     }
-    /// Called once after each list, when all its objects have been applied.
+    /// Called once after each list, when the sink has received all its objects.
     fn synced(&self);
-    /// The API server does not know the kind, and need not. The follower asks again later.
+    /// Handles an API server that does not know a kind that may be absent. The follower tries again
+    /// later.
     fn kind_unknown(&self) {}
 }
 
-/// Follows one kind. Returns if etcd was restored to an earlier state: then nothing that the
-/// process has cached is valid.
+/// Follows one kind. Returns if etcd was restored to an earlier state. In that case, all cached
+/// data of the process are invalid.
 pub async fn follow<K, S>(client: Client, labels: Option<String>, sink: Arc<S>, pulse: Pulse)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -81,9 +82,8 @@ enum FollowStep {
     List,
     /// Watch from the last version that was seen.
     Watch,
-    /// Before a watch resumes: check that the API server's version has not gone back. An API server
-    /// that was restored accepts a version of the future and sends no event until it reaches that
-    /// version again.
+    /// Before a watch resumes, check that the API server's version has not gone back. A restored
+    /// API server accepts a future version, and sends no event until it reaches that version.
     CheckVersion,
 }
 
@@ -109,14 +109,14 @@ impl FollowError {
         matches!(self, Self::RequestFailed(kube::Error::Api(status)) if status.code == code)
     }
 
-    /// True if the watch cannot resume: its version was compacted away, or the answer does not
-    /// decode as an event.
+    /// Returns true if the watch cannot resume: its version was compacted away, or the answer does
+    /// not decode as an event.
     fn is_final(&self) -> bool {
         self.is_code(410) || matches!(self, Self::RequestFailed(kube::Error::SerdeError(_)))
     }
 
-    /// True if events may have been missed, so that a list is needed. Bookmarks may also have
-    /// ended, if the API server was restarted.
+    /// Returns true if events may have been missed, so that a list is needed. If the API server was
+    /// restarted, it may also have stopped sending bookmarks.
     fn may_have_missed_events(&self) -> bool {
         matches!(self, Self::Silent)
     }
@@ -125,10 +125,11 @@ impl FollowError {
 struct Follower<S, R> {
     source: R,
     sink: Arc<S>,
-    /// Beats at every sign that the cache is current.
+    /// Records every sign that the cache is current.
     pulse: Pulse,
-    /// Uids of the objects that were applied. A list does not report deletions, so an object that
-    /// is known and not in the list was deleted. Objects from a list that broke off are known too.
+    /// Uids of the objects that were applied. A list does not report deletions. So an object that
+    /// is known but missing in the list was deleted. Objects from an interrupted list are known,
+    /// too.
     uids: HashMap<Key, Box<str>>,
     /// The latest version that was seen. Versions of one kind are increasing numbers (stable since
     /// Kubernetes 1.35, KEP-5504).
@@ -187,7 +188,7 @@ impl<S, R> Follower<S, R> {
                         self.sink.kind_unknown();
                         self.pulse.beat();
                     }
-                    // A missing kind that a cluster may lack is logged once.
+                    // Logs the absence of an optional kind only once.
                     if !unknown {
                         warn!(%kind, %stop, "a watch is broken; it starts over");
                     } else if !self.is_kind_unknown {
@@ -216,8 +217,8 @@ impl<S, R> Follower<S, R> {
         R: WatchSource<K>,
     {
         let mut listed = HashSet::new();
-        // All pages are of one version. If they were not, the watch from the first page's version
-        // would show what the later pages miss.
+        // All pages have one version. If they had not, the watch from the first page's version
+        // would show the changes that later pages miss.
         let (mut page, version) = self.first_page(PAGE_SIZE).await?;
         self.latest_version = version;
         loop {
@@ -245,14 +246,14 @@ impl<S, R> Follower<S, R> {
         K: Resource<DynamicType = ()> + Clone,
         R: WatchSource<K>,
     {
-        // No event is skipped: the watch resumes after the last version that was seen.
+        // This skips no event: the watch resumes after the last version that was seen.
         self.first_page(1).await?;
         Ok(())
     }
 
-    /// The first page, and the current version. An older version than the one that was seen may
-    /// come from an API server that lags behind: the follower asks once more before it returns
-    /// [`FollowError::VersionWentBack`].
+    /// Returns the first page, and the current version. An older version than the latest may come
+    /// from an API server that lags behind. So the follower repeats the request once before it
+    /// returns [`FollowError::VersionWentBack`].
     async fn first_page<K>(
         &self,
         limit: u32,
@@ -296,7 +297,7 @@ impl<S, R> Follower<S, R> {
             };
             let next = tokio::time::timeout(silence, events.next()).await;
             let event = match next {
-                // The watch is established: from here on it would report any event.
+                // The watch is established. From here on it reports every event.
                 Err(_) if !showed && !lasts => {
                     lasts = true;
                     self.pulse.beat();

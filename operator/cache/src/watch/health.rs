@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A node that is not ready for this long is lost: its gangs are placed elsewhere.
+/// A node that is not ready for this long is lost: the engine places its gangs elsewhere.
 pub const LOST_AFTER: Duration = Duration::from_secs(40);
-/// A node that is not ready for this long is given up: no kubelet is left to stop its pods.
+/// A node that is not ready for this long is abandoned: no kubelet is left to stop its pods.
 pub const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
 /// Health of a node.
@@ -15,22 +15,22 @@ pub const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 pub enum Health {
     /// The node is ready.
     Ready,
-    /// The node is not ready, but has not been for long, or so many nodes are not ready that this
+    /// The node has been not ready for a short time only. Or so many nodes are not ready that this
     /// process is probably cut off from them.
     Unready,
-    /// The node's gangs are placed elsewhere.
+    /// The engine places the node's gangs elsewhere.
     Lost,
-    /// The node's pods may be deleted by force.
+    /// Trellis may delete the node's pods by force.
     Abandoned,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeReadiness {
     Ready,
-    /// Not ready since then.
+    /// Not ready since this time.
     Unready(Instant),
-    /// The Node object was deleted then. Its kubelet may still run and register it again, so its
-    /// pods are not given up at once.
+    /// The Node object was deleted at this time. Its kubelet may still run and register the node
+    /// again, so its pods are not given up at once.
     Deleted(Instant),
 }
 
@@ -48,8 +48,8 @@ impl NodeReadiness {
 #[derive(Debug)]
 pub struct NodeHealth {
     nodes: BTreeMap<String, NodeReadiness>,
-    /// Number of nodes that are not ready, and number of Node objects. Counted here because they
-    /// are read for each node and each pod on it.
+    /// Number of nodes that are not ready, and number of Node objects. They are kept here because
+    /// they are read for each node and each pod on it.
     down_count: usize,
     present_count: usize,
     /// When this process started to watch. A node that was never seen counts as deleted at that
@@ -65,12 +65,12 @@ pub struct NodeHealth {
 pub struct HealthChanges {
     /// Nodes whose health has changed.
     pub nodes: BTreeSet<String>,
-    /// True if nodes that were never seen have just been given up.
+    /// True if nodes that were never seen have just been abandoned.
     pub unknown_nodes_abandoned: bool,
 }
 
 impl NodeHealth {
-    /// Without any node.
+    /// Creates the health of no nodes.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl NodeHealth {
         }
     }
 
-    /// Records whether a node is ready. True if that is a change.
+    /// Records whether a node is ready. Returns true if that is a change.
     pub fn apply(&mut self, node: &str, ready: bool, now: Instant) -> bool {
         let after = match (ready, self.nodes.get(node)) {
             (true, _) => NodeReadiness::Ready,
@@ -119,13 +119,13 @@ impl NodeHealth {
         self.replace_state(node, NodeReadiness::Deleted(since));
     }
 
-    /// True if the node exists, or was deleted a short time ago.
+    /// Returns true if the node exists, or was deleted a short time ago.
     #[must_use]
     pub fn contains(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// Health of the node.
+    /// Returns the health of the node.
     #[must_use]
     pub fn health_of(&self, node: &str, now: Instant) -> Health {
         let gone_for = |since: Instant| {
@@ -150,8 +150,8 @@ impl NodeHealth {
         }
     }
 
-    /// Changes since the last call. A deleted node is reported once more when it is given up, and
-    /// then forgotten.
+    /// Returns the changes since the last call. Reports a deleted node once more when it is
+    /// abandoned, and then forgets it.
     pub fn take_changes(&mut self, now: Instant) -> HealthChanges {
         let health: BTreeMap<String, Health> = self
             .nodes
@@ -185,7 +185,7 @@ impl NodeHealth {
         }
     }
 
-    /// When health changes next if no event comes before.
+    /// Returns when health changes next if no event comes before.
     #[must_use]
     pub fn next_change(&self, now: Instant) -> Option<Instant> {
         let cut_off = self.is_cut_off();
@@ -203,8 +203,8 @@ impl NodeHealth {
             .min()
     }
 
-    /// True if most of many nodes are not ready at once: then this process is probably cut off, and
-    /// no node is lost.
+    /// Returns true if most of many nodes are not ready at once: then this process is probably cut
+    /// off, and no node is lost.
     fn is_cut_off(&self) -> bool {
         self.down_count >= 3 && self.down_count.saturating_mul(2) > self.present_count
     }

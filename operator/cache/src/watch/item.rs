@@ -1,6 +1,6 @@
 //! One object as the API server returns it, whether or not it decodes. An object that does not
-//! decode must not hide the others of its kind: otherwise a user who can write one such object
-//! could stop the scheduler.
+//! decode must not hide other objects of its kind. Otherwise a user who can write one undecodable
+//! object could stop the scheduler.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// An object that does not decode: it was stored under another schema than ours.
+/// An object that does not decode, because it was stored under another schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecodable {
     /// Its uid.
@@ -23,7 +23,7 @@ pub struct Undecodable {
 }
 
 /// An object of a list or an event, without `managedFields`: Trellis does not read them, and a user
-/// who may write the object may have stored times in them that do not decode.
+/// may have stored times in them that do not decode.
 #[derive(Clone, Debug)]
 pub(super) enum WatchedItem<K> {
     Object(K),
@@ -57,7 +57,7 @@ impl<K: Resource + DeserializeOwned> WatchedItem<K> {
 
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for WatchedItem<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The text is taken as it is, whatever its content and depth; decoding follows.
+        // This takes the text unparsed, with any content and depth. Decoding follows later.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self::from_text(raw.get()))
     }
@@ -110,14 +110,14 @@ pub fn decode_object<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     }
 }
 
-/// Fields by name, each as raw JSON: a field that is not used need not decode.
+/// Fields by name, each as raw JSON, so that an unused field need not decode.
 type RawFields = BTreeMap<String, Box<RawValue>>;
 
 fn parse_fields(text: &str) -> Option<RawFields> {
     serde_json::from_str(text).ok()
 }
 
-/// None if the object has no `managedFields`.
+/// Removes `managedFields` from the text. None if the object has none.
 fn without_managed_fields(text: &str) -> Option<String> {
     let mut object = parse_fields(text)?;
     let meta = object.get_mut("metadata")?;
@@ -127,15 +127,15 @@ fn without_managed_fields(text: &str) -> Option<String> {
     serde_json::to_string(&object).ok()
 }
 
-/// The error without its position in the text. The position moves with each change before it, and
-/// the same error of an object is reported once.
+/// Returns the error without its position in the text. The position moves with each earlier change
+/// in the text, but the same error of an object must be reported only once.
 fn error_text(error: &serde_json::Error) -> String {
     let words = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     words.strip_suffix(&place).unwrap_or(&words).to_owned()
 }
 
-/// Decodes each field by itself: one that does not decode does not spoil the others.
+/// Decodes each field by itself, so that a broken field does not affect the rest.
 fn decode_metadata(text: &str) -> ObjectMeta {
     let meta = parse_fields(text).and_then(|object| parse_fields(object.get("metadata")?.get()));
     let meta = meta.unwrap_or_default();

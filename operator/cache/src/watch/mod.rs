@@ -1,5 +1,5 @@
-//! The watches: one task for each watch, each with its own back-off, so that a broken watch stalls
-//! no other. Events go to a [`Sink`], and most objects into a [`Store`].
+//! The watches. Each has its own task and back-off, so that a broken watch stalls no other watch.
+//! Events go to a [`Sink`], and most objects to a [`Store`].
 
 mod backoff;
 mod external_pods;

@@ -15,17 +15,18 @@ use super::tombstones::Tombstones;
 /// Pods of one job, by name.
 pub type JobPods = BTreeMap<String, PodView>;
 
-/// How much a pod's change matters to its job.
+/// Urgency of a pod's change for its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeUrgency {
-    /// Nothing that the scheduler reads has changed.
+    /// No field that the scheduler reads has changed.
     None,
-    /// The pod progresses as expected: the job is reconciled after a delay, with other changes.
+    /// The pod progresses as expected. The controller reconciles the job after a delay, together
+    /// with other changes.
     Progress,
-    /// The pod was not known: the scheduler checks now whether a plan names it, and the job is
-    /// reconciled after a delay.
+    /// The pod is new. The scheduler checks at once whether a plan names it, and the controller
+    /// reconciles the job after a delay.
     New,
-    /// The pod ended, is being deleted, or was replaced: the job is reconciled now.
+    /// The pod ended, is being deleted, or was replaced. The controller reconciles the job at once.
     Urgent,
 }
 
@@ -63,12 +64,12 @@ pub struct PodIndex {
 #[derive(Debug, Default)]
 struct Inner {
     jobs: HashMap<Key, Arc<JobPods>>,
-    /// Job of each pod, to find it again when the pod is gone.
+    /// Job of each pod, to find the job when the pod is gone.
     owners: HashMap<Key, Key>,
-    /// Uids of pods whose end the watch or an answer has shown.
+    /// Uids of pods whose deletion the watch or an answer has shown.
     deleted: Tombstones,
-    /// Uids of pods that the watch has replaced by another of the same name. The other pod may be
-    /// the earlier one, if the watch is late.
+    /// Uids of pods that the watch has replaced by another pod of the same name. If the watch is
+    /// late, that pod may be the older one.
     replaced: Tombstones,
     /// Pods that are known only from the answer to their creation, with their resource version.
     unobserved: HashMap<Key, Option<u64>>,
@@ -77,7 +78,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Removes the pod from its job. Returns the job, and the pod as it was.
+    /// Removes the pod from its job. Returns the job and the removed pod.
     fn remove(&mut self, key: &Key) -> Option<(Key, Option<PodView>)> {
         let job = self.owners.remove(key)?;
         self.unobserved.remove(key);
@@ -100,8 +101,8 @@ impl Inner {
 
 impl PodIndex {
     /// Stores a pod as the watch shows it. Returns the jobs that the change concerns: the pod's
-    /// job, and its former job if that is another. None if an answer has shown that the pod is
-    /// gone: then the watch is late, and another pod may have the name.
+    /// job, and its former job if that differs. None if an answer has shown that the pod is gone.
+    /// In that case the watch is late, and another pod may have the name.
     pub fn apply(&self, key: &Key, pod: &SlimPod) -> Option<Vec<(Key, ChangeUrgency)>> {
         let now = PodView::from_pod(pod);
         let mut inner = self.inner.write();
@@ -145,8 +146,8 @@ impl PodIndex {
         Some(changes)
     }
 
-    /// Stores a pod from the answer to its creation, unless the watch has shown the pod or its end,
-    /// or a later list lacks it. True if it was stored.
+    /// Stores a pod from the answer to its creation, unless the watch has shown the pod or its
+    /// deletion, or a later list lacks it. Returns true if it stored the pod.
     pub fn insert_created(&self, key: &Key, pod: &SlimPod) -> bool {
         let Some((job, view)) = PodView::from_pod(pod) else {
             return false;
@@ -164,7 +165,7 @@ impl PodIndex {
         true
     }
 
-    /// Called after a complete list of that version. Returns pods that were created and deleted
+    /// Handles a complete list of version `at`. Returns the pods that were created and deleted
     /// without the watch showing either.
     pub fn unlisted_pods(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
@@ -179,7 +180,7 @@ impl PodIndex {
             .collect()
     }
 
-    /// True if a pod of that name is known and holds its resources.
+    /// Returns true if a pod of that name is known and holds its resources.
     pub fn holds_resources(&self, key: &Key) -> bool {
         let inner = self.inner.read();
         let pods = inner.owners.get(key).and_then(|job| inner.jobs.get(job));
@@ -187,8 +188,8 @@ impl PodIndex {
             .is_some_and(|pod| !pod.phase.is_over())
     }
 
-    /// Removes a pod and returns its job. A pod of the same name that Trellis has created since
-    /// stays.
+    /// Removes a pod and returns its job. Keeps a pod of the same name that Trellis has created
+    /// since.
     pub fn delete(&self, key: &Key, uid: &str) -> Option<Key> {
         let mut inner = self.inner.write();
         let job = inner.owners.get(key)?;
@@ -203,8 +204,8 @@ impl PodIndex {
         inner.remove(key).map(|(job, _)| job)
     }
 
-    /// Records that the API server accepted our delete: the pod is being deleted, whether or not
-    /// the watch has shown it.
+    /// Records that the API server accepted our delete. The pod is being deleted, even if the watch
+    /// has not shown it yet.
     pub fn mark_deleting(&self, key: &Key, uid: &str) {
         let mut inner = self.inner.write();
         let Some(job) = inner.owners.get(key).cloned() else {
@@ -221,24 +222,24 @@ impl PodIndex {
         }
     }
 
-    /// The job that a pod belongs to. None if it is no pod of a TrainingJob.
+    /// Returns the job that a pod belongs to. None if the pod belongs to no TrainingJob.
     pub fn job_of_pod(&self, pod: &Key) -> Option<Key> {
         self.inner.read().owners.get(pod).cloned()
     }
 
-    /// True if a pod of a TrainingJob has the name.
+    /// Returns true if a pod of a TrainingJob has the name.
     #[must_use]
     pub fn contains(&self, key: &Key) -> bool {
         self.inner.read().owners.contains_key(key)
     }
 
-    /// The pods of a job.
+    /// Returns the pods of a job.
     #[must_use]
     pub fn pods_of_job(&self, job: &Key) -> Arc<JobPods> {
         self.inner.read().jobs.get(job).cloned().unwrap_or_default()
     }
 
-    /// Nodes that match the predicate and have a pod of a job.
+    /// Returns the nodes that match the predicate and have a pod of a job.
     #[must_use]
     pub fn filter_nodes(&self, holds: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let inner = self.inner.read();
@@ -249,7 +250,7 @@ impl PodIndex {
         nodes.map(str::to_owned).collect()
     }
 
-    /// Number of pods whose spec was changed after policies had judged it.
+    /// Returns the number of pods whose spec changed after policies had judged it.
     #[must_use]
     pub fn count_changed_specs(&self) -> usize {
         let inner = self.inner.read();
@@ -257,7 +258,7 @@ impl PodIndex {
         pods.filter(|pod| pod.judged_spec.is_changed()).count()
     }
 
-    /// Jobs that have a pod on one of the nodes.
+    /// Returns the jobs that have a pod on one of the nodes.
     #[must_use]
     pub fn jobs_on_nodes(&self, nodes: impl Fn(&str) -> bool) -> Vec<Key> {
         let there = |pod: &PodView| pod.node.as_deref().is_some_and(&nodes);

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The last sign of life of one watch: a list, an event, a bookmark, a watch call that does not end
-/// at once, or one that ends as it should. A kind of which nothing is written gives one about every
-/// 100 s, when its watch call begins anew.
+/// at once, or a watch call that ends normally. A kind without changes gives a sign about every 100
+/// s, when its watch call restarts.
 #[derive(Clone, Debug)]
 pub struct Pulse(Arc<Mutex<Instant>>);
 
@@ -24,7 +24,7 @@ impl Pulse {
         *self.0.lock() = Instant::now();
     }
 
-    /// Time since the last sign of life.
+    /// Returns the time since the last sign of life.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.0.lock().elapsed()

@@ -24,7 +24,7 @@ pub(super) trait WatchSource<K: Clone>: Send + Sync {
         after: Option<String>,
     ) -> impl Future<Output = kube::Result<ObjectList<WatchedItem<K>>>> + Send;
 
-    /// Watches events after that version, for so many seconds.
+    /// Watches events after this version, for this many seconds.
     fn watch(
         &self,
         version: u64,

@@ -9,13 +9,13 @@ use trellis_gang::key::Key;
 
 use super::tombstones::Tombstones;
 
-/// The newest known version of each object: from the watch, or from the answer to one of our own
-/// requests. So a reconciliation sees what the previous one wrote, however late the watch is.
+/// The newest known version of each object, from the watch or from the answer to one of our own
+/// requests. So a reconciliation sees the previous one's writes, even if the watch is late.
 ///
 /// Only the watch decides whether an object exists. An answer may arrive after the object was
-/// deleted, so it does not prove that the object exists. An object that was created and deleted
-/// while the watch was broken is in no event: after a complete list, an object that the list lacks
-/// was deleted, unless it is newer than the list.
+/// deleted, so it does not prove that the object exists. No event shows an object that was created
+/// and deleted while the watch was broken. So an object that a complete list lacks was deleted,
+/// unless it is newer than the list.
 #[derive(Debug)]
 pub struct Store<K> {
     inner: RwLock<Inner<K>>,
@@ -42,14 +42,14 @@ impl<K> Default for Store<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Store<K> {
-    /// The object of that name.
+    /// Returns the object of that name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.inner.read().objects.get(key).cloned()
     }
 
-    /// Stores the object as the watch shows it, unless an answer has shown a newer one of that
-    /// name. True if it was stored.
+    /// Stores the object as the watch shows it, unless an answer has shown a newer object with this
+    /// name. Returns true if it stored the object.
     pub fn insert_observed(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         if let Some(before) = inner.objects.get(&key).cloned() {
@@ -64,8 +64,9 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         true
     }
 
-    /// Stores the object that a create or a read returned, unless the watch has shown its end, a
-    /// later list lacks it, or a newer object of that name is known. True if it was stored.
+    /// Stores the object that a create or a read returned, unless the watch has shown its deletion,
+    /// a later list lacks it, or a newer object with this name is known. Returns true if it stored
+    /// the object.
     pub fn insert_returned(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         let older = match inner.objects.get(&key) {
@@ -80,7 +81,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     /// Stores the object that an update returned in place of an older version of the same object.
-    /// An object that is not in the store was deleted meanwhile. True if it was stored.
+    /// An object that is not in the store has been deleted since. Returns true if it stored the
+    /// object.
     pub fn update_returned(&self, key: Key, object: K) -> bool {
         let mut inner = self.inner.write();
         let replaces = inner.objects.get(&key).is_some_and(|before| {
@@ -92,8 +94,8 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         replaces
     }
 
-    /// Removes the object of that uid, because the watch shows its deletion. An object of the same
-    /// name that Trellis has created since stays.
+    /// Removes the object with this uid, because the watch shows its deletion. Keeps an object of
+    /// the same name that Trellis has created since.
     pub fn delete_observed(&self, key: &Key, gone: &str) {
         let mut inner = self.inner.write();
         inner.deleted.add(gone);
@@ -106,7 +108,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         }
     }
 
-    /// Called after a complete list of that version. Returns stored objects that no longer exist.
+    /// Handles a complete list of version `at`. Returns the stored objects that no longer exist.
     pub fn unlisted_objects(&self, listed: &HashSet<Key>, at: u64) -> Vec<(Key, String)> {
         let mut inner = self.inner.write();
         inner.listed = Some(at);
@@ -117,18 +119,18 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .collect()
     }
 
-    /// Removes the object of that name, because its stored state is of no use.
+    /// Removes the object with this name, because its stored state is useless.
     pub fn remove(&self, key: &Key) -> Option<Arc<K>> {
         self.inner.write().objects.remove(key)
     }
 
-    /// True if the store is empty.
+    /// Returns true if the store is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inner.read().objects.is_empty()
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in any order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<K>> {
         self.inner.read().objects.values().cloned().collect()
@@ -139,8 +141,8 @@ fn uid<K: Resource>(object: &K) -> &str {
     object.meta().uid.as_deref().unwrap_or_default()
 }
 
-/// Resource versions of one kind are increasing numbers over all objects of the kind (stable since
-/// Kubernetes 1.35, KEP-5504).
+/// Returns the resource version as a number. Versions of one kind increase over all its objects
+/// (stable since Kubernetes 1.35, KEP-5504).
 pub(super) fn version<K: Resource>(object: &K) -> Option<u64> {
     object.meta().resource_version.as_deref()?.parse().ok()
 }
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(stored_uid_and_version(&store), Some(("b".to_owned(), 5)));
     }
 
-    /// Applies a list of that version to the store, and returns the ghosts.
+    /// Applies a list of version `at` to the store. Returns the objects that no longer exist.
     fn apply_list(store: &Store<ConfigMap>, shown: &[Key], at: u64) -> Vec<(Key, String)> {
         let ghosts = store.unlisted_objects(&shown.iter().cloned().collect(), at);
         for (key, uid) in &ghosts {

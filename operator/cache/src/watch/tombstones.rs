@@ -1,10 +1,10 @@
 //! Uids of deleted objects. The answer to a create or a read may arrive after the watch has shown
-//! the deletion: it must not bring the object back.
+//! the deletion. It must not bring the object back.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Number of uids that are kept: more than the deletions between a request's effect and its answer.
+/// Number of uids to keep: more than the deletions between a request's effect and its answer.
 const MAX_UIDS: usize = 4096;
 
 /// The uids of the objects that were deleted last.
@@ -30,7 +30,7 @@ impl Tombstones {
         self.oldest_first.push_back(uid);
     }
 
-    /// True if the object is known to be deleted.
+    /// Returns true if the object is known to be deleted.
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }

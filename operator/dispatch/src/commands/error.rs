@@ -1,4 +1,4 @@
-//! Errors of writes, and what to do about each.
+//! Errors of writes, classified by the right reaction.
 
 use crate::leader::NotLeading;
 
@@ -8,13 +8,13 @@ pub enum WriteError {
     /// This replica may not write any more.
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
-    /// Nothing was written: the caller withdrew the write before its turn came.
+    /// Nothing was written, because the caller withdrew the write before its turn came.
     #[error("the write is no longer needed")]
     Withdrawn,
-    /// An object of that name exists already.
+    /// An object with this name exists already.
     #[error("{0}")]
     AlreadyExists(String),
-    /// Another writer changed the object, or the quota that admission counts it in, first.
+    /// Another writer was faster to change the object, or the quota that admission charges it to.
     #[error("{0}")]
     Conflict(String),
     /// The object is gone.
@@ -32,12 +32,12 @@ pub enum WriteError {
     /// the API server is overloaded.
     #[error("{0}")]
     Exhausted(String),
-    /// The API server does not know this client or its roles. It may in a moment: an API server
-    /// that has just started has not loaded them yet.
+    /// The API server does not know this client or its roles. This may pass: an API server that has
+    /// just started has not loaded them yet.
     #[error("{0}")]
     Unauthorized(String),
-    /// An admission webhook does not answer, or answers wrongly. The failure concerns the objects
-    /// that the webhook is called for, mostly in one namespace, and is no sign that the API server
+    /// An admission webhook does not answer, or answers wrongly. The failure concerns only the
+    /// objects that the webhook handles, mostly in one namespace. It is no sign that the API server
     /// is overloaded.
     #[error("{0}")]
     Webhook(String),
@@ -50,7 +50,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Label of the error in metrics, in one word.
+    /// Returns the label of the error in metrics, in one word.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl WriteError {
         }
     }
 
-    /// True if the API server is overloaded and writes have to become fewer.
+    /// Returns true if the API server is overloaded and the limiter has to reduce writes.
     #[must_use]
     pub fn is_push_back(&self) -> bool {
         matches!(self, Self::Transient(_) | Self::Unanswered(_))
@@ -84,14 +84,14 @@ impl From<kube::Error> for WriteError {
         match status.code {
             404 => Self::NotFound(message),
             409 if status.reason == "AlreadyExists" => Self::AlreadyExists(message),
-            // The API server also answers so for quotas: "Operation cannot be fulfilled on
+            // The API server also answers this for quotas: "Operation cannot be fulfilled on
             // resourcequotas".
             409 => Self::Conflict(message),
-            // The authorizer may answer otherwise in a moment, unlike admission.
+            // Unlike admission, the authorizer may soon answer differently.
             401 => Self::Unauthorized(message),
             403 if message.contains(" is forbidden: User \"") => Self::Unauthorized(message),
             403 if message.contains("exceeded quota") => Self::Exhausted(message),
-            // A webhook refuses with whatever code it likes (apiserver, webhook/errors).
+            // A webhook may refuse with any code (apiserver, webhook/errors).
             code if is_denied(&message) => Self::Refused { code, message },
             500 if message.contains("failed calling webhook") => Self::Webhook(message),
             408 | 429 | 500 | 502 | 503 | 504 => Self::Transient(message),
@@ -100,7 +100,7 @@ impl From<kube::Error> for WriteError {
     }
 }
 
-/// True for a webhook's own refusal.
+/// Returns true for a webhook's own refusal.
 fn is_denied(message: &str) -> bool {
     message.starts_with("admission webhook ") && message.contains(" denied the request")
 }
@@ -174,7 +174,7 @@ mod tests {
             WriteError::from(kube::Error::Api(Box::new(status)))
         };
         assert!(matches!(of("AlreadyExists"), WriteError::AlreadyExists(_)));
-        // For example a conflict on a quota that another writer has just updated.
+        // An example is a conflict on a quota that another writer has just updated.
         for reason in ["Conflict", ""] {
             assert!(matches!(of(reason), WriteError::Conflict(_)), "{reason}");
         }

@@ -15,8 +15,8 @@ use trellis_gang::observed::BindingAnnotations;
 use super::{Commands, WriteError};
 
 impl Commands {
-    /// Binds one incarnation of a pod to a node, and annotates it with `by`. If a version is given
-    /// and the pod has changed since, the API server refuses.
+    /// Binds one incarnation of a pod to a node, and annotates it with `by`. With a version, the
+    /// API server refuses if the pod has changed since.
     ///
     /// # Errors
     /// See [`WriteError`]. `Conflict` if the pod has another uid, has changed since that version,
@@ -66,7 +66,7 @@ impl Commands {
         self.write(namespace, answer).await
     }
 
-    /// Writes one condition of a pod, if the pod still has that version. Other conditions stay.
+    /// Writes one condition of a pod, if the pod still has this version. Other conditions stay.
     ///
     /// # Errors
     /// See [`WriteError`]. `Conflict` if the pod has changed since.

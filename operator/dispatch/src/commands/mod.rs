@@ -1,6 +1,6 @@
-//! All writes of the operator but those to the Lease (`leader`), from which leadership comes.
-//! Before each write the leadership is checked, writes in flight are limited, and errors are
-//! classified by what to do about them.
+//! All writes of the operator except those to the Lease (`leader`), from which leadership comes.
+//! Each write first checks the leadership. The limiter bounds the writes in flight, and errors are
+//! classified by the right reaction.
 
 mod error;
 mod external_pods;
@@ -30,7 +30,7 @@ pub use error::WriteError;
 use limiter::{Limiter, WritePriority};
 pub use removal::{DeletionResult, EvictionResult};
 
-/// Writes to the API server, for as long as this replica leads.
+/// Writes to the API server, as long as this replica leads.
 #[derive(Clone)]
 pub struct Commands {
     client: Client,
@@ -44,7 +44,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Commands of a leader.
+    /// Returns the commands of a leader.
     #[must_use]
     pub fn new(client: Client, leadership: Leadership) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Commands {
         }
     }
 
-    /// The same commands, with their writes counted in `counts`.
+    /// Returns the same commands, with their writes counted in `counts`.
     #[must_use]
     pub fn with_metrics(self, counts: OperatorMetrics) -> Self {
         Self {
@@ -66,14 +66,14 @@ impl Commands {
         }
     }
 
-    /// Writes in flight, and how many may be.
+    /// Returns the number of writes in flight, and its limit.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
         self.limiter.usage()
     }
 
-    /// The same commands, for writes that are dropped if `stop` is cancelled before their turn.
-    /// Writes already in flight are waited for.
+    /// Returns the same commands, for writes that are dropped if `stop` is cancelled before their
+    /// turn. Writes already in flight run to their end.
     #[must_use]
     pub fn with_cancellation(&self, stop: &CancellationToken) -> Self {
         Self {
@@ -82,15 +82,15 @@ impl Commands {
         }
     }
 
-    /// The same commands, for reports on work that is done. While gangs wait for their pods, a
-    /// report waits until their writes are through, some seconds at most: GPUs are idle until a pod
-    /// exists, but never until an event does.
+    /// Returns the same commands, for reports on completed work. While gangs wait for their pods, a
+    /// report waits for their writes, for a few seconds at most. GPUs stay idle until a pod exists,
+    /// but a late event costs nothing.
     #[must_use]
     pub fn with_low_priority(&self) -> Self {
         self.with_low_priority_since(Instant::now())
     }
 
-    /// The same, for a report that has waited since then.
+    /// Returns the same commands, for a report that has waited since this time.
     #[must_use]
     pub fn with_low_priority_since(&self, since: Instant) -> Self {
         let waited = since.elapsed();
@@ -100,7 +100,7 @@ impl Commands {
         }
     }
 
-    /// The same commands, for writes that `stop` does not cancel.
+    /// Returns the same commands, for writes that `stop` does not cancel.
     #[must_use]
     pub fn without_cancellation(&self) -> Self {
         Self {
@@ -109,7 +109,7 @@ impl Commands {
         }
     }
 
-    /// The epoch of this leader.
+    /// Returns the epoch of this leader.
     ///
     /// # Errors
     /// If this replica does not lead.
@@ -117,13 +117,13 @@ impl Commands {
         self.leadership.check()
     }
 
-    /// Raises the epoch above one that was seen in a journal.
+    /// Raises the epoch above an epoch that was seen in a journal.
     pub async fn raise_epoch_above(&self, seen: Epoch) {
         self.leadership.raise_above(seen).await;
     }
 
     /// Runs one write to a namespace under the limit. The write fails if this replica does not lead
-    /// when its turn comes, or loses the lease meanwhile.
+    /// when its turn comes, or loses the lease during the write.
     async fn write<T>(
         &self,
         namespace: &str,
@@ -171,14 +171,15 @@ impl Commands {
                 Err(WriteError::Unanswered(format!("no answer came within {time:?}")))
             }
         };
-        // A dry run without an answer may hang in a webhook: it says nothing about the API server.
+        // A dry run without an answer may hang in a webhook, so it is no sign of the API server's
+        // load.
         let pushed_back = match &result {
             Err(WriteError::Unanswered(_)) if effect == WriteEffect::None => false,
             Err(error) => error.is_push_back(),
             Ok(_) => false,
         };
         permit.report(pushed_back);
-        // Dry runs are not counted: admission may refuse a user's pod, and nothing is written.
+        // Dry runs do not count, because they write nothing and admission may refuse a user's pod.
         if effect == WriteEffect::Persistent {
             let outcome = result.as_ref().map(|_| ());
             self.metrics.count_write(outcome, began.elapsed());
@@ -186,10 +187,11 @@ impl Commands {
         result
     }
 
-    /// Creates an object. The answer is decoded as `A`, which may be slimmer than what is sent.
+    /// Creates an object. The answer is decoded as `A`, which may have fewer fields than the sent
+    /// object.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn create<K, A>(
         &self,
         namespace: &str,
@@ -208,7 +210,7 @@ impl Commands {
     /// Creates an object without a namespace.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn create_cluster<K>(&self, manager: &str, object: &K) -> Result<K, WriteError>
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Serialize + DeserializeOwned,
@@ -244,7 +246,7 @@ impl Commands {
     /// makes it a compare-and-set. The answer is decoded as `A`.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn patch_as<A: DeserializeOwned>(
         &self,
         path: &str,
@@ -264,7 +266,7 @@ impl Commands {
     /// Patches an object's status. A `resourceVersion` in the patch makes it a compare-and-set.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn patch_status<K>(
         &self,
         namespace: &str,
@@ -282,7 +284,7 @@ impl Commands {
     /// Patches the status of an object without a namespace, as [`Self::patch_status`] does.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn patch_cluster_status<K>(
         &self,
         name: &str,
@@ -316,7 +318,7 @@ impl Commands {
     /// Writes an event.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn publish_event(
         &self,
         recorder: &Recorder,
@@ -327,8 +329,8 @@ impl Commands {
         self.write(namespace, recorder.publish(event, about)).await
     }
 
-    /// Sends a request and decodes the answer. Malformed `managedFields` do not make decoding fail:
-    /// a write that succeeded would be taken for a failure and repeated.
+    /// Sends a request and decodes the answer. Malformed `managedFields` do not fail the decoding.
+    /// Otherwise a successful write would count as failed, and be repeated.
     pub(super) async fn send_request<A: DeserializeOwned>(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -348,7 +350,7 @@ enum WriteEffect {
     Persistent,
 }
 
-/// Namespace of a path to objects of one kind. Empty if they are cluster-scoped.
+/// Returns the namespace of a path to objects of one kind. Empty if they are cluster-scoped.
 fn namespace_of(path: &str) -> &str {
     let rest = path.split_once("/namespaces/").map(|(_, rest)| rest);
     rest.and_then(|rest| rest.split('/').next())

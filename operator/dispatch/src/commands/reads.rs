@@ -1,4 +1,4 @@
-//! Reads objects from the API server and no cache, for decisions that need the present state.
+//! Reads objects from the API server instead of a cache, for decisions that need the current state.
 
 use kube::Resource;
 use kube::api::{GetParams, ListParams};
@@ -11,10 +11,10 @@ use trellis_cache::watch;
 use super::{Commands, WriteError};
 
 impl Commands {
-    /// Reads the objects of a namespace now, from the API server and no cache.
+    /// Reads the objects of a namespace from the API server instead of a cache.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn list<K>(&self, namespace: &str, params: &ListParams) -> Result<Vec<K>, WriteError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
@@ -31,10 +31,10 @@ impl Commands {
         Ok(items.map_err(kube::Error::SerdeError)?)
     }
 
-    /// Reads one object now, from the API server and no cache.
+    /// Reads one object from the API server instead of a cache.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, WriteError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
@@ -48,10 +48,10 @@ impl Commands {
         }
     }
 
-    /// True if an object exists now. Only its metadata is read.
+    /// Returns true if an object exists now. Reads only its metadata.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn exists<K>(&self, namespace: &str, name: &str) -> Result<bool, WriteError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -66,7 +66,7 @@ impl Commands {
     }
 }
 
-/// A list whose items are decoded one by one.
+/// A list whose items the caller decodes one by one.
 #[derive(Deserialize)]
 struct RawList {
     items: Vec<Box<RawValue>>,

@@ -12,18 +12,18 @@ use super::{Commands, WriteError, namespace_of};
 /// Result of an accepted delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionResult {
-    /// The object goes at once, or when its grace period is over and its finalizers are gone.
+    /// The object disappears at once, or when its grace period is over and its finalizers are gone.
     Started,
-    /// The incarnation with that uid was already gone.
+    /// The incarnation with this uid was already gone.
     Gone,
 }
 
 /// Result of an eviction that the API server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionResult {
-    /// The pod goes when its grace period is over. After a dry run: it would go.
+    /// The pod disappears when its grace period is over. For a dry run: it would disappear.
     Started,
-    /// The incarnation with that uid was already gone.
+    /// The incarnation with this uid was already gone.
     Gone,
     /// A PodDisruptionBudget forbids the eviction for now: the API server's message.
     Postponed(String),
@@ -33,7 +33,7 @@ impl Commands {
     /// Deletes one incarnation of an object. An object that is gone already is a success.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn delete<K>(
         &self,
         namespace: &str,
@@ -52,7 +52,7 @@ impl Commands {
     /// Deletes one incarnation of an object, and reports whether it still existed.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn delete_and_report<K>(
         &self,
         namespace: &str,
@@ -71,7 +71,7 @@ impl Commands {
     /// success.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn delete_cluster<K>(&self, name: &str, uid: &str) -> Result<(), WriteError>
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
@@ -112,7 +112,7 @@ impl Commands {
     /// Evicts one incarnation of a pod with this grace in seconds. None: the pod's own grace.
     ///
     /// # Errors
-    /// As [`WriteError`] tells.
+    /// See [`WriteError`].
     pub async fn evict(
         &self,
         namespace: &str,
@@ -155,8 +155,8 @@ impl Commands {
     }
 }
 
-/// True if the incarnation to remove is gone: no object has that name, or one with another uid has
-/// it and the precondition fails.
+/// Returns true if the incarnation to remove is gone: no object has its name, or an object with
+/// another uid has it and the precondition fails.
 fn is_gone(error: &WriteError) -> bool {
     match error {
         WriteError::NotFound(_) => true,
@@ -165,8 +165,8 @@ fn is_gone(error: &WriteError) -> bool {
     }
 }
 
-/// The API server's message if a PodDisruptionBudget is the reason of its refusal. The API server
-/// never evicts a pod that two budgets select (kube-apiserver, eviction.go).
+/// Returns the API server's message if a PodDisruptionBudget is the reason of its refusal. The API
+/// server never evicts a pod that two budgets select (kube-apiserver, eviction.go).
 fn disruption_budget_message(status: &Status) -> Option<String> {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     let budget = causes.find(|cause| cause.reason == "DisruptionBudget");

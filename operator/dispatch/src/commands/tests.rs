@@ -15,7 +15,7 @@ fn commands(leadership: Leadership) -> Commands {
     Commands::new(Client::try_from(nowhere).unwrap(), leadership)
 }
 
-/// A connection that is not made, too, would be a write after the lease.
+/// A connection that is still being opened would also lead to a write after the lease.
 #[tokio::test]
 async fn write_ends_when_the_lease_ends() {
     let lease = std::time::Duration::from_millis(300);

@@ -39,7 +39,7 @@ impl Committer {
         ))
     }
 
-    /// Puts a job off if such an object is missing.
+    /// Puts a job off if one of these objects is missing.
     pub(super) fn check_children(
         &self,
         job: &Key,
@@ -76,7 +76,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": meta, "spec": {"podSelector": {}}})).unwrap()
     }
 
-    /// The missing object of a job that has this Service, NetworkPolicy and ConfigMap.
+    /// Returns the missing object of a job that has this Service, NetworkPolicy and ConfigMap.
     async fn missing(
         service: Option<(&str, Value)>,
         policy: Option<(&str, Value)>,

@@ -1,7 +1,7 @@
-//! Binds the claims that a plan's pods mount before the first pod is created. A pod that has its
-//! node already skips kube-scheduler, so nothing else would bind its claims.
+//! Binds the claims that a plan's pods mount before the first pod is created. A pod with a node
+//! skips kube-scheduler, so no other component would bind its claims.
 //!
-//! Every step reads the current state and does what is missing, so that a leader that resumes the
+//! Each step reads the current state and does only what is missing. So a leader that resumes the
 //! plan after a crash does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct ClaimPromises(Mutex<BTreeMap<Key, (Key, Option<String>)>>);
 
 impl ClaimPromises {
-    /// The promises of one job. They end when the guard is dropped.
+    /// Returns the promises of one job. They end when the guard is dropped.
     pub(super) fn guard_for<'a>(&'a self, job: &'a Key) -> ClaimPromiseGuard<'a> {
         ClaimPromiseGuard {
             promises: self,
@@ -58,7 +58,7 @@ impl Drop for ClaimPromiseGuard<'_> {
 }
 
 impl From<BindingFailure> for TaskOutcome {
-    /// For a plan that is not open yet.
+    /// Converts the failure for a plan that is not open yet.
     fn from(stuck: BindingFailure) -> Self {
         with_avoided_nodes(stuck.nodes, Self::PutOff(stuck.reason, stuck.message))
     }
@@ -71,7 +71,7 @@ fn with_avoided_nodes(nodes: BTreeSet<String>, outcome: TaskOutcome) -> TaskOutc
     }
 }
 
-/// Claims that the pods of a plan mount.
+/// Returns the claims that the pods of a plan mount.
 pub(super) fn plan_mounts(
     run: &AuthorizedAttempt,
     plan: &Plan,
@@ -85,8 +85,8 @@ pub(super) fn plan_mounts(
 }
 
 impl Committer {
-    /// Chooses a step for each claim of the job, and promises it the chosen volumes. A claim that
-    /// another commit is about to bind is waited for: a claim has only one volume.
+    /// Chooses a step for each claim of the job, and promises it the chosen volumes. Waits for a
+    /// claim that another commit is about to bind, because a claim has only one volume.
     fn choose_steps(
         &self,
         job: &Key,
@@ -139,7 +139,7 @@ impl Committer {
         }
     }
 
-    /// True if all claims are bound to volumes that their pods' nodes can reach.
+    /// Returns true if all claims are bound to volumes that their pods' nodes can reach.
     pub(super) fn are_claims_bound(&self, job: &Key, mounts: &ClaimMounts) -> bool {
         let stock =
             BindingCandidates::from_storage(&self.context.cache.storage(&job.namespace), mounts);
@@ -174,8 +174,8 @@ impl Committer {
                     BindingStep::Bound => continue,
                     BindingStep::Wait => Ok(()),
                     BindingStep::BindVolume(volume) => self.give_volume(&key, &volume, plan).await,
-                    // The annotation that this commit wrote is gone again: the provisioner rejected
-                    // the node.
+                    // The annotation that this commit wrote is gone: the provisioner rejected the
+                    // node.
                     BindingStep::Provision(node) if asked.contains(&claim) => {
                         let message = format!(
                             "PersistentVolumeClaim {claim:?}: no volume could be provisioned for node {node:?}: the claim's events say why"
@@ -199,7 +199,7 @@ impl Committer {
                     Err(WriteError::Refused { message, .. }) => {
                         return Err(TaskOutcome::RollBack(Reason::ClaimNotBound, message));
                     }
-                    // The next turn of the loop reads the current state.
+                    // The next iteration reads the current state.
                     Err(error) => failed = Some(error.to_string()),
                 }
                 awaited.get_or_insert(claim);
@@ -285,7 +285,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Shows in status which claim the gang waits for.
+    /// Reports in the job's status which claim the gang waits for.
     fn explain_unbound_claim(&self, job: &Key, claim: &str) {
         let message = format!("PersistentVolumeClaim {claim:?} is being bound");
         let told = GangExplanation::waiting(Reason::BackingOff, message);
@@ -293,7 +293,7 @@ impl Committer {
     }
 }
 
-/// Claims that one pod of a group mounts.
+/// Returns the claims that one pod of a group mounts.
 pub(super) fn pod_mounts(
     run: &AuthorizedAttempt,
     counted: &BTreeMap<String, AdmittedPod>,

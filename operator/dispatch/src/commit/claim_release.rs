@@ -1,5 +1,5 @@
-//! Takes back from unbound claims what a plan that is rolled back gave them: other gangs may want
-//! those volumes, and the gang may get another place.
+//! Takes back the volumes that a rolled-back plan gave to unbound claims. Other gangs may need
+//! these volumes, and the gang may get another place.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use super::{Committer, TaskOutcome};
 use crate::commands::WriteError;
 
 impl Committer {
-    /// Takes back what the plan of that hash gave to claims of the job. A bound claim stays bound.
+    /// Takes back the volumes that the plan with this hash gave to claims of the job. A bound claim
+    /// stays bound.
     pub async fn unbind_job_claims(&self, job: &Key, plan: &str) -> Result<(), TaskOutcome> {
         let Some(written) = self.context.cache.jobs.get(job) else {
             return Ok(());
@@ -24,7 +25,7 @@ impl Committer {
         self.unbind_claims(&job.namespace, &claims, plan).await
     }
 
-    /// The same for these claims.
+    /// Takes back the volumes that the plan gave to these claims.
     pub(super) async fn unbind_claims(
         &self,
         namespace: &str,
@@ -98,7 +99,7 @@ impl Committer {
     }
 }
 
-/// Decides whether a failed release matters. A deleted object needs none, and a release that the
+/// Decides whether a failed release matters. A deleted object needs no release. A release that the
 /// API server refuses must not block the gang's next try.
 fn check_release_error(error: WriteError) -> Result<(), TaskOutcome> {
     match error {

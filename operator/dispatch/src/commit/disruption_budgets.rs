@@ -1,8 +1,8 @@
-//! Asks before the first eviction whether a PodDisruptionBudget would postpone any of them.
+//! Checks before the first eviction whether a PodDisruptionBudget would postpone any eviction.
 //!
 //! The budgets are read from the API server for each nomination, because nominations are rare and a
-//! cache may be stale. A namespace without budgets costs one request. Elsewhere each pod that a
-//! budget selects costs a dry run more.
+//! cache may be stale. A namespace without budgets costs one request. In other namespaces, each pod
+//! that a budget selects costs one more dry run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ const MAX_CONCURRENT_DRY_RUNS: usize = 32;
 /// A victim that a PodDisruptionBudget does not allow to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedVictim {
-    /// The gang, by its job, or the surplus pod.
+    /// The gang (the key of its job), or the surplus pod.
     pub victim: Key,
     /// Name of the budget, and its reason.
     pub message: String,
@@ -56,10 +56,10 @@ struct DisruptionBudget {
 }
 
 impl Committer {
-    /// The first of these victims that a budget does not allow to leave now.
+    /// Returns the first of these victims that a budget does not allow to leave now.
     ///
     /// # Errors
-    /// If the API server cannot be asked for now.
+    /// If the API server does not answer now.
     pub(super) async fn find_protected_victim(
         &self,
         victims: &[NominatedVictim],
@@ -125,7 +125,7 @@ impl Committer {
     }
 }
 
-/// The pods of these victims to which budgets apply.
+/// Returns the pods of these victims to which budgets apply.
 fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPod> {
     let mut leavers: Vec<LeavingPod> = Vec::new();
     let mut known = BTreeSet::new();
@@ -157,7 +157,7 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
                 continue;
             };
             let runs = view.phase == PodPhase::Running && !view.deleting;
-            // The whole gang, or one surplus pod.
+            // Either the whole gang leaves, or one surplus pod.
             let leaves = victim
                 .pod
                 .as_ref()
@@ -176,7 +176,7 @@ fn leaving_pods(pods: &[SlimPod], victims: &[&NominatedVictim]) -> Vec<LeavingPo
     leavers
 }
 
-/// The external pods that are to leave. None: the victim is a job.
+/// Returns the external pods that are to leave. None: the victim is a job.
 fn external_unit(victim: &NominatedVictim) -> Option<ExternalGangRef> {
     external::parse_gang_key(&Key::new(&victim.namespace, &victim.name))
 }
@@ -194,8 +194,8 @@ fn leaving_pod(job: &Key, victim: &Key, pod: &SlimPod, uid: String) -> LeavingPo
     }
 }
 
-/// The victim with which a budget is asked for more evictions than it allows. Dry runs do not show
-/// this: a budget may allow each of two evictions but not both.
+/// Returns the first victim that exceeds a budget's allowed evictions. Dry runs do not show this: a
+/// budget may allow each of two evictions but not both.
 fn find_victim_over_budget(
     budgets: &[DisruptionBudget],
     leavers: &[LeavingPod],
@@ -345,7 +345,7 @@ mod tests {
             Some("ns/b")
         );
         assert_eq!(keeps(&[budget("none", all, 0)]).as_deref(), Some("ns/a"));
-        // A budget that selects other pods, all pods, no pods.
+        // The budgets select other pods, all pods, and no pods.
         let of_c = json!({"matchExpressions": [{"key": "job", "operator": "In", "values": ["c"]}]});
         assert_eq!(keeps(&[budget("c", of_c, 0)]), None);
         assert_eq!(

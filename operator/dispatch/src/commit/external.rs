@@ -1,5 +1,5 @@
-//! Binds external pods. For a gang: write its plan to the journal, bind its claims, bind its pods,
-//! close the plan. A single pod needs no plan, because one write either binds it or does not.
+//! Binds external pods. For a gang, this module writes its plan to the journal, binds its claims
+//! and its pods, and closes the plan. A single pod needs no plan, because one write binds it.
 
 mod pod_binding;
 
@@ -26,18 +26,18 @@ use super::{Committer, TaskOutcome};
 /// Bindings of one gang in flight at once.
 const MAX_CONCURRENT_BINDINGS: usize = 32;
 
-/// External pods to bind, and where.
+/// External pods to bind, with their nodes.
 #[derive(Clone, Debug)]
 pub struct ExternalPlan {
     /// Uid of the PodGroup, or of the pod if it is single.
     pub uid: String,
     /// Nodes of the pods.
     pub plan: Plan,
-    /// Name of the PodGroup whose gang the pods are, or join.
+    /// Name of the PodGroup whose gang the pods form or join.
     pub group: Option<String>,
     /// Claims that the pods mount.
     pub mounts: ClaimMounts,
-    /// Time since when the pods have waited. None: an earlier leader wrote the plan.
+    /// Start of the pods' wait. None: an earlier leader wrote the plan.
     pub since: Option<Timestamp>,
     /// Policy decision that allows the pods. None: the plan is in the journal already.
     pub judged: Option<PolicyVersions>,
@@ -45,7 +45,7 @@ pub struct ExternalPlan {
     pub specs: BTreeMap<String, JudgedSpec>,
 }
 
-/// Place for external pods, with the victims that leave it first.
+/// A place for external pods, and the victims that have to leave it first.
 #[derive(Clone, Debug)]
 pub struct ExternalNomination {
     /// As in [`ExternalPlan`].
@@ -56,7 +56,7 @@ pub struct ExternalNomination {
     pub mounts: ClaimMounts,
     /// Policy decision that allows the pods.
     pub judged: PolicyVersions,
-    /// Gangs and pods that leave.
+    /// Gangs and pods that have to leave.
     pub victims: Vec<NominatedVictim>,
     /// The nomination in words.
     pub message: String,
@@ -64,8 +64,8 @@ pub struct ExternalNomination {
 
 impl Committer {
     /// Writes a nomination to the journal, unless its claims or a victim's disruption budget
-    /// forbids it. The victims have not been asked to leave yet. A single pod has no journal: its
-    /// victims are returned.
+    /// forbids it. The victims have not been asked to leave yet. A single pod has no journal, so
+    /// the outcome holds its victims.
     pub async fn nominate_external_pods(
         &self,
         unit: Key,

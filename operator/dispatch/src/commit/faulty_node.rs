@@ -9,11 +9,11 @@ use trellis_gang::key::Key;
 
 use super::Committer;
 
-/// Other nodes that are tried.
+/// Number of other nodes to try.
 const MAX_TRIED_NODES: usize = 3;
 
 impl Committer {
-    /// The node, if a dry run of the same pod on another node passes.
+    /// Returns the node, if a dry run of the same pod on another node passes.
     pub(super) async fn find_faulty_node(
         &self,
         job: &Key,
@@ -40,7 +40,7 @@ impl Committer {
         None
     }
 
-    /// Some other nodes: those of the plan, then any.
+    /// Returns some other nodes: those of the plan first, then any.
     fn other_nodes(&self, plan: &Plan, node: &str) -> Vec<String> {
         let planned = plan.assignments.iter().map(|a| a.node.clone());
         let nodes = self.context.cache.nodes.all();

@@ -1,8 +1,9 @@
 //! Writes the journal, and repeats the write until its result is known.
 //!
-//! A write whose answer is lost may have been carried out, or may still be. Either guess could be
-//! wrong: the engine would free a place that the journal promises, or hold one that it does not. So
-//! the same write, which is a compare-and-set, is repeated until its result is known.
+//! If the answer to a write is lost, the API server may or may not have stored it, or may still
+//! store it. A wrong guess would free a place that the journal promises, or hold a place that it
+//! does not promise. So the operator repeats the same write, a compare-and-set, until its result is
+//! known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Committer {
-    /// Writes the journal of the job of that uid, on top of the newest known state. Returns once
+    /// Writes the journal of the job with this uid, based on the newest known state. Returns once
     /// the result of the write is known.
     pub async fn write_journal(
         &self,
@@ -68,7 +69,7 @@ impl Committer {
             match &error {
                 WriteError::Transient(_) | WriteError::Unanswered(_) => {
                     unknown = true;
-                    // From here on the result must become known, even if the caller withdraws the
+                    // From here on, the result must become known, even if the caller withdraws the
                     // write.
                     commands = commands.without_cancellation();
                 }
@@ -148,7 +149,7 @@ fn judge_write(now: Option<&PodGroup>, before: &PodGroup, wanted: &PodGroupStatu
 }
 
 /// Writes the status if the PodGroup has not changed since the decision. The error is `Conflict` if
-/// it has, or if a later leader has written it.
+/// the PodGroup has changed, or if a later leader has written it.
 async fn write_status(
     commands: &Commands,
     before: &PodGroup,
@@ -198,7 +199,7 @@ mod tests {
         let wanted = group("a", "1", committing, 999).status.unwrap();
         let stands = |now: Option<&PodGroup>| judge_write(now, &before, &wanted);
         assert_eq!(stands(Some(&before)), WriteState::Untouched);
-        // As it comes back: through JSON.
+        // The status comes back from the API server as JSON.
         let stored = json!(group("a", "2", committing, 999));
         let stored: PodGroup = serde_json::from_value(stored).unwrap();
         assert_eq!(stands(Some(&stored)), WriteState::Written);

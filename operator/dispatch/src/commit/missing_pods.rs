@@ -17,8 +17,8 @@ use super::pod_creation::PlannedMember;
 use super::{Committer, TaskOutcome, claim_binding};
 use crate::commands::WriteError;
 
-/// How long the claims of a surplus pod may take to bind while other work for the gang waits. The
-/// next try finds them bound.
+/// Longest time to bind the claims of a surplus pod while other work for the gang waits. The next
+/// try finds the claims bound.
 const CLAIM_BINDING_TIMEOUT: SignedDuration = SignedDuration::from_secs(15);
 
 impl Committer {
@@ -85,7 +85,7 @@ impl Committer {
     }
 }
 
-/// The pods whose claims are bound and reachable; and the first of the others, with its claims. A
+/// The pods whose claims are bound and reachable, and the first other pod with its claims. A
 /// surplus pod that waits for its claims must not delay the replacement of a member.
 type PodsByClaims<'a> = (
     Vec<PlannedMember<'a>>,
@@ -105,7 +105,7 @@ impl Committer {
         for pod in pods {
             let mounts =
                 claim_binding::pod_mounts(run, counted, pod.template.group().name(), pod.node);
-            // Members go where the plan has bound their claims.
+            // The plan has bound the claims of members already.
             if pod.surplus.is_none() || mounts.is_empty() || self.are_claims_bound(job, &mounts) {
                 ready.push(pod);
             } else if unbound.is_none() {
@@ -116,7 +116,7 @@ impl Committer {
     }
 }
 
-/// A pod of a closed plan never makes the plan roll back.
+/// Turns a rollback into a retry, because a pod of a closed plan never rolls the plan back.
 fn without_rollback(outcome: TaskOutcome) -> TaskOutcome {
     match outcome {
         TaskOutcome::RollBack(_, message) | TaskOutcome::PutOff(_, message) => {

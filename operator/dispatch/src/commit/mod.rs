@@ -1,7 +1,8 @@
-//! Turns a placement into pods: preflight, journal (`open`), claims (`bind`), pods (`create`),
-//! close. A rollback takes back from the claims what they were bound with (`unbind`). If victims
-//! have to leave first, a nomination is written to the journal (`nominate`) once their disruption
-//! budgets allow it (`budgets`). Everything else in the operator decides; this module writes.
+//! Turns a placement into pods: preflight and journal (`plan_opening`), claims (`claim_binding`),
+//! pods (`pod_creation`), close. A rollback releases the claims (`claim_release`). If victims have
+//! to leave first, this module writes a nomination to the journal (`nomination`) once their
+//! disruption budgets allow it (`disruption_budgets`). The rest of the operator decides, and this
+//! module writes.
 
 mod children;
 mod claim_binding;
@@ -50,7 +51,7 @@ pub use policy_freshness::PolicyVersions;
 pub enum TaskOutcome {
     /// Done: read the journal again.
     Done,
-    /// Admission changes the pods' requests, by group: find another place.
+    /// Admission changes the pods' requests, by group, so the gang needs another place.
     Replan(BTreeMap<String, AdmittedPod>),
     /// The gang cannot start, and nothing is promised yet.
     PutOff(Reason, String),
@@ -61,9 +62,9 @@ pub enum TaskOutcome {
     VictimProtected(ProtectedVictim),
     /// Roll the plan back.
     RollBack(Reason, String),
-    /// The inner outcome, which these nodes caused: avoid them.
+    /// The inner outcome, and the nodes that caused it, which the gang should avoid.
     Avoid(Vec<String>, Box<Self>),
-    /// The victims of a single external pod, which may now be asked to leave.
+    /// The victims of a single external pod. The driver may now ask them to leave.
     Nominated(Vec<NominatedVictim>),
     /// Try again in a while.
     Retry(String),
@@ -99,7 +100,7 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// A committer for one leader.
+    /// Returns a committer for one leader.
     #[must_use]
     pub fn new(context: Arc<Context>, commands: Commands) -> Self {
         Self {
@@ -111,8 +112,8 @@ impl Committer {
         }
     }
 
-    /// The same committer, for writes that wait for other gangs, and that are dropped if `stop` is
-    /// cancelled before their turn ([`Commands::with_low_priority`]).
+    /// Returns the same committer, for writes that wait for other gangs, and that are dropped if
+    /// `stop` is cancelled before their turn ([`Commands::with_low_priority`]).
     fn with_low_priority(&self, stop: &CancellationToken) -> Self {
         Self {
             commands: self.commands.with_low_priority().with_cancellation(stop),
@@ -120,32 +121,32 @@ impl Committer {
         }
     }
 
-    /// Objects of the cluster as the watches have shown them.
+    /// Returns the objects of the cluster as the watches have shown them.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.context.cache
     }
 
-    /// Context that tasks share.
+    /// Returns the context that tasks share.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Client for writes.
+    /// Returns the client for writes.
     #[must_use]
     pub fn commands(&self) -> &Commands {
         &self.commands
     }
 
-    /// Plans that are being carried out.
+    /// Returns the plans that are being carried out.
     #[must_use]
     pub fn open_plans(&self) -> &open_plans::OpenPlans {
         &self.open_plans
     }
 
-    /// Carries out a new plan. `planned` is what the place was found for: the pods as admission
-    /// leaves them, without what their flavors add.
+    /// Carries out a new plan. `planned` holds the pods for which the place was found: as admission
+    /// leaves them, without the additions of their flavors.
     pub async fn commit(
         &self,
         job: Key,
@@ -194,7 +195,7 @@ impl Committer {
     }
 }
 
-/// True if the object's controlling owner is the job of that uid.
+/// Returns true if the object's controlling owner is the job with this uid.
 #[must_use]
 pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
     object
@@ -205,7 +206,7 @@ pub fn is_owned<K: Resource>(object: &K, uid: &str) -> bool {
         .any(|o| o.controller == Some(true) && o.uid == uid)
 }
 
-/// True if a child exists: it is owned by the job and not terminating.
+/// Returns true if the child exists, is owned by the job, and is not terminating.
 #[must_use]
 pub fn is_live_child<K: Resource>(child: Option<&K>, uid: &str) -> bool {
     child.is_some_and(|c| is_owned(c, uid) && c.meta().deletion_timestamp.is_none())

@@ -1,5 +1,5 @@
-//! Nominates a gang that gets its place once its victims have left. Everything that can be checked
-//! before is checked first. Then the nomination is written to the journal.
+//! Nominates a gang that gets its place once its victims have left. This module first makes all
+//! possible checks, and then writes the nomination to the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use trellis_gang::{AuthorizedAttempt, journal};
 use super::plan_opening::plan_quota;
 use super::{Committer, TaskOutcome, claim_binding};
 
-/// Place for a gang, with the victims that leave it first.
+/// A place for a gang, and the victims that have to leave it first.
 #[derive(Clone, Debug, Default)]
 pub struct Nomination {
     /// Nodes that the gang is to get.
     pub place: GangPlacement,
-    /// Gangs and pods that leave.
+    /// Gangs and pods that have to leave.
     pub victims: Vec<NominatedVictim>,
     /// The nomination in words.
     pub message: String,
@@ -60,7 +60,7 @@ impl Committer {
         if actual != planned {
             return Err(TaskOutcome::Replan(actual));
         }
-        // No victim leaves for a place whose volumes the gang cannot have.
+        // No victim must leave for a place whose volumes the gang cannot get.
         let _promise = self.claim_promises.guard_for(job);
         self.check_bindable(job, &claim_binding::plan_mounts(run, &plan, &actual))?;
         let whole = plan_quota(run, &plan, &actual).total_demand();

@@ -1,5 +1,5 @@
-//! Pods that gangs under commit have still to create. A core ResourceQuota counts a pod only once
-//! it exists, so without this record two gangs that are checked at once would both get the same
+//! Pods that gangs under commit have yet to create. A core ResourceQuota counts a pod only once it
+//! exists. Without this record, two gangs that are checked at the same time would both get the same
 //! room.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ pub struct OpenPlans {
 
 impl OpenPlans {
     /// Adds a plan, unless `refused` returns an error. `refused` gets the pods that other gangs of
-    /// the namespace have still to create. The lock is held meanwhile, so that no other plan is
-    /// checked.
+    /// the namespace have yet to create. Holds the lock during the call, so that no other plan is
+    /// checked at the same time.
     ///
     /// # Errors
     /// The error of `refused`.
@@ -43,12 +43,12 @@ impl OpenPlans {
         self.plans.lock().insert(job.clone(), plan);
     }
 
-    /// Removes a plan. True if there was one.
+    /// Removes a plan. Returns true if there was one.
     pub fn remove(&self, job: &Key) -> bool {
         self.plans.lock().remove(job).is_some()
     }
 
-    /// Pods that other gangs of the job's namespace have still to create.
+    /// Returns the pods that other gangs of the job's namespace have yet to create.
     pub fn other_demands(
         &self,
         job: &Key,
@@ -103,7 +103,7 @@ mod tests {
             plans.try_insert(&b, plan("b", 3), rest, room_for(4, 3)),
             Err(3)
         );
-        // A job's own plan does not count against it, and neither do plans of other namespaces.
+        // Neither a job's own plan nor plans of other namespaces count against it.
         assert_eq!(
             plans.try_insert(&a, plan("a", 3), rest, room_for(4, 3)),
             Ok(())

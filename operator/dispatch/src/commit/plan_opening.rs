@@ -18,8 +18,8 @@ use super::{Committer, TaskOutcome, claim_binding};
 use crate::commands::WriteError;
 
 impl Committer {
-    /// Runs preflight and writes the journal: after this the plan is durable. Also returns what was
-    /// counted for its pods.
+    /// Runs preflight and writes the journal, which makes the plan durable. Also returns the
+    /// requests that were counted for its pods.
     pub(super) async fn open_plan(
         &self,
         job: &Key,
@@ -64,7 +64,7 @@ impl Committer {
         Ok((plan, actual))
     }
 
-    /// Checks that the names of the claims that come with the pods are free.
+    /// Checks that the names of the pods' ephemeral claims are free.
     pub(super) fn check_claim_names(
         &self,
         job: &Key,
@@ -87,7 +87,7 @@ impl Committer {
                     .cache
                     .claims
                     .get(&Key::new(&job.namespace, &claim));
-                // A claim of the previous pod goes with that pod.
+                // A claim of the previous pod disappears with that pod.
                 let is_strange = there.is_some_and(|c| c.pod().is_none_or(|p| p.name != pod));
                 if is_strange {
                     let message = format!(
@@ -100,8 +100,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Checks that the current policies allow the job. If they have changed since it was decided,
-    /// the controller judges the job again.
+    /// Checks that the current policies allow the job. If they have changed since the decision, the
+    /// controller judges the job again.
     pub(super) fn check_allowed(
         &self,
         job: &Key,
@@ -115,7 +115,7 @@ impl Committer {
         Err(TaskOutcome::Retry(message.to_owned()))
     }
 
-    /// The plan of the gang's nomination.
+    /// Returns the plan of the gang's nomination.
     fn nominated_plan(&self, job: &Key) -> Option<Plan> {
         let group = self.context.cache.pod_groups.get(job)?;
         let journal = group.status.as_ref()?;
@@ -123,8 +123,8 @@ impl Committer {
         journal.plan.clone().filter(|_| nominated)
     }
 
-    /// The pods as admission leaves them, by group, without what their flavors add. One pod of each
-    /// group is tried with a dry run.
+    /// Returns the pods as admission leaves them, by group, without the additions of their flavors.
+    /// Tries one pod of each group with a dry run.
     pub(super) async fn run_preflight(
         &self,
         job: &Key,
@@ -161,7 +161,7 @@ impl Committer {
                     Reason::BackingOff,
                     format!("a dry run of a pod: {message}; an admission webhook may hang"),
                 ),
-                // A dry run counts quota too. The operator's own count shows when there is room
+                // A dry run counts quota, too. The operator's own count shows when there is room
                 // again.
                 WriteError::Exhausted(message) => {
                     let whole = plan_quota(run, plan, planned).total_demand();
@@ -170,7 +170,7 @@ impl Committer {
                         None => TaskOutcome::PutOff(Reason::ResourceQuotaExceeded, message),
                     }
                 }
-                // A pod of that name exists: of an older job, or a foreign one.
+                // A pod of this name exists, of an older job or of another controller.
                 WriteError::AlreadyExists(message) => {
                     TaskOutcome::PutOff(Reason::NameConflict, message)
                 }
@@ -190,7 +190,7 @@ impl Committer {
     }
 }
 
-/// Quota of the namespace that a plan needs.
+/// Returns the quota of the namespace that a plan needs.
 pub(super) fn plan_quota(
     run: &AuthorizedAttempt,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Writes to external pods why they have no node, as kube-scheduler does: in the condition
+//! Reports on external pods why they have no node, as kube-scheduler does: in the condition
 //! PodScheduled, and as an event.
 
 use futures::{StreamExt, stream};
@@ -15,14 +15,14 @@ use trellis_gang::observed::SlimPod;
 use super::Committer;
 use crate::commands::WriteError;
 
-/// Pods written to at once.
+/// Most pods written at once.
 const MAX_CONCURRENT_WRITES: usize = 8;
 /// Longest note of an event (events.k8s.io/v1), in bytes.
 const MAX_NOTE_LENGTH: usize = 1024;
 /// The reason of kube-scheduler's condition, which cluster autoscalers look for.
 const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// The condition's message: Trellis's own reason, then the explanation.
+/// Returns the condition's message: Trellis's own reason, then the explanation.
 fn condition_message(reason: Reason, message: &str) -> String {
     format!("{reason}: {message}")
 }

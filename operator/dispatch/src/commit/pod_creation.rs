@@ -23,9 +23,9 @@ use super::{Committer, TaskOutcome, claim_binding, is_owned};
 use crate::SchedulerEvent;
 use crate::commands::WriteError;
 
-/// Creates of one gang in flight at once. The limiter bounds those of all gangs.
+/// Most creates of one gang in flight. The limiter bounds the creates of all gangs.
 const MAX_CONCURRENT_CREATES: usize = 32;
-/// Tries for one pod before its gang's plan is left to its deadline.
+/// Tries for one pod. After them, the plan's deadline decides.
 const MAX_TRIES: u32 = 6;
 
 /// One pod of a plan.
@@ -35,7 +35,8 @@ pub(super) struct PlannedMember<'a> {
     pub(super) index: u32,
     pub(super) node: &'a str,
     pub(super) round: i64,
-    /// For a surplus pod: the tolerations of its flavors, and the epoch of the creating leader.
+    /// Only for a surplus pod: the tolerations of its flavors, and the epoch of the creating
+    /// leader.
     pub(super) surplus: Option<(&'a [Toleration], i64)>,
 }
 
@@ -127,8 +128,8 @@ impl Committer {
             return outcome;
         }
         let hash = plan.hash.clone();
-        // The gang has its pods, so pods of other gangs are written first. A gang that ends before
-        // then needs no closed plan, and the release of its resources does not wait for one.
+        // The gang has its pods, so writes of other gangs' pods come first. A gang that ends before
+        // that needs no closed plan, and the release of its resources does not wait for it.
         let closed = self
             .with_low_priority(stop)
             .write_journal(job, &run.uid, move |before| {
@@ -165,8 +166,8 @@ impl Committer {
         counted: &BTreeMap<String, AdmittedPod>,
         stop: &CancellationToken,
     ) -> Option<TaskOutcome> {
-        // The futures are made before the stream: a closure in the stream would have to be general
-        // over the lifetimes that they borrow for.
+        // The futures are created before the stream, because a closure in the stream would have to
+        // be generic over the borrowed lifetimes.
         let mut futures = Vec::with_capacity(missing.len());
         for pod in missing {
             let counted = counted.get(pod.template.group().name());
@@ -258,7 +259,7 @@ impl Committer {
                 Err(WriteError::Exhausted(message)) => {
                     TaskOutcome::RollBack(Reason::ResourceQuotaExceeded, message)
                 }
-                // A webhook may be back before the plan's deadline.
+                // A webhook may work again before the plan's deadline.
                 Err(
                     WriteError::Transient(message)
                     | WriteError::Unanswered(message)
@@ -267,7 +268,7 @@ impl Committer {
                 ) => TaskOutcome::Retry(message),
             };
             tries = tries.saturating_add(1);
-            // The gang does not wait for a surplus pod: its next fill tries again.
+            // The gang does not wait for a surplus pod. The next step of the gang tries again.
             if tries >= MAX_TRIES || member.surplus.is_some() {
                 return Err(last.into());
             }
@@ -279,8 +280,8 @@ impl Committer {
         }
     }
 
-    /// Takes note of a pod that was created. If admission raised its request above what was
-    /// counted, the plan would use resources that are promised to other gangs: it is undone.
+    /// Records a created pod. If admission raised its request above the counted one, the plan would
+    /// use resources promised to other gangs, so it is rolled back.
     fn accept_created_pod(
         &self,
         job: &Key,
@@ -294,7 +295,7 @@ impl Committer {
         }
     }
 
-    /// Takes note of a pod that exists, whether or not the watch has shown it yet.
+    /// Records a pod that exists, even if the watch has not shown it yet.
     fn record_pod(&self, job: &Key, pod: &SlimPod) {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let key = Key::new(&job.namespace, name);
@@ -309,12 +310,12 @@ impl Committer {
     }
 }
 
-/// Describes what a stored pod requests beyond what was counted for it.
+/// Describes the amounts by which a stored pod's request exceeds the counted request.
 fn describe_excess_request(stored: &SlimPod, counted: &Resources) -> Option<String> {
     let asked = resource_request::pod_request(stored);
     let more = asked.iter().find(|(r, amount)| *amount > counted.get(r));
     let (resource, amount) = more?;
-    // Thousandths of a core, bytes, or a count.
+    // The amount is in thousandths of a core, in bytes, or a count.
     let unit = if resource.as_str() == "cpu" { "m" } else { "" };
     Some(format!(
         "admission makes pod {:?} ask for {amount}{unit} of {} where it had its group's other pods ask for {}{unit}: they are to be alike",
@@ -324,7 +325,7 @@ fn describe_excess_request(stored: &SlimPod, counted: &Resources) -> Option<Stri
     ))
 }
 
-/// The members that a plan names.
+/// Returns the members that a plan names.
 fn planned_members<'a>(templates: &'a [PodBuilder<'a>], plan: &'a Plan) -> Vec<PlannedMember<'a>> {
     let mut members = Vec::new();
     for pods in templates {
@@ -346,7 +347,7 @@ fn planned_members<'a>(templates: &'a [PodBuilder<'a>], plan: &'a Plan) -> Vec<P
     members
 }
 
-/// True if an existing pod is the very one that the plan names.
+/// Returns true if an existing pod is the pod that the plan names.
 fn is_planned(
     pod: &SlimPod,
     run: &AuthorizedAttempt,

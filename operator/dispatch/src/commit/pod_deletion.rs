@@ -10,11 +10,11 @@ use super::{Committer, TaskOutcome};
 use crate::SchedulerEvent;
 use crate::commands::DeletionResult;
 
-/// Deletes of one gang in flight at once.
+/// Most deletes of one gang in flight.
 const MAX_CONCURRENT_DELETES: usize = 32;
 
 impl Committer {
-    /// Deletes pods. A refused delete is repeated when its pause is over.
+    /// Deletes pods. Repeats a refused delete when its pause is over.
     pub async fn delete_pods(&self, job: &Key, pods: Vec<PodDeletion>) -> TaskOutcome {
         let mut futures = Vec::with_capacity(pods.len());
         for pod in &pods {
@@ -40,13 +40,13 @@ impl Committer {
         }
     }
 
-    /// Notes that a pod is terminating, whether or not the watch has shown it.
+    /// Records that a pod is terminating, even if the watch has not shown it.
     pub(super) fn record_terminating_pod(&self, pod: &Key, uid: &str) {
         self.context.cache.pods.mark_deleting(pod, uid);
         self.context.cache.external_pods.mark_deleting(pod, uid);
     }
 
-    /// Notes that a pod is gone, whether or not the watch has shown it.
+    /// Records that a pod is gone, even if the watch has not shown it.
     pub(super) fn record_gone_pod(&self, job: &Key, pod: Key, uid: &str) {
         let external = self.context.cache.external_pods.delete(&pod, uid).is_some();
         if self.context.cache.pods.delete(&pod, uid).is_some() || external {

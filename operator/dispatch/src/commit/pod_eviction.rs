@@ -8,11 +8,11 @@ use trellis_gang::key::Key;
 use super::{Committer, TaskOutcome};
 use crate::commands::EvictionResult;
 
-/// Evictions of one gang in flight at once.
+/// Most evictions of one gang in flight.
 const MAX_CONCURRENT_EVICTIONS: usize = 32;
 
 impl Committer {
-    /// Evicts pods. A postponed eviction is repeated when its pause is over.
+    /// Evicts pods. Repeats a postponed eviction when its pause is over.
     pub async fn evict_pods(&self, job: &Key, pods: Vec<PodDeletion>) -> TaskOutcome {
         let mut futures = Vec::with_capacity(pods.len());
         for pod in &pods {

@@ -10,10 +10,10 @@ use trellis_gang::{AuthorizedAttempt, GangExplanation};
 
 use super::{Committer, TaskOutcome};
 
-/// Wait after which a place that waits for policies says so.
+/// Time after which a gang whose place waits for policies reports that.
 const EXPLAIN_LAG_AFTER: Duration = Duration::from_secs(1);
 
-/// Policies by which external pods were judged.
+/// The policies that judged external pods.
 #[derive(Clone, Debug)]
 pub struct PolicyVersions {
     /// Time of the judgement.
@@ -25,8 +25,8 @@ pub struct PolicyVersions {
 }
 
 impl Committer {
-    /// Waits until the policies that were stored when the job was read are loaded. Fails unless the
-    /// job's place was found by the current QuotaPolicies.
+    /// Waits until all policies that were stored when the job was read are loaded. Fails unless the
+    /// current QuotaPolicies were used to find the job's place.
     pub(super) async fn await_current_policies(
         &self,
         job: &Key,
@@ -39,7 +39,7 @@ impl Committer {
         self.check_quota_version(job, quotas)
     }
 
-    /// The same for external pods.
+    /// Does the same checks for external pods.
     pub(super) async fn check_policy_versions(
         &self,
         unit: &Key,

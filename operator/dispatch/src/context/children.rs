@@ -13,7 +13,7 @@ use trellis_gang::observed::{ExternalPod, SlimConfigMap, SlimNetworkPolicy, Slim
 use super::WatchSink;
 use crate::SchedulerEvent;
 
-/// How long changes of starting pods are collected before their job is reconciled.
+/// How long the operator collects changes of starting pods before it reconciles their job.
 const GATHER: Duration = Duration::from_millis(50);
 
 impl Sink<SlimNetworkPolicy> for WatchSink {
@@ -91,8 +91,8 @@ impl Sink<SlimConfigMap> for WatchSink {
 }
 
 impl WatchSink {
-    /// The PodGroup is that of the job of its name, or of external pods that name it, if any exist
-    /// yet.
+    /// Handles a changed PodGroup. It belongs to the job of its name, or to the external pods that
+    /// name it, if any exist yet.
     fn group_changed(&self, group: &Key, is_users: bool) {
         self.context.touch(group.clone());
         if is_users || self.context.cache.external_pods.has_group(group) {
@@ -106,7 +106,7 @@ impl WatchSink {
         group.is_some_and(|group| external::is_user_created(&group))
     }
 
-    /// An external pod has changed: the scheduler looks at its gang and at the pod itself.
+    /// Handles a changed external pod: wakes its gang and the pod itself.
     fn external_pod_changed<'a>(
         &self,
         key: &Key,
@@ -142,7 +142,7 @@ impl Sink<PodGroup> for WatchSink {
         self.group_changed(&key, is_users);
     }
 
-    /// The scheduler does nothing for its job until the PodGroup decodes again.
+    /// The scheduler does nothing for the job until its PodGroup decodes again.
     fn undecodable(&self, key: &Key, _: Undecodable) {
         let is_users = self.is_users_group(key);
         self.context.cache.pod_groups.remove(key);
@@ -189,8 +189,8 @@ impl Sink<SlimPod> for WatchSink {
                 .has_unobserved_binding(&key, &object) => {}
             _ => over = Some(feed),
         }
-        // Update what the node reserves for its DaemonSet pods: less once the pod itself counts,
-        // and more again before it stops counting.
+        // Updates the node's reserve for DaemonSet pods. It shrinks once the pod itself counts, and
+        // grows again before the pod stops counting.
         let node = self.context.cache.daemon_pods.write().apply(&key, &object);
         if let Some(node) = node {
             self.context.reserve_changed(node);
@@ -202,7 +202,8 @@ impl Sink<SlimPod> for WatchSink {
             .cache
             .external_pods
             .apply(&key, &object, believes);
-        // Sent after the cache is updated, because the scheduler reads the pod from there.
+        // This event follows the update of the cache, because the scheduler reads the pod from
+        // there.
         if let Some(over) = over {
             self.context.send_event(over);
         }
@@ -212,8 +213,8 @@ impl Sink<SlimPod> for WatchSink {
         for (job, change) in changes {
             match change {
                 ChangeUrgency::Urgent => self.context.touch(job),
-                // When a gang of a thousand pods starts, its job is reconciled a few times, not a
-                // thousand.
+                // When a gang of a thousand pods starts, the controller reconciles its job a few
+                // times, not a thousand times.
                 ChangeUrgency::Progress | ChangeUrgency::New => {
                     if change == ChangeUrgency::New {
                         self.context
@@ -226,7 +227,7 @@ impl Sink<SlimPod> for WatchSink {
         }
     }
 
-    /// The cache keeps the pod as it was: an existing pod holds its node, and the tombstone of a
+    /// Keeps the pod in the cache unchanged: an existing pod holds its node, and the tombstone of a
     /// deleted pod stays.
     fn undecodable(&self, _: &Key, _: Undecodable) {}
 
@@ -242,7 +243,7 @@ impl Sink<SlimPod> for WatchSink {
         if let Some(node) = node {
             self.context.reserve_changed(node);
         }
-        // A newer pod of that name, created by the scheduler, may hold the node.
+        // A newer pod with this name, created by the scheduler, may hold the node.
         if !self.context.cache.pods.contains(key) {
             self.context
                 .send_event(SchedulerEvent::PodGone(key.clone()));

@@ -1,4 +1,5 @@
-//! DaemonSets, as the watch shows them. Own nodes reserve room for their pods.
+//! DaemonSets, as the watch shows them. The engine reserves room for their pods on Trellis's own
+//! nodes.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ fn is_labelled_own(node: &SlimNode) -> bool {
 impl Sink<SlimDaemonSet> for WatchSink {
     fn apply(&self, key: Key, object: SlimDaemonSet) {
         let before = self.context.cache.daemon_sets.get(&key);
-        // The status of a DaemonSet changes with every pod, so it is not compared.
+        // The status of a DaemonSet changes with every pod, so this does not compare it.
         let changed = before.is_none_or(|before| !before.is_equal_for_nodes(&object));
         self.context.cache.daemon_sets.insert_observed(key, object);
         if changed {

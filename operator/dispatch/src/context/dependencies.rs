@@ -1,5 +1,5 @@
-//! Objects that jobs depend on but do not own, as the watches show them. Only the jobs that a
-//! change concerns are reconciled.
+//! Objects that jobs depend on but do not own, as the watches show them. A change reconciles only
+//! the jobs that it concerns.
 
 use std::collections::HashSet;
 
@@ -20,8 +20,8 @@ fn is_in_namespace(job: &TrainingJob, namespace: &str) -> bool {
 }
 
 impl WatchSink {
-    /// A Service is a child of the job of its name or of the job whose leader it is for, and any job
-    /// of the namespace may name it.
+    /// Handles a changed Service. It is a child of the job of its name or of the job whose leader
+    /// it serves, and any job of the namespace may name it.
     fn service_changed(&self, key: &Key) {
         if self.context.cache.jobs.get(key).is_some() {
             self.context.touch(key.clone());
@@ -153,7 +153,7 @@ impl Sink<TrainingQueue> for WatchSink {
             .undecodable_queues
             .write()
             .remove(&*key.name);
-        // The operator writes the status itself, so it is not compared.
+        // The operator writes the status itself, so this does not compare it.
         let before = self.context.cache.queues.get(&key);
         let changed = before.is_none_or(|before| {
             let read = |q: &TrainingQueue| (q.metadata.uid.clone(), q.metadata.generation);
@@ -170,7 +170,7 @@ impl Sink<TrainingQueue> for WatchSink {
         }
     }
 
-    /// Stops this queue and no other: no gang starts on a quota that cannot be decoded.
+    /// Stops only this queue: no gang starts on a quota that does not decode.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         let mut all = self.context.cache.undecodable_queues.write();
         all.insert(key.name.to_string(), object);
@@ -186,7 +186,7 @@ impl Sink<TrainingQueue> for WatchSink {
             .write()
             .remove(&*key.name);
         self.context.cache.queues.delete_observed(key, uid);
-        // Keep the quota if a newer queue of that name exists.
+        // Keep the quota if a newer queue with this name exists.
         if self.context.cache.queues.get(key).is_none() {
             self.context.cache.quotas.set_queue(&key.name, None);
         }

@@ -8,7 +8,7 @@ use super::WatchSink;
 use crate::SchedulerEvent;
 
 impl Sink<SlimDeviceClass> for WatchSink {
-    /// A cluster without dynamic resource allocation has none.
+    /// A cluster without dynamic resource allocation does not know the kind.
     const MAY_BE_ABSENT: bool = true;
 
     fn apply(&self, key: Key, object: SlimDeviceClass) {

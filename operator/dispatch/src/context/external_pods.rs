@@ -9,13 +9,13 @@ use super::Context;
 use crate::SchedulerEvent;
 
 impl Context {
-    /// Looks again at the pending external pods in these namespaces, because something that their
-    /// requests depend on has changed.
+    /// Wakes the pending external pods in these namespaces, because an object that their requests
+    /// depend on has changed.
     pub(super) fn requeue_external_pods_in(&self, mut concerned: impl FnMut(&str) -> bool) {
         self.requeue_external_pods(|key, _| concerned(&key.namespace));
     }
 
-    /// Looks again at bound external pods when their namespace becomes known: the limits that they
+    /// Wakes bound external pods when their namespace becomes known, because the limits that they
     /// draw on depend on its labels.
     pub(super) fn charge_external_pods_in(&self, namespace: &str) {
         if !self.cache.is_synced() {
@@ -27,7 +27,7 @@ impl Context {
         }
     }
 
-    /// Looks again at those pending external pods for which `concerned` holds.
+    /// Wakes the pending external pods for which `concerned` returns true.
     pub(super) fn requeue_external_pods(
         &self,
         mut concerned: impl FnMut(&Key, &ExternalPod) -> bool,
@@ -44,7 +44,7 @@ impl Context {
         }
     }
 
-    /// Looks again at those that are pending in such namespaces and mount such a claim.
+    /// Wakes the pending pods whose namespace matches and that mount a matching claim.
     pub(super) fn requeue_external_pods_mounting(
         &self,
         within: impl Fn(&str) -> bool,
@@ -66,7 +66,7 @@ impl Context {
         let group =
             group.map(|group| SchedulerEvent::Recheck(external::pod_group_gang_key(&group)));
         group.into_iter().for_each(|look| self.send_event(look));
-        // A pod that came after its gang waits on its own.
+        // A pod that came after its gang waits by itself.
         self.send_event(SchedulerEvent::Recheck(external::pod_gang_key(key)));
     }
 }

@@ -12,7 +12,7 @@ use trellis_gang::observed::SlimExternalSecret;
 
 use super::WatchSink;
 
-/// The job that owns the ExternalSecret.
+/// Returns the job that owns the ExternalSecret.
 fn owning_job(key: &Key, object: &SlimExternalSecret) -> Option<Key> {
     let job = owner::controlling_job(object.meta());
     job.map(|job| Key::new(&key.namespace, &job.name))
@@ -44,7 +44,7 @@ impl WatchSink {
 }
 
 impl Sink<SlimExternalSecret> for WatchSink {
-    /// A cluster without External Secrets Operator has none.
+    /// A cluster without External Secrets Operator does not know the kind.
     const MAY_BE_ABSENT: bool = true;
 
     fn apply(&self, key: Key, object: SlimExternalSecret) {

@@ -8,8 +8,7 @@ use super::WatchSink;
 
 impl Sink<TrainingJob> for WatchSink {
     fn apply(&self, key: Key, object: TrainingJob) {
-        // The job must be in one of the two stores at any moment, because otherwise it counts as
-        // gone.
+        // The job must always be in one of the two stores, because otherwise it counts as gone.
         let before = self.context.cache.jobs.get(&key);
         let is_as_before = before.is_some_and(|before| has_same_spec_and_status(&before, &object));
         let mut undecodable = self.context.cache.undecodable_jobs.write();
@@ -17,7 +16,7 @@ impl Sink<TrainingJob> for WatchSink {
         undecodable.remove(&key);
         drop(undecodable);
         match is_as_before {
-            // An annotation or a managed field has changed, on which no place depends.
+            // Only an annotation or a managed field has changed, on which no place depends.
             true => self.context.work_queue.add(key),
             false => self.context.touch(key),
         }
@@ -45,7 +44,7 @@ impl Sink<TrainingJob> for WatchSink {
     }
 }
 
-/// True if spec and status are unchanged.
+/// Returns true if spec and status are unchanged.
 fn has_same_spec_and_status(before: &TrainingJob, now: &TrainingJob) -> bool {
     let (a, b) = (&before.metadata, &now.metadata);
     a.uid == b.uid

@@ -42,28 +42,28 @@ pub struct Context {
     pub explanations: RwLock<BTreeMap<Key, GangExplanation>>,
     /// Jobs to reconcile.
     pub work_queue: WorkQueue,
-    /// Metrics of what happens.
+    /// Metrics of the operator's work.
     pub metrics: OperatorMetrics,
-    /// When the scheduler last began to work on its events.
+    /// When the scheduler last began to handle its events.
     pub scheduler_pulse: Pulse,
     /// Sends events to the scheduler.
     pub events: EventSender,
 }
 
 impl Context {
-    /// A context with an empty cache, and the receiver of the scheduler's events.
+    /// Returns a context with an empty cache, and the receiver of the scheduler's events.
     #[must_use]
     pub fn new() -> (Arc<Self>, EventReceiver) {
         Self::with_unhealthy_rules(UnhealthyRules::default())
     }
 
-    /// The same, with the rules that declare nodes unhealthy.
+    /// Returns the same context, with the rules that declare nodes unhealthy.
     #[must_use]
     pub fn with_unhealthy_rules(unhealthy: UnhealthyRules) -> (Arc<Self>, EventReceiver) {
         Self::with_watches(unhealthy, WATCHES)
     }
 
-    /// The same, with the number of watched kinds beside policies.
+    /// Returns the same context, with the number of watched kinds besides policies.
     #[must_use]
     pub fn with_watches(unhealthy: UnhealthyRules, watches: usize) -> (Arc<Self>, EventReceiver) {
         let (feed, heard) = crate::event_channel();
@@ -84,9 +84,9 @@ impl Context {
         self.events.send(feed);
     }
 
-    /// Has the scheduler and the controller look at a job that changed, or whose children changed.
+    /// Wakes the scheduler and the controller for a job that changed, or whose children changed.
     ///
-    /// External pods have no job, so only the scheduler looks at them.
+    /// External pods have no job, so this wakes only the scheduler for them.
     pub fn touch(&self, job: Key) {
         self.send_event(SchedulerEvent::Recheck(job.clone()));
         if !external::is_external(&job) {
@@ -94,9 +94,9 @@ impl Context {
         }
     }
 
-    /// Has the controller reconcile the jobs for which this holds, because something that they
-    /// depend on has changed. Before everything is listed no job has been reconciled, so none has
-    /// to be again.
+    /// Makes the controller reconcile the jobs for which `which` returns true, because an object
+    /// that they depend on has changed. Before all kinds are listed, no job has been reconciled, so
+    /// this does nothing.
     fn requeue_jobs(&self, which: impl Fn(&TrainingJob) -> bool) {
         if !self.cache.is_synced() {
             return;
@@ -117,7 +117,7 @@ pub struct WatchSink {
 }
 
 impl WatchSink {
-    /// A sink into the context's cache.
+    /// Returns a sink into the context's cache.
     #[must_use]
     pub fn new(context: &Arc<Context>) -> Arc<Self> {
         Arc::new(Self {

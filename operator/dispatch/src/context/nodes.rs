@@ -13,10 +13,10 @@ use super::{Context, WatchSink};
 use crate::SchedulerEvent;
 
 impl Context {
-    /// Has the jobs on a node reconciled whenever its health changes, by a watch event or because a
-    /// timeout passed. Runs until the process ends.
+    /// Makes the controller reconcile the jobs on a node whenever the node's health changes, by a
+    /// watch event or a timeout. Runs until the process ends.
     pub async fn follow_node_health(self: Arc<Self>) {
-        // Until then the cache does not know which jobs are on a node.
+        // Before that, the cache does not know which jobs are on a node.
         self.cache.wait_synced().await;
         loop {
             let next = self.requeue_jobs_of_changed_nodes(Instant::now());
@@ -33,7 +33,7 @@ impl Context {
         }
     }
 
-    /// Returns the time of the next change.
+    /// Requeues the jobs on nodes whose health has changed. Returns the time of the next change.
     fn requeue_jobs_of_changed_nodes(&self, now: Instant) -> Option<Instant> {
         let (jobs, next) = {
             let mut health = self.cache.health.write();
@@ -58,9 +58,9 @@ impl Context {
 }
 
 impl WatchSink {
-    /// Logs for the cluster's operators that gangs have to stay on unhealthy nodes, and has their
-    /// jobs reconciled once they may leave. Nothing is done during the first list, because the
-    /// number of nodes is not known yet.
+    /// Logs for administrators that gangs have to stay on unhealthy nodes, and reconciles their
+    /// jobs once they may leave. Does nothing during the first list, because the number of nodes is
+    /// not known yet.
     fn zones_changed(&self, turned: Vec<ZoneChange>) {
         for turned in turned
             .into_iter()
@@ -92,7 +92,7 @@ impl WatchSink {
         }
     }
 
-    /// Pods on the node exclude other pods from other topology domains than before.
+    /// Handles a change of the topology domains from which pods on the node exclude other pods.
     fn domains_changed(&self, node: &str) {
         let terms = self.context.cache.repulsions.read().terms_on_node(node);
         for repulsion in terms {
@@ -145,7 +145,7 @@ impl Sink<SlimNode> for WatchSink {
         }
     }
 
-    /// The node offers no resources. But nothing says that it is down, so its pods go on.
+    /// The node offers no resources. But there is no sign that it is down, so its pods continue.
     fn undecodable(&self, key: &Key, _: Undecodable) {
         let mut health = self.context.cache.health.write();
         if !health.contains(&key.name) {

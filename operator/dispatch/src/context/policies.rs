@@ -15,7 +15,7 @@ use super::{Context, WatchSink};
 impl Context {
     /// Reconciles the jobs whose policies have changed.
     pub fn policies_changed(&self, before: Option<&Policies>, after: &Policies) {
-        // Jobs are many, namespaces few.
+        // There are many jobs, but few namespaces.
         let mut concerned: BTreeMap<String, bool> = BTreeMap::new();
         let changed = |namespace: &str| {
             let before = before.map(|before| before.version(namespace));
@@ -41,13 +41,14 @@ impl Context {
 }
 
 impl WatchSink {
-    /// The operator writes the status itself, so a change of it is none of the policy.
+    /// Applies a policy. A change of its status is no change of the policy, because the operator
+    /// writes the status itself.
     fn apply_policy<K: Resource<DynamicType = ()>>(&self, store: &Store<K>, key: Key, object: K) {
         let read = |object: &K| (object.meta().uid.clone(), object.meta().generation);
         let before = store.get(&key);
         let mut changed = before.is_none_or(|before| read(&before) != read(&object));
-        // The policy must be in one of the two stores at any moment, because otherwise its forbid
-        // is gone.
+        // The policy must always be in one of the two stores, because otherwise its `forbid` has no
+        // effect.
         let mut unreadable = self.context.cache.policies.undecodable.write();
         store.insert_observed(key.clone(), object);
         changed |= unreadable.remove(&object_key(&key)).is_some();
@@ -125,7 +126,7 @@ impl WatchSink {
 
 impl Sink<QuotaPolicy> for WatchSink {
     fn apply(&self, key: Key, object: QuotaPolicy) {
-        // The operator writes the status itself, so it is not compared.
+        // The operator writes the status itself, so this does not compare it.
         let read = |o: &QuotaPolicy| (o.metadata.uid.clone(), o.metadata.generation);
         let quotas = &self.context.cache.quotas;
         let before = quotas.objects.get(&key);
@@ -173,8 +174,8 @@ impl Sink<QuotaPolicy> for WatchSink {
 }
 
 impl WatchSink {
-    /// Changes a ledger in the cache. The scheduler reads each ledger once, so it is notified when
-    /// an unreadable one is corrected or gone.
+    /// Changes a ledger in the cache. The scheduler reads each ledger only once. So this notifies
+    /// it when an unreadable ledger is corrected or gone.
     fn change_ledger(&self, key: &Key, change: impl FnOnce(&mut BTreeMap<String, Undecodable>)) {
         let quotas = &self.context.cache.quotas;
         let mut undecodable = quotas.undecodable_ledgers.write();

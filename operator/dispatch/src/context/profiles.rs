@@ -9,8 +9,8 @@ use trellis_gang::lookup::CachedProfile;
 use super::WatchSink;
 
 impl WatchSink {
-    /// Reconciles the jobs that name the profile, and those that name none: it may be, or have
-    /// been, the default.
+    /// Reconciles the jobs that name the profile. Also reconciles the jobs that name none, because
+    /// the profile may be, or have been, the default.
     fn profile_changed(&self, name: &str) {
         let is_concerned = |job: &TrainingJob| {
             let named = job.spec.profile.as_deref();
@@ -27,8 +27,8 @@ impl Sink<RuntimeProfile> for WatchSink {
         }
     }
 
-    /// An undecodable profile may or may not be the default. It keeps its last known value. If none
-    /// is known it counts as the default, so that jobs without a profile wait.
+    /// An undecodable profile may or may not be the default. It keeps its last known setting.
+    /// Without one it counts as the default, so that jobs without a profile wait.
     fn undecodable(&self, key: &Key, object: Undecodable) {
         let before = self.context.cache.profiles.get(&key.name);
         let known = CachedProfile {

@@ -1,5 +1,5 @@
-//! The admission policies of the chart, as the watches show them: those that stamp requesters, and
-//! those that protect Trellis' objects from users.
+//! The admission policies of the chart, as the watches show them: policies that stamp requesters,
+//! and policies that protect Trellis's objects from users.
 
 use kube::Resource;
 use tracing::{error, info, warn};
@@ -22,7 +22,7 @@ impl Context {
         }
     }
 
-    /// Logs whether users are kept from Trellis' objects.
+    /// Logs whether Trellis's objects are protected from users.
     pub fn log_guards(&self) {
         match self.cache.guards.problem() {
             None => info!("the admission policies for what is Trellis' own are in force"),
@@ -30,7 +30,8 @@ impl Context {
         }
     }
 
-    /// Before everything is listed nothing is logged, and no stamp is trusted.
+    /// Handles a change of the guards. Before all kinds are listed, this logs nothing, and no stamp
+    /// is trusted.
     fn guards_changed(&self) {
         if self.cache.is_synced() {
             self.log_guards();
@@ -38,7 +39,7 @@ impl Context {
     }
 
     fn stamping_changed(&self, since: Option<AuthenticSince>) {
-        // Before everything is listed the state is unknown.
+        // Before all kinds are listed, the state is unknown.
         if let Some(since) = since.filter(|_| self.cache.is_synced()) {
             self.log_stamping(&since);
             self.requeue_jobs(|_| true);

@@ -1,5 +1,5 @@
 //! Claims, volumes and storage classes. A change wakes the jobs and external pods that mount the
-//! claim or could have the volume.
+//! claim or could get the volume.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +27,11 @@ impl Context {
         }
     }
 
-    /// `pod`: the pod to which an ephemeral claim belongs.
+    /// Wakes the pods that mount a changed claim. `pod`: the pod to which an ephemeral claim
+    /// belongs.
     fn claim_changed(&self, key: &Key, pod: Option<&OwnerReference>) {
         self.cache.storage_changed.notify_waiters();
-        // Another pod than the owner may wait for the name.
+        // A pod other than the owner may wait for the name.
         self.requeue_external_pods_mounting(
             |namespace| namespace == &*key.namespace,
             |claim| claim == key,
@@ -57,8 +58,8 @@ impl Context {
         }
     }
 
-    /// Wakes the jobs of the claims that the volume was given to before and after, and of those
-    /// that it could be given to.
+    /// Wakes the jobs of the claims that the volume belonged to before or belongs to now, and of
+    /// the claims that could get it.
     fn volume_changed(&self, states: [Option<&SlimVolume>; 2]) {
         self.cache.storage_changed.notify_waiters();
         let mut told: BTreeSet<Key> = BTreeSet::new();
@@ -95,7 +96,7 @@ impl Context {
         });
     }
 
-    /// Unbound claims may have other volumes, or none, after a change of a class.
+    /// Handles a change of a class. Unbound claims may then get other volumes, or none.
     fn class_changed(&self) {
         self.cache.storage_changed.notify_waiters();
         self.requeue_jobs(|job| {

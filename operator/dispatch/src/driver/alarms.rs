@@ -1,4 +1,4 @@
-//! Times at which gangs are looked at without an event.
+//! Times at which the driver looks at gangs without an event.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ pub(super) struct Alarms {
 }
 
 impl Alarms {
-    /// Has the job looked at by then.
+    /// Sets an alarm for the job, unless it has an earlier one.
     pub(super) fn set(&mut self, job: &Key, at: Instant) {
         if self.times.get(job).is_some_and(|before| *before <= at) {
             return;
@@ -30,12 +30,12 @@ impl Alarms {
         }
     }
 
-    /// The earliest time.
+    /// Returns the earliest time.
     pub(super) fn next(&self) -> Option<Instant> {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// Takes a job whose time has come.
+    /// Takes a job whose alarm is due.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Key> {
         let (at, job) = self.order.first()?;
         if *at > now {

@@ -10,7 +10,7 @@ use trellis_scheduler::LabelDomain;
 use super::{Driver, EngineState};
 
 impl Driver {
-    /// Topology domains from which each group of a gang is kept out.
+    /// Returns the topology domains that are closed to each group of a gang.
     pub(super) fn excluded_domains(&self, job: &Key) -> BTreeMap<String, BTreeSet<LabelDomain>> {
         let Some((state, run)) = self.gangs.get(job).and_then(|s| Some((s, s.run()?))) else {
             return BTreeMap::new();
@@ -28,7 +28,7 @@ impl Driver {
             .closed_domains(&context.cache.repulsions.read(), label)
     }
 
-    /// Waiting or nominated gangs that the term keeps out, now or until now.
+    /// Returns the waiting or nominated gangs that the term keeps out, or has kept out until now.
     pub(super) fn gangs_excluded_by(&self, repulsion: &AntiAffinityTerm) -> Vec<Key> {
         let context = self.committer.context();
         let waiting = self.gangs.iter().filter(|(_, s)| {

@@ -1,6 +1,6 @@
-//! Nodes on which the API server refused a gang's pods although it accepts them elsewhere. They are
-//! avoided for a while, and longer each time, as are nodes whose kubelets refuse pods. A restart of
-//! the operator forgets them, which costs one more try.
+//! Nodes on which the API server refused a gang's pods although it accepts them elsewhere. The gang
+//! avoids them for a while, longer after each refusal, like nodes whose kubelets refuse pods. A
+//! restart of the operator forgets them, which costs one more try.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use trellis_gang::exclusion_time;
 
 #[derive(Debug, Default)]
 pub(super) struct AvoidedNodes {
-    /// Failures of each node, and until when it is avoided.
+    /// Failures of each node, and the time until which the gang avoids it.
     nodes: BTreeMap<String, (u32, Instant)>,
 }
 
 impl AvoidedNodes {
-    /// Notes that a pod was refused on the node.
+    /// Records that a pod was refused on the node.
     pub(super) fn add_failure(&mut self, node: &str, now: Instant) {
         let (times, until) = self.nodes.entry(node.to_owned()).or_insert((0, now));
         *times = times.saturating_add(1);
@@ -23,7 +23,7 @@ impl AvoidedNodes {
         *until = now.checked_add(wait).unwrap_or(now);
     }
 
-    /// The nodes to avoid now.
+    /// Returns the nodes to avoid now.
     pub(super) fn current(&self, now: Instant) -> impl Iterator<Item = &String> {
         let nodes = self
             .nodes
@@ -32,7 +32,7 @@ impl AvoidedNodes {
         nodes.map(|(node, _)| node)
     }
 
-    /// When the next of them may be tried again.
+    /// Returns when the gang may try the next avoided node again.
     pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
         let ends = self.nodes.values().map(|(_, until)| *until);
         ends.filter(|until| *until > now).min()

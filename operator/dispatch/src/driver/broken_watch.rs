@@ -1,4 +1,4 @@
-//! While a watch stays broken, the scheduler decides nothing on its stale objects.
+//! While a watch is broken, the scheduler makes no decisions, because its objects are stale.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use super::{Driver, EngineState};
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// True if the scheduler must not decide now. Each waiting gang is given the reason once.
+    /// Returns true if the scheduler must not decide now. Reports the reason once for each waiting
+    /// gang.
     pub(super) fn is_watch_broken(&mut self, touched: &BTreeSet<Key>) -> bool {
         let unseen = self.committer.cache().stale_watch();
         let changed = unseen != self.broken_watch;

@@ -18,7 +18,7 @@ use crate::SchedulerEvent;
 pub(super) const MAX_IDLE: Duration = Duration::from_secs(60);
 
 impl Driver {
-    /// Runs until the process ends. Starts once everything has been listed.
+    /// Runs until the process ends. Starts once all kinds are listed.
     pub async fn run(mut self) {
         self.committer.cache().wait_synced().await;
         self.restore_state().await;
@@ -33,8 +33,8 @@ impl Driver {
                 self.restore_queue_usage();
             }
             if !self.is_watch_broken(&touched) {
-                // Count before deciding, so that a used-up limit is closed, and after, so that
-                // started gangs use hours from now on.
+                // Counts before deciding, so that a used-up limit is closed. Counts again after it,
+                // so that started gangs use hours from now on.
                 self.count_hours();
                 self.decide();
                 self.count_hours();
@@ -62,8 +62,8 @@ impl Driver {
         self.inheritance.start_adoption(Instant::now());
     }
 
-    /// All pending events, so that no decision is based on half of a change. Empty if it is time
-    /// for a cycle and no event has arrived.
+    /// Waits for events, and returns all pending ones, so that no decision is based on half of a
+    /// change. Empty if a cycle is due and no event has arrived.
     async fn next_events(&mut self) -> Vec<SchedulerEvent> {
         let pause = self.next_pause();
         let events = tokio::select! {
@@ -89,7 +89,8 @@ impl Driver {
         touched
     }
 
-    /// True while placed jobs are not adopted: no gang may be placed on their nodes yet.
+    /// Returns true while placed jobs are not adopted. Until then, no gang may be placed on their
+    /// nodes.
     fn awaits_adoption(&mut self) -> bool {
         let context = self.committer.context();
         self.inheritance.blocks_decisions(Instant::now(), |job| {
@@ -124,7 +125,7 @@ impl Driver {
         }
     }
 
-    /// Time until the next cycle if no event arrives before.
+    /// Returns the time until the next cycle if no event arrives before.
     pub(super) fn next_pause(&self) -> Duration {
         let longest = if self.inheritance.awaits_adoption() {
             ADOPTION_POLL_INTERVAL
@@ -138,7 +139,7 @@ impl Driver {
             let millis = at.as_millis().saturating_sub(now).saturating_add(1).max(1);
             Duration::from_millis(u64::try_from(millis).unwrap_or(1))
         });
-        // The engine decides only once all jobs are adopted and every watch works.
+        // The engine decides only once all jobs are adopted and all watches work.
         let decides = !self.inheritance.awaits_adoption() && self.broken_watch.is_none();
         let engine = engine.filter(|_| decides);
         let renewal = self.renewal_pause().filter(|_| decides);

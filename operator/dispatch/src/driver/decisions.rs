@@ -12,7 +12,7 @@ use super::{Driver, EngineState, TrackedGang};
 use crate::{SchedulerEvent, span};
 
 impl Driver {
-    /// Lets the engine decide, and starts what it decided.
+    /// Lets the engine decide, and carries out its decisions.
     pub(super) fn decide(&mut self) {
         let devices_changed = std::mem::take(&mut self.devices_changed);
         let began = Instant::now();
@@ -103,9 +103,9 @@ impl Driver {
         }
     }
 
-    /// Retries gangs that wait only because their suspects are avoided. The engine reports a
-    /// refusal once, so a gang that was enqueued anew gets no second decision, and its last refusal
-    /// is read instead.
+    /// Retries gangs that wait only because they avoid suspected nodes. The engine reports a
+    /// refusal only once. A gang that was enqueued again gets no second decision, so this reads its
+    /// last refusal.
     fn retry_with_suspects(&mut self) {
         for job in std::mem::take(&mut self.avoiding_suspects) {
             if let Some(certificate) = self.engine.explanation(&engine::gang_id(&job)).cloned() {
@@ -114,8 +114,8 @@ impl Driver {
         }
     }
 
-    /// Avoiding nodes on which ranks have failed is no reason to wait. True if the gang is tried
-    /// again with its suspects.
+    /// Retries the gang with its suspected nodes if it waits only because it avoids them. Returns
+    /// true if the gang is tried again.
     fn allow_suspects(&mut self, job: &Key, certificate: &Refusal) -> bool {
         let Some(state) = self.gangs.get_mut(job) else {
             return false;
@@ -134,7 +134,7 @@ impl Driver {
         true
     }
 
-    /// A place, with what its flavors add.
+    /// Returns a place with the additions of its flavors.
     pub(super) fn build_place(&self, id: &GangId, placement: Placement) -> GangPlacement {
         let flavors = self.engine.flavors(id).unwrap_or_default();
         let groups = self.flavors.plan_groups(&flavors);
@@ -157,7 +157,7 @@ impl Driver {
         phase == Some(PodGroupPhase::Nominated)
     }
 
-    /// A nominated gang cannot have its place any more.
+    /// Handles a nominated gang that has lost its place.
     fn lose_nomination(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.lose_external_nomination(job);
@@ -186,17 +186,17 @@ impl Driver {
         let run = state.run().cloned();
         let busy = state.task.is_some();
         if busy && run.is_some() && self.is_nominated(job) {
-            // The nomination is in the journal: it is continued once the task has ended.
+            // The nomination is in the journal, and continues once the task has ended.
             return;
         }
-        // A policy has changed since the gang was judged. The gang is queued again once it has been
-        // judged by the new one.
+        // A policy has changed since the gang was judged. The gang is queued again once the new
+        // policy has judged it.
         if !self.is_judged(job) {
             self.withdraw(job);
             return;
         }
-        // Its old pods are being deleted, or the journal is being written: the gang is queued again
-        // once that is done.
+        // The gang's old pods are being deleted, or its journal is being written. The gang is
+        // queued again after that.
         let (Some(state), Some(run), false) = (self.gangs.get(job), run, busy) else {
             self.withdraw(job);
             return;

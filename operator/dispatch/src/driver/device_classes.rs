@@ -6,8 +6,8 @@ use trellis_scheduler::WaitReason;
 use super::{Driver, EngineState};
 
 impl Driver {
-    /// Explains again why gangs without a matching node wait. The engine does not, because it does
-    /// not know DeviceClasses.
+    /// Renews the explanations of gangs without a matching node. The engine cannot do this, because
+    /// it does not know DeviceClasses.
     pub(super) fn renew_device_explanations(&mut self) {
         if self.committer.cache().device_classes.is_empty() {
             return;

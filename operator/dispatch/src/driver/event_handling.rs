@@ -123,13 +123,14 @@ impl Driver {
         }
     }
 
-    /// Name of a pod in the engine.
+    /// Returns the name of a pod in the engine.
     fn engine_name(&self, pod: &Key) -> PodKey {
         let external = self.external_pods.pod_name(pod).cloned();
         external.unwrap_or_else(|| engine::pod_key(pod))
     }
 
-    /// A pod is gone. No pod of that name replaces an external pod, so the engine forgets it.
+    /// Handles a pod that is gone. Trellis creates no replacement of an external pod, so the engine
+    /// forgets it.
     fn remove_pod(&mut self, pod: &Key) {
         match self.external_pods.forget_pod_name(pod) {
             Some(name) => self.engine.delete_pod(&name),
@@ -152,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// Closes a plan that is no longer carried out. It frees namespace quota, which may let other
+    /// Closes a plan that is no longer carried out. This frees namespace quota, which may let other
     /// gangs start.
     fn close_plan(&self, job: &Key, touched: &mut BTreeSet<Key>) {
         if !self.is_committing(job) && self.committer.open_plans().remove(job) {
@@ -160,14 +161,14 @@ impl Driver {
         }
     }
 
-    /// True if the gang still has pods to create, now or after a pause.
+    /// Returns true if the gang still has pods to create, now or after a pause.
     fn is_committing(&self, job: &Key) -> bool {
         let group = self.committer.cache().pod_groups.get(job);
         let phase = group.and_then(|g| g.status.as_ref()?.phase);
         self.gangs.contains_key(job) && phase == Some(PodGroupPhase::Committing)
     }
 
-    /// Looks at the gangs of the namespace that were put off, because its quota may have room now.
+    /// Wakes the gangs of the namespace that were put off, because its quota may have room now.
     fn recheck_put_off_gangs(&self, namespace: &str, touched: &mut BTreeSet<Key>) {
         let from = self.over_quota.range(Key::new(namespace, "")..);
         let here = from.take_while(|(job, _)| &*job.namespace == namespace);
@@ -197,7 +198,7 @@ impl Driver {
             .collect()
     }
 
-    /// Stores a wish. False: it is the same as before.
+    /// Stores a wish. Returns false if it is the same as before.
     fn set_desired_gang(&mut self, job: &Key, wish: DesiredGang) -> bool {
         let state = self.gangs.entry(job.clone()).or_default();
         if state.desired.as_ref() == Some(&wish) {
@@ -219,8 +220,8 @@ impl Driver {
         true
     }
 
-    /// Handles a job that is gone. Its place is kept until its task has ended, because a create in
-    /// flight still makes a pod.
+    /// Handles a job that is gone. Keeps its place until its task has ended, because a create in
+    /// flight may still make a pod.
     fn clear_desired_gang(&mut self, job: &Key) {
         self.inheritance.adopt(job);
         self.committer.context().explanations.write().remove(job);

@@ -9,19 +9,20 @@ use trellis_gang::key::Key;
 
 /// Longest time that the scheduler waits for the controller to look at the placed jobs.
 const MAX_ADOPTION_WAIT: Duration = Duration::from_secs(30);
-/// Longest sleep of the scheduler while it waits for them.
+/// Longest sleep of the scheduler during this wait.
 pub(super) const ADOPTION_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The inherited jobs, plans and pods.
 #[derive(Debug, Default)]
 pub(super) struct Inheritance {
-    /// Placed jobs that the controller has not looked at since this replica leads. Until it has, no
-    /// gang is placed. A look that fails counts too, because the job's place is held in any case.
+    /// Placed jobs that the controller has not looked at since this replica leads. Until then, no
+    /// gang is placed. A failed reconciliation counts, too, because the job holds its place in any
+    /// case.
     unadopted: HashSet<Key>,
     /// When the wait for these jobs ends.
     deadline: Option<Instant>,
-    /// Hash of the plan that each gang had before this replica led: those plans are taken over. Any
-    /// other plan of an earlier epoch comes from a stale leader.
+    /// Hash of the plan that each gang had before this replica led: this replica takes those plans
+    /// over. Any other plan of an earlier epoch comes from a stale leader.
     plans: HashMap<Key, String>,
     /// Uids of surplus pods that existed before this replica led.
     surplus_pods: HashSet<String>,
@@ -33,23 +34,23 @@ impl Inheritance {
         self.deadline = now.checked_add(MAX_ADOPTION_WAIT);
     }
 
-    /// A placed job, which the controller has still to look at.
+    /// Adds a placed job that the controller has yet to look at.
     pub(super) fn add_job(&mut self, job: Key) {
         self.unadopted.insert(job);
     }
 
-    /// The controller has looked at the job, or it is gone.
+    /// Removes a job that the controller has looked at, or that is gone.
     pub(super) fn adopt(&mut self, job: &Key) {
         self.unadopted.remove(job);
     }
 
-    /// True while jobs are to be adopted.
+    /// Returns true while some jobs are not adopted yet.
     pub(super) fn awaits_adoption(&self) -> bool {
         !self.unadopted.is_empty()
     }
 
-    /// True if no gang may be placed yet. `is_expected` tells whether the controller will still
-    /// look at a job.
+    /// Returns true if no gang may be placed yet. `is_expected` tells whether the controller will
+    /// still look at a job.
     pub(super) fn blocks_decisions(
         &mut self,
         now: Instant,
@@ -67,27 +68,27 @@ impl Inheritance {
         false
     }
 
-    /// A plan that a gang had before this replica led.
+    /// Adds a plan that a gang had before this replica led.
     pub(super) fn add_plan(&mut self, gang: Key, hash: String) {
         self.plans.insert(gang, hash);
     }
 
-    /// Hash of the inherited plan of a gang.
+    /// Returns the hash of the inherited plan of a gang.
     pub(super) fn plan(&self, gang: &Key) -> Option<&str> {
         self.plans.get(gang).map(String::as_str)
     }
 
-    /// The gang is gone.
+    /// Forgets a gang that is gone.
     pub(super) fn forget(&mut self, gang: &Key) {
         self.plans.remove(gang);
     }
 
-    /// Surplus pods that existed before this replica led.
+    /// Adds surplus pods that existed before this replica led.
     pub(super) fn add_surplus_pods(&mut self, uids: impl IntoIterator<Item = String>) {
         self.surplus_pods.extend(uids);
     }
 
-    /// True for a surplus pod that existed before this replica led.
+    /// Returns true for a surplus pod that existed before this replica led.
     pub(super) fn has_surplus_pod(&self, uid: &str) -> bool {
         self.surplus_pods.contains(uid)
     }

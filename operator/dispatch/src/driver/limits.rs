@@ -1,5 +1,4 @@
-//! Limits of QuotaPolicies: which gangs draw on them, the GPU-hours they have burnt, and their
-//! usage.
+//! Limits of QuotaPolicies: the gangs that draw on them, the used GPU-hours, and their usage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use super::{Driver, EngineState, TrackedGang};
 use crate::SchedulerEvent;
 
 impl TrackedGang {
-    /// The limits that the gang draws on, as the engine's type.
+    /// Returns the limits that the gang draws on, as the engine's type.
     pub(super) fn draws(&self) -> Vec<LimitDraw> {
         let limits = self.limits.as_deref();
         limits.map(JobLimits::to_draws).unwrap_or_default()
@@ -47,7 +46,8 @@ impl Driver {
             return;
         };
         if inside == EngineState::Absent {
-            // The gang may have been left out because its policy had changed: try again.
+            // The gang may have been skipped because its policy had changed, so this tries it
+            // again.
             touched.insert(job.clone());
             return;
         }
@@ -60,7 +60,7 @@ impl Driver {
         }
     }
 
-    /// From now on counts the GPU-hours of the limits that are drawn on.
+    /// Starts to count the GPU-hours of the limits that the job draws on.
     pub(super) fn track_gpu_hours(&mut self, limits: &JobLimits) {
         for draw in &limits.draws {
             if draw.limit.quantity == LimitedQuantity::GpuHours {
@@ -70,14 +70,14 @@ impl Driver {
         }
     }
 
-    /// True if the job has been judged by the current policies.
+    /// Returns true if the job has been judged by the current policies.
     pub(super) fn is_judged(&self, job: &Key) -> bool {
         let judged = self.gangs.get(job).and_then(|state| state.limits.as_ref());
         let of_now = self.committer.cache().quotas.version();
         judged.map_or(0, |limits| limits.version) == of_now
     }
 
-    /// The limits that a place is charged to, from its journal.
+    /// Returns the limits that a place is charged to, from its journal.
     pub(super) fn planned_draws(&mut self, plan: &Plan) -> Vec<LimitDraw> {
         let mut draws = Vec::with_capacity(plan.limits.len());
         for planned in &plan.limits {
@@ -101,7 +101,8 @@ impl Driver {
             let now = Timestamp::now().as_second();
             self.hours
                 .read_ledgers(policies, |policy| quotas.read_ledger(policy), now);
-            // The controller judges jobs anew; external pods are judged when they are looked at.
+            // The controller judges jobs again. External pods are judged when the scheduler looks
+            // at them.
             let units = self.external_pods.units();
             units.for_each(|unit| {
                 self.committer
@@ -111,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Counts the GPU-hours burnt until now, and closes or opens limits.
+    /// Counts the GPU-hours used until now, and closes or opens limits.
     pub(super) fn count_hours(&mut self) {
         self.resume_hours();
         if self.hour_limits.is_empty() && self.hours.used_hours().next().is_none() {
@@ -134,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// Time until a limit of GPU-hours is used up, or has room again.
+    /// Returns the time until a limit of GPU-hours is used up, or has room again.
     pub(super) fn hours_pause(&self) -> Option<Duration> {
         let (_, policies) = self.committer.cache().quotas.active();
         let at = self.hours.next_change(&policies)?;
@@ -142,9 +143,10 @@ impl Driver {
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1)))
     }
 
-    /// Usage of all limits. Limits of GPU-hours that no gang draws on any more are forgotten.
+    /// Returns the usage of all limits. Limits of GPU-hours that no gang draws on any more are
+    /// forgotten.
     pub(super) fn report_limits(&mut self) -> LimitsReport {
-        // A report made before the ledgers are read would overwrite them with nothing.
+        // A report made before the ledgers are read would overwrite them with empty ones.
         self.resume_hours();
         let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let mut report = LimitsReport::default();
@@ -177,8 +179,8 @@ impl Driver {
         report
     }
 
-    /// Number of limits that were wrong for long in the last report. Zero without policies, because
-    /// then no report is made.
+    /// Returns the number of limits that were wrong for long in the last report. Zero without
+    /// policies, because then no report is made.
     pub(super) fn wrong_limit_count(&self) -> usize {
         match self.committer.cache().quotas.objects.is_empty() {
             true => 0,
@@ -186,7 +188,7 @@ impl Driver {
         }
     }
 
-    /// Limits whose account in the engine has differed from a recount for long.
+    /// Returns the limits whose account in the engine has differed from a recount for long.
     fn find_wrong_limits(&mut self) -> BTreeSet<LimitId> {
         let used: BTreeMap<&LimitName, i128> = self.engine.limit_usage().collect();
         let wrong: BTreeSet<LimitId> = self
@@ -201,8 +203,8 @@ impl Driver {
         self.wrong_limits.update(wrong, Instant::now())
     }
 
-    /// The limits in the journal of a gang that has not been judged: its job does not decode, or an
-    /// earlier leader promised the place to external pods.
+    /// Returns the limits in the journal of a gang that has not been judged: its job does not
+    /// decode, or an earlier leader promised the place to external pods.
     fn planned_drawings(&self, job: &Key) -> Vec<Drawing> {
         let group = self.committer.cache().pod_groups.get(job);
         let plan = group
@@ -237,8 +239,7 @@ impl Driver {
                 None => self.planned_drawings(job),
             };
             let is_inside = state.engine_state != EngineState::Absent;
-            // A gang that leaves holds no quota. A gang that restarts waits, and holds what is kept
-            // for it.
+            // A leaving gang holds no quota. A restarting gang waits, and holds its kept place.
             let held = is_inside.then(|| self.engine.queue_charge(&engine::gang_id(job)));
             let held = held.flatten().map(|held| (draws(), Some(held)));
             let waits = (state.engine_state == EngineState::Waiting).then(|| (draws(), None));
@@ -286,7 +287,7 @@ impl Driver {
             draws,
             amounts: held.as_deref(),
         }));
-        // GPU-hours are burnt, and not held.
+        // GPU-hours are used up, not held.
         counted.retain(|limit, _| limit.quantity != LimitedQuantity::GpuHours);
         counted
     }

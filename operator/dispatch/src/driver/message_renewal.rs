@@ -1,5 +1,5 @@
-//! Renews the numbers in the messages of waiting jobs, a few jobs at a time: a number in ten
-//! thousand messages must not cost ten thousand writes.
+//! Renews the numbers in the messages of waiting jobs, a few jobs at a time: a changed number in
+//! ten thousand messages must not cost ten thousand writes at once.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -15,7 +15,7 @@ use super::Driver;
 /// How often messages are renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Messages that are renewed at a time: 96 a minute.
+/// Messages renewed at a time, which makes 96 a minute.
 const MAX_RENEWED_AT_ONCE: usize = 16;
 
 /// The message to renew next.
@@ -31,7 +31,7 @@ impl MessageRenewal {
         due.saturating_duration_since(now)
     }
 
-    /// The jobs whose messages to renew now: all waiting jobs take turns.
+    /// Returns the jobs whose messages to renew now: all waiting jobs take turns.
     fn take_due(&mut self, now: Instant, waiting: &BTreeMap<Key, GangExplanation>) -> Vec<Key> {
         if self.due.is_some_and(|due| now < due) || waiting.is_empty() {
             return Vec::new();
@@ -50,7 +50,7 @@ impl MessageRenewal {
 }
 
 impl Driver {
-    /// Time until the next renewal, if any job waits.
+    /// Returns the time until the next renewal, if any job waits.
     pub(super) fn renewal_pause(&self) -> Option<Duration> {
         let waits = !self.committer.context().explanations.read().is_empty();
         waits.then(|| self.renewal.pause(Instant::now()))
@@ -76,7 +76,7 @@ impl Driver {
             let Some(told) = certificates.get_mut(&job) else {
                 continue;
             };
-            // Another reason is reported by the engine, which knows when it has changed.
+            // The engine itself reports a changed reason.
             let is_written = told.only_numbers_changed && renewed.message == told.message;
             if renewed.has_same_reason(told) && !is_written {
                 *told = renewed;

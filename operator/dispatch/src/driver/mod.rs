@@ -1,7 +1,7 @@
 //! The task that owns the engine. `cycle` shows a scheduling cycle from top to bottom.
 //!
 //! It handles events (`event_handling`), takes each gang's next step (`steps`), keeps the places in
-//! the engine (`places`), starts what the engine decides (`decisions`), makes victims leave
+//! the engine (`places`), carries out the engine's decisions (`decisions`), makes victims leave
 //! (`victims`), and handles the results of tasks (`task_results`). `external` does the same for
 //! external gangs.
 
@@ -69,7 +69,7 @@ enum EngineState {
     /// Nominated: it gets its place once its victims have left.
     Nominated,
     Placed,
-    /// It restarts, and its old place is kept for it for a while.
+    /// It restarts, and keeps its old place for a while.
     Restarting,
 }
 
@@ -78,12 +78,12 @@ struct TrackedGang {
     /// None: the controller has not sent one yet, or the job is gone.
     desired: Option<DesiredGang>,
     engine_state: EngineState,
-    /// The engine knows the gang from its journal only, not from its job yet.
+    /// True if the engine knows the gang only from its journal, and not yet from its job.
     is_from_journal: bool,
     /// The pods as admission leaves them, by group, for one compiled job.
     admitted: BTreeMap<String, AdmittedPod>,
     compiled: String,
-    /// Places in a row that were given up because admission changed the pods.
+    /// Number of places in a row that were given up because admission changed the pods.
     replans: u32,
     /// Limits that the gang draws on. None: it has not been judged yet.
     limits: Option<Arc<JobLimits>>,
@@ -93,8 +93,8 @@ struct TrackedGang {
     last_failure: Option<String>,
     /// Nodes on which its pods were refused.
     avoided: AvoidedNodes,
-    /// The nodes on which its ranks failed are allowed again, because the others could never hold
-    /// it.
+    /// True if the gang may use the nodes on which its ranks failed, because the other nodes could
+    /// never hold it.
     are_suspects_allowed: bool,
     deletions: Deletions,
     /// Surplus pods of the gang.
@@ -106,7 +106,7 @@ impl TrackedGang {
         self.desired.as_ref().and_then(DesiredGang::attempt)
     }
 
-    /// The pods as admission leaves them, as far as is known, by group.
+    /// Returns the pods as admission leaves them, where known, by group.
     fn admitted_pods(&self, run: &AuthorizedAttempt) -> BTreeMap<String, AdmittedPod> {
         let groups = run.job.compiled().groups().iter();
         groups
@@ -151,7 +151,8 @@ pub struct Driver {
     /// Uid of each pod that the engine counts.
     pods: HashMap<Key, Box<str>>,
     inheritance: Inheritance,
-    /// Nodes or DeviceClasses have changed, so the advertised devices may have changed.
+    /// True if nodes or DeviceClasses have changed, so that the advertised devices may have
+    /// changed.
     devices_changed: bool,
     /// Gangs that were enqueued since the last decision with their suspects excluded.
     avoiding_suspects: BTreeSet<Key>,
@@ -162,7 +163,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver that handles the events of `heard`.
+    /// Creates a driver that handles the events of `heard`.
     #[must_use]
     pub fn new(committer: Committer, heard: EventReceiver) -> Self {
         Self {

@@ -1,13 +1,14 @@
 //! Pods of jobs that are gone.
 //!
 //! The garbage collector deletes pods that their job still owned. On a lost node no kubelet stops
-//! them, and their gang would hold its quota until the node is repaired: these pods are deleted by
-//! force. This works only for jobs that this process has read and seen go, because only the job
-//! says whether a rank that is cut off may still write (`restart.lostNode: Wait`).
+//! them, and their gang would hold its quota until the node is repaired. So Trellis deletes these
+//! pods by force. This works only for jobs that this process has read and whose deletion it has
+//! seen: only the job says whether a rank that is cut off may still write (`restart.lostNode:
+//! Wait`).
 //!
-//! A pod that the job did not own any more when it went (`kubectl delete --cascade=orphan`, a
-//! removed owner reference) would run for ever and count in no queue. Trellis deletes it. It also
-//! does so while a finalizer keeps a deleted job.
+//! A pod that the job no longer owned at its deletion (`kubectl delete --cascade=orphan`, a removed
+//! owner reference) would run forever and count in no queue. Trellis deletes it. It also does so
+//! while a finalizer keeps a deleted job.
 
 use std::collections::BTreeMap;
 
@@ -32,13 +33,13 @@ pub(super) struct OrphanedPods {
 
 #[cfg(test)]
 impl OrphanedPods {
-    /// Uids of the pods whose deletion was requested.
+    /// Returns the uids of the pods whose deletion was requested.
     pub(super) fn requested_uids(&self) -> impl Iterator<Item = String> {
         self.deletions.uids().cloned()
     }
 }
 
-/// The job that has the name now.
+/// The current job with this name.
 struct CurrentJob {
     uid: String,
     is_terminating: bool,
@@ -103,7 +104,7 @@ impl Driver {
         if !doomed.is_empty() {
             info!(%job, pods = doomed.len(), "pods whose job is gone are deleted");
             let (committer, job) = (self.committer.clone(), job.clone());
-            // It is not the task of a gang: only the next alarm looks at its result.
+            // This is not a gang's task: only the next alarm checks its result.
             tokio::spawn(async move { committer.delete_pods(&job, doomed).await });
         }
     }
@@ -122,15 +123,16 @@ fn current_job(cache: &Cache, job: &Key) -> Option<CurrentJob> {
     })
 }
 
-/// True if a pod holds resources for a job that is gone, and the garbage collector does not delete
-/// it.
+/// Returns true if a pod holds resources for a job that is gone, and the garbage collector does not
+/// delete it.
 fn is_abandoned(pod: &PodView, named: Option<&CurrentJob>) -> bool {
     let of_now = named.filter(|job| job.uid == pod.job_uid);
     let is_left = of_now.map_or(!pod.is_owned, |job| job.is_terminating);
     is_left && !pod.phase.is_over()
 }
 
-/// Pods to delete now. `force`: None keeps a pod, Some says whether to delete it by force.
+/// Returns the pods to delete now. `force`: None keeps a pod, Some says whether to delete it by
+/// force.
 fn due_deletions(
     pods: &BTreeMap<String, PodView>,
     force: impl Fn(&PodView) -> Option<bool>,

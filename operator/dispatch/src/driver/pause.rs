@@ -7,7 +7,7 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// It grows with each failure, until a task succeeds.
+/// The pause, which grows with each failure until a task succeeds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RetryPause {
     last: Option<Duration>,
@@ -33,12 +33,12 @@ impl RetryPause {
         *self = Self::default();
     }
 
-    /// True if the last task failed.
+    /// Returns true if the last task failed.
     pub(super) fn has_begun(&self) -> bool {
         self.last.is_some()
     }
 
-    /// The time of the next try, if it is in the future.
+    /// Returns the time of the next try, if it is in the future.
     pub(super) fn next_try(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }

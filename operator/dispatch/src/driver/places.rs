@@ -46,7 +46,7 @@ impl Driver {
         }
     }
 
-    /// The gang as the engine is to know it.
+    /// Returns the gang in the engine's form.
     fn build_engine_gang(&mut self, job: &Key, journal: &PodGroupStatus) -> Option<Gang> {
         let retry = self.retry_time(job, journal);
         let kept_out = self.excluded_domains(job);
@@ -77,9 +77,9 @@ impl Driver {
         Some(self.with_prediction(job, gang))
     }
 
-    /// When the gang may be tried again. A gang that was put off before its first pod because a
-    /// ResourceQuota had no room may be tried as soon as there is room. After a rollback it must
-    /// wait, because its own deleted pods make room.
+    /// Returns when the gang may be tried again. A gang that was put off before its first pod
+    /// because a ResourceQuota had no room may be tried as soon as there is room. After a rollback
+    /// it must wait, because its own deleted pods free room.
     fn retry_time(&self, job: &Key, journal: &PodGroupStatus) -> Option<Timestamp> {
         let retry = journal.retry_time.as_ref().map(|t| t.0);
         let has_room = journal.reason == Some(Reason::ResourceQuotaExceeded)
@@ -90,8 +90,8 @@ impl Driver {
         retry.filter(|_| !has_room)
     }
 
-    /// Takes the gang out of its place. A gang that restarts keeps those of its nodes that are
-    /// healthy, for a limited time.
+    /// Takes the gang out of its place. A restarting gang keeps its healthy nodes for a limited
+    /// time.
     pub(super) fn vacate_place(&mut self, job: &Key, journal: &PodGroupStatus) {
         let plan = journal.plan.as_ref();
         let is_undone = journal.phase == Some(PodGroupPhase::Unwinding)
@@ -101,7 +101,7 @@ impl Driver {
         };
         let next = match &state.desired {
             Some(DesiredGang::Run(run)) => Some(run.attempt.number),
-            // Policies are judging the next attempt: the controller wishes for it in a moment.
+            // Policies are judging the next attempt. The controller will soon send its wish.
             Some(DesiredGang::Stop { reason, .. }) if *reason == Reason::Restarting => {
                 Some(i64::MAX)
             }
@@ -118,10 +118,12 @@ impl Driver {
         let Some(plan) = plan.filter(|plan| is_undone && plan.attempt < next) else {
             return self.withdraw(job);
         };
-        // A gang that failed to start keeps nothing: a typing error would hold its GPUs.
+        // A gang that failed to start keeps no node, because otherwise a typing error would hold
+        // GPUs.
         let written = self.committer.cache().jobs.get(job);
         let status = written.as_ref().and_then(|job| job.status.as_ref());
-        // Nor does a gang whose stage is complete: the next stage is another gang.
+        // A gang whose stage is complete keeps no node either, because the next stage is another
+        // gang.
         let is_over = |status: &TrainingJobStatus| {
             status.internal.failed_starts.unwrap_or(0) > 0
                 || status.is_of_earlier_stage(plan.attempt)
@@ -133,7 +135,7 @@ impl Driver {
         let excluded = excluded.unwrap_or_default();
         let context = self.committer.context();
         let is_well = |node: &str| {
-            // A node on which its ranks failed stays usable if no other node will do.
+            // A node on which its ranks failed stays usable if no other node fits.
             let kept_away = excluded.iter().any(|n| n == node);
             let is_ill =
                 context.cache.is_lost(node) || context.cache.unhealthy_reason(node).is_some();
@@ -157,7 +159,7 @@ impl Driver {
         self.release_victims(job);
     }
 
-    /// Removes the gang from the engine, except for the quota of pods that still stop.
+    /// Removes the gang from the engine, except for the quota of stopping pods.
     pub(super) fn withdraw(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.withdraw_external_pods(job);
@@ -172,8 +174,8 @@ impl Driver {
         self.release_victims(job);
     }
 
-    /// Restores in the engine the place that the journal names, whatever the controller wants: the
-    /// gang holds it.
+    /// Restores in the engine the place that the journal names. The gang holds it, regardless of
+    /// the controller's wish.
     pub(super) fn restore_place(&mut self, job: &Key, group: &PodGroup, plan: &Plan) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -209,7 +211,7 @@ impl Driver {
         let flavors = engine::flavors_from_plan(plan);
         self.engine
             .restore_gang_with_flavors(gang, place, &flavors, engine::to_engine_time(since));
-        // A pod that has succeeded holds nothing, even if the plan names it.
+        // A pod that has succeeded holds no resources, even if the plan names it.
         let pods = self.committer.cache().pods.pods_of_job(job);
         for (name, pod) in pods.iter() {
             if pod.phase == PodPhase::Succeeded {
@@ -219,8 +221,8 @@ impl Driver {
         }
     }
 
-    /// A gang as its PodGroup describes it. If users can write PodGroups, the gang stays
-    /// preemptible whatever its PodGroup says.
+    /// Returns a gang as its PodGroup describes it. If users can write PodGroups, the gang stays
+    /// preemptible, even if its PodGroup says otherwise.
     fn gang_from_pod_group(&self, job: &Key, group: &PodGroup) -> Gang {
         let mut gang = engine::gang_from_pod_group(job, group);
         if !self.committer.cache().guards.is_in_force(Guard::PodGroups) {
@@ -275,7 +277,7 @@ impl Driver {
     }
 }
 
-/// True if both put the same pods on the same nodes.
+/// Returns true if both put the same pods on the same nodes.
 fn is_same_placement(one: &Placement, other: &Placement) -> bool {
     one.groups().len() == other.groups().len()
         && one

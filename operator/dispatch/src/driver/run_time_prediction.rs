@@ -1,7 +1,7 @@
 //! Predicts how long runs take from earlier runs.
 //!
-//! The history is kept in memory. A new leader learns it again from the complete jobs that
-//! still exist; that of deleted jobs is lost.
+//! The history is kept in memory. A new leader learns it again from the complete jobs that still
+//! exist; the history of deleted jobs is lost.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ impl Driver {
         }
     }
 
-    /// Learns once from a completed run. If the queue's prediction changes, the gangs that wait in
-    /// the queue are looked at.
+    /// Learns once from a completed run. If the queue's prediction changes, wakes the gangs that
+    /// wait in the queue.
     pub(super) fn learn_run(&mut self, run: &CompletedRun, touched: &mut BTreeSet<Key>) {
         let known = self.learned_runs.insert(run.job.clone(), run.uid.clone());
         if known.as_ref() == Some(&run.uid) {
@@ -74,7 +74,7 @@ mod tests {
     use crate::SchedulerEvent;
     use crate::context::WatchSink;
 
-    /// A job that ran from one hour to another.
+    /// Returns a job that ran from one hour to another.
     fn complete_job(name: &str, placed: i64, completed: i64) -> TrainingJob {
         let time = |hour: i64| format!("2026-01-01T{hour:02}:00:00Z");
         decoded(serde_json::json!({

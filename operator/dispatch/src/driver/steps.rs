@@ -24,7 +24,7 @@ use super::{Driver, EngineState};
 use crate::is_owned;
 
 impl Driver {
-    /// Uid of the current job of that name.
+    /// Returns the uid of the current job of that name.
     pub(super) fn job_uid(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
             return self.external_uid(job);
@@ -56,7 +56,8 @@ impl Driver {
         }
         let now = Instant::now();
         if let Some(end) = state.pause.next_try(now) {
-            // Set again, because the alarm that led here may have been the last one.
+            // This sets the alarm again, because the alarm that led here may have been the last
+            // one.
             self.alarms.set(job, end);
             return;
         }
@@ -65,7 +66,7 @@ impl Driver {
         else {
             return;
         };
-        // The wish is for an earlier job of that name. The next one is on its way.
+        // The wish is for an earlier job with this name. The next wish is on its way.
         let stale = wish.attempt().is_some_and(|run| run.uid != uid);
         if stale || !is_owned(group.as_ref(), &uid) {
             return;
@@ -193,7 +194,7 @@ impl Driver {
         }
     }
 
-    /// The gang is placed, and these of its pods are missing.
+    /// Handles a placed gang some of whose pods are missing.
     fn maintain_placed_gang(
         &mut self,
         job: &Key,
@@ -208,7 +209,7 @@ impl Driver {
         self.keep_unless_leaving(job);
         self.note_checkpoint(job);
         let surplus = self.update_surplus(job, journal);
-        // The gang's own pods come first, in a task of their own, so that a surplus pod cannot make
+        // The gang's own pods come first, in a separate task, so that a surplus pod cannot make
         // them fail.
         if vacancies.is_empty() {
             vacancies = surplus;
@@ -242,7 +243,7 @@ impl Driver {
         let (Some(run), Some(plan)) = (state.run().cloned(), journal.plan.clone()) else {
             return;
         };
-        // A plan of an earlier leader: what it counted for the pods is unknown.
+        // For a plan of an earlier leader, the counted requests of the pods are unknown.
         let is_ours = self.inheritance.plan(job) != Some(plan.hash.as_str());
         let counted = if is_ours {
             state.admitted_pods(&run)
@@ -274,22 +275,22 @@ impl Driver {
                     self.place_gang(job, place);
                 }
             }
-            // The engine has no such place any more.
+            // The engine no longer has this place.
             EngineState::Absent | EngineState::Waiting | EngineState::Restarting => {
                 self.void_nomination(job)
             }
         }
     }
 
-    /// A gang in its place that is not asked to leave does not leave.
+    /// Keeps a placed gang in its place, unless it has been asked to leave.
     pub(super) fn keep_unless_leaving(&mut self, job: &Key) {
         if !self.leaving.contains_key(job) {
             self.keep_in_place(job, SignedDuration::ZERO);
         }
     }
 
-    /// Tells the engine until when the gang's work is checkpointed, and so not lost by a
-    /// preemption.
+    /// Reports to the engine the time of the gang's last checkpoint. A preemption does not lose the
+    /// work before it.
     fn note_checkpoint(&mut self, job: &Key) {
         let run = self.gangs.get(job).and_then(super::TrackedGang::run);
         if let Some(at) = run.and_then(|run| run.attempt.checkpoint) {
@@ -306,8 +307,8 @@ pub(super) fn to_instant(clock: Instant, at: Timestamp) -> Instant {
     clock.checked_add(wait).unwrap_or(clock)
 }
 
-/// True if the job waits for lost nodes. Only its user knows whether a rank that is cut off may
-/// still write.
+/// Returns true if the job waits for lost nodes. Only its user knows whether a rank that is cut off
+/// may still write.
 pub(super) fn waits_for_lost_nodes(job: &TrainingJobSpec) -> bool {
     let restart = job.restart.as_ref();
     restart.and_then(|restart| restart.lost_node) == Some(LostNode::Wait)

@@ -1,5 +1,5 @@
-//! Surplus pods of placed gangs. The engine seeks a place for each by itself, after all gangs, and
-//! preemptors take their places first.
+//! Surplus pods of placed gangs. The engine seeks a separate place for each, after all gangs.
+//! Preemptors take the places of surplus pods first.
 
 mod withdrawal;
 
@@ -38,19 +38,19 @@ pub(super) struct JobSurplus {
     states: BTreeMap<SurplusPodId, SurplusPlacement>,
     /// When surplus pods were last created.
     last_growth: Option<Instant>,
-    /// Pods that could not be created, and until when no place is sought for them.
+    /// Pods that could not be created, and the time until which the engine seeks no place for them.
     refused_until: BTreeMap<SurplusPodId, Instant>,
-    /// Why the engine finds no place for those that wait.
+    /// Why the engine finds no place for the waiting pods.
     explanation: Option<GangExplanation>,
 }
 
 impl JobSurplus {
-    /// All surplus pods.
+    /// Returns all surplus pods.
     pub(super) fn members(&self) -> impl Iterator<Item = &SurplusPodId> {
         self.states.keys()
     }
 
-    /// Surplus pods that hold a place, or are about to.
+    /// Returns the surplus pods that hold a place or are about to get one.
     pub(super) fn placed(&self) -> impl Iterator<Item = &SurplusPodId> {
         let inside = self.states.iter();
         let placed = inside.filter(|(_, inside)| !matches!(inside, SurplusPlacement::Waiting));
@@ -59,7 +59,7 @@ impl JobSurplus {
 }
 
 impl TrackedGang {
-    /// Limits that the gang's surplus pods draw on.
+    /// Returns the limits that the gang's surplus pods draw on.
     pub(super) fn surplus_draws(&self) -> Vec<LimitDraw> {
         let limits = self.limits.as_deref();
         limits
@@ -68,13 +68,14 @@ impl TrackedGang {
     }
 }
 
-/// Why pods are missing though there may be room.
+/// Returns the message that explains why pods are missing although there may be room.
 fn growth_pause_message() -> String {
     let every = GROWTH_INTERVAL.as_secs();
     format!("it grows at most once in {every} s, since all begin again when others join")
 }
 
-/// Task groups that need no more surplus pods, because some of their pods have done their work.
+/// Returns the task groups that need no more surplus pods, because some of their pods have
+/// finished.
 fn finishing_groups<'a>(
     plan: &Plan,
     pods: &'a BTreeMap<String, PodView>,
@@ -89,7 +90,7 @@ fn finishing_groups<'a>(
 }
 
 impl Driver {
-    /// Updates the surplus pods of a placed gang. Returns those to create.
+    /// Updates the surplus pods of a placed gang. Returns the pods to create.
     pub(super) fn update_surplus(
         &mut self,
         job: &Key,
@@ -134,7 +135,8 @@ impl Driver {
                     self.record_surplus_pod(job, &run, plan, &member, &node)
                 }
                 SurplusPodState::Unavailable => self.withdraw_surplus_pod(job, &member),
-                // The replacement of a failed pod does not wait: the others have restarted anyway.
+                // The replacement of a failed pod does not wait, because the other pods have
+                // restarted anyway.
                 SurplusPodState::Creatable { round, .. }
                     if is_elastic && (ends || (round == 0 && grows_at.is_some())) =>
                 {
@@ -153,7 +155,7 @@ impl Driver {
             self.alarms.set(job, at);
         }
         if let Some(state) = self.gangs.get_mut(job) {
-            // A running task creates none of them: they are returned again later.
+            // A running task creates none of these pods. They are returned again later.
             if joins && state.task.is_none() {
                 state.surplus.last_growth = Some(now);
             }
@@ -170,12 +172,12 @@ impl Driver {
         vacancies
     }
 
-    /// Why a placed job has fewer pods than it asks for.
+    /// Returns why a placed job has fewer pods than it asks for.
     pub(super) fn surplus_explanation(&self, job: &Key) -> Option<&GangExplanation> {
         self.gangs.get(job)?.surplus.explanation.as_ref()
     }
 
-    /// A surplus pod exists on this node.
+    /// Records a surplus pod that exists on this node.
     fn record_surplus_pod(
         &mut self,
         job: &Key,
@@ -296,7 +298,7 @@ impl Driver {
         None
     }
 
-    /// The engine has found a place for a surplus pod.
+    /// Handles a place that the engine has found for a surplus pod.
     pub(super) fn place_surplus(&mut self, job: &Key, member: &SurplusPodId, place: GangPlacement) {
         let is_judged = self.is_judged(job);
         let state = self.gangs.get_mut(job);
@@ -322,7 +324,7 @@ impl Driver {
         context.send_event(crate::SchedulerEvent::Recheck(job.clone()));
     }
 
-    /// The engine finds no place for this reason.
+    /// Records why the engine finds no place for surplus pods.
     pub(super) fn explain_waiting_surplus(&mut self, job: &Key, certificate: GangExplanation) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;

@@ -12,7 +12,7 @@ use trellis_scheduler::{Gang, NodeName};
 use super::Driver;
 
 impl Driver {
-    /// The engine's form of a surplus pod.
+    /// Returns the engine's form of a surplus pod.
     pub(super) fn surplus_gang(
         &mut self,
         job: &Key,
@@ -41,7 +41,7 @@ impl Driver {
         Some(gang)
     }
 
-    /// Labels of the domain in which a pod must be that joins its gang. Empty: it may be anywhere.
+    /// Returns the labels of the domain in which a joining pod must be. Empty: it may be anywhere.
     /// None: no node of the gang is in such a domain, so the pod waits.
     pub(super) fn domain_labels(
         &self,

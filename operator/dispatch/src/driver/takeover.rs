@@ -54,7 +54,7 @@ impl Driver {
             let beyond = pods.values().filter(|pod| pod.epoch.is_some());
             self.inheritance
                 .add_surplus_pods(beyond.map(|pod| pod.uid.clone()));
-            // A gang that still stops holds its quota until its pods have ended.
+            // A stopping gang holds its quota until its pods have ended.
             let stops = journal.phase == Some(PodGroupPhase::Unwinding)
                 && pods.values().any(|pod| !pod.phase.is_over());
             if holds_place(journal) || stops {
@@ -82,8 +82,8 @@ impl Driver {
         }
     }
 
-    /// Uid of the job of that name, even if it does not decode. A PodGroup without a job charges
-    /// nothing, whatever it claims to hold.
+    /// Returns the uid of the job of that name, even if it does not decode. A PodGroup without a
+    /// job is charged for nothing, even if it claims a place.
     fn current_job_uid(&self, job: &Key) -> Option<String> {
         match self.committer.cache().job(job)? {
             CachedJob::Job(job) => job.metadata.uid.clone(),
@@ -92,12 +92,12 @@ impl Driver {
     }
 }
 
-/// The highest epoch of the journals.
+/// Returns the highest epoch of the journals.
 fn highest_epoch<'a>(journals: impl Iterator<Item = &'a PodGroupStatus>) -> Option<Epoch> {
     journals
         .filter_map(|journal| journal.epoch)
         .filter(|epoch| {
-            // No real leader wrote this epoch, and none could overwrite it.
+            // No real leader wrote this epoch, and no leader could overwrite it.
             let possible = *epoch <= MAX_EPOCH;
             if !possible {
                 warn!(epoch, "a journal bears an epoch that no lease can have");

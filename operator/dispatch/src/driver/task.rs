@@ -18,8 +18,8 @@ pub(super) struct GangTask {
 }
 
 impl GangTask {
-    /// True if the task's work is still wanted: the same attempt of the same job, compiled to the
-    /// same result.
+    /// Returns true if the task's work is still wanted: the same attempt of the same job, compiled
+    /// to the same result.
     pub(super) fn is_wanted(&self, wish: Option<&DesiredGang>) -> bool {
         let Some(started) = &self.run else {
             return true;
@@ -49,7 +49,7 @@ mod tests {
         let (first, second) = (desired_run(1), desired_run(2));
         let mine = task("mine", Some(&first));
         assert!(mine.is_wanted(Some(&first)));
-        // Built anew, into the same.
+        // The job was compiled again, with the same result.
         assert!(mine.is_wanted(Some(&desired_run(1))));
         assert!(!mine.is_wanted(Some(&second)));
         let changed = desired_run_with(1, json!({"preemptibility": "ProtectedWithinQuota"}));

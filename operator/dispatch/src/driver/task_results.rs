@@ -11,9 +11,9 @@ use trellis_gang::{GangExplanation, external, journal};
 use super::Driver;
 use crate::commit::TaskOutcome;
 
-/// How often in a row a place is given up because admission changed the pods. Pods that get another
-/// flavor are other pods, and admission may change each of them so that the next place has the
-/// first flavor again.
+/// How often in a row a place may be given up because admission changed the pods. Pods with another
+/// flavor are different pods. Admission may change them so that the next place has the first flavor
+/// again.
 const MAX_REPLANS: u32 = 8;
 
 impl Driver {
@@ -90,7 +90,7 @@ impl Driver {
                 if task.run.is_some() {
                     self.refuse_uncreated_surplus(job);
                 }
-                // The first failure is not reported: it may pass at once.
+                // The first failure is not reported, because it may pass at once.
                 if !is_first {
                     self.record_explanation(
                         job,
@@ -112,11 +112,11 @@ impl Driver {
         });
     }
 
-    /// Rolls the plan back. Its place is released once that is in the journal: until then the plan
-    /// may still have to be continued.
+    /// Rolls the plan back. The place is released once the rollback is in the journal. Until then,
+    /// the plan may still have to continue.
     pub(super) fn roll_back(&mut self, job: &Key, reason: Reason, message: String, failed: bool) {
         info!(%job, %reason, why = %message, "undone");
-        // A plan that is withdrawn on purpose has not failed.
+        // A plan that was withdrawn on purpose has not failed.
         if failed {
             self.committer.context().metrics.count_rollback(reason);
         }
@@ -125,7 +125,7 @@ impl Driver {
         });
     }
 
-    /// Nothing is left of the plan: the volumes that its claims were given are taken back.
+    /// Ends a rollback once no pod of the plan is left: takes back the volumes of its claims.
     pub(super) fn finish_rollback(&mut self, job: &Key, journal: &PodGroupStatus) {
         let Some(uid) = self.job_uid(job) else { return };
         let plan = journal.plan.as_ref().map(|plan| plan.hash.clone());

@@ -16,7 +16,7 @@ use crate::commands::Commands;
 use crate::context::{Context, WatchSink};
 use crate::leader::Leadership;
 
-/// A driver whose API server does not answer.
+/// Returns a driver whose API server does not answer.
 pub(super) fn driver() -> Driver {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
@@ -25,7 +25,7 @@ pub(super) fn driver() -> Driver {
     Driver::new(Committer::new(context, commands), heard)
 }
 
-/// The PodGroup of a gang in the middle of its commit.
+/// Returns the PodGroup of a gang in the middle of its commit.
 fn committing(job: &Key) -> PodGroup {
     let group = serde_json::json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -36,7 +36,7 @@ fn committing(job: &Key) -> PodGroup {
     serde_json::from_value(group).unwrap()
 }
 
-/// While a commit pauses, what it has still to create is promised to it. Its job is deleted then.
+/// While a commit pauses, its missing pods keep their promised quota. Then its job is deleted.
 #[tokio::test]
 async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
     let mut driver = driver();
@@ -73,7 +73,7 @@ async fn job_deleted_during_a_commit_pause_frees_its_namespace_quota() {
     assert_eq!(touched.into_iter().collect::<Vec<_>>(), [waits]);
 }
 
-/// The right to watch nodes is lost, and comes back.
+/// The operator loses the right to watch nodes, and gets it back.
 #[tokio::test(start_paused = true)]
 async fn driver_decides_nothing_while_a_watch_is_broken() {
     let mut driver = driver();
@@ -97,7 +97,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
     let said = told(&before).unwrap();
     assert_eq!(said.reason, trellis_api::Reason::CacheNotReady);
     assert!(said.message.contains("the watch of nodes"), "{said:?}");
-    // It is looked at soon, whatever the engine has to do.
+    // The driver checks the watch again soon, even if the engine has no work.
     assert_eq!(driver.next_pause(), broken_watch::CHECK_INTERVAL);
     waits(&mut driver, &later);
     assert_eq!(told(&later), None);
@@ -108,7 +108,7 @@ async fn driver_decides_nothing_while_a_watch_is_broken() {
     assert_eq!((told(&before), told(&later)), (None, None));
 }
 
-/// Allowed a moment ago; the policies have changed before its place is written down.
+/// The policies allowed the job, but changed before the journal has its place.
 #[tokio::test]
 async fn job_allowed_by_outdated_policies_is_not_placed() {
     use trellis_gang::fixtures::policies;
@@ -159,7 +159,7 @@ fn watch_node_and_queue(watched: &WatchSink) {
     watched.apply(Key::new("", "default"), queue);
 }
 
-/// The PodGroup of the job "team-a/llm" with that journal.
+/// Returns the PodGroup of the job "team-a/llm" with that journal.
 fn pod_group(journal: serde_json::Value) -> PodGroup {
     decoded(serde_json::json!({
         "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -228,7 +228,7 @@ async fn gang_uses_its_suspect_node_when_no_other_node_exists() {
     assert_eq!(driver.gangs[&job].engine_state, EngineState::Placed);
 }
 
-/// A pod of the job "team-a/llm" with that uid, which may have lost its owner.
+/// Returns a pod of the job "team-a/llm" with that uid, which may have lost its owner.
 fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
     let owners = match is_owned {
         true => serde_json::json!([{"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
@@ -243,7 +243,7 @@ fn pod_of(uid: &str, is_owned: bool, phase: &str) -> SlimPod {
     }))
 }
 
-/// The garbage collector deletes the pods that a job owned, and no others.
+/// The garbage collector deletes only the pods that a job owned.
 #[tokio::test]
 async fn pod_without_owner_is_deleted_once_its_job_is_gone() {
     let mut driver = driver();

@@ -1,5 +1,5 @@
-//! Victims of preemption and drain: which gang leaves for which, which have been asked, and which
-//! stay after all.
+//! Victims of preemption and drain: the preemptor of each, whether it has been asked to leave, and
+//! whether it stays after all.
 //!
 //! The engine counts a victim as leaving from its decision on. The victim is asked to leave once
 //! the nomination is in the preemptor's journal. Then its own journal says so, and a new leader
@@ -21,10 +21,10 @@ use trellis_scheduler::Victim;
 use super::{Driver, EngineState};
 use crate::commit::Nomination;
 
-/// How long a gang is no victim after its disruption budget, or the state of the caches, forbade
-/// it.
+/// How long a gang cannot be a victim again after its disruption budget or the state of the caches
+/// forbade it.
 pub(super) const PROTECTED_FOR: SignedDuration = SignedDuration::from_secs(60);
-/// Jobs that a message names at most.
+/// Most jobs that a message names.
 const MAX_NAMED_JOBS: usize = 5;
 
 /// A gang that the engine counts as leaving.
@@ -34,7 +34,7 @@ pub(super) struct LeavingGang {
     preemptor: Option<Key>,
     /// Hash of the plan whose place the gang has to leave.
     plan: String,
-    /// The gang may be asked to leave, because the nomination is in the journal.
+    /// True if the gang may be asked to leave, because the nomination is in the journal.
     is_journaled: bool,
     /// When the gang was chosen as a victim.
     pub(super) since: Instant,
@@ -42,18 +42,18 @@ pub(super) struct LeavingGang {
 }
 
 impl LeavingGang {
-    /// Why the gang has to leave, if it may be asked to.
+    /// Returns why the gang has to leave, if it may be asked to leave.
     pub(super) fn leave_request(&self) -> Option<&str> {
         self.is_journaled.then_some(self.message.as_str())
     }
 
-    /// True if the journal holds the place that the gang has to leave.
+    /// Returns true if the journal holds the place that the gang has to leave.
     pub(super) fn applies_to(&self, journal: &PodGroupStatus) -> bool {
         holds_place(journal) && journal.plan.as_ref().is_some_and(|p| p.hash == self.plan)
     }
 }
 
-/// True if the gang holds the plan's place, even if some of its pods do not exist yet.
+/// Returns true if the gang holds the plan's place, even if some of its pods do not exist yet.
 pub(super) fn holds_place(journal: &PodGroupStatus) -> bool {
     matches!(
         journal.phase,
@@ -103,8 +103,8 @@ impl Driver {
         );
     }
 
-    /// Names the victims whose place is in a journal. None: a victim's job does not decode, so its
-    /// place cannot be rolled back.
+    /// Names the victims whose place is in a journal. None: a victim's job does not decode,
+    /// so its place cannot be rolled back.
     pub(super) fn name_victims(
         &mut self,
         job: &Key,
@@ -160,7 +160,7 @@ impl Driver {
         });
     }
 
-    /// Makes a gang leave whose queue is drained.
+    /// Makes a gang leave because its queue is drained.
     pub(super) fn drain(&mut self, victim: &Victim) {
         let (of, who) = (engine::job_key(&victim.gang), victim_key(victim));
         let Some(plan) = self.place_hash(&of) else {
@@ -179,7 +179,7 @@ impl Driver {
         self.advance(&of);
     }
 
-    /// Name of the queue in which a gang counts.
+    /// Returns the name of the queue in which a gang counts.
     fn queue_of(&self, of: &Key) -> String {
         if external::is_external(of) {
             return self.external_queue(of);
@@ -202,7 +202,7 @@ impl Driver {
         }
     }
 
-    /// Notes a victim, if it still holds the place that it has to leave.
+    /// Records a victim if it still holds the place that it has to leave.
     pub(super) fn record_victim(
         &mut self,
         by: &Key,
@@ -231,7 +231,7 @@ impl Driver {
         true
     }
 
-    /// Frees the victims of this preemptor: those that have not begun to leave stay.
+    /// Releases the victims of this preemptor. Those that have not begun to leave stay.
     pub(super) fn release_victims(&mut self, job: &Key) {
         let theirs = |leaving: &LeavingGang| leaving.preemptor.as_ref() == Some(job);
         let spared: Vec<Key> = self
@@ -244,22 +244,22 @@ impl Driver {
         }
     }
 
-    /// Tells the engine that a victim stays, and is no victim again for so long.
+    /// Reports to the engine that a victim stays, and cannot be a victim again for this long.
     pub(super) fn keep_in_place(&mut self, job: &Key, safe: SignedDuration) {
         let until = Timestamp::now().saturating_add(safe);
         let until = engine::to_engine_time(until.unwrap_or(Timestamp::MAX));
         self.engine.cancel_departure(&engine::gang_id(job), until);
     }
 
-    /// A disruption budget keeps a victim: the preemptor waits, and tries other victims first.
+    /// Handles a victim that a disruption budget protects. The preemptor waits, and tries other
+    /// victims first.
     pub(super) fn handle_protected_victim(&mut self, job: &Key, victim: &Key, message: String) {
         self.keep_in_place(victim, PROTECTED_FOR);
         self.put_off(job, Reason::ProtectedByBudget, message);
     }
 
-    /// Cancels the task of a victim whose plan is not written: it has nothing to leave yet, and
-    /// waits again. If the plan is written after all, the victim stays, and the preemptor finds no
-    /// room.
+    /// Cancels the task of a victim whose plan is not written: it holds no place yet, and waits
+    /// again. If the plan is written after all, the victim stays, and the preemptor finds no room.
     fn cancel_unwritten_plan(&mut self, job: &Key) {
         if external::is_external(job) {
             return self.cancel_external_commit(job);
@@ -269,7 +269,7 @@ impl Driver {
         }
     }
 
-    /// Hash of the plan whose place the gang holds.
+    /// Returns the hash of the plan whose place the gang holds.
     fn place_hash(&self, job: &Key) -> Option<String> {
         if external::is_external(job) {
             return self.external_place_id(job);
@@ -323,7 +323,7 @@ impl Driver {
     }
 }
 
-/// The gang, or the surplus pod, that has to leave.
+/// Returns the gang, or the surplus pod, that has to leave.
 fn victim_key(victim: &Victim) -> Key {
     match engine::parse_gang_id(&victim.gang) {
         (job, None) => job,
@@ -331,7 +331,7 @@ fn victim_key(victim: &Victim) -> Key {
     }
 }
 
-/// Why so many victims are refused: one object must name them all.
+/// Returns the message that refuses too many victims, because one object must name all of them.
 pub(super) fn too_many_victims_message(named: &[NominatedVictim]) -> Option<String> {
     (named.len() > MAX_VICTIMS).then(|| {
         format!(
@@ -341,7 +341,7 @@ pub(super) fn too_many_victims_message(named: &[NominatedVictim]) -> Option<Stri
     })
 }
 
-/// The job, or the surplus pod.
+/// Returns the job, or the surplus pod.
 fn victim_name(victim: &NominatedVictim) -> String {
     match &victim.pod {
         None => format!("\"{}/{}\"", victim.namespace, victim.name),

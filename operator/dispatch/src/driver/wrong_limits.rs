@@ -33,12 +33,12 @@ impl WrongLimits {
         reported
     }
 
-    /// Number of limits in the last report.
+    /// Returns the number of limits in the last report.
     pub(super) const fn reported_count(&self) -> usize {
         self.reported
     }
 
-    /// True if no limit is wrong.
+    /// Returns true if no limit is wrong.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.since.is_empty()

@@ -41,7 +41,7 @@ fn repeated_event_is_received_once_at_its_last_position() {
     tell.send(SchedulerEvent::Node("n".into()));
     tell.send(pod("a", "n"));
     tell.send(pod("b", "n"));
-    // Its node has less room before it holds less.
+    // The node shrinks before the pod holds fewer resources.
     tell.send(SchedulerEvent::Node("n".into()));
     tell.send(gone("a"));
     assert_eq!(

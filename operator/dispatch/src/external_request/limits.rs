@@ -11,8 +11,8 @@ use trellis_gang::quota::JobLimits;
 use trellis_policies::cedar::ExternalPodsFacts;
 use trellis_policies::quota::QuotaRequest;
 
-/// The limits that placed pods draw on, by their namespace, queue and accounts. None: the watch has
-/// not shown the namespace.
+/// Returns the limits that placed pods draw on, by their namespace, queue and accounts. None: the
+/// watch has not shown the namespace.
 #[must_use]
 pub fn find_placed_limits(
     cache: &Cache,
@@ -37,7 +37,7 @@ pub fn find_placed_limits(
     Some(judge_accounts(cache, &asking, accounts).0)
 }
 
-/// The limits of QuotaPolicies that the pods draw on.
+/// Returns the limits of QuotaPolicies that the pods draw on.
 ///
 /// # Errors
 /// If a policy forbids the pods even if its limits were unused.
@@ -75,9 +75,9 @@ pub(super) fn find_limits(
     }
 }
 
-/// Limits of pods that run under these accounts, and the reasons that deny them. The whole gang
-/// draws on the limits of each of its pods, so that another account for one pod does not evade a
-/// limit.
+/// Returns the limits of pods that run under these accounts, and the reasons that deny them. The
+/// whole gang draws on the limits of each of its pods, so that another account for one pod does not
+/// evade a limit.
 fn judge_accounts(
     cache: &Cache,
     asking: &QuotaRequest<'_>,

@@ -1,5 +1,5 @@
-//! Finds out what pods of one external gang request, in which queue they wait and whether policies
-//! allow them, by the same rules as for a job.
+//! Determines the request of one external gang's pods, their queue, and whether policies allow
+//! them, by the same rules as for a job.
 
 pub mod limits;
 mod pod_grouping;
@@ -38,9 +38,9 @@ pub(super) struct MemberPod<'a> {
 pub enum PlacementRole<'a> {
     /// As a gang of one, without a PodGroup.
     Alone,
-    /// As the gang of that PodGroup.
+    /// As the gang of this PodGroup.
     Gang(&'a PodGroup),
-    /// As a further pod of that gang, which is placed.
+    /// As a further pod of a placed gang.
     Joining {
         /// Its PodGroup.
         group: &'a PodGroup,
@@ -52,7 +52,7 @@ pub enum PlacementRole<'a> {
 }
 
 impl<'a> PlacementRole<'a> {
-    /// The PodGroup that the pods name.
+    /// Returns the PodGroup that the pods name.
     #[must_use]
     pub const fn group(self) -> Option<&'a PodGroup> {
         match self {
@@ -65,11 +65,11 @@ impl<'a> PlacementRole<'a> {
 /// Decision of the policies on pods. None: not known yet.
 pub type PodsVerdict = Option<Result<AuthorizedExternalPods, NotAuthorized>>;
 
-/// The joint request of these pods of one namespace. None: policies have not decided on them yet.
-/// `judge` returns their decision.
+/// Returns the joint request of these pods of one namespace. None: policies have not decided on
+/// them yet. `judge` returns their decision.
 ///
 /// # Errors
-/// If the pods wait or are refused: the reason.
+/// The reason why the pods wait or are refused.
 pub fn find_request(
     cache: &Cache,
     namespace: &str,
@@ -104,7 +104,7 @@ pub fn find_request(
         (_, None) => None,
     };
     let priority = match place {
-        // The priority at which the gang was placed, whatever the PodGroup says by now.
+        // The gang keeps the priority of its placement, even if the PodGroup has changed.
         PlacementRole::Joining { plan, .. } => plan.priority.unwrap_or(lowest),
         PlacementRole::Alone | PlacementRole::Gang(_) => found
             .as_ref()
@@ -197,7 +197,7 @@ pub fn find_request(
     }))
 }
 
-/// The pod's spec, if every constraint in it is supported.
+/// Returns the pod's spec, if every constraint in it is supported.
 fn read_supported_spec<'a>(
     name: &str,
     pod: &'a ExternalPod,
@@ -240,7 +240,7 @@ fn read_supported_spec<'a>(
     }
 }
 
-/// The first image reference that is longer than a job's may be, with its field and length.
+/// Returns the first image reference that is longer than a job's may be, with its field and length.
 /// Kubernetes sets no limit.
 fn long_image(spec: &PodSpec) -> Option<(String, usize)> {
     let containers = spec.containers.iter().enumerate();

@@ -21,7 +21,8 @@ const MAX_REQUESTS: usize = 256;
 
 pub(super) type GroupedPods = (Vec<AlikePods>, BTreeMap<String, BTreeSet<String>>, bool);
 
-/// The pods by request, the claims of each, and whether a claim keeps all of them on one node.
+/// Returns the pods by request, the claims of each, and whether a claim keeps all of them on one
+/// node.
 pub(super) fn group_pods(
     cache: &Cache,
     namespace: &str,

@@ -14,7 +14,7 @@ use crate::external_request::PlacementRole;
 /// Pods with their names.
 type NamedPods = [(String, Arc<ExternalPod>)];
 
-/// True if these pods would count in that queue now, as far as is known.
+/// Returns true if these pods would count in this queue now, as far as the cache knows.
 #[must_use]
 pub fn is_counted_in_queue(
     cache: &Cache,
@@ -28,8 +28,8 @@ pub fn is_counted_in_queue(
     found.is_some_and(|queue| queue.metadata.name.as_deref() == Some(name))
 }
 
-/// The queue in which the gang is placed; else the one that the PodGroup or its pods name; else the
-/// namespace's default.
+/// Returns the queue in which the gang is placed; else the one that the PodGroup or its pods name;
+/// else the namespace's default.
 pub(super) fn find_queue(
     cache: &Cache,
     labels: &BTreeMap<String, String>,
@@ -37,7 +37,7 @@ pub(super) fn find_queue(
     pods: &NamedPods,
 ) -> Result<Arc<TrainingQueue>, GangExplanation> {
     let named = match place {
-        // The gang is in that queue, whatever it and its pods name by now.
+        // The gang stays in the queue of its plan, even if it or its pods name another queue now.
         PlacementRole::Joining { plan, .. } => {
             let queue = plan.queue.as_deref();
             queue.map(|queue| (queue, "status.plan.queue of the PodGroup".to_owned()))
@@ -55,9 +55,9 @@ pub(super) fn find_queue(
     })
 }
 
-/// The one queue that the PodGroup and the pods name, and where. Different names are an error, so
-/// that no label is ignored silently. An empty name counts as none, as in templates that are not
-/// filled in.
+/// Returns the one queue that the PodGroup and the pods name, and where. Different names are an
+/// error, so that no label is ignored silently. An empty name counts as none, as in templates that
+/// are not filled in.
 fn find_named_queue<'a>(
     group: Option<&'a String>,
     pods: &'a NamedPods,

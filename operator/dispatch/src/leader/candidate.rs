@@ -15,12 +15,12 @@ use super::{epoch_of, transitions, transitions_of};
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "trellis-operator";
 /// Annotation with the seconds for which the holder waits for an answer to a write. The next
-/// candidate waits for so long after the lease has run out.
+/// candidate waits for this long after the lease has run out.
 const REQUEST_SECONDS: &str = "trellis.dev/request-seconds";
-/// How long the lease may be refused until that counts as an error of the installation.
+/// How long the API server may refuse the lease before that counts as an installation error.
 const REFUSAL_ERROR_AFTER: Duration = Duration::from_secs(60);
 
-/// Result of one look at the lease.
+/// Result of one check of the lease.
 enum LeaseCheck {
     /// The lease is ours.
     Acquired(Box<(Leadership, Lease)>),
@@ -28,7 +28,7 @@ enum LeaseCheck {
     CheckAgainIn(Duration),
 }
 
-/// The version of a lease, and since when this process has seen no other.
+/// The version of a lease, and the time since which this process has seen no other version.
 ///
 /// A candidate reads no clock of another machine: the lease is over when it has not changed for
 /// its duration by the clock of the candidate.
@@ -36,8 +36,8 @@ enum LeaseCheck {
 struct LeaseObservation(Option<(String, Instant)>);
 
 impl LeaseObservation {
-    /// How much of `needed` is left at `now`, for a lease that is seen at `version`. Zero when the
-    /// lease has not changed for so long.
+    /// Returns how much of `needed` is left at `now`, for a lease that is seen at `version`. Zero
+    /// if the lease has not changed for the whole time.
     fn remaining(&mut self, version: &str, now: Instant, needed: Duration) -> Duration {
         match &self.0 {
             Some((before, since)) if before == version => {
@@ -51,8 +51,8 @@ impl LeaseObservation {
     }
 }
 
-/// The time until the next look at a lease that is held for `left`: no later than it may be over.
-/// None: it is over.
+/// Returns the time until the next check of a lease that is held for `left`. It is no later than
+/// the end of the lease. None: the lease is over.
 fn next_check(left: Duration, pause: Duration) -> Option<Duration> {
     (!left.is_zero()).then(|| left.min(pause))
 }
@@ -65,7 +65,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate under an identity that no other process has ever had.
+    /// Creates a candidate with an identity that no other process has ever had.
     #[must_use]
     pub fn new(client: Client, namespace: &str, identity: String, duration: Duration) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Candidate {
     /// Waits until the lease is ours.
     ///
     /// # Errors
-    /// If the lease may not be read or written, which waiting does not mend.
+    /// If this process lacks the right to read or write the lease, so that waiting does not help.
     pub async fn acquire(&self) -> anyhow::Result<(Leadership, Lease)> {
         let mut unchanged = LeaseObservation::default();
         let mut refused: Option<Instant> = None;
@@ -160,20 +160,20 @@ impl Candidate {
         }
     }
 
-    /// The longest time between two looks at the lease.
+    /// Returns the longest time between two checks of the lease.
     fn check_interval(&self) -> Duration {
         self.duration.checked_div(5).unwrap_or(self.duration)
     }
 
-    /// How long a lease must stay unchanged until its holder is done: the lease has run out, and
-    /// the holder's last requests have been answered or have timed out.
+    /// Returns how long a lease must stay unchanged until its holder is done: the lease has run
+    /// out, and the holder's last requests have been answered or have timed out.
     fn takeover_delay(&self, lease: &Lease) -> Duration {
         let spec = lease.spec.as_ref();
         let seconds = spec.and_then(|s| s.lease_duration_seconds).unwrap_or(0);
         let theirs = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let published = lease.metadata.annotations.as_ref();
         let published = published.and_then(|a| a.get(REQUEST_SECONDS)?.parse().ok());
-        // A holder that publishes no time waits at most for the general maximum.
+        // A holder that publishes no time waits no longer than the general maximum.
         let request = published.map_or(REQUEST_TIMEOUT, Duration::from_secs);
         theirs
             .max(self.duration)
@@ -209,7 +209,7 @@ impl Candidate {
         }
     }
 
-    /// Renews the lease until it is lost. Never tries past its end.
+    /// Renews the lease until it is lost. Does not try after its end.
     pub async fn renew_until_lost(&self, leadership: &Leadership, mut lease: Lease) {
         let pause = self.duration.checked_div(4).unwrap_or(self.duration);
         let mut raised = leadership.wanted_epoch.subscribe();
@@ -270,7 +270,7 @@ impl Candidate {
         leadership.lose();
     }
 
-    /// True if the lease is still ours, in an epoch that we wrote.
+    /// Returns true if the lease is still ours, in an epoch that we wrote.
     fn is_ours(&self, now: &Lease, written: &[&Lease]) -> bool {
         let holder = now.spec.as_ref().and_then(|s| s.holder_identity.as_deref());
         holder == Some(self.identity.as_str())
@@ -313,7 +313,7 @@ mod tests {
             left.as_secs()
         };
         assert_eq!((left("1", 0), left("1", 3), left("1", 29)), (30, 27, 1));
-        // A renewed lease is waited for from the look that shows the renewal.
+        // The wait for a renewed lease starts at the check that shows the renewal.
         assert_eq!((left("2", 31), left("2", 59)), (30, 2));
         assert_eq!((left("2", 61), left("2", 90)), (0, 0));
         let next = |left| {
@@ -343,10 +343,10 @@ mod tests {
             assert!(waits >= holder.duration + keeps_to, "{waits:?}");
             waits.as_secs()
         };
-        // A short lease is followed soon, a long one by what is the most for all.
+        // The wait after a short lease is short. After a long lease it is the general maximum.
         assert_eq!((over(2, 2), over(15, 15), over(60, 60)), (4, 30, 75));
         assert_eq!((over(2, 60), over(60, 2)), (75, 62));
-        // Nothing is known of one who does not say.
+        // This holder does not publish its wait.
         let mut silent = Lease {
             spec: Some(candidate(2).spec(0)),
             ..Lease::default()

@@ -1,7 +1,7 @@
 //! The label of the leader's pod, by which a Service finds it.
 //!
-//! The Lease decides which replica leads, and the label only follows it. A wrong label costs
-//! answers and nothing else: a replica that does not lead says so.
+//! The Lease decides which replica leads, and the label only follows it. A wrong label only costs
+//! answers, because a replica that does not lead reports that.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct LeaderLabel {
 }
 
 impl LeaderLabel {
-    /// The label of the pod of that name.
+    /// Creates the label of the pod with this name.
     #[must_use]
     pub fn new(client: Client, namespace: &str, pod: String) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl LeaderLabel {
         let bear = ListParams::default().labels(&bear);
         let bear = self.pods.list(&bear).await?;
         let bear: Vec<String> = bear.iter().map(|pod| pod.name_any()).collect();
-        // Former leaders first: they may be dead, and no other replica removes their label.
+        // Former leaders come first: they may be dead, and no other replica removes their label.
         for other in bear.iter().filter(|name| **name != self.pod) {
             if leadership.check().is_err() {
                 return Ok(());
@@ -84,8 +84,8 @@ impl LeaderLabel {
         Ok(())
     }
 
-    /// Removes the label from this replica's pod: a container that restarts in it does not lead,
-    /// nor does one that stops. If that fails, the next leader does it.
+    /// Removes the label from this replica's pod: neither a restarted nor a stopping container in
+    /// it leads. If that fails, the next leader removes the label.
     pub async fn remove(&self) {
         match tokio::time::timeout(MAX_REMOVAL_TIME, self.patch(&self.pod, &Value::Null)).await {
             Ok(Ok(())) => {}

@@ -10,12 +10,12 @@ use trellis_gang::epoch::Epoch;
 
 use super::{NotLeading, epoch_of};
 
-/// Longest wait for the answer to a write. Under a shorter lease a write waits no longer than the
+/// Longest wait for the answer to a write. With a shorter lease, a write waits no longer than the
 /// lease.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a holder of a lease of that duration waits for the answer to a write. The holder keeps
-/// to this time, and publishes it in the Lease.
+/// Returns how long the holder of a lease of this duration waits for the answer to a write. The
+/// holder keeps to this time, and publishes it in the Lease.
 pub(super) fn request_time(lease: Duration) -> Duration {
     REQUEST_TIMEOUT.min(lease)
 }
@@ -25,7 +25,7 @@ pub(super) fn request_time(lease: Duration) -> Duration {
 pub struct Leadership {
     /// Epoch of this leader. It never falls.
     epoch: Arc<watch::Sender<Epoch>>,
-    /// The epoch that is asked for. The holder of the lease writes it to the Lease.
+    /// The requested epoch. The holder of the lease writes it to the Lease.
     pub(super) wanted_epoch: Arc<watch::Sender<Epoch>>,
     start: Instant,
     /// Milliseconds after `start` until which the lease is ours; 0 once it is lost.
@@ -35,7 +35,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Leadership whose lease has to be [extended](Self::extend) first.
+    /// Returns the leadership whose lease has to be [extended](Self::extend) first.
     pub(super) fn new(epoch: Epoch, start: Instant, lease: Duration) -> Self {
         Self {
             request_time: request_time(lease),
@@ -46,10 +46,10 @@ impl Leadership {
         }
     }
 
-    /// The epoch of this leader.
+    /// Returns the epoch of this leader.
     ///
     /// # Errors
-    /// If the lease is no longer ours, or may no longer be.
+    /// If the lease is no longer ours, or may no longer be ours.
     pub fn check(&self) -> Result<Epoch, NotLeading> {
         match self.remaining() {
             Some(_) => Ok(*self.epoch.borrow()),
@@ -57,28 +57,28 @@ impl Leadership {
         }
     }
 
-    /// How long the lease is ours without a renewal. None: it is not.
+    /// Returns how long the lease is ours without a renewal. None: it is not ours.
     fn remaining(&self) -> Option<Duration> {
         let until = Duration::from_millis(self.valid_until.load(Ordering::Acquire));
         let left = until.checked_sub(self.start.elapsed())?;
         (!left.is_zero()).then_some(left)
     }
 
-    /// Waits until the lease is no longer ours, or may no longer be.
+    /// Waits until the lease is no longer ours, or may no longer be ours.
     pub async fn wait_until_lost(&self) {
         while let Some(left) = self.remaining() {
             tokio::time::sleep(left).await;
         }
     }
 
-    /// How long a write waits for its answer.
+    /// Returns how long a write waits for its answer.
     #[must_use]
     pub(crate) fn request_time(&self) -> Duration {
         self.request_time
     }
 
-    /// Raises the epoch above one that was seen in a journal, first in the Lease. Waits until that
-    /// is done; for ever once the lease is lost.
+    /// Raises the epoch above an epoch that was seen in a journal, first in the Lease. Waits until
+    /// that is done. Waits forever once the lease is lost.
     pub async fn raise_above(&self, seen: Epoch) {
         let above = Epoch(seen.0.saturating_add(1));
         self.wanted_epoch.send_if_modified(|wanted| {
@@ -90,7 +90,7 @@ impl Leadership {
         let _ = self.epoch.subscribe().wait_for(|e| *e >= above).await;
     }
 
-    /// Notes the transitions that the Lease has now.
+    /// Records the current transitions of the Lease.
     pub(super) fn record_transitions(&self, transitions: i32) {
         let epoch = epoch_of(transitions);
         self.epoch.send_if_modified(|now| {
@@ -117,13 +117,13 @@ impl Leadership {
 
 #[cfg(any(test, feature = "fixtures"))]
 impl Leadership {
-    /// The leadership of a test, which holds for an hour without a Lease.
+    /// Returns the leadership of a test, which holds for an hour without a Lease.
     #[must_use]
     pub fn for_test() -> Self {
         Self::with_remaining(Duration::from_secs(3600))
     }
 
-    /// The same, with a lease that is not renewed.
+    /// Returns the leadership of a test, with a lease that is not renewed.
     pub fn with_remaining(left: Duration) -> Self {
         let now = Instant::now();
         let leadership = Self::new(Epoch(1), now, Duration::from_secs(3600));

@@ -11,8 +11,8 @@
 //! A candidate measures the age of another holder's lease by its own monotonic clock, and never
 //! compares the clocks of two machines (the rule of client-go's leaderelection).
 //!
-//! `candidate` acquires, holds and releases the Lease; writes ask `leadership`; `label` lets a
-//! Service find the leader's pod.
+//! `candidate` acquires, holds and releases the Lease. Writes check `leadership`. `leader_label`
+//! lets a Service find the leader's pod.
 
 mod candidate;
 mod leader_label;
@@ -31,12 +31,12 @@ use trellis_gang::epoch::Epoch;
 #[error("this process no longer holds the lease")]
 pub struct NotLeading;
 
-/// The epoch of a Lease: the first leader's is 1.
+/// Returns the epoch of a Lease: the first leader's is 1.
 fn epoch_of(transitions: i32) -> Epoch {
     Epoch(i64::from(transitions).saturating_add(1))
 }
 
-/// The transitions of a Lease with this epoch. None: the Lease cannot hold it.
+/// Returns the transitions of a Lease with this epoch. None: the Lease cannot hold it.
 fn transitions_of(epoch: Epoch) -> Option<i32> {
     i32::try_from(epoch.0.checked_sub(1)?).ok()
 }

@@ -1,6 +1,6 @@
-//! Claims whose class binds with the first consumer: which nodes can run their pods (`reach`), and
-//! which volumes they are bound to once their pods have nodes (`choose`). The rules are those of
-//! kube-scheduler's VolumeBinding, applied to a whole gang. Pure.
+//! Claims whose class binds with the first consumer: the nodes that can run their pods
+//! (`reachable_nodes`), and the volumes for them once their pods have nodes (`volume_choice`). The
+//! rules are those of kube-scheduler's VolumeBinding, applied to a whole gang. Pure.
 
 mod mounts;
 mod reachable_nodes;

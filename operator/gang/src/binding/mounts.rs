@@ -1,4 +1,4 @@
-//! Claims that the pods of a plan mount, and on which nodes. Pure.
+//! Claims that the pods of a plan mount, with the nodes of these pods. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,8 @@ pub struct ClaimMount {
     pub pods: u64,
 }
 
-/// Claims of the pods that are planned for these nodes: group, node and number of pods. `counted`
-/// holds the pods after admission, by group, where they are known.
+/// Returns the claims of the pods that are planned for these nodes: group, node and number of pods.
+/// `counted` holds the pods after admission, by group, where they are known.
 pub fn collect_mounts<'a>(
     job: &CompiledJob,
     counted: &BTreeMap<String, AdmittedPod>,

@@ -10,8 +10,8 @@ use crate::observed::{SlimClaim, SlimStorageClass, SlimVolume};
 use crate::volumes;
 use crate::volumes::VolumeRequirement;
 
-/// Node requirements of the claim: the node reaches one of the volumes to which the claim may be
-/// bound, or a volume can be provisioned there. None if there is no such volume.
+/// Returns the node requirements of the claim: the node reaches one of the volumes to which the
+/// claim may be bound, or a volume can be provisioned there. None if there is no such volume.
 #[must_use]
 pub fn unbound_claim_requirement<V: Borrow<SlimVolume>>(
     claim: &SlimClaim,
@@ -33,14 +33,15 @@ pub fn unbound_claim_requirement<V: Borrow<SlimVolume>>(
     })
 }
 
-/// True if the claim's access modes allow only one node to mount its volume.
+/// Returns true if the claim's access modes allow only one node to mount its volume.
 pub(super) fn is_single_node(claim: &SlimClaim) -> bool {
     let modes = &claim.spec.access_modes;
     let is_shared = |mode: &String| mode == "ReadWriteMany" || mode == "ReadOnlyMany";
     !modes.is_empty() && !modes.iter().any(is_shared)
 }
 
-/// Node requirements of the class for provisioning a volume. None if it provisions none.
+/// Returns the node requirements of the class for provisioning a volume. None if it provisions
+/// none.
 pub fn provisioning_terms(
     claim: &SlimClaim,
     class: &SlimStorageClass,
@@ -60,13 +61,14 @@ pub fn provisioning_terms(
     Some(of_class.into_iter().chain(of_claim).collect())
 }
 
-/// The node that another scheduler has selected for the claim. A node that an earlier plan of ours
-/// has left there is selected anew.
+/// Returns the node that another scheduler has selected for the claim. A node that an earlier plan
+/// of ours left there does not count: Trellis selects a node again.
 pub(super) fn foreign_selected_node(claim: &SlimClaim) -> Option<&str> {
     claim.selected_node().filter(|_| claim.plan().is_none())
 }
 
-/// A term without expressions matches nothing, in either form (`MatchTopologySelectorTerms`).
+/// Converts a term. A term without expressions matches nothing, in either form
+/// (`MatchTopologySelectorTerms`).
 fn convert_term(term: &TopologySelectorTerm) -> NodeSelectorTerm {
     let expressions = term.match_label_expressions.iter().flatten();
     NodeSelectorTerm {

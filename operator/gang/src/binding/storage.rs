@@ -13,20 +13,20 @@ use crate::observed::{SlimClaim, SlimClaimSpec, SlimStorageClass, SlimVolume};
 
 /// The claims of a namespace, and the volumes to which they may be bound.
 pub trait Storage {
-    /// The claim of that name.
+    /// Returns the claim of that name.
     fn claim(&self, name: &str) -> Option<Arc<SlimClaim>>;
-    /// The volume of that name.
+    /// Returns the volume of that name.
     fn volume(&self, name: &str) -> Option<Arc<SlimVolume>>;
-    /// All volumes.
+    /// Returns all volumes.
     fn volumes(&self) -> Vec<Arc<SlimVolume>>;
-    /// The class of that name.
+    /// Returns the class of that name.
     fn class(&self, name: &str) -> Option<Arc<SlimStorageClass>>;
-    /// The class of claims that name none.
+    /// Returns the class of claims that name none.
     fn default_class(&self) -> Option<Arc<SlimStorageClass>>;
-    /// The labels of the node of that name.
+    /// Returns the labels of the node of that name.
     fn node_labels(&self, name: &str) -> Option<BTreeMap<String, String>>;
 
-    /// A claim with this spec that does not exist yet, with the class that it will get.
+    /// Returns a claim with this spec that does not exist yet, with the class that it will get.
     fn new_claim(&self, name: &str, asked: &SlimClaimSpec) -> SlimClaim {
         let class = asked.storage_class_name.clone();
         let default = || self.default_class()?.metadata.name.clone();

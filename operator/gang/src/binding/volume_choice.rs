@@ -43,7 +43,7 @@ pub enum BindingStep {
     Provision(String),
 }
 
-/// Why the pods cannot have their volumes where they are.
+/// Why the pods cannot get their volumes on their nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingFailure {
     /// The reason.
@@ -54,7 +54,7 @@ pub struct BindingFailure {
     pub nodes: BTreeSet<String>,
 }
 
-/// Chooses a step for each claim, the smallest claim first: if two claims fit the same volume, the
+/// Chooses a step for each claim, smallest claim first. If two claims fit the same volume, the
 /// larger claim may take a larger volume.
 ///
 /// # Errors
@@ -144,8 +144,8 @@ impl BindingCandidates {
             .map_err(|far| unbound(self.explain_failure(claim, mount, &far), far))
     }
 
-    /// The smallest volume that all nodes reach, else one that is provisioned for the first node.
-    /// The error holds the nodes without which there might be one.
+    /// Returns the smallest volume that all nodes reach, else a volume to provision for the first
+    /// node. The error holds the nodes without which there might be a volume.
     fn choose_volume(
         &self,
         claim: &SlimClaim,
@@ -207,7 +207,7 @@ impl BindingCandidates {
         volumes.find(|volume: &&SlimVolume| volume.name() == name)
     }
 
-    /// Nodes that do not reach the volume. Unknown nodes are not judged.
+    /// Returns the nodes that do not reach the volume. Ignores unknown nodes.
     fn unreachable_nodes(
         &self,
         reach: &[Vec<NodeSelectorTerm>],
@@ -225,7 +225,7 @@ impl BindingCandidates {
     }
 }
 
-/// Message: there is no volume to which the claim can be bound.
+/// Returns the message that there is no volume for the claim.
 #[must_use]
 pub fn no_volume_message(claim: &SlimClaim) -> String {
     let asked = claim.spec.resources.requests.get("storage");

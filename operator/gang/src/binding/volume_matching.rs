@@ -1,4 +1,4 @@
-//! Volumes to which a claim may be bound, wherever its pods are (`FindMatchingVolume` of
+//! Volumes to which a claim may be bound, regardless of its pods' nodes (`FindMatchingVolume` of
 //! `k8s.io/component-helpers/storage/volume`). Pure.
 
 use std::borrow::Borrow;
@@ -7,7 +7,7 @@ use trellis_policies::selects;
 
 use crate::observed::{SlimClaim, SlimVolume};
 
-/// True if the volume's `claimRef` names the claim, whoever set it.
+/// Returns true if the volume's `claimRef` names the claim. A user or Trellis may have set it.
 #[must_use]
 pub fn is_reserved_for(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let meta = &claim.metadata;
@@ -21,8 +21,8 @@ pub fn is_reserved_for(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     })
 }
 
-/// The volumes to which the claim may be bound: the one that is reserved for it, else all free
-/// ones, the smallest first.
+/// Returns the volumes to which the claim may be bound: the volume reserved for it, else all free
+/// volumes, smallest first.
 #[must_use]
 pub fn find_candidates<'a, V: Borrow<SlimVolume>>(
     claim: &SlimClaim,
@@ -44,7 +44,7 @@ pub fn find_candidates<'a, V: Borrow<SlimVolume>>(
     free
 }
 
-/// Conditions that also a volume reserved by a user must meet.
+/// Returns true if the volume meets the conditions that also apply to a volume reserved by a user.
 fn is_suitable(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let mode = |mode: &Option<String>| mode.as_deref().unwrap_or("Filesystem").to_owned();
     let attributes = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
@@ -60,8 +60,8 @@ fn is_suitable(volume: &SlimVolume, claim: &SlimClaim) -> bool {
             == attributes(&asked.volume_attributes_class_name)
 }
 
-/// True if the volume is available and has the class, labels and access modes that the claim asks
-/// for.
+/// Returns true if the volume is available and has the class, labels and access modes that the
+/// claim asks for.
 fn is_free(volume: &SlimVolume, claim: &SlimClaim) -> bool {
     let selector = claim.spec.selector.as_ref();
     let labels = || volume.metadata.labels.clone().unwrap_or_default();

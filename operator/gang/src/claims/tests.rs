@@ -17,7 +17,7 @@ fn job(claims: &[&[&str]]) -> TrainingJobSpec {
     serde_json::from_value(json!({"taskGroups": groups})).unwrap()
 }
 
-/// The volume "v" of 10Gi is free, and there is a class of each kind.
+/// Returns the volume "v" of 10Gi is free, and there is a class of each kind.
 fn storage() -> FakeStorage {
     let late = "WaitForFirstConsumer";
     let class = |name: &str, mode: &str, provisioner: &str| json!({"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner});

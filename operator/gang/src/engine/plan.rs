@@ -3,7 +3,7 @@
 use trellis_api::pod_group::Plan;
 use trellis_scheduler::{FlavorName, GroupFlavors, GroupName, NodeName, Placement, ResourceName};
 
-/// The placement of a plan.
+/// Returns the placement of a plan.
 #[must_use]
 pub fn placement_from_plan(plan: &Plan) -> Placement {
     let mut placement = Placement::new();
@@ -24,7 +24,7 @@ pub fn placement_from_plan(plan: &Plan) -> Placement {
     placement
 }
 
-/// The flavors of a plan.
+/// Returns the flavors of a plan.
 #[must_use]
 pub fn flavors_from_plan(plan: &Plan) -> Vec<GroupFlavors> {
     let groups = plan.groups.iter().map(|group| GroupFlavors {

@@ -18,7 +18,7 @@ use trellis_scheduler::{
 use super::{base_units, to_duration, to_engine_time};
 use crate::constraints;
 
-/// The engine's form of a queue.
+/// Returns the engine's form of a queue.
 #[must_use]
 pub fn to_engine_queue(name: &str, spec: &QueueSpec) -> Queue {
     Queue {
@@ -82,7 +82,7 @@ fn to_resource_group(group: &trellis_api::queue::ResourceGroup) -> ResourceGroup
 
 fn to_quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) {
     let name = quota.name.as_str();
-    // An amount that does not parse counts as zero: the error stops only its own queue.
+    // An amount that does not parse counts as zero, so that the error stops only its own queue.
     let of_amount = |amount: Amount| base_units(name, amount).max(0);
     let units = |q: &Quantity| of_amount(q.amount().unwrap_or(Amount::ZERO));
     let amounts = Quota {
@@ -93,7 +93,7 @@ fn to_quota(quota: &trellis_api::queue::ResourceQuota) -> (ResourceName, Quota) 
     (ResourceName::new(name), amounts)
 }
 
-/// Decayed usage from a queue's status. None if none has been stored.
+/// Returns the decayed usage from a queue's status. None if none has been stored.
 #[must_use]
 pub fn restore_decayed_usage(status: &QueueStatus) -> Option<QueueMemory> {
     let at = status.internal.decayed_time.as_ref()?;
@@ -111,7 +111,7 @@ pub fn restore_decayed_usage(status: &QueueStatus) -> Option<QueueMemory> {
     })
 }
 
-/// Decayed usage as a quantity, with thousandths for devices.
+/// Returns the decayed usage as a quantity, with thousandths for devices.
 #[must_use]
 pub fn decayed_quantity(resource: &str, decayed: DecayedAmount) -> Quantity {
     let per = if is_counted_in_thousandths(resource) {
@@ -129,13 +129,13 @@ pub fn decayed_quantity(resource: &str, decayed: DecayedAmount) -> Quantity {
     Quantity::new(amount.to_string())
 }
 
-/// Device usage is shown in thousandths. The base unit of cores is a thousandth already, and
-/// thousandths of bytes do not matter.
+/// Returns true for devices, whose usage is shown in thousandths. The base unit of cores is already
+/// a thousandth, and thousandths of bytes do not matter.
 fn is_counted_in_thousandths(resource: &str) -> bool {
     !matches!(resource, "cpu" | "memory" | "ephemeral-storage")
 }
 
-/// The engine's form of a flavor.
+/// Returns the engine's form of a flavor.
 #[must_use]
 pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
     Flavor {
@@ -162,7 +162,7 @@ pub fn to_engine_flavor(name: &str, spec: &ResourceFlavorSpec) -> Flavor {
     }
 }
 
-/// The engine's form of a topology.
+/// Returns the engine's form of a topology.
 #[must_use]
 pub fn to_engine_topology(name: &str, spec: &TopologySpec) -> Topology {
     Topology {
@@ -178,7 +178,7 @@ fn to_topology_level(level: &topology::TopologyLevel) -> TopologyLevel {
     }
 }
 
-/// A quantity of a resource, converted from base units.
+/// Returns a quantity of a resource, converted from base units.
 #[must_use]
 pub fn to_quantity(resource: &str, base_units: i128) -> Quantity {
     let units = i64::try_from(base_units).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Surplus pods: in the engine each is a gang of its own.
+//! Surplus pods. In the engine, each is a separate gang.
 
 use trellis_api::pod_group::NominatedVictim;
 use trellis_scheduler::GangId;
@@ -17,7 +17,7 @@ pub struct SurplusPodId {
 }
 
 impl SurplusPodId {
-    /// The pod of that name in the job of that name.
+    /// Returns the pod of that name in the job of that name.
     #[must_use]
     pub fn from_pod_name(job: &str, pod: &str) -> Option<Self> {
         let own = pod.strip_prefix(job)?.strip_prefix('-')?;
@@ -28,27 +28,28 @@ impl SurplusPodId {
         })
     }
 
-    /// Name of the pod.
+    /// Returns the name of the pod.
     #[must_use]
     pub fn pod_name(&self, job: &str) -> String {
         trellis_api::names::pod_name(job, &self.group, self.index)
     }
 }
 
-/// The engine's name of a surplus pod of that job. The slash cannot occur in the name of an object.
+/// Returns the engine's name of a surplus pod of that job. The slash cannot occur in the name of an
+/// object.
 #[must_use]
 pub fn surplus_gang_id(job: &Key, member: &SurplusPodId) -> GangId {
     GangId::new(format!("{job}/{}-{}", member.group, member.index))
 }
 
-/// The same as a key, for maps that also hold jobs.
+/// Returns the engine's name as a key, for maps that also hold jobs.
 #[must_use]
 pub fn surplus_pod_key(job: &Key, member: &SurplusPodId) -> Key {
     let name = format!("{}/{}-{}", job.name, member.group, member.index);
     Key::new(&job.namespace, &name)
 }
 
-/// The job that an engine gang stands for, and the surplus pod if the gang is one.
+/// Returns the job that an engine gang stands for, and the surplus pod if the gang is one.
 #[must_use]
 pub fn parse_gang_id(id: &GangId) -> (Key, Option<SurplusPodId>) {
     let (namespace, rest) = id.as_str().split_once('/').unwrap_or(("", id.as_str()));
@@ -68,8 +69,8 @@ pub fn parse_gang_id(id: &GangId) -> (Key, Option<SurplusPodId>) {
     (Key::new(namespace, job), member)
 }
 
-/// The victim that a journal names: a gang or a surplus pod. None if no surplus pod can have that
-/// name.
+/// Returns the victim that a journal names: a gang or a surplus pod. None if no surplus pod can
+/// have that name.
 #[must_use]
 pub fn victim_key(victim: &NominatedVictim) -> Option<Key> {
     let job = Key::new(&victim.namespace, &victim.name);

@@ -9,8 +9,8 @@ use crate::fixtures::{desired_run, desired_run_with};
 use crate::flavors::{FlavorTolerations, GangPlacement};
 use crate::journal;
 
-/// The gang of the job "team-a/llm" with these additional spec fields, from the job and from its
-/// PodGroup.
+/// Returns the gang of the job "team-a/llm" with these additional spec fields, from the job and
+/// from its PodGroup.
 fn gangs_from_job_and_pod_group(more: Value) -> (Gang, Gang) {
     let wish = desired_run_with(1, more);
     let job = wish.attempt().unwrap().job.compiled();

@@ -29,13 +29,13 @@ pub struct ExternalAttemptState {
     pub place_number: u64,
 }
 
-/// The name of a group of pods with equal requirements.
+/// Returns the name of a group of pods with equal requirements.
 #[must_use]
 pub fn group_name(number: usize) -> String {
     format!("g{number}")
 }
 
-/// True if the place has as many pods in each group as the gang.
+/// Returns true if the place has as many pods in each group as the gang.
 #[must_use]
 pub fn placement_fits(asks: &ExternalRequest, place: &GangPlacement) -> bool {
     asks.groups.iter().enumerate().all(|(number, alike)| {
@@ -52,15 +52,15 @@ pub(super) fn pod_prefix(unit: &Key, place: u64, group: &str) -> String {
     format!("{}/{place}/{group}", unit.name)
 }
 
-/// The engine's name of a pod. It differs from the pod's own name, which does not tell the group.
-/// `place` distinguishes it from pods of the gang's earlier places that may still exist.
+/// Returns the engine's name of a pod. It differs from the pod's own name, which does not contain
+/// the group. `place` distinguishes it from pods of the gang's earlier places that may still exist.
 #[must_use]
 pub fn pod_key(unit: &Key, place: u64, group: &str, index: usize) -> PodKey {
     let prefix = pod_prefix(unit, place, group);
     PodKey::new(format!("{}/{prefix}-{index}", unit.namespace))
 }
 
-/// True if the engine's pod name belongs to that gang, in any of its places.
+/// Returns true if the engine's pod name belongs to that gang, in any of its places.
 #[must_use]
 pub fn is_pod_of_gang(unit: &Key, name: &PodKey) -> bool {
     let rest = name.as_str().strip_prefix(&*unit.namespace);
@@ -68,20 +68,20 @@ pub fn is_pod_of_gang(unit: &Key, name: &PodKey) -> bool {
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The device that GPU-hours count: the device resource of which a pod has most.
+/// Returns the device that GPU-hours count: the device resource with the largest amount in a pod.
 pub(super) fn gpu_hours_device(request: &Resources) -> Option<ResourceName> {
     let devices = request.iter().filter(|(name, _)| is_device(name));
     let most = devices.max_by_key(|(_, units)| *units);
     most.map(|(name, _)| name.clone())
 }
 
-/// True for an extended resource, whose name contains a domain: a device.
+/// Returns true for an extended resource, whose name contains a domain: a device.
 pub(super) fn is_device(resource: &ResourceName) -> bool {
     let name = resource.as_str();
     name.contains('/') && !name.starts_with("hugepages-")
 }
 
-/// An external gang that waits. `group` is the spec of its PodGroup.
+/// Returns an external gang that waits. `group` is the spec of its PodGroup.
 #[must_use]
 pub fn pending_gang(
     unit: &Key,

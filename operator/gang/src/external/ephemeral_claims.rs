@@ -10,14 +10,14 @@ use trellis_api::Reason;
 use crate::GangExplanation;
 use crate::binding::Storage;
 
-/// Names of the pod's ephemeral claims.
+/// Returns the names of the pod's ephemeral claims.
 pub fn claim_names(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
     let volumes = spec.volumes.iter().flatten();
     let own = volumes.filter(|volume| volume.ephemeral.is_some());
     own.map(|volume| claim_name(pod, &volume.name)).collect()
 }
 
-/// Name of the claim of a pod's ephemeral volume (`ephemeral.VolumeClaimName`).
+/// Returns the name of the claim of a pod's ephemeral volume (`ephemeral.VolumeClaimName`).
 pub fn claim_name(pod: &str, volume: &str) -> String {
     format!("{pod}-{volume}")
 }

@@ -35,7 +35,7 @@ pub struct ExternalRequest {
     pub queue: String,
     /// Its priority.
     pub priority: i32,
-    /// True if the gang may preempt others by its priority, according to the PriorityClass.
+    /// True if the gang may preempt other gangs by its priority, according to the PriorityClass.
     pub preempts: bool,
     /// When the gang began to wait.
     pub submitted: Timestamp,
@@ -47,7 +47,7 @@ pub struct ExternalRequest {
     pub claims: BTreeMap<String, BTreeSet<String>>,
     /// Longest termination grace period of its pods, in seconds.
     pub grace: i64,
-    /// Longest run time of its pods, in seconds. None if a pod may run for ever.
+    /// Longest run time of its pods, in seconds. None if a pod may run forever.
     pub active_seconds: Option<i64>,
     /// True if this is one pod that joins a placed gang.
     pub joins_gang: bool,
@@ -62,12 +62,12 @@ pub struct ExternalRequest {
 }
 
 impl ExternalRequest {
-    /// All pods of the gang.
+    /// Returns all pods of the gang.
     pub fn pods(&self) -> impl Iterator<Item = &PlannedPod> {
         self.groups.iter().flat_map(|group| &group.pods)
     }
 
-    /// True if both need the same from the engine, whatever policies and limits apply.
+    /// Returns true if both need the same from the engine. Policies and limits may differ.
     #[must_use]
     pub fn is_same_demand(&self, other: &Self) -> bool {
         self.demand() == other.demand()
@@ -79,7 +79,7 @@ impl ExternalRequest {
         (of, pods, self.grace, self.active_seconds)
     }
 
-    /// Claims that the pods mount on these nodes.
+    /// Returns the claims that the pods mount on these nodes.
     #[must_use]
     pub fn claim_mounts<'a>(
         &self,
@@ -89,7 +89,7 @@ impl ExternalRequest {
     }
 }
 
-/// Claims that pods mount on their nodes; `claims` holds the claims of each pod.
+/// Returns the claims that pods mount on their nodes; `claims` holds the claims of each pod.
 #[must_use]
 pub fn collect_mounts<'a>(
     claims: &BTreeMap<String, BTreeSet<String>>,
@@ -106,8 +106,8 @@ pub fn collect_mounts<'a>(
     mounts
 }
 
-/// The claims that a pod mounts, including those of its ephemeral volumes, which are created with
-/// the pod.
+/// Returns the claims that a pod mounts, including those of its ephemeral volumes, which are
+/// created with the pod.
 #[must_use]
 pub fn pod_claims(pod: &str, spec: &PodSpec) -> BTreeSet<String> {
     let volumes = spec.volumes.iter().flatten();

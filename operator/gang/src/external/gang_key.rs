@@ -1,5 +1,5 @@
-//! Names of external gangs. They contain upper case letters, which no name of a job does, so that
-//! the names never collide.
+//! Names of external gangs. They contain upper case letters, unlike the names of jobs, so the names
+//! never collide.
 
 use trellis_api::visibility::GangName;
 use trellis_api::{PodGroup, owner};
@@ -18,14 +18,14 @@ pub enum ExternalGangRef {
     Pod(Key),
 }
 
-/// True if the PodGroup was not created for a TrainingJob.
+/// Returns true if the PodGroup was not created for a TrainingJob.
 #[must_use]
 pub fn is_user_created(group: &PodGroup) -> bool {
     owner::controlling_job(&group.metadata).is_none()
 }
 
-/// The gang of a PodGroup that a user created, as a key for maps that also hold jobs. The engine
-/// uses the same name.
+/// Returns the gang of a PodGroup that a user created, as a key for maps that also hold jobs. The
+/// engine uses the same name.
 #[must_use]
 pub fn pod_group_gang_key(group: &Key) -> Key {
     Key::new(
@@ -34,13 +34,13 @@ pub fn pod_group_gang_key(group: &Key) -> Key {
     )
 }
 
-/// The gang of one pod.
+/// Returns the gang of one pod.
 #[must_use]
 pub fn pod_gang_key(pod: &Key) -> Key {
     Key::new(&pod.namespace, &format!("{POD_PREFIX}{}", pod.name))
 }
 
-/// The external gang that the key names. None for a job.
+/// Returns the external gang that the key names. None for a job.
 #[must_use]
 pub fn parse_gang_key(key: &Key) -> Option<ExternalGangRef> {
     let of = |name: &str| Key::new(&key.namespace, name);
@@ -55,7 +55,7 @@ pub fn parse_gang_key(key: &Key) -> Option<ExternalGangRef> {
     })
 }
 
-/// The PodGroup that would hold the gang's journal. None exists for a pod alone.
+/// Returns the PodGroup that would hold the gang's journal. None exists for a pod alone.
 #[must_use]
 pub fn journal_pod_group(key: &Key) -> Key {
     match parse_gang_key(key) {
@@ -64,7 +64,7 @@ pub fn journal_pod_group(key: &Key) -> Key {
     }
 }
 
-/// The gang's name in the visibility API and in messages.
+/// Returns the gang's name in the visibility API and in messages.
 #[must_use]
 pub fn gang_name(key: &Key) -> GangName {
     match parse_gang_key(key) {
@@ -74,7 +74,7 @@ pub fn gang_name(key: &Key) -> GangName {
     }
 }
 
-/// The gang that such a name refers to.
+/// Returns the gang with this name.
 #[must_use]
 pub fn gang_key_from_name(namespace: &str, name: &GangName) -> Key {
     match name {
@@ -84,7 +84,7 @@ pub fn gang_key_from_name(namespace: &str, name: &GangName) -> Key {
     }
 }
 
-/// True if the gang consists of external pods.
+/// Returns true if the gang consists of external pods.
 #[must_use]
 pub fn is_external(key: &Key) -> bool {
     parse_gang_key(key).is_some()

@@ -14,7 +14,7 @@ use crate::engine;
 use crate::key::Key;
 use crate::observed::{ExternalPod, FlavorsByResource};
 
-/// A pod that has its node, or for which the plan reserves it.
+/// A pod that has its node, or whose node the plan reserves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedPod {
     /// The pod.
@@ -40,7 +40,7 @@ pub struct PlacedPod {
 }
 
 impl PlacedPod {
-    /// The pod on that node, with these flavors.
+    /// Returns the pod on that node, with these flavors.
     #[must_use]
     pub fn new(pod: Key, there: &ExternalPod, node: String, flavors: FlavorsByResource) -> Self {
         Self {
@@ -57,13 +57,13 @@ impl PlacedPod {
         }
     }
 
-    /// Fields that distinguish one place from another.
+    /// Returns the fields that distinguish one place from another.
     fn placement_fields(&self) -> (&str, &str, &Resources, &FlavorsByResource) {
         (&self.uid, &self.node, &self.request, &self.flavors)
     }
 }
 
-/// True if both lists have the same pods in the same places, whether bound or not.
+/// Returns true if both lists have the same pods in the same places, whether bound or not.
 #[must_use]
 pub fn is_same_placement(one: &[PlacedPod], other: &[PlacedPod]) -> bool {
     one.iter()
@@ -71,7 +71,7 @@ pub fn is_same_placement(one: &[PlacedPod], other: &[PlacedPod]) -> bool {
         .eq(other.iter().map(PlacedPod::placement_fields))
 }
 
-/// The place of an external gang, whoever gave it.
+/// The place of an external gang, from Trellis or another scheduler.
 #[derive(Clone, Debug)]
 pub struct PlacedExternalGang {
     /// The gang in the engine's form.
@@ -90,7 +90,7 @@ type SharedProperties<'a> = (Option<&'a str>, &'a Resources, &'a FlavorsByResour
 /// The shared properties of a group, and its pods by node.
 type AlikePlacedPods<'a> = (SharedProperties<'a>, BTreeMap<&'a str, Vec<&'a Key>>);
 
-/// A placed external gang with these pods, in that queue and with that priority.
+/// Returns a placed external gang with these pods, in that queue and with that priority.
 #[must_use]
 pub fn to_placed_gang(
     unit: &Key,
@@ -135,7 +135,7 @@ pub fn to_placed_gang(
         });
     }
     let grace = held.iter().map(|pod| pod.grace).max().unwrap_or(0);
-    // A gang with a pod that may run for ever holds its place for ever.
+    // A gang with a pod that may run forever holds its place forever.
     let active: Option<Vec<i64>> = held.iter().map(|pod| pod.active_seconds).collect();
     let runtime = active.and_then(|all| all.into_iter().max());
     let newest = held.iter().filter_map(|pod| pod.created).max();

@@ -18,7 +18,7 @@ use crate::journal::PLAN_TIMEOUT;
 use crate::key::Key;
 use crate::observed::FlavorsByResource;
 
-/// The plan of a place for these pods.
+/// Returns the plan of a place for these pods.
 #[must_use]
 pub fn build_plan(
     unit_uid: &str,
@@ -71,9 +71,9 @@ pub fn build_plan(
     }
 }
 
-/// The demand of a plan's pods, in the groups of the plan: victims have left for that place, so it
-/// stays valid even if pods of one group differ by now. None if the plan has other pods, or if pods
-/// of one group request different resources.
+/// Returns the demand of a plan's pods, in the groups of the plan: victims have left for that
+/// place, so it stays valid even if pods of one group differ by now. None if the plan has other
+/// pods, or if pods of one group request different resources.
 #[must_use]
 pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalRequest> {
     let mut found: BTreeMap<&str, &AlikePods> = BTreeMap::new();
@@ -106,14 +106,14 @@ pub fn regroup_like_plan(plan: &Plan, asks: ExternalRequest) -> Option<ExternalR
     Some(ExternalRequest { groups, ..asks })
 }
 
-/// The flavors that the plan gives to a group, by resource.
+/// Returns the flavors that the plan gives to a group, by resource.
 #[must_use]
 pub fn group_flavors<'a>(plan: &'a Plan, group: &str) -> Option<&'a FlavorsByResource> {
     let found = plan.groups.iter().find(|given| given.name == group);
     found.map(|given| &given.flavors)
 }
 
-/// The engine's names of the pods of a plan, for that place of the gang.
+/// Returns the engine's names of the pods of a plan, for that place of the gang.
 #[must_use]
 pub fn engine_pod_names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, PodKey> {
     let mut next: BTreeMap<&str, usize> = BTreeMap::new();
@@ -129,7 +129,7 @@ pub fn engine_pod_names(unit: &Key, place: u64, plan: &Plan) -> BTreeMap<Key, Po
     names
 }
 
-/// The status of a gang that is not placed, with the reason.
+/// Returns the status of a gang that is not placed, with the reason.
 #[must_use]
 pub fn set_wait_reason(
     before: &PodGroupStatus,
@@ -145,8 +145,8 @@ pub fn set_wait_reason(
     })
 }
 
-/// The status of a gang whose pods are bound and that has no journal. Its plan names the queue in
-/// which it counts.
+/// Returns the status of a gang whose pods are bound and that has no journal. Its plan names the
+/// queue in which it counts.
 #[must_use]
 pub fn adopt(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     let is_pending = before.phase.unwrap_or_default() == PodGroupPhase::Pending;
@@ -159,7 +159,7 @@ pub fn adopt(before: &PodGroupStatus, plan: Plan) -> Option<PodGroupStatus> {
     })
 }
 
-/// The rolled back plans whose bindings may still take effect, the latest last.
+/// Returns the rolled back plans whose bindings may still take effect, the latest last.
 fn rolled_back_plans(before: &PodGroupStatus) -> Vec<String> {
     let mut undone = before.undone_plans.clone();
     if before.phase == Some(PodGroupPhase::Unwinding)
@@ -171,7 +171,7 @@ fn rolled_back_plans(before: &PodGroupStatus) -> Vec<String> {
     undone.split_off(too_many)
 }
 
-/// The status once a placed gang has no pods left.
+/// Returns the status once a placed gang has no pods left.
 #[must_use]
 pub fn clear_place(before: &PodGroupStatus) -> Option<PodGroupStatus> {
     let held = matches!(

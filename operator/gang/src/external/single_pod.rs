@@ -1,6 +1,6 @@
 //! Decides the next step for a pod alone: it has no PodGroup, it joins a placed gang, or it holds a
-//! place while its gang has none. It needs no journal: binding one pod is one write, which takes
-//! effect or not.
+//! place while its gang has none. It needs no journal: one write binds a pod, and the write either
+//! takes effect or fails.
 
 use tokio::time::Instant;
 

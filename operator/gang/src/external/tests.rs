@@ -52,7 +52,7 @@ fn bound_on(node: &str) -> Value {
     bound_by_plan(node, "p", "q")
 }
 
-/// A pod that Trellis has bound.
+/// Returns a pod that Trellis has bound.
 fn bound_by_plan(node: &str, plan: &str, queue: &str) -> Value {
     let annotations = json!({"trellis.dev/plan": plan, "trellis.dev/placed-in": queue});
     json!({"/spec/nodeName": node, "/metadata/annotations": annotations})
@@ -71,7 +71,7 @@ impl PodGroupScene {
         }
     }
 
-    /// A journal in that phase, with pods a and b on node n.
+    /// Returns a journal in that phase, with pods a and b on node n.
     fn in_phase(mut self, phase: PodGroupPhase, seconds: i64) -> Self {
         let planned = ["a", "b"].map(|name| PlannedPod {
             name: name.to_owned(),

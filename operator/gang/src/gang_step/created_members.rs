@@ -14,7 +14,7 @@ use crate::observed::PodView;
 /// Grace period in seconds for a pod that has nothing to save.
 pub(super) const SHORT_GRACE: u32 = 30;
 
-/// A step of a job's gang alone.
+/// A step that only a job's gang has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreatedStep {
     /// Wait until the job's status records the end of the attempt.
@@ -58,8 +58,8 @@ impl<'a> Members for CreatedMembers<'a> {
     type Addition = MissingPod;
     type Own = CreatedStep;
 
-    /// A nominated gang has no pods yet: a process that did not lead made them, or the journal was
-    /// deleted. The victims keep leaving meanwhile.
+    /// Removes pods of a nominated gang, which has no pods yet. A process that did not lead created
+    /// them, or the journal was deleted. The victims continue to leave.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<Step> {
         match gang.journal.phase.unwrap_or_default() {
             PodGroupPhase::Nominated => gang.departing_pods(|_| true).request_step(),
@@ -193,8 +193,8 @@ impl Gang<'_> {
             .unwrap_or(GangStep::Own(CreatedStep::Finish))
     }
 
-    /// The pods of this job that match the predicate. Pods of another job of the same name are left
-    /// to the garbage collector.
+    /// Returns the pods of this job that match the predicate. Pods of another job of the same name
+    /// are left to the garbage collector.
     pub(super) fn departing_pods(&self, which: impl Fn(&PodView) -> bool) -> Departures {
         let mut leaving = Departures::default();
         for (name, pod) in self.members.pods {
@@ -226,12 +226,13 @@ impl Gang<'_> {
         leaving
     }
 
-    /// A pod without an attempt belongs to no stage.
+    /// Returns true if the pod belongs to an earlier stage. A pod without an attempt belongs to no
+    /// stage.
     fn is_of_earlier_stage(&self, pod: &PodView) -> bool {
         (1..self.members.stage_first_attempt).contains(&pod.attempt)
     }
 
-    /// True if the pod is done and its stage too: the pod stays for its logs, and holds no
+    /// Returns true if the pod is done and its stage too: the pod stays for its logs, and holds no
     /// resources.
     fn is_finished_stage_pod(&self, pod: &PodView) -> bool {
         let is_before = match self.members.desired {
@@ -243,8 +244,8 @@ impl Gang<'_> {
         is_before && pod.phase.is_over() && self.members.keeps_finished_pods
     }
 
-    /// A shorter grace period for a pod that has nothing to save, because its attempt failed by
-    /// itself or its job has ended. It is never longer than the pod's own.
+    /// Returns a shorter grace period for a pod that has nothing to save, because its attempt
+    /// failed by itself or its job has ended. It is never longer than the pod's own.
     fn short_grace(&self, pod: &PodView) -> Option<u32> {
         let hurry = match self.members.desired {
             // Pods that still run after their stage is complete have nothing to save.

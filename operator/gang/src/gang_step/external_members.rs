@@ -12,7 +12,7 @@ use crate::observed::{ExternalPod, ExternalPods, PodPhase};
 /// Number of pods of the largest gang: its plan names each pod, and must fit into one object.
 pub const MAX_MEMBERS: usize = 4096;
 
-/// A step of an external gang alone.
+/// A step that only an external gang has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExternalStep {
     /// Wait: nothing can be placed yet.
@@ -43,14 +43,15 @@ pub struct ExternalMembers<'a> {
 
 type Gang<'a> = ObservedGang<'a, ExternalMembers<'a>>;
 
-/// The pods of a plan, with their nodes.
+/// Returns the pods of a plan, with their nodes.
 pub fn planned_pods(plan: &Plan) -> impl Iterator<Item = (&PlannedPod, &str)> {
     plan.assignments
         .iter()
         .flat_map(|run| run.pods.iter().map(|pod| (pod, run.node.as_str())))
 }
 
-/// Pods that can be placed, in the order in which they fill the gang: by index, then by age.
+/// Returns the pods that can be placed, in the order in which they fill the gang: by index, then by
+/// age.
 pub fn ready_pods(pods: &ExternalPods) -> Vec<String> {
     let is_ready = |pod: &ExternalPod| pod.is_waiting() && pod.scheduling_gates().next().is_none();
     let ready = pods.iter().filter(|(_, pod)| is_ready(pod));
@@ -61,9 +62,9 @@ pub fn ready_pods(pods: &ExternalPods) -> Vec<String> {
     ready.into_iter().map(|(.., name)| name.clone()).collect()
 }
 
-/// True if the pod is part of the gang's place, by its plan or because it joined later. Any other
-/// pod of the PodGroup that Trellis has bound counts by itself in the queue that it was bound in: a
-/// PodGroup that is created or changed later moves no pod to another queue.
+/// Returns true if the pod is part of the gang's place, by its plan or because it joined later. Any
+/// other pod of the PodGroup that Trellis has bound counts by itself in the queue that it was bound
+/// in: a PodGroup that is created or changed later moves no pod to another queue.
 pub fn is_in_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
     let (Some(queue), Some(plan)) = (pod.charged_queue(), &journal.plan) else {
         return false;
@@ -77,8 +78,8 @@ pub fn is_in_place(journal: &PodGroupStatus, pod: &ExternalPod) -> bool {
     }
 }
 
-/// True if all remaining pods of a placed gang are being deleted: pods that are created now form
-/// the next gang, and wait for each other.
+/// Returns true if all remaining pods of a placed gang are being deleted: pods that are created now
+/// form the next gang, and wait for each other.
 ///
 /// `is_lost` tells whether no kubelet is left to stop the pods of a node: such pods may stay for
 /// ever.
@@ -101,9 +102,9 @@ impl<'a> Members for ExternalMembers<'a> {
     type Addition = String;
     type Own = ExternalStep;
 
-    /// Pods whose binding took effect after their plan was rolled back, because the answer was lost
-    /// and the pod had no node when it was read. Such a pod would hold resources that the rest of
-    /// its gang lacks.
+    /// Returns the pods whose binding took effect after their plan was rolled back, because the
+    /// answer was lost and the pod had no node when it was read. Such a pod would hold resources
+    /// that the rest of its gang lacks.
     fn remove_strays(gang: &ObservedGang<'_, Self>) -> Option<Step> {
         let undone = &gang.journal.undone_plans;
         let is_late = |pod: &ExternalPod| {
@@ -125,7 +126,7 @@ impl<'a> Members for ExternalMembers<'a> {
             return GangStep::Own(ExternalStep::Wait { reason, message });
         }
         // The pods were placed before the PodGroup or its journal existed, or the journal was
-        // deleted. A running gang is not torn apart.
+        // deleted. Trellis does not break up a running gang.
         let bound = gang.bound_pods().filter(|(_, pod)| !pod.deleting).count();
         if bound >= least {
             return GangStep::Own(ExternalStep::Adopt);
@@ -220,7 +221,7 @@ impl<'a> Members for ExternalMembers<'a> {
         GangStep::Clear
     }
 
-    /// An external gang never ends: its pods may come back.
+    /// Handles a gang that has ended. An external gang never ends, because its pods may come back.
     fn finished_step(gang: &ObservedGang<'_, Self>) -> Step {
         Self::pending_step(gang)
     }
@@ -244,7 +245,7 @@ impl Gang<'_> {
         GangStep::Own(ExternalStep::Wait { reason, message })
     }
 
-    /// True if every pod of the plan exists and matches the predicate.
+    /// Returns true if every pod of the plan exists and matches the predicate.
     fn has_planned_pods(&self, plan: &Plan, such: impl Fn(&ExternalPod) -> bool) -> bool {
         planned_pods(plan).all(|(planned, _)| {
             let pod = self.members.pods.get(&planned.name);
@@ -252,8 +253,8 @@ impl Gang<'_> {
         })
     }
 
-    /// The bound pods that match the predicate. No budget protects a pod that does not run yet: it
-    /// is evicted, which tells its controller that the pod itself did not fail. A pod that runs is
+    /// Returns the bound pods that match the predicate. No budget protects a pod that does not run
+    /// yet. Its eviction shows its controller that the pod itself did not fail. A pod that runs is
     /// evicted while its gang is patient.
     fn departing_pods(&self, patient: bool, which: impl Fn(&ExternalPod) -> bool) -> Departures {
         let mut leaving = Departures::default();
@@ -272,7 +273,8 @@ impl Gang<'_> {
         leaving
     }
 
-    /// Pods of the place that a user has deleted with more than the longest grace period.
+    /// Returns the pods of the place that a user has deleted with more than the longest grace
+    /// period.
     fn overlong_deletions(&self) -> Vec<PodDeletion> {
         let late = self.bound_pods().filter(|(_, pod)| pod.has_overlong_grace);
         let late = late.filter(|(_, pod)| {

@@ -38,8 +38,8 @@ pub struct SurplusPods {
 }
 
 impl Gang<'_> {
-    /// True if a pod of a placed gang is to be removed: its replacement is awaited, its job does
-    /// not want it any more, or it is a stale surplus pod.
+    /// Returns true if a pod of a placed gang is to be removed: its replacement is awaited, its job
+    /// does not want it any more, or it is a stale surplus pod.
     pub(super) fn is_obsolete(
         &self,
         run: Option<&AuthorizedAttempt>,
@@ -72,7 +72,7 @@ impl Gang<'_> {
         .request_step()
     }
 
-    /// The awaited pods of the plan whose time has come.
+    /// Returns the awaited pods of the plan whose time has come.
     pub(super) fn missing_pods(&self, run: &AuthorizedAttempt, plan: &Plan) -> Vec<MissingPod> {
         if run.attempt.awaited.pods.is_empty() || run.attempt.awaited.attempt != plan.attempt {
             return Vec::new();
@@ -98,7 +98,7 @@ impl Gang<'_> {
         journal::members(plan).filter_map(vacancy).collect()
     }
 
-    /// When the next missing pod of a placed gang is to be created.
+    /// Returns when the next missing pod of a placed gang is to be created.
     #[must_use]
     pub fn next_creation_time(&self) -> Option<Timestamp> {
         let awaited = self.members.desired.attempt()?.attempt.awaited.pods.iter();

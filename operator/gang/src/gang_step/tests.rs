@@ -25,7 +25,7 @@ fn second(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// The journal of a plan for attempt 1, valid until second 120.
+/// Returns the journal of a plan for attempt 1, valid until second 120.
 fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     let wish = desired_run(1);
     PodGroupStatus {
@@ -127,7 +127,7 @@ fn join_names(pods: &[PodDeletion]) -> String {
     names.join(" ")
 }
 
-/// A step as a word, with the names of the pods that it deletes.
+/// Returns a step as a word, with the names of the pods that it deletes.
 fn describe_step(step: &Step) -> String {
     match step {
         GangStep::RollBack { reason, .. } => format!("undo {reason}"),

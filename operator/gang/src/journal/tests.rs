@@ -18,7 +18,7 @@ fn journal(phase: PodGroupPhase) -> PodGroupStatus {
     }
 }
 
-/// The phases that a transition starts from, as first letters of their names.
+/// Returns the phases that a transition starts from, as first letters of their names.
 fn start_phases(transition: impl Fn(&PodGroupStatus) -> Option<PodGroupStatus>) -> String {
     PHASES
         .into_iter()

@@ -67,19 +67,19 @@ impl<'a> CountedPods<'a> {
 }
 
 impl<'a> AttemptPods<'a> {
-    /// All pods: those of the gang first.
+    /// Returns all pods: those of the gang first.
     pub(super) fn pods(&self) -> impl Iterator<Item = &'a PodView> {
         let all = self.gang.pods.iter().chain(&self.surplus.pods);
         all.map(|(_, pod)| *pod)
     }
 
-    /// Number of all pods by phase.
+    /// Returns the number of all pods by phase.
     pub(super) fn phase_counts(&self) -> PhaseCounts {
         self.gang.counts.sum(self.surplus.counts)
     }
 }
 
-/// The nodes of these pods. Pods with consecutive names are often on one node.
+/// Returns the nodes of these pods. Pods with consecutive names are often on one node.
 pub(super) fn nodes_of<'a>(pods: impl Iterator<Item = &'a PodView>) -> HashSet<&'a str> {
     let mut nodes: Vec<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     nodes.dedup();
@@ -107,7 +107,7 @@ impl<'a> Evaluation<'a> {
         roster
     }
 
-    /// True if the pod is not part of the gang.
+    /// Returns true if the pod is not part of the gang.
     fn is_surplus(&self, pod: &PodView) -> bool {
         let group = self.observed.spec.group(&pod.group);
         group.is_none_or(|group| pod.index >= group.gang_size())

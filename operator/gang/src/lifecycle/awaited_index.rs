@@ -36,7 +36,7 @@ impl AwaitedIndex {
         of_it.map(|(_, round)| *round).max()
     }
 
-    /// The same set, with the pods of these faults.
+    /// Returns the same set, with the pods of these faults.
     pub(super) fn with_faults<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> Self {
         let mut all = self.clone();
         for fault in faults {
@@ -46,28 +46,29 @@ impl AwaitedIndex {
         all
     }
 
-    /// True if the pod is still to be created, so that its absence is no failure.
+    /// Returns true if the pod is still to be created, so that its absence is no failure.
     pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
         self.waiting_groups.contains(group) || self.round(group, index).is_some()
     }
 
-    /// True if a replacement of the pod is awaited: the pod's own state does not matter any more.
+    /// Returns true if a replacement of the pod is awaited: the pod's own state does not matter any
+    /// more.
     pub(super) fn is_replaced(&self, pod: &PodView) -> bool {
         let round = self.round(&pod.group, pod.index);
         round.is_some_and(|round| pod.round < round)
     }
 
-    /// True if any pod is awaited.
+    /// Returns true if any pod is awaited.
     pub(super) fn has_pods(&self) -> bool {
         !self.pods.is_empty()
     }
 
-    /// True if any pod is awaited, or any group waits for other groups.
+    /// Returns true if any pod is awaited, or any group waits for other groups.
     pub(super) fn has_any(&self) -> bool {
         self.has_pods() || !self.waiting_groups.is_empty()
     }
 
-    /// True if a pod of the group with an index below `size` is awaited.
+    /// Returns true if a pod of the group with an index below `size` is awaited.
     pub(super) fn has_pods_of(&self, group: &str, size: u32) -> bool {
         let mut entries = self.pods.get(group).into_iter().flatten();
         entries.any(|(indexes, _)| indexes.range(..size).next().is_some())
@@ -75,8 +76,8 @@ impl AwaitedIndex {
 }
 
 impl Evaluation<'_> {
-    /// Awaited pods of the current attempt, from the status. In an attempt that is not placed yet,
-    /// all groups that depend on other groups wait.
+    /// Returns the awaited pods of the current attempt, from the status. In an attempt that is not
+    /// placed yet, all groups that depend on other groups wait.
     pub(super) fn awaited_pods(&self) -> AwaitedPods {
         let attempt = self.attempt();
         // A job that resumes after a suspension begins anew.
@@ -144,7 +145,7 @@ impl Evaluation<'_> {
             .all(|other| self.is_group_ready(other))
     }
 
-    /// True if all pods of the group that are part of the gang are ready or have succeeded.
+    /// Returns true if all pods of the group that are part of the gang are ready or have succeeded.
     fn is_group_ready(&self, group: &TaskGroup) -> bool {
         let of_group = self
             .attempt_pods

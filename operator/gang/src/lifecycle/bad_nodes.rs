@@ -30,12 +30,12 @@ impl<'a> BadNodes<'a> {
         ailing
     }
 
-    /// True if the node is lost.
+    /// Returns true if the node is lost.
     pub(crate) fn is_lost(&self, node: &str) -> bool {
         self.lost.contains(node)
     }
 
-    /// Why the node is unhealthy. None if it is healthy or unknown.
+    /// Returns why the node is unhealthy. None if it is healthy or unknown.
     pub(crate) fn unhealthy_reason(&self, node: &str) -> Option<&str> {
         self.unhealthy.get(node).map(String::as_str)
     }

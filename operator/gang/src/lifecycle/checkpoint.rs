@@ -18,13 +18,14 @@ impl Evaluation<'_> {
         self.status.checkpoint = (said != CheckpointStatus::default()).then_some(said);
     }
 
-    /// When the last checkpoint was complete.
+    /// Returns when the last checkpoint was complete.
     pub(super) fn last_checkpoint(&self) -> Option<Timestamp> {
         self.latest_checkpoint().last_time.map(|time| time.0)
     }
 
-    /// The latest checkpoint that any pod reports, because all pods write to the same one. A time
-    /// in the future, from a clock that is fast, counts as the moment at which it was first seen.
+    /// Returns the latest checkpoint that any pod reports, because all pods write to the same one.
+    /// A time in the future, from a clock that is fast, counts as the moment at which it was first
+    /// seen.
     fn latest_checkpoint(&self) -> CheckpointStatus {
         let before = self.observed.status.checkpoint.clone().unwrap_or_default();
         let known = before.last_time.map(|time| time.0);
@@ -49,14 +50,14 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Reports of the job's pods, by name. They include pods that are being stopped, which save
-    /// before they end.
+    /// Returns the reports of the job's pods, by name. They include pods that are being stopped,
+    /// which save before they end.
     fn reports(&self) -> impl Iterator<Item = (&str, &PodCheckpoint)> {
         self.own_pods()
             .filter_map(|(name, pod)| Some((name, &**pod.checkpoint.as_ref()?)))
     }
 
-    /// The error in a pod's report.
+    /// Returns the error in a pod's report.
     fn report_error(&self, name: &str, said: &PodCheckpoint) -> Option<String> {
         let to_come = add_seconds(self.observed.now, MAX_CLOCK_SKEW);
         match said {

@@ -36,7 +36,7 @@ impl Evaluation<'_> {
         self.report(JobPhase::Failed, reason, message, wish)
     }
 
-    /// True if that attempt ended by a failure after which its pods could not save.
+    /// Returns true if that attempt ended by a failure after which its pods could not save.
     pub(super) fn was_hurried(&self, attempt: i64) -> bool {
         self.status.internal.hurried_attempt == Some(attempt)
     }

@@ -16,7 +16,7 @@ const MAX_EXCLUSION: SignedDuration = SignedDuration::from_mins(15);
 /// Most nodes in the status: the latest ones stay.
 const MAX_EXCLUDED_NODES: usize = 64;
 
-/// How long a node is avoided after its `times`-th exclusion.
+/// Returns how long a node is avoided after its `times`-th exclusion.
 #[must_use]
 pub fn exclusion_time(times: u32) -> SignedDuration {
     let doubled = 1_i32
@@ -56,15 +56,15 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Nodes that are avoided now for a reason that matches. A kubelet that refuses pods would do
-    /// so again; failed ranks may be chance, or the job's own fault.
+    /// Returns the nodes that are avoided now for a reason that matches. A kubelet that refuses
+    /// pods would do so again; failed ranks may be chance, or the job's own fault.
     pub(super) fn excluded_nodes(&self, is_why: impl Fn(Reason) -> bool) -> Vec<String> {
         let nodes = self.status.excluded_nodes.iter();
         let nodes = nodes.filter(|node| node.until.0 > self.observed.now && is_why(node.reason));
         nodes.map(|node| node.node.clone()).collect()
     }
 
-    /// When the next avoided node may be tried again.
+    /// Returns when the next avoided node may be tried again.
     pub(super) fn next_exclusion_end(&self) -> Option<Timestamp> {
         let ends = self.status.excluded_nodes.iter().map(|e| e.until.0);
         ends.filter(|end| *end > self.observed.now).min()

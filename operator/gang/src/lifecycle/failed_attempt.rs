@@ -41,9 +41,9 @@ impl Evaluation<'_> {
         });
     }
 
-    /// Tells if the remaining ranks could save their work together. They could if they ran well
-    /// until another client stopped one of them. They could not if a rank failed by itself, because
-    /// the others then hang, nor if a node was lost.
+    /// Returns true if the remaining ranks could save their work together. They could if they ran
+    /// well until another client stopped one of them. They could not if a node was lost or a rank
+    /// failed by itself, because then the other ranks hang.
     fn can_save_work(&self, reason: Reason) -> bool {
         let has_failed = |pod: &PodView| pod.phase.is_over() && pod.phase != PodPhase::Succeeded;
         match reason {
@@ -83,8 +83,8 @@ impl Evaluation<'_> {
         ))
     }
 
-    /// As above, while no PodGroup is known: the cache may be late, or the PodGroup may be created
-    /// in a moment.
+    /// Waits while no PodGroup is known: the cache may be late, or the PodGroup may soon be
+    /// created.
     pub(super) fn await_journal(self) -> EvaluationResult {
         EvaluationResult {
             status: None,
@@ -140,7 +140,7 @@ impl Evaluation<'_> {
                 let before = starts.checked_sub(2);
                 before.map_or(0, |times| restart_backoff(&restart, times))
             }
-            // A failure of the cluster tells nothing about the job: it starts again at once.
+            // A failure of the cluster says nothing about the job, so the job starts again at once.
             Blame::Cluster => 0,
             // The pause grows as long as the job does not get to run. No limit ends this, so the
             // pause must prevent a busy loop.
@@ -160,7 +160,7 @@ impl Evaluation<'_> {
 /// Result of charging a restart to a budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChargeResult {
-    /// The restart is allowed; so many came before.
+    /// The restart is allowed, after this many earlier ones.
     Allowed(i64),
     /// The budget is used up.
     Exhausted {
@@ -212,7 +212,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Back-off in seconds after so many restarts.
+/// Returns the back-off in seconds after this many restarts.
 pub fn restart_backoff(restart: &Restart, times: u32) -> i64 {
     let first = restart.backoff_seconds();
     let most = restart.max_backoff_seconds();

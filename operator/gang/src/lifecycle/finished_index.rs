@@ -42,7 +42,7 @@ fn contains_index(pods: &IndexesByGroup<'_>, group: &str, index: u32) -> bool {
 }
 
 impl<'a> FinishedIndex<'a> {
-    /// The finished pods of this attempt, from the status.
+    /// Returns the finished pods of this attempt, from the status.
     pub(super) fn from_status(status: Option<&'a FinishedPods>, attempt: i64) -> Self {
         let mut finished = Self::default();
         let told = status.filter(|told| told.attempt == attempt);
@@ -66,12 +66,12 @@ impl<'a> FinishedIndex<'a> {
         }
     }
 
-    /// Number of pods that have succeeded.
+    /// Returns the number of pods that have succeeded.
     pub(super) fn completed_count(&self) -> usize {
         count_pods(&self.completed)
     }
 
-    /// Number of succeeded pods among the first so many of each group.
+    /// Returns the number of succeeded pods among the first so many of each group.
     pub(super) fn count_completed<'g>(
         &self,
         groups: impl Iterator<Item = (&'g str, u32)>,
@@ -79,28 +79,28 @@ impl<'a> FinishedIndex<'a> {
         count_in_groups(&self.completed, groups)
     }
 
-    /// Number of pods with ignored failures among the first so many of each group.
+    /// Returns the number of pods with ignored failures among the first so many of each group.
     pub(super) fn count_ignored<'g>(&self, groups: impl Iterator<Item = (&'g str, u32)>) -> usize {
         count_in_groups(&self.failed, groups)
     }
 
-    /// True if this pod has succeeded.
+    /// Returns true if this pod has succeeded.
     pub(super) fn has_completed(&self, group: &str, index: u32) -> bool {
         contains_index(&self.completed, group, index)
     }
 
-    /// A succeeded pod of a group that matches.
+    /// Returns a succeeded pod of a group that matches.
     pub(super) fn find_completed(&self, such: impl Fn(&str) -> bool) -> Option<(&'a str, u32)> {
         let mut completed = self.completed.iter().filter(|(group, _)| such(group));
         completed.find_map(|(group, indexes)| Some((*group, *indexes.first()?)))
     }
 
-    /// True if the pod has finished, so that its absence is no failure.
+    /// Returns true if the pod has finished, so that its absence is no failure.
     pub(crate) fn contains(&self, group: &str, index: u32) -> bool {
         self.has_completed(group, index) || contains_index(&self.failed, group, index)
     }
 
-    /// The status entry for this attempt.
+    /// Returns the status entry for this attempt.
     pub(super) fn to_status(&self, attempt: i64) -> Option<FinishedPods> {
         let names: BTreeSet<&str> = self
             .completed
@@ -125,7 +125,8 @@ impl<'a> FinishedIndex<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// The finished pods of the current attempt: those that are seen now, and those in the status.
+    /// Returns the finished pods of the current attempt: those that are seen now, and those in the
+    /// status.
     pub(super) fn finished_pods(&self) -> FinishedIndex<'a> {
         let told = self.observed.status.internal.finished_pods.as_ref();
         // A job that resumes after a suspension begins anew.

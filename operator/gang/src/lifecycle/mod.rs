@@ -2,8 +2,8 @@
 //! and pods. The reconciler writes the result, and nothing else.
 //!
 //! A restart counts once because of its order: first the status with the new attempt is written,
-//! then the pods of the old attempt are deleted. However many ranks fail together, and whenever the
-//! operator fails, the attempt in the status decides.
+//! then the pods of the old attempt are deleted. The attempt in the status decides, no matter how
+//! many ranks fail together or when the operator fails.
 
 mod attempt_pods;
 mod awaited_index;
@@ -61,7 +61,7 @@ struct Evaluation<'a> {
     /// Set if the gang stays on an unhealthy node for now: the reason, if it lasts, and the
     /// message.
     unhealthy_node: Option<(Option<Reason>, String)>,
-    /// Pods that are created while the others exist, as in the new status.
+    /// Pods that are created while the other pods exist, as in the new status.
     /// [`Self::replace_awaited`] updates the roster and the finished pods with it.
     awaited: AwaitedIndex,
     /// The pods of the current attempt.
@@ -175,7 +175,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// True if all pods of the plan existed and have ended before the plan was closed.
+    /// Returns true if all pods of the plan existed and have ended before the plan was closed.
     fn has_finished_before_close(&self) -> bool {
         let over = |pod: &PodView| pod.phase.is_over();
         let plan = self.observed.journal.plan.as_ref();
@@ -188,8 +188,8 @@ impl<'a> Evaluation<'a> {
         self.status.attempt.unwrap_or(1)
     }
 
-    /// True if the spec has changed while the first plan is carried out, which rolls the plan back.
-    /// Before a job is placed for the first time, every field may change.
+    /// Returns true if the spec has changed while the first plan is carried out, which rolls the
+    /// plan back. Before a job is placed for the first time, every field may change.
     fn spec_changed_in_commit(&self) -> bool {
         let planned = self
             .observed

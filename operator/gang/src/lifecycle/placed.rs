@@ -107,8 +107,8 @@ impl Evaluation<'_> {
         self.report(JobPhase::Running, reason, message, wish)
     }
 
-    /// True if pods of the gang are awaited, or failed pods are still being deleted. Awaited
-    /// surplus pods do not count, because they may never come.
+    /// Returns true if pods of the gang are awaited, or failed pods are still being deleted.
+    /// Awaited surplus pods do not count, because they may never come.
     fn is_recovering(&self) -> bool {
         let of_now = |(_, pod): &&(&str, &PodView)| pod.attempt == self.attempt();
         let mut old = self.job_pods.iter().filter(of_now);
@@ -118,7 +118,7 @@ impl Evaluation<'_> {
             || old.any(|(_, pod)| self.awaited.is_replaced(pod))
     }
 
-    /// Reason and message of a job that runs, with all its pods or without some.
+    /// Returns the reason and message of a job that runs, with all its pods or without some.
     fn running_message(&self) -> (Reason, String) {
         let last = self.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -151,9 +151,9 @@ impl Evaluation<'_> {
         (Reason::Running, message)
     }
 
-    /// Nodes of the job, as `, on 2 nodes: a (4), b (4)`. The gang's nodes come from its plan, so
-    /// that the text stays the same as long as the gang has its place; surplus pods add their own
-    /// nodes.
+    /// Returns the nodes of the job, as `, on 2 nodes: a (4), b (4)`. The gang's nodes come from
+    /// its plan, so that the text stays the same as long as the gang has its place; surplus pods
+    /// add their own nodes.
     pub(super) fn nodes_message(&self) -> String {
         let plan = self.observed.journal.plan.as_ref();
         let mut nodes: BTreeMap<&str, i64> = BTreeMap::new();
@@ -184,8 +184,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Longest run time of the job. A placed job that may not run any more keeps the deadline of
-    /// its plan, so that its user cannot extend it while it runs.
+    /// Returns the longest run time of the job. A placed job that may not run any more keeps the
+    /// deadline of its plan, so that its user cannot extend it while it runs.
     fn active_seconds(&self) -> Option<i64> {
         let deadlines = self.observed.spec.deadlines.as_ref();
         let now = deadlines.and_then(|d| d.active_seconds);
@@ -197,7 +197,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The message of success, if the job has succeeded.
+    /// Returns the message of success, if the job has succeeded.
     pub(super) fn success_message(&self) -> Option<String> {
         let finished = &self.finished;
         match self.observed.spec.success_policy() {
@@ -247,7 +247,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The group of rank 0, if its success is the job's success.
+    /// Returns the group of rank 0, if its success is the job's success.
     fn leader_group(&self) -> Option<&str> {
         let leads = self.observed.spec.success_policy() == SuccessPolicy::Leader;
         self.observed.spec.leader_group().filter(|_| leads)
@@ -320,7 +320,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Number of gang pods that run or have finished.
+    /// Returns the number of gang pods that run or have finished.
     fn count_up_pods(&self) -> usize {
         let groups = || self.observed.spec.task_groups.iter();
         let sizes = || groups().map(|g| (g.name.as_str(), g.gang_size()));
@@ -329,7 +329,7 @@ impl Evaluation<'_> {
         self.attempt_pods.gang.counts.running.saturating_add(ended)
     }
 
-    /// True if failures of some pods may leave the others running.
+    /// Returns true if failures of some pods may leave the others running.
     fn can_recover(&self) -> bool {
         let scope = self.observed.spec.restart.as_ref().and_then(|r| r.scope);
         let alone = |action: RestartAction| {
@@ -349,8 +349,8 @@ impl Evaluation<'_> {
             || self.restart_rules().iter().any(|rule| alone(rule.action))
     }
 
-    /// The current attempt, restricted to these pods, with the state of its nodes and its finished
-    /// pods.
+    /// Returns the current attempt, restricted to these pods, with the state of its nodes and its
+    /// finished pods.
     pub(super) fn observe_attempt<'m>(
         &'m self,
         pods: &'m [NamedPod<'m>],

@@ -25,8 +25,8 @@ impl Evaluation<'_> {
         self.report_eviction(message)
     }
 
-    /// True if the status records the eviction and pods or a plan are left. A new leader knows the
-    /// eviction only from there.
+    /// Returns true if the status records the eviction and pods or a plan are left. A new leader
+    /// knows the eviction only from there.
     pub(super) fn is_being_evicted(&self) -> bool {
         let status = self.observed.status;
         let says_so = status.phase == Some(JobPhase::Restarting)

@@ -47,8 +47,8 @@ impl Recovery {
 }
 
 impl Evaluation<'_> {
-    /// The recovery from a fault while the other pods run on. None if they cannot, or are not meant
-    /// to.
+    /// Returns the recovery from a fault while the other pods run on. None if they cannot or should
+    /// not run on.
     pub(super) fn find_recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.observed.spec.group(&fault.group)?, fault.index?);
         let rule =
@@ -89,8 +89,8 @@ impl Evaluation<'_> {
         recovery(scope)
     }
 
-    /// True if the pods can run on their nodes again: the nodes take new pods, and still have the
-    /// room.
+    /// Returns true if the pods can run on their nodes again: the nodes take new pods, and still
+    /// have the room.
     fn can_restart_in_place(
         &self,
         fault: &Fault,
@@ -135,7 +135,7 @@ impl Evaluation<'_> {
             && !(fault.blame == Blame::Cluster && twice())
     }
 
-    /// True if all nodes of the group's place take new pods.
+    /// Returns true if all nodes of the group's place take new pods.
     fn is_place_open(&self, group: &TaskGroup) -> bool {
         let plan = self.observed.journal.plan.as_ref();
         let runs = plan.into_iter().flat_map(|plan| &plan.assignments);
@@ -143,7 +143,7 @@ impl Evaluation<'_> {
         own.all(|run| self.is_node_open(&run.node))
     }
 
-    /// Time of the last failure of this attempt.
+    /// Returns the time of the last failure of this attempt.
     fn last_failure_time(&self) -> Option<Timestamp> {
         let last = self.observed.status.last_failure.as_ref();
         let last = last.filter(|last| last.attempt == self.attempt());
@@ -156,8 +156,8 @@ impl Evaluation<'_> {
             && (self.observed.is_open)(node)
     }
 
-    /// The restart scope for a failure of that pod without a matching rule. The pods of an elastic
-    /// group rendezvous at rank 0 and cannot continue without it.
+    /// Returns the restart scope for a failure of that pod without a matching rule. The pods of an
+    /// elastic group rendezvous at rank 0 and cannot continue without it.
     fn restart_scope(&self, group: &TaskGroup, index: u32) -> RestartScope {
         let restart = self.observed.spec.restart.as_ref();
         let leads = self.observed.spec.leader_group() == Some(&group.name) && index == 0;
@@ -232,8 +232,8 @@ impl Evaluation<'_> {
         Ok(self)
     }
 
-    /// True if all these pods are from rounds before the last counted one, which is recent: they
-    /// have failed with the same cause, or the cache is late.
+    /// Returns true if all these pods are from rounds before the last counted one, which is recent:
+    /// they have failed with the same cause, or the cache is late.
     fn joins_counted_wave(&self, round: i64, recoveries: &[Recovery]) -> bool {
         let before = self.last_failure_time();
         let soon = before.is_some_and(|at| seconds_between(at, self.observed.now) < WAVE_SECONDS);
@@ -251,7 +251,7 @@ impl Evaluation<'_> {
         recoveries.iter().all(is_of_before)
     }
 
-    /// Pods that are to be deleted, by group.
+    /// Returns the pods that are to be deleted, by group.
     fn pods_to_delete(&self, recoveries: &[Recovery]) -> BTreeMap<String, BTreeSet<u32>> {
         let mut doomed: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         let mut whole: BTreeSet<&str> = BTreeSet::new();
@@ -269,7 +269,8 @@ impl Evaluation<'_> {
         doomed
     }
 
-    /// A fault if a missing pod of the gang is to be created on a node that takes no new pods.
+    /// Returns a fault if a missing pod of the gang is to be created on a node that takes no new
+    /// pods.
     pub(super) fn closed_node_fault(&self) -> Option<Fault> {
         if !self.awaited.has_any() {
             return None;
@@ -300,7 +301,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Deadline by which restarted pods must run.
+    /// Returns the deadline by which restarted pods must run.
     pub(super) fn recovery_deadline(&self) -> Option<Timestamp> {
         let groups = || self.observed.spec.task_groups.iter();
         let mut sizes = groups().map(|g| (g.name.as_str(), g.gang_size()));
@@ -313,7 +314,7 @@ impl Evaluation<'_> {
         Some(add_seconds(since, startup.saturating_add(most)))
     }
 
-    /// A fault if a restarted pod of a running gang does not start in time.
+    /// Returns a fault if a restarted pod of a running gang does not start in time.
     pub(super) fn late_recovery_fault(&self) -> Option<Fault> {
         self.observed.status.running_time.as_ref()?;
         let stuck = self.first_start_obstacle();

@@ -8,7 +8,7 @@ use super::{Evaluation, EvaluationResult, NamedPod, ObservedJob};
 use crate::DesiredGang;
 use crate::observed::PodView;
 
-/// The current stage of a job. None if the job has only one.
+/// Returns the current stage of a job. None if the job has only one.
 pub(super) fn current_stage(o: &ObservedJob<'_>) -> Option<JobStage> {
     let of = i64::from(o.whole_spec.stage_count());
     let stage = o.status.stage.clone().unwrap_or(JobStage {
@@ -59,15 +59,15 @@ impl<'a> Evaluation<'a> {
         self.report(JobPhase::Queued, Reason::StageComplete, message, wish)
     }
 
-    /// True if the pod has finished, belongs to an earlier stage, and stays. The next stage does
-    /// not wait for its deletion.
+    /// Returns true if the pod has finished, belongs to an earlier stage, and stays. The next stage
+    /// does not wait for its deletion.
     fn is_finished_stage_pod(&self, pod: &PodView) -> bool {
         pod.phase.is_over()
             && self.status.is_of_earlier_stage(pod.attempt)
             && self.observed.spec.keeps_finished_pods()
     }
 
-    /// The pods of the job in all attempts, without those that earlier stages have left.
+    /// Returns the pods of the job in all attempts, without those that earlier stages have left.
     pub(super) fn own_pods(&self) -> impl Iterator<Item = NamedPod<'a>> {
         let own = self.job_pods.iter().copied();
         own.filter(|(_, pod)| !self.is_finished_stage_pod(pod))

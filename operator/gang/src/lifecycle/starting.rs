@@ -66,19 +66,20 @@ impl Evaluation<'_> {
         self.report(JobPhase::Starting, fault.reason, message, wish)
     }
 
-    /// Seconds in which the pods must start to run.
+    /// Returns the seconds in which the pods must start to run.
     pub(super) fn startup_seconds(&self) -> i64 {
         let deadlines = self.observed.spec.deadlines.clone().unwrap_or_default();
         deadlines.startup_seconds()
     }
 
-    /// The first obstacle that keeps a pod of the gang from starting.
+    /// Returns the first obstacle that keeps a pod of the gang from starting.
     pub(super) fn first_start_obstacle(&self) -> Option<(Fault, Timestamp)> {
         let mut gang = self.attempt_pods.gang.pods.iter();
         gang.find_map(|pod| self.start_obstacle(*pod))
     }
 
-    /// The obstacle that keeps a pod from starting, and the time until which its place is kept.
+    /// Returns the obstacle that keeps a pod from starting, and the time until which its place is
+    /// kept.
     pub(super) fn start_obstacle(&self, pod: NamedPod<'_>) -> Option<(Fault, Timestamp)> {
         let stuck = pod.1.start_obstacle.as_ref()?;
         let placed = self.status.scheduled_time.as_ref();

@@ -50,7 +50,7 @@ fn exit(code: i32) -> PodPhase {
     }
 }
 
-/// The wish to run an attempt of a job that waits since then and has had no failure.
+/// Returns the wish to run an attempt of a job that waits since then and has had no failure.
 fn desired_run(number: i64, submitted: i64) -> DesiredGang<DesiredAttempt> {
     DesiredGang::Run(DesiredAttempt {
         number,
@@ -67,7 +67,7 @@ fn desired_run(number: i64, submitted: i64) -> DesiredGang<DesiredAttempt> {
     })
 }
 
-/// The wish to end a job whose pods have nothing to save.
+/// Returns the wish to end a job whose pods have nothing to save.
 fn desired_finish(keep: bool) -> DesiredGang<DesiredAttempt> {
     DesiredGang::Finish { keep, hurry: true }
 }
@@ -118,13 +118,13 @@ impl JobCase {
         }
     }
 
-    /// The spec of the current stage.
+    /// Returns the spec of the current stage.
     fn stage_spec(&self) -> Cow<'_, TrainingJobSpec> {
         let stage = self.status.stage.as_ref().map_or(1, |s| s.number);
         self.spec.for_stage(u32::try_from(stage).unwrap())
     }
 
-    /// The first group of the current stage.
+    /// Returns the first group of the current stage.
     fn group(&self) -> String {
         self.stage_spec().task_groups[0].name.clone()
     }
@@ -175,7 +175,7 @@ impl JobCase {
         next
     }
 
-    /// The row of the table of conditions: T, F or - for each, in the table's order.
+    /// Returns the row of the table of conditions: T, F or - for each, in the table's order.
     fn condition_row(&self) -> String {
         let word = |status: &str| match status {
             "True" => 'T',
@@ -193,7 +193,7 @@ impl JobCase {
         self.status.attempt.unwrap_or(1)
     }
 
-    /// The journal plans this attempt, with one pod on each node.
+    /// Makes the journal plan this attempt, with one pod on each node.
     fn commit(&mut self, attempt: i64) {
         let group = self.group();
         let on = |node: &str| Assignment {
@@ -222,7 +222,7 @@ impl JobCase {
         };
     }
 
-    /// Both pods of this attempt exist in this phase.
+    /// Adds both pods of this attempt, in this phase.
     fn place(&mut self, attempt: i64, phase: &PodPhase) {
         let group = self.group();
         self.commit(attempt);

@@ -17,7 +17,7 @@ const WAITS_FOR: &str = "; waiting for ";
 const MAX_NAMED_PODS: usize = 3;
 
 impl Evaluation<'_> {
-    /// The message, with the pods of the job that still exist.
+    /// Returns the message, with the pods of the job that still exist.
     pub(super) fn append_remaining_pods(&self, message: &str) -> String {
         // An earlier addition of this kind is replaced.
         let message = message.split(WAITS_FOR).next().unwrap_or(message);
@@ -46,7 +46,8 @@ impl Evaluation<'_> {
         format!("{message}{WAITS_FOR}{what}: {}{more}", named.join(", "))
     }
 
-    /// The wish of a job that may not be placed: the pods of an earlier attempt are removed.
+    /// Returns the wish of a job that may not be placed: the pods of an earlier attempt are
+    /// removed.
     fn desired_wait(&self) -> DesiredGang<DesiredAttempt> {
         let plan = self.observed.journal.plan.as_ref();
         match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
@@ -58,7 +59,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Why the last attempt did not start, if that is likely to happen again.
+    /// Returns why the last attempt did not start, if that is likely to happen again.
     fn start_failure(&self) -> Option<(Reason, String)> {
         let last = self.status.last_failure.as_ref()?;
         let reasons = [Reason::ImagePullFailed, Reason::ContainerConfigError];

@@ -45,9 +45,9 @@ impl From<RuntimeProfile> for CachedProfile {
     }
 }
 
-/// The RuntimeProfile that the job is compiled with: the one that it names, else the cluster's
-/// default, if there is one. `named` finds a profile by its name, `defaults` finds those that are
-/// marked as the cluster's default.
+/// Returns the RuntimeProfile that the job is compiled with: the one that it names, else the
+/// cluster's default, if there is one. `named` finds a profile by its name, `defaults` finds those
+/// that are marked as the cluster's default.
 ///
 /// # Errors
 /// If the job names a profile that does not exist or is invalid, or names none and there are
@@ -93,7 +93,7 @@ pub fn find_profile(
     })
 }
 
-/// Message for several profiles that are marked as the cluster's default.
+/// Returns the message for several profiles that are marked as the cluster's default.
 #[must_use]
 pub fn describe_several_defaults(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use trellis_api::pod_group::Plan;
 use trellis_api::{QueueResources, TrainingQueue};
 
-/// The amounts for each GPU of a queue: each comes from the nearest queue that states it, the
-/// queue itself or one above it.
+/// Returns the amounts for each GPU of a queue: each comes from the nearest queue that states it,
+/// the queue itself or one above it.
 ///
 /// The search ends at a queue that does not exist: it may state other amounts than the queues
 /// above it.
@@ -33,8 +33,8 @@ pub fn find_queue_resources<Q: Borrow<TrainingQueue>>(
     found
 }
 
-/// The amounts that a gang was placed with. It keeps them while it is placed; later amounts apply
-/// to its next attempt.
+/// Returns the amounts that a gang was placed with. It keeps them while it is placed; later amounts
+/// apply to its next attempt.
 pub fn placed_resources(plan: &Plan) -> QueueResources {
     let queue = plan.queue.as_deref().unwrap_or_default();
     QueueResources::from_queue(queue, plan.resources_per_gpu.as_ref())
@@ -54,7 +54,7 @@ mod tests {
         .unwrap()
     }
 
-    /// CPU and memory of the first queue, as `amount@queue`.
+    /// Returns the CPU and memory of the first queue, as `amount@queue`.
     fn find_amounts(queues: &[TrainingQueue]) -> [Option<String>; 2] {
         let get = |name: &str| {
             let mut queues = queues.iter();

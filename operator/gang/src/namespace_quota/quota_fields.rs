@@ -69,7 +69,7 @@ impl PodQuotaFields {
         }
     }
 
-    /// True if the quota's scopes match the pod. An unknown scope matches no pod.
+    /// Returns true if the quota's scopes match the pod. An unknown scope matches no pod.
     pub(super) fn is_in_scopes(&self, quota: &ResourceQuota) -> bool {
         let Some(spec) = &quota.spec else {
             return false;
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// A stored pod with these spec fields.
+    /// Returns a stored pod with these spec fields.
     fn quota_fields(spec: Value, quality: &str) -> PodQuotaFields {
         let mut pod = json!({"spec": {"containers": []}, "status": {"qosClass": quality}});
         let more = spec.as_object().unwrap().clone();

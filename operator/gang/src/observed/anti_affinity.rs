@@ -37,7 +37,7 @@ pub struct TargetPod<'a> {
 }
 
 impl AntiAffinityTerm {
-    /// A term of a pod in the namespace `own`.
+    /// Returns a term of a pod in the namespace `own`.
     fn new(term: &PodAffinityTerm, own: &str) -> Self {
         let mut namespaces: BTreeSet<String> = term.namespaces.iter().flatten().cloned().collect();
         if namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -51,19 +51,19 @@ impl AntiAffinityTerm {
         }
     }
 
-    /// The term as text: equal terms have equal texts.
+    /// Returns the term as text: equal terms have equal texts.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// True if the term may repel pods of that namespace, depending on their labels.
+    /// Returns true if the term may repel pods of that namespace, depending on their labels.
     #[must_use]
     pub fn can_repel_namespace(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         self.namespaces.contains(name) || selects(self.namespace_selector.as_ref(), labels)
     }
 
-    /// True if the term repels the pod (`AffinityTerm.Matches` of kube-scheduler).
+    /// Returns true if the term repels the pod (`AffinityTerm.Matches` of kube-scheduler).
     #[must_use]
     pub fn repels(&self, pod: TargetPod<'_>) -> bool {
         self.can_repel_namespace(pod.namespace, pod.namespace_labels)
@@ -107,21 +107,21 @@ impl AntiAffinityIndex {
         changed
     }
 
-    /// True if any term may repel pods of that namespace, depending on their labels.
+    /// Returns true if any term may repel pods of that namespace, depending on their labels.
     #[must_use]
     pub fn can_repel_namespace(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
         let mut terms = self.terms.values();
         terms.any(|t| t.repulsion.can_repel_namespace(namespace, labels))
     }
 
-    /// Terms of the pods on a node: the node's labels determine their domains.
+    /// Returns the terms of the pods on a node: the node's labels determine their domains.
     #[must_use]
     pub fn terms_on_node(&self, node: &str) -> Vec<Arc<AntiAffinityTerm>> {
         let there = self.terms.values().filter(|t| t.nodes.contains_key(node));
         there.map(|t| t.repulsion.clone()).collect()
     }
 
-    /// Domains that are closed to the pod. `label` returns the value of a node's label.
+    /// Returns the domains that are closed to the pod. `label` returns the value of a node's label.
     #[must_use]
     pub fn closed_domains(
         &self,
@@ -190,8 +190,8 @@ impl AntiAffinityIndex {
     }
 }
 
-/// The node and the terms of a pod. None if it repels no pods: it has no such term, has no node
-/// yet, has ended, or belongs to a TrainingJob, whose pods have no such terms.
+/// Returns the node and the terms of a pod. None if it repels no pods: it has no such term, has no
+/// node yet, has ended, or belongs to a TrainingJob, whose pods have no such terms.
 fn pod_terms(pod: &SlimPod) -> Option<PodTerms> {
     let required = &pod.spec.affinity.pod_anti_affinity.required;
     let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));

@@ -67,7 +67,7 @@ pub struct SlimNodeAffinity {
 }
 
 impl SlimDaemonSet {
-    /// True if both mean the same for nodes.
+    /// Returns true if both mean the same for nodes.
     #[must_use]
     pub fn is_equal_for_nodes(&self, other: &Self) -> bool {
         let read = |d: &Self| {
@@ -101,7 +101,7 @@ impl DaemonPodIndex {
         now.and_then(|now| self.insert(key, now)).or(left)
     }
 
-    /// True if the DaemonSet of that uid has a pod on the node.
+    /// Returns true if the DaemonSet of that uid has a pod on the node.
     #[must_use]
     pub fn has_pod_on(&self, daemon_set: &str, node: &str) -> bool {
         let there = self.nodes.get(node);
@@ -137,8 +137,8 @@ impl DaemonPodIndex {
     }
 }
 
-/// The DaemonSet of a pod, and its node. None if the pod holds nothing: it has no node yet, has
-/// ended, or belongs to no DaemonSet.
+/// Returns the DaemonSet of a pod, and its node. None if the pod holds nothing: it has no node yet,
+/// has ended, or belongs to no DaemonSet.
 fn daemon_set_and_node(pod: &SlimPod) -> Option<(Arc<str>, Arc<str>)> {
     if matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return None;

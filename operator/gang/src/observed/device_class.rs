@@ -32,7 +32,7 @@ pub struct SlimDeviceClassSpec {
 }
 
 impl SlimDeviceClass {
-    /// True if a pod that asks for the resource may get a device of this class.
+    /// Returns true if a pod that asks for the resource may get a device of this class.
     #[must_use]
     pub fn offers(&self, resource: &str) -> bool {
         let implicit = resource.strip_prefix(IMPLICIT_RESOURCE_PREFIX);

@@ -31,7 +31,7 @@ pub struct EvictionZone {
 }
 
 impl EvictionZone {
-    /// The zone of a node.
+    /// Returns the zone of a node.
     #[must_use]
     pub fn from_node(node: &SlimNode) -> Self {
         let labels = node.metadata.labels.as_ref();
@@ -165,7 +165,7 @@ impl ZoneDisruption {
         turned
     }
 
-    /// The unhealthy nodes of a zone.
+    /// Returns the unhealthy nodes of a zone.
     #[must_use]
     pub fn unhealthy_nodes(&self, zone: &EvictionZone) -> BTreeSet<String> {
         let unhealthy = self

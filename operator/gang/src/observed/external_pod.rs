@@ -24,7 +24,8 @@ const INDEX_LABELS: [&str; 2] = [
 /// resources.
 const MAX_GRACE: i64 = 3_600;
 
-/// Grace period of a pod in seconds. The API server treats a negative value as one second.
+/// Returns the grace period of a pod in seconds. The API server treats a negative value as one
+/// second.
 fn limit_grace(own: Option<i64>) -> u32 {
     let seconds = match own.unwrap_or(30) {
         i64::MIN..0 => 1,
@@ -33,7 +34,8 @@ fn limit_grace(own: Option<i64>) -> u32 {
     u32::try_from(seconds).unwrap_or(0)
 }
 
-/// True if the pod was deleted with a longer grace period than Trellis allows: it is shortened.
+/// Returns true if the pod was deleted with a longer grace period than Trellis allows: it is
+/// shortened.
 pub fn has_overlong_grace(meta: &ObjectMeta) -> bool {
     let given = meta.deletion_grace_period_seconds;
     meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > MAX_GRACE)
@@ -153,42 +155,43 @@ impl ExternalPod {
         })
     }
 
-    /// Name of the pod's PodGroup, if it has one.
+    /// Returns the name of the pod's PodGroup, if it has one.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         let group = self.labels.get(names::POD_GROUP).map(String::as_str);
         group.filter(|group| !group.is_empty())
     }
 
-    /// Names of the pod's scheduling gates.
+    /// Returns the names of the pod's scheduling gates.
     pub fn scheduling_gates(&self) -> impl Iterator<Item = &str> {
         let spec = self.spec.as_ref().and_then(|spec| spec.as_ref().ok());
         let gates = spec.and_then(|spec| spec.scheduling_gates.as_ref());
         gates.into_iter().flatten().map(|gate| gate.name.as_str())
     }
 
-    /// True if the pod holds resources of its node.
+    /// Returns true if the pod holds resources of its node.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.node.is_some() && !self.phase.is_over()
     }
 
-    /// The queue in which a bound pod counts. A pod that a user or another scheduler has bound
-    /// counts in no queue, whatever its annotations name, because no quota or policy was checked.
+    /// Returns the queue in which a bound pod counts. A pod that a user or another scheduler has
+    /// bound counts in no queue, whatever its annotations name, because no quota or policy was
+    /// checked.
     #[must_use]
     pub fn charged_queue(&self) -> Option<&str> {
         let is_ours = self.is_trusted && self.is_bound();
         self.queue.as_deref().filter(|_| is_ours)
     }
 
-    /// The same, but only for a pod that was bound as part of the gang that it names.
+    /// Returns the same, but only for a pod that was bound as part of the gang that it names.
     #[must_use]
     pub fn gang_charged_queue(&self) -> Option<&str> {
         self.charged_queue()
             .filter(|_| self.placed_with.as_deref() == self.group())
     }
 
-    /// True if both have the same queue annotations.
+    /// Returns true if both have the same queue annotations.
     pub fn has_same_annotations(&self, other: &Self) -> bool {
         let said = |pod: &Self| {
             let place = (pod.plan.clone(), pod.queue.clone(), pod.placed_with.clone());
@@ -197,21 +200,21 @@ impl ExternalPod {
         said(self) == said(other)
     }
 
-    /// True if a delete by Trellis would end the pod sooner.
+    /// Returns true if a delete by Trellis would end the pod sooner.
     #[must_use]
     pub fn can_be_deleted(&self) -> bool {
         !self.deleting || self.has_overlong_grace
     }
 
-    /// True if the pod waits for a node.
+    /// Returns true if the pod waits for a node.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.node.is_none() && !self.phase.is_over() && !self.deleting
     }
 }
 
-/// Flavors from the annotation. None if it does not parse: then the pod is charged to the first
-/// flavor of its queue that matches its node.
+/// Returns the flavors from the annotation. None if it does not parse: then the pod is charged to
+/// the first flavor of its queue that matches its node.
 fn parse_flavors(annotation: Option<&String>) -> FlavorsByResource {
     let read = annotation.and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()

@@ -47,8 +47,8 @@ struct Condition {
 }
 
 impl SlimExternalSecret {
-    /// Why the Secret is missing or outdated, in the words of the object's condition. None if it is
-    /// current.
+    /// Returns why the Secret is missing or outdated, in the words of the object's condition. None
+    /// if it is current.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         if self.metadata.deletion_timestamp.is_some() {
@@ -69,8 +69,8 @@ impl SlimExternalSecret {
         (!is_of_now).then(|| "it has changed, and is being read anew".to_owned())
     }
 
-    /// True if no field that Trellis reads has changed: External Secrets Operator refreshes the
-    /// object every hour.
+    /// Returns true if no field that Trellis reads has changed: External Secrets Operator refreshes
+    /// the object every hour.
     #[must_use]
     pub fn is_equal_for_jobs(&self, other: &Self) -> bool {
         let read = |object: &Self| {

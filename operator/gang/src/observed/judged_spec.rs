@@ -19,7 +19,7 @@ pub struct JudgedSpec {
 const PARTS: [&str; 3] = ["images", "tolerations", "resources"];
 
 impl JudgedSpec {
-    /// The hashes of a spec that is seen for the first time.
+    /// Returns the hashes of a spec that is seen for the first time.
     #[must_use]
     pub fn from_spec(spec: &SlimPodSpec) -> Self {
         let mut images = DefaultHasher::new();
@@ -43,14 +43,14 @@ impl JudgedSpec {
         }
     }
 
-    /// True if images, tolerations and resources are the same. Policies also judge labels, which
-    /// are not compared.
+    /// Returns true if images, tolerations and resources are the same. Policies also judge labels,
+    /// which are not compared.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         !self.differing_parts(other).contains(&true)
     }
 
-    /// Parts that differ, in the order of [`JudgedSpec::changed`].
+    /// Returns the parts that differ, in the order of [`JudgedSpec::changed`].
     fn differing_parts(&self, other: &Self) -> [bool; 3] {
         [
             self.images != other.images,
@@ -69,13 +69,14 @@ impl JudgedSpec {
         differs.contains(&true)
     }
 
-    /// True if anything has changed since the pod was first seen.
+    /// Returns true if anything has changed since the pod was first seen.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.changed.contains(&true)
     }
 
-    /// Names of the parts that have changed since the pod was first seen. None if there are none.
+    /// Returns the names of the parts that have changed since the pod was first seen. None if there
+    /// are none.
     #[must_use]
     pub fn changed_parts(&self) -> Option<String> {
         let changed = self.changed.iter().zip(PARTS);

@@ -131,7 +131,7 @@ pub enum StartObstacleKind {
 const MAX_MESSAGE_CHARS: usize = 512;
 
 impl PodPhase {
-    /// True once the pod holds no resources any more.
+    /// Returns true once the pod holds no resources any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
@@ -139,9 +139,9 @@ impl PodPhase {
 }
 
 impl PodView {
-    /// The job that a pod belongs to, and the pod's state. Labels name the job, because users can
-    /// write owner references but not those labels. A pod without the labels belongs to the
-    /// TrainingJob that controls it, unless Trellis has bound it for another controller.
+    /// Returns the job that a pod belongs to, and the pod's state. Labels name the job, because
+    /// users can write owner references but not those labels. A pod without the labels belongs to
+    /// the TrainingJob that controls it, unless Trellis has bound it for another controller.
     #[must_use]
     pub fn from_pod(pod: &SlimPod) -> Option<(Key, Self)> {
         let meta = &pod.metadata;
@@ -190,8 +190,8 @@ impl PodView {
     }
 }
 
-/// When the deletion was requested: the deletion timestamp minus the grace period. The kubelet
-/// finally deletes with grace period 0, which loses the time of the request.
+/// Returns when the deletion was requested: the deletion timestamp minus the grace period. The
+/// kubelet finally deletes with grace period 0, which loses the time of the request.
 fn deletion_request_time(meta: &ObjectMeta) -> Option<Timestamp> {
     let by = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or(0);
@@ -222,7 +222,7 @@ fn is_sidecar(container: &SlimContainer) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-/// The phase of a pod: that of its status, or what its containers say.
+/// Returns the phase of a pod: that of its status, or what its containers say.
 pub fn pod_phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
     // A sidecar is stopped after the main containers have ended, and its exit code tells nothing
@@ -268,9 +268,9 @@ pub fn pod_phase(pod: &SlimPod) -> PodPhase {
     }
 }
 
-/// The last line of a termination message. Pods of jobs have the end of their log there if they
-/// write no message themselves (`terminationMessagePolicy: FallbackToLogsOnError`). Lines without
-/// letters or digits are skipped, because torchrun's table of failures ends with one.
+/// Returns the last line of a termination message. Pods of jobs have the end of their log there if
+/// they write no message themselves (`terminationMessagePolicy: FallbackToLogsOnError`). Lines
+/// without letters or digits are skipped, because torchrun's table of failures ends with one.
 fn last_line(ended: &SlimTerminated) -> Option<String> {
     let lines = ended.message.as_deref()?.lines().rev();
     let says = |line: &&str| line.contains(char::is_alphanumeric);
@@ -288,7 +288,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The first container that cannot start. The reasons are those of `pkg/kubelet/images` and
+/// Returns the first container that cannot start. The reasons are those of `pkg/kubelet/images` and
 /// `pkg/kubelet/kuberuntime`.
 fn find_start_obstacle(pod: &SlimPod) -> Option<StartObstacle> {
     let status = &pod.status;
@@ -321,8 +321,8 @@ fn find_start_obstacle(pod: &SlimPod) -> Option<StartObstacle> {
     })
 }
 
-/// When the init containers before this one had ended, which run one after the other; with None,
-/// when all of them had. Before that, when the kubelet accepted the pod.
+/// Returns when the init containers before this one had ended, which run one after the other; with
+/// None, when all of them had. Before that, when the kubelet accepted the pod.
 fn earliest_start(pod: &SlimPod, container: Option<&str>) -> Option<Timestamp> {
     let before = pod.spec.init_containers.iter();
     let before = before.take_while(|init| container != Some(init.name.as_str()));

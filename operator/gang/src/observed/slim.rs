@@ -77,7 +77,8 @@ pub struct SlimPod {
     pub status: SlimPodStatus,
 }
 
-/// The spec, with its whole text if Trellis must find a node for the pod. There are few such pods.
+/// Returns the spec, with its whole text if Trellis must find a node for the pod. There are few
+/// such pods.
 fn pod_spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SlimPodSpec, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
     let mut spec: SlimPodSpec =
@@ -307,7 +308,7 @@ pub struct SlimNodeStatus {
 }
 
 impl SlimNode {
-    /// True if the kubelet reports the node ready.
+    /// Returns true if the kubelet reports the node ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.status

@@ -70,7 +70,7 @@ impl Default for UnhealthyRules {
 }
 
 impl UnhealthyRules {
-    /// Pace at which gangs on unhealthy nodes are evicted.
+    /// Returns the pace at which gangs on unhealthy nodes are evicted.
     #[must_use]
     pub fn pace(&self) -> EvictionPace {
         let seconds = self.eviction_rate.recip();
@@ -80,8 +80,8 @@ impl UnhealthyRules {
         }
     }
 
-    /// Why the node is unhealthy: the first sign that it has, in the order of the lists. None if it
-    /// has none.
+    /// Returns why the node is unhealthy: the first sign that it has, in the order of the lists.
+    /// None if it has none.
     #[must_use]
     pub fn unhealthy_reason(&self, node: &SlimNode) -> Option<String> {
         let is_true = |type_: &&String| {

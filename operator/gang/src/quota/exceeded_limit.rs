@@ -7,8 +7,8 @@ use super::gpu_hours::{HOUR_SECONDS, UNREADABLE_LEDGER, all_hours_used};
 use super::{JobDemand, LimitsReport, base_units};
 use crate::engine;
 
-/// Why a job with this demand and these limits is refused: the first limit that denies and has no
-/// room. None if there is room, or if that depends on the placement.
+/// Returns why a job with this demand and these limits is refused: the first limit that denies and
+/// has no room. None if there is room, or if that depends on the placement.
 ///
 /// The job's flavor is not known yet, nor whether it will wait. Limits of one flavor and limits of
 /// waiting jobs are left to the scheduler.
@@ -52,8 +52,8 @@ pub fn find_exceeded_limit(
     Some(format!("{why}: apply it again once there is room"))
 }
 
-/// Amount that the job adds to a limit, in the engine's base units. None if it depends on the
-/// placement.
+/// Returns the amount that the job adds to a limit, in the engine's base units. None if it depends
+/// on the placement.
 fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
     match what {
         LimitedQuantity::RunningJobs => Some(1),
@@ -72,7 +72,8 @@ fn demand_for_limit(what: &LimitedQuantity, asked: &JobDemand) -> Option<i64> {
     }
 }
 
-/// Why a job that needs GPUs may not use a limit of GPU hours. None if it may, or needs no GPUs.
+/// Returns why a job that needs GPUs may not use a limit of GPU hours. None if it may, or needs no
+/// GPUs.
 fn exhausted_hours_message(
     draw: &QuotaDraw,
     asked: &JobDemand,
@@ -127,7 +128,7 @@ mod tests {
         }
     }
 
-    /// The result if this amount of the limit is used, in base units.
+    /// Returns the result if this amount of the limit is used, in base units.
     fn find_exceeded_with_usage(
         what: &LimitedQuantity,
         used: i128,

@@ -37,7 +37,7 @@ struct LimitMeter {
 /// The reason why a limit is closed. None if jobs may draw from it.
 pub type LimitGate = Option<LimitClosure>;
 
-/// Message for a limit whose GPU hours are all used.
+/// Returns the message for a limit whose GPU hours are all used.
 pub(crate) fn all_hours_used(limit: i64) -> String {
     match limit {
         1 => "its 1 GPU hour is burnt".to_owned(),
@@ -130,7 +130,7 @@ impl GpuHourUsage {
         }
     }
 
-    /// Policies whose ledger cannot be read, by name, with the error.
+    /// Returns the policies whose ledger cannot be read, by name, with the error.
     #[must_use]
     pub fn unreadable(&self) -> &BTreeMap<String, String> {
         &self.unreadable
@@ -210,7 +210,8 @@ impl GpuHourUsage {
         gates
     }
 
-    /// When a limit is used up or has room again if holdings do not change, in seconds since 1970.
+    /// Returns when a limit is used up or has room again if holdings do not change, in seconds
+    /// since 1970.
     #[must_use]
     pub fn next_change(&self, policies: &QuotaPolicies) -> Option<i64> {
         let times = self.meters.iter().filter_map(|(limit, metered)| {
@@ -225,7 +226,7 @@ impl GpuHourUsage {
         times.min()
     }
 
-    /// Usage by limit: the time until which it counts, and the parts of the window.
+    /// Returns the usage by limit: the time until which it counts, and the parts of the window.
     pub fn used_hours(&self) -> impl Iterator<Item = (&LimitId, i64, Vec<GpuTimeUsage>)> {
         let meters = self.meters.iter();
         meters.map(|(limit, metered)| {

@@ -43,8 +43,8 @@ pub fn read_ledger(ledger: &QuotaLedger) -> Result<LedgerUsage, String> {
     })
 }
 
-/// True if the policy owns the ledger. A policy from a file has no uid, and owns the ledger of its
-/// name.
+/// Returns true if the policy owns the ledger. A policy from a file has no uid, and owns the ledger
+/// of its name.
 pub fn is_ledger_owned_by(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
     let Some(uid) = &policy.metadata.uid else {
         return true;
@@ -53,7 +53,7 @@ pub fn is_ledger_owned_by(ledger: &QuotaLedger, policy: &QuotaPolicy) -> bool {
     owners.any(|owner| owner.uid == *uid)
 }
 
-/// The content of the ledger of the policy's name, if the policy owns it.
+/// Returns the content of the ledger of the policy's name, if the policy owns it.
 ///
 /// # Errors
 /// As for [`read_ledger`].

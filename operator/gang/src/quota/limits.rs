@@ -37,7 +37,7 @@ pub struct LimitsReport {
 }
 
 impl LimitsReport {
-    /// Used GPU-seconds of a limit.
+    /// Returns the used GPU-seconds of a limit.
     #[must_use]
     pub fn used_gpu_seconds(&self, limit: &LimitId) -> i128 {
         let parts = self.used_gpu_hours.get(limit).into_iter();
@@ -47,13 +47,13 @@ impl LimitsReport {
 }
 
 impl JobLimits {
-    /// The limits in the engine's form.
+    /// Returns the limits in the engine's form.
     #[must_use]
     pub fn to_draws(&self) -> Vec<LimitDraw> {
         self.draws.iter().map(to_draw).collect()
     }
 
-    /// The limits for pods that join a gang: they do not count as jobs.
+    /// Returns the limits for pods that join a gang: they do not count as jobs.
     #[must_use]
     pub fn for_joining_pods(&self) -> Self {
         let mut limits = self.clone();
@@ -63,13 +63,13 @@ impl JobLimits {
     }
 }
 
-/// The engine's name of a limit.
+/// Returns the engine's name of a limit.
 #[must_use]
 pub fn limit_name(limit: &LimitId) -> LimitName {
     LimitName::new(limit.to_string())
 }
 
-/// An amount in the engine's base units, rounded down.
+/// Returns an amount in the engine's base units, rounded down.
 #[must_use]
 pub fn base_units(what: &LimitedQuantity, amount: Amount) -> i64 {
     match what {
@@ -111,7 +111,7 @@ fn to_drawn(what: &LimitedQuantity) -> LimitUnit {
     }
 }
 
-/// The limits that a place is charged to, as the journal records them.
+/// Returns the limits that a place is charged to, as the journal records them.
 #[must_use]
 pub fn to_planned_limits(limits: &JobLimits) -> Vec<PlannedLimit> {
     let held = limits.draws.iter().map(|drawing| &drawing.limit);
@@ -136,8 +136,8 @@ pub fn to_planned_limits(limits: &JobLimits) -> Vec<PlannedLimit> {
     .collect()
 }
 
-/// The limit that a journal names, and its usage in the engine: it is counted, but never delays a
-/// gang.
+/// Returns the limit that a journal names, and its usage in the engine: it is counted, but never
+/// delays a gang.
 #[must_use]
 pub fn from_planned_limit(planned: &PlannedLimit) -> (LimitId, LimitDraw) {
     let what = match planned.limit.as_str() {
@@ -163,7 +163,7 @@ pub fn from_planned_limit(planned: &PlannedLimit) -> (LimitId, LimitDraw) {
     (limit, draw)
 }
 
-/// The same limit in the form of the quota policies.
+/// Returns the limit in the form of the quota policies.
 #[must_use]
 pub fn to_counted_drawing(planned: &PlannedLimit) -> Drawing {
     Drawing {

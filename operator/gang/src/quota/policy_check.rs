@@ -22,7 +22,7 @@ pub struct JobDemand {
 }
 
 impl JobDemand {
-    /// Demand of this job.
+    /// Returns the demand of this job.
     #[must_use]
     pub fn from_job(job: &CompiledJob) -> Self {
         let mut asked = Self::default();
@@ -70,8 +70,9 @@ pub fn apply_policies(
     })
 }
 
-/// The limits that a placed job counts against if it cannot be compiled any more: in a namespace
-/// with these labels, in a queue with that spec, if it exists, submitted by that user, if known.
+/// Returns the limits that a placed job counts against if it cannot be compiled any more: in a
+/// namespace with these labels, in a queue with that spec, if it exists, submitted by that user, if
+/// known.
 ///
 /// The job's owner determines the limits. Its demand was checked when it was placed, and its plan
 /// records what it holds.

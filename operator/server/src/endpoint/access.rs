@@ -1,6 +1,6 @@
-//! Authenticates and authorizes callers. The API server decides on both: it sends requests in the
-//! name of a user (`front_proxy`), or it knows the token (TokenReview), and it grants the right
-//! (SubjectAccessReview). If it does not answer, the request is refused.
+//! Authenticates and authorizes callers. The API server decides on both. It names the user of a
+//! request that it forwards (`front_proxy`), or it checks the token (TokenReview). Then it grants
+//! the right (SubjectAccessReview). If it does not answer, the endpoint refuses the request.
 
 use axum::http::{HeaderMap, header};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
@@ -50,7 +50,7 @@ pub(crate) enum AccessDenied {
     Unknown(String),
 }
 
-/// Denies a caller without a token whom the front proxy does not name either.
+/// Denies a caller that has no token and that the front proxy does not name.
 pub(super) fn deny_missing_credentials(
     headers: &HeaderMap,
     unbelieved: Option<&str>,
@@ -64,7 +64,7 @@ pub(super) fn deny_missing_credentials(
     AccessDenied::Unauthenticated(message)
 }
 
-/// The bearer token.
+/// Returns the bearer token.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get(header::AUTHORIZATION);
     let value = header.and_then(|value| value.to_str().ok());
@@ -73,7 +73,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The user to whom a token belongs.
+/// Returns the user to whom a token belongs.
 pub(super) async fn authenticate(client: &Client, token: &str) -> Result<UserInfo, AccessDenied> {
     let review = TokenReview {
         spec: TokenReviewSpec {
@@ -120,7 +120,7 @@ pub(super) fn deny_missing_right(user: &UserInfo, wants: RequiredRight<'_>) -> A
     AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(wants)))
 }
 
-/// The review that asks for a right.
+/// Returns the review that asks for a right.
 pub(super) fn build_review(user: UserInfo, wants: RequiredRight<'_>) -> SubjectAccessReview {
     let (resource, path) = match wants {
         RequiredRight::Jobs(namespace) => {

@@ -1,8 +1,8 @@
-//! Limits requests, and tells callers apart. Requests that the API server sends for its users share
-//! no limit with direct ones: any client may reach the port, and if it could starve the API server,
-//! no namespace could be deleted (docs/endpoint.md). Among direct requests, unknown callers cannot
-//! starve known ones: a turn needs authorization, and reviews of callers that were let in before do
-//! not queue behind those of strangers. Within each kind no caller can starve the others.
+//! Limits requests by kind of caller. Requests that the API server sends for its users share no
+//! limit with direct requests. Any client may reach the port; if a client could starve the API
+//! server, no namespace could be deleted (docs/endpoint.md). Among direct requests, unknown callers
+//! cannot starve known ones. A turn needs authorization, and reviews of recently authorized callers
+//! do not queue behind reviews of unknown callers. Within each kind, no caller can starve another.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use super::front_proxy::TrustedProxy;
 use super::ttl_cache::{self, TokenHash, TtlCache};
 use crate::serve::ClientCertificates;
 
-/// Requests of either kind that are served at once. Further ones are refused.
+/// Most requests of each kind (proxied or direct) at once. The server refuses further requests.
 const MAX_CONCURRENT_REQUESTS: usize = 16;
-/// Reviews in flight at once for each kind of caller. Further ones wait: the API server counts
-/// reviews as requests of the operator.
+/// Most reviews in flight for each kind of caller. Further reviews wait, because the API server
+/// counts reviews as requests of the operator.
 const MAX_CONCURRENT_REVIEWS: usize = 4;
 /// Longest wait for the engine and for the API server together.
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// How long a granted right is cached, so that a polling caller is not reviewed each time. A
-/// refusal is not cached: a right that is granted counts at once, and a revoked one is lost a
-/// moment later.
+/// How long a granted right is cached, so that a polling caller does not need a review each time.
+/// Refusals are not cached. So a new right counts at once, and a revoked right ends after this
+/// time.
 const GRANT_TTL: Duration = Duration::from_secs(10);
 /// How long a token counts as invalid after the API server has rejected it.
 const REJECTION_TTL: Duration = Duration::from_secs(5);
-/// How long a caller that was let in is not queued with strangers. Longer than the scrape interval
-/// of Prometheus.
+/// How long an authorized caller does not queue with unknown callers. It is longer than the scrape
+/// interval of Prometheus.
 const RECENT_CALLER_TTL: Duration = Duration::from_secs(600);
 
-/// A turn. It is held until the work is done, even if the client is gone.
+/// A turn, held until the work is done, even if the client is gone.
 pub(crate) type RequestTurn = Arc<OwnedSemaphorePermit>;
 
 fn new_turns() -> Arc<Semaphore> {
@@ -48,10 +48,10 @@ fn new_turns() -> Arc<Semaphore> {
 
 /// Reviews of each kind of caller.
 struct ReviewTurns {
-    /// Users in whose name the API server asks, by user.
+    /// Users for whom the API server sends requests, by user.
     proxied: FairTurns<String>,
-    /// Callers that were let in recently with the same token, by user: a user may have many tokens,
-    /// and many users may share an address.
+    /// Callers that were recently authorized with the same token, by user. A user may have many
+    /// tokens, and many users may share an address.
     recent: FairTurns<String>,
     /// All other callers, by address.
     unknown: FairTurns<IpAddr>,
@@ -64,14 +64,14 @@ pub(crate) struct CallerLimits {
     pub(super) proxy: TrustedProxy,
     granted_rights: TtlCache<String>,
     rejected_tokens: TtlCache<TokenHash>,
-    /// Tokens that were let in, with their users.
+    /// Tokens of recently authorized callers, with their users.
     recent_callers: TtlCache<TokenHash, String>,
     review_turns: ReviewTurns,
     proxied_turns: Arc<Semaphore>,
     direct_turns: Arc<Semaphore>,
 }
 
-/// A caller, as far as the request itself shows.
+/// A caller, as the request describes it.
 pub(crate) struct Caller<'a> {
     limits: &'a CallerLimits,
     headers: &'a HeaderMap,
@@ -101,7 +101,7 @@ impl CallerLimits {
         }
     }
 
-    /// The caller with these headers.
+    /// Returns the caller with these headers.
     pub(crate) fn caller<'a>(
         &'a self,
         headers: &'a HeaderMap,
@@ -125,12 +125,12 @@ impl CallerLimits {
 }
 
 impl Caller<'_> {
-    /// True if the API server sends the request for a user.
+    /// Returns true if the API server sends the request for a user.
     pub(super) fn is_proxied(&self) -> bool {
         self.proxy_user.is_ok()
     }
 
-    /// A turn for an authorized caller, unless too many requests are being served.
+    /// Returns a turn for an authorized caller. Fails if too many requests are in progress.
     pub(crate) fn take_turn(&self) -> Result<RequestTurn, Failure> {
         let turns = match self.is_proxied() {
             true => &self.limits.proxied_turns,
@@ -140,7 +140,7 @@ impl Caller<'_> {
         turn.map(Arc::new).map_err(|_| Failure::too_many_requests())
     }
 
-    /// The authenticated user.
+    /// Returns the authenticated user.
     pub(super) async fn authenticate(&self) -> Result<UserInfo, Failure> {
         let unbelieved = match &self.proxy_user {
             Ok(user) => return Ok(user.clone()),
@@ -233,7 +233,7 @@ fn user_name(user: &UserInfo) -> String {
     user.username.clone().unwrap_or_default()
 }
 
-/// Result of the work, unless it takes too long.
+/// Returns the result of the work, or fails if the work takes too long.
 pub(crate) async fn with_timeout<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {

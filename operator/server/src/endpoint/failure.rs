@@ -93,7 +93,7 @@ impl IntoResponse for Failure {
             StatusCode::SERVICE_UNAVAILABLE,
         ];
         if comes_again.contains(&self.code) {
-            // Clients of the API server wait for so long and retry by themselves.
+            // Clients of the API server wait for this long and then retry.
             let second = HeaderValue::from_static("1");
             response.headers_mut().insert(header::RETRY_AFTER, second);
         }

@@ -1,5 +1,5 @@
-//! Fair turns: in the common queue each caller waits with at most as many requests as it may run at
-//! once, so it cannot starve the others.
+//! Fair turns. In the common queue, each caller waits with at most as many requests as it may run
+//! at once, so it cannot starve another caller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Idle callers kept at most.
+/// Number of callers from which idle callers are dropped.
 const MAX_IDLE_CALLERS: usize = 256;
 
 /// The turns, and the callers that hold them.
@@ -18,13 +18,13 @@ pub(crate) struct FairTurns<K> {
 }
 
 impl<K: Ord> FairTurns<K> {
-    /// So many turns, of which one caller may hold at most half.
+    /// Creates this many turns, of which one caller may hold at most half.
     pub(crate) fn half_per_caller(turns: usize) -> Self {
         Self::new(turns, turns.div_ceil(2))
     }
 
-    /// So many turns. One caller may hold all of them, and the next free turn goes to another
-    /// caller that waits.
+    /// Creates this many turns. One caller may hold all of them, but the next free turn goes to
+    /// another caller that waits.
     pub(crate) fn all_per_caller(turns: usize) -> Self {
         Self::new(turns, turns)
     }
@@ -37,12 +37,12 @@ impl<K: Ord> FairTurns<K> {
         }
     }
 
-    /// A turn for this caller.
+    /// Waits for a turn for this caller.
     pub(crate) async fn acquire(&self, whose: K) -> Result<FairTurn, AcquireError> {
         self.acquire_many(whose, 1).await
     }
 
-    /// So many turns at once for this caller.
+    /// Waits for this many turns at once for this caller.
     pub(crate) async fn acquire_many(
         &self,
         whose: K,
@@ -66,7 +66,7 @@ impl<K: Ord> FairTurns<K> {
     }
 }
 
-/// A turn, until it is dropped.
+/// A turn, held until it is dropped.
 pub(crate) type FairTurn = [OwnedSemaphorePermit; 2];
 
 #[cfg(test)]

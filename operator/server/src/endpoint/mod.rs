@@ -1,11 +1,13 @@
 //! The read-only endpoint, which shows the engine's knowledge to authorized callers.
 //!
-//! Counts, positions and expected starts of waiting jobs change all the time. In status they would
-//! cost a write per job; here they cost nothing until a caller asks (docs/endpoint.md).
+//! Counts, positions and expected starts of waiting jobs change all the time. In the status, each
+//! change would cost a write per job. Here they cost nothing until a caller requests them
+//! (docs/endpoint.md).
 //!
-//! `access` authorizes, `admission` limits requests, `lately` caches answers, `fair` keeps one
-//! client from starving others, `front_proxy` authenticates requests of the API server,
-//! `visibility` is the aggregated API group, and `overview` and `told` serve direct requests.
+//! `access` authorizes, `callers` limits requests, `ttl_cache` caches answers, and `fair_turns`
+//! keeps one client from starving another. `front_proxy` authenticates requests of the API server,
+//! `visibility` is the aggregated API group, and `waiting_jobs` and `serialized_answers` serve
+//! direct requests.
 
 pub(crate) mod access;
 pub(crate) mod callers;
@@ -59,8 +61,8 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     max_age: Duration::from_secs(50),
     shutdown_timeout: Duration::from_secs(10),
 };
-/// Connections reserved for the API server: one for each concurrent request, and those that it has
-/// not closed yet.
+/// Connections reserved for the API server: one for each concurrent request, and further ones that
+/// the API server has not closed yet.
 const PROXY_CONNECTIONS: usize = 128;
 
 /// Content type of answers.
@@ -97,8 +99,8 @@ impl Endpoint {
     }
 }
 
-/// Serves requests for as long as it is polled. Failures are retried here, because no other part of
-/// the operator depends on the endpoint.
+/// Serves requests as long as the future is polled. Retries failures itself, because no other part
+/// of the operator depends on the endpoint.
 pub async fn serve(
     given: EndpointConfig,
     lead: LeaderSlot,
@@ -220,10 +222,10 @@ async fn serve_metrics(
     Ok(([(header::CONTENT_TYPE, telemetry::OPENMETRICS_TYPE)], text).into_response())
 }
 
-/// Asks the scheduler for a snapshot of its engine.
+/// Requests a snapshot of the engine from the scheduler.
 ///
 /// # Errors
-/// If the scheduler does not run, or not yet.
+/// If the scheduler does not run (yet).
 pub async fn request_snapshot(context: &Context) -> Result<Arc<Snapshot>, Failure> {
     let (answer, snapshot) = oneshot::channel();
     context.send_event(SchedulerEvent::AskSnapshot(answer));
@@ -231,8 +233,8 @@ pub async fn request_snapshot(context: &Context) -> Result<Arc<Snapshot>, Failur
 }
 
 impl Endpoint {
-    /// The context of this process, if it leads. A process that has lost the lease, or may have,
-    /// does not know the current state.
+    /// Returns the context of this process, if it leads. A process that has lost the lease, or may
+    /// have lost it, does not know the current state.
     fn leader_context(&self) -> Result<Arc<Context>, Failure> {
         let lead = self.leader.read();
         let leading = lead.as_ref().ok_or_else(Failure::standby)?;
@@ -241,7 +243,7 @@ impl Endpoint {
         Ok(leading.context.clone())
     }
 
-    /// The engine's snapshot as a file. One request at a time serializes it.
+    /// Returns the engine's snapshot as a file. One request at a time serializes it.
     async fn snapshot_download(&self, turn: RequestTurn) -> Result<Arc<SnapshotDownload>, Failure> {
         let mut last = self.download.lock().await;
         if let Some(last) = SnapshotDownload::reuse(&last) {

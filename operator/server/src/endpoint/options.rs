@@ -23,7 +23,7 @@ const CERTIFICATE: ManagedCertificate = ManagedCertificate {
     trust_object: TrustObject::Group(visibility::API_SERVICE),
 };
 
-/// Lifetime of the certificate. It is renewed when a third of that is left.
+/// Lifetime of the certificate. The operator renews it when a third of this time is left.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Where and as whom it listens.
@@ -61,7 +61,7 @@ enum EndpointCertificate {
 }
 
 impl EndpointOptions {
-    /// The endpoint's address and certificate, if it is enabled.
+    /// Returns the endpoint's address and certificate, if it is enabled.
     ///
     /// # Errors
     /// If the given certificate cannot be used.
@@ -97,7 +97,7 @@ impl EndpointOptions {
 }
 
 impl EndpointConfig {
-    /// The identity for connections, and the future that renews it.
+    /// Returns the identity for connections, and the future that renews it.
     pub(super) fn into_identity(
         self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! Bytes of answers, serialized once for all readers.
+//! Answers, serialized once for all readers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,11 +11,11 @@ use trellis_scheduler::Snapshot;
 
 use super::{ANSWER_TTL, Failure, WaitingJobs};
 
-/// An overview, and the serialized answers made of it.
+/// The waiting jobs, and the answers serialized from them.
 #[derive(Debug)]
 pub(super) struct SerializedWaitingJobs {
     waiting_jobs: WaitingJobs,
-    /// By namespace. None: of all.
+    /// Answers by namespace. None: all namespaces.
     answers: Mutex<BTreeMap<Option<String>, Bytes>>,
 }
 
@@ -27,7 +27,7 @@ impl SerializedWaitingJobs {
         }
     }
 
-    /// The answer for one namespace, or for all.
+    /// Returns the answer for one namespace, or for all.
     pub(super) fn answer(&self, namespace: Option<&str>) -> Result<Bytes, Failure> {
         let key = namespace.map(str::to_owned);
         let mut answers = self.answers.lock();
@@ -61,12 +61,12 @@ impl SnapshotDownload {
         })
     }
 
-    /// The last download, if it is still being read and recent enough.
+    /// Returns the last download if a client still reads it and it is recent enough.
     pub(super) fn reuse(last: &Weak<Self>) -> Option<Arc<Self>> {
         last.upgrade().filter(|last| last.at.elapsed() < ANSWER_TTL)
     }
 
-    /// The bytes. They are freed with their last reader.
+    /// Returns the bytes. They are freed with their last reader.
     pub(super) fn into_bytes(self: Arc<Self>) -> Bytes {
         Bytes::from_owner(DownloadBytes(self))
     }

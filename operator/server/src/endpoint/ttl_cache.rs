@@ -8,20 +8,20 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// Entries kept at most.
+/// Most entries in the cache.
 const MAX_ENTRIES: usize = 1024;
-/// Longest question in bytes that is kept: some users are in very many groups.
+/// Longest key in bytes that the cache keeps. Some users are in very many groups.
 const MAX_KEY_LENGTH: usize = 8 * 1024;
 
 /// Hash of a token.
 pub(super) type TokenHash = [u8; 32];
 
-/// The hash of a token.
+/// Returns the hash of a token.
 pub(super) fn hash_token(token: &str) -> TokenHash {
     Sha256::digest(token).into()
 }
 
-/// The key of a review. None: it is too long to keep.
+/// Returns the key of a review. None: it is too long to keep.
 pub(super) fn review_key(spec: &SubjectAccessReviewSpec) -> Option<String> {
     let question = serde_json::to_string(spec).ok()?;
     (question.len() <= MAX_KEY_LENGTH).then_some(question)
@@ -30,7 +30,7 @@ pub(super) fn review_key(spec: &SubjectAccessReviewSpec) -> Option<String> {
 /// Entries with the time of their answer and a value.
 #[derive(Debug)]
 pub(super) struct TtlCache<T, V = ()> {
-    /// How long an entry holds.
+    /// How long an entry is valid.
     ttl: Duration,
     entries: Mutex<BTreeMap<T, (Instant, V)>>,
 }
@@ -44,25 +44,25 @@ impl<T: Ord, V: Clone> TtlCache<T, V> {
         }
     }
 
-    /// The value of an entry that still holds.
+    /// Returns the value of an entry that has not expired.
     pub(super) fn get(&self, thing: &T) -> Option<V> {
         let since = self.entries.lock();
         let (at, known) = since.get(thing)?;
         (at.elapsed() < self.ttl).then(|| known.clone())
     }
 
-    /// True if there is an entry that still holds.
+    /// Returns true if there is an entry that has not expired.
     pub(super) fn contains(&self, thing: &T) -> bool {
         self.get(thing).is_some()
     }
 
-    /// Stores an answer to a question that was asked at that time.
+    /// Stores the answer to a request that was sent at `asked`.
     pub(super) fn insert(&self, thing: T, asked: Instant, known: V) {
         let mut since = self.entries.lock();
         if since.len() >= MAX_ENTRIES {
             since.retain(|_, (at, _)| at.elapsed() < self.ttl);
         }
-        // Replacing an entry takes no more room.
+        // Replacing an entry takes no further memory.
         if since.len() < MAX_ENTRIES || since.contains_key(&thing) {
             since.insert(thing, (asked, known));
         }
@@ -98,7 +98,7 @@ mod tests {
             allowed.insert(number, Instant::now(), ());
         }
         assert_eq!(allowed.entries.lock().len(), MAX_ENTRIES);
-        // An entry can be renewed although the cache is full.
+        // A full cache can still renew an entry.
         tokio::time::sleep(TTL / 2).await;
         allowed.insert(0, Instant::now(), ());
         tokio::time::sleep(TTL / 2).await;

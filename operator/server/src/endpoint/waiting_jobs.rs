@@ -22,7 +22,7 @@ pub struct WaitingJobs {
     pub waiting: Vec<WaitingJob>,
 }
 
-/// A job that waits for its place.
+/// A job that waits for a place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingJob {
@@ -79,7 +79,7 @@ impl WaitingJobs {
                             &nodes,
                         )
                     }
-                    // Its victims have to leave first.
+                    // The gang's victims have to leave first.
                     Some(place) if place.standing == PlacedStateSnapshot::Nominated => {
                         (Reason::Preempting, NOMINATED_MESSAGE.to_owned())
                     }
@@ -117,7 +117,7 @@ impl WaitingJobs {
         }
     }
 
-    /// The part that concerns one namespace.
+    /// Returns the waiting jobs of one namespace.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Self {
         let here = self.waiting.iter().filter(|w| w.namespace == namespace);
@@ -128,7 +128,7 @@ impl WaitingJobs {
     }
 }
 
-/// The fields that do not depend on the gang's state.
+/// Returns the fields that do not depend on the gang's state.
 fn describe_gang(gang: &Gang) -> WaitingJob {
     let job = engine::job_key(&gang.id);
     WaitingJob {
@@ -144,7 +144,7 @@ fn describe_gang(gang: &Gang) -> WaitingJob {
     }
 }
 
-/// None: outside the range of timestamps.
+/// Converts the engine's time. None: it is outside the range of timestamps.
 fn to_timestamp(time: Time) -> Option<Timestamp> {
     Timestamp::from_millisecond(time.as_millis()).ok()
 }
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// It has a place once another has left it, and waits until then.
+    /// A nominated job waits until its victims have left its place.
     #[test]
     fn nominated_job_is_listed_first() {
         let mut engine = Engine::new();
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(lines, [("urgent", Reason::Preempting), waits]);
     }
 
-    /// One runs, and three wait: behind it, behind that one, and for ever.
+    /// One job runs and three wait: one for the running job, one behind that job, and one forever.
     #[test]
     fn waiting_jobs_are_listed_in_order_with_expected_starts() {
         let mut engine = Engine::new();
@@ -261,7 +261,7 @@ mod tests {
         assert!(next.message.contains("starts at"), "{}", next.message);
         assert_eq!(told.in_namespace("b").waiting, std::slice::from_ref(next));
         assert!(told.in_namespace("nobody").waiting.is_empty());
-        // The answer can be read back.
+        // A client can parse the answer.
         let text = serde_json::to_string(&told).unwrap();
         assert_eq!(serde_json::from_str::<WaitingJobs>(&text).unwrap(), told);
     }

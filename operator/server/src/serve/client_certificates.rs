@@ -1,6 +1,6 @@
-//! Client certificates. A TLS connection proves that the client holds the key of its certificate,
-//! and no more. Each request decides by itself whether the certificate is trusted. So the trust may
-//! change during a connection, and a client with a worthless certificate can still use a token.
+//! Client certificates. A TLS connection only proves that the client holds the key of its
+//! certificate. Each request decides anew whether the certificate is trusted. So the trust may
+//! change during a connection, and a client with an untrusted certificate can still use a token.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Certificates that a client may present at most: its own and its chain. Each one costs work to
-/// verify, and any client can present any.
+/// Largest number of certificates that a client may present: its own and its chain. Each costs work
+/// to verify, and any client can send any certificates.
 const MAX_CHAIN_LENGTH: usize = 4;
 
 /// The certificate chain that the client of a connection presented, its own first. Empty: none.
@@ -31,7 +31,7 @@ pub struct ClientCertificates {
 /// Result of a verification of the certificates.
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// Id of the verifier. Another verifier verifies anew.
+    /// Id of the verifier. Another verifier does not use this result.
     pub verifier_id: u64,
     /// Time from which the result holds.
     pub valid_from: UnixTime,
@@ -49,7 +49,7 @@ impl Default for ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// The chain of a handshake. One that is too long counts as none.
+    /// Returns the chain of a handshake. A chain that is too long counts as none.
     #[must_use]
     pub fn new(certificates: Option<&[CertificateDer<'static>]>) -> Self {
         let shown = certificates.filter(|shown| shown.len() <= MAX_CHAIN_LENGTH);
@@ -60,7 +60,7 @@ impl ClientCertificates {
         }
     }
 
-    /// The same chain from that address.
+    /// Returns the same chain with this client address.
     #[must_use]
     pub fn with_address(self, address: IpAddr) -> Self {
         Self { address, ..self }
@@ -72,8 +72,8 @@ impl ClientCertificates {
         self.address
     }
 
-    /// The verification by one verifier. It runs once per connection, and again when its result no
-    /// longer holds. None: no certificate was presented.
+    /// Returns the verification by one verifier. Verifies once per connection, and again when the
+    /// result no longer holds. None: the client presented no certificate.
     pub fn verify_once(
         &self,
         by: u64,
@@ -109,7 +109,7 @@ impl ClientCertVerifier for AnyClientVerifier {
         false
     }
 
-    /// No hints, so that the client presents any certificate that it has.
+    /// Gives no hints, so that the client presents any certificate that it has.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,10 +1,10 @@
 //! Places of connections. Any client that reaches the port can open many connections, and must not
-//! keep others out. When all places are taken, a new connection gets one at once and an old one is
-//! evicted. It is one of the address that holds the most, preferably one that is idle, and the
-//! longest. A connection that is being answered is evicted only for an address that holds less. So
-//! one address cannot starve another, however many connections it opens. Many addresses leave each
-//! other as much as each holds. If all clients share an address, as behind a proxy, idle
-//! connections are evicted for new ones.
+//! keep other clients out. When all places are taken, a new connection gets a place at once and the
+//! server evicts an old connection. The server evicts from the address that holds the most places:
+//! idle connections first, then those that have been idle or busy the longest. It evicts a busy
+//! connection only for an address that holds fewer places. So one address cannot starve another,
+//! however many connections it opens. Many addresses get equal shares. If all clients share an
+//! address, as behind a proxy, the server evicts idle connections for new ones.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -60,8 +60,8 @@ impl OccupiedPlaces {
         now
     }
 
-    /// The connection to evict for a new one of this address. None: this address holds the most,
-    /// and all of its connections are busy.
+    /// Returns the connection to evict for a new one from this address. None: this address holds
+    /// the most places, and all of its connections are busy.
     fn connection_to_evict(&self, comer: IpAddr) -> Option<u64> {
         let mut held = BTreeMap::from([(comer, 1_usize)]);
         for connection in self.connections.values() {
@@ -81,7 +81,7 @@ impl OccupiedPlaces {
 }
 
 impl ConnectionPlaces {
-    /// So many places.
+    /// Creates this many places.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             capacity: most,
@@ -89,7 +89,8 @@ impl ConnectionPlaces {
         })
     }
 
-    /// A place for a connection from this address. None: the address gets none.
+    /// Returns a place for a connection from this address. None: there is no place for this
+    /// address.
     pub(super) fn take_place(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
         let mut taken = self.occupied.lock();
         if taken.connections.len() >= self.capacity {
@@ -124,7 +125,7 @@ impl ConnectionPlaces {
     }
 }
 
-/// A place, until it is dropped.
+/// A place, held until it is dropped.
 pub(super) struct ConnectionPlace {
     places: Arc<ConnectionPlaces>,
     number: u64,
@@ -133,7 +134,7 @@ pub(super) struct ConnectionPlace {
 }
 
 impl ConnectionPlace {
-    /// Marks the connection as busy, until the guard is dropped.
+    /// Marks the connection as busy until the guard is dropped.
     pub(super) fn mark_busy(&self) -> BusyGuard {
         self.places
             .update_active_requests(self.number, |busy| busy.saturating_add(1));
@@ -199,7 +200,7 @@ mod tests {
         assert!(!third.evicted.is_cancelled());
     }
 
-    /// As if the attackers sent many requests, or bodies without end.
+    /// The attackers keep their connections busy with many requests or endless bodies.
     #[test]
     fn busy_connection_is_evicted_only_for_an_address_with_fewer() {
         let places = ConnectionPlaces::new(3);
@@ -211,7 +212,7 @@ mod tests {
         let server = places.take_place(ip_address(SERVER)).unwrap();
         assert_eq!(evicted_places(&attackers), [0], "what has taken longest");
         let _asks = server.mark_busy();
-        // They would have as much each: nobody's answer is lost for that.
+        // Both addresses would hold equally many, so no answer is lost for the new connection.
         assert!(places.take_place(ip_address(SERVER)).is_none());
         assert!(places.take_place(ip_address(ATTACKER)).is_none());
         assert_eq!(evicted_places(&attackers), [0]);

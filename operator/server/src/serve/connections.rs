@@ -1,5 +1,5 @@
-//! Connections: few at once, and none for long. A client that can reach the port must not use up
-//! what the leader needs for its own work.
+//! Connections, limited in number and duration. A client that can reach the port must not use up
+//! the resources that the leader needs for its own work.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -27,10 +27,10 @@ use super::connection_limit::{BusyGuard, ConnectionPlace, ConnectionPlaces, Rese
 use super::{ClientCertificates, Identity};
 
 /// Most headers of a request. The API server sends one header for each group of a user, and some
-/// users are in hundreds.
+/// users are in hundreds of groups.
 const MAX_HEADERS: usize = 4096;
 
-/// Largest request head on a reserved place: it has to hold the names of many groups.
+/// Largest request head on a reserved place. It must hold the names of many groups.
 const RESERVED_HEAD_BYTES: usize = 400 << 10;
 
 /// Why a connection is not served.
@@ -42,7 +42,7 @@ const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Pause after a failed bind.
 const BIND_RETRY_PAUSE: Duration = Duration::from_secs(10);
 
-/// Binds the address, retrying until it succeeds, and logs it as that of `what`.
+/// Binds the address, retrying until it succeeds. Logs it as the address of `what`.
 pub async fn bind(address: SocketAddr, what: &str) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {
@@ -60,21 +60,23 @@ pub async fn bind(address: SocketAddr, what: &str) -> TcpListener {
 /// Limits of connections: number, size and duration.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Connections at once. When all are taken, a new one takes the place of another: `places`.
+    /// Most connections at once. When all places are taken, a new connection takes the place of an
+    /// old one (`connection_limit`).
     pub connections: usize,
     /// Largest request head, which the server has to buffer.
     pub head_bytes: usize,
     /// Longest wait for the head of a request, the first or the next.
     pub head_timeout: Duration,
-    /// Lifetime of a connection: after it, no further request is read, and the client reconnects.
+    /// Lifetime of a connection. After it, the server reads no further request, and the client
+    /// reconnects.
     pub max_age: Duration,
     /// Longest time for the last request of a connection after its lifetime.
     pub shutdown_timeout: Duration,
 }
 
-/// Serves connections until `stop` is cancelled. Then no connection is accepted, and running
-/// requests get a last time to finish. With an identity it uses TLS, otherwise plain HTTP for
-/// public content. `kept` are reserved places.
+/// Serves connections until `stop` is cancelled. Then it accepts no more connections, and running
+/// requests get a limited time to finish. Uses TLS with an identity, otherwise plain HTTP for
+/// public content.
 pub async fn serve(
     listener: TcpListener,
     limits: ConnectionLimits,
@@ -103,16 +105,16 @@ struct ConnectionServer {
     identity: Option<Identity>,
     router: Router,
     stop: CancellationToken,
-    /// Places of connections before their TLS handshake ends. None of them is ever busy, so one can
-    /// always be evicted: a new client always gets to its handshake, whoever holds the other
-    /// places.
+    /// Places of connections whose TLS handshake has not ended. The server can always close one of
+    /// them, so a new client always gets to its handshake.
     handshakes: Arc<ConnectionPlaces>,
     places: Arc<ConnectionPlaces>,
     reserved: Option<(Arc<ConnectionPlaces>, ReservedPlaces)>,
 }
 
 impl ConnectionServer {
-    /// Accepts connections without waiting for any of them: a silent client would block the others.
+    /// Accepts connections without waiting for any of them, so that a silent client blocks no
+    /// other.
     async fn accept(self: Arc<Self>, listener: TcpListener) {
         let connections = TaskTracker::new();
         let first = match &self.identity {
@@ -156,7 +158,7 @@ impl ConnectionServer {
         address: IpAddr,
         place: ConnectionPlace,
     ) -> anyhow::Result<()> {
-        // Answers are small, so none waits for the next one.
+        // Answers are small, so the socket sends each at once.
         tcp.set_nodelay(true)?;
         let Some(identity) = &self.identity else {
             let shown = ClientCertificates::default().with_address(address);
@@ -180,7 +182,7 @@ impl ConnectionServer {
         let shown =
             ClientCertificates::new(stream.get_ref().1.peer_certificates()).with_address(address);
         let (entered, head_bytes) = self.assign_place(&shown);
-        // From here on the connection has its final place, or none.
+        // From here on, the connection has its final place, or none.
         drop(place);
         let Some(place) = entered else {
             bail!(NO_PLACE);
@@ -188,8 +190,8 @@ impl ConnectionServer {
         self.serve_requests(stream, shown, place, head_bytes).await
     }
 
-    /// A place for this client, if there is one, and its largest request head. Clients with
-    /// reserved places may also take the other places once the reserved ones are taken.
+    /// Returns a place for this client, if one is available, and the largest request head for it.
+    /// Clients with reserved places may also take other places when the reserved places are full.
     fn assign_place(&self, shown: &ClientCertificates) -> (Option<ConnectionPlace>, usize) {
         let address = shown.address();
         let kept = self
@@ -225,7 +227,7 @@ impl ConnectionServer {
             .header_read_timeout(self.limits.head_timeout)
             .max_buf_size(head_bytes)
             .max_headers(MAX_HEADERS)
-            // Written data are queued without a copy: `until_read` needs that.
+            // Queues written data without a copy, as `busy_until_written` requires.
             .writev(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut serving = pin!(serving);
@@ -244,8 +246,9 @@ impl ConnectionServer {
     }
 }
 
-/// An answer that counts as busy until the socket has taken its whole body. The end of the body
-/// stream is too early, because a body may come as a whole and be read slowly.
+/// Returns an answer that counts as busy until the socket has taken its whole body. The end of the
+/// body stream would be too early: a handler may send a body as a whole, and the client may read it
+/// slowly.
 fn busy_until_written(
     answer: Response<Body>,
     busy: Arc<BusyGuard>,

@@ -1,6 +1,7 @@
-//! Common base of the operator's servers: connections limited in number and time, and a certificate
-//! that is renewed while they serve. `tls` serves a given certificate, `kept` the operator's own;
-//! `client` holds the client certificates, `places` the connections.
+//! Common base of the operator's servers: limits on the number and duration of connections, and a
+//! certificate that is renewed while the server runs. `tls` serves a given certificate,
+//! `self_signed` the operator's own. `client_certificates` holds the client certificates,
+//! `connection_limit` the places of connections.
 
 mod client_certificates;
 mod connection_limit;

@@ -1,5 +1,5 @@
 //! A server's certificate: a given one that is reloaded when it is renewed, or a self-signed one.
-//! An unusable certificate is not taken, and the previous one stays in use.
+//! The server ignores an unusable certificate and keeps the previous one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tracing::{info, warn};
 
 use super::client_certificates::AnyClientVerifier;
 
-/// How often the files are read again. They are renewed days before they expire.
+/// Interval between reads of the files. Tools renew certificates days before they expire.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Source of the certificate.
 #[derive(Clone, Debug)]
 pub enum CertificateSource {
-    /// tls.crt and tls.key in a folder, as a Secret of type kubernetes.io/tls is mounted.
+    /// tls.crt and tls.key in a folder, such as a mounted Secret of type kubernetes.io/tls.
     Folder(PathBuf),
-    /// A self-signed certificate that is made now for these names.
+    /// A self-signed certificate, made at the start for these names.
     SelfSigned(Vec<String>),
 }
 
@@ -38,7 +38,7 @@ pub struct Pem {
     pub key: Vec<u8>,
 }
 
-/// The private key must not appear in logs.
+/// Omits the private key, which must not appear in logs.
 impl std::fmt::Debug for Pem {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Pem").finish_non_exhaustive()
@@ -53,7 +53,7 @@ pub struct Identity(Arc<IdentityState>);
 struct IdentityState {
     served: RwLock<Option<ServedCertificate>>,
     is_degraded: AtomicBool,
-    /// Clients are asked for a certificate, but need none.
+    /// True if the server requests a certificate from clients. A client may connect without one.
     requests_client_certificates: bool,
 }
 
@@ -64,7 +64,8 @@ struct ServedCertificate {
 }
 
 impl Identity {
-    /// Identity of a server that asks its clients for a certificate, and accepts those without one.
+    /// Creates the identity of a server that requests a certificate from clients, and accepts
+    /// clients without one.
     #[must_use]
     pub fn requesting_client_certificates() -> Self {
         Self(Arc::new(IdentityState {
@@ -76,7 +77,7 @@ impl Identity {
     /// Uses this certificate from now on.
     ///
     /// # Errors
-    /// If the certificate cannot be used. Then the previous one stays.
+    /// If the certificate cannot be used. The previous one stays.
     pub fn use_certificate(&self, pem: &Pem) -> anyhow::Result<()> {
         let chain = CertificateDer::pem_slice_iter(&pem.certificate);
         let chain = chain.collect::<Result<Vec<_>, _>>()?;
@@ -110,12 +111,12 @@ impl Identity {
         self.0.served.read().as_ref().map(|s| s.expiry)
     }
 
-    /// Sets whether the renewal of the certificate fails.
+    /// Records whether the renewal of the certificate fails.
     pub fn set_degraded(&self, is_degraded: bool) {
         self.0.is_degraded.store(is_degraded, Ordering::Relaxed);
     }
 
-    /// True if the renewal of the certificate fails.
+    /// Returns true if the renewal of the certificate fails.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.0.is_degraded.load(Ordering::Relaxed)
@@ -128,7 +129,7 @@ fn read_expiry(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
     Ok(Timestamp::from_second(ends)?)
 }
 
-/// A source of a certificate, with the identity that shows it.
+/// A source of a certificate, and the identity that shows it.
 #[derive(Debug)]
 pub struct ReloadingCertificate {
     source: CertificateSource,
@@ -145,7 +146,7 @@ impl ReloadingCertificate {
         Self::with_identity(certificate, Identity::default())
     }
 
-    /// The same for an existing identity.
+    /// Loads the certificate into an existing identity.
     ///
     /// # Errors
     /// If it cannot be loaded or used.
@@ -172,7 +173,7 @@ impl ReloadingCertificate {
         })
     }
 
-    /// The identity, which always shows the current certificate.
+    /// Returns the identity, which always shows the current certificate.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.identity.clone()
@@ -190,7 +191,7 @@ impl ReloadingCertificate {
             match renewed {
                 Ok(false) => {}
                 Ok(true) => info!("the certificate is renewed"),
-                // Also after a half-finished renewal: the previous certificate stays.
+                // The previous certificate stays, also after a half-finished renewal.
                 Err(error) => {
                     warn!(error = %format!("{error:#}"), "the certificate is not renewed");
                 }

@@ -28,7 +28,7 @@ use trellis_gang::key::Key;
 use crate::serve::Identity;
 use crate::webhook::Readiness;
 
-/// Longest wait for the scheduler. After it, the scheduler's gauges are left out.
+/// Longest wait for the scheduler. After it, the answer omits the scheduler's gauges.
 const MAX_SCHEDULER_WAIT: Duration = Duration::from_secs(2);
 
 /// Content type of the metrics.
@@ -46,8 +46,8 @@ pub struct ActiveLeader {
     pub commands: Commands,
 }
 
-/// All metrics, in the OpenMetrics format. `leading` is None on a standby replica, whose watches
-/// are those of its webhook, if it has one.
+/// Returns all metrics, in the OpenMetrics format. `leading` is None on a standby replica. The only
+/// watches of a standby replica are those of its webhook, if it has one.
 ///
 /// # Errors
 /// If computing the gauges has panicked.
@@ -71,7 +71,7 @@ pub async fn render_metrics(
     if let Some(leading) = leading.cloned() {
         let context = leading.context.clone();
         context.metrics.register(&mut registry);
-        // Ten thousand jobs and nodes are iterated, so this runs on a blocking thread.
+        // Iterating ten thousand jobs and nodes takes long, so this runs on a blocking thread.
         let looked = tokio::task::spawn_blocking(move || {
             let ActiveLeader { context, commands } = leading;
             add_process_gauges(&mut gauges, &context, &commands);
@@ -92,7 +92,7 @@ pub async fn render_metrics(
 
 type GaugeValue = Gauge<f64, AtomicU64>;
 
-/// Gauges in the order in which they were first set.
+/// Gauges, in the order in which they were first set.
 #[derive(Default)]
 struct Gauges {
     families: Vec<(MetricSpec, Family<MetricLabels, GaugeValue>)>,
@@ -241,7 +241,8 @@ fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
     }
 }
 
-/// The queue of a job, if it exists. Any other name is a label value that a user invented.
+/// Returns the queue of a job, if it exists. A user could invent any other name, which must not
+/// become a label value.
 fn existing_queue(cache: &Cache, job: &TrainingJob) -> String {
     let queue = job
         .status
@@ -283,7 +284,7 @@ fn add_node_gauges(gauges: &mut Gauges, cache: &Cache) {
     }
 }
 
-/// In base units: the engine counts cpu in thousandths of a core.
+/// Converts an amount to base units: the engine counts cpu in thousandths of a core.
 fn base_units(resource: &str, amount: i128) -> f64 {
     match resource {
         "cpu" => to_f64(amount) / 1_000.0,
@@ -326,7 +327,7 @@ async fn add_scheduler_gauges(gauges: &mut Gauges, context: &Context) {
             }
         }
     }
-    // Names of extended resources contain a domain, and devices are extended resources.
+    // Devices are extended resources, whose names contain a domain.
     let devices = totals.by_resource.into_iter();
     for (resource, devices) in devices.filter(|(name, _)| name.as_str().contains('/')) {
         let free = devices.allocatable.saturating_sub(devices.placed_gangs);

@@ -16,7 +16,7 @@ pub enum LogFormat {
 }
 
 /// Starts logging to standard error, and tracing if an endpoint is set. `RUST_LOG` is the filter;
-/// the default is info. The result must be kept until the process ends.
+/// the default is info. The caller must keep the result until the process ends.
 pub fn start_logging(format: LogFormat) -> Traces {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

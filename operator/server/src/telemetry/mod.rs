@@ -1,7 +1,7 @@
 //! Logs, metrics and health of the operator itself.
 //!
-//! `state` computes gauges on request, and `health` serves the kubelet's probes. Counters are in
-//! `dispatch::counts`, and all metrics are listed in `dispatch::facts`.
+//! `gauges` computes gauges on request, and `probes` serves the kubelet's probes. Counters are in
+//! `dispatch::metrics`, and `dispatch::metric_catalog` lists all metrics.
 
 mod gauges;
 mod log;

@@ -1,8 +1,8 @@
 //! Probes for the kubelet: whether the process must be restarted, and whether it can serve.
 //!
-//! The answers contain only names of the process's own parts, because any client that reaches the
-//! port may ask. The port is separate, so that a client that floods the endpoint's port cannot have
-//! the process killed.
+//! The answers contain only the names of the process's own parts, because any client that reaches
+//! the port may send a request. The port is separate: a client that floods the endpoint's port
+//! cannot get the process killed.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -22,8 +22,8 @@ use crate::serve::{ConnectionLimits, Identity};
 use crate::webhook::Readiness;
 
 /// A kubelet probes every few seconds, each time with a new connection. If the network hides client
-/// addresses, all other clients may share its address. Then its probe must be answered before so
-/// many more connections arrive.
+/// addresses, all other clients may share its address. Then the server must answer the kubelet's
+/// probe before this many further connections arrive.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 128,
     head_bytes: 8 << 10,
@@ -35,7 +35,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 /// State of the leader, and the admission webhook of this process, if it has one.
 type ProbeState = (LeaderSlot, Option<Readiness>);
 
-/// Serves the probes for as long as it is polled.
+/// Serves the probes as long as the future is polled.
 pub async fn serve_probes(address: SocketAddr, lead: LeaderSlot, webhook: Option<Readiness>) {
     let listener = serve::bind(address, "health").await;
     let router = Router::new()
@@ -60,30 +60,30 @@ fn probe_response(path: &str, checks: &[ProbeCheck]) -> (StatusCode, String) {
     let (is_well, text) = render_checks(path, checks);
     match is_well {
         true => (StatusCode::OK, text),
-        // The code that the API server uses, too.
+        // The API server uses this code, too.
         false => (StatusCode::INTERNAL_SERVER_ERROR, text),
     }
 }
 
-/// The scheduler works on its events at least once a minute. If it has not for so long, it hangs.
+/// The scheduler handles its events at least once a minute. After this long without that, it hangs.
 const HANG_AFTER: Duration = Duration::from_secs(300);
 
 /// A part, and its problem. None: it works.
 type ProbeCheck = (&'static str, Option<String>);
 
-/// Checks whether the process works or has to be restarted. A standby replica works.
+/// Checks whether the process works or needs a restart. A standby replica counts as working.
 fn liveness_checks(leading: Option<&ActiveLeader>) -> Vec<ProbeCheck> {
     let Some(ActiveLeader { context, .. }) = leading else {
         return vec![("ping", None)];
     };
     let idle = context.scheduler_pulse.age();
-    // Before everything is listed, the scheduler has nothing to do.
+    // Until all kinds are listed, the scheduler has nothing to do.
     let hangs = context.cache.is_synced() && idle > HANG_AFTER;
     let hangs = hangs.then(|| format!("it has not looked at its news for {} s", idle.as_secs()));
     vec![("ping", None), ("scheduler", hangs)]
 }
 
-/// Checks whether the process knows the cluster's state. A standby replica is ready.
+/// Checks whether the process knows the cluster's state. A standby replica counts as ready.
 fn readiness_checks(leading: Option<&ActiveLeader>) -> Vec<ProbeCheck> {
     let Some(ActiveLeader { context, commands }) = leading else {
         return vec![("ping", None)];
@@ -97,10 +97,11 @@ fn readiness_checks(leading: Option<&ActiveLeader>) -> Vec<ProbeCheck> {
 }
 
 /// Checks whether the process can answer reviews, because an API server sends them to ready
-/// replicas. Making a certificate, reading the cluster and becoming leader never depend on this
-/// readiness, so no deadlock is possible. The endpoint's certificate is left out: the webhook
-/// answers without it. A replica with a stalled watch judges no job, but another one may. If all of
-/// them are unready, jobs pass as they would have.
+/// replicas. No step to readiness (certificate, reading the cluster, leader election) depends on
+/// readiness itself, so no deadlock is possible. The endpoint's certificate does not count, because
+/// the webhook answers without it. A replica with a stalled watch judges no job, but another
+/// replica may. If all replicas are unready, jobs pass without review, as they would with stalled
+/// watches.
 fn webhook_checks(webhook: Option<&Readiness>, now: Timestamp) -> Vec<ProbeCheck> {
     let Some(webhook) = webhook else {
         return Vec::new();
@@ -138,7 +139,7 @@ fn stalled_watch_message(kind: String) -> String {
     format!("nothing has been heard of {kind} for minutes")
 }
 
-/// Overall result, and a line for each part, in the format of the API server.
+/// Returns the overall result and a line for each part, in the API server's format.
 fn render_checks(path: &str, checks: &[ProbeCheck]) -> (bool, String) {
     let is_well = checks.iter().all(|(_, wrong)| wrong.is_none());
     let mut text = String::new();
@@ -221,7 +222,7 @@ mod tests {
         assert!(rendered("readyz", &readiness_checks(None)).0);
     }
 
-    /// A context whose cache has policies, or none.
+    /// Returns a context whose cache has policies, or none.
     fn context_with(with_policies: bool) -> Arc<Context> {
         let (context, _) =
             Context::with_watches(trellis_gang::observed::UnhealthyRules::default(), 0);
@@ -260,7 +261,7 @@ mod tests {
         );
     }
 
-    /// A fresh replica would answer that the cluster has not been read yet.
+    /// A new replica would answer that it has not read the cluster yet.
     #[test]
     fn replica_with_unsynced_webhook_caches_is_not_ready() {
         let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
@@ -279,7 +280,7 @@ mod tests {
         assert!(!webhook_readiness(Some(&webhook), now).0);
     }
 
-    /// It would answer that what it knows is minutes old.
+    /// The replica would answer that its data are minutes old.
     #[tokio::test(start_paused = true)]
     async fn replica_with_a_stalled_webhook_watch_is_not_ready() {
         let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);
@@ -297,8 +298,8 @@ mod tests {
         assert!(webhook_readiness(Some(&webhook), Timestamp::now()).0);
     }
 
-    /// An end of the endpoint's certificate is not to take the webhook away too: nothing is asked
-    /// of the endpoint.
+    /// When the endpoint's certificate expires, the webhook must stay ready: it does not need the
+    /// endpoint.
     #[tokio::test]
     async fn readiness_ignores_the_endpoint_certificate() {
         let own = CertificateSource::SelfSigned(vec!["localhost".to_owned()]);

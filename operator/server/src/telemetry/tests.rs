@@ -42,7 +42,7 @@ fn job(name: &str, queue: &str) -> Value {
     })
 }
 
-/// A context in which each metric has a value.
+/// Returns a context in which each metric has a value.
 fn busy_leader() -> (ActiveLeader, EventReceiver) {
     let (leading, heard) = leading();
     let context = &leading.context;
@@ -81,7 +81,7 @@ fn busy_leader() -> (ActiveLeader, EventReceiver) {
         .cache
         .pods
         .apply(&Key::new("team-a", "llm-w-0"), &observe(pod.clone()));
-    // It runs another image than policies have judged.
+    // The pod runs another image than policies have judged.
     pod["spec"]["containers"] = json!([{"name": "main", "image": "evil:1"}]);
     context
         .cache
@@ -248,7 +248,7 @@ async fn standby_replica_reports_its_state() {
     identity.set_degraded(true);
     let text = render_metrics(None, None, &identity).await.unwrap();
     assert!(text.contains("trellis_leader 0.0") && text.contains("trellis_build_info{version="));
-    // The expiry of its certificate, which no other replica exports.
+    // Only this replica exports the expiry of its certificate.
     let ends = identity.expiry().unwrap().as_second();
     for (what, value) in [("expiry_timestamp_seconds", ends), ("degraded", 1)] {
         let name = format!("trellis_endpoint_certificate_{what} ");
@@ -261,7 +261,7 @@ async fn standby_replica_reports_its_state() {
     }
 }
 
-/// Its webhook uses its own watches.
+/// The webhook of a standby replica uses its own watches.
 #[tokio::test(start_paused = true)]
 async fn standby_replica_reports_the_watch_ages_of_its_webhook() {
     let (leading, _heard) = leading();

@@ -1,4 +1,4 @@
-//! Answers to reviews: passed, perhaps with warnings, or refused with the reason.
+//! Answers to reviews: a request passes, perhaps with warnings, or is refused with a reason.
 
 use kube::core::Status;
 use kube::core::admission::AdmissionResponse;
@@ -24,7 +24,7 @@ pub(super) enum ReviewDecision {
 }
 
 impl ReviewDecision {
-    /// Name of the decision in metrics and logs.
+    /// Returns the name of the decision in metrics and logs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "Allowed",
@@ -57,7 +57,7 @@ impl ReviewAnswer {
         Self::new(ReviewDecision::Allowed, None, warnings)
     }
 
-    /// Passes a job that will wait for this reason.
+    /// Passes a job that will wait, with the reason as a warning.
     pub(super) fn will_wait(reason: Reason, message: &str, more: Vec<String>) -> Self {
         let first = format!("{}: {message}", reason.as_str());
         let warnings = [first].into_iter().chain(more);
@@ -90,7 +90,7 @@ impl ReviewAnswer {
         }
     }
 
-    /// The response to the request of that uid.
+    /// Returns the response to the request with this uid.
     pub(super) fn into_response(self, uid: String) -> AdmissionResponse {
         let mut response = AdmissionResponse::invalid("");
         response.uid = uid;
@@ -110,8 +110,8 @@ impl ReviewAnswer {
     }
 }
 
-/// The first warnings, each on one line and cut to its longest length. Warnings are sent as HTTP
-/// headers: the API server drops one with a control character.
+/// Returns the first warnings, each on one line and cut to the longest allowed length. Warnings are
+/// HTTP headers: the API server drops a warning with a control character.
 fn limit_warnings(warnings: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut warnings: Vec<String> = warnings.into_iter().collect();
     if warnings.len() > MAX_WARNINGS {

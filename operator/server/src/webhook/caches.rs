@@ -1,5 +1,5 @@
-//! The cluster's state for the webhook: all of it on the leader, and only what an answer needs on
-//! other replicas.
+//! The cluster's state for the webhook. The leader knows all of it. Another replica knows only what
+//! an answer needs.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use trellis_dispatch::tasks::Tasks;
 use trellis_gang::observed::{SlimNamespace, SlimService, UnhealthyRules};
 use trellis_policies::cedar::PolicyLoader;
 
-/// Kinds that a standby replica watches, beside policies.
+/// Number of kinds that a standby replica watches, besides policies.
 const WATCHES: usize = 6;
 
 /// The known state of the cluster. Clones share it.
@@ -27,7 +27,7 @@ pub(super) struct WebhookCaches {
 }
 
 impl Default for WebhookCaches {
-    /// An empty context.
+    /// Returns an empty context.
     fn default() -> Self {
         let (context, _) = Context::with_watches(UnhealthyRules::default(), WATCHES);
         Self {
@@ -38,7 +38,7 @@ impl Default for WebhookCaches {
 }
 
 impl WebhookCaches {
-    /// This context, for ever.
+    /// Holds this context forever.
     #[cfg(test)]
     pub(super) fn fixed(context: Arc<Context>) -> Self {
         let caches = Self::default();
@@ -46,12 +46,12 @@ impl WebhookCaches {
         caches
     }
 
-    /// The current context.
+    /// Returns the current context.
     pub(super) fn context(&self) -> Arc<Context> {
         self.current.read().clone()
     }
 
-    /// True once everything is known that an answer needs.
+    /// Returns true once the caches hold everything that an answer needs.
     pub(super) fn is_complete(&self) -> bool {
         let context = self.context();
         context.cache.is_synced() && context.cache.policies.active().is_some()
@@ -87,7 +87,7 @@ impl WebhookCaches {
     }
 }
 
-/// The leader's context, once it is complete.
+/// Waits until the leader's context is complete, and returns it.
 async fn await_complete(leads: &mut watch::Receiver<Option<Arc<Context>>>) -> Arc<Context> {
     let led = leads.wait_for(Option::is_some).await;
     let Some(context) = led.ok().and_then(|context| context.clone()) else {

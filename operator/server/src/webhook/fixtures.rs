@@ -9,7 +9,7 @@ use trellis_dispatch::context::Context;
 use trellis_gang::key::Key;
 use trellis_gang::observed::{SlimNamespace, UnhealthyRules};
 
-/// One namespace, `ns`, with a default queue, and no policies yet.
+/// Returns a context with one namespace, `ns`, a default queue, and no policies yet.
 pub(super) fn context() -> Arc<Context> {
     let (context, _) = Context::with_watches(UnhealthyRules::default(), 0);
     let meta = ObjectMeta {

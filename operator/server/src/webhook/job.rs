@@ -10,7 +10,7 @@ use super::judge::{self, Judge, JudgedRequest};
 use super::review::ReviewRequest;
 
 pub(super) fn judge_job(by: &Judge, request: ReviewRequest) -> JudgedRequest {
-    // The requester is the user of this request, whatever stamp the object has.
+    // The requester is the user of this request, even if the object's stamp names another user.
     let requester = requester_from_user(&request.user_info);
     let job: TrainingJob = match judge::decode_object(request) {
         Ok(job) => job,
@@ -46,8 +46,8 @@ pub(super) fn judge_job(by: &Judge, request: ReviewRequest) -> JudgedRequest {
     }
 }
 
-/// Why the job cannot be judged yet. A job is not refused for that: its namespace may have been
-/// created together with it.
+/// Returns why the job cannot be judged yet. The webhook does not refuse the job for this reason,
+/// because its namespace may be as new as the job.
 fn undecidable_reason(by: &Judge, job: &TrainingJob) -> Option<String> {
     if !by.context.cache.is_synced() {
         return Some("the cluster has not been read yet".to_owned());

@@ -16,7 +16,7 @@ use super::{job, policy, profile, quota};
 #[derive(Clone)]
 pub(super) struct Judge {
     pub(super) context: Arc<Context>,
-    /// Policies in force.
+    /// The policies in force.
     pub(super) policies: Option<Arc<Policies>>,
     pub(super) loader: PolicyLoader,
     pub(super) settings: Arc<Settings>,
@@ -26,12 +26,12 @@ pub(super) struct Judge {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JudgedRequest {
     pub(super) answer: ReviewAnswer,
-    /// The decision depends on other objects, which may be a moment out of date.
+    /// True if the decision depends on other objects, whose cached state may be a moment old.
     pub(super) may_be_behind: bool,
 }
 
 impl JudgedRequest {
-    /// A decision that does not depend on other objects.
+    /// Returns a decision that does not depend on other objects.
     pub(super) fn independent(answer: ReviewAnswer) -> Self {
         Self {
             answer,
@@ -64,7 +64,7 @@ impl ObjectKind {
         kinds.next().map_or(Self::Other, |(_, kind)| kind)
     }
 
-    /// Name of the kind in metrics: never a value that a user writes.
+    /// Returns the name of the kind in metrics, which never comes from a user.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Job => "TrainingJob",
@@ -99,7 +99,7 @@ impl Judge {
     }
 }
 
-/// The object as it will be stored. Its name and namespace may only be in the request.
+/// Returns the object as it will be stored. Its name and namespace may be in the request only.
 pub(super) fn decode_object<K>(request: ReviewRequest) -> serde_json::Result<K>
 where
     K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,

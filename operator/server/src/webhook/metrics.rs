@@ -70,7 +70,7 @@ impl WebhookMetrics {
         }
     }
 
-    /// Counts a request in flight, until the guard is dropped.
+    /// Counts a request as in flight until the guard is dropped.
     pub(super) fn track_request(self: &Arc<Self>) -> InFlight {
         self.in_flight.inc();
         InFlight(self.clone())
@@ -89,7 +89,7 @@ impl WebhookMetrics {
         self.unanswered.get_or_create(&FailureLabels { code }).inc();
     }
 
-    /// All metrics as text.
+    /// Returns all metrics as text.
     pub(super) fn render(&self, identity: &Identity) -> Result<String, std::fmt::Error> {
         let ends = identity.expiry().map_or(0, |ends| ends.as_second());
         self.certificate_ends.set(ends);
@@ -110,7 +110,7 @@ impl Drop for InFlight {
     }
 }
 
-/// The text with every metric set.
+/// Returns the text with every metric set.
 #[cfg(test)]
 pub(crate) fn sample_text() -> String {
     let metrics = WebhookMetrics::new();

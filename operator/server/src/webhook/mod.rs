@@ -1,9 +1,9 @@
-//! The admission webhook: shows what the controller will decide on a job, and problems of a policy
-//! or a profile, before they are stored (docs/webhook.md).
+//! The admission webhook. Before an object is stored, it reports what the controller will decide on
+//! a job, and the problems of a policy or a profile (docs/webhook.md).
 //!
-//! It gives early feedback and is no authority: the controller decides again, so a request that
-//! cannot be judged in time passes. Every replica answers, not only the leader, from its own
-//! caches: a request causes no other.
+//! It gives early feedback only: the controller decides again, so a request passes if the webhook
+//! cannot judge it in time. Every replica answers, not only the leader, from its own caches: a
+//! review causes no further request.
 //!
 //! `review` parses and writes AdmissionReviews, `judge` decides, with `job`, `policy`, `quota` and
 //! `profile` for one kind each; `server` limits size, time and concurrency; `caches` holds the
@@ -56,7 +56,7 @@ const CERTIFICATE: ManagedCertificate = ManagedCertificate {
     trust_object: TrustObject::Webhook(NAME),
 };
 
-/// How long the webhook answers after a stop signal, until API servers have learned that it is not
+/// How long the webhook still answers after a stop signal. By then API servers know that it is not
 /// ready.
 const SHUTDOWN_DELAY: Duration = Duration::from_secs(3);
 
@@ -102,7 +102,7 @@ pub struct WebhookOptions {
 }
 
 impl WebhookOptions {
-    /// The webhook's address and certificate, if it is enabled.
+    /// Returns the webhook's address and certificate, if it is enabled.
     ///
     /// # Errors
     /// If the given certificate cannot be used.
@@ -129,7 +129,7 @@ impl WebhookOptions {
     }
 }
 
-/// A name or an address in the form of a certificate.
+/// Returns a name or an address in the form of a certificate.
 fn normalize_host(name: &str) -> String {
     match name.parse::<std::net::IpAddr>() {
         Ok(address) => address.to_string(),
@@ -146,7 +146,7 @@ pub struct WebhookConfig {
 
 #[derive(Debug)]
 enum WebhookCertificate {
-    /// A given certificate. Another tool renews it, and writes its authority to the API server.
+    /// A given certificate. Another tool renews it and publishes its authority to the API server.
     Loaded(ReloadingCertificate),
     /// A certificate that the operator makes and renews.
     Managed {
@@ -178,7 +178,8 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// A webhook, and its future, which must be polled for as long as the process lives.
+    /// Returns a webhook and its future. The caller must poll the future as long as the process
+    /// lives.
     pub fn new(
         given: WebhookConfig,
         clients: &Clients,
@@ -234,13 +235,13 @@ impl Webhook {
         }
     }
 
-    /// Uses the leader's caches once they are complete, so that nothing is watched twice.
+    /// Uses the leader's caches once they are complete, so that the process watches no kind twice.
     pub fn use_leader(&self, context: Arc<Context>) {
         self.caches.use_leader(context);
     }
 
-    /// Shuts down without a failed request: reports not ready, answers until API servers know that,
-    /// accepts no more, and finishes the last requests.
+    /// Shuts down without failing a request: reports "not ready", answers until API servers know
+    /// that, then accepts no more connections and finishes the last requests.
     pub async fn drain(self) {
         info!("the admission webhook is no longer ready");
         self.is_shutting_down.cancel();
@@ -250,7 +251,7 @@ impl Webhook {
     }
 }
 
-/// Checks whether API servers may ask the webhook: it has a certificate and knows the cluster.
+/// Readiness of the webhook for reviews: it has a certificate and knows the cluster.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     identity: Identity,
@@ -271,20 +272,20 @@ impl Readiness {
         &self.identity
     }
 
-    /// True if everything is known that an answer needs. Every replica has its own watches, until
-    /// it leads and the leader's caches are complete.
+    /// Returns true if the caches hold everything that an answer needs. A replica has its own
+    /// watches until it leads and the leader's caches are complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.caches.is_complete()
     }
 
-    /// The kind whose watch is stalled, so that no job is judged.
+    /// Returns the kind whose watch is stalled. While one is, the webhook judges no job.
     #[must_use]
     pub fn stalled_watch(&self) -> Option<String> {
         self.caches.context().cache.stale_watch()
     }
 
-    /// Time since each watch last showed that it works.
+    /// Returns the time since each watch last showed that it works.
     #[must_use]
     pub fn watch_ages(&self) -> BTreeMap<String, Duration> {
         self.caches.context().cache.watch_ages()

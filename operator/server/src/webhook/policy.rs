@@ -1,5 +1,5 @@
-//! Judges a policy object: whether it takes effect. Only its own text and tests count, as when it
-//! is loaded.
+//! Judges a policy object: whether it takes effect. The webhook checks only the policy's own text
+//! and tests, as the operator does when it loads the policy.
 
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ where
         Some(verdict) => ReviewAnswer::refused(Reason::InvalidSpec, &format_problems(verdict)),
         None => {
             let said = verdicts.iter().flat_map(|verdict| &verdict.warnings);
-            // A warning leaves out the line of the policy that it refers to.
+            // A warning leaves out the quoted line of the policy.
             let first = said.map(|said| said.to_string().lines().take(1).collect());
             ReviewAnswer::allowed(first)
         }

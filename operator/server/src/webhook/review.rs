@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::answer::ReviewAnswer;
 
-/// The body is no review that can be answered.
+/// Error for a body that is no review, so that no answer is possible.
 #[derive(Debug, thiserror::Error)]
 #[error("the body is no AdmissionReview of {META_API_VERSION_V1} with a request: {0}")]
 pub(super) struct MalformedReview(String);
@@ -20,7 +20,7 @@ impl MalformedReview {
     }
 }
 
-/// The part of a review that its answer needs. The rest is skipped without being decoded.
+/// The part of a review that its answer needs. The parser skips the rest without decoding it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReviewHead {
@@ -35,7 +35,8 @@ struct RequestHead {
     namespace: Option<String>,
 }
 
-/// Uid of the request. With it there can be an answer, whatever else is in the body.
+/// Reads the uid of the request. The uid is enough to answer, even if the rest of the body is
+/// malformed.
 pub(super) fn read_uid(body: &[u8]) -> Result<String, MalformedReview> {
     let head: ReviewHead = serde_json::from_slice(body).map_err(MalformedReview::from_error)?;
     if head.api_version != META_API_VERSION_V1 || head.kind != META_KIND {
@@ -50,7 +51,7 @@ pub(super) fn read_uid(body: &[u8]) -> Result<String, MalformedReview> {
     Ok(uid)
 }
 
-/// Namespace of the request. Empty: it has none, or the body is no review.
+/// Reads the namespace of the request. Empty: the request has none, or the body is no review.
 pub(super) fn read_namespace(body: &[u8]) -> String {
     let head = serde_json::from_slice::<ReviewHead>(body).ok();
     let request = head.and_then(|head| head.request);
@@ -74,13 +75,13 @@ pub(super) fn parse_request(body: &[u8]) -> Result<ReviewRequest, MalformedRevie
     review.request.ok_or_else(missing)
 }
 
-/// The spec of an object, as it was sent.
+/// Returns the spec of an object as the client sent it.
 pub(super) fn object_spec(object: &DynamicObject) -> Option<&Value> {
     object.data.get("spec")
 }
 
-/// True if the request writes a new spec. Any other request passes at once. So does one for an
-/// object that is being deleted.
+/// Returns true if the request writes a new spec. Every other request passes at once, and so does a
+/// request for an object that is being deleted.
 pub(super) fn writes_spec(request: &ReviewRequest) -> bool {
     let Some(object) = &request.object else {
         return false;
@@ -98,7 +99,7 @@ pub(super) fn writes_spec(request: &ReviewRequest) -> bool {
     }
 }
 
-/// The body of an answer.
+/// Returns the body of an answer.
 pub(super) fn review_body(answer: ReviewAnswer, uid: String) -> AdmissionReview<DynamicObject> {
     answer.into_response(uid).into_review()
 }
@@ -135,7 +136,7 @@ mod tests {
         let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
         let cut = format!("{{\"apiVersion\": {open}");
         assert!(uid_error(cut.as_bytes()).len() < 200);
-        // The depth of skipped parts is not limited; that of decoded ones is.
+        // The parser limits the depth of decoded parts, but not of skipped parts.
         let deep = format!(
             "{{\"apiVersion\": \"{v1}\", \"kind\": \"{META_KIND}\", \
              \"request\": {{\"uid\": \"u\", \"object\": {{\"spec\": {open}{close}}}}}}}"

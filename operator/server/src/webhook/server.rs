@@ -1,5 +1,6 @@
-//! HTTP server of the webhook. Each request is limited in size and time, and all together in memory
-//! and cores. A request that cannot be answered in time passes, with a warning.
+//! HTTP server of the webhook. The server limits the size and time of each request, and the memory
+//! and cores of all requests together. It passes a request with a warning if it cannot answer in
+//! time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,25 +34,25 @@ use crate::endpoint::{Failure, callers};
 use crate::serve;
 use crate::serve::{ClientCertificates, ConnectionLimits, Identity};
 
-/// Path of reviews.
+/// Path to which the API server sends reviews.
 pub(super) const VALIDATE_PATH: &str = "/validate";
 
-/// Largest body. The API server's own limit for a request is the same.
+/// Largest body: the API server's own limit for a request.
 const MAX_BODY: usize = 3 << 20;
-/// Room for bodies in memory, in KiB.
+/// Memory for all bodies together, in KiB.
 const BODY_MEMORY_KIB: usize = 64 << 10;
-/// Longest wait for a body, and for room for it.
+/// Longest wait for a body, and for memory for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest wait for a decision. Together with [`READ_TIMEOUT`] it is well below `timeoutSeconds` of
-/// the chart.
+/// Longest wait for a decision. Together with [`READ_TIMEOUT`] it is well below the chart's
+/// `timeoutSeconds`.
 const DECISION_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Longest wait for a core. Under more load an undecided answer at once is better.
+/// Longest wait for a core. Under more load the server answers "undecided" at once.
 const CORE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How far the caches may be behind. A job that is applied together with a policy or a queue must
-/// not be refused because they are not known yet.
+/// How far the caches may be behind. The webhook must not refuse a job only because the policy or
+/// queue applied with it is not in the caches yet.
 const CACHE_LAG: Duration = Duration::from_millis(300);
-/// An API server keeps some connections open, and opens one for each further request. The heads of
-/// all together are small compared with the room for bodies.
+/// An API server keeps some connections open, and opens one for each further request. All request
+/// heads together take little memory compared with the bodies.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     head_bytes: 32 << 10,
@@ -70,13 +71,13 @@ pub(super) struct WebhookServer {
     /// Authorizes readers of metrics.
     callers: CallerLimits,
     metrics: Arc<WebhookMetrics>,
-    /// Room for bodies, in KiB, by address.
+    /// Memory for bodies, in KiB, by client address.
     body_memory: FairTurns<IpAddr>,
-    /// Cores for decisions, by address: a client with many requests gets what others leave, and
-    /// does not queue in front of them.
+    /// Cores for decisions, by client address. A client with many requests gets only the cores that
+    /// other clients leave, and cannot delay them.
     cores: Arc<FairTurns<IpAddr>>,
-    /// A namespace gets at most half of the cores, because its objects may take long: all policies
-    /// of an object are compiled in one go.
+    /// Cores by namespace. A namespace gets at most half of them, because one object can take long:
+    /// the webhook compiles all policies of an object in one go.
     namespaces: FairTurns<(IpAddr, String)>,
     /// When overload was last logged, in seconds.
     last_overload_log: AtomicU64,
@@ -109,7 +110,7 @@ impl WebhookServer {
         }
     }
 
-    /// Answers until `stop` is cancelled.
+    /// Answers requests until `stop` is cancelled.
     pub(super) async fn serve(self, address: std::net::SocketAddr, stop: CancellationToken) {
         let identity = self.identity.clone();
         let listener = serve::bind(address, "the admission webhook").await;
@@ -133,7 +134,7 @@ impl WebhookServer {
         Ok(Json(review::review_body(answer, uid)).into_response())
     }
 
-    /// Reads the whole body, within its room in memory.
+    /// Reads the whole body once there is memory for it.
     async fn read_request(
         &self,
         request: HttpRequest,
@@ -159,7 +160,7 @@ impl WebhookServer {
         })
     }
 
-    /// Judges a request. A refusal is checked again, because the caches may be a moment behind.
+    /// Judges a request. Checks a refusal again, because the caches may be a moment behind.
     async fn decide(
         &self,
         body: Bytes,
@@ -201,8 +202,8 @@ impl WebhookServer {
         };
         let context = self.caches.context();
         let cores = self.cores.clone();
-        // A decision without a waiting client still holds one core at most, and gives it to the
-        // next after each slice.
+        // A decision whose client is gone holds at most one core. It gives the core to the next
+        // decision after each slice.
         let acquire = move || {
             let cores = cores.clone();
             async move { cores.acquire(from).await.ok() }

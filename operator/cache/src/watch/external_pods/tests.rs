@@ -107,7 +107,7 @@ fn late_watch_does_not_revert_a_binding() {
     assert_eq!(now.charged_queue(), Some("queue"));
     assert_eq!(now.flavors["gpu"], "spot");
     assert_eq!(index.pods_of_group(&group).len(), 1);
-    // A later pod of the same name is another pod.
+    // A later pod with the same name is a different pod.
     let [_, next] = apply_observed(&index, &pod("v", json!({}))).unwrap();
     assert!(next.unwrap().is_waiting());
     assert!(index.delete(&key(), "u").is_none());

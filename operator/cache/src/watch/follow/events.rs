@@ -35,7 +35,7 @@ impl<S, R> Follower<S, R> {
         Ok(())
     }
 
-    /// Returns the key. None if the object has no readable name.
+    /// Applies an object. Returns its key, or None if the object has no readable name.
     pub(super) fn apply<K>(&mut self, item: WatchedItem<K>) -> Option<Key>
     where
         K: Resource<DynamicType = ()> + Clone,
@@ -79,7 +79,7 @@ impl<S, R> Follower<S, R> {
         }
     }
 
-    /// An object that does not decode may lack a version.
+    /// Records the version of an object. An object that does not decode may have none.
     fn record_item_version<K: Resource>(
         &mut self,
         item: &WatchedItem<K>,

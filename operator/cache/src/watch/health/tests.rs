@@ -10,7 +10,8 @@ fn node_set(nodes: &[&str]) -> BTreeSet<String> {
     nodes.iter().map(|n| (*n).to_owned()).collect()
 }
 
-/// Health of a process that started a while ago: nodes that it never saw are given up already.
+/// Returns the health of a process that started a while ago: nodes that it never saw are already
+/// abandoned.
 fn health_after_startup() -> (NodeHealth, Instant) {
     let began = Instant::now();
     let mut health = NodeHealth::new(began);
@@ -82,7 +83,7 @@ fn no_node_is_lost_while_most_nodes_are_down() {
     for node in ["c", "d", "e", "f"] {
         health.apply(node, true, later);
     }
-    // All nodes are reported: those that are ready again, and those that count as lost now.
+    // The changes include all nodes: those that are ready again, and those that are now lost.
     let told = health.take_changes(later).nodes;
     assert_eq!(told, node_set(&["a", "b", "c", "d", "e", "f"]));
     assert_eq!(health.health_of("a", later), Health::Abandoned);
@@ -100,13 +101,13 @@ fn deleted_node_is_lost_at_once_and_abandoned_later() {
         Some(t + ABANDONED_AFTER)
     );
     assert_eq!(health.take_changes(t).nodes, node_set(&["a"]));
-    // The node registers again in time: no pod was deleted by force.
+    // The node registers again in time, before any pod is deleted by force.
     let mut back = NodeHealth::new(t);
     back.apply("a", true, t);
     back.delete("a", t);
     back.apply("a", true, t + seconds(5));
     assert_eq!(back.health_of("a", t + seconds(90)), Health::Ready);
-    // The node does not register again: it is reported once more, and forgotten.
+    // The node does not register again. It is reported once more and then forgotten.
     assert!(health.contains("a"));
     assert_eq!(
         health.take_changes(t + ABANDONED_AFTER).nodes,

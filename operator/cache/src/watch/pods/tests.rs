@@ -173,18 +173,18 @@ fn created_pod_is_removed_when_a_later_list_lacks_it() {
     assert_eq!(index.delete(&key, "a"), Some(job.clone()));
     assert!(index.inner.read().unobserved.is_empty());
 
-    // An answer that is older than the list.
+    // This answer is older than the list.
     assert!(!index.insert_created(&key, &pod_of_version("b", 5)));
     assert!(index.pods_of_job(&job).is_empty());
 
-    // Only the watch ends a pod that the watch has shown.
+    // If the watch has shown a pod, only the watch can end it.
     assert!(index.insert_created(&key, &pod_of_version("c", 6)));
     index.apply(&key, &pod_of_version("c", 6)).unwrap();
     assert_eq!(index.unlisted_pods(&none, 7), []);
     assert_eq!(index.pods_of_job(&job).len(), 1);
 }
 
-/// Phase of a pod with a sidecar, an init container and a main container.
+/// Returns the phase of a pod with a sidecar, an init container and a main container.
 fn phase_of(phase: &str, sidecar: i32, init: i32, main: i32) -> PodPhase {
     let ended = |name: &str, code: i32| {
         let reason = if code == 0 { "Completed" } else { "Error" };
@@ -243,7 +243,7 @@ fn last_line_skips_lines_without_letters_or_digits() {
             other => panic!("{other:?}"),
         }
     };
-    // The output with which torchrun ends.
+    // The last output of torchrun.
     let table = "  exitcode  : -9 (pid: 20)\n  traceback : Signal 9 (SIGKILL) received by PID 20\n\
                  ============================================================\n";
     let said = "traceback : Signal 9 (SIGKILL) received by PID 20";
@@ -279,7 +279,7 @@ fn checkpoint_is_read_from_the_annotation_named_by_the_pod() {
     );
 }
 
-/// A thousand pods write it every few minutes.
+/// A thousand pods write a checkpoint report every few minutes.
 #[test]
 fn checkpoint_change_is_not_urgent() {
     let index = PodIndex::default();

@@ -1,12 +1,12 @@
 //! Limits the writes in flight.
 //!
-//! The client speaks HTTP/1.1, so a write in flight is a connection. An API server does not answer
-//! faster for more requests than it can work on: 16 to 32 in flight use all of two cores
+//! The client speaks HTTP/1.1, so a write in flight is a connection. More requests than the API
+//! server can process do not get faster answers: 16 to 32 in flight use all of two cores
 //! (docs/benchmarks.md). The limit grows by one after two whole windows of successful writes, and
 //! halves when the server pushes back (additive increase, multiplicative decrease, as in TCP).
 //!
-//! One namespace never has all permits: if its webhooks hang, so do the writes to it, and writes to
-//! other namespaces must not wait for them.
+//! One namespace never gets all permits. If its webhooks hang, the writes to it hang, too, and
+//! writes to other namespaces must not wait for them.
 
 mod namespaces;
 
@@ -22,15 +22,16 @@ use namespaces::NamespacePermits;
 const INITIAL_LIMIT: usize = 16;
 const MIN_LIMIT: usize = 2;
 const MAX_LIMIT: usize = 32;
-/// A write of low priority waits while this many or more are in flight. The server works on them
-/// all at once, so even with free permits it would slow down every other write.
+/// A low-priority write waits while this many or more writes are in flight. The server processes
+/// all of them at once. So even with free permits, a low-priority write would slow down every other
+/// write.
 const LOW_PRIORITY_THRESHOLD: usize = 4;
-/// A write without an answer for so long hangs, perhaps at a webhook. The server does not work on
+/// A write without an answer for this long hangs, perhaps at a webhook. The server does not process
 /// it, so it does not slow down other writes.
 const HANG_AFTER: Duration = Duration::from_secs(1);
-/// How often a write of low priority checks whether the others hang.
+/// Interval at which a low-priority write checks whether the writes in flight hang.
 const HANG_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// Longest wait of a write of low priority.
+/// Longest wait of a low-priority write.
 const MAX_LOW_PRIORITY_WAIT: Duration = Duration::from_secs(10);
 
 /// When a write gets its turn.
@@ -38,10 +39,10 @@ const MAX_LOW_PRIORITY_WAIT: Duration = Duration::from_secs(10);
 pub(super) enum WritePriority {
     /// In the order of arrival.
     Normal,
-    /// When fewer than [`LOW_PRIORITY_THRESHOLD`] are in flight, or after
+    /// When fewer than [`LOW_PRIORITY_THRESHOLD`] writes are in flight, or after
     /// [`MAX_LOW_PRIORITY_WAIT`].
     Low {
-        /// Time that it has waited already.
+        /// How long the write has already waited.
         waited: Duration,
     },
 }
@@ -57,7 +58,7 @@ pub(super) struct Limiter {
 
 #[derive(Debug)]
 struct LimiterState {
-    /// When each held permit was given, by its number.
+    /// When each held permit was issued, by its number.
     sent_at: BTreeMap<u64, Instant>,
     next: u64,
     limit: usize,
@@ -90,7 +91,7 @@ pub(super) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
     number: u64,
-    /// Dropped after the permit, so that a write that waits for this share finds a permit.
+    /// Dropped after the permit, so that a write waiting for this share finds a permit.
     _share: NamespaceShare<'a>,
 }
 
@@ -102,13 +103,13 @@ struct NamespaceShare<'a> {
 }
 
 impl Limiter {
-    /// Writes in flight, and how many may be.
+    /// Returns the number of writes in flight, and its limit.
     pub(super) fn usage(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.sent_at.len(), state.limit)
     }
 
-    /// Waits for the right to one write to that namespace.
+    /// Waits for the right to one write to this namespace.
     pub(super) async fn acquire(&self, turn: WritePriority, namespace: &str) -> Permit<'_> {
         if let WritePriority::Low { waited } = turn {
             let patience = MAX_LOW_PRIORITY_WAIT.saturating_sub(waited);
@@ -119,7 +120,7 @@ impl Limiter {
             }
         }
         let share = self.acquire_share(namespace).await;
-        // The semaphore is never closed. If it were, writes would be unlimited rather than stop.
+        // The semaphore is never closed. If it were, writes would continue without a limit.
         let permit = self.semaphore.acquire().await.ok();
         let number = self.state.lock().record_send();
         Permit {
@@ -130,7 +131,7 @@ impl Limiter {
         }
     }
 
-    /// A permit once few writes are in flight.
+    /// Waits until few writes are in flight, and returns a permit.
     async fn acquire_when_few_in_flight(&self, namespace: &str) -> Permit<'_> {
         loop {
             {
@@ -141,7 +142,7 @@ impl Limiter {
                 {
                     let number = state.record_send();
                     state.namespaces.take_permit(namespace);
-                    // There may be room for the next as well.
+                    // There may be room for the next waiting write, too.
                     self.permit_returned.notify_one();
                     return Permit {
                         limiter: self,
@@ -159,7 +160,7 @@ impl Limiter {
         }
     }
 
-    /// Waits until the namespace holds fewer permits than it may.
+    /// Waits until the namespace may hold one more permit.
     async fn acquire_share(&self, namespace: &str) -> NamespaceShare<'_> {
         let share = || NamespaceShare {
             limiter: self,
@@ -190,14 +191,14 @@ impl Limiter {
         }
     }
 
-    /// Writes that may be in flight now.
+    /// Returns the number of writes that may be in flight now.
     #[cfg(test)]
     pub(super) fn limit(&self) -> usize {
         self.state.lock().limit
     }
 }
 
-/// Counts a waiting write of a namespace, until it is dropped.
+/// Counts a waiting write of a namespace until the guard is dropped.
 struct WaitingWrite<'a> {
     limiter: &'a Limiter,
     namespace: &'a str,
@@ -223,12 +224,12 @@ impl Drop for NamespaceShare<'_> {
 }
 
 impl LimiterState {
-    /// True if the namespace may hold another permit.
+    /// Returns true if the namespace may hold another permit.
     fn has_room(&self, namespace: &str) -> bool {
         self.namespaces.has_room(namespace, self.limit)
     }
 
-    /// Returns the number of the permit.
+    /// Records a sent write. Returns the number of its permit.
     fn record_send(&mut self) -> u64 {
         let number = self.next;
         self.next = number.wrapping_add(1);
@@ -236,7 +237,7 @@ impl LimiterState {
         number
     }
 
-    /// Writes that the server works on.
+    /// Returns the number of writes that the server processes.
     fn in_flight(&self) -> usize {
         let sent = self.sent_at.values();
         sent.filter(|at| at.elapsed() < HANG_AFTER).count()
@@ -244,7 +245,8 @@ impl LimiterState {
 }
 
 impl Permit<'_> {
-    /// Reports the result of the write. `pushed_back`: refused for load, timed out, or cut off.
+    /// Reports the result of the write. `pushed_back`: the write was refused for load, timed out,
+    /// or was cut off.
     pub(super) fn report(mut self, pushed_back: bool) {
         let Some(permit) = self.permit.take() else {
             return;

@@ -1,4 +1,4 @@
-//! Permits that each namespace holds, and writes that wait there for one.
+//! The permits that each namespace holds, and the writes that wait for one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(super) struct NamespaceUsage {
 }
 
 impl NamespacePermits {
-    /// True if the namespace may hold another of `limit` permits: it never holds more than three
-    /// quarters.
+    /// Returns true if the namespace may hold another of `limit` permits: it never holds more than
+    /// three quarters.
     pub(super) fn has_room(&self, namespace: &str, limit: usize) -> bool {
         let kept = limit.div_ceil(4);
         let share = limit.saturating_sub(kept).max(1);
@@ -37,7 +37,7 @@ impl NamespacePermits {
         here.permits = here.permits.saturating_add(1);
     }
 
-    /// Counts a waiting write, and returns what notifies it.
+    /// Counts a waiting write. Returns the `Notify` that wakes it.
     pub(super) fn add_waiting_write(&mut self, namespace: &str) -> Arc<Notify> {
         let here = self.0.entry(namespace.into()).or_default();
         here.waiting_writes = here.waiting_writes.saturating_add(1);
@@ -49,8 +49,8 @@ impl NamespacePermits {
         self.0.is_empty()
     }
 
-    /// Applies a change by which a permit or a waiting write goes. A namespace without either is
-    /// forgotten.
+    /// Applies a change that removes a permit or a waiting write. Forgets a namespace that has
+    /// neither.
     pub(super) fn release(&mut self, namespace: &str, change: impl FnOnce(&mut NamespaceUsage)) {
         if let Some(here) = self.0.get_mut(namespace) {
             change(here);

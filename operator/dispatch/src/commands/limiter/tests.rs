@@ -40,7 +40,7 @@ async fn permits_never_exceed_the_limit() {
     }
 }
 
-/// Takes all permits there are.
+/// Takes all permits.
 async fn take_all_permits(limiter: &Limiter) -> Vec<Permit<'_>> {
     let mut held = Vec::new();
     for number in 0..limiter.limit() {
@@ -101,7 +101,8 @@ async fn low_priority_write_goes_after_all_waiting_normal_writes() {
         free,
     );
     assert_eq!(*order.lock(), ["pod", "another", "event", "status"]);
-    // Not once their patience ends: as soon as it is calm.
+    // The low-priority writes run as soon as few writes are in flight, before their longest wait
+    // ends.
     assert_eq!(start.elapsed(), Duration::from_millis(200));
 }
 
@@ -109,7 +110,7 @@ async fn low_priority_write_goes_after_all_waiting_normal_writes() {
 async fn low_priority_write_gets_a_permit_after_the_maximum_wait() {
     let limiter = &Limiter::default();
     let start = tokio::time::Instant::now();
-    // Pods without end, of more gangs than there will ever be permits.
+    // An endless stream of pod writes, of more gangs than there can be permits.
     let pods = futures::future::join_all((0..=MAX_LIMIT).map(|number| async move {
         let namespace = number.to_string();
         loop {
@@ -153,7 +154,7 @@ async fn earlier_waiting_time_of_a_low_priority_write_counts() {
         waited: MAX_LOW_PRIORITY_WAIT,
     };
     let ((), early, late) = tokio::join!(free, take(LOW_PRIORITY), take(late));
-    // With the first permit, though it is not calm yet.
+    // The write gets the first permit, although many writes are still in flight.
     assert_eq!(late, soon);
     assert!(early > late, "{early:?}");
 }
@@ -205,7 +206,7 @@ async fn namespace_never_takes_all_permits() {
         };
         let (_, waited) = tokio::join!(hang, other);
         assert_eq!(waited, Duration::ZERO);
-        // They are carried out all the same, so many at a time.
+        // The server still processes all of them, this many at a time.
         assert_eq!(start.elapsed(), Duration::from_secs(40));
         assert!(limiter.state.lock().namespaces.is_empty());
     }

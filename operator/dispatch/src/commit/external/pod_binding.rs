@@ -1,4 +1,4 @@
-//! Binds one external pod, and finds out what became of a binding that failed.
+//! Binds one external pod, and finds out the result of a failed binding.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::SchedulerEvent;
 use crate::commands::WriteError;
 use crate::commit::{Committer, TaskOutcome};
 
-/// Tries for one pod before it is left to the plan's deadline.
+/// Tries for one pod. After them, the plan's deadline decides.
 const MAX_TRIES: u32 = 6;
 
 /// Pause between failed reads, and the longest such pause.
@@ -52,8 +52,8 @@ impl Committer {
                     return Ok(());
                 }
                 // The pod may be bound by an earlier try whose answer was lost, bound by another
-                // scheduler, or changed. If no answer came at all, the node may only be released
-                // once it is certain that the pod is not bound to it.
+                // scheduler, or changed. Without any answer, the node may only be released once it
+                // is certain that the pod is not bound to it.
                 Err(
                     error @ (WriteError::Conflict(_)
                     | WriteError::AlreadyExists(_)
@@ -92,10 +92,10 @@ impl Committer {
         }
     }
 
-    /// The `resourceVersion` at which the watch last showed the pod.
+    /// Returns the `resourceVersion` at which the watch last showed the pod.
     ///
     /// # Errors
-    /// If the pod is gone, or its spec is not the one that policies judged.
+    /// If the pod is gone, or policies judged another spec.
     fn cached_judged_version(
         &self,
         key: &Key,
@@ -116,7 +116,7 @@ impl Committer {
         })
     }
 
-    /// The `resourceVersion` of the pod as the API server has it now. None: the read failed.
+    /// Returns the current `resourceVersion` of the pod at the API server. None: the read failed.
     ///
     /// # Errors
     /// As for [`Self::cached_judged_version`].
@@ -184,7 +184,7 @@ impl Committer {
         })
     }
 
-    /// Takes note of a bound pod, whether or not the watch has shown it yet.
+    /// Records a bound pod, even if the watch has not shown it yet.
     ///
     /// The engine learns of the binding at once: if the gang is rolled back before the watch shows
     /// the pod, the node must not count as free.
@@ -214,7 +214,7 @@ impl Committer {
     }
 }
 
-/// A pod of the plan cannot be bound, so the plan is undone.
+/// Rolls the plan back, because a pod of it cannot be bound.
 fn pod_refused(pod: &PlannedPod, why: &str) -> TaskOutcome {
     let message = format!("pod {:?} was not bound: {why}", pod.name);
     TaskOutcome::RollBack(Reason::PodRefused, message)

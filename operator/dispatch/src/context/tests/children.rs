@@ -30,8 +30,8 @@ async fn job_is_requeued_when_its_pod_loses_its_owner() {
     );
 }
 
-/// An answer says that a pod is gone, and the next of its name is created, while the watch still
-/// shows the end of the first.
+/// An answer reports that a pod is gone, and Trellis creates the next pod with its name. Only then
+/// does the watch show the first pod's deletion.
 #[tokio::test(start_paused = true)]
 async fn late_watch_event_spares_the_next_pod_of_the_name() {
     let mut case = ContextFixture::new();
@@ -52,7 +52,7 @@ async fn late_watch_event_spares_the_next_pod_of_the_name() {
         "next"
     );
 
-    // Its own end is told, and so is that of a pod that is nobody's.
+    // The events include the deletion of the new pod and of a foreign pod.
     for (name, uid) in [("j-worker-0", "next"), ("foreign", "f")] {
         let key = Key::new("a", name);
         Sink::<SlimPod>::delete(case.sink.as_ref(), &key, uid);
@@ -65,7 +65,8 @@ async fn late_watch_event_spares_the_next_pod_of_the_name() {
     assert!(case.context.cache.pods.pods_of_job(&job).is_empty());
 }
 
-/// Each kind of which an answer may show an object first forgets it when a list does not show it.
+/// For each kind, the cache forgets an object that only an answer has shown when a later list lacks
+/// it.
 #[tokio::test(start_paused = true)]
 async fn object_missing_from_a_list_is_forgotten() {
     fn delete_ghosts<K>(watched: &WatchSink, version: u64) -> Vec<(Key, String)>
@@ -129,8 +130,8 @@ async fn object_missing_from_a_list_is_forgotten() {
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
 }
 
-/// An event from before a binding may arrive after the answer to it. Taken for the pod's end, it
-/// would free the node for other gangs.
+/// An event from before a binding may arrive after the answer to the binding. If it counted as the
+/// pod's end, it would free the node for other gangs.
 #[tokio::test(start_paused = true)]
 async fn bound_pod_keeps_its_node_despite_a_late_watch_event() {
     let mut case = ContextFixture::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Cores that a node offers to the engine.
+/// Returns the cores that a node offers to the engine.
 fn cores(case: &ContextFixture, node: &str) -> i64 {
     let node = case.context.cache.engine_node(node).unwrap();
     node.allocatable

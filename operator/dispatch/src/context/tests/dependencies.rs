@@ -45,7 +45,7 @@ async fn namespace_requeues_its_jobs_only_when_labels_or_termination_change() {
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
 }
 
-/// Each event would cost a look at all jobs, and nobody has looked at one yet.
+/// Each event would cost a pass over all jobs, and the controller has not reconciled any yet.
 #[tokio::test(start_paused = true)]
 async fn job_is_requeued_only_by_its_children_before_the_first_list() {
     let case = ContextFixture::new();
@@ -130,7 +130,7 @@ async fn profile_requeues_jobs_naming_it_or_no_profile() {
     let both = ["a/none", "a/own"];
     case.sink.apply(key.clone(), profile("A"));
     assert_eq!(case.requeued_jobs().await, both);
-    // Its status alone.
+    // Only the status changes.
     case.sink.apply(key.clone(), profile("A"));
     assert!(case.requeued_jobs().await.is_empty());
     case.sink.apply(key.clone(), profile("B"));
@@ -152,8 +152,8 @@ async fn profile_requeues_jobs_naming_it_or_no_profile() {
     assert_eq!(case.requeued_jobs().await, both);
 }
 
-/// QuotaPolicies of a queue count the jobs of all below it: where the tree is another,
-/// they are read anew.
+/// QuotaPolicies of a queue count the jobs of all queues below it. If the tree changes, the
+/// operator reads them again.
 #[tokio::test(start_paused = true)]
 async fn quota_policies_are_reread_when_a_queue_changes_its_parent() {
     let case = ContextFixture::new();
@@ -176,7 +176,7 @@ async fn quota_policies_are_reread_when_a_queue_changes_its_parent() {
     assert!(case.context.cache.quotas.version() > other);
 }
 
-/// The scheduler reads a ledger once: only one that could not be read is news to it.
+/// The scheduler reads a ledger once. Only a change of an unreadable ledger concerns it.
 #[tokio::test(start_paused = true)]
 async fn unreadable_ledger_is_reread_once_corrected_or_deleted() {
     let case = ContextFixture::new();

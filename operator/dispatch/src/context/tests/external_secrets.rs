@@ -1,4 +1,4 @@
-//! ExternalSecrets of jobs, and of others.
+//! ExternalSecrets of jobs and of other owners.
 
 use trellis_gang::observed::SlimExternalSecret;
 
@@ -51,12 +51,12 @@ async fn job_is_requeued_when_its_external_secret_changes() {
         (case.secrets_of_job("j"), case.secrets_of_job("k")),
         (vec!["j-x".to_owned()], vec!["k-y".to_owned()])
     );
-    // Read again by its controller, as each hour.
+    // The controller of the ExternalSecret reads it again, as it does every hour.
     case.external_secret(new_external_secret("j-x", "x", 4, Some("j"), "False"));
     assert!(case.requeued_jobs().await.is_empty());
     case.external_secret(new_external_secret("j-x", "x", 5, Some("j"), "True"));
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
-    // Its owner is taken away.
+    // The owner reference is removed.
     case.external_secret(new_external_secret("j-x", "x", 6, None, "True"));
     assert_eq!(case.requeued_jobs().await, ["a/j"]);
     assert!(case.secrets_of_job("j").is_empty());

@@ -1,4 +1,4 @@
-//! External pods where users can write what says that Trellis has placed them.
+//! External pods in a cluster where users can write the annotations of Trellis's placement.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use trellis_api::PodGroup;
@@ -8,7 +8,7 @@ use trellis_gang::observed::SlimAdmission;
 use super::*;
 
 impl ContextFixture {
-    /// An external pod on a node that says it counts in queue "other".
+    /// Adds an external pod on a node, whose annotation claims that it counts in queue "other".
     fn placed_pod(&self, name: &str) {
         let pod: SlimPod = decoded(json!({
             "metadata": {"name": name, "namespace": "a", "uid": name,

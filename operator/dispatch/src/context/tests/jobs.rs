@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// A lookup that found neither would take the job for gone, and give its place away.
+/// A lookup that found the job in neither store would count it as gone and give its place away.
 #[tokio::test]
 async fn job_stays_in_the_cache_while_its_decodability_alternates() {
     let case = ContextFixture::new();

@@ -80,7 +80,7 @@ async fn jobs_on_a_deleted_node_are_requeued_immediately() {
     assert!(case.context.cache.is_abandoned("n0"));
 }
 
-/// The node gets no new pods, but nothing says that it is down.
+/// The node gets no new pods, but there is no sign that it is down.
 #[tokio::test(start_paused = true)]
 async fn undecodable_node_or_pod_is_not_lost() {
     let case = ContextFixture::new();
@@ -104,7 +104,7 @@ async fn undecodable_node_or_pod_is_not_lost() {
     tokio::time::sleep(2 * ABANDONED_AFTER).await;
     assert!(!case.context.cache.is_lost("known") && !case.context.cache.is_lost("unknown"));
     assert!(case.context.cache.pods.contains(&pod));
-    // Read again, it is what it was.
+    // Once the node decodes again, it is unchanged.
     case.node("known", "True");
     assert!(case.context.cache.engine_node("known").is_some());
 }

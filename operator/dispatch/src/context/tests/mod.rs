@@ -23,7 +23,7 @@ use trellis_gang::observed::{
 
 use super::*;
 
-/// A context in which nothing has happened, and the sinks into its cache.
+/// A new context, and the sinks into its cache.
 struct ContextFixture {
     context: Arc<Context>,
     sink: Arc<WatchSink>,
@@ -44,7 +44,8 @@ impl ContextFixture {
         }
     }
 
-    /// Jobs by namespace and name, each with the Services that it names; nobody looks at them.
+    /// Adds jobs by namespace and name, each with the Services that it names, and takes them off
+    /// the work queue.
     async fn jobs(&self, jobs: &[(&str, &str, &[&str])]) {
         for (namespace, name, services) in jobs {
             let egress: Vec<Value> = services.iter().map(|s| json!({"service": s})).collect();
@@ -98,7 +99,7 @@ impl ContextFixture {
         self.sink.apply(Key::new("", "a"), namespace);
     }
 
-    /// Everything has been listed, and nodes are looked after.
+    /// Marks all kinds as listed, and starts to follow node health.
     fn sync(&self) {
         for _ in 0..WATCHES {
             self.context.cache.mark_kind_synced();
@@ -106,7 +107,7 @@ impl ContextFixture {
         tokio::spawn(self.context.clone().follow_node_health());
     }
 
-    /// The jobs that are due within the next tenth of a second.
+    /// Returns the jobs that are due within the next tenth of a second.
     async fn requeued_jobs(&self) -> Vec<String> {
         let mut jobs = Vec::new();
         let due =

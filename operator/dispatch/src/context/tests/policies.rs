@@ -1,11 +1,11 @@
-//! Policies that change wake the jobs that they decide about.
+//! Changed policies wake the jobs that they decide on.
 
 use trellis_api::JobPolicy;
 use trellis_policies::cedar::{Policies, PolicyLoader, PolicyObject};
 
 use super::*;
 
-/// One forbid in each of these namespaces.
+/// Loads one `forbid` policy in each of these namespaces.
 fn load(namespaces: &[&str]) -> Policies {
     let object = |namespace: &&str| {
         let policy: JobPolicy = decoded(json!({

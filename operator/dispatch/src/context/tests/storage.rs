@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A job that mounts this claim is there.
+/// Adds a job that mounts this claim.
 fn add_job_mounting(case: &ContextFixture, namespace: &str, name: &str, claim: &str) {
     let group = json!({"name": "w", "image": "i", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
         "mounts": [{"path": "/data", "claimName": claim}]});
@@ -55,7 +55,7 @@ async fn changed_claim_or_volume_requeues_its_jobs() {
     assert_eq!(case.requeued_jobs().await, ["a/mounts"]);
 }
 
-/// A volume that nobody has may be what a claim waits for.
+/// A claim may wait for a free volume.
 #[tokio::test(start_paused = true)]
 async fn free_volume_requeues_jobs_with_matching_unbound_claims() {
     let case = ContextFixture::new();
@@ -89,7 +89,7 @@ async fn free_volume_requeues_jobs_with_matching_unbound_claims() {
     case.sink
         .apply(key.clone(), volume(free.clone(), "Available"));
     assert!(case.requeued_jobs().await.is_empty(), "nothing new");
-    // It is another's now: those who counted on it are told, too.
+    // The volume belongs to another claim now. This also wakes the jobs that waited for it.
     let to = json!({"namespace": "a", "name": "bound", "uid": "bound"});
     case.sink.apply(key.clone(), volume(to, "Available"));
     assert_eq!(case.requeued_jobs().await, ["a/bound", "a/waits"]);
@@ -99,8 +99,8 @@ async fn free_volume_requeues_jobs_with_matching_unbound_claims() {
     assert_eq!(case.requeued_jobs().await, ["a/waits"]);
 }
 
-/// An external pod that waits and mounts a claim; of the group "g" where it has an ephemeral
-/// volume.
+/// Adds a pending external pod that mounts a claim. With an ephemeral volume, the pod is in group
+/// "g".
 fn add_external_pod(case: &ContextFixture, name: &str, volume: Value, node: Option<&str>) {
     let labels = match volume.get("ephemeral") {
         Some(_) => json!({"trellis.dev/pod-group": "g"}),
@@ -157,10 +157,10 @@ async fn changed_claims_volumes_and_classes_requeue_waiting_external_pods() {
     let mut both = vec![group, pod("own")];
     both.sort();
     assert_eq!(woken(&mut case.events), both);
-    // A change of the claim's owner counts, too.
+    // A change of the claim's owner also wakes the pod.
     claim("own-scratch", "", "late");
     assert_eq!(woken(&mut case.events), both);
-    // The pod also waits while the claim of that name belongs to another pod.
+    // The pod also waits while the claim with this name belongs to another pod.
     claim("own-scratch", "before", "late");
     assert_eq!(woken(&mut case.events), both);
     let taken = Key::new("a", "own-scratch");

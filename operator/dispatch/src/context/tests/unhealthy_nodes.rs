@@ -1,4 +1,4 @@
-//! Nodes that are declared unhealthy, and which of them are left.
+//! Nodes that are declared unhealthy, and the nodes that gangs leave.
 
 use tokio::time::Instant;
 use trellis_gang::observed::EvictionDecision;
@@ -21,7 +21,7 @@ impl ContextFixture {
 #[test]
 fn gangs_stay_when_most_device_nodes_become_unhealthy() {
     let case = ContextFixture::new();
-    // Many nodes without devices hide nothing.
+    // Many nodes without devices do not change the result.
     for i in 0..20 {
         case.node(&format!("cpu-{i}"), "True");
     }
@@ -38,7 +38,7 @@ fn gangs_stay_when_most_device_nodes_become_unhealthy() {
     }
     assert!(case.context.cache.unhealthy_reason("gpu-1").is_some());
     assert!(matches!(leave(), EvictionDecision::PartialDisruption(_)));
-    // More nodes come, and the same are a smaller part.
+    // More nodes come, so the unhealthy nodes are a smaller share.
     for i in 4..6 {
         case.gpu_node(&format!("gpu-{i}"), "False");
     }
@@ -49,7 +49,7 @@ fn gangs_stay_when_most_device_nodes_become_unhealthy() {
         .cache
         .eviction_decision("gpu-0", Instant::now());
     assert!(matches!(second, EvictionDecision::After(_)), "{second:?}");
-    // One that is gone counts no more.
+    // A deleted node does not count.
     case.gpu_node("gpu-3", "True");
     Sink::<SlimNode>::delete(&*case.sink, &Key::new("", "gpu-5"), "gpu-5");
     let now = || {
@@ -63,7 +63,7 @@ fn gangs_stay_when_most_device_nodes_become_unhealthy() {
     assert!(matches!(now(), EvictionDecision::After(_)));
 }
 
-/// Nothing on the nodes themselves changes, so no other event would wake these jobs.
+/// The nodes themselves do not change, so no other event would wake these jobs.
 #[tokio::test]
 async fn jobs_on_unhealthy_nodes_are_requeued_when_their_zone_recovers() {
     let case = ContextFixture::new();

@@ -1,4 +1,4 @@
-//! Reports to the engine what external pods hold.
+//! Reports to the engine the resources that external pods hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use trellis_gang::{engine, external, journal};
 use super::super::{Driver, EngineState};
 use crate::external_request::limits::find_placed_limits;
 
-/// How often pods that came one by one are merged into their gang.
+/// Interval at which pods that came one by one are merged into their gang.
 const MERGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Queue and priority to which the pods' resources are charged.
@@ -29,12 +29,13 @@ struct ChargeTarget<'a> {
     priority: i32,
     /// True for a pod that joins a gang that is placed.
     joins: bool,
-    /// When the pods began to hold them.
+    /// When the pods began to hold the resources.
     since: Timestamp,
 }
 
 impl Driver {
-    /// Reports to the engine what a gang holds: the place of its open plan, or that of its pods.
+    /// Reports to the engine the place that a gang holds: that of its open plan, or that of its
+    /// pods.
     pub(super) fn charge_group(
         &mut self,
         unit: &Key,
@@ -54,8 +55,7 @@ impl Driver {
                 let held = place_allocations(unit, journal, pods);
                 self.merge_joined_pods(unit, held)
             }
-            // Pods that still stop hold their quota until they have stopped, also under a new
-            // leader.
+            // Stopping pods hold their quota until they have stopped, also under a new leader.
             PodGroupPhase::Unwinding => {
                 let mut held = place_allocations(unit, journal, pods);
                 held.retain(|pod| !self.external_pods.pod_names.contains_key(&pod.pod));
@@ -78,8 +78,8 @@ impl Driver {
         }
     }
 
-    /// Merges pods that came one by one into the gang some time later, all at once, because each
-    /// merge makes the engine restore the whole gang.
+    /// Merges pods that came one by one into the gang. Merges them later and all at once, because
+    /// each merge makes the engine restore the whole gang.
     fn merge_joined_pods(&mut self, unit: &Key, mut held: Vec<PlacedPod>) -> Vec<PlacedPod> {
         let now = Instant::now();
         let joined = self
@@ -89,7 +89,7 @@ impl Driver {
             .and_then(|state| state.last_merge);
         let next = joined.and_then(|joined| joined.checked_add(MERGE_INTERVAL));
         let next = next.filter(|next| *next > now);
-        // A gang that leaves keeps the size that it had when it was asked to leave.
+        // A leaving gang keeps the size that it had when it was asked to leave.
         let not_now = next.is_some() || self.leaving.contains_key(unit);
         let (external_pods, leaving) = (&self.external_pods, &self.leaving);
         let context = self.committer.context();
@@ -139,8 +139,8 @@ impl Driver {
         }
     }
 
-    /// The same for a single pod. It counts in the queue where it was bound, whatever its labels
-    /// say by now. `gang`: the plan of the placed gang that it joins.
+    /// Reports to the engine the place of a single pod. It counts in the queue where it was bound,
+    /// even if its labels have changed. `gang`: the plan of the placed gang that it joins.
     pub(super) fn charge_single_pod(&mut self, unit: &Key, key: &Key, gang: Option<&Plan>) {
         let Some(pod) = self.committer.cache().external_pods.get(key) else {
             return;
@@ -170,7 +170,7 @@ impl Driver {
         let fresh = self.external_pods.next_place_number();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_placed = state.engine_state == EngineState::Placed;
-        // The engine keeps a leaving gang as it was when it was asked to leave.
+        // The engine does not change a gang after it was asked to leave.
         if is_placed
             && (is_same_placement(&state.allocations, &held) || self.leaving.contains_key(unit))
         {
@@ -182,7 +182,7 @@ impl Driver {
             name.is_some_and(|name| engine_gang::is_pod_of_gang(unit, name))
         };
         if tentative && held.iter().all(is_promised) {
-            // The place is the one that the engine has just found.
+            // The engine has just found this place.
             state.allocations = held;
             return;
         }
@@ -192,7 +192,7 @@ impl Driver {
         let counts = (place.queue, place.priority);
         let mut standing = to_placed_gang(unit, fresh, group, counts, &held);
         standing.gang.draws = limits.to_draws();
-        // A replacement of a lost pod must not make its gang's waiting time start later.
+        // The replacement of a lost pod must not change the start of its gang's waiting time.
         let since = engine::to_engine_time(place.since);
         standing.gang.submitted = standing.gang.submitted.min(since);
         // Pods that came one by one belong to the gang from now on.
@@ -232,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// The limits, by the current policies, that placed or promised pods draw on.
+    /// Returns the limits, by the current policies, that placed or promised pods draw on.
     pub(super) fn judge_external_pods(
         &mut self,
         unit: &Key,
@@ -255,7 +255,7 @@ impl Driver {
         }
         let Some(limits) = find_placed_limits(&context.cache, &unit.namespace, queue, &accounts)
         else {
-            // The pods are judged once the namespace is known.
+            // The policies judge the pods once the namespace is known.
             return state.limits.clone().unwrap_or_default();
         };
         let limits = Arc::new(match joins {
@@ -283,8 +283,8 @@ fn place_allocations(unit: &Key, journal: &PodGroupStatus, pods: &Pods) -> Vec<P
         .collect()
 }
 
-/// The pods of an open plan, in its order and on its nodes. A pod that is bound elsewhere makes the
-/// plan roll back.
+/// Returns the pods of an open plan, in its order and on its nodes. A pod that is bound to another
+/// node rolls the plan back.
 pub(super) fn plan_allocations(unit: &Key, plan: &Plan, pods: &Pods) -> Vec<PlacedPod> {
     let none = FlavorsByResource::new();
     let all = plan.assignments.iter().flat_map(|run| {

@@ -1,5 +1,5 @@
-//! Policy decisions on external pods. The scheduler's loop evaluates no policy: it reads the
-//! decision, and looks at a unit again once the decision exists.
+//! Policy decisions on external pods. The scheduler's loop evaluates no policy. It reads the
+//! decision, and looks at a unit again once a decision exists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct PodsJudgements {
 #[derive(Debug)]
 struct PodsJudgement {
     question: ExternalPodsQuery,
-    /// Version of the policies that judge the question.
+    /// Version of the policies that decide the question.
     version: String,
     /// None: policies are being evaluated.
     verdict: PodsVerdict,
@@ -36,8 +36,8 @@ impl PodsJudgement {
 }
 
 impl PodsJudgements {
-    /// The decision of the current policies. None: they have not decided yet, and the unit is
-    /// looked at again once they have.
+    /// Returns the decision of the current policies. None: they have not decided yet. The unit is
+    /// looked at again after their decision.
     pub(super) fn judge(
         &self,
         context: &Arc<Context>,
@@ -47,7 +47,7 @@ impl PodsJudgements {
         let policies = context.cache.policies.active();
         let loaded = policies.filter(|policies| policies.is_loaded(&unit.namespace));
         let Some(policies) = loaded else {
-            // Without loaded policies the question decides itself, and nothing is evaluated.
+            // Without loaded policies, the answer is fixed and needs no evaluation.
             return Some(question.decide(None));
         };
         #[cfg(test)]
@@ -86,7 +86,7 @@ impl PodsJudgements {
             let judged = question.decide(policies.as_deref());
             let mut units = units.lock();
             let unit = units.get_mut(&of);
-            // The unit may have asked another question meanwhile.
+            // The unit may have a different question by now.
             if let Some(unit) = unit.filter(|unit| unit.answers(&question, &version)) {
                 unit.verdict = Some(judged);
             }

@@ -1,6 +1,7 @@
-//! External gangs, beside those of jobs: the next step of each (`steps`, `single`, `writes`), their
-//! requests (`find`), what they hold (`holds`), their places in the engine (`places`, `preempt`),
-//! results of their tasks (`ended`), and the conditions of their pods (`tell`).
+//! External gangs, besides the gangs of jobs: the next step of each (`steps`, `single_pods`,
+//! `writes`), their requests (`requests`), the resources that they hold (`allocations`), their
+//! places in the engine (`places`, `preemption`), the results of their tasks (`task_results`), and
+//! the conditions of their pods (`pod_conditions`).
 
 mod allocations;
 mod judgements;
@@ -50,54 +51,54 @@ pub(super) struct ExternalGangs {
     judgements: PodsJudgements,
     /// Number of places given to gangs, so that pod names in the engine are unique.
     place_count: u64,
-    /// Number of tasks that wrote conditions, by which the result of a task is recognized.
+    /// Number of tasks that wrote conditions. It identifies the result of a task.
     condition_task_count: u64,
 }
 
 /// One external gang.
 #[derive(Debug, Default)]
 struct ExternalGangState {
-    /// Uid of a single pod, which tells it from an earlier pod of its name.
+    /// Uid of a single pod, which distinguishes it from an earlier pod of its name.
     uid: Option<String>,
     engine_state: EngineState,
-    /// Cancels the one task that is under way.
+    /// Cancels the running task.
     task: Option<CancellationToken>,
     pause: RetryPause,
     avoided: AvoidedNodes,
     deletions: Deletions,
     /// Request of the gang when it was last looked at.
     request: Option<Arc<ExternalRequest>>,
-    /// The request has changed, and policies have not decided on the new one yet: the unit gets no
-    /// place by `asks`.
+    /// True if the request has changed and policies have not decided on the new one yet. The unit
+    /// gets no place for the old `request`.
     has_new_request: bool,
-    /// The pods that the engine has in the gang's place.
+    /// The pods in the gang's place, as the engine knows them.
     allocations: Vec<PlacedPod>,
     /// Total request of the members that stay in a placed gang, and of the pods that are being
     /// bound to join them.
     total: ExternalDemand,
-    /// The total has shrunk, so pods that were refused may be allowed now.
+    /// True if the total has shrunk, so that refused pods may be allowed now.
     has_shrunk: bool,
     /// When pods that came one by one were last merged into the gang.
     last_merge: Option<Instant>,
-    /// Labels of the domain in which a pod must be that joins the gang.
+    /// Labels of the domain in which a joining pod must be.
     domain_labels: BTreeMap<String, String>,
     /// Number of the place from which the engine's pod names come.
     place_number: u64,
     /// For a single pod, which has no journal: its failures in a row, and when it is tried again.
     failures: u32,
     retry_at: Option<Timestamp>,
-    /// How often in a row its request could not be found out, or was refused.
+    /// How often in a row the request could not be determined, or was refused.
     rechecks: u32,
     /// Generation of the PodGroup at which its single pods were last looked at.
     generation: Option<i64>,
-    /// Only terminating pods are left of the gang's place.
+    /// True if only terminating pods are left of the gang's place.
     is_terminating: bool,
-    /// The gang was preempted.
+    /// True if the gang was preempted.
     was_preempted: bool,
-    /// Limits that the gang draws on, and the ServiceAccounts they are found by.
+    /// Limits that the gang draws on, and the ServiceAccounts that select them.
     limits: Option<Arc<JobLimits>>,
     accounts: ServiceAccounts,
-    /// The limits are those of a pod that joins a placed gang.
+    /// True if the limits are those of a pod that joins a placed gang.
     joins_placed_gang: bool,
     /// Conditions of the gang's pods.
     conditions: ConditionWrites,
@@ -115,7 +116,7 @@ impl ExternalGangState {
 }
 
 impl ExternalGangs {
-    /// The engine's name of a pod, if the pod is external.
+    /// Returns the engine's name of a pod, if the pod is external.
     pub(super) fn pod_name(&self, pod: &Key) -> Option<&PodKey> {
         self.pod_names.get(pod)
     }
@@ -125,7 +126,7 @@ impl ExternalGangs {
         self.pod_names.remove(pod)
     }
 
-    /// External gangs that have no place, and may get one after a change.
+    /// Returns the external gangs without a place, which may get one after a change.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = self
             .gangs
@@ -134,12 +135,12 @@ impl ExternalGangs {
         waiting.map(|(unit, _)| unit)
     }
 
-    /// All external gangs.
+    /// Returns all external gangs.
     pub(super) fn units(&self) -> impl Iterator<Item = &Key> {
         self.gangs.keys()
     }
 
-    /// Each gang with its state in the engine, and its limits if it has been judged.
+    /// Returns each gang with its state in the engine, and its limits if it has been judged.
     pub(super) fn draws(&self) -> impl Iterator<Item = (&Key, EngineState, Option<&JobLimits>)> {
         let all = self.gangs.iter();
         all.map(|(unit, external)| (unit, external.engine_state, external.limits.as_deref()))
@@ -157,13 +158,13 @@ impl ExternalGangs {
 }
 
 impl Driver {
-    /// The PodGroup of external pods, if a user has written one.
+    /// Returns the PodGroup of external pods, if a user has written one.
     fn users_pod_group(&self, group: &Key) -> Option<Arc<PodGroup>> {
         let group = self.committer.cache().pod_groups.get(group);
         group.filter(|group| external::is_user_created(group))
     }
 
-    /// The same, if its gang is placed and pods may join it.
+    /// Returns the PodGroup if its gang is placed and pods may join it.
     fn placed_pod_group(&self, key: &Key) -> Option<Arc<PodGroup>> {
         let phase = |group: &Arc<PodGroup>| group.status.as_ref()?.phase;
         let group = self.users_pod_group(key);
@@ -175,7 +176,7 @@ impl Driver {
         (!state.is_some_and(|state| state.is_terminating)).then_some(group)
     }
 
-    /// Uid of an external gang's PodGroup, or of the single pod.
+    /// Returns the uid of an external gang's PodGroup, or of the single pod.
     pub(super) fn external_uid(&self, unit: &Key) -> Option<String> {
         match external::parse_gang_key(unit)? {
             ExternalGangRef::Group(group) => self.users_pod_group(&group)?.metadata.uid.clone(),
@@ -203,7 +204,8 @@ impl Driver {
         }
     }
 
-    /// External gangs that wait, and that the anti-affinity of another pod keeps away from nodes.
+    /// Returns the external gangs that wait, and that the anti-affinity of another pod keeps away
+    /// from nodes.
     pub(super) fn external_gangs_excluded_by(&self, repulsion: &AntiAffinityTerm) -> Vec<Key> {
         let context = self.committer.context();
         let waiting = self.external_pods.waiting();
@@ -224,7 +226,7 @@ impl Driver {
         concerned.cloned().collect()
     }
 
-    /// Queue to which the resources of an external gang are charged.
+    /// Returns the queue to which the resources of an external gang are charged.
     pub(super) fn external_queue(&self, unit: &Key) -> String {
         let queue = match external::parse_gang_key(unit) {
             Some(ExternalGangRef::Group(group)) => self.users_pod_group(&group).and_then(|group| {
@@ -248,12 +250,12 @@ impl Driver {
         }
     }
 
-    /// Limits that an external gang draws on.
+    /// Returns the limits that an external gang draws on.
     pub(super) fn external_limits(&self, unit: &Key) -> Option<&JobLimits> {
         self.external_pods.gangs.get(unit)?.limits.as_deref()
     }
 
-    /// Stores what cancels the one task of an external gang.
+    /// Stores the token that cancels the task of an external gang.
     pub(super) fn set_external_task(&mut self, unit: &Key, stop: CancellationToken) {
         self.external_pods
             .gangs
@@ -262,7 +264,7 @@ impl Driver {
             .task = Some(stop);
     }
 
-    /// The pods of an external gang, by name.
+    /// Returns the pods of an external gang, by name.
     fn pods_of_unit(&self, unit: &Key) -> Vec<(Key, Arc<ExternalPod>)> {
         let external_pods = &self.committer.cache().external_pods;
         match external::parse_gang_key(unit) {
@@ -280,7 +282,7 @@ impl Driver {
         }
     }
 
-    /// Looks at all external pods when a replica becomes leader, so that bound pods are charged
+    /// Handles all external pods when a replica becomes leader, so that bound pods are charged
     /// before the first decision.
     pub(super) fn take_over_external_pods(&mut self) {
         let context = self.committer.context().clone();
@@ -305,7 +307,7 @@ impl Driver {
                 None => external::pod_gang_key(&key),
             });
         }
-        // Nominated gangs come later, because their victims must be known first.
+        // Nominated gangs come later, because the engine must know their victims first.
         units.retain(|unit| self.nominated_plan(unit).is_none());
         for unit in units {
             self.advance_external(&unit);

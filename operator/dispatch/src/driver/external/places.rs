@@ -20,7 +20,7 @@ use super::requests::NominatedRequest;
 use crate::SchedulerEvent;
 use crate::commit::{ExternalPlan, PolicyVersions};
 
-/// Pause before a place is tried again that an earlier leader has promised.
+/// Pause before another try of a place that an earlier leader has promised.
 const PROMISED_PLACE_RETRY: Duration = Duration::from_millis(200);
 
 impl Driver {
@@ -68,8 +68,8 @@ impl Driver {
         self.track_gpu_hours(&limits);
     }
 
-    /// True if a single pod keeps its nominated place, because its request is the same: only its
-    /// limits are updated. The nomination of a gang is in its journal.
+    /// Returns true if a single pod keeps its nominated place, because its request is the same.
+    /// Then only its limits are updated. The nomination of a gang is in its journal.
     fn keep_nomination(
         &mut self,
         unit: &Key,
@@ -108,7 +108,7 @@ impl Driver {
         let busy = state.task.is_some();
         let is_nominated = self.nominated_plan(unit).is_some();
         if is_nominated && busy {
-            // The nomination is in the journal: it is continued once the task has ended.
+            // The nomination is in the journal, and continues once the task has ended.
             return;
         }
         let found = self.request_for_place(unit, is_nominated || before == EngineState::Nominated);
@@ -117,7 +117,8 @@ impl Driver {
         let is_loaded = policies.is_some_and(|policies| policies.is_loaded(&unit.namespace));
         let is_undecided = matches!(found, Some(NominatedRequest::Undecided));
         if is_undecided || (is_nominated && found.is_none() && !is_loaded) {
-            // Policies have not decided yet, or not since this replica leads: the place stays held.
+            // Policies have not decided yet, or not since this replica leads. The gang keeps the
+            // place.
             if let Some(at) = Instant::now().checked_add(PROMISED_PLACE_RETRY) {
                 self.alarms.set(unit, at);
             }
@@ -135,9 +136,9 @@ impl Driver {
         self.bind_external_pods(unit, uid, &asks, place);
     }
 
-    /// The request of pods that have a place. `for_it`: victims have left for the place, so the
-    /// request is computed anew at once, before the place could go to another gang. None: the
-    /// request has to be found anew, or is unknown.
+    /// Returns the request of pods that have a place. `for_it`: victims have left for the place, so
+    /// the request is computed again at once, before another gang could take the place. None: the
+    /// request is outdated or unknown.
     fn request_for_place(&mut self, unit: &Key, for_it: bool) -> Option<NominatedRequest> {
         let state = self.external_pods.gangs.get(unit)?;
         let (before, asks_anew) = (state.request.clone(), state.has_new_request);
@@ -150,8 +151,8 @@ impl Driver {
             true => self.find_nominated_request(unit),
             false => before.filter(|_| !asks_anew).map(NominatedRequest::Allowed),
         };
-        // The place counts against the quota of that queue. In another queue a place is sought
-        // anew.
+        // The place counts against the quota of that queue. In another queue, the gang needs a new
+        // place.
         let is_its_queue = |queue: &str| counts_in.as_deref().is_none_or(|own| own == queue);
         asks.filter(|found| match found {
             NominatedRequest::Allowed(asks) => is_its_queue(&asks.queue),
@@ -159,7 +160,7 @@ impl Driver {
         })
     }
 
-    /// True if the policies and quotas that allowed the request are the current ones.
+    /// Returns true if the policies and quotas that allowed the request are the current ones.
     fn is_current_request(&self, unit: &Key, asks: &ExternalRequest) -> bool {
         let context = self.committer.context();
         let policies = context.cache.policies.active();
@@ -168,8 +169,8 @@ impl Driver {
             && asks.limits.version == context.cache.quotas.version()
     }
 
-    /// True if the pods of the request still wait and its policies are current. If not, the pods
-    /// are judged again and go back to the queue.
+    /// Returns true if the pods of the request still wait and its policies are current. If not,
+    /// policies judge the pods again, and the pods go back to the queue.
     fn is_request_still_valid(
         &self,
         unit: &Key,
@@ -208,7 +209,7 @@ impl Driver {
             _ => None,
         };
         let generation = generation.and_then(|group| group.metadata.generation);
-        // The place was found by the earlier limits, so the plan records the current ones.
+        // The engine found the place with the earlier limits, so the plan records the current ones.
         let place = GangPlacement {
             limits: quota::to_planned_limits(&asks.limits),
             ..place
@@ -238,7 +239,7 @@ impl Driver {
         if let (Some(ExternalGangRef::Pod(pod)), Some(group)) =
             (external::parse_gang_key(unit), &group)
         {
-            // The next pod that joins is judged with this one counted.
+            // The judgement of the next joining pod includes this pod.
             let state = self
                 .external_pods
                 .gangs
@@ -260,7 +261,7 @@ impl Driver {
         });
     }
 
-    /// PodGroup of the gang that a unit is, or joins.
+    /// Returns the PodGroup of the gang that a unit forms or joins.
     pub(super) fn pod_group_of(&self, unit: &Key, joins: bool) -> Option<Key> {
         match external::parse_gang_key(unit)? {
             ExternalGangRef::Group(group) => Some(group),
@@ -272,7 +273,7 @@ impl Driver {
         }
     }
 
-    /// Removes the gang from the engine, except for the quota of pods that still stop.
+    /// Removes the gang from the engine, except for the quota of stopping pods.
     pub(in super::super) fn withdraw_external_pods(&mut self, unit: &Key) {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
@@ -284,7 +285,7 @@ impl Driver {
         if std::mem::take(&mut state.engine_state) != EngineState::Absent {
             self.engine.retire_gang(&engine::gang_id(unit));
         }
-        // Pods that are not bound, or do not exist, lose what was promised to them.
+        // Pods that are not bound, or do not exist, lose their promised resources.
         promised.extend(self.pods_of_unit(unit).into_iter().map(|(pod, _)| pod));
         for pod in promised {
             let name = self.external_pods.pod_names.get(&pod);
@@ -296,11 +297,11 @@ impl Driver {
         self.release_victims(unit);
     }
 
-    /// Labels of the domain in which a pod must be that comes after its gang. Empty: it may be
-    /// anywhere.
+    /// Returns the labels of the domain in which a pod that comes after its gang must be. Empty: it
+    /// may be anywhere.
     ///
     /// # Errors
-    /// If no node of its gang is in a domain: the pod waits, and is not placed elsewhere.
+    /// If no node of its gang is in a domain. The pod then waits, and is not placed elsewhere.
     pub(super) fn joining_domain_labels(
         &self,
         group: &PodGroup,
@@ -332,7 +333,7 @@ impl Driver {
     }
 }
 
-/// Versions of the policies and quotas that allow the pods, current as of now.
+/// Returns the versions of the policies and quotas that allow the pods, current as of now.
 pub(super) fn policy_versions(asks: &ExternalRequest) -> PolicyVersions {
     PolicyVersions {
         judged_at: Instant::now(),

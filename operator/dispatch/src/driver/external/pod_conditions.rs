@@ -15,16 +15,16 @@ use trellis_gang::{GangExplanation, external};
 use super::super::Driver;
 use crate::SchedulerEvent;
 
-/// How long a reason that mostly passes by itself must stay the same before it is written: pods
-/// come one after the other, and their claims after them.
+/// How long a reason that mostly passes by itself must last before it is written. Pods come one
+/// after the other, and their claims later.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
-/// Least time between two conditions of a pod, so that a reason that comes and goes does not become
-/// a stream of writes. A reason that never settles is written that often, too.
+/// Shortest time between two conditions of a pod, so that a flapping reason does not cause a stream
+/// of writes. A reason that never settles is also written at this interval.
 const MIN_CONDITION_INTERVAL: Duration = Duration::from_secs(10);
-/// How often the pause is doubled after failed writes, and for a gang whose reason changes again
-/// and again: each change costs a write per pod.
+/// How often the pause doubles after failed writes, and for a gang whose reason keeps changing.
+/// Each change costs a write per pod.
 const MAX_DOUBLINGS: u32 = 5;
-/// The longest pause. A gang whose reason has not changed for so long is quiet.
+/// The longest pause. A gang whose reason has not changed for this long is quiet.
 const QUIET_TIME: Duration = MIN_CONDITION_INTERVAL.saturating_mul(1 << MAX_DOUBLINGS);
 
 /// State of the conditions written to the pods of one gang.
@@ -32,15 +32,16 @@ const QUIET_TIME: Duration = MIN_CONDITION_INTERVAL.saturating_mul(1 << MAX_DOUB
 pub(super) struct ConditionWrites {
     /// Last condition of each pod, by uid.
     pub(super) written: HashMap<String, WrittenCondition>,
-    /// The one task that writes conditions: its number, and what it writes.
+    /// The running task that writes conditions: its number, and the explanation that it writes.
     pub(super) running_task: Option<(u64, GangExplanation)>,
-    /// Tasks in a row that failed for some pods.
+    /// Number of tasks in a row that failed for some pods.
     failed_tasks: u32,
     /// How often the reason has changed without a quiet time between.
     pub(super) changes: u32,
-    /// The last such reason. Pods that get the same reason later do not count as a change.
+    /// The last reason that counted as a change. Pods that get the same reason later do not count
+    /// as a change.
     last_reason: Option<Reason>,
-    /// When a reason was last due that differed from the pods' conditions.
+    /// When a reason that differed from the pods' conditions was last due.
     last_change: Option<Instant>,
     /// Explanation to write later.
     delayed: Option<GangExplanation>,
@@ -54,16 +55,16 @@ pub(super) struct ConditionWrites {
 pub(super) struct WrittenCondition {
     /// Empty for a pod whose condition could not be written.
     pub(super) reason_prefix: String,
-    /// The pod gets no other condition before.
+    /// The pod gets no other condition before this time.
     not_before: Instant,
 }
 
 #[derive(Debug)]
 struct SettlingExplanation {
     message: String,
-    /// Written then, if it is still the same.
+    /// The explanation is written at this time if it is still the same.
     write_at: Instant,
-    /// Something is written by then.
+    /// By this time, an explanation is written in any case.
     latest: Instant,
     is_written: bool,
 }
@@ -73,8 +74,8 @@ fn add_saturating(now: Instant, wait: Duration) -> Instant {
 }
 
 impl ConditionWrites {
-    /// Pause until pods that are written now may get another condition. `is_change`: some pods had
-    /// another reason before.
+    /// Returns the pause until pods that are written now may get another condition. `is_change`:
+    /// some pods had another reason before.
     fn next_pause(&mut self, reason: Reason, is_change: bool) -> Duration {
         if is_change && self.last_reason.replace(reason) != Some(reason) {
             self.changes = self.changes.saturating_add(1).min(MAX_DOUBLINGS);
@@ -82,7 +83,7 @@ impl ConditionWrites {
         MIN_CONDITION_INTERVAL.saturating_mul(1 << self.changes)
     }
 
-    /// Notes that a reason is due that differs from the pods' conditions.
+    /// Records that a reason that differs from the pods' conditions is due.
     fn record_change(&mut self, now: Instant) {
         let since = self.last_change.replace(now);
         if since.is_some_and(|since| now.duration_since(since) >= QUIET_TIME) {
@@ -92,8 +93,8 @@ impl ConditionWrites {
     }
 }
 
-/// Message of the pods' conditions. Only the PodGroup shows how many pods are missing: otherwise
-/// each pod would be written again whenever another comes or goes.
+/// Returns the message of the pods' conditions. Only the PodGroup shows how many pods are missing.
+/// Otherwise every pod that comes or goes would cause a write to each other pod.
 fn pod_condition_message(unit: &Key, certificate: &GangExplanation) -> String {
     match external::parse_gang_key(unit) {
         Some(ExternalGangRef::Group(group)) if certificate.reason == Reason::MembersMissing => {
@@ -114,7 +115,7 @@ impl ConditionWrites {
 }
 
 impl Driver {
-    /// Shows why pods have no node.
+    /// Reports why pods have no node.
     pub(in super::super) fn explain_to_external_pods(
         &mut self,
         unit: &Key,
@@ -124,7 +125,7 @@ impl Driver {
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             state.conditions.delayed = None;
         }
-        // The reason of the failure has been shown already, and the retry is not worth a write.
+        // The pods already show the reason of the failure, and the retry is not worth a write.
         if certificate.reason == Reason::BackingOff {
             return;
         }
@@ -134,7 +135,7 @@ impl Driver {
         );
         let is_said = match passes && !self.has_settled(unit, &certificate.message) {
             true => false,
-            // Both run, whatever the first returns.
+            // Both calls run, even if the first returns false.
             false => {
                 self.write_external_conditions(unit, &certificate)
                     & self.write_group_status(unit, &certificate)
@@ -154,7 +155,8 @@ impl Driver {
         }
     }
 
-    /// Writes the condition of pods that do not have it yet. False: some are written later.
+    /// Writes the condition of pods that do not have it yet. Returns false if some are written
+    /// later.
     fn write_external_conditions(&mut self, unit: &Key, certificate: &GangExplanation) -> bool {
         let reason = certificate.reason;
         let words = format!("{reason}: ");
@@ -182,7 +184,7 @@ impl Driver {
             .or_default()
             .conditions;
         if telling.running_task.is_some() {
-            // Written once that task has ended.
+            // The condition is written once that task has ended.
             return false;
         }
         let there: HashSet<&str> = waiting.iter().map(|(_, pod)| pod.uid.as_str()).collect();
@@ -210,7 +212,7 @@ impl Driver {
                 later = Some(later.map_or(next, |later| later.min(next)));
                 continue;
             }
-            // Written by an earlier leader.
+            // An earlier leader wrote this condition.
             let shown = pod.unscheduled_condition.as_ref();
             let is_shown = shown.is_some_and(|(_, told)| told.starts_with(&words));
             if told.is_some() || !is_shown {
@@ -247,7 +249,7 @@ impl Driver {
         later.is_none()
     }
 
-    /// Handles the result of a task: `missed` are written again, after a growing pause.
+    /// Handles the result of a task. The pods in `missed` are written again after a growing pause.
     pub(in super::super) fn handle_condition_results(
         &mut self,
         unit: &Key,
@@ -284,8 +286,8 @@ impl Driver {
         self.write_delayed_explanation(unit);
     }
 
-    /// True once a message has been the same for a while, or messages have changed for longer than
-    /// `MIN_CONDITION_INTERVAL`.
+    /// Returns true once a message has been the same for a while, or messages have changed for
+    /// longer than `MIN_CONDITION_INTERVAL`.
     fn has_settled(&mut self, unit: &Key, message: &str) -> bool {
         let now = Instant::now();
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
@@ -315,7 +317,7 @@ impl Driver {
         said
     }
 
-    /// Writes the reason to the PodGroup's status. False: it is written later.
+    /// Writes the reason to the PodGroup's status. Returns false if it is written later.
     fn write_group_status(&mut self, unit: &Key, certificate: &GangExplanation) -> bool {
         let Some(ExternalGangRef::Group(group)) = external::parse_gang_key(unit) else {
             return true;
@@ -341,7 +343,7 @@ impl Driver {
             return true;
         };
         if state.task.is_some() {
-            // The journal is being written: the reason follows.
+            // The journal is being written. The reason follows.
             return false;
         }
         let now = Instant::now();

@@ -80,11 +80,11 @@ impl Driver {
             self.keep_in_place(&who, SignedDuration::ZERO);
         }
         self.withdraw(unit);
-        // The journal may not have the victims' places yet, so the gang pauses.
+        // The journal may not hold the victims' places yet, so the gang pauses.
         self.pause_external(unit);
     }
 
-    /// Pauses the gang before it is looked at again, because the same place may be found for it.
+    /// Pauses the gang, because the engine could find the same place for it again.
     pub(super) fn pause_external(&mut self, unit: &Key) {
         if let Some(state) = self.external_pods.gangs.get_mut(unit) {
             let until = state.pause.begin(Instant::now());
@@ -92,7 +92,7 @@ impl Driver {
         }
     }
 
-    /// The plan of a gang's nomination, from its journal.
+    /// Returns the plan of a gang's nomination, from its journal.
     pub(super) fn nominated_plan(&self, unit: &Key) -> Option<(Arc<PodGroup>, Plan)> {
         let Some(ExternalGangRef::Group(group)) = external::parse_gang_key(unit) else {
             return None;
@@ -141,9 +141,8 @@ impl Driver {
         );
     }
 
-    /// Carries a nomination on: victims that have not been asked to leave are asked. The nomination
-    /// of a single pod is in no journal: its victims are asked as soon as their disruption budgets
-    /// allow it.
+    /// Continues a nomination: asks the remaining victims to leave. The nomination of a single pod
+    /// is in no journal, so its victims are asked as soon as their disruption budgets allow it.
     pub(super) fn continue_external_nomination(
         &mut self,
         unit: &Key,
@@ -155,7 +154,7 @@ impl Driver {
                 let plan = journal.plan.as_ref();
                 let queue = plan.and_then(|plan| plan.queue.clone()).unwrap_or_default();
                 if !self.is_counted_in(unit, group, plan, &queue) {
-                    // No victim leaves for a place that the gang could not have.
+                    // No victim must leave for a place that the gang could not get.
                     return self.void_nomination(unit);
                 }
                 let priority = plan
@@ -179,7 +178,7 @@ impl Driver {
         }
     }
 
-    /// Applies the current limits to a nominated gang: limits that are new or lower since its
+    /// Applies the current limits to a nominated gang. Limits that are new or lower since its
     /// nomination keep it from starting.
     fn judge_nominated_gang(
         &mut self,
@@ -197,7 +196,7 @@ impl Driver {
         self.judge_external_pods(unit, queue, false, &held.unwrap_or_default());
     }
 
-    /// True if the gang still counts in the queue by whose quota its place was found.
+    /// Returns true if the gang still counts in the queue by whose quota its place was found.
     fn is_counted_in(
         &self,
         unit: &Key,
@@ -248,7 +247,8 @@ impl Driver {
         self.ask_victims_to_leave(unit, &by, &journal);
     }
 
-    /// A disruption budget keeps a victim: the preemptor waits, and tries other victims first.
+    /// Handles a victim that a disruption budget protects. The preemptor waits, and tries other
+    /// victims first.
     pub(super) fn handle_external_protected_victim(
         &mut self,
         unit: &Key,
@@ -259,7 +259,7 @@ impl Driver {
         self.put_off_external_pods(unit, Reason::ProtectedByBudget, message);
     }
 
-    /// The gang cannot have its nominated place any more.
+    /// Handles a gang that has lost its nominated place.
     pub(in super::super) fn lose_external_nomination(&mut self, unit: &Key) {
         let Some(state) = self.external_pods.gangs.get_mut(unit) else {
             return;
@@ -283,7 +283,7 @@ impl Driver {
     }
 }
 
-/// The preemptor as its victims are to see it.
+/// Returns the preemptor as it appears to its victims.
 fn preemptor_pod_group(unit: &Key, queue: &str, priority: i32) -> PodGroup {
     let spec = PodGroupSpec {
         queue_name: queue.to_owned(),

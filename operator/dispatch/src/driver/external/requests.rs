@@ -1,4 +1,4 @@
-//! Finds out what external pods request when they are to be placed.
+//! Determines the requests of external pods that need a place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::super::{Driver, EngineState};
 use crate::external_request;
 use crate::external_request::PlacementRole;
 
-/// First pause before a gang is looked at again that waits for an object whose changes do not wake
-/// it: a class, a claim, a volume. Doubled each time, to 20 s. After a refusal, which is the
-/// costliest to compute and wakes the gang when it changes, to 160 s, so that pods that are never
-/// allowed do not keep the scheduler busy.
+/// First pause before the scheduler looks again at a gang that waits for an object whose changes do
+/// not wake it: a class, a claim, a volume. It doubles each time, up to 20 s. After a refusal it
+/// doubles up to 160 s, so that pods that are never allowed do not keep the scheduler busy. A
+/// refusal costs the most to compute, and its change wakes the gang.
 const FIRST_RECHECK: Duration = Duration::from_secs(5);
 const MAX_RECHECKS: u32 = 3;
 const MAX_REFUSAL_RECHECKS: u32 = 6;
@@ -32,7 +32,7 @@ const MAX_REFUSAL_RECHECKS: u32 = 6;
 pub(super) enum NominatedRequest {
     /// The request, which policies allow.
     Allowed(Arc<ExternalRequest>),
-    /// Policies have not decided on it yet, and the place stays held.
+    /// Policies have not decided on it yet. The pods keep their place.
     Undecided,
 }
 
@@ -56,8 +56,8 @@ impl Driver {
         near: BTreeMap<String, String>,
     ) {
         match found {
-            // The gang is looked at again once policies have decided. It gets no place by its
-            // earlier request.
+            // The scheduler looks at the gang again once policies have decided. The gang gets no
+            // place for its earlier request.
             Ok(None) => {
                 let state = self.external_pods.gangs.entry(unit.clone()).or_default();
                 state.has_new_request = true;
@@ -81,9 +81,9 @@ impl Driver {
         }
     }
 
-    /// The request of a single pod. `gang`: the PodGroup whose gang is placed. If that gang holds
-    /// no place in the engine, because another scheduler bound its pods, there is no gang to join:
-    /// the pod is a gang of one, in the PodGroup's queue.
+    /// Returns the request of a single pod. `gang`: the PodGroup whose gang is placed. If that gang
+    /// holds no place in the engine, because another scheduler bound its pods, there is no gang to
+    /// join. Then the pod is a gang of one, in the PodGroup's queue.
     pub(super) fn find_single_request(
         &self,
         key: &Key,
@@ -107,8 +107,8 @@ impl Driver {
         self.find_request(&external::pod_gang_key(key), place, [key.name.to_string()])
     }
 
-    /// The request of these pods of the unit. None: policies have not decided on it yet, and the
-    /// unit is looked at again once they have.
+    /// Returns the request of these pods of the unit. None: policies have not decided on it yet.
+    /// The unit is looked at again after their decision.
     pub(super) fn find_request(
         &self,
         unit: &Key,
@@ -128,8 +128,8 @@ impl Driver {
         external_request::find_request(&context.cache, &unit.namespace, place, &pods, judge)
     }
 
-    /// The request of nominated pods, by the current policies. A gang's request keeps the groups of
-    /// its plan. None: the pods may not have that place any more.
+    /// Returns the request of nominated pods, by the current policies. A gang's request keeps the
+    /// groups of its plan. None: the pods may no longer have that place.
     pub(super) fn find_nominated_request(&mut self, unit: &Key) -> Option<NominatedRequest> {
         let (asks, taken_in) = match external::parse_gang_key(unit)? {
             ExternalGangRef::Pod(pod) => {
@@ -176,8 +176,9 @@ impl Driver {
         Some(NominatedRequest::Allowed(asks))
     }
 
-    /// True if the nodes still admit the pods: pods that repel them may have come there, and node
-    /// labels may have changed. Taints are left to the engine, which knows what flavors tolerate.
+    /// Returns true if the nodes still admit the pods: pods that repel them may have come, and node
+    /// labels may have changed. The engine checks taints, because it knows the tolerations of
+    /// flavors.
     fn is_admitted_by_nodes<'n>(
         &self,
         asks: &ExternalRequest,

@@ -40,8 +40,8 @@ impl Driver {
             .as_ref()
             .is_some_and(|pod| gang_step::is_in_place(journal, pod));
         let joins = is_of_place;
-        // The pod was bound as a single pod, and holds its node as one until the gang's place
-        // includes it.
+        // The pod was bound as a single pod. It holds its node as a single pod until the gang's
+        // place includes it.
         let name = self.external_pods.pod_name(key);
         if is_of_place && name.is_some_and(|name| engine_gang::is_pod_of_gang(unit, name)) {
             is_of_place = false;
@@ -96,7 +96,7 @@ impl Driver {
         }
     }
 
-    /// Forgets the failures and the eviction of an earlier pod of that name.
+    /// Forgets the failures and the eviction of an earlier pod with this name.
     fn forget_earlier_pod(&mut self, unit: &Key, uid: &str) {
         let state = self.external_pods.gangs.get(unit);
         let before = state.and_then(|state| state.uid.as_deref());

@@ -21,7 +21,7 @@ use super::super::victims::LeavingGang;
 use super::super::{Driver, EngineState};
 use crate::external_request::PlacementRole;
 
-/// How often to check whether nodes of terminating pods are lost by now.
+/// Interval between checks whether nodes of terminating pods are lost.
 const LOST_NODE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 impl Driver {
@@ -34,8 +34,8 @@ impl Driver {
     fn advance_unit(&mut self, unit: &Key) {
         let state = self.external_pods.gangs.get(unit);
         if let Some(task) = state.and_then(|state| state.task.as_ref()) {
-            // The task serves a gang that has to leave: a plan that is not written yet is not
-            // begun.
+            // The task serves a gang that has to leave, so a plan that is not written yet must not
+            // start.
             if self
                 .leaving
                 .get(unit)
@@ -69,7 +69,7 @@ impl Driver {
         if !journal.phase.is_some_and(holds_pods)
             && state.is_some_and(|s| !s.allocations.is_empty())
         {
-            // The PodGroup is another one of that name, and has no place.
+            // This is another PodGroup with the same name, and it has no place.
             self.withdraw(unit);
         }
         self.advance_single_members(unit, Some(&group), journal, &pods);
@@ -139,8 +139,8 @@ impl Driver {
                 self.keep_unless_leaving(unit);
                 let state = self.external_pods.gangs.get_mut(unit);
                 let room = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
-                // Pods that are known already are looked at when they or the PodGroup change.
-                // Refused pods are looked at again after others have left.
+                // Known pods are looked at when they or the PodGroup change. Refused pods are
+                // looked at again after other pods have left.
                 let alone = |name| external::pod_gang_key(&Key::new(&unit.namespace, name));
                 for pod in later.iter().map(|name| alone(name)) {
                     let known = self.external_pods.gangs.get(&pod);
@@ -170,8 +170,8 @@ impl Driver {
         }
     }
 
-    /// Handles pods whose PodGroup does not exist. No more of them is placed, and those that run
-    /// are no gang any more: each holds its resources by itself, and may be preempted.
+    /// Handles pods whose PodGroup does not exist. None of them gets a place. Running pods no
+    /// longer form a gang: each holds its resources by itself, and may be preempted.
     fn handle_missing_group(&mut self, unit: &Key, key: &Key, pods: &Pods) {
         if !self.is_absent_from_engine(unit) {
             self.withdraw(unit);
@@ -201,9 +201,9 @@ impl Driver {
         );
     }
 
-    /// Looks at pods of a PodGroup that are handled singly: pods that hold resources outside the
-    /// gang's place, and pods that came later, once the gang has lost its place or its PodGroup has
-    /// changed.
+    /// Advances pods of a PodGroup that are handled singly. These are pods that hold resources
+    /// outside the gang's place. They are also pods that came later, once the gang has lost its
+    /// place or its PodGroup has changed.
     fn advance_single_members(
         &mut self,
         unit: &Key,
@@ -247,7 +247,7 @@ impl Driver {
         self.leaving.remove(unit);
     }
 
-    /// True if the engine does not have the gang.
+    /// Returns true if the engine does not have the gang.
     pub(super) fn is_absent_from_engine(&self, unit: &Key) -> bool {
         let inside = self
             .external_pods
@@ -258,7 +258,7 @@ impl Driver {
     }
 }
 
-/// True if the engine has the pods that hold a node in this phase of the journal.
+/// Returns true if the engine has the pods that hold a node in this phase of the journal.
 const fn holds_pods(phase: PodGroupPhase) -> bool {
     matches!(
         phase,

@@ -28,9 +28,10 @@ impl Driver {
             return;
         };
         state.task = None;
-        // The gang's count now includes the pod or not, so the gang's other pods are checked again.
+        // It is now certain whether the gang's count includes the pod, so the gang's other pods are
+        // checked again.
         let joins = state.joins_placed_gang;
-        // This explanation says that claims are being bound, which is shown for jobs only.
+        // This explanation says that claims are being bound, which only jobs report.
         self.committer.context().explanations.write().remove(unit);
         let outcome = match outcome {
             TaskOutcome::Avoid(nodes, outcome) => {
@@ -99,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// Puts the pods off for this reason. They are tried again later.
+    /// Puts the pods off for this reason. The scheduler tries them again later.
     pub(super) fn put_off_external_pods(&mut self, unit: &Key, reason: Reason, message: String) {
         info!(gang = %unit, %reason, why = %message, "put off");
         self.committer.context().metrics.count_put_off(reason);
@@ -119,8 +120,8 @@ impl Driver {
                     journal::postpone(before, reason, message, Timestamp::now())
                 });
             }
-            // Reported after that write: the journal entry for a pending gang would overwrite the
-            // retry time.
+            // The report follows that write, because the journal entry for a pending gang would
+            // overwrite the retry time.
             return self.explain_to_external_pods(unit, certificate);
         }
         self.explain_to_external_pods(unit, certificate);
@@ -138,7 +139,7 @@ impl Driver {
         }
     }
 
-    /// State of the gang in the engine.
+    /// Returns the state of the gang in the engine.
     pub(in super::super) fn external_engine_state(&self, unit: &Key) -> EngineState {
         let state = self.external_pods.gangs.get(unit);
         state.map(|state| state.engine_state).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! External pods in the engine, by what is heard of them. The API server does not answer: what it
-//! would have said is said by the test.
+//! External pods in the engine, from the events about them. The API server does not answer, so each
+//! test supplies its answers.
 
 use serde_json::{Value, json};
 use trellis_api::{PodGroup, Reason, TrainingQueue};
@@ -36,7 +36,7 @@ fn key(pod: &str) -> Key {
     Key::new("team-a", pod)
 }
 
-/// A pod that asks for 4 GPUs.
+/// Returns a pod that asks for 4 GPUs.
 fn pod(name: &str, labels: Value) -> SlimPod {
     decoded(json!({
         "metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": labels},
@@ -47,7 +47,7 @@ fn pod(name: &str, labels: Value) -> SlimPod {
 }
 
 impl ExternalPodsFixture {
-    /// One node of 8 GPUs, and a queue for all.
+    /// Creates a driver with one node of 8 GPUs and one queue for all namespaces.
     fn new() -> Self {
         let mut driver = driver();
         driver.external_pods.judgements.evaluates_inline = true;
@@ -73,7 +73,7 @@ impl ExternalPodsFixture {
         scene
     }
 
-    /// The namespace of all pods has these labels.
+    /// Sets the labels of the namespace of all pods.
     fn namespace(&self, labels: Value) {
         let meta = json!({"name": "team-a", "uid": "team-a", "labels": labels});
         let namespace: SlimNamespace = decoded(json!({"metadata": meta}));
@@ -96,7 +96,7 @@ impl ExternalPodsFixture {
         self.driver.decide();
     }
 
-    /// A pod that Trellis has bound there, in the default queue.
+    /// Shows a pod that Trellis has bound, in the default queue.
     fn see_bound(&self, mut pod: SlimPod, more: &[(&str, &str)]) {
         pod.spec.node_name = Some("n0".to_owned());
         let mut annotations: Vec<(&str, &str)> = vec![("trellis.dev/placed-in", "default")];
@@ -111,7 +111,7 @@ impl ExternalPodsFixture {
         self.add_pod(pod);
     }
 
-    /// A PodGroup whose gang of one has its place, by this plan too.
+    /// Adds a PodGroup whose gang of one pod is placed by this plan.
     fn add_placed_group(&self, plan: Value) {
         let mut group = json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -145,7 +145,7 @@ impl ExternalPodsFixture {
         self.driver.external_engine_state(unit)
     }
 
-    /// The reason that a gang was given last.
+    /// Returns the last reason that was reported for a gang.
     fn written_reason(&self, unit: &Key) -> String {
         let told = &self.driver.external_pods.gangs[unit].conditions.written;
         told.values()
@@ -179,7 +179,7 @@ impl ExternalPodsFixture {
         self.decide();
     }
 
-    /// Where the engine counts it.
+    /// Returns the queue in which the engine counts the unit.
     fn charged_queue(&self, unit: &Key) -> Option<String> {
         let id = trellis_gang::engine::gang_id(unit);
         let gangs = self.driver.engine.snapshot().gangs;
@@ -188,7 +188,7 @@ impl ExternalPodsFixture {
         Some(gang.queue.as_str().to_owned())
     }
 
-    /// GPUs that gangs hold, and that other pods use.
+    /// Returns the GPUs that gangs hold, and that other pods use.
     fn used_gpus(&self) -> (i128, i128) {
         let totals = self.driver.engine.totals();
         let gpus = totals.get(&ResourceName::new(GPU));
@@ -218,7 +218,7 @@ async fn pod_deleted_before_its_binding_leaves_no_state() {
     );
 }
 
-/// Something about a pod changes while its gang is being bound: the pod itself is looked at.
+/// A pod changes while its gang is being bound, so the driver looks at the pod itself.
 #[tokio::test]
 async fn recheck_of_a_pod_keeps_it_in_its_gang() {
     let mut scene = ExternalPodsFixture::new();
@@ -241,7 +241,7 @@ async fn recheck_of_a_pod_keeps_it_in_its_gang() {
         scene.driver.external_pods.pod_name(&key("a")).cloned(),
         named
     );
-    // The watch shows it on its node: it is the one that was assumed there, and not one more.
+    // The watch shows the pod on its node. It is the assumed pod, not an additional one.
     let mut bound = pod("a", of_group);
     bound.spec.node_name = Some("n0".to_owned());
     scene.add_pod(bound);
@@ -249,7 +249,7 @@ async fn recheck_of_a_pod_keeps_it_in_its_gang() {
     assert_eq!(scene.used_gpus(), (8, 0));
 }
 
-/// One that its user has put on a node, by the name of a queue and of a group.
+/// A user has put the pod on a node, with the names of a queue and of a group.
 #[tokio::test]
 async fn pod_bound_by_its_user_counts_as_foreign_usage() {
     let mut scene = ExternalPodsFixture::new();
@@ -265,7 +265,7 @@ async fn pod_bound_by_its_user_counts_as_foreign_usage() {
     assert_eq!(scene.used_gpus(), (0, 8));
 }
 
-/// The queue stands on the pod. Without its PodGroup it counts by itself.
+/// The pod records its queue. Without its PodGroup, it counts by itself.
 #[tokio::test]
 async fn bound_pod_counts_although_its_pod_group_is_gone() {
     let mut scene = ExternalPodsFixture::new();
@@ -279,7 +279,7 @@ async fn bound_pod_counts_although_its_pod_group_is_gone() {
     assert_eq!(scene.used_gpus(), (4, 0));
 }
 
-/// Deleting the PodGroup protects no pod from preemption: without it there is no gang.
+/// Deleting the PodGroup protects no pod from preemption, because there is no gang without it.
 #[tokio::test]
 async fn pods_hold_their_places_singly_after_pod_group_deletion() {
     let mut scene = ExternalPodsFixture::new();
@@ -310,7 +310,7 @@ async fn pods_hold_their_places_singly_after_pod_group_deletion() {
     assert_eq!(inside(&scene), [EngineState::Absent, EngineState::Placed]);
 }
 
-/// A limit of one pod's account counts the whole gang, whatever account its first pod has.
+/// A limit of one pod's account counts the whole gang, even if the first pod has another account.
 #[tokio::test]
 async fn account_limit_applies_to_the_whole_gang() {
     let mut scene = ExternalPodsFixture::new();

@@ -61,13 +61,13 @@ impl Driver {
     /// Writes a journal for bound pods that have none.
     ///
     /// The pods keep the queue and the priority with which they were bound, because policies have
-    /// not judged what the PodGroup says now.
+    /// not judged the PodGroup's current values.
     pub(super) fn adopt_external_pods(&mut self, unit: &Key, group: &PodGroup, pods: &Pods) {
         let ours = || {
             let all = pods.values();
             all.filter(|pod| pod.gang_charged_queue().is_some())
         };
-        // The adoption does not renew the time in which the gang cannot be preempted.
+        // The adoption does not renew the gang's protection from preemption.
         let since = ours().filter_map(|pod| pod.created).min();
         let until = since.and_then(|since| since.saturating_add(journal::PLAN_TIMEOUT).ok());
         let adopted = Plan {
@@ -101,7 +101,7 @@ impl Driver {
         });
     }
 
-    /// Nothing is left of the plan: the volumes that its claims were given are taken back.
+    /// Ends a rollback once no pod of the plan is left: takes back the volumes of its claims.
     pub(super) fn finish_external_rollback(
         &mut self,
         unit: &Key,

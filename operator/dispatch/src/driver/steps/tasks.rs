@@ -1,4 +1,4 @@
-//! Starts the tasks that write what a gang's step asks for.
+//! Starts the tasks that carry out a gang's step.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Driver {
         let task = tokio::spawn(task(stop).instrument(span!("task", %job)));
         let job = job.clone();
         tokio::spawn(async move {
-            // A task that panics has ended too: its gang must not stand still for ever.
+            // A task that panics has ended, too. Otherwise its gang would wait forever.
             let outcome = task
                 .await
                 .unwrap_or_else(|error| TaskOutcome::Retry(error.to_string()));

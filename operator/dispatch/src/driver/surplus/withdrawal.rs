@@ -13,7 +13,7 @@ use trellis_scheduler::GangId;
 use super::{JobSurplus, SurplusPlacement};
 use crate::driver::Driver;
 
-/// How long no place is sought for a pod that could not be created.
+/// How long the engine seeks no place for a pod that could not be created.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// How long a disruption budget may delay an eviction. Then the pod is deleted.
 const EVICTION_TIMEOUT: Duration = Duration::from_secs(120);
@@ -51,7 +51,7 @@ impl Driver {
         }
     }
 
-    /// The same for all surplus pods, because the gang has lost its place.
+    /// Removes all surplus pods from the engine, because the gang has lost its place.
     pub(in crate::driver) fn withdraw_surplus(&mut self, job: &Key) {
         let Some(state) = self.gangs.get_mut(job) else {
             return;
@@ -84,7 +84,7 @@ impl Driver {
         }
     }
 
-    /// Surplus pods that have to go: those of a stale leader, and those that are preempted.
+    /// Returns the surplus pods to remove: those of a stale leader, and preempted ones.
     pub(in crate::driver) fn surplus_to_remove(
         &self,
         job: &Key,
@@ -97,7 +97,7 @@ impl Driver {
         if pods.is_empty() {
             return SurplusPods::default();
         }
-        // A leader that had lost the lease created them, and no one counted them.
+        // A leader that had lost the lease created them, so no leader counted them.
         let is_stale = |pod: &&PodView| {
             let earlier = pod.epoch.is_some_and(|epoch| epoch != ours.0);
             earlier && !self.inheritance.has_surplus_pod(&pod.uid)

@@ -5,8 +5,8 @@ use super::*;
 
 const HOST: &str = "kubernetes.io/hostname";
 
-/// Claims of the class "late" that ask for this much and mode, volumes of 10 with their nodes, and
-/// nodes "a" to "d".
+/// Returns the claims of the class "late" that ask for this much and mode, volumes of 10 with their
+/// nodes, and nodes "a" to "d".
 fn candidates(
     claims: &[(&str, &str, &str)],
     volumes: &[(&str, &[&str])],

@@ -3,7 +3,7 @@
 use super::*;
 use crate::external::single_pod as alone;
 
-/// A placed pod of the gang with a termination grace period of so many seconds.
+/// Returns a placed pod of the gang with a termination grace period of so many seconds.
 fn running(seconds: i64) -> Value {
     let mut pod = bound_on("n");
     pod["/status/phase"] = json!("Running");
@@ -11,7 +11,7 @@ fn running(seconds: i64) -> Value {
     pod
 }
 
-/// A pod that a user has deleted with a grace period of so many seconds.
+/// Returns a pod that a user has deleted with a grace period of so many seconds.
 fn pod_deleted_with_grace(seconds: i64) -> Value {
     let mut pod = running(30);
     pod["/metadata/deletionTimestamp"] = json!("2090-01-01T00:00:00Z");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::external::plan;
 
-/// A pod of gang "g" that a binding of this plan has put on node n.
+/// Returns a pod of gang "g" that a binding of this plan has put on node n.
 fn gang_pod_bound_by(plan: &str) -> Value {
     let mut pod = bound_by_plan("n", plan, "q");
     pod["/metadata/annotations"]["trellis.dev/placed-with"] = json!("g");
@@ -11,7 +11,7 @@ fn gang_pod_bound_by(plan: &str) -> Value {
     pod
 }
 
-/// A journal that has rolled back these plans, one after the other.
+/// Returns a journal that has rolled back these plans, one after the other.
 fn journal_with_rolled_back_plans(plans: &[&str]) -> PodGroupStatus {
     let mut journal = PodGroupStatus::default();
     for plan in plans {

@@ -8,8 +8,8 @@ use super::*;
 use crate::AuthorizedAttempt;
 use crate::fixtures::desired_run_with;
 
-/// The next step of a placed gang of two, whose pod with index 1 is awaited in round 2 from second
-/// 10 on.
+/// Returns the next step of a placed gang of two, whose pod with index 1 is awaited in round 2 from
+/// second 10 on.
 fn next_step_with_awaited_pod(pods: &BTreeMap<String, PodView>, attempt: i64, now: i64) -> Step {
     let group = serde_json::json!({"name": "worker", "replicas": 2, "image": "i",
         "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}});

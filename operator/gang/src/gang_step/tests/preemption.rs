@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The next step for attempt 1 of a gang that must make room, first by a request of the engine and
-/// then by its journal, until second 60.
+/// Returns the next step for attempt 1 of a gang that must make room, first by a request of the
+/// engine and then by its journal, until second 60.
 fn preempted_steps(
     phase: PodGroupPhase,
     wish: &DesiredGang,

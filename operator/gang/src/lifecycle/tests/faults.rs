@@ -17,7 +17,7 @@ fn case_with_rules(rules: Value) -> JobCase {
     JobCase::new(json!({"restart": {"limit": 1, "rules": rules}}))
 }
 
-/// Number of counted restarts and of disruptions.
+/// Returns the number of counted restarts and of disruptions.
 pub(super) fn count_restarts(case: &JobCase) -> (i64, i64) {
     let count = |count: Option<i64>| count.unwrap_or(0);
     (count(case.status.restarts), count(case.status.disruptions))

@@ -8,7 +8,7 @@ fn desired_stop() -> DesiredGang<DesiredAttempt> {
     }
 }
 
-/// A gang that runs since second 0.
+/// Returns a gang that runs since second 0.
 fn running_job(more: Value) -> JobCase {
     let mut case = JobCase::new(more);
     case.place(1, &PodPhase::Running);

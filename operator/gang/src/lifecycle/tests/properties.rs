@@ -115,7 +115,8 @@ fn apply_event(case: &mut JobCase, event: CaseEvent) {
     }
 }
 
-/// Jobs that restart as a whole, by pod and by group; an elastic job; and a job with stages.
+/// Returns the jobs that restart as a whole, by pod and by group; an elastic job; and a job with
+/// stages.
 fn job_kinds() -> Vec<JobCase> {
     let of = |scope: Value| {
         let mut restart = json!({"limit": 2, "disruptionLimit": 2});

@@ -4,7 +4,7 @@ use trellis_api::job::AwaitedGroup;
 
 use super::*;
 
-/// A job with one gang group of two pods, and these fields in the group.
+/// Returns a job with one gang group of two pods, and these fields in the group.
 pub(super) fn case_with_group(restart: Value, group: Value) -> JobCase {
     let mut case = JobCase::new(json!({"restart": restart}));
     let mut spec = serde_json::to_value(&case.spec).unwrap();
@@ -48,7 +48,7 @@ pub(super) fn count_restarts(case: &JobCase) -> (i64, i64, i64) {
     (case.attempt(), restarts, disruptions)
 }
 
-/// Awaited pods, as `worker 0-1 round 2`.
+/// Returns the awaited pods, as `worker 0-1 round 2`.
 pub(super) fn describe_awaited(case: &JobCase) -> Vec<String> {
     let awaited = case
         .status

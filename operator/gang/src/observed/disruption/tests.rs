@@ -18,7 +18,7 @@ fn zone(name: &str) -> EvictionZone {
     }
 }
 
-/// A zone of that many nodes, of which the first are unhealthy.
+/// Returns a zone of that many nodes, of which the first are unhealthy.
 fn zone_with_unhealthy(nodes: usize, unhealthy: usize) -> ZoneDisruption {
     let mut all = ZoneDisruption::new(PACE);
     for node in 0..nodes {

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A time in the hour of the test.
+/// Returns a time in the hour of the test.
 fn at(minute: u32) -> String {
     format!("2026-01-01T00:{minute:02}:00Z")
 }
@@ -19,7 +19,8 @@ fn no_image(name: &str) -> Value {
     json!({"name": name, "state": {"waiting": {"reason": "ImagePullBackOff"}}})
 }
 
-/// Time from which the stuck container could have started. The init container `s` is a sidecar.
+/// Returns the time from which the stuck container could have started. The init container `s` is a
+/// sidecar.
 fn earliest_start_of(
     inits: &[&str],
     init_statuses: &[Value],

@@ -78,7 +78,7 @@ impl From<core::PersistentVolumeClaimSpec> for SlimClaimSpec {
 }
 
 impl SlimClaimSpec {
-    /// True if both have equal requirements, whatever the spelling of their quantities.
+    /// Returns true if both have equal requirements, whatever the spelling of their quantities.
     #[must_use]
     pub fn has_same_requirements(&self, other: &Self) -> bool {
         let mode = |c: &Self| c.volume_mode.clone().unwrap_or(FILESYSTEM.to_owned());
@@ -100,56 +100,58 @@ pub struct SlimClaimStatus {
 }
 
 impl SlimClaim {
-    /// Name of the claim's class, empty if it has none.
+    /// Returns the name of the claim's class, empty if it has none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.spec.storage_class_name.as_deref().unwrap_or_default()
     }
 
-    /// True if the claim is bound to a volume.
+    /// Returns true if the claim is bound to a volume.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.status.phase == "Bound" && !self.spec.volume_name.is_empty()
     }
 
-    /// True if the claim has no volume and has not lost one.
+    /// Returns true if the claim has no volume and has not lost one.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.spec.volume_name.is_empty() && self.status.phase != "Lost"
     }
 
-    /// Requested bytes. None if the quantity does not parse.
+    /// Returns the requested bytes. None if the quantity does not parse.
     #[must_use]
     pub fn amount(&self) -> Option<Amount> {
         amount(&self.spec.resources.requests)
     }
 
-    /// True if the claim requests this access mode.
+    /// Returns true if the claim requests this access mode.
     #[must_use]
     pub fn has_mode(&self, mode: &str) -> bool {
         self.spec.access_modes.iter().any(|m| m == mode)
     }
 
-    /// The node for which the claim's volume is to be provisioned.
+    /// Returns the node for which the claim's volume is to be provisioned.
     #[must_use]
     pub fn selected_node(&self) -> Option<&str> {
         annotation(&self.metadata, SELECTED_NODE)
     }
 
-    /// The plan for which that node was selected. None if another scheduler has selected it.
+    /// Returns the plan for which that node was selected. None if another scheduler has selected
+    /// it.
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         annotation(&self.metadata, names::PLAN)
     }
 
-    /// The pod that owns an ephemeral claim: the claim is created and deleted with it (KEP-1698).
+    /// Returns the pod that owns an ephemeral claim: the claim is created and deleted with it
+    /// (KEP-1698).
     #[must_use]
     pub fn pod(&self) -> Option<&OwnerReference> {
         let mut owners = self.metadata.owner_references.iter().flatten();
         owners.find(|o| o.controller == Some(true) && o.kind == "Pod" && o.api_version == "v1")
     }
 
-    /// True if both are equal for the pods that mount the claim.
+    /// Returns true if both are equal for the pods that mount the claim.
     #[must_use]
     pub fn is_equal_for_pods(&self, other: &Self) -> bool {
         let read = |c: &Self| {

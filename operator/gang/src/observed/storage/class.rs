@@ -40,26 +40,26 @@ pub struct SlimStorageClass {
 }
 
 impl SlimStorageClass {
-    /// True if claims are bound when their first pod is placed.
+    /// Returns true if claims are bound when their first pod is placed.
     #[must_use]
     pub fn binds_on_first_consumer(&self) -> bool {
         self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
     }
 
-    /// True if volumes of the class can be provisioned.
+    /// Returns true if volumes of the class can be provisioned.
     #[must_use]
     pub fn provisions(&self) -> bool {
         !self.provisioner.is_empty() && self.provisioner != NO_PROVISIONER
     }
 
-    /// True if the class is a default for claims that name none.
+    /// Returns true if the class is a default for claims that name none.
     #[must_use]
     pub fn is_default(&self) -> bool {
         let is_set = |key: &&str| annotation(&self.metadata, key) == Some("true");
         DEFAULT_CLASS_ANNOTATIONS.iter().any(is_set)
     }
 
-    /// True if both bind in the same way.
+    /// Returns true if both bind in the same way.
     #[must_use]
     pub fn is_equal_for_binding(&self, other: &Self) -> bool {
         self.volume_binding_mode == other.volume_binding_mode
@@ -69,7 +69,7 @@ impl SlimStorageClass {
     }
 }
 
-/// The class of claims that name none: the youngest default, then the first by name
+/// Returns the class of claims that name none: the youngest default, then the first by name
 /// (`GetDefaultClass` of the admission plugin DefaultStorageClass).
 #[must_use]
 pub fn default_class<S: Borrow<SlimStorageClass>>(

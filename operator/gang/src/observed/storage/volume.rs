@@ -77,31 +77,31 @@ pub struct SlimClaimRef {
 }
 
 impl SlimVolume {
-    /// Name of the volume.
+    /// Returns the name of the volume.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Name of the volume's class, empty if it has none.
+    /// Returns the name of the volume's class, empty if it has none.
     #[must_use]
     pub fn class(&self) -> &str {
         self.spec.storage_class_name.as_deref().unwrap_or_default()
     }
 
-    /// Capacity in bytes. None if the quantity does not parse.
+    /// Returns the capacity in bytes. None if the quantity does not parse.
     #[must_use]
     pub fn amount(&self) -> Option<Amount> {
         amount(&self.spec.capacity)
     }
 
-    /// The plan that reserved the volume for its claim. None if Trellis did not.
+    /// Returns the plan that reserved the volume for its claim. None if Trellis did not.
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         annotation(&self.metadata, names::PLAN)
     }
 
-    /// True if both are equal for the claims and nodes that may use them.
+    /// Returns true if both are equal for the claims and nodes that may use them.
     #[must_use]
     pub fn is_equal_for_claims(&self, other: &Self) -> bool {
         let going = |v: &Self| v.metadata.deletion_timestamp.is_some();

@@ -61,13 +61,13 @@ fn resume(hours: &mut GpuHourUsage, quotas: &PolicyAndLedger, now: i64) {
     hours.read_ledgers([&quotas.policy], account_of, now);
 }
 
-/// The gate of the limit of Alice, who holds so many GPUs.
+/// Returns the gate of the limit of Alice, who holds so many GPUs.
 fn closure(hours: &mut GpuHourUsage, quotas: &PolicyAndLedger, gpus: i64, now: i64) -> LimitGate {
     let gates = hours.count_until(&quotas.policies(), [(limit("alice"), gpus)], now);
     gates[0].1.clone()
 }
 
-/// The gate of a limit of 16 hours that are all used.
+/// Returns the gate of a limit of 16 hours that are all used.
 fn closed_until(until: i64) -> LimitGate {
     Some(LimitClosure {
         why: "all 16 GPU hours are burnt".to_owned(),
@@ -75,7 +75,7 @@ fn closed_until(until: i64) -> LimitGate {
     })
 }
 
-/// The gate of a limit whose ledger cannot be read.
+/// Returns the gate of a limit whose ledger cannot be read.
 fn closed_unreadable() -> LimitGate {
     Some(LimitClosure {
         why: "its QuotaLedger cannot be read, so all GPU hours count as burnt".to_owned(),

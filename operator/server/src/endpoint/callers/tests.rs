@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::super::front_proxy::tests::{TestAuthority, headers_of_ann};
 use super::*;
 
-/// An API server that takes ten milliseconds for a TokenReview, or for ever, and knows `ann` and
-/// `bob`, whose tokens begin so. They may get `/metrics`, and she may list jobs.
+/// An API server that takes ten milliseconds for a TokenReview, or never answers. It knows `ann`
+/// and `bob`, whose tokens begin with their names. Both may get `/metrics`, and `ann` may list
+/// jobs.
 struct FakeApiServer {
     token_review_time: Option<Duration>,
     access_reviews: AtomicUsize,
@@ -94,7 +95,7 @@ async fn check_path_from(
     work.await.map_err(|failure| failure.code())
 }
 
-/// So many ask over and over, each with a token of its own each time.
+/// Starts this many callers, which send requests over and over, each with a new token every time.
 fn flood(admission: &Arc<CallerLimits>, many: usize) {
     for connection in 0..many {
         let admission = admission.clone();
@@ -162,19 +163,19 @@ async fn invalid_tokens_do_not_block_an_authorized_caller() {
     let admission = Arc::new(CallerLimits::new(server.client()));
     flood(&admission, 64);
     tokio::time::sleep(Duration::from_millis(105)).await;
-    // From an address of their own nobody waits.
+    // A caller with its own address does not wait.
     let began = Instant::now();
     let other = check_path_from(&admission, 2, "ann", "/v1alpha1/snapshot");
     assert_eq!(other.await, Err(403));
     assert_eq!(began.elapsed(), REVIEW_TIME);
-    // From theirs one waits with the others for the first time, and is not turned away.
+    // A caller from their address waits with them the first time, and is not refused.
     let began = Instant::now();
     assert_eq!(check_path(&admission, "ann", "/metrics").await, Ok(()));
     let first = began.elapsed();
     let rounds = u32::try_from(64 / (MAX_CONCURRENT_REVIEWS / 2)).unwrap();
     let longest = REVIEW_TIME * (2 * rounds + 2);
     assert!(first <= longest, "by both reviews: {first:?}");
-    // Later he does not wait either.
+    // Later this caller does not wait either.
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_secs(15)).await;
         let began = Instant::now();
@@ -199,8 +200,8 @@ async fn authenticated_caller_without_the_right_takes_no_turn() {
     assert!(admission.recent_callers.contains(&hash));
 }
 
-/// A caller that was let in before may ask for what it may not read, as often and with as many
-/// tokens as it likes.
+/// A recently authorized caller may send any number of forbidden requests, with any number of
+/// tokens.
 #[tokio::test(start_paused = true)]
 async fn recent_caller_does_not_delay_another_recent_caller() {
     let server = FakeApiServer::new(Some(REVIEW_TIME));

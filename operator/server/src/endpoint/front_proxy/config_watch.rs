@@ -12,16 +12,16 @@ use tracing::{info, warn};
 
 use super::{CONFIG_MAP, FrontProxy};
 
-/// The front proxy whose headers are trusted. None: no headers are trusted, yet or any more.
+/// The front proxy whose headers are trusted. None: no headers are trusted now.
 pub(in crate::endpoint) type TrustedProxy = Arc<RwLock<Option<Arc<FrontProxy>>>>;
 
-/// Follows the ConfigMap, and never returns. If the ConfigMap cannot be read, its last content
-/// holds. If it is gone or invalid, no headers are trusted.
+/// Follows the ConfigMap. Never returns. If the ConfigMap cannot be read, its last content stays
+/// valid. If it is deleted or invalid, no headers are trusted.
 pub(in crate::endpoint) async fn follow_config(client: Client, known: TrustedProxy) {
     let (namespace, name) = CONFIG_MAP;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     apply_updates(watcher::watch_object(api, name).default_backoff(), &known).await;
-    // The watch has no end. If it had, its last content could be outdated.
+    // The watch should never end. If it does, its last content could be outdated.
     *known.write() = None;
     std::future::pending().await
 }
@@ -130,7 +130,8 @@ mod tests {
         let followed = ConfigWatchFixture::new();
         followed.send_data(old.data(&[])).await;
         assert!(followed.trusts(&old) && !followed.trusts(&new));
-        // One connection, too: what was found of it by the old is not believed by the new.
+        // This also holds for an open connection: the new front proxy does not reuse the
+        // verification by the old one.
         let shown = old.client("any");
         let user = |shown| {
             let proxy = followed.known.read().clone();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::{HeaderMap, HeaderValue};
 use k8s_openapi::api::authentication::v1::UserInfo;
 
-/// Group of every authenticated user, whether or not the headers name it.
+/// Group of every authenticated user, even if the headers do not name it.
 const AUTHENTICATED: &str = "system:authenticated";
 /// User of unauthenticated requests.
 const ANONYMOUS: &str = "system:anonymous";
@@ -15,19 +15,19 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// Names of the headers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeaderNames {
-    /// Headers of the user name: the first with a value counts.
+    /// Headers of the user name. The first header with a value counts.
     pub(super) user: Vec<String>,
-    /// Headers of the uid: the first with a value counts.
+    /// Headers of the uid. The first header with a value counts.
     pub(super) uid: Vec<String>,
-    /// Headers of groups: each value of each header counts.
+    /// Headers of groups. Each value of each header counts.
     pub(super) groups: Vec<String>,
     /// Prefixes of extra headers.
     pub(super) extra: Vec<String>,
 }
 
 impl HeaderNames {
-    /// The user that the headers name. A header with two values is an error, because one of them
-    /// may come from the client and not from the proxy.
+    /// Returns the user that the headers name. A header with two values is an error, because one of
+    /// them may come from the client and not from the proxy.
     pub(super) fn user(&self, headers: &HeaderMap) -> Result<UserInfo, String> {
         let username =
             first_value(headers, &self.user)?.ok_or_else(|| self.missing_user_message())?;
@@ -51,18 +51,19 @@ impl HeaderNames {
         })
     }
 
-    /// True if the headers name a user.
+    /// Returns true if the headers name a user.
     pub(super) fn are_present_in(&self, headers: &HeaderMap) -> bool {
         self.user.iter().any(|name| headers.contains_key(name))
     }
 
-    /// Message for headers that name no user.
+    /// Returns the message for headers that name no user.
     pub(super) fn missing_user_message(&self) -> String {
         let names = self.user.join(", ");
         format!("no user is named: one of {names} is needed")
     }
 
-    /// Keys are the rest after the prefix, in lower case and percent-decoded.
+    /// Returns the extra values of the user. A key is the rest of a header's name after the prefix,
+    /// in lower case and percent-decoded.
     fn extra(&self, headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, String> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in headers {
@@ -84,7 +85,7 @@ impl HeaderNames {
     }
 }
 
-/// The value of the first of these headers that has one.
+/// Returns the value of the first of these headers that has one.
 fn first_value(headers: &HeaderMap, names: &[String]) -> Result<Option<String>, String> {
     for name in names {
         let mut values = headers.get_all(name.as_str()).iter();

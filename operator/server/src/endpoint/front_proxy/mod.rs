@@ -1,10 +1,11 @@
-//! Authenticates requests that come through the API server. It connects with the client certificate
-//! of its *front proxy*, and names the user that it has authenticated in headers. These headers are
-//! trusted only with such a certificate. A ConfigMap of the API server names the certificate
-//! authority and the headers.
+//! Authenticates requests that come through the API server. The API server connects with the client
+//! certificate of its *front proxy*, and names in headers the user that it has authenticated. The
+//! endpoint trusts these headers only with this certificate. A ConfigMap of the API server names
+//! the certificate authority and the headers.
 //!
-//! `follow` watches the ConfigMap, `headers` reads the user. Any client can send certificates and
-//! headers: a certificate is verified only if a user is named, and then once per connection.
+//! `config_watch` watches the ConfigMap, `headers` reads the user. Any client can send certificates
+//! and headers. So the endpoint verifies a certificate only if headers name a user, and then once
+//! per connection.
 
 mod config_watch;
 mod headers;
@@ -38,11 +39,12 @@ pub(super) const CONFIG_MAP: (&str, &str) = ("kube-system", "extension-apiserver
 /// The API server's front proxies, whose headers are trusted.
 #[derive(Debug)]
 pub(super) struct FrontProxy {
-    /// A new number for each read, so that a verification by one does not count for the next.
+    /// A new number for each read of the ConfigMap, so that a verification by one `FrontProxy` does
+    /// not count for the next.
     id: u64,
     authority: Arc<dyn ClientCertVerifier>,
-    /// Allowed common names of certificates. Empty: all that the authority has signed, as in the
-    /// API server.
+    /// Allowed common names of certificates. Empty: all certificates that the authority has signed,
+    /// as in the API server.
     allowed: Vec<String>,
     header_names: HeaderNames,
 }
@@ -60,7 +62,7 @@ impl FrontProxy {
         };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            // An unusable certificate does not make the others unusable.
+            // An unusable certificate does not affect the other certificates.
             let added = match certificate {
                 Ok(certificate) => roots.add(certificate).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
@@ -89,7 +91,7 @@ impl FrontProxy {
         }))
     }
 
-    /// The user for whom a request is made.
+    /// Returns the user for whom a request is made.
     ///
     /// # Errors
     /// Why the headers are not trusted, or name no user.
@@ -98,7 +100,7 @@ impl FrontProxy {
         shown: &ClientCertificates,
         headers: &HeaderMap,
     ) -> Result<UserInfo, String> {
-        // Checked before the certificate, because most direct requests name no user.
+        // This check comes before the certificate, because most direct requests name no user.
         if !self.header_names.are_present_in(headers) {
             return Err(self.header_names.missing_user_message());
         }
@@ -106,7 +108,7 @@ impl FrontProxy {
         self.header_names.user(headers)
     }
 
-    /// True if these certificates are the front proxy's.
+    /// Returns true if these certificates are the front proxy's.
     pub(super) fn is_presented_in(&self, shown: &ClientCertificates) -> bool {
         self.verify(shown, UnixTime::now()).is_ok()
     }
@@ -141,8 +143,8 @@ impl FrontProxy {
     }
 }
 
-/// The earliest expiry of these certificates. Expired ones did not lead to the authority, so they
-/// are left out.
+/// Returns the earliest expiry of these certificates. Expired certificates are not part of the
+/// verified chain, so this ignores them.
 fn earliest_expiry(
     own: &CertificateDer<'_>,
     others: &[CertificateDer<'_>],
@@ -157,7 +159,8 @@ fn earliest_expiry(
     UnixTime::since_unix_epoch(Duration::from_secs(end))
 }
 
-/// None: the certificate has no common name, or several, which are ambiguous.
+/// Returns the common name. None: the certificate has no common name, or several, which are
+/// ambiguous.
 fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, read) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let mut names = read.subject().iter_common_name();

@@ -1,4 +1,4 @@
-//! Certificates of several authorities, shown to one that knows one of them.
+//! Certificates of several authorities, shown to a front proxy that trusts one of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ impl TestAuthority {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         for (at, name) in name.split('+').enumerate() {
-            // rcgen has one value of a type: the same type by its number is another to it.
+            // rcgen keeps one value per type. It treats the same type, given by its number, as a
+            // different type.
             let common_name = match at {
                 0 => DnType::CommonName,
                 _ => DnType::CustomDnType(vec![2, 5, 4, 3]),
@@ -157,7 +158,7 @@ fn unreadable_authority_does_not_affect_the_rest() {
     }
 }
 
-/// Counts how often it is asked.
+/// Counts its calls.
 #[derive(Debug)]
 struct CountingVerifier(Arc<dyn ClientCertVerifier>, Arc<AtomicUsize>);
 

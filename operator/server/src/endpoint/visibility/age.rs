@@ -2,17 +2,17 @@
 
 use jiff::Timestamp;
 
-/// Time since `at`. Zero if it is in the future.
+/// Returns the time since `at`, or zero if `at` is in the future.
 pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
     format_span(now.duration_since(at).as_secs())
 }
 
-/// Time until `at`. Zero if it is in the past.
+/// Returns the time until `at`, or zero if `at` is in the past.
 pub(super) fn until(at: Timestamp, now: Timestamp) -> String {
     format_span(at.duration_since(now).as_secs())
 }
 
-/// In the two largest relevant units, as kubectl does.
+/// Formats a time span in its two largest relevant units, as kubectl does.
 fn format_span(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let of = |unit: i64| seconds.checked_div(unit).unwrap_or(0);

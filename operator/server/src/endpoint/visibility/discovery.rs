@@ -10,7 +10,7 @@ use crate::endpoint::Failure;
 const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The document of a path.
+/// Returns the document at a path.
 pub(super) fn discovery_response(path: &DiscoveryPath) -> Result<Response, Failure> {
     let (content_type, document) = match path {
         DiscoveryPath::Groups { aggregated: true } => (AGGREGATED, aggregated_groups()),

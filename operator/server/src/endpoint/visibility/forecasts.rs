@@ -14,7 +14,7 @@ const MAX_EVENTS: usize = 20_000;
 const MAX_COMPUTE_TIME: Duration = Duration::from_secs(2);
 /// How long an answer waits for a forecast. With few jobs it takes less.
 const MAX_WAIT: Duration = Duration::from_millis(200);
-/// Age at which a forecast is not shown any more.
+/// Age above which a forecast is no longer shown.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The last forecast.
@@ -24,15 +24,15 @@ pub(super) struct ForecastCache(Arc<Mutex<ForecastState>>);
 #[derive(Debug, Default)]
 struct ForecastState {
     last: Option<(Instant, Arc<Forecast>)>,
-    /// A forecast is being computed.
+    /// True while a forecast is being computed.
     is_computing: bool,
-    /// Earliest start of the next forecast: forecasts never take more than a third of a core.
+    /// Earliest start of the next forecast. It limits forecasts to a third of a core.
     next_start: Option<Instant>,
 }
 
 impl ForecastCache {
-    /// The forecast for this snapshot, if it is computed in time, else a recent one. None: there is
-    /// none yet.
+    /// Returns the forecast for this snapshot if it is ready in time, else a recent forecast. None:
+    /// there is no forecast yet.
     pub(super) async fn get(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
         if self.try_begin() {
             let (kept, snapshot) = (self.clone(), snapshot.clone());
@@ -45,7 +45,7 @@ impl ForecastCache {
         (at.elapsed() < MAX_AGE).then(|| last.clone())
     }
 
-    /// True: the caller has to compute the forecast.
+    /// Returns true if the caller has to compute the forecast.
     fn try_begin(&self) -> bool {
         let mut state = self.0.lock();
         let rests = state.next_start.is_some_and(|until| Instant::now() < until);

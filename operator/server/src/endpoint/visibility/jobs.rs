@@ -1,4 +1,4 @@
-//! The rows of `jobstates`: what each job holds in the engine, and its status.
+//! The rows of `jobstates`: the resources that each job holds in the engine, and its status.
 
 mod external_gang;
 
@@ -46,8 +46,8 @@ where
     G: Fn(&Key) -> Option<ExternalGang>,
     Q: Fn(&Key) -> Option<Arc<TrainingQueue>>,
 {
-    /// All jobs that wait or hold a place: by queue, placed jobs first, then in the order of the
-    /// queue.
+    /// Returns all jobs that wait or hold a place, by queue: placed jobs first, then waiting jobs
+    /// in the order of the queue.
     pub(super) fn rows(&self) -> Vec<JobState> {
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());
@@ -101,7 +101,7 @@ where
             row.metadata.creation_timestamp = job.metadata.creation_timestamp.clone();
         }
         if let Some(status) = status {
-            // Taken from the status, because the stamp may be forged.
+            // The user comes from the status, because the stamp may be forged.
             let policy = status.policy.as_ref();
             row.user = policy.and_then(|policy| policy.requester.clone());
             row.phase = status.phase;
@@ -148,7 +148,7 @@ where
     }
 }
 
-/// None: outside the range of timestamps.
+/// Converts the engine's time. None: it is outside the range of timestamps.
 pub(super) fn to_timestamp(time: Time) -> Option<Timestamp> {
     Timestamp::from_millisecond(time.as_millis()).ok()
 }
@@ -160,7 +160,7 @@ fn sort_key(row: &JobState) -> impl Ord + use<'_> {
     (&row.queue, place, held_since, &meta.namespace, &meta.name)
 }
 
-/// Devices and pods of a gang.
+/// Returns the number of devices and pods of a gang.
 pub(super) fn gang_size(gang: &Gang) -> (i64, i64) {
     let mut size = (0_i64, 0_i64);
     for group in &gang.groups {

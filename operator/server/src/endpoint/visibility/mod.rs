@@ -1,9 +1,9 @@
-//! The API group `visibility.trellis.dev`: the engine's knowledge, as the API server serves it to
-//! users with the right to read it. The aggregator of kube-apiserver sends their requests here.
+//! The API group `visibility.trellis.dev`: the engine's knowledge, as the API server shows it to
+//! users who may read it. The aggregator of kube-apiserver forwards their requests here.
 //!
-//! `request` parses requests, `discovery` serves discovery documents, `look` keeps snapshots, and
-//! `page` and `table` serialize. The other modules make the rows of one resource each, and are
-//! pure.
+//! `request` parses requests, `discovery` serves discovery documents, `snapshot_view` keeps
+//! snapshots, and `row_set` and `table` serialize. Each other module computes the rows of one
+//! resource, and is pure.
 
 mod age;
 mod discovery;
@@ -63,8 +63,8 @@ pub(super) async fn serve(
             }),
         };
         caller.authorize(&user, wants).await?;
-        // The API server uses discovery as a health check: it is answered without a turn, however
-        // many requests the API server forwards.
+        // The API server uses discovery as a health check. So discovery needs no turn, however many
+        // requests the API server forwards.
         let is_probe = caller.is_proxied() && matches!(asked, ApiRequest::Document(_));
         let turn = match is_probe {
             true => None,
@@ -96,8 +96,8 @@ pub(super) async fn serve(
     .await
 }
 
-/// Why one job waits, as far as the caller may know. Explanations are served by namespace and name
-/// only.
+/// Returns why one job waits, reduced to what the caller may see. Explanations can only be read by
+/// namespace and name.
 async fn serve_explanation(
     asked: &ObjectRequest,
     look: &Arc<snapshot_view::SnapshotView>,
@@ -141,7 +141,7 @@ async fn review_scope(
     };
     let foreign = explanations::foreign_namespaces(told);
     let jobs = list(&JobState::SERVED);
-    // With the right to list all namespaces, each one need not be reviewed.
+    // A caller who may list all namespaces needs no review for each.
     if foreign.len() > 1 && may(jobs).await? {
         sees.namespaces = foreign;
         return Ok(sees);
@@ -177,7 +177,7 @@ fn serve_rows<T: table::TableRow>(
     }
 }
 
-/// The response for a document that is not an object.
+/// Returns the response for a document that is not an object.
 fn document_response(document: DiscoveryDocument) -> Response {
     let content_type = [(header::CONTENT_TYPE, document.content_type)];
     (content_type, document.text).into_response()

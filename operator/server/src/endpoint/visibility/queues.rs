@@ -20,7 +20,7 @@ use super::table::{Column, TableRow};
 /// Requests of the jobs that wait in a queue, in base units.
 type PendingRequests<'s> = BTreeMap<&'s ResourceName, i128>;
 
-/// The row of each queue, by name.
+/// Returns the row of each queue, by name.
 pub(super) fn rows(
     queues: &[Arc<TrainingQueue>],
     reports: &BTreeMap<QueueName, QueueReport>,
@@ -149,7 +149,7 @@ impl TableRow for QueueState {
     }
 
     fn cells(&self, _: Timestamp) -> Vec<Value> {
-        // Only devices, because the table has little room and queues exist for devices.
+        // The table has little room, so it shows only devices, which queues exist for.
         let devices = |of: fn(&QueueResource) -> &trellis_api::Quantity| {
             let lines = self.resources.iter();
             let lines = lines.filter(|line| ResourceName::new(line.resource.as_str()).is_device());
@@ -292,7 +292,7 @@ mod tests {
             }
         }
         assert_eq!(a.cells(Timestamp::UNIX_EPOCH)[5], "12");
-        // The answer can be read back.
+        // A client can parse the answer.
         let written = serde_json::to_value(a).unwrap();
         assert_eq!(serde_json::from_value::<QueueState>(written).unwrap(), *a);
     }

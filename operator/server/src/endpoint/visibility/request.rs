@@ -17,10 +17,10 @@ pub(super) enum ApiRequest {
     Object(ObjectRequest),
 }
 
-/// A document about what is served.
+/// A document that describes the served resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiscoveryPath {
-    /// `/apis`: the group, or with the right Accept header the aggregated discovery document.
+    /// `/apis`: the group, or the aggregated discovery document if the Accept header requests it.
     Groups {
         /// Serve the aggregated discovery document.
         aggregated: bool,
@@ -58,12 +58,12 @@ pub(super) struct ObjectRequest {
     pub(super) name: Option<String>,
     /// Format of the answer.
     pub(super) format: Format,
-    /// Error for an unsupported request, which is returned once the caller is authorized.
+    /// Error for an unsupported request. The server returns it after authorizing the caller.
     unsupported: Option<(StatusCode, String)>,
 }
 
-/// Parameters of a query. Those that would only make the answer smaller or later are ignored, as
-/// the API allows: above all `limit`, because kubectl sends it.
+/// Parameters of a query. The parser ignores those that would only make the answer smaller or
+/// later, as the API allows. An example is `limit`, which kubectl sends.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct RequestQuery {
@@ -209,7 +209,7 @@ impl RequestQuery {
         matches!(self.watch.as_deref(), Some("true" | "1" | ""))
     }
 
-    /// Why the query is not supported. None: it is.
+    /// Returns why the query is not supported. None: it is supported.
     fn unsupported_parameter(&self) -> Option<String> {
         let given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
         if given(&self.label_selector) {
@@ -244,7 +244,7 @@ fn method_not_allowed(method: &Method) -> Failure {
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
-/// True if the client accepts the aggregated discovery document.
+/// Returns true if the client accepts the aggregated discovery document.
 fn accepts_aggregated(accepted: &str) -> bool {
     accepted.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);

@@ -1,5 +1,4 @@
-//! All objects of one resource at one moment, and the answers serialized from them: once for all
-//! readers.
+//! All objects of one resource at one moment. Their answers are serialized once for all readers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use trellis_api::visibility::{self, GROUP};
 use super::table::{self, Format, TableRow};
 use crate::endpoint::Failure;
 
-/// Serialized answers kept at most.
+/// Most serialized answers to keep.
 const MAX_SERIALIZED: usize = 64;
 
 /// Namespace (None: all) and format.
@@ -38,7 +37,7 @@ struct JsonList<'r, T> {
 }
 
 impl<T: TableRow> RowSet<T> {
-    /// These rows, in this order.
+    /// Creates a set of these rows, in this order.
     pub(super) fn new(at: Timestamp, rows: Vec<T>) -> Self {
         Self {
             at,
@@ -47,7 +46,7 @@ impl<T: TableRow> RowSet<T> {
         }
     }
 
-    /// The rows of a namespace, or all.
+    /// Returns the rows of a namespace, or all.
     pub(super) fn list(&self, namespace: Option<&str>, format: Format) -> Result<Bytes, Failure> {
         let key = (namespace.map(str::to_owned), format);
         let known = self.answers.lock().get(&key).cloned();
@@ -76,7 +75,7 @@ impl<T: TableRow> RowSet<T> {
         Ok(bytes)
     }
 
-    /// The row of that name.
+    /// Returns the row with this name.
     pub(super) fn get(
         &self,
         namespace: Option<&str>,
@@ -91,7 +90,7 @@ impl<T: TableRow> RowSet<T> {
     }
 }
 
-/// One object, of that name.
+/// Serializes the object with this name.
 pub(super) fn serialize_row<T: TableRow>(
     row: Option<&T>,
     name: &str,
@@ -111,7 +110,7 @@ fn is_in_namespace<T: TableRow>(row: &T, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| row.metadata().namespace.as_deref() == Some(namespace))
 }
 
-/// The API server's error for a missing object.
+/// Returns the API server's error for a missing object.
 fn missing_object_failure<T: TableRow>(name: &str) -> Failure {
     let plural = T::SERVED.plural;
     let message = format!("{plural}.{GROUP} {name:?} not found: {}", T::ABSENT);

@@ -1,4 +1,4 @@
-//! Snapshots for answers, and how long each is used.
+//! Snapshots for answers, and the time for which each is used.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,14 +21,14 @@ use crate::endpoint::callers::RequestTurn;
 use crate::endpoint::serialized_answers::SerializedWaitingJobs;
 use crate::endpoint::{ANSWER_TTL, Failure, WaitingJobs, request_snapshot};
 
-/// How long a snapshot without requests is kept: with many jobs it is large.
+/// How long a snapshot without requests is kept. With many jobs it is large.
 const IDLE_TTL: Duration = Duration::from_secs(15);
 
-/// State of the cluster at one moment. Rows are made on request, on another thread, because that
-/// takes a while.
+/// State of the cluster at one moment. Another thread computes rows on request, because that takes
+/// a while.
 pub(in crate::endpoint) struct SnapshotView {
     at: Instant,
-    /// Time that it took to get the snapshot and to compute rows from it.
+    /// Time spent on getting the snapshot and computing rows from it.
     work_time: parking_lot::Mutex<Duration>,
     context: Arc<Context>,
     snapshot: Arc<Snapshot>,
@@ -39,12 +39,13 @@ pub(in crate::endpoint) struct SnapshotView {
     queues: OnceLock<RowSet<QueueState>>,
     nodes: OnceLock<RowSet<NodeState>>,
     waiting: OnceLock<Arc<SerializedWaitingJobs>>,
-    /// One request at a time explains, because the explainer caches its results.
+    /// Only one request at a time computes an explanation, because the explainer caches its
+    /// results.
     explainer: Arc<Mutex<Option<Explainer>>>,
 }
 
 impl SnapshotView {
-    /// Asks the scheduler for a snapshot.
+    /// Requests a snapshot from the scheduler.
     async fn new(context: Arc<Context>, forecasts: &ForecastCache) -> Result<Self, Failure> {
         let began = Instant::now();
         let (answer, reports) = oneshot::channel();
@@ -70,19 +71,19 @@ impl SnapshotView {
         })
     }
 
-    /// True if the snapshot may still be used. Snapshots never take more than a third of a core in
-    /// total.
+    /// Returns true if the snapshot may still be used. In total, snapshots use at most a third of a
+    /// core.
     fn is_fresh(&self) -> bool {
         self.at.elapsed() < ANSWER_TTL.max(self.work_time.lock().saturating_mul(2))
     }
 
-    /// Time of the snapshot.
+    /// Returns the time of the snapshot.
     pub(super) fn time(&self) -> jiff::Timestamp {
         jobs::to_timestamp(self.snapshot.now).unwrap_or_default()
     }
 
-    /// Runs work on the snapshot on a blocking thread. The turn is held until the work is done,
-    /// even if the caller is gone.
+    /// Runs work on the snapshot on a blocking thread. Holds the turn until the work is done, even
+    /// if the caller is gone.
     pub(super) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         turn: RequestTurn,
@@ -141,7 +142,7 @@ impl SnapshotView {
 }
 
 impl SnapshotView {
-    /// All waiting jobs.
+    /// Returns all waiting jobs.
     pub(in crate::endpoint) async fn waiting(
         self: &Arc<Self>,
         turn: RequestTurn,
@@ -164,14 +165,14 @@ impl SnapshotView {
         told.await
     }
 
-    /// Why a job waits, and the priorities of the jobs that the explanation names. None: the job
-    /// does not wait.
+    /// Returns why a job waits, and the priorities of the jobs that the explanation names. None:
+    /// the job does not wait.
     pub(super) async fn explain(
         self: &Arc<Self>,
         job: Key,
         turn: RequestTurn,
     ) -> Result<Option<(Explanation, Priorities)>, Failure> {
-        // Wait here, before a thread is taken, for the explanation of another request.
+        // Waits here for the explanation of another request, before taking a thread.
         let mut explainer = self.explainer.clone().lock_owned().await;
         let told = self.run(turn, move |look| {
             let explainer = explainer.get_or_insert_with(|| Explainer::new(&look.snapshot));
@@ -205,8 +206,8 @@ pub(in crate::endpoint) struct SnapshotViews {
 }
 
 impl SnapshotViews {
-    /// The current snapshot, or a recent one. One task at a time gets a new one, and finishes even
-    /// if its caller is gone, so that the next caller can use the result.
+    /// Returns the current snapshot, or a recent one. One task at a time requests a new snapshot.
+    /// It finishes even if its caller is gone, so that the next caller can use the result.
     pub(in crate::endpoint) async fn current(
         &self,
         context: &Arc<Context>,
@@ -253,7 +254,7 @@ mod tests {
         Arc::new(turns.try_acquire_owned().unwrap())
     }
 
-    /// A context whose scheduler has heard nothing.
+    /// Returns a context whose scheduler has received no events.
     fn context(asked: Arc<AtomicUsize>) -> Arc<Context> {
         let (context, mut heard) = Context::new();
         tokio::spawn(async move {

@@ -13,11 +13,11 @@ use crate::endpoint::Failure;
 pub(super) enum Format {
     /// Objects as JSON.
     Json,
-    /// A table, with this part of each object beside its row.
+    /// A table, with this part of each object in its row.
     Table(Include),
 }
 
-/// Part of the object beside its row.
+/// Part of the object in its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Include {
     /// Nothing.
@@ -29,8 +29,8 @@ pub(super) enum Include {
 }
 
 impl Format {
-    /// The first supported format of an Accept header. An empty header accepts JSON. None: no
-    /// format in it is supported.
+    /// Returns the first supported format of an Accept header. An empty header accepts JSON. None:
+    /// no format in it is supported.
     pub(super) fn from_accept(header: &str, include: Include) -> Option<Self> {
         if header.trim().is_empty() {
             return Some(Self::Json);
@@ -76,7 +76,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// A column of text.
+    /// Returns a column of text.
     pub(super) const fn text(name: &'static str, about: &'static str) -> Self {
         Self {
             name,
@@ -86,7 +86,7 @@ impl Column {
         }
     }
 
-    /// A column of numbers.
+    /// Returns a column of numbers.
     pub(super) const fn number(name: &'static str, about: &'static str) -> Self {
         Self {
             kind: "integer",
@@ -94,7 +94,7 @@ impl Column {
         }
     }
 
-    /// The same column, shown only with `-o wide`.
+    /// Returns the same column, shown only with `-o wide`.
     pub(super) const fn wide(self) -> Self {
         Self { wide: true, ..self }
     }
@@ -109,14 +109,14 @@ pub(super) trait TableRow: Serialize {
     /// Columns of the table.
     const COLUMNS: &'static [Column];
 
-    /// Name and namespace of the object.
+    /// Returns the name and namespace of the object.
     fn metadata(&self) -> &ObjectMeta;
 
     /// One cell for each column.
     fn cells(&self, now: Timestamp) -> Vec<Value>;
 }
 
-/// A table of these rows.
+/// Returns a table of these rows.
 pub(super) fn render_table<'r, T: TableRow + 'r>(
     rows: impl Iterator<Item = &'r T>,
     include: Include,

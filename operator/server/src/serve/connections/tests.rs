@@ -1,4 +1,4 @@
-//! A server of a test, and how connections to it fare.
+//! A test server, and how it treats connections.
 
 use axum::routing::get;
 use http::Request;
@@ -36,7 +36,8 @@ async fn get_root(client: &Client) -> Option<u16> {
     Some(answer.status().as_u16())
 }
 
-/// A server whose answers take a while, how to stop it, and its end.
+/// Starts a server whose answers take a while. Returns its address, the token that stops it, and
+/// its task.
 async fn start_server(
     limits: ConnectionLimits,
 ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
@@ -102,7 +103,8 @@ async fn request_of_a_user_in_many_groups_is_answered() {
     assert_eq!(answer.status().as_u16(), 200);
 }
 
-/// How long until the other side ends a connection on which this is sent, and what it says.
+/// Sends these bytes on a connection. Returns the time until the server closes it, and the received
+/// bytes.
 async fn time_until_closed(address: SocketAddr, says: &[u8]) -> (Duration, Vec<u8>) {
     let mut connection = TcpStream::connect(address).await.unwrap();
     let began = Instant::now();
@@ -129,7 +131,7 @@ async fn silent_connection_is_closed_after_the_head_timeout() {
     assert!(after < SLOW, "it is no TLS: {after:?}");
 }
 
-/// A head that is larger than may be kept, lines that are none, and one that does not end.
+/// A head that is too large, lines that are no headers, and a line that does not end.
 #[tokio::test]
 async fn malformed_request_is_refused_and_its_connection_closed() {
     let listener = bind("127.0.0.1:0".parse().unwrap(), "a test").await;
@@ -187,7 +189,7 @@ async fn silent_connection_is_evicted_for_a_new_connection() {
         "{:?}",
         began.elapsed()
     );
-    // Nor does one that has been answered keep its place, and say nothing more.
+    // An answered connection that stays silent does not keep its place either.
     let idle: Vec<_> = (0..2 * LIMITS.connections)
         .map(|_| client(address))
         .collect();

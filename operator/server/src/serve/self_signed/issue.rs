@@ -1,6 +1,5 @@
-//! A certificate of our own. It is signed by an authority that is made for it alone and whose key
-//! is thrown away. So trust in the authority is trust in this one certificate, and no other can be
-//! made.
+//! A certificate that the operator issues itself. An authority signs this one certificate, and its
+//! key is thrown away. So clients that trust the authority trust only this certificate.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use time::OffsetDateTime;
 
 use crate::serve::Pem;
 
-/// Largest difference between clocks: a certificate is valid from so long before its creation.
+/// Largest difference between clocks: a certificate is valid from this long before its creation.
 const SKEW: Duration = Duration::from_secs(3600);
 
 /// A certificate, and the authority that signed it.
@@ -25,7 +24,7 @@ pub(super) struct IssuedCertificate {
     pub(super) pem: Pem,
 }
 
-/// Issues a certificate of this name for these hosts, valid for `lifetime` from now on.
+/// Issues a certificate with this name for these hosts, valid for `lifetime` from now on.
 pub(super) fn issue(
     name: &str,
     hosts: &[String],
@@ -36,7 +35,7 @@ pub(super) fn issue(
     let begins = now.saturating_sub(skew)?;
     let ends = now.saturating_add(lifetime)?;
     let mut params = CertificateParams::new(Vec::new())?;
-    // Authorities of one name would be mistaken for each other in logs.
+    // The time in the name tells authorities apart in logs.
     params.distinguished_name = distinguished_name(format!("{name}, made at {now}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];

@@ -1,10 +1,11 @@
 //! The operator's own certificate. All replicas share it in a Secret, and its authority is written
-//! to the object in which API servers read it. A renewal never shows a certificate that is not
-//! trusted: the next authority is trusted first, and then the next certificate is shown.
+//! to the object in which API servers read it. A renewal first makes API servers trust the next
+//! authority, and then shows the next certificate. So the operator never shows an untrusted
+//! certificate.
 //!
-//! Each replica does what it finds to do. If two write at once, the version of the Secret makes one
-//! fail, and it looks again. Only these objects, the Lease and the label of the own pod are written
-//! by standby replicas, too.
+//! Each replica takes the next step of the renewal. If two write at once, the `resourceVersion` of
+//! the Secret makes one fail, and this replica reads the Secret again. Standby replicas write only
+//! these objects, the Lease and the label of their own pod.
 
 mod issue;
 mod secret;
@@ -26,7 +27,8 @@ use crate::serve::{Identity, Pem};
 use secret::{CertificateSecret, RenewalStep};
 use trust_bundle::TrustBundle;
 
-/// Checks of the Secret per lifetime of a certificate, and the bounds of the pause between two.
+/// Checks of the Secret per lifetime of a certificate, and the bounds of the pause between two
+/// checks.
 const CHECKS_PER_LIFETIME: u32 = 60;
 const MIN_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(10);
@@ -50,9 +52,9 @@ pub struct ManagedCertificate {
 /// The object by which API servers find the operator.
 #[derive(Clone, Copy, Debug)]
 pub enum TrustObject {
-    /// The ValidatingWebhookConfiguration of that name.
+    /// The ValidatingWebhookConfiguration with this name.
     Webhook(&'static str),
-    /// The APIService of that name.
+    /// The APIService with this name.
     Group(&'static str),
 }
 
@@ -64,9 +66,9 @@ pub struct CertificateKeeper {
     hosts: Vec<String>,
     lifetime: Duration,
     identity: Identity,
-    /// The certificate that is shown.
+    /// The certificate that the server shows.
     served: Option<Pem>,
-    /// The authorities that API servers were found to trust, and since when.
+    /// The authorities that the object named when it was last read, and since when.
     trusted: Option<(String, Instant)>,
     /// The last error that was logged.
     last_error: Option<String>,
@@ -80,7 +82,7 @@ enum NextCheck {
 }
 
 impl CertificateKeeper {
-    /// Keeps the certificate of `identity`, for these hosts, in a namespace.
+    /// Creates a keeper of the certificate of `identity` for these hosts, in a namespace.
     #[must_use]
     pub fn new(
         what: ManagedCertificate,
@@ -156,7 +158,7 @@ impl CertificateKeeper {
         let data = secret.data.clone().unwrap_or_default();
         let mut kept = CertificateSecret::read(&data);
         self.serve_current(&kept)?;
-        // Even if the authority cannot be written, there is a certificate.
+        // The server has a certificate even if the authority cannot be written.
         let trusted = self.publish_authorities(&kept).await;
         let trusted_for = trusted.as_ref().ok().copied().flatten();
         let now = Timestamp::now();
@@ -220,7 +222,8 @@ impl CertificateKeeper {
         }
     }
 
-    /// Has API servers trust the authorities. Returns for how long they were found to trust them.
+    /// Makes API servers trust the authorities. Returns how long ago they were first found to trust
+    /// them.
     async fn publish_authorities(
         &mut self,
         kept: &CertificateSecret,

@@ -52,18 +52,18 @@ pub(super) struct CertificateSecret {
 /// Next step of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RenewalStep {
-    /// Everything is in order.
+    /// Nothing to do.
     Nothing,
     /// There is no valid certificate: make one, and show it at once.
     Begin,
-    /// The shown certificate expires soon: make the next, and have its authority trusted.
+    /// The shown certificate expires soon: make the next one, and publish its authority.
     Prepare,
     /// The next authority is trusted: show the next certificate.
     Swap,
 }
 
 impl StoredCertificate {
-    /// None: the certificate cannot be read, or the key does not belong to it.
+    /// Parses the certificate. None: it cannot be read, or the key does not belong to it.
     fn parse(pem: Pem) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(&pem.certificate).ok()?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key).ok()?;
@@ -84,8 +84,8 @@ impl StoredCertificate {
         })
     }
 
-    /// True if one of these authorities has signed the certificate. Otherwise clients cannot trust
-    /// it.
+    /// Returns true if one of these authorities has signed the certificate. Otherwise clients
+    /// cannot trust it.
     fn is_signed_by(&self, authorities: &[TrustedAuthority]) -> bool {
         let has_signed = |authority: &TrustedAuthority| {
             let der = CertificateDer::from_pem_slice(&self.pem.certificate).ok()?;
@@ -107,7 +107,7 @@ impl StoredCertificate {
         self.not_after <= now
     }
 
-    /// Time from the start to the end of its validity.
+    /// Returns the time from the start to the end of the validity.
     fn lifetime(&self) -> Duration {
         let whole = self.not_after.duration_since(self.not_before);
         Duration::try_from(whole).unwrap_or_default()
@@ -133,8 +133,8 @@ fn format_address(bytes: &[u8]) -> Option<String> {
 }
 
 impl CertificateSecret {
-    /// Reads the data of the Secret. A damaged certificate counts as missing. So does one without
-    /// its key or without the authority that signed it.
+    /// Reads the data of the Secret. A certificate counts as missing if it is damaged, or if its
+    /// key or the authority that signed it is missing.
     pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
         let field = |name: &str| data.get(name).map(|bytes| bytes.0.clone());
         let authorities = field(AUTHORITIES).unwrap_or_default();
@@ -172,7 +172,7 @@ impl CertificateSecret {
         data.insert(AUTHORITIES.to_owned(), trusted);
     }
 
-    /// The shown certificate, if there is one.
+    /// Returns the shown certificate, if there is one.
     pub(super) fn current(&self) -> Option<&StoredCertificate> {
         self.current.as_ref()
     }
@@ -182,7 +182,8 @@ impl CertificateSecret {
         self.authorities.iter().map(|a| a.pem.as_str()).collect()
     }
 
-    /// How long API servers must have trusted all authorities before the next certificate is shown.
+    /// Returns how long API servers must have trusted all authorities before the next certificate
+    /// is shown.
     pub(super) fn settle_time(&self) -> Duration {
         let lifetime = self.current.as_ref().map(StoredCertificate::lifetime);
         let share = lifetime.unwrap_or_default().checked_div(30);
@@ -191,8 +192,8 @@ impl CertificateSecret {
             .clamp(Duration::from_secs(1), Duration::from_secs(60))
     }
 
-    /// The next step, if API servers have trusted all authorities for so long. None: they do not
-    /// trust them yet.
+    /// Returns the next step. `trusted_for`: how long API servers have trusted all authorities, or
+    /// None if they do not trust them yet.
     pub(super) fn next_step(
         &self,
         names: &[String],
@@ -253,8 +254,8 @@ impl CertificateSecret {
     }
 }
 
-/// Splits a text into authorities. API servers refuse a list with a damaged one, so damaged ones
-/// are left out.
+/// Splits a text into authorities. Leaves out damaged ones, because API servers refuse a list that
+/// contains one.
 fn parse_authorities(text: &str) -> Vec<TrustedAuthority> {
     const END: &str = "-----END CERTIFICATE-----";
     let parts = text.split_inclusive(END).filter(|part| part.ends_with(END));
@@ -263,7 +264,7 @@ fn parse_authorities(text: &str) -> Vec<TrustedAuthority> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         let (_, read) = X509Certificate::from_der(&der).ok()?;
         read.verify_signature(None).ok()?;
-        // The signature does not cover the whole file, so the rest is parsed as well.
+        // The signature does not cover the whole file, so this parses the rest as well.
         ParsedCertificate::try_from(&der).ok()?;
         let ends = to_timestamp(read.validity().not_after.timestamp())?;
         Some(TrustedAuthority {

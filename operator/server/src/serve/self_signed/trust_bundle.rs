@@ -29,7 +29,7 @@ impl TrustBundle {
         Self::Group(Api::all(client.clone()), name)
     }
 
-    /// The object, in words for a log.
+    /// Describes the object for a log.
     fn describe(&self, file: &str) -> String {
         match self {
             Self::Webhook(_, name) => {
@@ -39,7 +39,8 @@ impl TrustBundle {
         }
     }
 
-    /// True if the object has these authorities already. If not, they are written.
+    /// Writes these authorities to the object, unless it already has them. Returns true if it had
+    /// them.
     pub(super) async fn publish(&self, wanted: &str, file: &str) -> anyhow::Result<bool> {
         let what = || self.describe(file);
         let bytes = ByteString(wanted.as_bytes().to_vec());

@@ -13,7 +13,8 @@ use super::*;
 use crate::webhook::answer::ReviewDecision;
 use crate::webhook::fixtures;
 
-/// One namespace, `ns`, with a default queue, and these policies beside the starter set.
+/// Returns a judge that knows the namespace `ns`, a default queue, and these policies besides the
+/// starter set.
 fn judge_with(policies: &[Value]) -> Judge {
     let context = fixtures::context();
     let loader = PolicyLoader::new().unwrap();

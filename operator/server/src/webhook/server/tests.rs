@@ -13,8 +13,8 @@ use crate::webhook::fixtures;
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 const NONE: &str = "forbid(principal, action, resource);";
 
-/// A server that knows the namespace `ns`, a default queue, and the starter set of policies
-/// with these.
+/// Returns a server that knows the namespace `ns`, a default queue, and this policy besides the
+/// starter set.
 fn server(cedar: Option<&str>) -> WebhookServer {
     let context = fixtures::context();
     let loader = PolicyLoader::new().unwrap();
@@ -147,7 +147,7 @@ async fn too_large_body_is_refused_with_or_without_content_length() {
 async fn slow_body_does_not_block_other_addresses() {
     let router = router(server(None));
     let never = || Body::from_stream(stream::pending::<Result<Vec<u8>, String>>());
-    // As many as have room, and one more, which waits for some.
+    // This many bodies fit into the memory. One further body waits for memory.
     let slow = (0..BODY_MEMORY_KIB / (MAX_BODY >> 10) + 1).map(|_| {
         let router = router.clone();
         tokio::spawn(async move { send(&router, never()).await.0 })
@@ -165,7 +165,7 @@ async fn slow_body_does_not_block_other_addresses() {
     assert_eq!(review_allowed(&router, "u").await["allowed"], true);
 }
 
-/// Three hundred connections of one pod, and one of the API server.
+/// A pod opens three hundred connections, and the API server opens one.
 #[tokio::test]
 async fn flooding_address_does_not_delay_another_address() {
     let server = Arc::new(server(None));
@@ -197,7 +197,7 @@ async fn flooding_address_does_not_delay_another_address() {
     }
 }
 
-/// A namespace whose reviews take long.
+/// The reviews of one namespace take long.
 #[tokio::test]
 async fn namespace_takes_at_most_half_of_the_cores() {
     let server = server(None);
@@ -223,7 +223,7 @@ async fn overloaded_webhook_passes_the_review_with_a_warning() {
     let router = Router::new()
         .route(VALIDATE_PATH, post(validate))
         .with_state(state);
-    // No core is free: that is said long before a decision is given up.
+    // No core is free. The answer comes long before the decision's timeout.
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let all = u32::try_from(all).unwrap();
     let cores = server.cores.acquire_many(HERE, all).await.unwrap();
@@ -247,7 +247,7 @@ async fn overloaded_webhook_passes_the_review_with_a_warning() {
     assert!(text.contains(undecided), "{text}");
 }
 
-/// A policy may be applied together with the job that needs it.
+/// A user may apply a policy together with the job that needs it.
 #[tokio::test]
 async fn refusal_is_judged_again_after_the_cache_lag() {
     let server = server(Some(NONE));
@@ -257,7 +257,7 @@ async fn refusal_is_judged_again_after_the_cache_lag() {
     let (_, refused) = server.decide(body(), HERE).await.unwrap();
     assert_eq!(refused.decision, ReviewDecision::Refused);
     assert!(began.elapsed() >= CACHE_LAG);
-    // A policy has changed, and is being loaded.
+    // A policy has changed, and the loader is reading it.
     context.cache.policies.record_change(&Key::new("ns", "x"));
     let mended = async {
         tokio::time::sleep(CACHE_LAG * 2).await;

@@ -5,7 +5,7 @@ use super::*;
 /// etcd was restored from a backup: the last version that was seen is in the future.
 #[tokio::test(start_paused = true)]
 async fn follower_ends_when_the_version_goes_back() {
-    // A watch from that version would be silent for long.
+    // A watch from that version would send no events for a long time.
     let silent = follow(vec![
         Page(7, vec![object("a", 5)], false),
         Watched(vec![bookmark(9)]),
@@ -27,7 +27,7 @@ async fn follower_ends_when_the_version_goes_back() {
     assert!(listed.stopped);
     assert_eq!(listed.events, ["+a", "synced"], "nothing of it is taken");
 
-    // Other kinds are written while this one does not change.
+    // Objects of other kinds change, but none of this kind.
     let forward = follow(vec![
         Page(7, vec![], false),
         Watched(vec![bookmark(7)]),

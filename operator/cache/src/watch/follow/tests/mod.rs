@@ -1,4 +1,4 @@
-//! An API server that answers by a script, and what the follower makes of it.
+//! An API server that answers by a script, and the follower's reports.
 #![allow(clippy::arithmetic_side_effects, reason = "a test fails by panicking")]
 
 mod history;
@@ -23,17 +23,17 @@ use crate::watch::source::Events;
 
 /// Answer of the scripted API server to one request.
 enum ScriptedAnswer {
-    /// A page of that version. True: another follows.
+    /// A page of this version. True: another page follows.
     Page(u64, Vec<WatchedItem<ConfigMap>>, bool),
     /// A watch, which then ends.
     Events(Vec<kube::Result<WatchEvent<WatchedItem<ConfigMap>>>>),
     Refused(u16),
-    /// A watch that sends these events, and then is silent for so long until it ends.
+    /// A watch that sends these events, is then silent for this long, and ends.
     Slow(
         Vec<kube::Result<WatchEvent<WatchedItem<ConfigMap>>>>,
         Duration,
     ),
-    /// No answer, for ever.
+    /// Never an answer.
     Silence,
 }
 

@@ -1,4 +1,4 @@
-//! When a broken watch or list is tried again.
+//! When the follower retries a broken watch or list.
 
 use super::*;
 
@@ -8,7 +8,7 @@ async fn failed_list_is_retried_after_growing_pauses() {
     assert_eq!(came.duration, ten_pauses());
 }
 
-/// Ten pauses: 0.2 + 0.4 + ... + 12.8, then 15 each.
+/// Returns the sum of ten pauses: 0.2 + 0.4 + ... + 12.8, then 15 each.
 fn ten_pauses() -> Duration {
     Duration::from_millis(25_400 + 3 * 15_000)
 }
@@ -89,7 +89,7 @@ async fn unanswered_request_is_repeated() {
         Page(1, vec![object("a", 1)], true),
         Silence,
         Page(2, vec![object("b", 2)], false),
-        // The watch stalls, and then the comparison gets no answer.
+        // The watch stalls, and then the version check gets no answer.
         Silence,
         Silence,
         Page(2, vec![], false),
@@ -112,7 +112,7 @@ async fn unanswered_request_is_repeated() {
 /// Without permission to watch, the follower receives no events although lists succeed.
 #[tokio::test(start_paused = true)]
 async fn pulse_beats_on_lists_and_events_but_not_on_comparisons() {
-    // Each round compares successfully, and then the watch is refused.
+    // In each round the version check succeeds, and then the API server refuses the watch.
     let broken = || {
         let mut answers = vec![Page(1, vec![], false)];
         for _ in 0..10 {
@@ -151,7 +151,7 @@ async fn silent_watch_is_followed_by_a_list() {
     assert_eq!(came.events, ["+a", "synced", "-a uid-a", "synced"]);
 }
 
-/// After a break a kind may have no events for long.
+/// After a break, a kind may have no events for a long time.
 #[tokio::test(start_paused = true)]
 async fn established_watch_beats_without_events() {
     let script = Arc::new(ScriptedServer {

@@ -17,7 +17,7 @@ async fn undecodable_object_does_not_stop_other_objects() {
         Watched(vec![
             Ok(WatchEvent::Modified(undecodable_item(Some("a"), Some(3)))),
             added("b", 4),
-            // The version of an event without one comes from the next event.
+            // The next event supplies the version that this event lacks.
             Ok(WatchEvent::Added(undecodable_item(None, None))),
             Ok(WatchEvent::Modified(undecodable_item(Some("b"), None))),
             Ok(WatchEvent::Deleted(undecodable_item(Some("x"), Some(7)))),
@@ -38,7 +38,7 @@ async fn undecodable_object_does_not_stop_other_objects() {
         "-b uid-b",
         "?b broken",
         "-x broken",
-        // Objects that the list lacks.
+        // These objects are not in the list.
         "?b broken",
         "-a broken",
         "synced",

@@ -1,4 +1,4 @@
-//! The claims of ephemeral volumes: made with their pod, and no other's.
+//! Claims of ephemeral volumes, which belong to their own pod.
 
 use trellis_gang::observed::{SlimClaim, SlimStorageClass};
 use trellis_policies::cedar::ExternalPodsQuery;
@@ -7,7 +7,8 @@ use super::*;
 use crate::external_request;
 
 impl ExternalPodsFixture {
-    /// Why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be placed.
+    /// Returns why the pod "p", which has an ephemeral volume "scratch", waits. None: it can be
+    /// placed.
     fn waiting_reason(&self) -> Option<(Reason, String)> {
         let context = self.driver.committer.context();
         let pod = context.cache.external_pods.get(&key("p")).unwrap();
@@ -24,7 +25,7 @@ impl ExternalPodsFixture {
         asked.err().map(|why| (why.reason, why.message))
     }
 
-    /// The claim of that volume, of an owner that controls it.
+    /// Adds the claim of that volume, with this controlling owner.
     fn claim(&self, owner: Value, more: Value) {
         let mut metadata = json!({"name": "p-scratch", "namespace": "team-a", "uid": "c",
             "ownerReferences": [owner]});

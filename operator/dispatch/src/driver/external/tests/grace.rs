@@ -1,4 +1,4 @@
-//! How long external pods take to stop at most.
+//! Longest time for which external pods may take to stop.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn with_grace(seconds: i64) -> SlimPod {
     pod
 }
 
-/// The grace by which the engine plans with the room of the pod.
+/// Returns the grace period after which the engine plans with the pod's resources.
 fn planned_grace(pod: SlimPod, is_bound: bool) -> Duration {
     let mut scene = ExternalPodsFixture::new();
     match is_bound {

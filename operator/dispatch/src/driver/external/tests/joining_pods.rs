@@ -10,7 +10,7 @@ fn member_pod(name: &str) -> SlimPod {
     pod(name, json!({"trellis.dev/pod-group": "g"}))
 }
 
-/// One GPU each.
+/// Returns a pod of one GPU.
 fn one_gpu_pod(name: &str) -> SlimPod {
     decoded(json!({
         "metadata": {"name": name, "namespace": "team-a", "uid": name,
@@ -50,7 +50,7 @@ async fn joining_pod_counts_in_the_job_limits_of_its_gang() {
     assert_eq!(told, "QuotaPolicyExceeded: ");
 }
 
-/// GPU-hours are of GPUs, whoever made the pod.
+/// GPU-hours count GPUs, regardless of the pod's controller.
 #[tokio::test]
 async fn external_pods_draw_gpu_hours() {
     let mut scene = ExternalPodsFixture::new();
@@ -68,7 +68,7 @@ async fn external_pods_draw_gpu_hours() {
     assert_eq!(drawn, [8]);
 }
 
-/// Its place is in that queue and has that priority, whatever the PodGroup names by now.
+/// The gang's place keeps its queue and priority, even if the PodGroup has changed.
 #[tokio::test]
 async fn joining_pod_takes_queue_and_priority_from_the_plan() {
     let mut scene = ExternalPodsFixture::new();
@@ -91,7 +91,7 @@ async fn joining_pod_takes_queue_and_priority_from_the_plan() {
     assert_eq!((&*asks.queue, asks.priority), ("elsewhere", 7));
 }
 
-/// Its nodes may bear a taint that the flavor alone tolerates.
+/// The gang's nodes may have a taint that only the flavor tolerates.
 #[tokio::test]
 async fn joining_pod_tolerates_the_taints_of_the_gangs_flavor() {
     let mut scene = ExternalPodsFixture::new();
@@ -128,8 +128,8 @@ async fn joining_pod_tolerates_the_taints_of_the_gangs_flavor() {
     assert_eq!(scene.used_gpus(), (8, 0));
 }
 
-/// The flavors that were given stand on the pods: who leads next charges them to those, and not to
-/// the first ones that their nodes are of.
+/// The pods record their flavors. The next leader charges these flavors, and not the first ones
+/// that match the nodes.
 #[tokio::test]
 async fn bound_pods_are_charged_to_the_flavors_in_their_annotations() {
     let mut scene = ExternalPodsFixture::new();
@@ -182,7 +182,7 @@ async fn joined_pods_are_merged_into_the_gang_together() {
         scene.add_pod(one_gpu_pod(name));
         scene.decide();
         assert_eq!(scene.engine_state(&alone(name)), EngineState::Placed);
-        // Its task would have bound it.
+        // The pod's task would have bound it.
         scene.see_bound(one_gpu_pod(name), &[]);
         let context = scene.driver.committer.context().clone();
         context.send_event(SchedulerEvent::TaskEnded(alone(name), TaskOutcome::Done));
@@ -198,7 +198,7 @@ async fn joined_pods_are_merged_into_the_gang_together() {
     assert!(!scene.driver.external_pods.gangs.contains_key(&alone("d")));
 }
 
-/// Pods that have come while those of the last place stop are the next gang.
+/// Pods that come while the pods of the last place stop form the next gang.
 #[tokio::test]
 async fn pod_does_not_join_a_terminating_gang() {
     let mut scene = ExternalPodsFixture::new();
@@ -210,7 +210,7 @@ async fn pod_does_not_join_a_terminating_gang() {
         pod.metadata.uid = Some(format!("{name}-2"));
         pod
     };
-    // One that has asked before, and waits for room.
+    // An earlier pod waits for room.
     scene.add_pod(pod("else", json!({})));
     scene.decide();
     scene.add_pod(big("b"));
@@ -228,7 +228,7 @@ async fn pod_does_not_join_a_terminating_gang() {
     }
 }
 
-/// Each of them alone would be within it.
+/// Each pod alone would be within the limit.
 #[tokio::test]
 async fn job_limit_covers_all_joining_pods_together() {
     let mut scene = ExternalPodsFixture::new();
@@ -249,7 +249,8 @@ async fn job_limit_covers_all_joining_pods_together() {
     let last = refused.next().unwrap().clone();
     assert!(refused.next().is_none());
     assert_eq!(scene.written_reason(&last), "QuotaPolicyExceeded: ");
-    // One that stops counts no more, and who was refused is looked at: its successor, often.
+    // A stopping pod does not count, so the scheduler looks again at a refused pod, which is often
+    // its successor.
     let mut stops = one_gpu_pod("a");
     stops.metadata.deletion_timestamp = Some(decoded(json!("2027-01-15T08:00:00Z")));
     let joined = ["b", "c", "d"].into_iter();
@@ -267,7 +268,8 @@ async fn job_limit_covers_all_joining_pods_together() {
     assert_eq!(scene.engine_state(&last), EngineState::Placed);
 }
 
-/// Older than its gang, it would have that leave for it where those that came later do.
+/// If the pod counted as older than its gang, it could preempt the gang in a queue where later
+/// gangs leave first.
 #[tokio::test]
 async fn joining_pod_is_submitted_no_earlier_than_its_gang_was_placed() {
     let mut scene = ExternalPodsFixture::new();
@@ -306,7 +308,7 @@ async fn changed_label_does_not_add_a_bound_pod_to_a_gang() {
     assert_eq!(scene.used_gpus(), (8, 0));
 }
 
-/// Its user has put it on a node, and named a group: that is no gang to join.
+/// A user has put the pod on a node and named a group. It is no gang to join.
 #[tokio::test]
 async fn pod_does_not_join_a_gang_without_a_place() {
     let mut scene = ExternalPodsFixture::new();
@@ -329,7 +331,7 @@ async fn pod_does_not_join_a_gang_without_a_place() {
     );
 }
 
-/// It makes room for somebody, who is not to ask for all of the gang instead.
+/// The pod makes room for a preemptor, which must not ask the whole gang to leave instead.
 #[tokio::test(start_paused = true)]
 async fn terminating_pod_is_not_merged_into_its_gang() {
     let mut scene = ExternalPodsFixture::new();
@@ -352,7 +354,7 @@ async fn terminating_pod_is_not_merged_into_its_gang() {
     assert_eq!(gang.allocations.len(), 1);
 }
 
-/// Rack `r1` of block `b1` is another rack than `r1` of block `b0`, in which the gang is.
+/// Rack `r1` of block `b1` differs from rack `r1` of block `b0`, in which the gang is.
 #[tokio::test]
 async fn joining_pod_is_placed_in_the_domain_of_its_gang() {
     let mut scene = ExternalPodsFixture::new();
@@ -387,7 +389,7 @@ async fn joining_pod_is_placed_in_the_domain_of_its_gang() {
         .unwrap();
     let nodes: Vec<_> = placement.iter().map(|(_, _, node)| node.as_str()).collect();
     assert_eq!(nodes, ["n2"]);
-    // Its own selector keeps a pod out of the domain of its gang: it waits, and is not bound to a
+    // The pod's own selector keeps it out of its gang's domain. It waits, and is not bound to a
     // node that its selector forbids.
     scene.add_pod(decoded(json!({
         "metadata": {"name": "c", "namespace": "team-a", "uid": "c",
@@ -409,7 +411,7 @@ async fn joining_pod_is_placed_in_the_domain_of_its_gang() {
     assert_eq!(scene.engine_state(&unit), EngineState::Waiting);
 }
 
-/// Where its gang must be in one domain, and nobody can say in which.
+/// The gang must be in one domain, but the domain is unknown.
 #[tokio::test]
 async fn pod_does_not_join_a_gang_with_an_unknown_domain() {
     let mut scene = ExternalPodsFixture::new();

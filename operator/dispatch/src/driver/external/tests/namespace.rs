@@ -1,4 +1,4 @@
-//! The namespace of external pods: its watch may be later than that of pods.
+//! The namespace of external pods: its watch may lag behind the watch of pods.
 
 use super::*;
 

@@ -1,12 +1,13 @@
-//! A gang for which others leave, as its journal says: written by whoever led before.
+//! A gang with victims, nominated in a journal that an earlier leader wrote.
 
 use super::nominated_pod::{low, victim};
 use super::*;
 
-/// Two pods that ask for the same are each a group of the plan: so they were, when it was made.
+/// Two pods with the same request. Each is a separate group of the plan, because they differed when
+/// the plan was made.
 const PODS: [&str; 2] = ["a", "b"];
 
-/// A pod of the gang that takes 2 GPUs, of nodes with these labels.
+/// Returns a pod of the gang that takes 2 GPUs, of nodes with these labels.
 fn member(name: &str, labels: Value, selector: Value) -> SlimPod {
     let mut labels = labels;
     labels["trellis.dev/pod-group"] = json!("g");
@@ -24,12 +25,12 @@ fn unit() -> Key {
 }
 
 impl ExternalPodsFixture {
-    /// Another pod has all of the node, and the gang that place after it.
+    /// Creates a node that another pod fills, and a gang nominated for its place.
     fn nominated(members: [SlimPod; 2]) -> Self {
         Self::nominated_with_limits(members, &json!([]))
     }
 
-    /// The same, charged to these limits.
+    /// Returns the same fixture, with the place charged to these limits.
     fn nominated_with_limits(members: [SlimPod; 2], limits: &Value) -> Self {
         let mut scene = Self::new();
         let node: SlimNode = decoded(json!({
@@ -73,13 +74,13 @@ impl ExternalPodsFixture {
         Self::nominated(PODS.map(|name| member(name, json!({}), json!({}))))
     }
 
-    /// The victim stops.
+    /// Deletes the victim.
     fn delete_victim(&mut self) {
         Sink::<SlimPod>::delete(self.sink.as_ref(), &key("low"), "low");
         self.decide();
     }
 
-    /// A new leader gets no event for pods that exist already.
+    /// Drops all events, because a new leader gets no event for existing pods.
     fn drop_events(&mut self) {
         let _ = self.driver.events.take_all();
     }
@@ -111,7 +112,7 @@ async fn nominated_place_is_lost_when_the_queue_changes() {
     }
 }
 
-/// Nor does anybody leave for it.
+/// No victim leaves for the gang either.
 #[tokio::test]
 async fn victims_stay_when_the_preemptor_changes_its_queue() {
     for (queue, inside, is_told) in [
@@ -179,7 +180,7 @@ async fn lowered_limit_keeps_the_nominated_gang_out() {
     }
 }
 
-/// An earlier leader has charged it, and nobody has judged it yet.
+/// An earlier leader has charged the gang, and policies have not judged it yet.
 #[tokio::test]
 async fn limits_charged_by_an_earlier_leader_stay_charged() {
     let charged = json!([{"policy": "limit", "limit": GPU}]);
@@ -192,7 +193,7 @@ async fn limits_charged_by_an_earlier_leader_stay_charged() {
         .map(|(_, gpus)| gpus)
         .collect();
     assert_eq!(drawn, [4]);
-    // Another draws on the same, and has been judged.
+    // Another gang draws on the same limit, and has been judged.
     scene.limit(json!({"resources": [{"resource": GPU, "max": 100}]}));
     let node: SlimNode = decoded(json!({
         "metadata": {"name": "n1", "uid": "n1"},
@@ -222,7 +223,7 @@ async fn limits_charged_by_an_earlier_leader_stay_charged() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// Pods of others may have come to its node since, which want none of its pods beside them.
+/// Pods of other schedulers may have come to its node since, with anti-affinity against its pods.
 #[tokio::test]
 async fn nominated_place_is_lost_when_a_pod_repels_the_gang() {
     for (keeps_out, inside, used) in [("x", EngineState::Placed, 4), ("g", EngineState::Absent, 0)]

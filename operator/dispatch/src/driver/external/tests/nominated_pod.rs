@@ -1,10 +1,10 @@
-//! A pod alone for which others leave, and pods of one name after each other.
+//! A single pod with victims, and successive pods with one name.
 
 use trellis_api::pod_group::{NominatedVictim, VictimReason};
 
 use super::*;
 
-/// It holds all of the node, and may have to leave.
+/// Returns a pod that fills the node and may have to leave.
 pub(super) fn low() -> SlimPod {
     let mut low = pod("low", json!({}));
     low.spec.containers[0] = decoded(json!({"name": "c", "image": "i",
@@ -30,7 +30,7 @@ pub(super) fn victim() -> NominatedVictim {
 }
 
 impl ExternalPodsFixture {
-    /// One has all of the node, and another with a higher priority wants half of it.
+    /// Creates a pod that fills the node, and a pod of higher priority that needs half of it.
     fn with_nominated_pod() -> Self {
         let mut scene = Self::new();
         let queue: TrainingQueue = decoded(json!({
@@ -58,8 +58,8 @@ impl ExternalPodsFixture {
     }
 }
 
-/// If each look asked again, the API server would be asked for budgets until the victim has
-/// stopped.
+/// If each step checked again, the operator would read budgets from the API server until the victim
+/// has stopped.
 #[tokio::test]
 async fn nominated_place_stays_until_the_victims_have_left() {
     let mut scene = ExternalPodsFixture::with_nominated_pod();
@@ -78,7 +78,7 @@ async fn nominated_place_stays_until_the_victims_have_left() {
         scene.recheck(&unit);
     }
     assert!(scene.has_task(&low_unit), "it is evicted");
-    // Policies are others by now: they are asked, and the place stays its own.
+    // The policies have changed. They judge the pod again, and the pod keeps its place.
     scene.limit(json!({"resources": [{"resource": GPU, "max": 100}]}));
     scene.recheck(&unit);
     assert!(scene.engine_state(&unit) == EngineState::Nominated && !scene.has_task(&unit));
@@ -99,7 +99,7 @@ async fn withdrawn_nomination_makes_the_pod_seek_a_place_again() {
     assert!(scene.has_task(&unit), "budgets are asked");
 }
 
-/// A new policy refuses the pod meanwhile.
+/// A new policy now refuses the pod.
 #[tokio::test]
 async fn pod_refused_by_a_new_limit_evicts_no_victim() {
     let mut scene = ExternalPodsFixture::with_nominated_pod();
@@ -125,7 +125,8 @@ async fn new_pod_of_the_same_name_inherits_no_state() {
     scene.end_task(&low_unit, TaskOutcome::Done);
     let state = scene.driver.external_pods.gangs.get_mut(&low_unit);
     state.unwrap().failures = 3;
-    // Another of that name is there, which somebody has bound before we saw the first one go.
+    // Another pod with this name exists. It was bound before the watch showed the first pod's
+    // deletion.
     let mut next = low();
     next.metadata.uid = Some("another".to_owned());
     scene.see_bound(next, &[]);
@@ -136,7 +137,7 @@ async fn new_pod_of_the_same_name_inherits_no_state() {
     assert_ne!(scene.engine_state(&unit), EngineState::Placed);
 }
 
-/// The gang is undone before the watch has shown what was bound.
+/// The gang is rolled back before the watch has shown the bound pods.
 #[tokio::test]
 async fn bound_pod_holds_its_node_before_the_watch_shows_it() {
     let mut scene = ExternalPodsFixture::new();

@@ -10,7 +10,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl ExternalPodsFixture {
-    /// Conditions last written to the gang's pods, by uid. Empty after a failed write.
+    /// Returns the conditions last written to the gang's pods, by uid. Empty after a failed write.
     fn written_conditions(&self, unit: &Key) -> Vec<(String, String)> {
         let told = self.driver.external_pods.gangs[unit]
             .conditions
@@ -23,8 +23,8 @@ impl ExternalPodsFixture {
         told
     }
 
-    /// The task that tells pods of the gang has ended, and has not told these. False: none was
-    /// under way.
+    /// Ends the task that writes conditions, which has missed these pods. Returns false if no task
+    /// was running.
     fn end_condition_task(&mut self, unit: &Key, missed: &[&str]) -> bool {
         let telling = &self.driver.external_pods.gangs[unit].conditions;
         let Some(number) = telling.running_task.as_ref().map(|(number, _)| *number) else {
@@ -41,7 +41,7 @@ impl ExternalPodsFixture {
         self.driver.record_explanation(unit, certificate);
     }
 
-    /// So much time passes, and what is due then is looked at.
+    /// Advances the time, and handles everything that is due.
     async fn advance_time(&mut self, time: Duration) {
         tokio::time::advance(time).await;
         self.decide_without_task_results();
@@ -60,7 +60,7 @@ impl ExternalPodsFixture {
         self.add_pod(pod(name, json!({"trellis.dev/pod-group": "g"})));
     }
 
-    /// The journal is being written. Ends that.
+    /// Ends the running write of the journal.
     fn end_journal_write(&mut self, unit: &Key) -> bool {
         let state = self.driver.external_pods.gangs.get_mut(unit);
         state.and_then(|state| state.task.take()).is_some()
@@ -154,7 +154,8 @@ async fn endlessly_flapping_reason_is_written_with_growing_pauses() {
     assert!(scene.end_condition_task(&unit, &[]));
 }
 
-/// Pods that come one after the other are told of one change at different times: that is one.
+/// Pods that come one after the other get the same new reason at different times. This counts as
+/// one change.
 #[tokio::test(start_paused = true)]
 async fn change_written_to_pods_at_different_times_counts_once() {
     let mut scene = ExternalPodsFixture::new();
@@ -162,7 +163,7 @@ async fn change_written_to_pods_at_different_times_counts_once() {
     scene.group(1);
     for name in ["a", "b", "c"] {
         scene.member(name);
-        // As one that is not decided on.
+        // The gang counts as undecided.
         scene.driver.events.take_all();
         scene.record_explanation(&unit, Reason::QuotaExceeded, "why");
         assert!(scene.end_condition_task(&unit, &[]), "{name}");
@@ -238,7 +239,7 @@ async fn pod_conditions_of_a_gang_are_written_by_one_task() {
     assert_eq!(scene.written_conditions(&unit), conditions(&both));
 }
 
-/// Pods that come and go cause no write to the others.
+/// Pods that come and go cause no write to other pods.
 #[tokio::test(start_paused = true)]
 async fn missing_member_count_is_written_to_the_pod_group_only() {
     let mut scene = ExternalPodsFixture::new();
@@ -270,7 +271,8 @@ async fn missing_member_count_is_written_to_the_pod_group_only() {
     assert_eq!(notes, 40, "the status is right as soon as it is quiet");
 }
 
-/// Pods that come and go all the time: the status is behind, but not for ever, and not each time.
+/// Pods come and go all the time. The status lags behind for a limited time, and is not written
+/// each time.
 #[tokio::test(start_paused = true)]
 async fn constantly_changing_message_is_written_every_ten_seconds() {
     let mut scene = ExternalPodsFixture::new();

@@ -1,4 +1,4 @@
-//! Policies decide on external pods apart from the scheduler's loop.
+//! Policies decide on external pods outside the scheduler's loop.
 
 use trellis_gang::fixtures;
 
@@ -23,7 +23,7 @@ async fn pod_is_placed_once_policies_have_decided() {
     scene.driver.external_pods.judgements.evaluates_inline = false;
     let unit = external::pod_gang_key(&key("p"));
     scene.add_pod(pod("p", json!({})));
-    // Nothing is evaluated in the loop.
+    // The loop evaluates no policy.
     scene.decide();
     assert_eq!(scene.engine_state(&unit), EngineState::Absent);
     scene
@@ -38,7 +38,7 @@ async fn pod_is_judged_again_when_policies_change_during_evaluation() {
     let unit = external::pod_gang_key(&key("p"));
     scene.add_pod(pod("p", json!({})));
     scene.decide();
-    // Policies that allow nothing have come since.
+    // The policies have changed, and now allow nothing.
     let context = scene.driver.committer.context().clone();
     let none = trellis_policies::cedar::PolicyLoader::new().unwrap();
     context

@@ -3,7 +3,7 @@
 use super::*;
 
 impl ExternalPodsFixture {
-    /// As [`ExternalPodsFixture::new`], with so many GPUs on the node, and a queue in which
+    /// Like [`ExternalPodsFixture::new`], with this many GPUs on the node, and a queue in which
     /// priority preempts.
     fn with_priority_preemption(gpus: usize) -> Self {
         let scene = Self::new();
@@ -23,7 +23,7 @@ impl ExternalPodsFixture {
         scene
     }
 
-    /// A pod of priority 0 that has its place, and one GPU.
+    /// Adds a placed pod of priority 0 with one GPU.
     fn add_low_priority_pod(&self, name: &str) {
         let mut pod = pod_with(name, json!({}), json!({"nodeName": "n0"}), 1);
         let annotations = [("trellis.dev/placed-in".to_owned(), "default".to_owned())];
@@ -49,7 +49,8 @@ fn pod_with(name: &str, labels: Value, spec: Value, gpus: usize) -> SlimPod {
     decoded(raw)
 }
 
-/// More than one object can name: it is put off, as a job is, and not tried again at once.
+/// There are more victims than one object can name. The gang is put off, like a job, and not tried
+/// again at once.
 #[tokio::test]
 async fn preemptor_with_too_many_victims_is_put_off() {
     let too_many = trellis_api::pod_group::MAX_VICTIMS + 1;
@@ -78,13 +79,13 @@ async fn preemptor_with_too_many_victims_is_put_off() {
         let state = &scene.driver.external_pods.gangs[&unit];
         match external::parse_gang_key(&unit) {
             Some(ExternalGangRef::Pod(_)) => assert!(state.retry_at.is_some()),
-            // The one write that is under way puts it off, and is not that it waits.
+            // The running write puts the gang off, and does not write a reason to wait.
             _ => assert!(state.task.is_some() && state.conditions.status_write.is_none()),
         }
     }
 }
 
-/// So say its pods, by the class of each, or the class of its PodGroup, which counts for all of
+/// The pods' own classes forbid preemption, or the class of the PodGroup, which counts for all of
 /// them.
 #[tokio::test]
 async fn gang_with_a_never_preempting_class_waits() {

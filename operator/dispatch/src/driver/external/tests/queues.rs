@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// A pod of the gang that names a queue by its label.
+/// Returns a pod of the gang that names a queue by its label.
 fn labelled(name: &str, queue: &str) -> SlimPod {
     let labels = json!({"trellis.dev/pod-group": "g", "trellis.dev/queue": queue});
     pod(name, labels)
 }
 
 impl ExternalPodsFixture {
-    /// With another queue beside the default one.
+    /// Creates a driver with another queue besides the default one.
     fn with_second_queue() -> Self {
         let scene = Self::new();
         let elsewhere: TrainingQueue = decoded(json!({
@@ -20,7 +20,7 @@ impl ExternalPodsFixture {
         scene
     }
 
-    /// A PodGroup whose gang waits, if all of its pods exist.
+    /// Adds a PodGroup whose gang waits, if all of its pods exist.
     fn add_waiting_group(&self, members: u32, queue: &str) {
         let group: PodGroup = decoded(json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "PodGroup",
@@ -35,7 +35,7 @@ impl ExternalPodsFixture {
 async fn queue_comes_from_the_pods_when_the_pod_group_names_none() {
     let mut scene = ExternalPodsFixture::with_second_queue();
     scene.add_waiting_group(2, "");
-    // A template that was not filled in names none.
+    // An unfilled template names no queue.
     scene.add_pod(labelled("a", ""));
     scene.add_pod(labelled("b", "elsewhere"));
     scene.decide();
@@ -66,7 +66,7 @@ async fn gang_naming_two_queues_is_refused() {
     }
 }
 
-/// The gang stays in its queue, whatever the label names by now, so that lost pods can be replaced.
+/// The gang stays in its queue even if the label changes, so that lost pods can be replaced.
 #[tokio::test]
 async fn joining_pod_stays_in_the_queue_of_its_gang() {
     let mut scene = ExternalPodsFixture::with_second_queue();

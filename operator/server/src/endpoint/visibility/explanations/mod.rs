@@ -1,6 +1,6 @@
 //! `explanations`: the engine's full explanation of one job, with the state of each node for it.
-//! `shortage` has the numbers of each reason, `seen` reduces the explanation to what the caller may
-//! see.
+//! `shortage` holds the numbers of each reason. `redaction` reduces the explanation to what the
+//! caller may see.
 
 mod redaction;
 mod shortage;
@@ -34,14 +34,14 @@ use super::jobs::{ExternalGang, NOMINATED_MESSAGE, to_timestamp};
 use super::nodes::{find_holders, job_ref};
 use super::table::{Column, TableRow};
 
-/// An engine that is restored from a snapshot and explains it.
+/// An engine restored from a snapshot, to explain why jobs wait.
 pub(super) struct Explainer {
     pub(super) engine: Engine,
     /// Victims of each gang that would preempt now.
     victims: BTreeMap<GangId, Vec<Victim>>,
 }
 
-/// Other facts for an explanation.
+/// Further input of an explanation.
 pub(super) struct ExplanationSources<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) positions: &'a BTreeMap<GangId, u32>,
@@ -54,7 +54,8 @@ pub(super) struct ExplanationSources<'a> {
 }
 
 impl Explainer {
-    /// Runs a cycle, because a snapshot has no explanations and no reservations.
+    /// Restores the engine and runs a cycle, because a snapshot has no explanations and no
+    /// reservations.
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let mut engine = Engine::from_snapshot(snapshot);
         let decisions = engine.cycle(snapshot.now);
@@ -68,7 +69,7 @@ impl Explainer {
         }
     }
 
-    /// Why a job waits. None: it does not wait.
+    /// Returns why a job waits. None: it does not wait.
     pub(super) fn explain(
         &mut self,
         job: &Key,
@@ -171,7 +172,7 @@ impl Explainer {
         }
     }
 
-    /// Victims that are protected now and may be preempted later.
+    /// Returns the victims that are protected now and may be preempted later.
     fn protected_victims(&mut self, id: &GangId) -> Vec<Protected> {
         let all = self.engine.protected_victims(id).into_iter();
         let first = all.filter_map(|(gang, until)| {
@@ -183,7 +184,7 @@ impl Explainer {
         first.take(Explanation::MAX_LISTED).collect()
     }
 
-    /// Victims that the gang would preempt now.
+    /// Returns the victims that the gang would preempt now.
     fn victims(&self, id: &GangId) -> Vec<Preempted> {
         let victims = self.victims.get(id).map(Vec::as_slice);
         let preempted = |victim: &Victim| {
@@ -198,7 +199,7 @@ impl Explainer {
     }
 }
 
-/// Victims in the journal that are leaving for the gang.
+/// Returns the victims in the journal that are leaving for the gang.
 fn leaving_victims(pod_group: Option<&PodGroup>) -> Vec<Preempted> {
     let status = pod_group.and_then(|group| group.status.as_ref());
     let victims = status.map(|status| status.victims.as_slice());
@@ -319,7 +320,7 @@ fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> S
                 .collect();
         }
         UnblockingChange::Free(nodes) => {
-            // A wide gang may need half of the cluster.
+            // A large gang may need half of the cluster.
             let (named, _) = nodes.split_at(nodes.len().min(Explanation::MAX_LISTED));
             let mut held = find_holders(snapshot, named).into_iter();
             told.free = nodes

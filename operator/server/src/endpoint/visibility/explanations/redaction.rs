@@ -11,7 +11,7 @@ use trellis_scheduler::Snapshot;
 /// Topology level whose domains are nodes.
 const HOSTNAME_LEVEL: &str = "kubernetes.io/hostname";
 
-/// Rights of the caller beyond the job itself.
+/// Objects that the caller may see, besides the job itself.
 #[derive(Debug, Default)]
 pub(in super::super) struct VisibleScope {
     /// Jobs of these namespaces.
@@ -32,14 +32,14 @@ fn named_jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
     leaves.chain(protected).chain(behind)
 }
 
-/// Other namespaces whose jobs the explanation names.
+/// Returns the other namespaces whose jobs the explanation names.
 pub(in super::super) fn foreign_namespaces(told: &Explanation) -> BTreeSet<String> {
     let own = told.metadata.namespace.as_deref().unwrap_or_default();
     let others = named_jobs(told).filter(|job| job.namespace != own);
     others.map(|job| job.namespace.clone()).collect()
 }
 
-/// Priorities of the jobs that the explanation names.
+/// Returns the priorities of the jobs that the explanation names.
 pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> Priorities {
     let gangs = named_jobs(told).map(|job| {
         let name = GangName::from_object_name(&job.name);
@@ -93,7 +93,7 @@ pub(in super::super) fn redact(
     if !sees.nodes {
         hide_nodes(told);
     }
-    // An empty change is removed.
+    // Removes an empty change.
     told.smallest_change
         .take_if(|change| *change == SmallestChange::default());
 }
@@ -109,7 +109,7 @@ fn hide_queues(told: &mut Explanation) {
             .iter()
             .any(|raised| raised.queue != *own)
     {
-        // The raises only help together.
+        // The raises of quotas only help together.
         change.raise_quotas.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers of each reason, in the terms of the API.
+//! The numbers of each reason, in the form of the API.
 
 use trellis_api::Quantity;
 use trellis_api::visibility::Shortage;
@@ -7,7 +7,7 @@ use trellis_scheduler::{BestDomain, GangId, GroupName, ResourceName, WaitDetail}
 
 use super::super::nodes::job_ref;
 
-/// None: the reason has no numbers.
+/// Converts the numbers of a reason. None: the reason has no numbers.
 pub(super) fn from_detail(detail: &WaitDetail) -> Option<Shortage> {
     let none = Shortage::default();
     Some(match detail {

@@ -128,7 +128,7 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
         assert_eq!(holders, [("a/runs".to_owned(), "6")], "{on:?}");
     }
     assert_eq!(told.expected_start, None, "nobody knows when a/runs ends");
-    // The explanation can be read back.
+    // A client can parse the explanation.
     let written = serde_json::to_value(&told).unwrap();
     assert_eq!(
         serde_json::from_value::<Explanation>(written).unwrap(),
@@ -139,7 +139,7 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
     assert!(cells.iter().all(Value::is_string), "{cells:?}");
 }
 
-/// Victims have the same names here as in the list.
+/// Victims have the same names in explanations as in the list.
 #[test]
 fn external_pods_are_explained_by_their_served_names() {
     let mut engine = engine_of(gang("a/PodGroup/runs", "strong", 2, 6, 0));
@@ -151,7 +151,7 @@ fn external_pods_are_explained_by_their_served_names() {
     };
     assert_eq!(victim.job.name, "podgroup.runs");
     assert_eq!(victim.job.to_string(), "a/PodGroup/runs");
-    // Their priorities are found by these names.
+    // The priorities are found by these names.
     let known = priorities(&told, &engine.snapshot());
     assert_eq!(known.get(&victim.job), Some(&0), "{known:?}");
 }
@@ -173,7 +173,7 @@ fn too_small_quota_is_explained_with_the_needed_raise() {
     );
 }
 
-/// It could ask somebody, and may not yet.
+/// The gang has a possible victim, which is still protected.
 #[test]
 fn protected_victim_is_explained_with_the_end_of_protection() {
     let mut engine = engine_of(Gang {
@@ -196,7 +196,7 @@ fn protected_victim_is_explained_with_the_end_of_protection() {
 fn explanation_names_the_victims() {
     let mut engine = engine();
     engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
-    // No cycle has seen it yet.
+    // No cycle has looked at the gang yet.
     let told = explain(&engine, "b/first").unwrap();
     assert_eq!(told.reason, None, "{told:?}");
     let [victim] = told.preempts.as_slice() else {
@@ -207,7 +207,7 @@ fn explanation_names_the_victims() {
         ("a", "runs")
     );
     assert!(victim.because.is_some());
-    // And once it is decided, its journal says who.
+    // Once the engine has decided, the gang's journal names the victims.
     engine.cycle(Time::from_millis(1_000));
     let told = explain(&engine, "b/first").unwrap();
     assert_eq!(told.position, None);

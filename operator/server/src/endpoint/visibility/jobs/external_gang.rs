@@ -25,7 +25,7 @@ pub(in crate::endpoint::visibility) struct ExternalGang {
 }
 
 impl ExternalGang {
-    /// The external gang of that name. None: it is a job.
+    /// Returns the external gang with this name. None: the name is that of a job.
     pub(in crate::endpoint::visibility) fn find(cache: &Cache, unit: &Key) -> Option<Self> {
         Some(match external::parse_gang_key(unit)? {
             ExternalGangRef::Group(group) => Self {
@@ -56,7 +56,7 @@ impl ExternalGang {
         }
     }
 
-    /// Phase of the gang. `placed`: it holds its place.
+    /// Returns the phase of the gang. `placed`: the gang holds its place.
     pub(super) fn phase(&self, placed: bool) -> JobPhase {
         let mut held = self.pods.iter().filter(|pod| pod.is_bound()).peekable();
         let some = held.peek().is_some();
@@ -67,8 +67,9 @@ impl ExternalGang {
         }
     }
 
-    /// Why the gang waits, from its PodGroup or its single pod. The nomination of a single pod
-    /// (`is_nominated`) is written nowhere, and the pod's condition still has the earlier reason.
+    /// Returns why the gang waits, from its PodGroup or its single pod. The API server has no
+    /// record of a single pod's nomination (`is_nominated`): the pod's condition still shows the
+    /// earlier reason.
     pub(in crate::endpoint::visibility) fn reason(
         &self,
         is_nominated: bool,

@@ -25,7 +25,8 @@ fn gang(name: &str, pods: u32, at: i64, minutes: Option<u64>) -> Gang {
     }
 }
 
-/// One runs on two nodes, and three wait: behind it, behind that one, and for ever.
+/// One job runs on two nodes and three wait: one for the running job, one behind that job, and one
+/// forever.
 fn snapshot() -> Snapshot {
     let mut engine = Engine::new();
     for node in ["gpu-0", "gpu-1"] {
@@ -117,7 +118,7 @@ fn placed_jobs_are_listed_before_waiting_jobs_in_order() {
     assert_eq!(next.phase, Some(JobPhase::Queued));
     assert_eq!(next.reason, Some(Reason::InsufficientCapacity));
     assert_eq!(next.message.as_deref(), Some("4 are missing"));
-    // The stamp of the job says "forged"; the operator did not believe it.
+    // The stamp of the job says "forged", and the operator did not trust it.
     assert_eq!(next.user.as_deref(), Some("ann"));
     assert_eq!(next.queue_share.as_deref(), Some("0.5"));
     assert!(next.nodes.is_empty() && next.node_count.is_none());
@@ -204,7 +205,7 @@ fn external_gangs_have_phase_and_reason_like_jobs() {
     assert_eq!(gang.phase(true), JobPhase::Starting, "one of them runs");
     let capacity = ("InsufficientCapacity", "8 are missing".to_owned());
     assert_eq!(said(&gang), Some(capacity.clone()));
-    // Its PodGroup has been told.
+    // The PodGroup has the reason.
     let told = gang
         .reason(true)
         .map(|(reason, words)| (reason.as_str(), words));

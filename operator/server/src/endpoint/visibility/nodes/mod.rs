@@ -23,7 +23,7 @@ use trellis_scheduler::{
 use super::table::{Column, TableRow};
 use tally::{JobResources, NodeTally};
 
-/// The row of each node, by name. `created` gives the node's creation time.
+/// Returns the row of each node, by name. `created` gives the node's creation time.
 pub(super) fn rows(
     snapshot: &Snapshot,
     created: impl Fn(&str) -> Option<MetaTime>,
@@ -45,7 +45,7 @@ pub(super) fn rows(
     rows
 }
 
-/// The row of a node whose object is deleted but whose pods still exist.
+/// Returns the row of a node whose object is deleted but whose pods still exist.
 fn deleted_row(snapshot: &Snapshot, name: &NodeName, tally: NodeTally<'_>) -> NodeState {
     let node = Node::new(name.clone(), Resources::new());
     let message = "its Node object is deleted, and pods of it are still there";
@@ -92,8 +92,8 @@ pub(super) fn job_ref(job: &Key) -> JobRef {
     }
 }
 
-/// For each of these nodes, the jobs that hold some of the resources that would have to become
-/// free, in descending order of the first named resource.
+/// Finds, for each of these nodes, the jobs that hold some of the resources to be freed, in
+/// descending order of the first named resource.
 pub(super) fn find_holders(snapshot: &Snapshot, wanted: &[NodeRelease]) -> Vec<Vec<HeldBy>> {
     let mut tallies = tally::tally_nodes(snapshot, |node| wanted.iter().any(|on| on.node == *node));
     let of = |on: &NodeRelease| {
@@ -140,7 +140,7 @@ fn to_amount(name: &ResourceName, amount: i128) -> Amount {
     }
 }
 
-/// Everything that keeps new pods off a node, whatever they tolerate.
+/// Returns every reason that keeps all new pods off a node, even pods that tolerate its taints.
 fn reasons(node: &Node) -> Vec<NodeReason> {
     let mut reasons = Vec::new();
     let mut say = |reason: &str, message: String| {
@@ -181,7 +181,7 @@ fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
     topologies.flat_map(of_topology).collect()
 }
 
-/// The scarce resources of a node: devices, cpu and memory.
+/// Returns the scarce resources of a node: devices, cpu and memory.
 fn resources(node: &Node, tally: &NodeTally<'_>) -> Vec<NodeResource> {
     let shown = node.allocatable.iter().filter(|(name, _)| {
         name.is_device() && name.shared_device().is_none()

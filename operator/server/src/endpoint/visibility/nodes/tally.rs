@@ -1,4 +1,4 @@
-//! Sums up, for each node, what jobs and other pods hold.
+//! Sums up, for each node, the resources that jobs and other pods hold.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -58,7 +58,7 @@ pub(super) struct NodeTally<'s> {
 }
 
 impl NodeTally<'_> {
-    /// True if there is a pod on the node.
+    /// Returns true if there is a pod on the node.
     pub(super) fn has_pods(&self) -> bool {
         !self.jobs.is_empty() || self.other_pods > 0
     }
@@ -78,7 +78,7 @@ impl<'s> JobResources<'s> {
     }
 }
 
-/// Tallies of the nodes for which `wanted` holds.
+/// Sums up the nodes for which `wanted` returns true.
 pub(super) fn tally_nodes<'s>(
     snapshot: &'s Snapshot,
     wanted: impl Fn(&NodeName) -> bool,
@@ -174,7 +174,7 @@ impl<'s, W: Fn(&NodeName) -> bool> TallyBuilder<'s, W> {
         (self.is_wanted)(node).then(|| self.tallies.entry(node).or_default())
     }
 
-    /// Counts a placed gang. Its existing pods are counted from their own requests.
+    /// Counts a placed gang. Existing pods of the gang count with their own requests instead.
     fn count_place(&mut self, place: &'s PlaceSnapshot) {
         let job = engine::job_key(&place.gang.id);
         let leaves = matches!(place.standing, PlacedStateSnapshot::Leaving { .. });

@@ -20,8 +20,8 @@ fn gang(name: &str, pods: u32, gpus: i64) -> Gang {
     }
 }
 
-/// Two nodes of 8 GPUs on one rack: `a/runs` has 4 on each, of which one is seen; a pod of nobody
-/// has 1; `b/waits` wants both nodes.
+/// Two nodes of 8 GPUs on one rack. `a/runs` has 4 GPUs on each, and the engine has seen one of its
+/// pods. A pod of no job has 1 GPU. `b/waits` wants both nodes.
 fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.apply_topology(Topology {
@@ -172,7 +172,7 @@ fn holder_is_listed_once_without_its_other_resources() {
     assert_eq!(held(&engine), told(Some("Starting")));
     sees(&mut engine, "a/runs-w-0", 3);
     assert_eq!(held(&engine), told(None));
-    // The launcher, which has nothing of it, starts still.
+    // The launcher, which holds no GPU, is still starting.
     sees(&mut engine, "a/runs-w-1", 3);
     assert_eq!(held(&engine), told(Some("Running")));
 }

@@ -1,4 +1,4 @@
-//! Places of connections, tested with connections that are never remade by a client library.
+//! Places of connections. The test connections never reconnect, unlike those of a client library.
 
 use std::net::Ipv4Addr;
 
@@ -11,24 +11,24 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::serve::Pem;
 
-/// Address for which places are reserved. Other clients have their own addresses, as pods have.
+/// Address for which places are reserved. Other clients have their own addresses, like pods.
 const SERVER: u8 = 1;
 const RESERVED: usize = 2;
 const POD: u8 = 2;
-/// More than sockets buffer.
+/// Bytes of an answer that sockets cannot buffer.
 const LARGE: usize = 64 << 20;
 
 fn at(number: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, number).into()
 }
 
-/// A server, and what its clients need.
+/// A server, and the state of its clients.
 struct ServerFixture {
     address: SocketAddr,
     tls_connector: TlsConnector,
-    /// One for each that has asked for `/slow`.
+    /// A permit for each request of `/slow`.
     slow_requests: Arc<Semaphore>,
-    /// One for each of them that is answered.
+    /// A permit for each answer to `/slow`.
     answers: Arc<Semaphore>,
 }
 
@@ -84,13 +84,13 @@ impl ServerFixture {
         Ok(TestConnection(self.tls_connector.connect(name, tcp).await?))
     }
 
-    /// One that has been answered once. None: it was not.
+    /// Opens a connection that gets one answer. None: it got no answer.
     async fn connect_idle(&self, from: u8) -> Option<TestConnection> {
         let mut asker = self.connect(from).await.ok()?;
         (asker.get().await? == 200).then_some(asker)
     }
 
-    /// One that is being answered, with so many bytes of head.
+    /// Opens a connection with a running request whose head has this many bytes.
     async fn connect_busy(&self, from: u8, head: usize) -> TestConnection {
         let mut asker = self.connect(from).await.unwrap();
         asker.send("/slow", head).await.unwrap();
@@ -99,7 +99,7 @@ impl ServerFixture {
         asker
     }
 
-    /// All of these are answered after all.
+    /// Checks that each of these connections gets its answer in the end.
     async fn answer_all(&self, busy: Vec<TestConnection>) {
         self.answers.add_permits(busy.len());
         for mut asker in busy {
@@ -124,7 +124,7 @@ impl TestConnection {
         self.read_answer().await
     }
 
-    /// The code of an answer, once all of it is there.
+    /// Reads a whole answer. Returns its status code.
     async fn read_answer(&mut self) -> Option<u16> {
         let (code, length) = self.read_head().await?;
         let mut body = vec![0; length];
@@ -133,7 +133,7 @@ impl TestConnection {
         Some(code)
     }
 
-    /// The code, and how long what follows is.
+    /// Reads the head of an answer. Returns the status code and the length of the body.
     async fn read_head(&mut self) -> Option<(u16, usize)> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -180,7 +180,7 @@ async fn client_on_reserved_places_takes_no_common_place() {
     serving.answer_all(pod).await;
 }
 
-/// With users that are in many groups.
+/// The requests name users that are in many groups.
 #[tokio::test]
 async fn client_with_full_reserved_places_takes_common_places() {
     let serving = start_server_with_reserved_places().await;

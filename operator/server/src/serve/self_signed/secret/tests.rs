@@ -67,14 +67,15 @@ fn read_damaged(
     CertificateSecret::read(&data)
 }
 
-/// The text with one letter of its body changed.
+/// Returns the text with one letter of its body changed.
 fn flip_letter(text: &[u8], at: usize) -> Vec<u8> {
     let mut text = text.to_vec();
     text[at] = if text[at] == b'A' { b'B' } else { b'A' };
     text
 }
 
-/// A damaged part of the shown certificate makes a new one, and then everything is in order.
+/// If a part of the shown certificate is damaged, the operator makes a new certificate, and then
+/// there is nothing to do.
 #[test]
 fn damaged_certificate_counts_as_missing() {
     let written = |kept: &CertificateSecret| {
@@ -105,7 +106,7 @@ fn damaged_certificate_counts_as_missing() {
             );
             assert_eq!(CertificateSecret::read(&written(&read)), read, "{name}");
         }
-        // Not the last letters: some of their bits say nothing.
+        // The last letters do not count, because some of their bits carry no data.
         let body = good.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         let foot = good.windows(4).rposition(|four| four == b"-END").unwrap();
         for letter in (body..foot - 10).filter(|at| good[*at].is_ascii_alphanumeric()) {
@@ -115,7 +116,7 @@ fn damaged_certificate_counts_as_missing() {
             assert_eq!(step, RenewalStep::Begin, "{name}: {words}");
         }
     }
-    // A further authority does no harm, and a damaged one does not stay.
+    // A further authority stays, and a damaged one is removed.
     let both = [&data["ca.crt"].0[..], &other["ca.crt"].0[..]].concat();
     assert_eq!(
         read_damaged(&data, "ca.crt", Some(&both)).authorities.len(),
@@ -174,16 +175,16 @@ fn next_certificate_is_served_once_trusted_long_enough() {
     assert_eq!(kept.settle_time(), Duration::from_secs(60));
     assert_eq!(step(&kept, 1902, Some(59)), RenewalStep::Nothing);
     assert_eq!(step(&kept, 1902, Some(60)), RenewalStep::Swap);
-    // An expired certificate is useless, trusted or not.
+    // An expired certificate is useless, so the next one need not be trusted yet.
     assert_eq!(step(&kept, 3000, None), RenewalStep::Swap);
     let both = kept.trust_bundle();
     kept.swap(at(1970));
     assert_eq!(kept.trust_bundle(), both, "others may show the first still");
     assert_eq!(step(&kept, 1970, Some(60)), RenewalStep::Nothing);
-    // The authority goes with the next renewal after its end.
+    // The first renewal after its expiry removes an authority.
     kept.prepare(issue_at(3900), at(3900));
     assert_eq!(kept.authorities.len(), 2);
-    // No replica has looked for a long time.
+    // No replica has read the Secret for a long time.
     let begun = started_secret();
     assert_eq!(step(&begun, 3000, Some(99)), RenewalStep::Begin);
 }
@@ -199,23 +200,23 @@ fn new_host_name_causes_a_renewal() {
         at(1),
     );
     assert_eq!(kept.next_step(&more, at(1), None), RenewalStep::Nothing);
-    // For who is not started with that name it is as good.
+    // A replica without this name in its options accepts the certificate.
     assert_eq!(kept.next_step(&names(), at(1), None), RenewalStep::Nothing);
 }
 
-/// Three of us, each looking now and then, and an API server that hears of what it is to trust
-/// only a while later: at no moment one of us shows what it does not trust.
+/// Three replicas read the Secret at intervals, and an API server learns of authorities with a
+/// delay. No replica ever shows a certificate that the API server does not trust.
 #[test]
 fn replicas_serve_only_trusted_certificates() {
     let mut secret = BTreeMap::new();
-    // The authorities that the API server will trust, and from when on.
+    // The authorities that the API server will trust, and the time from which it does.
     let mut told: Vec<(i64, String)> = Vec::new();
     let mut shows: [Option<StoredCertificate>; 3] = Default::default();
     let mut since: [Option<(String, i64)>; 3] = Default::default();
     let mut shown = BTreeSet::new();
     for second in (0..10_000_i64).step_by(5) {
         for replica in 0..3_usize {
-            // Two replicas look every ten seconds, the third every fifty.
+            // Two replicas read the Secret every ten seconds, the third every fifty.
             let every = if replica == 2 { 50 } else { 10 };
             if (second + 5 * i64::try_from(replica).unwrap()) % every != 0 {
                 continue;
@@ -243,7 +244,7 @@ fn replicas_serve_only_trusted_certificates() {
             kept.write(&mut secret);
         }
         let trusted = told.iter().rev().find(|(from, _)| *from <= second);
-        // Before the first has been told nobody can be trusted.
+        // Until the first authority is published, the API server trusts no certificate.
         let Some((_, trusted)) = trusted else {
             assert!(second < 200, "never told");
             continue;

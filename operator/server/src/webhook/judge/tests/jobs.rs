@@ -72,7 +72,7 @@ fn job_that_will_wait_passes_with_a_warning() {
         warning.starts_with("QueueNotFound: spec.queueName: queue \"nope\""),
         "{warning}"
     );
-    // A policy that overflows.
+    // The evaluation of this policy overflows.
     let text =
         "forbid(principal, action, resource) when { context.gpus * 9223372036854775807 < 0 };";
     let answer = submit(&judge_with(&[policy("x", text, "Deny")]), json!({}));
@@ -104,7 +104,7 @@ fn job_in_an_unread_namespace_is_not_refused() {
         answer.warnings[0].contains("has not been read yet"),
         "{answer:?}"
     );
-    // Policies are looked at by their own text, whatever else is known.
+    // The webhook checks a policy by its own text alone.
     let broken = policy("x", "permit(", "Deny");
     let asked = review_request("ClusterJobPolicy", "ada", broken, Value::Null);
     assert_eq!(unread.judge(asked).answer.decision, ReviewDecision::Refused);

@@ -1,4 +1,4 @@
-//! Quota policies, and jobs that go beyond them.
+//! Quota policies, and jobs that exceed them.
 
 use trellis_gang::key::Key;
 use trellis_gang::quota::LimitsReport;
@@ -27,7 +27,7 @@ fn invalid_quota_policy_is_refused_with_its_status_message() {
         judged.answer
     };
     let limits = json!({"runningJobs": 1});
-    // No rule of the CRD sees into a selector.
+    // The CRD's rules do not check selectors.
     let selector = json!({"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]});
     let subject = json!({"namespaceSelector": selector});
     for (spec, words) in [
@@ -108,14 +108,14 @@ fn quota_policy_refuses_a_job_without_room() {
         message.contains("quota policy \"full\", runningJobs: needs 1, 2 of 2 are held"),
         "{message}"
     );
-    // One that is not to start, and one that is there already.
+    // A suspended job, and a job that exists already.
     let suspended = submit(&by, json!({"suspend": true}));
     assert_eq!(suspended.decision, ReviewDecision::Allowed);
     let mut now = job(json!({"restart": {"limit": 5}}));
     now["status"] = json!({"phase": "Queued"});
     let changed = by.judge(review_request("TrainingJob", "ada", now, job(json!({}))));
     assert_eq!(changed.answer.decision, ReviewDecision::Allowed);
-    // A request above a limit per job is refused without any usage.
+    // The webhook refuses a request above a per-job limit even if no usage is known.
     add("tiny", json!({"subject": {}, "limits": {"gpusPerJob": 4}}));
     let answer = submit(&by, json!({}));
     assert_eq!(answer.reason, Some(Reason::QuotaPolicyExceeded));
