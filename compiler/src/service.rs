@@ -24,13 +24,12 @@ pub(crate) fn build(job: &ValidatedJob, groups: &[CompiledGroup]) -> Service {
 
 /// The Service of the leader's pod, if the framework gives it one.
 pub(crate) fn build_for_leader(job: &ValidatedJob, groups: &[CompiledGroup]) -> Option<Service> {
-    let name = job.spec().leader_service_name(job.name())?;
-    let leader = job.spec().leader_group()?;
+    let leader = &job.spec().leader_with_service()?.name;
     let group = groups.iter().find(|group| group.name() == leader)?;
     let mut selector = metadata::job_uid_label(job);
-    selector.insert(names::GROUP.to_owned(), leader.to_owned());
+    selector.insert(names::GROUP.to_owned(), leader.clone());
     let mut metadata = metadata::child_metadata(job);
-    metadata.name = Some(name);
+    metadata.name = Some(names::leader_service_name(job.name(), leader));
     Some(Service {
         metadata,
         spec: Some(ServiceSpec {

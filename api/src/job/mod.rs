@@ -341,13 +341,20 @@ impl TrainingJobSpec {
         world.fold(0_u32, |sum, g| sum.saturating_add(g.replicas()))
     }
 
-    /// Name of the Service of the job's leader, if its framework gives it one.
+    /// Returns the group of the job's leader, if its framework gives it a Service of its own.
     #[must_use]
-    pub fn leader_service_name(&self, job: &str) -> Option<String> {
+    pub fn leader_with_service(&self) -> Option<&TaskGroup> {
         let leader = self.framework().spec().leader?;
         let mut groups = self.task_groups.iter();
-        let group = groups.find(|group| leader.has_service && group.role() == leader.role)?;
-        Some(names::leader_service_name(job, &group.name))
+        groups.find(|group| leader.has_service && group.role() == leader.role)
+    }
+
+    /// Returns the names of the job's Services: the headless one, and the leader's if its framework
+    /// gives it one.
+    pub fn service_names(&self, job: &str) -> impl DoubleEndedIterator<Item = String> {
+        let leader = self.leader_with_service();
+        let leader = leader.map(|group| names::leader_service_name(job, &group.name));
+        std::iter::once(job.to_owned()).chain(leader)
     }
 
     /// Returns the task group of this name.

@@ -243,11 +243,11 @@ pub(super) async fn remove_children(
     let hosts = Key::new(&key.namespace, &names::hosts_config_map_name(&key.name));
     remove_child::<ConfigMap, _>(commands, &cache.config_maps, &hosts, uid).await?;
     remove_child::<NetworkPolicy, _>(commands, &cache.network_policies, key, uid).await?;
-    if let Some(leader) = job.spec.leader_service_name(&key.name) {
-        let leader = Key::new(&key.namespace, &leader);
-        remove_child::<Service, _>(commands, &cache.services, &leader, uid).await?;
+    for name in job.spec.service_names(&key.name).rev() {
+        let service = Key::new(&key.namespace, &name);
+        remove_child::<Service, _>(commands, &cache.services, &service, uid).await?;
     }
-    remove_child::<Service, _>(commands, &cache.services, key, uid).await
+    Ok(())
 }
 
 #[cfg(test)]

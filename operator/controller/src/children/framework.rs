@@ -1,5 +1,6 @@
 //! Objects of a job's framework: its Service, its files, and the key of an MPI job.
 
+use k8s_openapi::api::core::v1::Service;
 use serde::de::IgnoredAny;
 use trellis_api::job::TrainingJobStatus;
 use trellis_api::names;
@@ -19,17 +20,12 @@ impl ChildApplier<'_> {
         compiled: &CompiledJob,
         cache: &Cache,
     ) -> Result<Option<JobHold>, WriteError> {
-        let spec = compiled.job().spec();
-        let leader = spec.leader_service_name(&self.key.name);
-        let names = std::iter::once(self.key.name.to_string()).chain(leader);
-        for (index, name) in names.enumerate() {
+        for name in compiled.job().spec().service_names(&self.key.name) {
             let key = Key::new(&self.key.namespace, &name);
+            let is_wanted = |service: &Service| service.metadata.name.as_ref() == Some(&name);
             let wanted = || {
-                compiled
-                    .services()
-                    .into_iter()
-                    .nth(index)
-                    .unwrap_or_default()
+                let mut services = compiled.services().into_iter();
+                services.find(is_wanted).unwrap_or_default()
             };
             let held = self.apply_child(&key, wanted, &cache.services).await?;
             if held.is_some() {

@@ -19,12 +19,10 @@ impl Committer {
         let key = |name: &str| Key::new(&job.namespace, name);
         let has_service =
             |name: &str| is_live_child(cache.services.get(&key(name)).as_deref(), uid);
-        let spec = compiled.job().spec();
         let config_map = names::hosts_config_map_name(&job.name);
         let has_config_map =
             || is_live_child(cache.config_maps.get(&key(&config_map)).as_deref(), uid);
-        let leader = spec.leader_service_name(&job.name);
-        let mut services = std::iter::once(job.name.to_string()).chain(leader);
+        let mut services = compiled.job().spec().service_names(&job.name);
         let (kind, name) = if let Some(name) = services.find(|name| !has_service(name)) {
             ("Service", name)
         } else if !is_live_child(cache.network_policies.get(job).as_deref(), uid) {
@@ -76,14 +74,20 @@ mod tests {
         serde_json::from_value(json!({"metadata": meta, "spec": {"podSelector": {}}})).unwrap()
     }
 
+    /// Returns a committer without an API server.
+    fn committer(context: &Arc<Context>) -> Committer {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        let commands = Commands::new(client, Leadership::for_test());
+        Committer::new(Arc::clone(context), commands)
+    }
+
     /// Returns the missing object of a job that has this Service, NetworkPolicy and ConfigMap.
     async fn missing(
         service: Option<(&str, Value)>,
         policy: Option<(&str, Value)>,
         hosts: Option<(&str, Value)>,
     ) -> String {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = Client::try_from(nowhere).unwrap();
         let (context, _) = Context::new();
         let job = Key::new("ns", "j");
         if let Some((uid, more)) = service {
@@ -105,10 +109,8 @@ mod tests {
                 .config_maps
                 .insert_observed(key, child(uid, more));
         }
-        let commands = Commands::new(client, Leadership::for_test());
-        let committer = Committer::new(Arc::clone(&context), commands);
         let compiled = compile_job_as("j", "ns", spec_with(json!({"framework": "DeepSpeed"})));
-        match committer.check_children(&job, "mine", &compiled) {
+        match committer(&context).check_children(&job, "mine", &compiled) {
             Ok(()) => String::new(),
             Err(TaskOutcome::PutOff(Reason::ChildMissing, message)) => message,
             Err(other) => panic!("{other:?}"),
@@ -118,7 +120,6 @@ mod tests {
     /// The head of a Ray job has a Service of its own.
     #[tokio::test]
     async fn missing_service_of_the_leader_counts_as_missing() {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let (context, _) = Context::new();
         let cache = &context.cache;
         let service = |name: &str, uid: &str| {
@@ -138,9 +139,7 @@ mod tests {
             "name": "head", "role": "Coordinator", "image": "i",
             "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}));
         let compiled = compile_job_as("j", "ns", ray);
-        let client = Client::try_from(nowhere).unwrap();
-        let commands = Commands::new(client, Leadership::for_test());
-        let committer = Committer::new(Arc::clone(&context), commands);
+        let committer = committer(&context);
         let missing = || committer.find_missing_child(&Key::new("ns", "j"), "mine", &compiled);
         assert!(missing().unwrap().contains("Service \"j-head\""));
         service("j-head", "another");

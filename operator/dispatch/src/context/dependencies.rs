@@ -20,21 +20,29 @@ fn is_in_namespace(job: &TrainingJob, namespace: &str) -> bool {
 }
 
 impl WatchSink {
-    /// Handles a changed Service. It is a child of the job of its name or of the job whose leader
-    /// it serves, and any job of the namespace may name it.
+    /// Handles a changed Service. It may be a child of a job, and any job of the namespace may name
+    /// it.
     fn service_changed(&self, key: &Key) {
-        if self.context.cache.jobs.get(key).is_some() {
-            self.context.touch(key.clone());
+        for job in self.jobs_with_service(key) {
+            self.context.touch(job);
         }
         self.context.requeue_jobs(|job| {
-            let name = job.metadata.name.as_deref().unwrap_or_default();
             is_in_namespace(job, &key.namespace)
-                && (lookup::network_rule_services(&job.spec).any(|s| s == &*key.name)
-                    || job
-                        .spec
-                        .leader_service_name(name)
-                        .is_some_and(|s| s == *key.name))
+                && lookup::network_rule_services(&job.spec).any(|s| s == &*key.name)
         });
+    }
+
+    /// Returns the jobs that have a Service of this name. Each name of a job's Service is the name
+    /// of the job, or begins with it and a hyphen.
+    fn jobs_with_service(&self, service: &Key) -> impl Iterator<Item = Key> {
+        let name = &*service.name;
+        let ends = name.match_indices('-').map(|(end, _)| end);
+        let prefixes = ends.chain([name.len()]).filter_map(|end| name.get(..end));
+        let keys = prefixes.map(|job| Key::new(&service.namespace, job));
+        keys.filter(move |key| {
+            let job = self.context.cache.jobs.get(key);
+            job.is_some_and(|job| job.spec.service_names(&key.name).any(|other| other == name))
+        })
     }
 
     fn namespace_changed(&self, key: &Key) {

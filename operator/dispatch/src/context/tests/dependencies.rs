@@ -30,6 +30,37 @@ async fn service_requeues_its_own_job_and_jobs_naming_it() {
     assert!(case.context.cache.services.get(&svc).is_none());
 }
 
+/// The scheduler creates no pods of the job while one of its Services is missing.
+#[tokio::test(start_paused = true)]
+async fn service_of_the_leader_wakes_controller_and_scheduler() {
+    let mut case = ContextFixture::new();
+    let group = |name: &str, role: &str| json!({"name": name, "image": "i", "role": role});
+    for (name, head) in [("ray", "head"), ("ray-head", "main"), ("other", "head")] {
+        let job: TrainingJob = decoded(json!({
+            "apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": name, "namespace": "a", "uid": name},
+            "spec": {"framework": "Ray", "taskGroups": [group(head, "Coordinator")]},
+        }));
+        case.sink.apply(Key::new("a", name), job);
+    }
+    case.requeued_jobs().await;
+    case.events.take_all();
+    // Both jobs have a Service of this name, and its owner may change.
+    case.service("a", "ray-head", json!({}));
+    let rechecked = case
+        .events
+        .take_all()
+        .into_iter()
+        .filter_map(|event| match event {
+            SchedulerEvent::Recheck(job) => Some(job.to_string()),
+            _ => None,
+        });
+    let mut rechecked: Vec<_> = rechecked.collect();
+    rechecked.sort();
+    assert_eq!(rechecked, ["a/ray", "a/ray-head"]);
+    assert_eq!(case.requeued_jobs().await, ["a/ray", "a/ray-head"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn namespace_requeues_its_jobs_only_when_labels_or_termination_change() {
     let case = ContextFixture::new();
