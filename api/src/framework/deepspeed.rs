@@ -7,7 +7,7 @@ pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     leader: None,
     is_elastic: false,
     fixes_max_replicas: false,
-    port: Some(pytorch::PORT),
+    port: Some(pytorch::MASTER_PORT),
     env: Some(&pytorch::ENV),
     rules: &[
         max_pods!(

@@ -15,13 +15,15 @@ const ENV: ReservedEnv = reserved_env!(
     ]
 );
 
+/// Port of process 0, as in Kubeflow's JAXJob.
+pub const COORDINATOR_PORT: i32 = 6666;
+
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "JAX",
     leader: None,
     is_elastic: false,
     fixes_max_replicas: false,
-    // As in Kubeflow's JAXJob.
-    port: Some(6666),
+    port: Some(COORDINATOR_PORT),
     env: Some(&ENV),
     rules: &[fixed_size!("JAX")],
 };

@@ -10,12 +10,12 @@ mod reserved_env;
 mod rule_macros;
 
 mod deepspeed;
-mod jax;
-mod mpi;
+pub mod jax;
+pub mod mpi;
 mod none;
-mod pytorch;
-mod ray;
-mod tensorflow;
+pub mod pytorch;
+pub mod ray;
+pub mod tensorflow;
 
 use std::collections::BTreeSet;
 
@@ -163,16 +163,12 @@ mod tests {
     #[test]
     fn list_of_all_frameworks_is_the_enum_of_the_schema() {
         let schema = serde_json::to_value(schemars::schema_for!(Framework)).unwrap();
-        let all = Framework::ALL.map(|framework| framework.spec().name);
-        for name in all {
-            assert!(
-                schema.to_string().contains(&format!("\"{name}\"")),
-                "{name}"
-            );
-        }
-        let of_schema = schema["oneOf"].as_array().map(Vec::len);
-        let of_schema = of_schema.or(schema["enum"].as_array().map(Vec::len));
-        assert_eq!(of_schema, Some(all.len()), "{schema}");
+        let values = schema["oneOf"].as_array().unwrap();
+        let values: Vec<_> = values.iter().map(|value| &value["const"]).collect();
+        assert_eq!(
+            values,
+            Framework::ALL.map(|framework| framework.spec().name)
+        );
     }
 
     #[test]

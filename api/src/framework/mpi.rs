@@ -26,6 +26,9 @@ const ENV: ReservedEnv = reserved_env!(
     ]
 );
 
+/// Port of sshd, which needs no privilege for it.
+pub const SSH_PORT: i32 = 2222;
+
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "MPI",
     leader: Some(Leader {
@@ -34,8 +37,7 @@ pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     }),
     is_elastic: false,
     fixes_max_replicas: false,
-    // sshd needs no privilege for it.
-    port: Some(2222),
+    port: Some(SSH_PORT),
     env: Some(&ENV),
     rules: &[
         group_rule!(

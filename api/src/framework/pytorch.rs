@@ -18,15 +18,16 @@ pub(super) const ENV: ReservedEnv = reserved_env!(
     ]
 );
 
-/// Default of torchrun's `--master-port`.
-pub(super) const PORT: i32 = 29500;
+/// Port of rank 0: the default of torchrun's `--master-port`. It is fixed, so that no port of the
+/// user becomes the rendezvous by its name.
+pub const MASTER_PORT: i32 = 29500;
 
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "PyTorch",
     leader: None,
     is_elastic: true,
     fixes_max_replicas: true,
-    port: Some(PORT),
+    port: Some(MASTER_PORT),
     env: Some(&ENV),
     rules: &[],
 };

@@ -7,6 +7,16 @@ use crate::job::{DependencyStatus, Role};
 /// Address of the cluster.
 const ENV: ReservedEnv = reserved_env!("Ray", ["Ray"], [], ["RAY_ADDRESS"]);
 
+/// Port of the head's global control service, by which pods find the cluster: the default of `ray
+/// start --port`.
+pub const GCS_PORT: i32 = 6379;
+/// Port of the dashboard and of `ray job submit`, if the image has `ray[default]`.
+pub const DASHBOARD_PORT: i32 = 8265;
+/// Port for Ray Client, if the image has `ray[client]`.
+pub const CLIENT_PORT: i32 = 10001;
+/// Port of each pod's raylet. It is fixed, so that the kubelet can probe it.
+pub const RAYLET_PORT: i32 = 6380;
+
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "Ray",
     leader: Some(Leader {
@@ -15,8 +25,7 @@ pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     }),
     is_elastic: true,
     fixes_max_replicas: false,
-    // Default of `ray start --port`.
-    port: Some(6379),
+    port: Some(GCS_PORT),
     env: Some(&ENV),
     rules: &[
         group_rule!(

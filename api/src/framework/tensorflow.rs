@@ -7,13 +7,15 @@ use crate::job::Role;
 /// TensorFlow's cluster and task.
 const ENV: ReservedEnv = reserved_env!("TensorFlow", ["TensorFlow"], [], ["TF_CONFIG"]);
 
+/// Port of every task, as in Kubeflow's TFJob.
+pub const PORT: i32 = 2222;
+
 pub(super) const SPEC: FrameworkSpec = FrameworkSpec {
     name: "TensorFlow",
     leader: None,
     is_elastic: false,
     fixes_max_replicas: false,
-    // As in Kubeflow's TFJob.
-    port: Some(2222),
+    port: Some(PORT),
     env: Some(&ENV),
     rules: &[
         // `multi_worker_util._validate_cluster_spec`.

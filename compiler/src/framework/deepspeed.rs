@@ -3,7 +3,6 @@
 //! (`deepspeed/launcher/runner.py`).
 
 use trellis_api::job::TaskGroup;
-use trellis_api::names;
 
 use super::{
     FrameworkEnvironment, FrameworkFiles, HOSTFILE, HOSTS_PATH, Injection, MountedFiles, NOTHING,
@@ -19,19 +18,12 @@ pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
 };
 
 fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    if !group.is_in_world() {
-        return Injection::default();
-    }
     let mut injection = pytorch::inject(gang, group);
     let path = format!("{HOSTS_PATH}/{HOSTFILE}");
     injection
         .variables
         .insert(0, TrellisVariable::fixed("TRELLIS_HOSTFILE", path));
-    injection.files.push(MountedFiles::Hosts {
-        name: names::hosts_config_map_name(gang.job.name()),
-        path: HOSTS_PATH,
-        mode: None,
-    });
+    injection.files.push(MountedFiles::hosts(gang, None));
     injection
 }
 

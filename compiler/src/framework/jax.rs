@@ -3,21 +3,16 @@
 //! `jax.distributed.initialize` reads JAX_COORDINATOR_ADDRESS itself, and the other two
 //! are for the program to pass on (docs/frameworks/jax.md).
 
+use trellis_api::framework::jax::COORDINATOR_PORT;
 use trellis_api::job::TaskGroup;
 
 use super::{FrameworkEnvironment, FrameworkPort, Injection, NOTHING};
 use crate::environment::{TrellisVariable, VariableValue};
 use crate::gang_facts::GangFacts;
 
-/// Port of process 0, as in Kubeflow's JAXJob.
-const COORDINATOR_PORT: i32 = 6666;
-
 pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
 
-fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    if !group.is_in_world() {
-        return Injection::default();
-    }
+fn inject(gang: &GangFacts<'_>, _: &TaskGroup) -> Injection {
     let address = format!("{}:{COORDINATOR_PORT}", gang.leader_address);
     Injection {
         variables: vec![

@@ -95,10 +95,23 @@ pub(crate) enum MountedFiles {
     Key { name: String, path: &'static str },
 }
 
+impl MountedFiles {
+    /// The job's ConfigMap, with the file mode if it differs from the default.
+    fn hosts(gang: &GangFacts<'_>, mode: Option<i32>) -> Self {
+        Self::Hosts {
+            name: names::hosts_config_map_name(gang.job.name()),
+            path: HOSTS_PATH,
+            mode,
+        }
+    }
+}
+
 /// The environment of one framework.
 pub(crate) struct FrameworkEnvironment {
     /// The additions to the pods of a group.
     inject: fn(&GangFacts<'_>, &TaskGroup) -> Injection,
+    /// True if groups outside the world get the additions, too.
+    reaches_evaluators: bool,
     /// Files that the job's pods read, by name: they are in the job's ConfigMap.
     files: Option<fn(&GangFacts<'_>) -> FrameworkFiles>,
     /// The Secret with the job's key, from random bytes.
@@ -114,6 +127,7 @@ type KeyMaker = fn(&ValidatedJob, [u8; 66]) -> Option<Secret>;
 /// Nothing: each framework names what it adds.
 const NOTHING: FrameworkEnvironment = FrameworkEnvironment {
     inject: |_, _| Injection::default(),
+    reaches_evaluators: false,
     files: None,
     key: None,
 };
@@ -131,7 +145,11 @@ const fn environment(framework: Framework) -> &'static FrameworkEnvironment {
 }
 
 pub(crate) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    (environment(gang.job.spec().framework()).inject)(gang, group)
+    let environment = environment(gang.job.spec().framework());
+    match group.is_in_world() || environment.reaches_evaluators {
+        true => (environment.inject)(gang, group),
+        false => Injection::default(),
+    }
 }
 
 /// True if the framework has a ConfigMap with files.

@@ -4,22 +4,16 @@
 //! variable `PET_<OPTION>` (`torch.distributed.argparse_util.env`), so that
 //! `command: [torchrun, train.py]` is all that people write.
 
+use trellis_api::framework::pytorch::MASTER_PORT;
 use trellis_api::job::TaskGroup;
 
 use super::{FrameworkEnvironment, FrameworkPort, Injection, NOTHING};
 use crate::environment::{TrellisVariable, VariableValue};
 use crate::gang_facts::GangFacts;
 
-/// Where rank 0 listens: the default of torchrun's `--master-port`. Fixed, so
-/// that no port of the user's becomes the rendezvous by its name.
-const MASTER_PORT: i32 = 29500;
-
 pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
 
 pub(super) fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    if !group.is_in_world() {
-        return Injection::default();
-    }
     let address = || VariableValue::Fixed(gang.leader_address.clone());
     let port = || VariableValue::Fixed(MASTER_PORT.to_string());
     let world_size = || VariableValue::Fixed(gang.world_size.to_string());

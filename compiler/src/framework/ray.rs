@@ -6,8 +6,8 @@
 
 use k8s_openapi::api::core::v1::{Probe, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use trellis_api::framework::ray::{CLIENT_PORT, DASHBOARD_PORT, GCS_PORT, RAYLET_PORT};
 use trellis_api::job::{Role, TaskGroup};
-use trellis_api::names;
 
 use super::{
     FrameworkEnvironment, FrameworkFiles, FrameworkPort, HOSTS_PATH, InjectedCommand, Injection,
@@ -16,14 +16,6 @@ use super::{
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
 
-/// Port of the head's global control service, by which a cluster is found.
-const GCS_PORT: i32 = 6379;
-/// Port of the dashboard and of `ray job submit`, if the image has `ray[default]`.
-const DASHBOARD_PORT: i32 = 8265;
-/// Port for Ray Client, if the image has `ray[client]`.
-const CLIENT_PORT: i32 = 10001;
-/// Port of each pod's raylet. Fixed, so that it can be probed.
-const RAYLET_PORT: i32 = 6380;
 /// Longest time in seconds until all pods have joined.
 const JOIN_SECONDS: u32 = 1800;
 /// Name of the script.
@@ -36,9 +28,6 @@ pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
 };
 
 fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    if !group.is_in_world() {
-        return Injection::default();
-    }
     let start = Program {
         command: vec![
             format!("{HOSTS_PATH}/{SCRIPT}"),
@@ -73,11 +62,7 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
             ],
             false => vec![raylet],
         },
-        files: vec![MountedFiles::Hosts {
-            name: names::hosts_config_map_name(gang.job.name()),
-            path: HOSTS_PATH,
-            mode: Some(0o555),
-        }],
+        files: vec![MountedFiles::hosts(gang, Some(0o555))],
         command: match is_head {
             true => InjectedCommand::Wrapper(start),
             false => InjectedCommand::Fallback(start),

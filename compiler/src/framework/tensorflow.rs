@@ -5,14 +5,12 @@
 //! it evaluates.
 
 use serde::Serialize;
+use trellis_api::framework::tensorflow::PORT;
 use trellis_api::job::{Role, TaskGroup};
 
 use super::{FrameworkEnvironment, FrameworkPort, Injection, NOTHING};
 use crate::environment::{TrellisVariable, VariableValue};
 use crate::gang_facts::GangFacts;
-
-/// Port of every task, as in Kubeflow's TFJob.
-const PORT: i32 = 2222;
 
 /// Addresses by task type.
 #[derive(Default, Serialize)]
@@ -25,7 +23,11 @@ struct TensorFlowCluster {
     ps: Vec<String>,
 }
 
-pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment { inject, ..NOTHING };
+pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
+    inject,
+    reaches_evaluators: true,
+    ..NOTHING
+};
 
 fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
     let groups = gang.groups_by_rank();

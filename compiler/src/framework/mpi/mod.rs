@@ -5,20 +5,19 @@
 mod files;
 mod ssh_key;
 
+use trellis_api::framework::mpi::SSH_PORT;
 use trellis_api::job::{Role, TaskGroup};
 use trellis_api::names;
 
 use super::{
     FrameworkEnvironment, FrameworkPort, HOSTFILE, HOSTS_PATH, InjectedCommand, Injection,
-    MountedFiles, Program,
+    MountedFiles, NOTHING, Program,
 };
 use crate::environment::TrellisVariable;
 use crate::gang_facts::GangFacts;
 
 /// Mount path of the key.
 const KEY_PATH: &str = "/etc/trellis/ssh";
-/// Where sshd listens: no privilege is needed for it.
-const SSH_PORT: i32 = 2222;
 /// Name of the hostfile that says `host:N`, as Intel MPI and MPICH read it.
 const HYDRA_HOSTFILE: &str = "hostfile.hydra";
 /// File names of the scripts next to the hostfile.
@@ -29,12 +28,10 @@ pub(super) const ENVIRONMENT: FrameworkEnvironment = FrameworkEnvironment {
     inject,
     files: Some(files::config_map_files),
     key: Some(ssh_key::ssh_key_secret),
+    ..NOTHING
 };
 
 fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
-    if !group.is_in_world() {
-        return Injection::default();
-    }
     let file = |name: &str| format!("{HOSTS_PATH}/{name}");
     let mut variables = vec![
         TrellisVariable::fixed("TRELLIS_HOSTFILE", file(HOSTFILE)),
@@ -69,11 +66,7 @@ fn inject(gang: &GangFacts<'_>, group: &TaskGroup) -> Injection {
             number: SSH_PORT,
         }],
         files: vec![
-            MountedFiles::Hosts {
-                name: names::hosts_config_map_name(gang.job.name()),
-                path: HOSTS_PATH,
-                mode: Some(0o555),
-            },
+            MountedFiles::hosts(gang, Some(0o555)),
             MountedFiles::Key {
                 name: names::ssh_secret_name(gang.job.name(), gang.job.uid()),
                 path: KEY_PATH,

@@ -1,21 +1,22 @@
 //! Parameters of `ray start`.
 
 use serde_json::Value;
+use trellis_api::framework::ray::{DASHBOARD_PORT, GCS_PORT, RAYLET_PORT};
 use trellis_api::job::EnvVar;
 
 use crate::fields::Fields;
 
 /// Variable whose words the job's script adds to `ray start` (docs/frameworks/ray.md).
 const VARIABLE: &str = "RAY_START_ARGS";
-/// Parameters that the script sets, with its value where users may write another.
-const SET_BY_SCRIPT: [(&str, Option<&str>); 7] = [
-    ("address", None),
-    ("block", None),
-    ("dashboard-host", Some("0.0.0.0")),
-    ("dashboard-port", Some("8265")),
-    ("head", None),
-    ("node-manager-port", Some("6380")),
-    ("port", Some("6379")),
+/// Parameters that the script sets.
+const SET_BY_SCRIPT: [&str; 7] = [
+    "address",
+    "block",
+    "dashboard-host",
+    "dashboard-port",
+    "head",
+    "node-manager-port",
+    "port",
 ];
 /// Options that take the value true or false. All others are flags, which KubeRay writes without a
 /// value, or leaves out (`convertParamMap`).
@@ -29,8 +30,8 @@ pub(super) fn read_start_params(group: &Fields<'_>) -> Option<EnvVar> {
             continue;
         };
         let value = compact(&text);
-        if let Some((_, fixed)) = SET_BY_SCRIPT.iter().find(|(name, _)| *name == key) {
-            if fixed.is_some_and(|fixed| fixed != value) {
+        if SET_BY_SCRIPT.contains(&key.as_str()) {
+            if script_value(&key).is_some_and(|own| own != value) {
                 field.note(
                     "is set by Trellis to another value",
                     "use the ports of docs/frameworks/ray.md",
@@ -57,6 +58,18 @@ pub(super) fn read_start_params(group: &Fields<'_>) -> Option<EnvVar> {
         value: Some(words.join(" ")),
         ..EnvVar::default()
     })
+}
+
+/// The value that the script gives to a parameter. None: the script sets no fixed value.
+fn script_value(key: &str) -> Option<String> {
+    let port = match key {
+        "dashboard-host" => return Some("0.0.0.0".to_owned()),
+        "dashboard-port" => DASHBOARD_PORT,
+        "node-manager-port" => RAYLET_PORT,
+        "port" => GCS_PORT,
+        _ => return None,
+    };
+    Some(port.to_string())
 }
 
 /// A parameter on the command line of `ray start`. None: a flag that is not set.
