@@ -1,13 +1,11 @@
 //! MPI: hosts, the key and the scripts. The scripts run with fake ssh and sshd programs that record
 //! their arguments.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::Secret;
 use trellis_compiler::{CompiledJob, Demand};
 
 use super::scripts::{ScriptRunner, program_exists};
-use super::support::{PLACEMENT, UID, compile_job, container, env_value, job, spec};
+use super::support::{PLACEMENT, UID, compile_job, container, env_value, files, job, spec, words};
 
 fn mpi(launcher: &str, worker: &str) -> CompiledJob {
     compile_job(job(&format!(
@@ -15,10 +13,6 @@ fn mpi(launcher: &str, worker: &str) -> CompiledJob {
          - {{name: worker, image: i, replicas: 2, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {worker}}}\n\
          - {{name: launcher, image: i, role: Launcher, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}, {launcher}}}\n"
     )))
-}
-
-fn files(job: &CompiledJob) -> BTreeMap<String, String> {
-    job.config_maps().remove(0).data.unwrap()
 }
 
 #[test]
@@ -70,10 +64,7 @@ fn mpi_worker_runs_sshd_and_launcher_without_gpus_sees_no_devices() {
     ] {
         let job = mpi("command: [mpirun]", said);
         let pod = job.groups()[0].pod(0, &PLACEMENT);
-        let main = container(&pod);
-        let (command, args) = (main.command.as_deref(), main.args.as_deref());
-        let all: Vec<_> = command.into_iter().chain(args).flatten().collect();
-        assert_eq!(all, ["own"], "{said}");
+        assert_eq!(words(&pod), ["own"], "{said}");
     }
     // Nor does a launcher run it.
     let job = mpi("gpus: 1", "gpus: 8");

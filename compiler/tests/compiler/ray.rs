@@ -1,12 +1,10 @@
 //! Ray: the head, the workers and the script that runs in both. The script runs with a fake `ray`
 //! and `python3`; `e2e/tests/real_nodes/ray.rs` runs it with the real ones.
 
-use std::collections::BTreeMap;
-
 use trellis_compiler::{CompiledJob, Demand};
 
 use super::scripts::ScriptRunner;
-use super::support::{PLACEMENT, compile_job, container, env_value, job};
+use super::support::{PLACEMENT, compile_job, container, env_value, files, job, words};
 
 const ADDRESS: &str = "llm-head-0.llm.team-a.svc.cluster.local:6379";
 
@@ -18,16 +16,9 @@ fn ray(head: &str, worker: &str) -> CompiledJob {
     )))
 }
 
-fn files(job: &CompiledJob) -> BTreeMap<String, String> {
-    job.config_maps().remove(0).data.unwrap()
-}
-
 /// Command and arguments of the first pod of a group.
-fn words(job: &CompiledJob, group: usize) -> Vec<String> {
-    let pod = job.groups()[group].pod(0, &PLACEMENT);
-    let main = container(&pod);
-    let (command, args) = (main.command.clone(), main.args.clone());
-    command.into_iter().chain(args).flatten().collect()
+fn group_words(job: &CompiledJob, group: usize) -> Vec<String> {
+    words(&job.groups()[group].pod(0, &PLACEMENT))
 }
 
 #[test]
@@ -42,16 +33,19 @@ fn head_runs_its_command_as_the_driver() {
         ),
         ("", vec![]),
     ] {
-        assert_eq!(words(&ray(head, ""), 1), [&start[..], &driver].concat());
+        assert_eq!(
+            group_words(&ray(head, ""), 1),
+            [&start[..], &driver].concat()
+        );
     }
 }
 
 #[test]
 fn worker_joins_the_head_unless_it_has_a_command() {
     let start = ["/etc/trellis/hosts/ray", "--num-gpus=4", "--"];
-    assert_eq!(words(&ray("", ""), 0), start);
-    assert_eq!(words(&ray("", "command: [own]"), 0), ["own"]);
-    assert_eq!(words(&ray("", "args: [own]"), 0), ["own"]);
+    assert_eq!(group_words(&ray("", ""), 0), start);
+    assert_eq!(group_words(&ray("", "command: [own]"), 0), ["own"]);
+    assert_eq!(group_words(&ray("", "args: [own]"), 0), ["own"]);
 }
 
 #[test]

@@ -79,6 +79,18 @@ pub fn first_pod(job: &CompiledJob) -> Pod {
     job.groups()[0].pod(0, &PLACEMENT)
 }
 
+/// The files in the job's ConfigMap, by name.
+pub fn files(job: &CompiledJob) -> BTreeMap<String, String> {
+    job.config_maps().remove(0).data.unwrap()
+}
+
+/// Command and arguments of the pod's main container.
+pub fn words(pod: &Pod) -> Vec<String> {
+    let main = container(pod);
+    let (command, args) = (main.command.clone(), main.args.clone());
+    command.into_iter().chain(args).flatten().collect()
+}
+
 pub fn spec(pod: &Pod) -> &PodSpec {
     pod.spec.as_ref().unwrap()
 }
