@@ -5,6 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::attempt_end::{ExcludedNode, LastFailure, LastPreemption};
 use super::{AwaitedPods, CheckpointStatus, FinishedPods, PolicyVerdict};
 use crate::Reason;
 use crate::condition::ConditionType;
@@ -226,10 +227,10 @@ impl TrainingJobStatus {
     pub fn full_message(&self) -> &str {
         let reason = self.reason.map_or("", Reason::as_str);
         let ready = ConditionType::Ready.as_str();
-        let told = self.conditions.iter().find(|c| c.type_ == ready);
-        let told = told.filter(|c| c.reason == reason && !c.message.is_empty());
-        match told {
-            Some(told) => &told.message,
+        let condition = self.conditions.iter().find(|c| c.type_ == ready);
+        let condition = condition.filter(|c| c.reason == reason && !c.message.is_empty());
+        match condition {
+            Some(condition) => &condition.message,
             None => self.message.as_deref().unwrap_or_default(),
         }
     }
@@ -290,18 +291,6 @@ impl TrainingJobStatus {
     }
 }
 
-/// The last eviction of a job, by preemption or by a drain.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct LastPreemption {
-    /// The preemptor and the reason.
-    pub message: String,
-    /// The attempt that ended by the eviction.
-    pub attempt: i64,
-    /// Time at which the operator saw the eviction.
-    pub time: Time,
-}
-
 /// The RuntimeProfile that a job was compiled with.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -324,46 +313,6 @@ pub struct PodCounts {
     pub succeeded: i64,
     /// Number of pods that failed.
     pub failed: i64,
-}
-
-/// Cause of a failed attempt.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct LastFailure {
-    /// The first pod that failed. Empty: no pod caused the failure.
-    pub pod: String,
-    /// Node of the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// Exit code of the pod's container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// Reason for the failure, in the words of the kubelet or of Trellis.
-    pub reason: String,
-    /// Last line of the pod's termination message, else of its log. For a pod that did not start:
-    /// the kubelet's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_line: Option<String>,
-    /// The attempt that the pod belonged to.
-    pub attempt: i64,
-    /// Time at which the operator saw the failure.
-    pub time: Time,
-}
-
-/// A node that the job avoids.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct ExcludedNode {
-    /// Name of the node.
-    pub node: String,
-    /// Reason for avoiding the node: a word of docs/reasons.md.
-    pub reason: Reason,
-    /// Number of consecutive attempts that ended because of the node.
-    pub times: i64,
-    /// Last of these attempts.
-    pub attempt: i64,
-    /// Time until which the job avoids the node. The scheduler then tries it once more.
-    pub until: Time,
 }
 
 /// One object, or one group of pods, that the job was compiled into.

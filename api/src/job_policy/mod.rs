@@ -1,5 +1,6 @@
 //! [`ClusterJobPolicy`] and [`JobPolicy`]: the permissions of jobs.
 
+mod action;
 mod policy_test;
 mod status;
 
@@ -11,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
+pub use action::Action;
 pub use policy_test::{
-    ExpectedDecision, PolicyTest, TestAction, TestContext, TestRequest, TestRequester,
-    TestResource, TestStore, TestVolumeKind,
+    ExpectedDecision, PolicyTest, TestContext, TestRequest, TestRequester, TestResource, TestStore,
+    TestVolumeKind,
 };
 pub use status::{JobPolicyStatus, PolicyViolation};
 

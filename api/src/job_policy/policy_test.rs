@@ -7,6 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Action;
 use crate::job::{Framework, NetworkPort, SecretStoreKind};
 use crate::rules;
 
@@ -62,7 +63,7 @@ pub struct TestRequest {
     #[garde(length(max = 64))]
     pub namespace_labels: BTreeMap<String, String>,
     /// Action that the job requests.
-    pub action: TestAction,
+    pub action: Action,
     /// Resource of the request. Absent for Submit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
@@ -71,33 +72,6 @@ pub struct TestRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[garde(dive)]
     pub context: Option<TestContext>,
-}
-
-/// Actions that a policy decides about.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TestAction {
-    /// Submit a job. The resource is the job itself.
-    Submit,
-    /// Wait in a TrainingQueue.
-    UseQueue,
-    /// Use a PriorityClass.
-    UsePriorityClass,
-    /// Use nodes of a ResourceFlavor.
-    UseFlavor,
-    /// Run an image.
-    UseImage,
-    /// Run as a ServiceAccount.
-    UseServiceAccount,
-    /// Read a Secret.
-    UseSecret,
-    /// Read a ConfigMap, or mount a claim.
-    UseVolume,
-    /// Connect to a peer.
-    ConnectTo,
-    /// Accept connections from a peer.
-    AcceptFrom,
-    /// Use a privilege beyond Pod Security "restricted".
-    UsePrivilege,
 }
 
 /// Resource of a request. The action determines which fields it has.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{NodeAffinity, NodeSelectorTerm};
 
-use super::{PORT_RANGE, Rule, SECRET_SOURCE};
+use super::integers::PORT_RANGE;
+use super::rule::Rule;
+use super::secret::SECRET_SOURCE;
 use crate::job::{
     ContainerPort, EnvFromReference, EnvFromSource, EnvVar, EnvVarSource, KeySelector, Mount,
     Toleration, TolerationOperator, TrafficRule,

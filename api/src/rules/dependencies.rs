@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Rule;
+use super::rule::Rule;
 use crate::job::{Dependency, DependencyStatus, SuccessPolicy, TaskGroup, TrainingJobSpec};
 
 /// A task group depends only on earlier ones, so cycles are impossible (as in JobSet, KEP-672). A

@@ -1,6 +1,6 @@
 //! Rules on pods outside the gang: pods above `minReplicas`, and BestEffort groups.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::job::{Role, TaskGroup};
 
 /// Smallest number of pods of an elastic group.

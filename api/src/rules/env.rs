@@ -1,6 +1,6 @@
 //! Reserved names of environment variables: those that Trellis or a framework sets.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::framework::{self, Framework};
 
 /// Variables that Trellis sets for any framework.

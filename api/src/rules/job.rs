@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Rule;
+use super::rule::Rule;
 use crate::job::{Restart, TaskGroup};
 use crate::names::MAX_LABEL_LENGTH;
 use crate::queue::{
@@ -314,7 +314,7 @@ mod tests {
         for field in group.properties.unwrap().keys().filter(|f| *f != "name") {
             let is_of = |rule: &&Rule| {
                 let marks = [format!("[g.{field}]"), format!("(g, g.{field})")];
-                marks.iter().any(|mark| rule.cel.contains(mark))
+                marks.iter().any(|mark| rule.cel().contains(mark))
             };
             let replicas = [FIXED_REPLICAS];
             let all = FIXED_GROUPS
@@ -324,7 +324,7 @@ mod tests {
             let of_field: Vec<_> = all.filter(is_of).collect();
             assert_eq!(of_field.len(), 1, "{field}");
             // The expression fails if a group lacks a field that the expression assumes to exist.
-            let direct = of_field[0].cel.contains(&format!("(g, g.{field})"));
+            let direct = of_field[0].cel().contains(&format!("(g, g.{field})"));
             assert_eq!(direct, required.contains(field), "{field}");
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Rule;
-use super::names::is_name;
+use super::name_syntax::{is_label_value, is_qualified_name};
+use super::rule::Rule;
 use crate::names::is_reserved_key;
 use crate::topology::{TopologyLevel, TopologyRequest};
 
@@ -67,27 +67,6 @@ pub const TAINT_KEY: Rule = Rule::new(
     "must be the key of a taint: an optional domain and /, then at most 63 letters, digits, -, _ and .",
 );
 
-/// True for the part of a qualified name after its domain.
-pub(super) fn is_qualified_part(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    text.bytes().all(inner)
-        && text
-            .as_bytes()
-            .first()
-            .is_some_and(u8::is_ascii_alphanumeric)
-        && text
-            .as_bytes()
-            .last()
-            .is_some_and(u8::is_ascii_alphanumeric)
-}
-
-pub(super) fn is_qualified_name(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((domain, name)) => is_name(domain) && is_qualified_part(name) && name.len() <= 63,
-        None => is_qualified_part(text) && text.len() <= 63,
-    }
-}
-
 /// [`NODE_LABELS`].
 pub fn node_labels(map: &BTreeMap<String, String>, _: &()) -> garde::Result {
     let ok = |(key, value): (&String, &String)| is_qualified_name(key) && is_label_value(value);
@@ -108,10 +87,6 @@ pub(crate) fn job_labels(map: &BTreeMap<String, String>) -> garde::Result {
 /// [`METADATA_KEYS`], for the job's own annotations.
 pub(crate) fn job_annotations(map: &BTreeMap<String, String>) -> garde::Result {
     METADATA_KEYS.check(map.keys().all(|k| is_qualified_name(k)))
-}
-
-pub(super) fn is_label_value(value: &str) -> bool {
-    value.len() <= 63 && (value.is_empty() || is_qualified_part(value))
 }
 
 /// [`TOPOLOGY_LEVEL`].

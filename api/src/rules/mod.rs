@@ -6,8 +6,10 @@ mod container;
 mod dependencies;
 mod elastic;
 mod env;
+mod integers;
 mod job;
 mod labels;
+mod name_syntax;
 mod names;
 mod policy;
 mod profile;
@@ -15,9 +17,8 @@ mod quantities;
 mod quota_policy;
 mod restart;
 mod roles;
+mod rule;
 mod secret;
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
 use crate::framework;
 use crate::validation::Violation;
@@ -26,6 +27,7 @@ pub use container::*;
 pub use dependencies::*;
 pub use elastic::*;
 pub use env::*;
+pub use integers::*;
 pub use job::*;
 pub use labels::*;
 pub use names::*;
@@ -35,6 +37,7 @@ pub use quantities::*;
 pub use quota_policy::*;
 pub use restart::*;
 pub use roles::*;
+pub use rule::Rule;
 pub use secret::*;
 
 pub(crate) use container::WHOLE_OBJECT_RULES;
@@ -94,84 +97,15 @@ pub(crate) fn is_multi_field(violation: &Violation) -> bool {
         .chain(WHOLE_OBJECT_RULES)
         .chain(framework::job_rules());
     // The names of groups may follow the message.
-    rules.any(|rule| violation.message.starts_with(rule.message))
+    rules.any(|rule| violation.message.starts_with(rule.message()))
 }
 
 /// Returns the only other field that may cause a violation, if there is exactly one.
 pub(crate) fn other_field(violation: &Violation) -> Option<String> {
     let of_gpus = [CPU_STATED, MEMORY_STATED];
-    let is_it = of_gpus.iter().any(|rule| violation.message == rule.message);
+    let is_it = of_gpus
+        .iter()
+        .any(|rule| violation.message == rule.message());
     let (group, _) = violation.path.split_once(".resources.").filter(|_| is_it)?;
     Some(format!("{group}.gpus"))
-}
-
-/// One rule: its CEL expression and its message.
-#[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    cel: &'static str,
-    message: &'static str,
-    /// Field that a rule on a whole object concerns, such as `.spec.queueName`.
-    field: Option<&'static str>,
-}
-
-impl Rule {
-    pub(crate) const fn new(cel: &'static str, message: &'static str) -> Self {
-        Self {
-            cel,
-            message,
-            field: None,
-        }
-    }
-
-    /// Attaches the rule to a field of the object, which the API server then names.
-    const fn for_field(self, field: &'static str) -> Self {
-        Self {
-            field: Some(field),
-            ..self
-        }
-    }
-
-    /// Returns the rule for a CRD's `x-kubernetes-validations`.
-    #[must_use]
-    pub fn to_cel_rule(&self) -> kube::core::Rule {
-        kube::core::Rule {
-            field_path: self.field.map(str::to_owned),
-            ..kube::core::Rule::new(self.cel).message(self.message)
-        }
-    }
-
-    /// Returns the rule in the form that is added to an existing schema.
-    pub(crate) fn to_schema_rule(self) -> ValidationRule {
-        ValidationRule {
-            rule: self.cel.to_owned(),
-            message: Some(self.message.to_owned()),
-            field_path: self.field.map(str::to_owned),
-            ..ValidationRule::default()
-        }
-    }
-
-    /// Returns the CEL expression.
-    pub(crate) const fn cel(&self) -> &'static str {
-        self.cel
-    }
-
-    /// Returns the message of a refusal by this rule.
-    #[must_use]
-    pub const fn message(&self) -> &'static str {
-        self.message
-    }
-
-    /// Returns the result of the rule for a check in the library.
-    pub(crate) fn check(&self, ok: bool) -> garde::Result {
-        if ok {
-            Ok(())
-        } else {
-            Err(garde::Error::new(self.message))
-        }
-    }
-
-    /// Returns a violation with details, for rules that only the library checks.
-    fn violated(&self, how: &str) -> garde::Result {
-        Err(garde::Error::new(format!("{}; {how}", self.message)))
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::Rule;
-use super::labels::{is_qualified_name, is_qualified_part};
+use super::name_syntax::{is_extended_resource, is_label, is_name, is_qualified_name};
+use super::rule::Rule;
 
 /// Name of a job, which is also the name of its Service.
 pub const JOB_NAME: Rule = Rule::new(
@@ -119,22 +119,6 @@ pub const NAMESPACE: Rule = Rule::new(
     "must be the name of a namespace: at most 63 of a-z, 0-9 and -, starting and ending with a letter or digit",
 );
 
-/// True for a DNS label (RFC 1123) of at most `max` characters.
-fn is_label(text: &str, max: usize) -> bool {
-    text.len() <= max && is_name(text) && !text.contains('.')
-}
-
-/// True for a name that Kubernetes accepts for most objects (roughly a DNS subdomain).
-pub(super) fn is_name(text: &str) -> bool {
-    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    text.len() <= 253
-        && text
-            .bytes()
-            .all(|b| alphanumeric(&b) || b == b'-' || b == b'.')
-        && text.as_bytes().first().is_some_and(alphanumeric)
-        && text.as_bytes().last().is_some_and(alphanumeric)
-}
-
 fn has_parent_step(path: &str) -> bool {
     path.split('/').any(|step| step == "..")
 }
@@ -204,13 +188,6 @@ pub fn priority_class(name: &str, _: &()) -> garde::Result {
 /// [`EXTENDED_RESOURCE`].
 pub fn extended_resource(name: &str, _: &()) -> garde::Result {
     EXTENDED_RESOURCE.check(is_extended_resource(name))
-}
-
-/// True for the name of a device resource.
-pub(super) fn is_extended_resource(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(domain, part)| {
-        is_name(domain) && is_qualified_part(part) && !domain.ends_with("kubernetes.io")
-    })
 }
 
 /// [`RESOURCE_NAME`].

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Rule;
+use super::rule::Rule;
 use crate::job_policy::PolicyTest;
 
 /// Longest policy text of one object, in characters.

@@ -1,7 +1,7 @@
 //! Rules on pod templates and RuntimeProfiles.
 
-use super::Rule;
 use super::env::reserved_profile_env;
+use super::rule::Rule;
 use crate::PodTemplate;
 use crate::job::{EnvVar, Network};
 

@@ -1,7 +1,7 @@
 //! Rules on quota policies.
 
-use super::Rule;
-use super::labels::is_label_value;
+use super::name_syntax::is_label_value;
+use super::rule::Rule;
 use crate::quota_policy::{QuotaLimits, ResourceLimit};
 
 /// Value of a label.

@@ -1,6 +1,6 @@
 //! Rules on the reaction to failures.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::job::{Restart, TaskGroup};
 
 /// Exit codes of a failed process on Linux: all except 0.

@@ -1,6 +1,6 @@
 //! Rules on the roles of task groups. Those of a single framework are in `crate::framework`.
 
-use super::Rule;
+use super::rule::Rule;
 use crate::job::{Framework, Role, TaskGroup};
 
 /// Only one pod has rank 0.

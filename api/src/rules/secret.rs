@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Rule;
-use super::names::is_name;
+use super::name_syntax::is_name;
+use super::rule::Rule;
 use crate::job::{JobSecret, RemoteValue};
 
 /// Name of a Secret. The names of its objects consist of the job's name and this one.

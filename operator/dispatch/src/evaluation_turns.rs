@@ -212,7 +212,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use trellis_policies::cedar::{
-        JobAttributes, PolicyLoader, PolicyRequest, RequestingNamespace,
+        JobAttributes, JobItself, PolicyLoader, PolicyRequest, RequestingNamespace,
     };
 
     use super::*;
@@ -300,7 +300,7 @@ mod tests {
             drop(
                 policies
                     .unwrap()
-                    .decide(&subject, &about, [&PolicyRequest::Submit]),
+                    .decide(&subject, &about, [&PolicyRequest::Submit(JobItself)]),
             );
         };
         let is_done = Arc::new(AtomicBool::new(false));

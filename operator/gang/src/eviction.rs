@@ -34,6 +34,8 @@ pub fn eviction_reasons(plan: &Plan, decisions: &[JobDecision]) -> EvictionReaso
 
 #[cfg(test)]
 mod tests {
+    use trellis_policies::cedar::ImageReference;
+
     use super::*;
 
     #[test]
@@ -48,7 +50,7 @@ mod tests {
         assert!(!applies_to_placed_gang(&plan, &flavor("h100")));
         assert!(applies_to_placed_gang(
             &plan,
-            &PolicyRequest::UseImage("h100".to_owned())
+            &PolicyRequest::UseImage(ImageReference("h100".to_owned()))
         ));
     }
 }

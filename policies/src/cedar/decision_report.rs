@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::Enforcement;
 use trellis_api::job::{PolicyDecision, PolicyVerdict};
 
-use super::decision::RequestVerdict;
+use super::evaluation::RequestVerdict;
 use super::job_decision::{JobDecision, NotAuthorized};
-use super::policy_request::PolicyRequest;
+use super::request::PolicyRequest;
 use crate::denial::MAX_LISTED;
 
 impl JobDecision {

@@ -8,12 +8,11 @@ use k8s_openapi::api::core::v1::PodSpec;
 use trellis_api::QueueSpec;
 use trellis_compiler::{Demand, demands_of_pod};
 
-use super::decision::{RequestDecision, UndecidedReason};
+use super::evaluation::{RequestDecision, UndecidedReason};
 use super::job_decision::{JobDecision, NotAuthorized, combine_refusals, not_synced_error};
 use super::job_requests::{self, DescribedRequest};
-use super::policy_request::PolicyRequest;
-use super::policy_set::Policies;
-use super::principal::{JobAttributes, RequestingNamespace};
+use super::request::{JobAttributes, JobItself, JobName, PolicyRequest, RequestingNamespace};
+use super::set::Policies;
 use crate::authorize::{refuse_system_class, refuse_system_priority};
 use crate::selects;
 
@@ -138,12 +137,11 @@ impl ExternalPodsQuery {
         let mut refusals: Vec<_> = class.and_then(refuse_system_class).into_iter().collect();
         refusals.extend(refuse_system_priority(self.priority));
         let demanded = self.requests.iter().map(|ask| DescribedRequest {
-            descriptions: vec![job_requests::describe_request(
-                ask,
-                &self.namespace,
-                &self.name,
-            )],
-            remedy: job_requests::request_remedy(ask),
+            descriptions: vec![ask.describe(&JobName {
+                namespace: &self.namespace,
+                name: &self.name,
+            })],
+            remedy: ask.remedy(),
             request: ask.clone(),
         });
         let decision = JobDecision {
@@ -174,7 +172,7 @@ fn collect_requests<'p>(
         .iter()
         .map(|demand| job_requests::build_request(demand, asking.namespace, |_| selected))
         .collect();
-    asks.insert(PolicyRequest::Submit);
+    asks.insert(PolicyRequest::Submit(JobItself));
     let offered = asking.queue_spec.resource_groups.iter();
     let offered = offered.flat_map(|group| group.flavors.iter().map(|f| f.name.clone()));
     asks.extend(offered.map(PolicyRequest::UseFlavor));

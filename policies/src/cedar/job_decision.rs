@@ -3,10 +3,10 @@
 use trellis_api::Reason;
 use trellis_compiler::CompiledJob;
 
-use super::decision::{RequestDecision, RequestVerdict, UndecidedReason};
+use super::evaluation::{RequestDecision, RequestVerdict, UndecidedReason};
 use super::job_requests::{self, DescribedRequest, SubmissionFacts};
-use super::policy_set::Policies;
-use super::principal::RequestingNamespace;
+use super::request::RequestingNamespace;
+use super::set::Policies;
 use crate::authorize::fixed_refusals;
 use crate::denial::join_first;
 use crate::{AuthorizedJob, ClusterFacts, Denial, DenialSource, Refusal};

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::job::Deadlines;
 use trellis_compiler::{CompiledGroup, CompiledJob, Demand, Endpoint, PodPlacement};
 
-use super::policy_request::{
-    NamespacedName, NetworkPeer, PolicyRequest, RemoteSecretRef, VolumeKind,
+use super::request::{
+    ImageReference, JobAttributes, JobItself, JobName, NamespacedName, NetworkPeer, PolicyRequest,
+    QueueUse, RemoteSecretRef, Requester, SecretRef, VolumeKind, VolumeRef,
 };
-use super::principal::{JobAttributes, Requester};
-use crate::authorize::{describe_priority_class, facts_match, queue_selects_namespace};
+use crate::authorize::{facts_match, queue_selects_namespace};
 use crate::{ClusterFacts, Privilege, privileges_with_fields};
 
 /// Facts of a job that are in neither the compiled job nor [`ClusterFacts`].
@@ -39,8 +39,11 @@ pub(super) fn collect_requests(
     job: &CompiledJob,
     facts: &ClusterFacts<'_>,
 ) -> Vec<DescribedRequest> {
-    let namespace = job.job().namespace();
-    let mut all = BTreeSet::from([PolicyRequest::Submit]);
+    let name = JobName {
+        namespace: job.job().namespace(),
+        name: job.job().name(),
+    };
+    let mut all = BTreeSet::from([PolicyRequest::Submit(JobItself)]);
     all.extend(
         job.demands()
             .iter()
@@ -56,8 +59,8 @@ pub(super) fn collect_requests(
     let mut all: Vec<_> = all
         .into_iter()
         .map(|ask| DescribedRequest {
-            descriptions: vec![describe_request(&ask, namespace, job.job().name())],
-            remedy: request_remedy(&ask),
+            descriptions: vec![ask.describe(&name)],
+            remedy: ask.remedy(),
             request: ask,
         })
         .collect();
@@ -85,30 +88,36 @@ pub(super) fn build_request(
         namespace: namespace.to_owned(),
         name: name.clone(),
     };
-    let far = |endpoint: &Endpoint| NetworkPeer {
+    let peer = |endpoint: &Endpoint| NetworkPeer {
         endpoint: endpoint.clone(),
         namespace: namespace.to_owned(),
     };
+    let volume = |kind, name: &String| {
+        PolicyRequest::UseVolume(VolumeRef {
+            kind,
+            object: object(name),
+        })
+    };
     match demand {
-        Demand::UseQueue(queue) => PolicyRequest::UseQueue {
+        Demand::UseQueue(queue) => PolicyRequest::UseQueue(QueueUse {
             queue: queue.clone(),
             selects_namespace: selects(queue),
-        },
-        Demand::UsePriorityClass(class) => PolicyRequest::UsePriorityClass(class.clone()),
-        Demand::UseImage(image) => PolicyRequest::UseImage(image.clone()),
-        Demand::UseServiceAccount(name) => PolicyRequest::UseServiceAccount(object(name)),
-        Demand::UseSecret(name) => PolicyRequest::UseSecret(object(name)),
-        Demand::UseRemoteSecret(secret) => PolicyRequest::UseRemoteSecret(RemoteSecretRef {
-            namespace: namespace.to_owned(),
-            secret: secret.clone(),
         }),
-        Demand::UseConfigMap(name) => PolicyRequest::UseVolume(VolumeKind::ConfigMap, object(name)),
-        Demand::UseVolume(name) => PolicyRequest::UseVolume(VolumeKind::Claim, object(name)),
-        Demand::UseEphemeralVolume(class) => {
-            PolicyRequest::UseVolume(VolumeKind::Ephemeral, object(class))
+        Demand::UsePriorityClass(class) => PolicyRequest::UsePriorityClass(class.clone()),
+        Demand::UseImage(image) => PolicyRequest::UseImage(ImageReference(image.clone())),
+        Demand::UseServiceAccount(name) => PolicyRequest::UseServiceAccount(object(name)),
+        Demand::UseSecret(name) => PolicyRequest::UseSecret(SecretRef::Cluster(object(name))),
+        Demand::UseRemoteSecret(secret) => {
+            PolicyRequest::UseSecret(SecretRef::Store(RemoteSecretRef {
+                namespace: namespace.to_owned(),
+                secret: secret.clone(),
+            }))
         }
-        Demand::ConnectTo(endpoint) => PolicyRequest::ConnectTo(far(endpoint)),
-        Demand::AcceptFrom(endpoint) => PolicyRequest::AcceptFrom(far(endpoint)),
+        Demand::UseConfigMap(name) => volume(VolumeKind::ConfigMap, name),
+        Demand::UseVolume(name) => volume(VolumeKind::Claim, name),
+        Demand::UseEphemeralVolume(class) => volume(VolumeKind::Ephemeral, class),
+        Demand::ConnectTo(endpoint) => PolicyRequest::ConnectTo(peer(endpoint)),
+        Demand::AcceptFrom(endpoint) => PolicyRequest::AcceptFrom(peer(endpoint)),
     }
 }
 
@@ -163,52 +172,5 @@ pub(super) fn job_attributes<'a>(
         runtime_seconds: deadlines.and_then(|d| d.active_seconds),
         profile: job.profile().map(|profile| profile.name()),
         attempt: submission.attempt,
-    }
-}
-
-pub(super) fn describe_request(ask: &PolicyRequest, namespace: &str, job: &str) -> String {
-    match ask {
-        PolicyRequest::Submit => format!("namespace {namespace:?} submits the job {job:?}"),
-        PolicyRequest::UseQueue { queue, .. } => {
-            crate::authorize::describe_queue_use(namespace, queue)
-        }
-        PolicyRequest::UsePriorityClass(class) => describe_priority_class(class),
-        PolicyRequest::UseFlavor(name) => format!("the job may be given the flavor {name:?}"),
-        PolicyRequest::UseImage(name) => format!("the job runs the image {name:?}"),
-        PolicyRequest::UseServiceAccount(o) => {
-            format!("the job runs as the ServiceAccount {:?}", o.name)
-        }
-        PolicyRequest::UseSecret(o) => format!("the job reads the Secret {:?}", o.name),
-        PolicyRequest::UseRemoteSecret(remote) => format!("the job reads {}", remote.describe()),
-        PolicyRequest::UseVolume(VolumeKind::Claim, o) => {
-            format!("the job mounts the claim {:?}", o.name)
-        }
-        PolicyRequest::UseVolume(VolumeKind::ConfigMap, o) => {
-            format!("the job reads the ConfigMap {:?}", o.name)
-        }
-        PolicyRequest::UseVolume(VolumeKind::Ephemeral, o) => format!(
-            "each pod has an ephemeral volume of StorageClass {:?}",
-            o.name
-        ),
-        PolicyRequest::ConnectTo(far) => format!("the job connects to {}", far.describe()),
-        PolicyRequest::AcceptFrom(far) => format!("the job is reached from {}", far.describe()),
-        PolicyRequest::UsePrivilege(name) => format!("the job uses the privilege {name:?}"),
-    }
-}
-
-pub(super) fn request_remedy(ask: &PolicyRequest) -> String {
-    match ask {
-        PolicyRequest::UseQueue {
-            queue,
-            selects_namespace: false,
-        } => crate::authorize::queue_remedy(queue),
-        PolicyRequest::UseQueue { .. } => "name another queue".to_owned(),
-        PolicyRequest::UsePriorityClass(_) => "name another class, or none".to_owned(),
-        PolicyRequest::UseFlavor(_) => "name others in taskGroups[].flavors".to_owned(),
-        PolicyRequest::UseImage(_) => "use another image".to_owned(),
-        PolicyRequest::UseRemoteSecret(_) => {
-            "have a policy permit UseSecret on it, or remove it from spec.secrets".to_owned()
-        }
-        _ => "do without it".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use trellis_api::quota_policy::{
 };
 
 use super::limit_id::{LimitHolder, LimitId, LimitedQuantity};
-use super::quota_policies::QuotaPolicies;
+use super::queue_quotas::QueueQuotas;
 use super::quota_request::QuotaRequest;
 use super::quota_verdict::{QuotaDraw, QuotaVerdict};
 use crate::selects;
@@ -25,14 +25,15 @@ impl ActiveQuotaPolicy {
         self.spec.enforcement.unwrap_or_default()
     }
 
-    /// Adds the policy's verdict on the job. `queues` are the job's queue and those above it.
+    /// Adds the policy's verdict on the job.
     pub(super) fn evaluate(
         &self,
         job: &QuotaRequest<'_>,
-        (all, queues): (&QuotaPolicies, &[&str]),
+        queues: &QueueQuotas,
         verdict: &mut QuotaVerdict,
     ) {
-        if !matches_subject(&self.spec.subject, job, queues) {
+        let path = queues.queue_with_ancestors(job.queue);
+        if !matches_subject(&self.spec.subject, job, &path) {
             return;
         }
         self.check_job_limits(job, verdict);
@@ -70,7 +71,7 @@ impl ActiveQuotaPolicy {
         let whole = self.spec.subject.queue_name.as_deref().unwrap_or(job.queue);
         let bound = |limit: &ResourceLimit| match whole == job.queue {
             true => limit_amount(limit, job.queue_spec.resource_groups.iter()),
-            false => limit_amount(limit, all.groups_in_and_below(whole)),
+            false => limit_amount(limit, queues.groups_in_and_below(whole)),
         };
         for limit in &limits.resources {
             if let Some(max) = bound(limit) {

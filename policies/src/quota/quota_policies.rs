@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use trellis_api::queue::ResourceGroup;
 use trellis_api::quota_policy::{GpuHours, QuotaPolicy, QuotaPolicySpec};
-use trellis_api::{QueueSpec, validation};
+use trellis_api::validation;
 
 use super::active_policy::ActiveQuotaPolicy;
+use super::queue_quotas::{QueueQuota, QueueQuotas};
 use super::quota_request::QuotaRequest;
 use super::quota_verdict::QuotaVerdict;
 use crate::selector::is_valid;
@@ -44,24 +44,7 @@ pub struct QuotaPolicies {
     /// By name.
     active: Vec<ActiveQuotaPolicy>,
     unusable: Vec<(String, UnusableReason)>,
-    /// Parent and resource groups of queues, by name.
-    queues: BTreeMap<String, QueueQuota>,
-}
-
-/// Fields of a queue that quota policies look at.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueueQuota {
-    parent: Option<String>,
-    groups: Vec<ResourceGroup>,
-}
-
-impl From<&QueueSpec> for QueueQuota {
-    fn from(spec: &QueueSpec) -> Self {
-        Self {
-            parent: spec.parent_name.clone(),
-            groups: spec.resource_groups.clone(),
-        }
-    }
+    queues: QueueQuotas,
 }
 
 impl QuotaPolicies {
@@ -91,32 +74,8 @@ impl QuotaPolicies {
     /// every queue above it. A share of a queue is a share of the nominal quota in and below it.
     #[must_use]
     pub fn with_queues(mut self, queues: BTreeMap<String, QueueQuota>) -> Self {
-        self.queues = queues;
+        self.queues = QueueQuotas(queues);
         self
-    }
-
-    /// The quota in and below a queue.
-    pub(super) fn groups_in_and_below<'a>(
-        &'a self,
-        queue: &'a str,
-    ) -> impl Iterator<Item = &'a ResourceGroup> {
-        let all = self.queues.iter();
-        let below = all.filter(move |(name, _)| self.queue_with_ancestors(name).contains(&queue));
-        below.flat_map(|(_, of)| &of.groups)
-    }
-
-    /// A queue and all above it. One that is below itself is met once.
-    fn queue_with_ancestors<'a>(&'a self, queue: &'a str) -> Vec<&'a str> {
-        let mut path = vec![queue];
-        let mut at = queue;
-        while let Some(parent) = self.queues.get(at).and_then(|of| of.parent.as_ref()) {
-            if path.contains(&parent.as_str()) {
-                break;
-            }
-            path.push(parent);
-            at = parent;
-        }
-        path
     }
 
     /// Policies that do not take effect, by name. While there is one, no job starts.
@@ -136,9 +95,8 @@ impl QuotaPolicies {
     #[must_use]
     pub fn evaluate(&self, job: &QuotaRequest<'_>) -> QuotaVerdict {
         let mut verdict = QuotaVerdict::default();
-        let queues = self.queue_with_ancestors(job.queue);
         for rule in &self.active {
-            rule.evaluate(job, (self, &queues), &mut verdict);
+            rule.evaluate(job, &self.queues, &mut verdict);
         }
         verdict
     }

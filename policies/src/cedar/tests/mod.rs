@@ -6,12 +6,12 @@ use cedar_policy::{Authorizer, PolicySet};
 use trellis_api::Enforcement;
 use trellis_api::job_policy::OnViolation;
 
-use super::policy_object::{ObjectKey, PolicyObject};
-use super::policy_request::PolicyRequest;
-use super::policy_set::{PolicyLoader, PolicyObjectState};
-use super::principal::{JobAttributes, RequestingNamespace};
-use super::request_context::RequestContext;
-use super::schema::{PolicySchema, schema_text};
+use super::object::{ObjectKey, PolicyObject};
+use super::request::PolicyRequest;
+use super::request::RequestContext;
+use super::request::{JobAttributes, RequestingNamespace};
+use super::request::{PolicySchema, schema_text};
+use super::set::{PolicyLoader, PolicyObjectState};
 use super::{RequestDecision, RequestVerdict};
 
 fn object(name: &str, cedar: &str) -> PolicyObject {

@@ -1,8 +1,9 @@
 //! Examples and messages in docs/policies.md are correct.
 
 use trellis_api::document::split;
+use trellis_api::job_policy::Action;
 use trellis_api::{ClusterJobPolicy, JobPolicy};
-use trellis_policies::cedar::{Action, PolicyObject};
+use trellis_policies::cedar::PolicyObject;
 
 use super::support::{cluster, decide, load_problems, queue_request, set};
 

@@ -1,6 +1,6 @@
 //! Names that mean something in other places.
 
-use trellis_policies::cedar::{PolicyRequest, RequestVerdict};
+use trellis_policies::cedar::{ImageReference, PolicyRequest, RequestVerdict};
 
 use super::support::{
     RequestFixture, cluster, decide, labels, load_problems, queue_request, secret_request, set,
@@ -58,7 +58,7 @@ fn hostile_namespace_team_and_label_names_match_no_other_name() {
         };
         let decision = around.decide(&policies, name, &queue_request("q"));
         assert_eq!(decision.verdict, RequestVerdict::NotPermitted, "{name:?}");
-        let ask = PolicyRequest::UseImage(name.to_owned());
+        let ask = PolicyRequest::UseImage(ImageReference(name.to_owned()));
         assert_eq!(
             around.decide(&nothing, name, &ask).verdict,
             RequestVerdict::NotPermitted

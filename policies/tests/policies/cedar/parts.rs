@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use trellis_api::Enforcement;
 use trellis_policies::cedar::{
-    MAX_NAMESPACE_OBJECTS, MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_STEPS, MAX_TEXT, Policies,
-    PolicyObject, PolicyObjectState, PolicyRequest, RequestDecision, RequestVerdict,
+    ImageReference, MAX_NAMESPACE_OBJECTS, MAX_NAMESPACE_POLICIES, MAX_NAMESPACE_STEPS, MAX_TEXT,
+    Policies, PolicyObject, PolicyObjectState, PolicyRequest, RequestDecision, RequestVerdict,
     UndecidedReason,
 };
 
@@ -216,7 +216,7 @@ fn namespace_is_undecided_until_its_policies_are_loaded() {
 #[test]
 fn request_with_overlong_text_is_undecided() {
     let policies = set(vec![cluster("all", ALLOW_ALL)]);
-    let image = |length| PolicyRequest::UseImage("é".repeat(length));
+    let image = |length| PolicyRequest::UseImage(ImageReference("é".repeat(length)));
     assert!(decide(&policies, "ml", &image(MAX_TEXT)).is_allowed());
     let long = decide(&policies, "ml", &image(MAX_TEXT + 1));
     let why = long.undecided_message().unwrap();

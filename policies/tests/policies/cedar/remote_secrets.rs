@@ -3,20 +3,20 @@
 use serde_json::json;
 use trellis_api::job::SecretStoreKind;
 use trellis_compiler::RemoteSecret;
-use trellis_policies::cedar::{PolicyRequest, RemoteSecretRef};
+use trellis_policies::cedar::{PolicyRequest, RemoteSecretRef, SecretRef};
 
 use super::support::{cluster, cluster_with, decide, load_problems, secret_request, set};
 
 /// A path of a store, as `ml` asks for it.
 pub fn remote_secret_request(kind: SecretStoreKind, path: &str) -> PolicyRequest {
-    PolicyRequest::UseRemoteSecret(RemoteSecretRef {
+    PolicyRequest::UseSecret(SecretRef::Store(RemoteSecretRef {
         namespace: "ml".to_owned(),
         secret: RemoteSecret {
             kind,
             store: "vault".to_owned(),
             path: path.to_owned(),
         },
-    })
+    }))
 }
 
 const KINDS: [SecretStoreKind; 2] = [

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use trellis_api::job::{NetworkPort, SecretStoreKind};
+use trellis_api::job_policy::Action;
 use trellis_compiler::{Endpoint, Peer};
 use trellis_policies::cedar::{
-    Action, NamespacedName, NetworkPeer, PolicyLoader, PolicyRequest, VolumeKind, schema_text,
+    ImageReference, JobItself, NamespacedName, NetworkPeer, PolicyLoader, PolicyRequest,
+    VolumeKind, VolumeRef, schema_text,
 };
 
 use super::remote_secrets::remote_secret_request;
@@ -38,6 +40,12 @@ fn one_request_of_each_action() -> Vec<PolicyRequest> {
         namespace: "ml".to_owned(),
         name: "x".to_owned(),
     };
+    let volume = |kind| {
+        PolicyRequest::UseVolume(VolumeRef {
+            kind,
+            object: object(),
+        })
+    };
     let far = |peer, ports: &[i32]| NetworkPeer {
         endpoint: Endpoint {
             peer,
@@ -47,19 +55,21 @@ fn one_request_of_each_action() -> Vec<PolicyRequest> {
     };
     let text = str::to_owned;
     vec![
-        PolicyRequest::Submit,
+        PolicyRequest::Submit(JobItself),
         queue_request("prod"),
         PolicyRequest::UsePriorityClass(text("high")),
         PolicyRequest::UseFlavor(text("h100")),
-        PolicyRequest::UseImage(text("train")),
-        PolicyRequest::UseImage(text("registry.example/team/train:1@sha256:00")),
+        PolicyRequest::UseImage(ImageReference(text("train"))),
+        PolicyRequest::UseImage(ImageReference(text(
+            "registry.example/team/train:1@sha256:00",
+        ))),
         PolicyRequest::UseServiceAccount(object()),
         secret_request("ml", "token"),
         remote_secret_request(SecretStoreKind::SecretStore, "ml/wandb"),
         remote_secret_request(SecretStoreKind::ClusterSecretStore, "ml/wandb"),
-        PolicyRequest::UseVolume(VolumeKind::Claim, object()),
-        PolicyRequest::UseVolume(VolumeKind::ConfigMap, object()),
-        PolicyRequest::UseVolume(VolumeKind::Ephemeral, object()),
+        volume(VolumeKind::Claim),
+        volume(VolumeKind::ConfigMap),
+        volume(VolumeKind::Ephemeral),
         PolicyRequest::ConnectTo(far(Peer::Cidr(text("10.20.0.0/16")), &[443, 80, 443])),
         PolicyRequest::ConnectTo(far(Peer::Cidr(text("::ffff:10.0.0.1/128")), &[])),
         PolicyRequest::ConnectTo(far(Peer::Service(text("store")), &[])),

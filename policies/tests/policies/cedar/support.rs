@@ -8,7 +8,7 @@ use serde_json::{Value, from_value, json};
 use trellis_api::{ClusterJobPolicy, Enforcement, JobPolicy};
 use trellis_policies::cedar::{
     JobAttributes, NamespacedName, ObjectLoadResult, Policies, PolicyLoader, PolicyObject,
-    PolicyRequest, RequestDecision, Requester, RequestingNamespace,
+    PolicyRequest, QueueUse, RequestDecision, Requester, RequestingNamespace, SecretRef,
 };
 
 /// Runs `usual` cases where `PROPTEST_CASES` is 256, which is proptest's default, and more or fewer
@@ -156,17 +156,17 @@ pub fn decide(policies: &Policies, namespace: &str, ask: &PolicyRequest) -> Requ
 }
 
 pub fn queue_request(name: &str) -> PolicyRequest {
-    PolicyRequest::UseQueue {
+    PolicyRequest::UseQueue(QueueUse {
         queue: name.to_owned(),
         selects_namespace: true,
-    }
+    })
 }
 
 pub fn secret_request(namespace: &str, name: &str) -> PolicyRequest {
-    PolicyRequest::UseSecret(NamespacedName {
+    PolicyRequest::UseSecret(SecretRef::Cluster(NamespacedName {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-    })
+    }))
 }
 
 pub fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

@@ -6,7 +6,7 @@ use garde::Validate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trellis_api::document::{Document, Problem};
-use trellis_api::job_policy::{ExpectedDecision, TestAction, TestRequest, TestRequester};
+use trellis_api::job_policy::{Action, ExpectedDecision, TestRequest, TestRequester};
 
 use crate::policy::input_files::ParsedObject;
 use crate::source_object::{SourceObject, TRELLIS_VERSION};
@@ -70,7 +70,7 @@ pub(super) struct PolicyTestCase {
     pub(super) policies: Option<Vec<String>>,
     /// For a job: the actions that must be denied. Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) denied: Option<Vec<TestAction>>,
+    pub(super) denied: Option<Vec<Action>>,
     /// Ids of the Warn and Audit policies that must report a denial.
     /// Absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,108 @@
+//! One request, evaluated against all policies that may be about it.
+
+use cedar_policy::{Authorizer, Decision as Answer, PolicySet};
+use trellis_api::Enforcement;
+
+use super::decision::{RequestDecision, RequestVerdict, UndecidedReason, UnenforcedResult};
+use super::policy_index::PolicyIndex;
+use crate::cedar::request::PolicyRequest;
+use crate::cedar::request::RequestingNamespace;
+use crate::cedar::request::{CedarRequest, RequestContext};
+
+/// Combined answer of several policy sets: the same as if they were one set.
+#[derive(Default)]
+struct CombinedResponse {
+    permits: Vec<String>,
+    forbids: Vec<String>,
+    errors: Vec<String>,
+}
+
+impl CombinedResponse {
+    fn from_sets<'a>(sets: impl Iterator<Item = &'a PolicySet>, posed: &CedarRequest) -> Self {
+        let authorizer = Authorizer::new();
+        let mut said = Self::default();
+        for set in sets {
+            let response = authorizer.is_authorized(&posed.request, set, &posed.entities);
+            let diagnostics = response.diagnostics();
+            let ids = diagnostics.reason().map(ToString::to_string);
+            // The reasons for Deny are forbids; if no policy permits the request, there are none.
+            match response.decision() {
+                Answer::Allow => said.permits.extend(ids),
+                Answer::Deny => said.forbids.extend(ids),
+            }
+            // Cedar ignores a policy that fails to evaluate; Trellis counts it.
+            said.errors
+                .extend(diagnostics.errors().map(ToString::to_string));
+        }
+        for list in [&mut said.permits, &mut said.forbids, &mut said.errors] {
+            list.sort();
+            list.dedup();
+        }
+        said
+    }
+}
+
+/// Decides one request by Deny policies alone, and records the denials of the other policies beside
+/// it. `kept`: the reason why only a forbid decides here.
+pub(crate) fn decide_request(
+    indexes: &[&PolicyIndex],
+    subject: &RequestingNamespace<'_>,
+    scene: &RequestContext<'_>,
+    ask: &PolicyRequest,
+    kept: Option<&UndecidedReason>,
+) -> RequestDecision {
+    let posed = match scene.build_request(ask) {
+        Ok(posed) => posed,
+        Err(unmade) => {
+            return RequestDecision::from_undecided(UndecidedReason::InvalidRequest(unmade.0));
+        }
+    };
+    let said = |enforcement| {
+        let indexes = indexes.iter();
+        let sets = indexes.flat_map(|index| index.candidates(enforcement, subject, ask.action()));
+        CombinedResponse::from_sets(sets, &posed)
+    };
+    let beside = [Enforcement::Warn, Enforcement::Audit].map(|enforcement| {
+        let CombinedResponse {
+            forbids, errors, ..
+        } = said(enforcement);
+        UnenforcedResult {
+            enforcement,
+            policies: forbids,
+            errors,
+        }
+    });
+    let CombinedResponse {
+        permits,
+        forbids,
+        errors,
+    } = said(Enforcement::Deny);
+    // A matching forbid decides even if other policies could not be evaluated.
+    let (verdict, policies) = if !forbids.is_empty() {
+        (RequestVerdict::Forbidden, forbids)
+    } else if let Some(why) = kept {
+        (RequestVerdict::Undecided(why.clone()), Vec::new())
+    } else if !errors.is_empty() {
+        (
+            RequestVerdict::Undecided(UndecidedReason::EvaluationError),
+            Vec::new(),
+        )
+    } else if permits.is_empty() {
+        (RequestVerdict::NotPermitted, Vec::new())
+    } else {
+        (RequestVerdict::Allowed, permits)
+    };
+    let evicting = policies.iter();
+    let evicting = evicting.filter(|id| indexes.iter().any(|index| index.is_evicting(id)));
+    RequestDecision {
+        evicting_policies: evicting.cloned().collect(),
+        missing_permit: (verdict == RequestVerdict::NotPermitted).then(|| posed.missing_permit()),
+        verdict,
+        policies,
+        errors,
+        unenforced: beside
+            .into_iter()
+            .filter(|b| !b.policies.is_empty() || !b.errors.is_empty())
+            .collect(),
+    }
+}
