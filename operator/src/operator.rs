@@ -293,7 +293,7 @@ fn check_options(options: &OperatorOptions) -> anyhow::Result<()> {
 /// Writes the whole state of the scheduler into a folder on every signal.
 async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Context>) {
     while asked.recv().await.is_some() {
-        let snapshot = match endpoint::request_snapshot(&context).await {
+        let snapshot = match snapshot::request(&context).await {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 warn!(%error, "no snapshot is written");

@@ -1,6 +1,7 @@
 //! Servers of the operator: the admission webhook for jobs and policies, the visibility API, and
 //! health and metrics. `serve` is their common base.
 
+mod callers;
 pub mod endpoint;
 pub mod serve;
 pub mod snapshot;

@@ -1,9 +1,26 @@
-//! Writes snapshots of the engine as files, which `trellis replay` reads.
+//! Snapshots of the engine: requested from the scheduler, and written as files, which
+//! `trellis replay` reads.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tokio::sync::oneshot;
+use trellis_dispatch::SchedulerEvent;
+use trellis_dispatch::context::Context;
 use trellis_scheduler::Snapshot;
+
+use crate::callers::Failure;
+
+/// Requests a snapshot of the engine from the scheduler.
+///
+/// # Errors
+/// If the scheduler does not run (yet).
+pub async fn request(context: &Context) -> Result<Arc<Snapshot>, Failure> {
+    let (answer, snapshot) = oneshot::channel();
+    context.send_event(SchedulerEvent::AskSnapshot(answer));
+    snapshot.await.map_err(|_| Failure::unavailable())
+}
 
 /// Returns the name of a snapshot's file: `trellis-snapshot-<milliseconds>.json`, by the engine's
 /// time.

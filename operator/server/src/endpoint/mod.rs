@@ -4,27 +4,19 @@
 //! change would cost a write per job. Here they cost nothing until a caller requests them
 //! (docs/endpoint.md).
 //!
-//! `access` authorizes, `callers` limits requests, `ttl_cache` caches answers, and `fair_turns`
-//! keeps one client from starving another. `front_proxy` authenticates requests of the API server,
-//! `visibility` is the aggregated API group, and `waiting_jobs` and `serialized_answers` serve
-//! direct requests.
+//! `state` holds the sources of all answers. `visibility` is the aggregated API group, and
+//! `waiting_jobs` and `serialized_answers` serve direct requests.
 
-pub(crate) mod access;
-pub(crate) mod callers;
-mod failure;
-pub(crate) mod fair_turns;
-mod front_proxy;
 mod options;
 mod serialized_answers;
-mod ttl_cache;
+mod state;
 mod visibility;
 mod waiting_jobs;
 
-pub use failure::Failure;
 pub use options::{EndpointConfig, EndpointOptions};
 pub use waiting_jobs::{WaitingJob, WaitingJobs};
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -32,26 +24,17 @@ use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Extension, Router};
-use kube::Client;
 use serde::Deserialize;
-use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
-use trellis_dispatch::SchedulerEvent;
 use trellis_dispatch::clients::Clients;
-use trellis_dispatch::context::Context;
-use trellis_scheduler::Snapshot;
 
-use crate::serve::{ClientCertificates, ConnectionLimits, Identity, ReservedPlaces};
+use crate::callers::access::RequiredRight;
+use crate::callers::{self, Failure, front_proxy};
+use crate::serve::{ClientCertificates, ConnectionLimits, ReservedPlaces};
 use crate::telemetry::LeaderSlot;
 use crate::webhook::Readiness;
 use crate::{serve, telemetry};
-use access::RequiredRight;
-use callers::{CallerLimits, RequestTurn};
-use serialized_answers::SnapshotDownload;
-use visibility::SnapshotViews;
-
-/// How long an answer is reused, so that frequent requests do not slow the engine.
-const ANSWER_TTL: Duration = Duration::from_secs(2);
+use state::Endpoint;
 
 /// Limits of connections. A polling client reconnects.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -67,37 +50,6 @@ const PROXY_CONNECTIONS: usize = 128;
 
 /// Content type of answers.
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
-
-/// The endpoint of one process.
-struct Endpoint {
-    leader: LeaderSlot,
-    /// The admission webhook of this process, if it has one.
-    webhook: Option<Readiness>,
-    /// TLS identity of the endpoint.
-    identity: Identity,
-    callers: CallerLimits,
-    /// The last snapshot, shared by concurrent readers.
-    download: Mutex<Weak<SnapshotDownload>>,
-    snapshot_views: SnapshotViews,
-}
-
-impl Endpoint {
-    fn new(
-        lead: LeaderSlot,
-        webhook: Option<Readiness>,
-        identity: Identity,
-        client: Client,
-    ) -> Self {
-        Self {
-            leader: lead,
-            webhook,
-            identity,
-            callers: CallerLimits::new(client),
-            download: Mutex::default(),
-            snapshot_views: SnapshotViews::default(),
-        }
-    }
-}
 
 /// Serves requests as long as the future is polled. Retries failures itself, because no other part
 /// of the operator depends on the endpoint.
@@ -220,114 +172,4 @@ async fn serve_metrics(
     })
     .await?;
     Ok(([(header::CONTENT_TYPE, telemetry::OPENMETRICS_TYPE)], text).into_response())
-}
-
-/// Requests a snapshot of the engine from the scheduler.
-///
-/// # Errors
-/// If the scheduler does not run (yet).
-pub async fn request_snapshot(context: &Context) -> Result<Arc<Snapshot>, Failure> {
-    let (answer, snapshot) = oneshot::channel();
-    context.send_event(SchedulerEvent::AskSnapshot(answer));
-    snapshot.await.map_err(|_| Failure::unavailable())
-}
-
-impl Endpoint {
-    /// Returns the context of this process, if it leads. A process that has lost the lease, or may
-    /// have lost it, does not know the current state.
-    fn leader_context(&self) -> Result<Arc<Context>, Failure> {
-        let lead = self.leader.read();
-        let leading = lead.as_ref().ok_or_else(Failure::standby)?;
-        let leads = leading.commands.epoch();
-        leads.map_err(|_| Failure::standby())?;
-        Ok(leading.context.clone())
-    }
-
-    /// Returns the engine's snapshot as a file. One request at a time serializes it.
-    async fn snapshot_download(&self, turn: RequestTurn) -> Result<Arc<SnapshotDownload>, Failure> {
-        let mut last = self.download.lock().await;
-        if let Some(last) = SnapshotDownload::reuse(&last) {
-            return Ok(last);
-        }
-        let snapshot = request_snapshot(&*self.leader_context()?).await?;
-        let made = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            SnapshotDownload::new(&snapshot)
-        });
-        let made = Arc::new(made.await.map_err(|_| Failure::unavailable())??);
-        *last = Arc::downgrade(&made);
-        Ok(made)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use parking_lot::RwLock;
-    use trellis_dispatch::commands::Commands;
-    use trellis_dispatch::leader::Leadership;
-    use trellis_scheduler::Engine;
-
-    use super::*;
-    use crate::telemetry::ActiveLeader;
-
-    fn turn() -> RequestTurn {
-        let turns = Arc::new(tokio::sync::Semaphore::new(1));
-        Arc::new(turns.try_acquire_owned().unwrap())
-    }
-
-    #[tokio::test]
-    async fn endpoint_without_the_lease_answers_unavailable() {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let client = Client::try_from(nowhere).unwrap();
-        for (left, leads) in [(3600, true), (0, false)] {
-            let (context, _heard) = Context::new();
-            let leadership = Leadership::with_remaining(Duration::from_secs(left));
-            let commands = Commands::new(client.clone(), leadership);
-            let lead = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-            let endpoint = Endpoint::new(lead, None, Identity::default(), client.clone());
-            let code = endpoint
-                .leader_context()
-                .map(|_| ())
-                .map_err(|failure| failure.code());
-            assert_eq!(code, if leads { Ok(()) } else { Err(503) });
-        }
-    }
-
-    #[tokio::test]
-    async fn snapshot_is_serialized_once_for_concurrent_readers() {
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let (context, mut heard) = Context::new();
-        let client = Client::try_from(nowhere).unwrap();
-        let commands = Commands::new(client.clone(), Leadership::for_test());
-        let lead = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-        let endpoint = Endpoint::new(lead, None, Identity::default(), client);
-        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = asked.clone();
-        tokio::spawn(async move {
-            loop {
-                for feed in heard.next().await {
-                    if let SchedulerEvent::AskSnapshot(answer) = feed {
-                        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                        let _ = answer.send(Arc::new(Engine::new().snapshot()));
-                    }
-                }
-            }
-        });
-        let asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
-        let one = endpoint
-            .snapshot_download(turn())
-            .await
-            .unwrap()
-            .into_bytes();
-        let other = endpoint
-            .snapshot_download(turn())
-            .await
-            .unwrap()
-            .into_bytes();
-        assert_eq!((one.as_ptr(), asked()), (other.as_ptr(), 1));
-        assert!(one.starts_with(b"{"));
-        drop((one, other));
-        endpoint.snapshot_download(turn()).await.unwrap();
-        assert_eq!(asked(), 2, "nobody reads the first any more");
-    }
 }

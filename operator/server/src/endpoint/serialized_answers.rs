@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use parking_lot::Mutex;
@@ -9,7 +10,11 @@ use serde::Serialize;
 use tokio::time::Instant;
 use trellis_scheduler::Snapshot;
 
-use super::{ANSWER_TTL, Failure, WaitingJobs};
+use super::WaitingJobs;
+use crate::callers::Failure;
+
+/// How long an answer is reused, so that frequent requests do not slow the engine.
+pub(super) const ANSWER_TTL: Duration = Duration::from_secs(2);
 
 /// The waiting jobs, and the answers serialized from them.
 #[derive(Debug)]

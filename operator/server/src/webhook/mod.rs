@@ -15,6 +15,7 @@ mod caches;
 mod fixtures;
 mod job;
 mod judge;
+mod judgement;
 mod metrics;
 mod policy;
 mod profile;

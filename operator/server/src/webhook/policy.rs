@@ -9,7 +9,7 @@ use trellis_controller::undecodable_message;
 use trellis_policies::cedar::PolicyObject;
 
 use super::answer::ReviewAnswer;
-use super::judge::{self, Judge, JudgedRequest};
+use super::judgement::{self, Judge, JudgedRequest};
 use super::review::ReviewRequest;
 
 pub(super) fn judge_policy<K>(by: &Judge, request: ReviewRequest) -> JudgedRequest
@@ -17,7 +17,7 @@ where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     for<'a> PolicyObject: From<&'a K>,
 {
-    let object: K = match judge::decode_object(request) {
+    let object: K = match judgement::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
             let message = undecodable_message(&error);

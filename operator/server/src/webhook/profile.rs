@@ -7,11 +7,11 @@ use trellis_controller::undecodable_message;
 use trellis_gang::lookup::{CachedProfile, describe_several_defaults};
 
 use super::answer::ReviewAnswer;
-use super::judge::{self, Judge, JudgedRequest};
+use super::judgement::{self, Judge, JudgedRequest};
 use super::review::ReviewRequest;
 
 pub(super) fn judge_profile(by: &Judge, request: ReviewRequest) -> JudgedRequest {
-    let object: RuntimeProfile = match judge::decode_object(request) {
+    let object: RuntimeProfile = match judgement::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
             let message = undecodable_message(&error);

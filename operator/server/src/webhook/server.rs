@@ -24,13 +24,13 @@ use trellis_policies::cedar::PolicyLoader;
 
 use super::answer::{ReviewAnswer, ReviewDecision};
 use super::caches::WebhookCaches;
-use super::judge::{Judge, JudgedRequest, ObjectKind};
+use super::judge::ObjectKind;
+use super::judgement::{Judge, JudgedRequest};
 use super::metrics::WebhookMetrics;
 use super::review::{self, MalformedReview};
-use crate::endpoint::access::RequiredRight;
-use crate::endpoint::callers::CallerLimits;
-use crate::endpoint::fair_turns::{FairTurn, FairTurns};
-use crate::endpoint::{Failure, callers};
+use crate::callers::access::RequiredRight;
+use crate::callers::fair_turns::{FairTurn, FairTurns};
+use crate::callers::{self, CallerLimits, Failure};
 use crate::serve;
 use crate::serve::{ClientCertificates, ConnectionLimits, Identity};
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use trellis_api::visibility::{self, ALL_RESOURCES, GROUP, ServedResource, VERSION};
 
 use super::request::{DiscoveryDocument, DiscoveryPath};
-use crate::endpoint::Failure;
+use crate::callers::Failure;
 
 const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -14,11 +14,10 @@ mod nodes;
 mod queues;
 mod request;
 mod row_set;
-mod snapshot_view;
+pub(super) mod snapshot_view;
 mod table;
 
 pub(super) use jobs::NOMINATED_MESSAGE;
-pub(super) use snapshot_view::SnapshotViews;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,9 +33,9 @@ use trellis_api::visibility::{
 };
 use trellis_gang::external;
 
-use super::access::{RequiredRight, ResourceRight};
-use super::callers::{self, Caller, RequestTurn};
-use super::{Endpoint, Failure};
+use super::state::Endpoint;
+use crate::callers::access::{RequiredRight, ResourceRight};
+use crate::callers::{self, Caller, Failure, RequestTurn};
 use crate::serve::ClientCertificates;
 use explanations::VisibleScope;
 use request::{ApiRequest, DiscoveryDocument, ObjectRequest};

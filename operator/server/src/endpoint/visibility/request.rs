@@ -6,7 +6,7 @@ use serde::Deserialize;
 use trellis_api::visibility::{ALL_RESOURCES, GROUP, ServedResource, VERSION};
 
 use super::table::{Format, Include};
-use crate::endpoint::Failure;
+use crate::callers::Failure;
 
 /// A parsed request.
 #[derive(Debug, PartialEq)]

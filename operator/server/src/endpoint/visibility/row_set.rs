@@ -10,7 +10,7 @@ use serde::Serialize;
 use trellis_api::visibility::{self, GROUP};
 
 use super::table::{self, Format, TableRow};
-use crate::endpoint::Failure;
+use crate::callers::Failure;
 
 /// Most serialized answers to keep.
 const MAX_SERIALIZED: usize = 64;

@@ -17,9 +17,10 @@ use super::explanations::{self, Explainer, ExplanationSources, Priorities};
 use super::forecasts::ForecastCache;
 use super::row_set::RowSet;
 use super::{jobs, nodes, queues};
-use crate::endpoint::callers::RequestTurn;
-use crate::endpoint::serialized_answers::SerializedWaitingJobs;
-use crate::endpoint::{ANSWER_TTL, Failure, WaitingJobs, request_snapshot};
+use crate::callers::{Failure, RequestTurn};
+use crate::endpoint::WaitingJobs;
+use crate::endpoint::serialized_answers::{ANSWER_TTL, SerializedWaitingJobs};
+use crate::snapshot;
 
 /// How long a snapshot without requests is kept. With many jobs it is large.
 const IDLE_TTL: Duration = Duration::from_secs(15);
@@ -50,7 +51,7 @@ impl SnapshotView {
         let began = Instant::now();
         let (answer, reports) = oneshot::channel();
         context.send_event(SchedulerEvent::AskQueues(answer));
-        let snapshot = request_snapshot(&context).await?;
+        let snapshot = snapshot::request(&context).await?;
         let reports = reports.await.map_err(|_| Failure::unavailable())?;
         let at = Instant::now();
         let took = at.duration_since(began);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use trellis_api::visibility::ServedResource;
 
-use crate::endpoint::Failure;
+use crate::callers::Failure;
 
 /// Format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,10 +4,13 @@ mod jobs;
 mod objects;
 mod quotas;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use trellis_api::Reason;
+use trellis_dispatch::context::Context;
 use trellis_gang::fixtures::spec_with;
-use trellis_policies::cedar::{Policies, starter_set};
+use trellis_policies::cedar::{Policies, PolicyLoader, starter_set};
 
 use super::*;
 use crate::webhook::answer::ReviewDecision;

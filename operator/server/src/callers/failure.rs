@@ -25,11 +25,11 @@ impl Failure {
         self.code.as_u16()
     }
 
-    pub(super) fn bad_request(message: String) -> Self {
+    pub(crate) fn bad_request(message: String) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    pub(super) fn no_such_path(uri: &Uri) -> Self {
+    pub(crate) fn no_such_path(uri: &Uri) -> Self {
         let message = format!(
             "there is nothing at {:?}: ask for /v1alpha1/waiting, /v1alpha1/snapshot, /metrics or, with --visibility, /apis",
             uri.path()
@@ -37,7 +37,7 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    pub(super) fn no_such_resource(plural: &str) -> Self {
+    pub(crate) fn no_such_resource(plural: &str) -> Self {
         let message = format!(
             "the server could not find the requested resource: {plural:?} is none of {}",
             trellis_api::visibility::GROUP
@@ -50,12 +50,12 @@ impl Failure {
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 
-    pub(super) fn standby() -> Self {
+    pub(crate) fn standby() -> Self {
         let message = "this process stands by, and knows nothing: ask the one that leads";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    pub(super) fn unavailable() -> Self {
+    pub(crate) fn unavailable() -> Self {
         let message = "the scheduler does not answer: ask again in a while";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }

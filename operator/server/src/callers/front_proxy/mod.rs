@@ -12,7 +12,8 @@ mod headers;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use config_watch::{TrustedProxy, follow_config};
+pub(super) use config_watch::TrustedProxy;
+pub(crate) use config_watch::follow_config;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub(super) const CONFIG_MAP: (&str, &str) = ("kube-system", "extension-apiserver
 
 /// The API server's front proxies, whose headers are trusted.
 #[derive(Debug)]
-pub(super) struct FrontProxy {
+pub(crate) struct FrontProxy {
     /// A new number for each read of the ConfigMap, so that a verification by one `FrontProxy` does
     /// not count for the next.
     id: u64,
@@ -109,7 +110,7 @@ impl FrontProxy {
     }
 
     /// Returns true if these certificates are the front proxy's.
-    pub(super) fn is_presented_in(&self, shown: &ClientCertificates) -> bool {
+    pub(crate) fn is_presented_in(&self, shown: &ClientCertificates) -> bool {
         self.verify(shown, UnixTime::now()).is_ok()
     }
 

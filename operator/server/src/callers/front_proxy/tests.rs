@@ -17,10 +17,10 @@ use serde_json::json;
 use super::FrontProxy;
 use crate::serve::ClientCertificates;
 
-pub(in crate::endpoint) struct TestAuthority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct TestAuthority(CertifiedIssuer<'static, KeyPair>);
 
 impl TestAuthority {
-    pub(in crate::endpoint) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -46,12 +46,12 @@ impl TestAuthority {
         ClientCertificates::new(Some(&[CertificateDer::from(signed.der().to_vec())]))
     }
 
-    pub(in crate::endpoint) fn client(&self, name: &str) -> ClientCertificates {
+    pub(crate) fn client(&self, name: &str) -> ClientCertificates {
         self.issue(name, ExtendedKeyUsagePurpose::ClientAuth, 4000)
     }
 
     /// Data of the ConfigMap in a cluster with this authority.
-    pub(in crate::endpoint) fn data(&self, allowed: &[&str]) -> BTreeMap<String, String> {
+    pub(crate) fn data(&self, allowed: &[&str]) -> BTreeMap<String, String> {
         [
             ("requestheader-client-ca-file", self.0.pem()),
             ("requestheader-allowed-names", json!(allowed).to_string()),
@@ -72,12 +72,12 @@ impl TestAuthority {
         .into()
     }
 
-    pub(in crate::endpoint) fn proxy(&self, allowed: &[&str]) -> FrontProxy {
+    pub(crate) fn proxy(&self, allowed: &[&str]) -> FrontProxy {
         FrontProxy::read(&self.data(allowed)).unwrap().unwrap()
     }
 }
 
-pub(in crate::endpoint) fn headers_of_ann() -> HeaderMap {
+pub(crate) fn headers_of_ann() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("x-remote-user", "ann".parse().unwrap());
     headers

@@ -13,11 +13,11 @@ use tracing::{info, warn};
 use super::{CONFIG_MAP, FrontProxy};
 
 /// The front proxy whose headers are trusted. None: no headers are trusted now.
-pub(in crate::endpoint) type TrustedProxy = Arc<RwLock<Option<Arc<FrontProxy>>>>;
+pub(crate) type TrustedProxy = Arc<RwLock<Option<Arc<FrontProxy>>>>;
 
 /// Follows the ConfigMap. Never returns. If the ConfigMap cannot be read, its last content stays
 /// valid. If it is deleted or invalid, no headers are trusted.
-pub(in crate::endpoint) async fn follow_config(client: Client, known: TrustedProxy) {
+pub(crate) async fn follow_config(client: Client, known: TrustedProxy) {
     let (namespace, name) = CONFIG_MAP;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
     apply_updates(watcher::watch_object(api, name).default_backoff(), &known).await;

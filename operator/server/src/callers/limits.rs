@@ -61,7 +61,7 @@ struct ReviewTurns {
 pub(crate) struct CallerLimits {
     client: Client,
     /// Front proxy of the API server.
-    pub(super) proxy: TrustedProxy,
+    pub(crate) proxy: TrustedProxy,
     granted_rights: TtlCache<String>,
     rejected_tokens: TtlCache<TokenHash>,
     /// Tokens of recently authorized callers, with their users.
@@ -126,7 +126,7 @@ impl CallerLimits {
 
 impl Caller<'_> {
     /// Returns true if the API server sends the request for a user.
-    pub(super) fn is_proxied(&self) -> bool {
+    pub(crate) fn is_proxied(&self) -> bool {
         self.proxy_user.is_ok()
     }
 
@@ -141,7 +141,7 @@ impl Caller<'_> {
     }
 
     /// Returns the authenticated user.
-    pub(super) async fn authenticate(&self) -> Result<UserInfo, Failure> {
+    pub(crate) async fn authenticate(&self) -> Result<UserInfo, Failure> {
         let unbelieved = match &self.proxy_user {
             Ok(user) => return Ok(user.clone()),
             Err(why) => why.as_deref(),
@@ -174,7 +174,7 @@ impl Caller<'_> {
     }
 
     /// Fails unless this user has the right.
-    pub(super) async fn authorize(
+    pub(crate) async fn authorize(
         &self,
         user: &UserInfo,
         wants: RequiredRight<'_>,
@@ -190,7 +190,7 @@ impl Caller<'_> {
     }
 
     /// True if the user has the right.
-    pub(super) async fn has_right(
+    pub(crate) async fn has_right(
         &self,
         user: &UserInfo,
         wants: RequiredRight<'_>,

@@ -1,0 +1,152 @@
+//! The state of the endpoint: the sources of all answers, and answers that requests share.
+
+use std::sync::{Arc, Weak};
+
+use kube::Client;
+use tokio::sync::Mutex;
+use trellis_dispatch::context::Context;
+
+use super::serialized_answers::SnapshotDownload;
+use super::visibility::snapshot_view::SnapshotViews;
+use crate::callers::{CallerLimits, Failure, RequestTurn};
+use crate::serve::Identity;
+use crate::snapshot;
+use crate::telemetry::LeaderSlot;
+use crate::webhook::Readiness;
+
+/// The endpoint of one process.
+pub(super) struct Endpoint {
+    pub(super) leader: LeaderSlot,
+    /// The admission webhook of this process, if it has one.
+    pub(super) webhook: Option<Readiness>,
+    /// TLS identity of the endpoint.
+    pub(super) identity: Identity,
+    pub(super) callers: CallerLimits,
+    /// The last snapshot, shared by concurrent readers.
+    download: Mutex<Weak<SnapshotDownload>>,
+    pub(super) snapshot_views: SnapshotViews,
+}
+
+impl Endpoint {
+    pub(super) fn new(
+        lead: LeaderSlot,
+        webhook: Option<Readiness>,
+        identity: Identity,
+        client: Client,
+    ) -> Self {
+        Self {
+            leader: lead,
+            webhook,
+            identity,
+            callers: CallerLimits::new(client),
+            download: Mutex::default(),
+            snapshot_views: SnapshotViews::default(),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Returns the context of this process, if it leads. A process that has lost the lease, or may
+    /// have lost it, does not know the current state.
+    pub(super) fn leader_context(&self) -> Result<Arc<Context>, Failure> {
+        let lead = self.leader.read();
+        let leading = lead.as_ref().ok_or_else(Failure::standby)?;
+        let leads = leading.commands.epoch();
+        leads.map_err(|_| Failure::standby())?;
+        Ok(leading.context.clone())
+    }
+
+    /// Returns the engine's snapshot as a file. One request at a time serializes it.
+    pub(super) async fn snapshot_download(
+        &self,
+        turn: RequestTurn,
+    ) -> Result<Arc<SnapshotDownload>, Failure> {
+        let mut last = self.download.lock().await;
+        if let Some(last) = SnapshotDownload::reuse(&last) {
+            return Ok(last);
+        }
+        let snapshot = snapshot::request(&*self.leader_context()?).await?;
+        let made = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            SnapshotDownload::new(&snapshot)
+        });
+        let made = Arc::new(made.await.map_err(|_| Failure::unavailable())??);
+        *last = Arc::downgrade(&made);
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use parking_lot::RwLock;
+    use trellis_dispatch::SchedulerEvent;
+    use trellis_dispatch::commands::Commands;
+    use trellis_dispatch::leader::Leadership;
+    use trellis_scheduler::Engine;
+
+    use super::*;
+    use crate::telemetry::ActiveLeader;
+
+    fn turn() -> RequestTurn {
+        let turns = Arc::new(tokio::sync::Semaphore::new(1));
+        Arc::new(turns.try_acquire_owned().unwrap())
+    }
+
+    #[tokio::test]
+    async fn endpoint_without_the_lease_answers_unavailable() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        for (left, leads) in [(3600, true), (0, false)] {
+            let (context, _heard) = Context::new();
+            let leadership = Leadership::with_remaining(Duration::from_secs(left));
+            let commands = Commands::new(client.clone(), leadership);
+            let lead = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
+            let endpoint = Endpoint::new(lead, None, Identity::default(), client.clone());
+            let code = endpoint
+                .leader_context()
+                .map(|_| ())
+                .map_err(|failure| failure.code());
+            assert_eq!(code, if leads { Ok(()) } else { Err(503) });
+        }
+    }
+
+    #[tokio::test]
+    async fn snapshot_is_serialized_once_for_concurrent_readers() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let (context, mut heard) = Context::new();
+        let client = Client::try_from(nowhere).unwrap();
+        let commands = Commands::new(client.clone(), Leadership::for_test());
+        let lead = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
+        let endpoint = Endpoint::new(lead, None, Identity::default(), client);
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = asked.clone();
+        tokio::spawn(async move {
+            loop {
+                for feed in heard.next().await {
+                    if let SchedulerEvent::AskSnapshot(answer) = feed {
+                        count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        let _ = answer.send(Arc::new(Engine::new().snapshot()));
+                    }
+                }
+            }
+        });
+        let asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
+        let one = endpoint
+            .snapshot_download(turn())
+            .await
+            .unwrap()
+            .into_bytes();
+        let other = endpoint
+            .snapshot_download(turn())
+            .await
+            .unwrap()
+            .into_bytes();
+        assert_eq!((one.as_ptr(), asked()), (other.as_ptr(), 1));
+        assert!(one.starts_with(b"{"));
+        drop((one, other));
+        endpoint.snapshot_download(turn()).await.unwrap();
+        assert_eq!(asked(), 2, "nobody reads the first any more");
+    }
+}
