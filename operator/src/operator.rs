@@ -7,19 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-};
-use k8s_openapi::api::core::v1::ResourceQuota;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::Client;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
-use trellis_api::{
-    ClusterJobPolicy, JobPolicy, PodGroup, QuotaLedger, QuotaPolicy, ResourceFlavor,
-    RuntimeProfile, Topology, TrainingJob, TrainingQueue, names,
-};
 use trellis_cache::policy::keep_policies_fresh;
 use trellis_compiler::{DnsPeer, Settings};
 use trellis_controller::policies::{maintain_policies, maintain_policy_status};
@@ -30,11 +19,7 @@ use trellis_dispatch::commands::Commands;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::leader::{Candidate, LeaderLabel};
 use trellis_dispatch::tasks::Tasks;
-use trellis_dispatch::{Committer, Driver};
-use trellis_gang::observed::{
-    SlimAdmission, SlimClaim, SlimConfigMap, SlimDaemonSet, SlimDeviceClass, SlimExternalSecret,
-    SlimNamespace, SlimNetworkPolicy, SlimNode, SlimPod, SlimService, SlimStorageClass, SlimVolume,
-};
+use trellis_dispatch::{Committer, Driver, WATCHED_KINDS, start_watches};
 use trellis_policies::cedar::PolicyLoader;
 use trellis_server::telemetry::ActiveLeader;
 use trellis_server::webhook::Webhook;
@@ -176,7 +161,7 @@ pub async fn run(options: OperatorOptions) -> anyhow::Result<()> {
     let commands = Commands::new(clients.command.clone(), leadership.clone());
     let commands = commands.with_metrics(context.metrics.clone());
     let mut tasks = Tasks::default();
-    start_watches(&clients.watch, &context, &mut tasks);
+    start_watches(WATCHED_KINDS, &clients.watch, &context, &mut tasks);
     if let Some(webhook) = &webhook {
         webhook.use_leader(context.clone());
     }
@@ -308,39 +293,6 @@ async fn write_snapshots(folder: PathBuf, mut asked: Signal, context: Arc<Contex
             Err(error) => warn!(%error, "no snapshot is written"),
         }
     }
-}
-
-/// Starts a task for each watch. `rbac` lists the same kinds.
-fn start_watches(client: &Client, context: &Arc<Context>, tasks: &mut Tasks) {
-    let ours = format!("{}={}", names::MANAGED_BY, names::MANAGER);
-    tasks.watch::<TrainingJob>(client, None, context);
-    tasks.watch::<PodGroup>(client, None, context);
-    tasks.watch::<TrainingQueue>(client, None, context);
-    tasks.watch::<ResourceFlavor>(client, None, context);
-    tasks.watch::<Topology>(client, None, context);
-    tasks.watch::<ClusterJobPolicy>(client, None, context);
-    tasks.watch::<RuntimeProfile>(client, None, context);
-    tasks.watch::<JobPolicy>(client, None, context);
-    tasks.watch::<QuotaPolicy>(client, None, context);
-    tasks.watch::<QuotaLedger>(client, None, context);
-    tasks.watch::<SlimAdmission<MutatingAdmissionPolicy>>(client, None, context);
-    tasks.watch::<SlimAdmission<MutatingAdmissionPolicyBinding>>(client, None, context);
-    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicy>>(client, None, context);
-    tasks.watch::<SlimAdmission<ValidatingAdmissionPolicyBinding>>(client, None, context);
-    tasks.watch::<SlimNamespace>(client, None, context);
-    tasks.watch::<PriorityClass>(client, None, context);
-    tasks.watch::<SlimService>(client, None, context);
-    tasks.watch::<SlimNetworkPolicy>(client, Some(ours.clone()), context);
-    tasks.watch::<SlimConfigMap>(client, Some(ours.clone()), context);
-    tasks.watch::<SlimExternalSecret>(client, Some(ours), context);
-    tasks.watch::<ResourceQuota>(client, None, context);
-    tasks.watch::<SlimNode>(client, None, context);
-    tasks.watch::<SlimPod>(client, None, context);
-    tasks.watch::<SlimDaemonSet>(client, None, context);
-    tasks.watch::<SlimClaim>(client, None, context);
-    tasks.watch::<SlimVolume>(client, None, context);
-    tasks.watch::<SlimStorageClass>(client, None, context);
-    tasks.watch::<SlimDeviceClass>(client, None, context);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The operator's rights: one table of watches and writes.
-//! The chart's roles are generated from this table, and a test fails if a permission is missing.
+//! The operator's rights. The table of watched kinds (`WATCHED_KINDS`) gives the rights to list and
+//! watch; the tables here give the rest.
+//! The chart's roles are generated from these tables, and a test fails if a permission is missing.
 //! `roles` has the rights of users, `visibility` the rights to serve `visibility.trellis.dev`, and
 //! `certificates` the rights to maintain certificates.
 
@@ -11,7 +12,9 @@ pub use certificates::{render_endpoint_rbac, render_webhook_rbac};
 pub use roles::{render_authenticated_role, render_metrics_role, render_user_roles};
 pub use visibility::render_visibility_rbac;
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+
+use trellis_dispatch::WATCHED_KINDS;
 
 /// One row: an API group, its resources and the verbs.
 type RuleRow = (
@@ -24,12 +27,9 @@ type RuleRow = (
 /// It does so in the namespaces that the installation names.
 const SECRET_METADATA: &[RuleRow] = &[("", &["secrets"], &["get"])];
 
+/// Rights in the whole cluster, besides those to watch.
 const CLUSTER_RULES: &[RuleRow] = &[
-    (
-        "trellis.dev",
-        &["trainingjobs"],
-        &["get", "list", "watch", "delete"],
-    ),
+    ("trellis.dev", &["trainingjobs"], &["get", "delete"]),
     ("trellis.dev", &["trainingjobs/status"], &["patch"]),
     // The admission plugin OwnerReferencesPermissionEnforcement requires this right if it is
     // enabled.
@@ -39,28 +39,13 @@ const CLUSTER_RULES: &[RuleRow] = &[
     (
         "trellis.dev",
         &["podgroups"],
-        &["get", "list", "watch", "create", "patch", "delete"],
+        &["get", "create", "patch", "delete"],
     ),
     ("trellis.dev", &["podgroups/status"], &["patch"]),
     (
         "trellis.dev",
-        &[
-            "trainingqueues",
-            "resourceflavors",
-            "topologies",
-            "runtimeprofiles",
-        ],
-        &["list", "watch"],
-    ),
-    (
-        "trellis.dev",
         &["trainingqueues/status", "runtimeprofiles/status"],
         &["patch"],
-    ),
-    (
-        "trellis.dev",
-        &["clusterjobpolicies", "jobpolicies", "quotapolicies"],
-        &["list", "watch"],
     ),
     (
         "trellis.dev",
@@ -75,67 +60,36 @@ const CLUSTER_RULES: &[RuleRow] = &[
     (
         "trellis.dev",
         &["quotaledgers"],
-        &["list", "watch", "create", "patch", "delete"],
+        &["create", "patch", "delete"],
     ),
-    ("", &["pods"], &["get", "list", "watch", "create", "delete"]),
+    ("", &["pods"], &["get", "create", "delete"]),
     // The operator binds external pods, or reports in their status why it does not.
     ("", &["pods/binding", "pods/eviction"], &["create"]),
     ("", &["pods/status"], &["patch"]),
     ("policy", &["poddisruptionbudgets"], &["list"]),
-    (
-        "",
-        &["services"],
-        &["get", "list", "watch", "create", "patch", "delete"],
-    ),
-    (
-        "",
-        &["namespaces", "nodes", "resourcequotas"],
-        &["list", "watch"],
-    ),
+    ("", &["services"], &["get", "create", "patch", "delete"]),
     // A claim is bound when its first pod is placed: the operator assigns a volume, or requests
     // one.
     (
         "",
         &["persistentvolumeclaims", "persistentvolumes"],
-        &["list", "watch", "patch"],
+        &["patch"],
     ),
     // The operator reads only the metadata, to check that the object exists. The same holds for
     // ConfigMaps, below.
     ("", &["serviceaccounts"], &["get"]),
-    ("apps", &["daemonsets"], &["list", "watch"]),
-    ("storage.k8s.io", &["storageclasses"], &["list", "watch"]),
-    ("resource.k8s.io", &["deviceclasses"], &["list", "watch"]),
     (
         "networking.k8s.io",
         &["networkpolicies"],
-        &["get", "list", "watch", "create", "patch", "delete"],
+        &["get", "create", "patch", "delete"],
     ),
-    (
-        "",
-        &["configmaps"],
-        &["get", "list", "watch", "create", "patch", "delete"],
-    ),
+    ("", &["configmaps"], &["get", "create", "patch", "delete"]),
     // Keys of jobs. The operator creates them, and only the pods of the job read them.
     ("", &["secrets"], &["create"]),
     (
         "external-secrets.io",
         &["externalsecrets"],
-        &["get", "list", "watch", "create", "patch", "delete"],
-    ),
-    (
-        "scheduling.k8s.io",
-        &["priorityclasses"],
-        &["list", "watch"],
-    ),
-    (
-        "admissionregistration.k8s.io",
-        &[
-            "mutatingadmissionpolicies",
-            "mutatingadmissionpolicybindings",
-            "validatingadmissionpolicies",
-            "validatingadmissionpolicybindings",
-        ],
-        &["list", "watch"],
+        &["get", "create", "patch", "delete"],
     ),
     ("events.k8s.io", &["events"], &["create"]),
     // Authenticates and authorizes the clients of the read-only endpoint.
@@ -162,21 +116,40 @@ const SERVICE_ACCOUNT: &str = "trellis-operator";
 /// Placeholder that the chart replaces with the namespace of the release.
 const NAMESPACE: &str = "trellis-system";
 
-fn render_rules(rows: &[RuleRow], name: Option<&str>) -> String {
+/// Renders the rules of the ClusterRole: one for the watched kinds of each API group, then the
+/// table.
+fn cluster_rules() -> String {
+    let mut watched: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for kind in WATCHED_KINDS {
+        let plurals = watched.entry(kind.group().into_owned()).or_default();
+        plurals.push(kind.plural().into_owned());
+    }
     let mut out = String::from("rules:\n");
-    for (group, resources, verbs) in rows {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            out,
-            "- apiGroups: [{group:?}]\n  resources: [{}]\n  verbs: [{}]",
-            quote_words(resources),
-            quote_words(verbs)
-        );
-        if let Some(name) = name {
-            let _ = writeln!(out, "  resourceNames: [{name:?}]");
-        }
+    for (group, plurals) in &watched {
+        let plurals: Vec<&str> = plurals.iter().map(String::as_str).collect();
+        out += &render_rule(group, &plurals, &["list", "watch"], None);
+    }
+    for (group, resources, verbs) in CLUSTER_RULES {
+        out += &render_rule(group, resources, verbs, None);
     }
     out
+}
+
+fn render_rules(rows: &[RuleRow], name: Option<&str>) -> String {
+    let rules = rows.iter();
+    let rules = rules.map(|(group, resources, verbs)| render_rule(group, resources, verbs, name));
+    format!("rules:\n{}", rules.collect::<String>())
+}
+
+fn render_rule(group: &str, resources: &[&str], verbs: &[&str], name: Option<&str>) -> String {
+    let name = name.map_or(String::new(), |name| {
+        format!("  resourceNames: [{name:?}]\n")
+    });
+    format!(
+        "- apiGroups: [{group:?}]\n  resources: [{}]\n  verbs: [{}]\n{name}",
+        quote_words(resources),
+        quote_words(verbs)
+    )
 }
 
 fn quote_words(words: &[&str]) -> String {
@@ -210,12 +183,7 @@ pub fn render_operator_rbac() -> String {
          # Its pods ask for the token.\nautomountServiceAccountToken: false\n"
     );
     render_file(&[
-        render_role(
-            "ClusterRole",
-            name,
-            None,
-            &render_rules(CLUSTER_RULES, None),
-        ),
+        render_role("ClusterRole", name, None, &cluster_rules()),
         render_binding("ClusterRole", name, None),
         render_role("Role", name, here, &render_rules(NAMESPACE_RULES, None)),
         render_binding("Role", name, here),

@@ -115,21 +115,18 @@ pub struct Cache {
     pub health: RwLock<NodeHealth>,
     /// Notified when a node's health may have changed.
     pub health_changed: Notify,
+    /// Kinds that are not listed yet. Starts at 1, so that a cache without watches is not synced.
     unsynced_kinds: AtomicUsize,
     synced: Notify,
     /// The last sign of life of each watch, by the plural of its kind.
     pulses: RwLock<BTreeMap<String, Pulse>>,
 }
 
-/// Number of watched kinds: [`Cache::wait_synced`] waits for this many lists. It does not include
-/// policies ([`PolicySet::wait_loaded`]).
-pub const WATCHES: usize = 26;
-
 impl Cache {
-    /// Returns an empty cache that judges nodes by the rules `unhealthy` and waits for `watches`
-    /// kinds besides policies.
+    /// Returns an empty cache that judges nodes by the rules `unhealthy`. It is synced after
+    /// [`Cache::expect_kinds`], once all these kinds are listed.
     #[must_use]
-    pub fn new(unhealthy: UnhealthyRules, watches: usize) -> Self {
+    pub fn new(unhealthy: UnhealthyRules) -> Self {
         Self {
             jobs: Store::default(),
             undecodable_jobs: RwLock::default(),
@@ -166,10 +163,16 @@ impl Cache {
             device_classes: Store::default(),
             health: RwLock::new(NodeHealth::new(Instant::now())),
             health_changed: Notify::new(),
-            unsynced_kinds: AtomicUsize::new(watches),
+            unsynced_kinds: AtomicUsize::new(1),
             synced: Notify::new(),
             pulses: RwLock::default(),
         }
+    }
+
+    /// Sets the number of kinds that [`Cache::wait_synced`] waits for, before their watches start.
+    /// It does not include policies ([`PolicySet::wait_loaded`]).
+    pub fn expect_kinds(&self, count: usize) {
+        self.unsynced_kinds.store(count, Ordering::Release);
     }
 
     /// Waits until every kind has been listed once.

@@ -22,6 +22,7 @@ mod preflight;
 mod reports;
 pub mod tasks;
 pub mod traces;
+mod watched_kinds;
 mod work_queue;
 
 pub use commit::{Committer, is_live_child, is_owned};
@@ -30,4 +31,5 @@ pub use event_channel::{EventReceiver, EventSender, SchedulerEvent, event_channe
 pub use metric_catalog::markdown;
 pub use metrics::{OperatorMetrics, ReconcileResult};
 pub use reports::{QueueReport, TotalsReport};
+pub use watched_kinds::{WATCHED_KINDS, WatchedKind, start_watches};
 pub use work_queue::WorkQueue;

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kube::Resource;
 use parking_lot::RwLock;
 use trellis_api::TrainingJob;
+use trellis_cache::Cache;
 use trellis_cache::watch::Pulse;
-use trellis_cache::{Cache, WATCHES};
 use trellis_gang::key::Key;
 use trellis_gang::observed::UnhealthyRules;
 use trellis_gang::{GangExplanation, external};
@@ -60,15 +60,9 @@ impl Context {
     /// Returns the same context, with the rules that declare nodes unhealthy.
     #[must_use]
     pub fn with_unhealthy_rules(unhealthy: UnhealthyRules) -> (Arc<Self>, EventReceiver) {
-        Self::with_watches(unhealthy, WATCHES)
-    }
-
-    /// Returns the same context, with the number of watched kinds besides policies.
-    #[must_use]
-    pub fn with_watches(unhealthy: UnhealthyRules, watches: usize) -> (Arc<Self>, EventReceiver) {
         let (feed, heard) = crate::event_channel();
         let context = Self {
-            cache: Arc::new(Cache::new(unhealthy, watches)),
+            cache: Arc::new(Cache::new(unhealthy)),
             evaluation_turns: EvaluationTurns::default(),
             explanations: RwLock::default(),
             work_queue: WorkQueue::default(),

@@ -174,8 +174,8 @@ mod tests {
     fn leading(left: Duration) -> ActiveLeader {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        let (context, _heard) =
-            Context::with_watches(trellis_gang::observed::UnhealthyRules::default(), 0);
+        let (context, _heard) = Context::new();
+        context.cache.expect_kinds(0);
         ActiveLeader {
             context,
             commands: Commands::new(client, Leadership::with_remaining(left)),
@@ -224,8 +224,8 @@ mod tests {
 
     /// Returns a context whose cache has policies, or none.
     fn context_with(with_policies: bool) -> Arc<Context> {
-        let (context, _) =
-            Context::with_watches(trellis_gang::observed::UnhealthyRules::default(), 0);
+        let (context, _) = Context::new();
+        context.cache.expect_kinds(0);
         if with_policies {
             let (policies, _) = PolicyLoader::new().unwrap().load(None, Vec::new());
             context.cache.policies.replace(Arc::new(policies));
@@ -274,8 +274,8 @@ mod tests {
             webhook_readiness(Some(&webhook), now),
             (false, unread.to_owned())
         );
-        let (unlisted, _) =
-            Context::with_watches(trellis_gang::observed::UnhealthyRules::default(), 1);
+        let (unlisted, _) = Context::new();
+        unlisted.cache.expect_kinds(1);
         let webhook = Readiness::for_context(own, unlisted);
         assert!(!webhook_readiness(Some(&webhook), now).0);
     }

@@ -3,20 +3,15 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Client;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tracing::{error, info};
-use trellis_api::{ClusterJobPolicy, JobPolicy, QuotaPolicy, RuntimeProfile, TrainingQueue};
 use trellis_controller::policies::maintain_policies;
 use trellis_dispatch::context::Context;
 use trellis_dispatch::tasks::Tasks;
-use trellis_gang::observed::{SlimNamespace, SlimService, UnhealthyRules};
+use trellis_dispatch::{WATCHED_KINDS, start_watches};
 use trellis_policies::cedar::PolicyLoader;
-
-/// Number of kinds that a standby replica watches, besides policies.
-const WATCHES: usize = 6;
 
 /// The known state of the cluster. Clones share it.
 #[derive(Clone, Debug)]
@@ -29,7 +24,7 @@ pub(super) struct WebhookCaches {
 impl Default for WebhookCaches {
     /// Returns an empty context.
     fn default() -> Self {
-        let (context, _) = Context::with_watches(UnhealthyRules::default(), WATCHES);
+        let (context, _) = Context::new();
         Self {
             current: Arc::new(RwLock::new(context)),
             leader: watch::Sender::default(),
@@ -66,14 +61,8 @@ impl WebhookCaches {
     pub(super) async fn watch_cluster(self, client: Client, loader: PolicyLoader) {
         let context = self.context();
         let mut tasks = Tasks::default();
-        tasks.watch::<TrainingQueue>(&client, None, &context);
-        tasks.watch::<SlimNamespace>(&client, None, &context);
-        tasks.watch::<PriorityClass>(&client, None, &context);
-        tasks.watch::<SlimService>(&client, None, &context);
-        tasks.watch::<RuntimeProfile>(&client, None, &context);
-        tasks.watch::<QuotaPolicy>(&client, None, &context);
-        tasks.watch::<ClusterJobPolicy>(&client, None, &context);
-        tasks.watch::<JobPolicy>(&client, None, &context);
+        let kinds = WATCHED_KINDS.iter().filter(|kind| kind.is_for_webhook);
+        start_watches(kinds, &client, &context, &mut tasks);
         tasks.start("the policies", maintain_policies(context, loader));
         let mut leads = self.leader.subscribe();
         tokio::select! {

@@ -7,11 +7,12 @@ use serde_json::json;
 use trellis_api::TrainingQueue;
 use trellis_dispatch::context::Context;
 use trellis_gang::key::Key;
-use trellis_gang::observed::{SlimNamespace, UnhealthyRules};
+use trellis_gang::observed::SlimNamespace;
 
 /// Returns a context with one namespace, `ns`, a default queue, and no policies yet.
 pub(super) fn context() -> Arc<Context> {
-    let (context, _) = Context::with_watches(UnhealthyRules::default(), 0);
+    let (context, _) = Context::new();
+    context.cache.expect_kinds(0);
     let meta = ObjectMeta {
         name: Some("ns".to_owned()),
         resource_version: Some("1".to_owned()),

@@ -101,9 +101,7 @@ impl ContextFixture {
 
     /// Marks all kinds as listed, and starts to follow node health.
     fn sync(&self) {
-        for _ in 0..WATCHES {
-            self.context.cache.mark_kind_synced();
-        }
+        self.context.cache.mark_kind_synced();
         tokio::spawn(self.context.clone().follow_node_health());
     }
 
