@@ -212,8 +212,8 @@ mod tests {
         let is_one = |word: &str| booleans.contains(&word.to_ascii_lowercase().as_str());
         walk_all(|path, value| {
             if let (true, Value::Object(fields)) = (path.ends_with("/properties"), value) {
-                let named = fields.keys().find(|name| is_one(name));
-                assert_eq!(named, None, "{path}");
+                let field = fields.keys().find(|name| is_one(name));
+                assert_eq!(field, None, "{path}");
             }
             // The statuses of a condition are Kubernetes' own, and are written as quoted strings.
             let word = value.as_str().filter(|word| is_one(word));

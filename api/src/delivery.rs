@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn delivery_is_recognized_by_its_labels_and_annotations() {
-        for (meta, who) in [
+        for (meta, delivery) in [
             (
                 json!({"annotations": {"argocd.argoproj.io/tracking-id": "team-a:trellis.dev/TrainingJob:ns/j"}}),
                 Some("Argo CD (team-a)"),
@@ -74,7 +74,7 @@ mod tests {
             (json!({"labels": {"app.kubernetes.io/instance": "x"}}), None),
             (json!({}), None),
         ] {
-            assert_eq!(delivery_of(meta.clone()).as_deref(), who, "{meta}");
+            assert_eq!(delivery_of(meta.clone()).as_deref(), delivery, "{meta}");
         }
     }
 }

@@ -28,8 +28,8 @@ pub fn shorten_message(message: &str) -> String {
         ends.filter(|at| *at > 0 && fits(at, ELLIPSIS.len())).last()
     };
     let end = room(&mut words.into_iter()).or_else(|| room(&mut all.into_iter()));
-    let kept = line.get(..end.unwrap_or(0)).unwrap_or_default();
-    format!("{}{ELLIPSIS}", kept.trim_end())
+    let start = line.get(..end.unwrap_or(0)).unwrap_or_default();
+    format!("{}{ELLIPSIS}", start.trim_end())
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ async fn await_stop_signal(terminate: &mut Signal, interrupt: &mut Signal) {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    info!("told to stop");
+    info!("a signal asks the operator to stop");
 }
 
 /// Lets the webhook finish the requests that are in progress.

@@ -2,7 +2,7 @@
 
 use trellis_gang::observed::UnhealthyRules;
 
-/// Signs of unhealthy nodes, which get no new pods, whatever their tolerations, and whose pods are
+/// Signs of unhealthy nodes. Such a node gets no new pods, even with tolerations, and its pods are
 /// evicted.
 #[derive(clap::Args, Clone, Debug)]
 pub struct UnhealthyOptions {
@@ -15,8 +15,8 @@ pub struct UnhealthyOptions {
     #[arg(long = "unhealthy-labels", value_name = "KEY=VALUE,...", value_delimiter = ',',
         default_values_t = UnhealthyRules::default().labels, value_parser = label)]
     labels: Vec<String>,
-    /// Keys of taints that mark a node as unhealthy: it gets no new pods, whatever their
-    /// tolerations, and its gangs are evicted.
+    /// Keys of taints that mark a node as unhealthy: it gets no new pods, even if they tolerate the
+    /// taint, and its gangs are evicted.
     #[arg(long = "unhealthy-taints", value_name = "KEY,...", value_delimiter = ',',
         default_values_t = UnhealthyRules::default().taints)]
     taints: Vec<String>,

@@ -19,7 +19,8 @@ const MAX_TRIES: usize = 64;
 
 /// Decodes without checking rules.
 pub(super) fn decode_lenient<T: DeserializeOwned>(document: &Document) -> Result<T, Problems> {
-    decode_value(document.tree.value()).map_err(|said| field_problem(document, said).into())
+    decode_value(document.tree.value())
+        .map_err(|field_error| field_problem(document, field_error).into())
 }
 
 fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
@@ -30,14 +31,14 @@ fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
     })
 }
 
-fn field_problem(document: &Document, said: FieldError) -> Problem {
+fn field_problem(document: &Document, field_error: FieldError) -> Problem {
     // The problem of an unknown field is its key, not its value.
-    let at = if said.is_unknown {
-        document.tree.key_position_of(&said.field)
+    let at = if field_error.is_unknown {
+        document.tree.key_position_of(&field_error.field)
     } else {
-        document.tree.position_of(&said.field)
+        document.tree.position_of(&field_error.field)
     };
-    document.problem_at(at, &said.field, said.message)
+    document.problem_at(at, &field_error.field, field_error.message)
 }
 
 /// Decodes, and checks that every field is known and every rule holds.
@@ -95,7 +96,9 @@ struct DecodeProblems {
 impl DecodeProblems {
     /// True if the field, or a field around it, has been reported.
     fn is_reported(&self, field: &str) -> bool {
-        self.reported_fields.iter().any(|told| is_in(field, told))
+        self.reported_fields
+            .iter()
+            .any(|reported| is_in(field, reported))
     }
 }
 
@@ -110,16 +113,16 @@ fn decode_with_stand_ins<T: DeserializeOwned>(document: &Document) -> (Option<T>
     let mut value = document.tree.value();
     let mut tried = decode_value::<T>(value.clone());
     for _ in 0..MAX_TRIES {
-        let said = match tried {
+        let field_error = match tried {
             Ok(object) => return (Some(object), found),
-            Err(said) => said,
+            Err(field_error) => field_error,
         };
-        let (field, is_unknown) = (said.field.clone(), said.is_unknown);
+        let (field, is_unknown) = (field_error.field.clone(), field_error.is_unknown);
         if !found.is_reported(&field) {
             if found.problems.len() >= MAX_PROBLEMS {
                 break;
             }
-            found.problems.push(field_problem(document, said));
+            found.problems.push(field_problem(document, field_error));
             found.reported_fields.push(field.clone());
         }
         found.has_stand_in |= !is_unknown;
@@ -152,7 +155,7 @@ fn decode_with_stand_in<T: DeserializeOwned>(
             let outcome = decode_value::<T>(other.clone());
             let is_better = outcome
                 .as_ref()
-                .map_or_else(|said| said.field != field, |_| true);
+                .map_or_else(|field_error| field_error.field != field, |_| true);
             is_better.then_some((other, outcome))
         })
 }

@@ -217,8 +217,8 @@ fn suggest_amount(name: &str) -> Option<Cow<'static, str>> {
 }
 
 /// Returns the mapping to write instead of the single value `value`, for the expected type.
-pub(super) fn suggest_mapping(wanted: &str, value: &str) -> Option<String> {
-    Some(match wanted {
+pub(super) fn suggest_mapping(expected: &str, value: &str) -> Option<String> {
+    Some(match expected {
         "GpuHours" => format!("{{limit: {value}, windowHours: 720}} for 30 days"),
         "TopologyLevel" => format!("{{nodeLabel: {value}}}, with the key of a node label"),
         "TopologyRequest" => format!("{{required: {value}}} or {{preferred: {value}}}"),

@@ -126,7 +126,7 @@ fn unknown_field_message(name: &str, known: &[&str]) -> String {
 }
 
 fn type_mismatch_message(is: &str, expected: &str, path: &str) -> String {
-    let wanted = match expected {
+    let expected_type = match expected {
         "i8" | "i16" | "i32" | "i64" | "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
         "a string" => "a text",
         "a boolean" => "true or false",
@@ -145,15 +145,16 @@ fn type_mismatch_message(is: &str, expected: &str, path: &str) -> String {
     }
     .replace('`', "");
     let value = is.split(['`', '"']).nth(1).unwrap_or_default();
-    let fix = match (wanted, kind) {
+    let fix = match (expected_type, kind) {
         ("a text", "integer" | "floating point" | "boolean") => ": put it in quotes".to_owned(),
         ("a list", "map") if path.ends_with("limits.resources") => {
             ": write - {resource: NAME, max: AMOUNT}".to_owned()
         }
         ("a list", "string" | "map") => ": begin it with a dash".to_owned(),
         ("a mapping", _) => {
-            let wanted = expected.strip_prefix("struct ");
-            let mapping = wanted.and_then(|wanted| foreign_fields::suggest_mapping(wanted, value));
+            let expected_type = expected.strip_prefix("struct ");
+            let mapping = expected_type
+                .and_then(|expected_type| foreign_fields::suggest_mapping(expected_type, value));
             mapping.map_or_else(String::new, |mapping| format!(": write {mapping}"))
         }
         ("a whole number", "string") if value.parse::<i64>().is_ok() => {
@@ -163,7 +164,7 @@ fn type_mismatch_message(is: &str, expected: &str, path: &str) -> String {
             Some(number) => format!(": write {number}"),
             None => String::new(),
         },
-        (_, "floating point") if wanted.starts_with("a quantity") => {
+        (_, "floating point") if expected_type.starts_with("a quantity") => {
             let millis = Quantity::new(value).amount().ok();
             match millis.and_then(Amount::ceil_millis) {
                 Some(millis) if path.ends_with("cpu") => {
@@ -174,7 +175,7 @@ fn type_mismatch_message(is: &str, expected: &str, path: &str) -> String {
         }
         _ => String::new(),
     };
-    format!("must be {wanted}, not {found}{fix}")
+    format!("must be {expected_type}, not {found}{fix}")
 }
 
 /// Converts a time span such as `24h` into the unit at the end of the field's name. Returns None if
@@ -238,19 +239,23 @@ mod tests {
 
     #[test]
     fn unknown_field_error_suggests_the_nearest_field() {
-        let said = explain_serde_error(
+        let explained = explain_serde_error(
             "unknown field `replicaas`, expected one of `name`, `replicas`",
             "spec.taskGroups[0].replicaas",
         );
-        assert_eq!(said.field, "spec.taskGroups[0].replicaas");
+        assert_eq!(explained.field, "spec.taskGroups[0].replicaas");
         assert_eq!(
-            said.message,
+            explained.message,
             "is no known field: did you mean \"replicas\"?"
         );
-        assert!(said.is_unknown);
-        let said = explain_serde_error("unknown field `zzz`, expected `name` or `image`", "spec");
-        assert_eq!(said.field, "spec.zzz");
-        assert_eq!(said.message, "is no known field: known are name, image");
+        assert!(explained.is_unknown);
+        let explained =
+            explain_serde_error("unknown field `zzz`, expected `name` or `image`", "spec");
+        assert_eq!(explained.field, "spec.zzz");
+        assert_eq!(
+            explained.message,
+            "is no known field: known are name, image"
+        );
     }
 
     #[test]

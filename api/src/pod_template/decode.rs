@@ -18,10 +18,10 @@ pub(super) fn decode(written: &Map<String, Value>) -> Result<PodTemplateSpec, Ve
         serde_path_to_error::deserialize(&written).map_err(|error| {
             let path = error.path().to_string();
             let path = if path == "." { "" } else { path.as_str() };
-            let said = serde_messages::explain_serde_error(&error.inner().to_string(), path);
+            let field_error = serde_messages::explain_serde_error(&error.inner().to_string(), path);
             vec![Violation {
-                path: said.field,
-                message: said.message,
+                path: field_error.field,
+                message: field_error.message,
             }]
         })?;
     // Kubernetes' types drop unknown fields. The template is therefore encoded again, and fields

@@ -82,14 +82,14 @@ impl Amount {
     }
 }
 
-fn div_floor(value: i128, by: i128) -> i64 {
-    let quotient = value.checked_div_euclid(by).unwrap_or_default();
+fn div_floor(value: i128, divisor: i128) -> i64 {
+    let quotient = value.checked_div_euclid(divisor).unwrap_or_default();
     i64::try_from(quotient).unwrap_or(if quotient > 0 { i64::MAX } else { i64::MIN })
 }
 
-fn div_ceil(value: i128, by: i128) -> Option<i64> {
-    let quotient = value.checked_div_euclid(by)?;
-    let rest = value.checked_rem_euclid(by)?;
+fn div_ceil(value: i128, divisor: i128) -> Option<i64> {
+    let quotient = value.checked_div_euclid(divisor)?;
+    let rest = value.checked_rem_euclid(divisor)?;
     let up = if rest > 0 {
         quotient.checked_add(1)?
     } else {

@@ -111,13 +111,13 @@ mod tests {
         assert_eq!(violation_message(1, 1), None);
         assert_eq!(violation_message(1_000_000_000, 8784), None);
         for limit in [0, -1, 1_000_000_001] {
-            let said = violation_message(limit, 720).unwrap();
-            assert!(said.contains("must be 1 to 1000000000"), "{said}");
-            assert!(said.contains("gpusPerJob"), "{said}");
+            let message = violation_message(limit, 720).unwrap();
+            assert!(message.contains("must be 1 to 1000000000"), "{message}");
+            assert!(message.contains("gpusPerJob"), "{message}");
         }
         for window in [0, -1, 8785, i64::MAX] {
-            let said = violation_message(1, window).unwrap();
-            assert!(said.contains("must be 1 to 8784 hours"), "{said}");
+            let message = violation_message(1, window).unwrap();
+            assert!(message.contains("must be 1 to 8784 hours"), "{message}");
         }
     }
 }

@@ -95,7 +95,7 @@ fn amount_comes_from_the_group_then_the_profile_then_the_queue() {
         ),
     ] {
         let found = first_group_amounts(fields.clone(), profile, queue).unwrap();
-        let expected = [cpu, memory].map(|(amount, by)| (amount.to_owned(), by));
+        let expected = [cpu, memory].map(|(amount, source)| (amount.to_owned(), source));
         assert_eq!(found, expected, "{fields}");
     }
 }
@@ -113,13 +113,13 @@ fn amount_comes_from_the_nearest_queue_that_states_it() {
     let own = queue("team", json!({"cpu": 8}));
     let above = queue("root", json!({"cpu": 12, "memory": "128Gi"}));
     let both = own.or(above);
-    let by = |queue: &str| AmountSource::Queue(queue.to_owned());
+    let source = |queue: &str| AmountSource::Queue(queue.to_owned());
     let found = first_group_amounts(json!({"gpus": 1}), None, both.clone()).unwrap();
     assert_eq!(
         found,
         [
-            ("8".to_owned(), by("team")),
-            ("128Gi".to_owned(), by("root"))
+            ("8".to_owned(), source("team")),
+            ("128Gi".to_owned(), source("root"))
         ]
     );
     let amounts: ResourcesPerGpu =

@@ -40,11 +40,11 @@ pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
         let Some(wrong) = group.depends_on.iter().find(|d| !before(&d.group)) else {
             continue;
         };
-        let (waits, named) = (&group.name, &wrong.group);
-        let how = match groups.iter().any(|g| g.name == *named) {
-            _ if named == waits => "names itself".to_owned(),
-            true => format!("names {named:?}, which stands after it"),
-            false => format!("names {named:?}, which is no task group of the job"),
+        let (waits, dependency) = (&group.name, &wrong.group);
+        let how = match groups.iter().any(|g| g.name == *dependency) {
+            _ if dependency == waits => "names itself".to_owned(),
+            true => format!("names {dependency:?}, which stands after it"),
+            false => format!("names {dependency:?}, which is no task group of the job"),
         };
         return DEPENDS_ON_EARLIER.violated(&format!("task group {waits:?} {how}"));
     }
@@ -54,8 +54,8 @@ pub fn depends_on_earlier(groups: &[TaskGroup], _: &()) -> garde::Result {
 /// [`DEPENDS_ON_GANG`].
 pub fn depends_on_gang(groups: &[TaskGroup], _: &()) -> garde::Result {
     let outside = |name: &str| groups.iter().any(|g| g.name == name && !g.is_in_gang());
-    let named = groups.iter().flat_map(|g| &g.depends_on);
-    DEPENDS_ON_GANG.check(!named.map(|d| d.group.as_str()).any(outside))
+    let dependency = groups.iter().flat_map(|g| &g.depends_on);
+    DEPENDS_ON_GANG.check(!dependency.map(|d| d.group.as_str()).any(outside))
 }
 
 /// [`DEPENDS_ON_STAGE`], with the name of the missing group.
@@ -81,8 +81,8 @@ fn find_partial_wait(spec: &TrainingJobSpec, groups: &[TaskGroup]) -> Option<(St
             group.depends_on.iter().any(of)
         };
         // A group that waits for another group of its own stage inherits that group's dependencies.
-        let named = |other: &TaskGroup| group.depends_on.iter().any(|d| d.group == other.name);
-        if stage == 1 || with_stages().any(|(other, of)| of == stage && named(other)) {
+        let dependency = |other: &TaskGroup| group.depends_on.iter().any(|d| d.group == other.name);
+        if stage == 1 || with_stages().any(|(other, of)| of == stage && dependency(other)) {
             return None;
         }
         let before = spec.for_stage(stage.saturating_sub(1));
@@ -187,9 +187,9 @@ mod tests {
                 r#"task group "a" names "B", which is no task group of the job"#,
             ),
         ] {
-            let said = of(first);
-            assert!(said.contains(DEPENDS_ON_EARLIER.message()), "{said}");
-            assert!(said.contains(how), "{said}");
+            let message = of(first);
+            assert!(message.contains(DEPENDS_ON_EARLIER.message()), "{message}");
+            assert!(message.contains(how), "{message}");
         }
     }
 
@@ -226,7 +226,8 @@ mod tests {
         );
         // Restart rules may name groups of other stages.
         let rules = json!({"restart": {"rules": [{"groups": ["b"], "action": "Fail"}]}});
-        let named = violations_of_groups(rules, &[("a", json!({}), &[]), ("b", json!({}), &["a"])]);
-        assert_eq!(named, "");
+        let dependency =
+            violations_of_groups(rules, &[("a", json!({}), &[]), ("b", json!({}), &["a"])]);
+        assert_eq!(dependency, "");
     }
 }

@@ -139,9 +139,9 @@ fn is_within(quantity: &Quantity, above: Option<Amount>, most: Amount) -> bool {
 pub fn resource_requirements(
     of: &ResourceRequirements,
 ) -> [(&'static str, Option<&'static str>, garde::Result); 6] {
-    let is_limit = |(name, asked): (&String, &Quantity)| {
+    let is_limit = |(name, request): (&String, &Quantity)| {
         let limit = of.limits.get(name).and_then(|limit| limit.amount().ok());
-        limit.is_some_and(|limit| asked.amount() == Ok(limit))
+        limit.is_some_and(|limit| request.amount() == Ok(limit))
     };
     let is_device = |(name, count): (&String, &Quantity)| {
         is_extended_resource(name)

@@ -35,8 +35,8 @@ pub fn reason_word(word: &str, _: &()) -> garde::Result {
 /// [`RULE_GROUPS`].
 pub fn rule_groups(groups: &[TaskGroup]) -> impl FnOnce(&Option<Restart>, &()) -> garde::Result {
     move |restart, ()| {
-        let named = restart.iter().flat_map(|restart| &restart.rules);
-        let mut named = named.flat_map(|rule| &rule.groups);
-        RULE_GROUPS.check(named.all(|name| groups.iter().any(|group| group.name == *name)))
+        let group_names = restart.iter().flat_map(|restart| &restart.rules);
+        let mut group_names = group_names.flat_map(|rule| &rule.groups);
+        RULE_GROUPS.check(group_names.all(|name| groups.iter().any(|group| group.name == *name)))
     }
 }

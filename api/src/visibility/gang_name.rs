@@ -67,10 +67,10 @@ mod tests {
             ),
             (GangName::Pod("w-0".to_owned()), "pod.w-0", "Pod/w-0"),
         ];
-        for (name, served, shown) in all {
+        for (name, served, text) in all {
             assert_eq!(name.object_name(), served);
             assert_eq!(GangName::from_object_name(served), name);
-            assert_eq!(name.to_string(), shown);
+            assert_eq!(name.to_string(), text);
         }
         for odd in ["other.x", "", "pod"] {
             assert_eq!(

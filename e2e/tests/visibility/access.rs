@@ -28,7 +28,7 @@ async fn user_headers_are_ignored_from_clients_other_than_the_api_server() {
         assert_eq!(code, StatusCode::UNAUTHORIZED, "{certificate:?}: {said}");
         assert_eq!(said["kind"], "Status", "{said}");
         let message = said["message"].as_str().unwrap();
-        assert!(message.contains("is not believed"), "{message}");
+        assert!(message.contains("are not trusted"), "{message}");
     }
     // A token of another user does not make the headers valid.
     let site = scene.create_site("forged", 0).await;

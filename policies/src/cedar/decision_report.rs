@@ -43,13 +43,13 @@ impl JobDecision {
         self.decisions.iter().flat_map(|(demanded, decision)| {
             let warn = decision.unenforced.iter();
             let warn = warn.filter(|b| b.enforcement == Enforcement::Warn);
-            warn.flat_map(|beside| {
-                let ids = beside.policies.iter();
+            warn.flat_map(|unenforced| {
+                let ids = unenforced.policies.iter();
                 let denied = ids.map(|id| {
                     let words = demanded.descriptions.join(", ");
                     format!("{words}, which the policy {id:?} is to forbid")
                 });
-                let errors = beside.errors.iter().cloned();
+                let errors = unenforced.errors.iter().cloned();
                 denied.chain(errors).collect::<Vec<_>>()
             })
         })
@@ -83,9 +83,10 @@ impl JobDecision {
             let denies = decision.verdict == RequestVerdict::Forbidden;
             let decides = decision.policies.iter().filter(|_| denies);
             let decides = decides.map(|id| (id, Enforcement::Deny));
-            let beside = decision.unenforced.iter();
-            let beside = beside.flat_map(|b| b.policies.iter().map(|id| (id, b.enforcement)));
-            for (id, enforcement) in decides.chain(beside) {
+            let unenforced = decision.unenforced.iter();
+            let unenforced =
+                unenforced.flat_map(|b| b.policies.iter().map(|id| (id, b.enforcement)));
+            for (id, enforcement) in decides.chain(unenforced) {
                 let words = || (enforcement, demanded.descriptions.join(", "));
                 all.entry(id.clone()).or_insert_with(words);
             }

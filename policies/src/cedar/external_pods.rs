@@ -136,13 +136,13 @@ impl ExternalPodsQuery {
         let class = self.priority_class.as_deref();
         let mut refusals: Vec<_> = class.and_then(refuse_system_class).into_iter().collect();
         refusals.extend(refuse_system_priority(self.priority));
-        let demanded = self.requests.iter().map(|ask| DescribedRequest {
-            descriptions: vec![ask.describe(&JobName {
+        let demanded = self.requests.iter().map(|request| DescribedRequest {
+            descriptions: vec![request.describe(&JobName {
                 namespace: &self.namespace,
                 name: &self.name,
             })],
-            remedy: ask.remedy(),
-            request: ask.clone(),
+            remedy: request.remedy(),
+            request: request.clone(),
         });
         let decision = JobDecision {
             set_hash: policies.map(|policies| policies.hash().to_owned()),
@@ -168,13 +168,13 @@ fn collect_requests<'p>(
     demands.extend(class.map(Demand::UsePriorityClass));
     let selector = asking.queue_spec.namespace_selector.as_ref();
     let selected = selects(selector, asking.namespace_labels);
-    let mut asks: BTreeSet<PolicyRequest> = demands
+    let mut requests: BTreeSet<PolicyRequest> = demands
         .iter()
         .map(|demand| job_requests::build_request(demand, asking.namespace, |_| selected))
         .collect();
-    asks.insert(PolicyRequest::Submit(JobItself));
+    requests.insert(PolicyRequest::Submit(JobItself));
     let offered = asking.queue_spec.resource_groups.iter();
     let offered = offered.flat_map(|group| group.flavors.iter().map(|f| f.name.clone()));
-    asks.extend(offered.map(PolicyRequest::UseFlavor));
-    asks.into_iter().collect()
+    requests.extend(offered.map(PolicyRequest::UseFlavor));
+    requests.into_iter().collect()
 }

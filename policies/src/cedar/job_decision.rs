@@ -90,8 +90,8 @@ pub(super) fn combine_refusals(
     refusals.extend(decision.decisions.iter().flat_map(refusals_from_decision));
     refusals.sort_by(|a, b| (&a.source, &a.demand).cmp(&(&b.source, &b.demand)));
     // A demand that a rule and a policy both refuse is reported once.
-    let mut said = std::collections::BTreeSet::new();
-    refusals.retain(|refusal| said.insert(refusal.demand.clone()));
+    let mut reported = std::collections::BTreeSet::new();
+    refusals.retain(|refusal| reported.insert(refusal.demand.clone()));
     match (Denial::new(refusals), undecided_error(decision)) {
         (Some(denial), _) => Err(NotAuthorized::Denied(denial)),
         (None, Some(undecided)) => Err(undecided),
@@ -135,7 +135,7 @@ fn refusals_from_decision(
     (demanded, decision): &(DescribedRequest, RequestDecision),
 ) -> Vec<Refusal> {
     let remedy = &demanded.remedy;
-    let (by, remedy) = match &decision.verdict {
+    let (source, remedy) = match &decision.verdict {
         RequestVerdict::Allowed | RequestVerdict::Undecided(_) => return Vec::new(),
         RequestVerdict::Forbidden => (
             DenialSource::Policies(decision.policies.clone()),
@@ -150,7 +150,7 @@ fn refusals_from_decision(
         }
     };
     let one = |demand: &String| Refusal {
-        source: by.clone(),
+        source: source.clone(),
         demand: demand.clone(),
         remedy: remedy.clone(),
     };

@@ -58,10 +58,10 @@ pub(super) fn collect_requests(
     );
     let mut all: Vec<_> = all
         .into_iter()
-        .map(|ask| DescribedRequest {
-            descriptions: vec![ask.describe(&name)],
-            remedy: ask.remedy(),
-            request: ask,
+        .map(|request| DescribedRequest {
+            descriptions: vec![request.describe(&name)],
+            remedy: request.remedy(),
+            request,
         })
         .collect();
     all.extend(privilege_requests(job.groups()));

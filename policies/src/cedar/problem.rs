@@ -78,19 +78,19 @@ impl PolicyProblem {
     }
 
     /// Turns a diagnostic of Cedar into a problem.
-    pub(super) fn from_diagnostic(text: &str, said: &dyn Diagnostic) -> Self {
-        let label = said.labels().and_then(|mut labels| labels.next());
+    pub(super) fn from_diagnostic(text: &str, diagnostic: &dyn Diagnostic) -> Self {
+        let label = diagnostic.labels().and_then(|mut labels| labels.next());
         // Cedar numbers policies; the numbers mean nothing to their authors.
-        let said_whole = said.to_string();
-        let mut message = match said_whole.split_once("`, ") {
+        let message = diagnostic.to_string();
+        let mut message = match message.split_once("`, ") {
             Some((start, rest)) if start.starts_with("for policy `") => rest.to_owned(),
-            _ => said_whole,
+            _ => message,
         };
         let on_span = label.as_ref().and_then(|l| l.label());
         if let Some(on_span) = on_span.filter(|words| !message.contains(*words)) {
             message = format!("{message}: {on_span}");
         }
-        let help = said.help().map(|help| sanitize(&help.to_string()));
+        let help = diagnostic.help().map(|help| sanitize(&help.to_string()));
         let fix = help.unwrap_or_else(|| "compare it with the schema in docs/policies".to_owned());
         let problem = Self::new("spec.cedar", message, fix);
         Self {
@@ -104,10 +104,10 @@ impl PolicyProblem {
 /// Replaces characters of users' text that are unsafe to show: line breaks, cursor movements and
 /// changes of the writing direction.
 fn sanitize(text: &str) -> String {
-    let shown = text
+    let printable = text
         .chars()
         .map(|c| if is_printable(c) { c } else { '\u{fffd}' });
-    let cut: String = shown.take(MAX_MESSAGE_LENGTH).collect();
+    let cut: String = printable.take(MAX_MESSAGE_LENGTH).collect();
     cut.replace('\t', " ")
 }
 
@@ -156,7 +156,7 @@ impl TextPosition {
 fn mark_with_carets(lead: &str, tail: &str, marked: usize) -> String {
     let half = MAX_LINE_LENGTH / 2;
     let skipped = lead.chars().count().saturating_sub(half);
-    let shown = |text: &str| {
+    let printable = |text: &str| {
         let one = |c| {
             if c == '\t' || !is_printable(c) {
                 ' '
@@ -166,8 +166,8 @@ fn mark_with_carets(lead: &str, tail: &str, marked: usize) -> String {
         };
         text.chars().map(one).collect::<String>()
     };
-    let lead: String = shown(&lead.chars().skip(skipped).collect::<String>());
-    let tail: String = shown(&tail.chars().take(half).collect::<String>());
+    let lead: String = printable(&lead.chars().skip(skipped).collect::<String>());
+    let tail: String = printable(&tail.chars().take(half).collect::<String>());
     let indent = " ".repeat(lead.chars().count());
     let carets = "^".repeat(marked.clamp(1, tail.chars().count().max(1)));
     format!("{lead}{tail}\n{indent}{carets}")
@@ -192,17 +192,17 @@ mod tests {
     #[test]
     fn problem_has_a_caret_when_its_span_is_out_of_bounds() {
         for span in [(0, 0), (1, 1), (2, 90), (99, 1), (usize::MAX, usize::MAX)] {
-            let said = render_problem("é\nb", span);
-            assert!(said.contains('^'), "{said}");
+            let diagnostic = render_problem("é\nb", span);
+            assert!(diagnostic.contains('^'), "{diagnostic}");
         }
     }
 
     #[test]
     fn problem_cuts_long_lines_and_drops_direction_marks() {
         let text = format!("{}\u{202e}X{}", "a".repeat(500), "b".repeat(500));
-        let said = render_problem(&text, (503, 1));
-        assert!(said.contains("spec.cedar:1:502"), "{said}");
-        assert!(said.chars().count() < 300, "{said}");
-        assert!(!said.contains('\u{202e}'), "{said}");
+        let diagnostic = render_problem(&text, (503, 1));
+        assert!(diagnostic.contains("spec.cedar:1:502"), "{diagnostic}");
+        assert!(diagnostic.chars().count() < 300, "{diagnostic}");
+        assert!(!diagnostic.contains('\u{202e}'), "{diagnostic}");
     }
 }

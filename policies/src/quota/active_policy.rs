@@ -89,16 +89,16 @@ impl ActiveQuotaPolicy {
             let (None, Some(max)) = (&limit.flavor, bound(limit)) else {
                 continue;
             };
-            let Some(asked) = job.total.get(&limit.resource) else {
+            let Some(amount) = job.total.get(&limit.resource) else {
                 continue;
             };
-            if asked.is_none_or(|asked| asked > max) {
+            if amount.is_none_or(|amount| amount > max) {
                 let resource = &limit.resource;
                 self.deny(
                     verdict,
                     format!(
                         "the job asks for {} {resource}, of which {} may be held",
-                        format_amount(*asked, resource),
+                        format_amount(*amount, resource),
                         format_amount(Some(max), resource)
                     ),
                     format!("ask for less {resource}"),
@@ -114,25 +114,25 @@ impl ActiveQuotaPolicy {
             ("podsPerJob", limits.pods_per_job, job.pods, "pods"),
             ("gpusPerJob", limits.gpus_per_job, job.gpus, "GPUs"),
         ];
-        for (limit, max, asked, words) in counts {
-            if let Some(max) = max.filter(|max| asked > *max) {
+        for (limit, max, amount, words) in counts {
+            if let Some(max) = max.filter(|max| amount > *max) {
                 self.deny(
                     verdict,
-                    format!("the job has {asked} {words}, and {limit} is {max}"),
+                    format!("the job has {amount} {words}, and {limit} is {max}"),
                     format!("ask for at most {max} {words}"),
                 );
             }
         }
         if let Some(max) = limits.runtime_seconds_per_job
-            && job.runtime_seconds.is_none_or(|asked| asked > max)
+            && job.runtime_seconds.is_none_or(|amount| amount > max)
         {
-            let asked = match job.runtime_seconds {
-                Some(asked) => format!("the job may run for {asked} s"),
+            let amount = match job.runtime_seconds {
+                Some(amount) => format!("the job may run for {amount} s"),
                 None => "the job may run for ever".to_owned(),
             };
             self.deny(
                 verdict,
-                format!("{asked}, and runtimeSecondsPerJob is {max}"),
+                format!("{amount}, and runtimeSecondsPerJob is {max}"),
                 format!("set deadlines.activeSeconds to at most {max}"),
             );
         }

@@ -10,8 +10,8 @@ use crate::{QuotaPolicy, ResourceFlavor, Topology};
 #[test]
 fn common_mistake_in_a_job_is_refused_with_the_fix() {
     let says = |from: &str, to: &str| {
-        let said = single_problem(from, to);
-        format!("{}:{} {}: {}", said.0, said.1, said.2, said.3)
+        let message = single_problem(from, to);
+        format!("{}:{} {}: {}", message.0, message.1, message.2, message.3)
     };
     assert_eq!(
         says("replicas: 1", "replicas: \"2\""),
@@ -45,12 +45,12 @@ fn common_mistake_in_a_job_is_refused_with_the_fix() {
         assert_eq!(problem_rows(&JOB.replace(limits, &with)), [], "{requests}");
     }
     for requests in ["{cpu: 500m}", "{rdma/hca: 1}"] {
-        let said = says(limits, &format!("{limits}, requests: {requests}"));
+        let message = says(limits, &format!("{limits}, requests: {requests}"));
         assert!(
-            said.contains("resources.requests: every request must"),
-            "{said}"
+            message.contains("resources.requests: every request must"),
+            "{message}"
         );
-        assert!(said.contains("write it below limits"), "{said}");
+        assert!(message.contains("write it below limits"), "{message}");
     }
     let claims = says(limits, &format!("{limits}, claims: [{{name: a}}]"));
     assert!(
@@ -93,11 +93,11 @@ fn common_mistake_in_a_job_is_refused_with_the_fix() {
 fn field_of_another_job_kind_is_refused_with_the_replacement() {
     let says = |from: &str, to: &str, field: &str, instead: &str| {
         let found = problem_rows(&JOB.replace(from, to));
-        let wanted = format!("is no known field: {instead}");
+        let expected = format!("is no known field: {instead}");
         let hit = found.iter().find(|s| s.2 == field);
         assert_eq!(
             hit.map(|s| s.3.as_str()),
-            Some(wanted.as_str()),
+            Some(expected.as_str()),
             "{found:?}"
         );
     };
@@ -245,8 +245,8 @@ fn memory_without_unit_is_refused_with_a_suggestion() {
         "{}",
         says("1023Ki")
     );
-    for good in ["1Mi", "1048576", "1.5Gi", "\"1e9\""] {
-        assert_eq!(problem_rows(&JOB.replace("1Gi", good)), [], "{good}");
+    for valid in ["1Mi", "1048576", "1.5Gi", "\"1e9\""] {
+        assert_eq!(problem_rows(&JOB.replace("1Gi", valid)), [], "{valid}");
     }
 }
 
@@ -271,7 +271,7 @@ fn common_mistake_in_a_platform_kind_is_refused_with_the_fix() {
     let subject = |spec: &str| {
         problem_messages::<QuotaPolicy>(&format!("{{subject: {spec}, limits: {{runningJobs: 1}}}}"))
     };
-    for (said, field, fix) in [
+    for (message, field, fix) in [
         (
             subject("{namespace: a}"),
             "spec.subject.namespace",
@@ -330,10 +330,10 @@ fn common_mistake_in_a_platform_kind_is_refused_with_the_fix() {
             "write it into matchLabels",
         ),
     ] {
-        assert_eq!(said.len(), 1, "{said:?}");
+        assert_eq!(message.len(), 1, "{message:?}");
         assert!(
-            said[0].contains(&format!("{field}: ")) && said[0].contains(fix),
-            "{said:?}"
+            message[0].contains(&format!("{field}: ")) && message[0].contains(fix),
+            "{message:?}"
         );
     }
 }

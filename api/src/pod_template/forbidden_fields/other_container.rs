@@ -37,8 +37,8 @@ pub(super) fn check_resources(container: &Container, path: &str, found: &mut Tem
     }
     for (name, request) in resources.requests.iter().flatten() {
         let limit = resources.limits.as_ref().and_then(|all| all.get(name));
-        let told = limit.is_none() && LIMITED_RESOURCES.contains(&name.as_str());
-        if told || limit.is_some_and(|limit| is_same_amount(request, limit)) {
+        let is_missing = limit.is_none() && LIMITED_RESOURCES.contains(&name.as_str());
+        if is_missing || limit.is_some_and(|limit| is_same_amount(request, limit)) {
             continue;
         }
         let message = format!(

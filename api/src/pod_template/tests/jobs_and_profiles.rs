@@ -79,12 +79,12 @@ fn profile_reports_template_violations() {
         let paths: Vec<_> = error.as_slice().iter().map(|v| v.path.as_str()).collect();
         assert_eq!(paths, [path], "{wrong}");
     }
-    let good = json!({
+    let valid_spec = json!({
         "globalDefault": true, "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
         "network": {"ingress": [{"namespace": "monitoring", "ports": [{"port": 8080}]}]},
         "podTemplate": spec("hostIPC", json!(true)),
     });
-    let valid = ValidatedProfile::try_from(profile(good)).unwrap();
+    let valid = ValidatedProfile::try_from(profile(valid_spec)).unwrap();
     assert_eq!((valid.name(), valid.spec().is_default()), ("p", true));
     assert!(valid.template().is_some());
 }

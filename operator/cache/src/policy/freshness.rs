@@ -57,8 +57,8 @@ impl Freshness {
     }
 
     fn request_read(&self, since: Instant) {
-        let mut wanted = self.requested.write();
-        *wanted = (*wanted).max(Some(since));
+        let mut requested = self.requested.write();
+        *requested = (*requested).max(Some(since));
         self.request_changed.notify_one();
     }
 
@@ -72,12 +72,12 @@ impl Freshness {
     /// Waits until a caller needs newer policies.
     async fn wait_for_request(&self) {
         loop {
-            let asked = self.request_changed.notified();
-            let (wanted, as_of) = (*self.requested.read(), *self.fresh_as_of.read());
-            if wanted.is_some() && wanted > as_of {
+            let changed = self.request_changed.notified();
+            let (requested, as_of) = (*self.requested.read(), *self.fresh_as_of.read());
+            if requested.is_some() && requested > as_of {
                 return;
             }
-            asked.await;
+            changed.await;
         }
     }
 
@@ -178,7 +178,7 @@ impl StoredPolicies {
 impl StoredObjects {
     fn find_lag<K>(
         &self,
-        shown: &Store<K>,
+        listed: &Store<K>,
         unreadable: impl Fn(&Key) -> Option<Undecodable>,
     ) -> Option<String>
     where
@@ -195,7 +195,7 @@ impl StoredObjects {
             )
         };
         for (key, (uid, generation)) in &self.objects {
-            let is_read = shown.get(key).is_some_and(|object| {
+            let is_read = listed.get(key).is_some_and(|object| {
                 let meta = object.meta();
                 meta.uid.as_ref() == Some(uid) && meta.generation >= *generation
             });
@@ -206,12 +206,13 @@ impl StoredObjects {
             }
         }
         // An object that is newer than the list need not be in it.
-        let shown = shown.all().into_iter();
-        let mut gone = shown.filter(|object| {
+        let listed = listed.all().into_iter();
+        let mut deleted = listed.filter(|object| {
             let key = Key::from_meta(object.meta());
             !self.objects.contains_key(&key) && version_number(object.as_ref()) <= self.version
         });
-        gone.next()
+        deleted
+            .next()
             .map(|object| words(&Key::from_meta(object.meta()), "was deleted"))
     }
 }

@@ -111,7 +111,7 @@ impl PolicySet {
     /// known at the call. Changes in other namespaces do not matter.
     pub async fn wait_settled(&self, namespace: &str) {
         let scopes = [None, Some(namespace.to_owned())];
-        let wanted = scopes.map(|scope| {
+        let latest_by_scope = scopes.map(|scope| {
             let latest = self.latest_change(&scope);
             (scope, latest)
         });
@@ -119,8 +119,8 @@ impl PolicySet {
             let replaced = self.replaced.notified();
             let is_loaded = self.active.read().is_some() && {
                 let pending = self.pending.lock();
-                let mut wanted = wanted.iter();
-                wanted.all(|(scope, latest)| pending.is_loaded(scope, *latest))
+                let mut latest_by_scope = latest_by_scope.iter();
+                latest_by_scope.all(|(scope, latest)| pending.is_loaded(scope, *latest))
             };
             if is_loaded {
                 return;
@@ -182,10 +182,10 @@ impl PolicySet {
     /// Returns the namespaces that have policy objects.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let unreadable = self.undecodable.read();
-        let unread = unreadable.keys().filter_map(|key| key.namespace.clone());
+        let unreadable_keys = unreadable.keys().filter_map(|key| key.namespace.clone());
         let read = self.namespaced.all().into_iter();
         let read = read.filter_map(|object| object.metadata.namespace.clone());
-        unread.chain(read).collect()
+        unreadable_keys.chain(read).collect()
     }
 
     /// Returns all objects of the scope, including those that do not decode.
@@ -195,7 +195,7 @@ impl PolicySet {
         // between them.
         let unreadable = self.undecodable.read();
         let of_scope = unreadable.iter().filter(|(key, _)| key.namespace == *scope);
-        let unread = of_scope.map(|(key, object)| {
+        let unreadable_keys = of_scope.map(|(key, object)| {
             PolicyObject::from_decode_error(key.clone(), object.uid.clone(), object.error.clone())
         });
         let read: Vec<PolicyObject> = match scope {
@@ -211,7 +211,7 @@ impl PolicySet {
         };
         let read = read.into_iter();
         read.filter(|object| !unreadable.contains_key(&object.key))
-            .chain(unread)
+            .chain(unreadable_keys)
             .collect()
     }
 }

@@ -237,11 +237,11 @@ mod tests {
         let stamping = in_force();
         assert_eq!(stamping.authentic_since(), Ok(at(113)));
         assert_eq!(stamping.forgery_doubt(&meta("job", 113)), None);
-        let told = "the job is from before 1970-01-01T00:01:53Z, since when stamps cannot be \
+        let result = "the job is from before 1970-01-01T00:01:53Z, since when stamps cannot be \
                     forged: create it anew";
         assert_eq!(
             stamping.forgery_doubt(&meta("job", 112)).as_deref(),
-            Some(told)
+            Some(result)
         );
         assert!(stamping.forgery_doubt(&ObjectMeta::default()).is_some());
     }
@@ -253,35 +253,41 @@ mod tests {
             let stamping = in_force();
             assert_eq!(stamping.delete(kind, POLICY_NAME, "another"), None);
             assert_eq!(stamping.delete(kind, "another", "a"), None);
-            let told = stamping
+            let result = stamping
                 .delete(kind, POLICY_NAME, "a")
                 .unwrap()
                 .unwrap_err();
             assert!(
-                told.ends_with("is not there") && told.contains(kind),
-                "{told}"
+                result.ends_with("is not there") && result.contains(kind),
+                "{result}"
             );
             assert!(stamping.forgery_doubt(&job).is_some());
             // The chart's policy is back. Stamps written in between may be forged.
-            let told = stamping.apply(
+            let result = stamping.apply(
                 kind,
                 &meta(POLICY_NAME, 500),
                 shipped_spec(kind, POLICY_NAME).unwrap(),
             );
-            assert_eq!(told, Some(Ok(at(510))));
+            assert_eq!(result, Some(Ok(at(510))));
 
             let mut other = shipped_spec(kind, POLICY_NAME).unwrap().clone();
             other["failurePolicy"] = json!("Ignore");
-            let told = stamping.apply(kind, &meta(POLICY_NAME, 500), &other);
-            let told = told.unwrap().unwrap_err();
-            assert!(told.contains("another than that of this version"), "{told}");
+            let result = stamping.apply(kind, &meta(POLICY_NAME, 500), &other);
+            let result = result.unwrap().unwrap_err();
+            assert!(
+                result.contains("another than that of this version"),
+                "{result}"
+            );
             assert!(stamping.forgery_doubt(&job).is_some());
 
             let mut changed = meta(POLICY_NAME, 500);
             changed.generation = Some(3);
-            let told = stamping.apply(kind, &changed, shipped_spec(kind, POLICY_NAME).unwrap());
-            let told = told.unwrap().unwrap_err();
-            assert!(told.contains("was changed after it was created"), "{told}");
+            let result = stamping.apply(kind, &changed, shipped_spec(kind, POLICY_NAME).unwrap());
+            let result = result.unwrap().unwrap_err();
+            assert!(
+                result.contains("was changed after it was created"),
+                "{result}"
+            );
             assert!(stamping.forgery_doubt(&job).is_some());
 
             let mut timeless = meta(POLICY_NAME, 500);

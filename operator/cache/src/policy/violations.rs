@@ -49,7 +49,7 @@ impl JobViolations {
     /// object.
     #[must_use]
     pub fn by_object(&self) -> BTreeMap<String, ObjectViolations> {
-        let mut told: BTreeMap<String, ObjectViolations> = BTreeMap::new();
+        let mut by_object: BTreeMap<String, ObjectViolations> = BTreeMap::new();
         for (job, denied) in &*self.jobs.read() {
             let mut objects: BTreeMap<&str, (Vec<String>, &str)> = BTreeMap::new();
             for (id, words) in denied {
@@ -60,10 +60,10 @@ impl JobViolations {
                 entry.0.push(id.clone());
             }
             for (object, (policies, message)) in objects {
-                let told = told.entry(object.to_owned()).or_default();
-                told.count = told.count.saturating_add(1);
-                if told.shown.len() < MAX_SHOWN_VIOLATIONS {
-                    told.shown.push(PolicyViolation {
+                let by_object = by_object.entry(object.to_owned()).or_default();
+                by_object.count = by_object.count.saturating_add(1);
+                if by_object.shown.len() < MAX_SHOWN_VIOLATIONS {
+                    by_object.shown.push(PolicyViolation {
                         namespace: job.namespace.to_string(),
                         job: job.name.to_string(),
                         policies,
@@ -72,7 +72,7 @@ impl JobViolations {
                 }
             }
         }
-        told
+        by_object
     }
 }
 
@@ -93,11 +93,11 @@ mod tests {
                 denied(&["x/0", "x/1", "ns/y/0"]),
             );
         }
-        let told = violations.by_object();
-        assert_eq!(told["x"].count, 30);
-        assert_eq!(told["x"].shown.len(), 20);
-        assert_eq!(told["x"].shown[0].policies, ["x/0", "x/1"]);
-        assert_eq!(told["ns/y"].count, 30);
+        let by_object = violations.by_object();
+        assert_eq!(by_object["x"].count, 30);
+        assert_eq!(by_object["x"].shown.len(), 20);
+        assert_eq!(by_object["x"].shown[0].policies, ["x/0", "x/1"]);
+        assert_eq!(by_object["ns/y"].count, 30);
         for n in 0..30 {
             violations.set(&Key::new("ns", &format!("j{n:02}")), denied(&[]));
         }

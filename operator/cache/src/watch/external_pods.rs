@@ -103,21 +103,25 @@ impl ExternalPodIndex {
         if before.as_deref() == now.as_ref() {
             return None;
         }
-        let told = now.as_ref().map(|now| now.unscheduled_condition.clone());
+        let condition = now.as_ref().map(|now| now.unscheduled_condition.clone());
         // A condition that Trellis wrote itself does not wake the gang.
-        let is_told = before.as_deref().zip(told).is_some_and(|(before, told)| {
-            let before = ExternalPod {
-                unscheduled_condition: told,
-                ..before.clone()
-            };
-            Some(&before) == now.as_ref()
-        });
+        let is_new_condition =
+            before
+                .as_deref()
+                .zip(condition)
+                .is_some_and(|(before, condition)| {
+                    let before = ExternalPod {
+                        unscheduled_condition: condition,
+                        ..before.clone()
+                    };
+                    Some(&before) == now.as_ref()
+                });
         inner.remove(key);
         if let Some(now) = now {
             inner.insert(key, now);
         }
         let now = inner.pods.get(key).cloned();
-        (!is_told).then_some([before, now])
+        (!is_new_condition).then_some([before, now])
     }
 
     /// Records that the API server has bound a pod. Calls `tell`, under the lock, with the bound
@@ -127,22 +131,22 @@ impl ExternalPodIndex {
         key: &Key,
         uid: &str,
         node: &str,
-        by: BindingAnnotations<'_>,
+        annotations: BindingAnnotations<'_>,
         tell: impl FnOnce(&ExternalPod),
     ) {
         self.change(key, uid, |pod| {
             if pod.node.is_some() {
                 // The watch has shown the binding already.
-                pod.is_trusted |=
-                    pod.plan.as_deref() == Some(by.plan) && pod.queue.as_deref() == Some(by.queue);
+                pod.is_trusted |= pod.plan.as_deref() == Some(annotations.plan)
+                    && pod.queue.as_deref() == Some(annotations.queue);
                 return;
             }
             pod.is_trusted = true;
             pod.node = Some(node.to_owned());
-            pod.plan = Some(by.plan.to_owned());
-            pod.queue = Some(by.queue.to_owned());
-            pod.placed_with = by.placed_with.map(str::to_owned);
-            pod.flavors.clone_from(by.flavors);
+            pod.plan = Some(annotations.plan.to_owned());
+            pod.queue = Some(annotations.queue.to_owned());
+            pod.placed_with = annotations.placed_with.map(str::to_owned);
+            pod.flavors.clone_from(annotations.flavors);
             if pod.is_bound() {
                 tell(pod);
             }
@@ -151,11 +155,11 @@ impl ExternalPodIndex {
 
     /// Returns true if the watch shows a pod without a node although the API server has bound it.
     #[must_use]
-    pub fn has_unobserved_binding(&self, key: &Key, shown: &SlimPod) -> bool {
+    pub fn has_unobserved_binding(&self, key: &Key, pod_object: &SlimPod) -> bool {
         let inner = self.inner.read();
         let known = inner.pods.get(key).filter(|pod| pod.is_bound());
-        shown.spec.node_name.is_none()
-            && known.is_some_and(|pod| shown.metadata.uid.as_ref() == Some(&pod.uid))
+        pod_object.spec.node_name.is_none()
+            && known.is_some_and(|pod| pod_object.metadata.uid.as_ref() == Some(&pod.uid))
     }
 
     /// Decides for every pod whether its queue annotations are trusted.

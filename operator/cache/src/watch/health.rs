@@ -166,13 +166,13 @@ impl NodeHealth {
             .map(|(node, _)| node);
         let nodes = well_again.chain(changed).cloned().collect();
         self.reported = health;
-        let told = &mut self.reported;
+        let reported = &mut self.reported;
         // Deleted nodes are in neither count.
         self.nodes.retain(|node, state| {
             let over = matches!(state, NodeReadiness::Deleted(_))
-                && told.get(node) == Some(&Health::Abandoned);
+                && reported.get(node) == Some(&Health::Abandoned);
             if over {
-                told.remove(node);
+                reported.remove(node);
             }
             !over
         });

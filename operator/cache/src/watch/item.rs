@@ -209,12 +209,12 @@ mod tests {
             job(&unnamed, &json!([])).to_string(),
             "null".to_owned(),
         ];
-        let good = job(
+        let valid = job(
             &metadata_with_managed_fields("9999-12-31T23:59:59Z"),
             &json!([]),
         );
         let list = format!(
-            r#"{{"kind": "L", "apiVersion": "v1", "metadata": {{"resourceVersion": "7"}}, "items": [{},{good}]}}"#,
+            r#"{{"kind": "L", "apiVersion": "v1", "metadata": {{"resourceVersion": "7"}}, "items": [{},{valid}]}}"#,
             bad.join(",")
         );
         let list: ObjectList<WatchedItem<TrainingJob>> = serde_json::from_str(&list).unwrap();

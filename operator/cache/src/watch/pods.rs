@@ -214,8 +214,8 @@ impl PodIndex {
         let Some(pods) = inner.jobs.get_mut(&job) else {
             return;
         };
-        let goes = |pod: &PodView| pod.uid == uid && !pod.deleting;
-        if pods.get(key.name.as_ref()).is_some_and(goes)
+        let is_running_pod = |pod: &PodView| pod.uid == uid && !pod.deleting;
+        if pods.get(key.name.as_ref()).is_some_and(is_running_pod)
             && let Some(pod) = Arc::make_mut(pods).get_mut(key.name.as_ref())
         {
             pod.deleting = true;

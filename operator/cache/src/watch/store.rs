@@ -227,8 +227,8 @@ mod tests {
     }
 
     /// Applies a list of version `at` to the store. Returns the objects that no longer exist.
-    fn apply_list(store: &Store<ConfigMap>, shown: &[Key], at: u64) -> Vec<(Key, String)> {
-        let ghosts = store.unlisted_objects(&shown.iter().cloned().collect(), at);
+    fn apply_list(store: &Store<ConfigMap>, listed: &[Key], at: u64) -> Vec<(Key, String)> {
+        let ghosts = store.unlisted_objects(&listed.iter().cloned().collect(), at);
         for (key, uid) in &ghosts {
             store.delete_observed(key, uid);
         }

@@ -46,20 +46,20 @@ pub(crate) enum AccessDenied {
     #[error("{0}")]
     Forbidden(String),
     /// The API server does not answer.
-    #[error("it is not known who you are and what you may: {0}")]
+    #[error("your identity and rights could not be checked: {0}")]
     Unknown(String),
 }
 
 /// Denies a caller that has no token and that the front proxy does not name.
 pub(super) fn deny_missing_credentials(
     headers: &HeaderMap,
-    unbelieved: Option<&str>,
+    proxy_problem: Option<&str>,
 ) -> AccessDenied {
     let mut message = "a bearer token is needed, in the header Authorization: `kubectl create token` makes one for a ServiceAccount".to_owned();
     let claims = headers.keys().any(|h| h.as_str().starts_with("x-remote-"));
     if claims {
-        let why = unbelieved.unwrap_or("which the API server's front proxy is, is not known (yet)");
-        message = format!("{message}; what headers say of the user is not believed: {why}");
+        let why = proxy_problem.unwrap_or("the API server's front proxy is not known yet");
+        message = format!("{message}; the headers that name a user are not trusted: {why}");
     }
     AccessDenied::Unauthenticated(message)
 }
@@ -115,14 +115,14 @@ pub(super) async fn review_access(
 }
 
 /// Denies a caller that lacks the right.
-pub(super) fn deny_missing_right(user: &UserInfo, wants: RequiredRight<'_>) -> AccessDenied {
+pub(super) fn deny_missing_right(user: &UserInfo, right: RequiredRight<'_>) -> AccessDenied {
     let name = user.username.as_deref().unwrap_or_default();
-    AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(wants)))
+    AccessDenied::Forbidden(format!("{name:?} {}", missing_right_message(right)))
 }
 
 /// Returns the review that asks for a right.
-pub(super) fn build_review(user: UserInfo, wants: RequiredRight<'_>) -> SubjectAccessReview {
-    let (resource, path) = match wants {
+pub(super) fn build_review(user: UserInfo, right: RequiredRight<'_>) -> SubjectAccessReview {
+    let (resource, path) = match right {
         RequiredRight::Jobs(namespace) => {
             let jobs = ResourceAttributes {
                 group: Some("trellis.dev".to_owned()),
@@ -166,8 +166,8 @@ pub(super) fn build_review(user: UserInfo, wants: RequiredRight<'_>) -> SubjectA
     }
 }
 
-fn missing_right_message(wants: RequiredRight<'_>) -> String {
-    match wants {
+fn missing_right_message(right: RequiredRight<'_>) -> String {
+    match right {
         RequiredRight::Jobs(None) => "may not list trainingjobs.trellis.dev in all namespaces: ask for one with ?namespace=NAME, or for the right".to_owned(),
         RequiredRight::Jobs(Some(namespace)) => {
             format!("may not list trainingjobs.trellis.dev in namespace {namespace:?}")
@@ -190,15 +190,15 @@ mod tests {
 
     #[test]
     fn only_bearer_tokens_are_read() {
-        let of = |value: &str| {
+        let token_in = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().unwrap());
             token(&headers).map(str::to_owned)
         };
-        assert_eq!(of("Bearer abc").as_deref(), Some("abc"));
-        assert_eq!(of("bearer  abc ").as_deref(), Some("abc"));
+        assert_eq!(token_in("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(token_in("bearer  abc ").as_deref(), Some("abc"));
         for refused in ["", "abc", "Basic abc", "Bearer", "Bearer "] {
-            assert_eq!(of(refused), None, "{refused:?}");
+            assert_eq!(token_in(refused), None, "{refused:?}");
         }
         assert_eq!(token(&HeaderMap::new()), None);
     }
@@ -210,25 +210,25 @@ mod tests {
             groups: Some(vec!["team-a".to_owned()]),
             ..UserInfo::default()
         };
-        let asked = build_review(user.clone(), RequiredRight::Jobs(None)).spec;
-        assert_eq!(asked.groups.unwrap(), ["team-a"]);
-        assert_eq!(asked.resource_attributes.unwrap().namespace, None);
-        assert_eq!(asked.non_resource_attributes, None);
+        let review = build_review(user.clone(), RequiredRight::Jobs(None)).spec;
+        assert_eq!(review.groups.unwrap(), ["team-a"]);
+        assert_eq!(review.resource_attributes.unwrap().namespace, None);
+        assert_eq!(review.non_resource_attributes, None);
         let visible = ResourceRight {
             resource: "jobstates",
             verb: "get",
             namespace: Some("team-a"),
             name: Some("llm"),
         };
-        let asked = build_review(user.clone(), RequiredRight::Resource(visible)).spec;
-        assert_eq!(asked.non_resource_attributes, None);
-        let asked = asked.resource_attributes.unwrap();
-        assert_eq!(asked.group.as_deref(), Some("visibility.trellis.dev"));
-        assert_eq!(asked.namespace.as_deref(), Some("team-a"));
-        assert_eq!(asked.name.as_deref(), Some("llm"));
-        let asked = build_review(user, RequiredRight::Path("/v1alpha1/snapshot")).spec;
-        assert_eq!(asked.resource_attributes, None);
-        let path = asked.non_resource_attributes.unwrap().path;
+        let review = build_review(user.clone(), RequiredRight::Resource(visible)).spec;
+        assert_eq!(review.non_resource_attributes, None);
+        let review = review.resource_attributes.unwrap();
+        assert_eq!(review.group.as_deref(), Some("visibility.trellis.dev"));
+        assert_eq!(review.namespace.as_deref(), Some("team-a"));
+        assert_eq!(review.name.as_deref(), Some("llm"));
+        let review = build_review(user, RequiredRight::Path("/v1alpha1/snapshot")).spec;
+        assert_eq!(review.resource_attributes, None);
+        let path = review.non_resource_attributes.unwrap().path;
         assert_eq!(path.as_deref(), Some("/v1alpha1/snapshot"));
     }
 }

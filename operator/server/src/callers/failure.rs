@@ -114,8 +114,8 @@ mod tests {
             (Failure::bad_request(String::new()), None),
         ] {
             let response = failure.into_response();
-            let told = response.headers().get(header::RETRY_AFTER);
-            assert_eq!(told.map(|told| told.to_str().unwrap()), after);
+            let retry_after = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(retry_after.map(|value| value.to_str().unwrap()), after);
         }
     }
 }

@@ -38,31 +38,31 @@ impl<K: Ord> FairTurns<K> {
     }
 
     /// Waits for a turn for this caller.
-    pub(crate) async fn acquire(&self, whose: K) -> Result<FairTurn, AcquireError> {
-        self.acquire_many(whose, 1).await
+    pub(crate) async fn acquire(&self, caller: K) -> Result<FairTurn, AcquireError> {
+        self.acquire_many(caller, 1).await
     }
 
     /// Waits for this many turns at once for this caller.
     pub(crate) async fn acquire_many(
         &self,
-        whose: K,
+        caller: K,
         turns: u32,
     ) -> Result<FairTurn, AcquireError> {
         let own = self
-            .turns_of_caller(whose)
+            .turns_of_caller(caller)
             .acquire_many_owned(turns)
             .await?;
         let turn = self.all.clone().acquire_many_owned(turns).await?;
         Ok([own, turn])
     }
 
-    fn turns_of_caller(&self, whose: K) -> Arc<Semaphore> {
-        let mut by = self.callers.lock();
-        if by.len() >= MAX_IDLE_CALLERS {
-            by.retain(|_, turns| Arc::strong_count(turns) > 1);
+    fn turns_of_caller(&self, caller: K) -> Arc<Semaphore> {
+        let mut callers = self.callers.lock();
+        if callers.len() >= MAX_IDLE_CALLERS {
+            callers.retain(|_, turns| Arc::strong_count(turns) > 1);
         }
         let new = || Arc::new(Semaphore::new(self.max_per_caller));
-        by.entry(whose).or_insert_with(new).clone()
+        callers.entry(caller).or_insert_with(new).clone()
     }
 }
 
@@ -109,8 +109,8 @@ mod tests {
     async fn idle_callers_are_forgotten() {
         let fair = FairTurns::half_per_caller(4);
         let stays = fair.acquire(0).await.unwrap();
-        for whose in 1..3 * MAX_IDLE_CALLERS {
-            drop(fair.acquire(whose).await.unwrap());
+        for caller in 1..3 * MAX_IDLE_CALLERS {
+            drop(fair.acquire(caller).await.unwrap());
         }
         assert!(fair.callers.lock().len() <= MAX_IDLE_CALLERS);
         assert!(fair.callers.lock().contains_key(&0));

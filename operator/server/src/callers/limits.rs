@@ -8,12 +8,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
+use axum::error_handling::HandleErrorLayer;
 use axum::http::HeaderMap;
+use axum::{BoxError, Extension, Router};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tower::ServiceBuilder;
+use tower::timeout::TimeoutLayer;
 
 use super::Failure;
 use super::access::{self, AccessDenied, RequiredRight};
@@ -27,7 +30,7 @@ const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// Most reviews in flight for each kind of caller. Further reviews wait, because the API server
 /// counts reviews as requests of the operator.
 const MAX_CONCURRENT_REVIEWS: usize = 4;
-/// Longest wait for the engine and for the API server together.
+/// Longest time for a request: the wait for the engine and for the API server together.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// How long a granted right is cached, so that a polling caller does not need a review each time.
 /// Refusals are not cached. So a new right counts at once, and a revoked right ends after this
@@ -105,12 +108,14 @@ impl CallerLimits {
     pub(crate) fn caller<'a>(
         &'a self,
         headers: &'a HeaderMap,
-        shown: Option<Extension<ClientCertificates>>,
+        certificates: Option<Extension<ClientCertificates>>,
     ) -> Caller<'a> {
-        let shown = shown.map(|Extension(shown)| shown).unwrap_or_default();
+        let certificates = certificates
+            .map(|Extension(certificates)| certificates)
+            .unwrap_or_default();
         let proxy = self.proxy.read().clone();
-        let named = match proxy.map(|proxy| proxy.user(&shown, headers)) {
-            Some(named) => named.map_err(Some),
+        let proxy_user = match proxy.map(|proxy| proxy.user(&certificates, headers)) {
+            Some(proxy_user) => proxy_user.map_err(Some),
             None => Err(None),
         };
         let token = access::token(headers).map(|token| (token, ttl_cache::hash_token(token)));
@@ -118,8 +123,8 @@ impl CallerLimits {
             limits: self,
             headers,
             token,
-            address: shown.address(),
-            proxy_user: named,
+            address: certificates.address(),
+            proxy_user,
         }
     }
 }
@@ -142,49 +147,49 @@ impl Caller<'_> {
 
     /// Returns the authenticated user.
     pub(crate) async fn authenticate(&self) -> Result<UserInfo, Failure> {
-        let unbelieved = match &self.proxy_user {
+        let proxy_problem = match &self.proxy_user {
             Ok(user) => return Ok(user.clone()),
             Err(why) => why.as_deref(),
         };
         let Some((token, hash)) = self.token else {
-            return Err(access::deny_missing_credentials(self.headers, unbelieved).into());
+            return Err(access::deny_missing_credentials(self.headers, proxy_problem).into());
         };
         let CallerLimits {
-            rejected_tokens: unknown,
-            recent_callers: let_in,
+            rejected_tokens: rejected,
+            recent_callers: recent,
             ..
         } = self.limits;
-        if unknown.contains(&hash) {
+        if rejected.contains(&hash) {
             return Err(access::deny_unknown_token().into());
         }
         let _turn = self.take_review_turn().await?;
-        let asked = Instant::now();
+        let asked_at = Instant::now();
         let user = access::authenticate(&self.limits.client, token).await;
         if let Err(AccessDenied::Unauthenticated(_)) = user {
-            unknown.insert(hash, asked, ());
-            let_in.remove(&hash);
+            rejected.insert(hash, asked_at, ());
+            recent.remove(&hash);
         }
         Ok(user?)
     }
 
     /// Fails unless the caller has the right.
-    pub(crate) async fn require_right(&self, wants: RequiredRight<'_>) -> Result<(), Failure> {
+    pub(crate) async fn require_right(&self, right: RequiredRight<'_>) -> Result<(), Failure> {
         let user = self.authenticate().await?;
-        self.authorize(&user, wants).await
+        self.authorize(&user, right).await
     }
 
     /// Fails unless this user has the right.
     pub(crate) async fn authorize(
         &self,
         user: &UserInfo,
-        wants: RequiredRight<'_>,
+        right: RequiredRight<'_>,
     ) -> Result<(), Failure> {
-        if !self.has_right(user, wants).await? {
-            return Err(access::deny_missing_right(user, wants).into());
+        if !self.has_right(user, right).await? {
+            return Err(access::deny_missing_right(user, right).into());
         }
         if let Some((_, hash)) = self.token.filter(|_| !self.is_proxied()) {
-            let let_in = &self.limits.recent_callers;
-            let_in.insert(hash, Instant::now(), user_name(user));
+            let recent = &self.limits.recent_callers;
+            recent.insert(hash, Instant::now(), user_name(user));
         }
         Ok(())
     }
@@ -193,22 +198,22 @@ impl Caller<'_> {
     pub(crate) async fn has_right(
         &self,
         user: &UserInfo,
-        wants: RequiredRight<'_>,
+        right: RequiredRight<'_>,
     ) -> Result<bool, Failure> {
-        let review = access::build_review(user.clone(), wants);
-        let question = ttl_cache::review_key(&review.spec);
-        let known = &self.limits.granted_rights;
-        if question
+        let review = access::build_review(user.clone(), right);
+        let review_key = ttl_cache::review_key(&review.spec);
+        let granted = &self.limits.granted_rights;
+        if review_key
             .as_ref()
-            .is_some_and(|question| known.contains(question))
+            .is_some_and(|review_key| granted.contains(review_key))
         {
             return Ok(true);
         }
         let _turn = self.take_review_turn().await?;
-        let asked = Instant::now();
+        let asked_at = Instant::now();
         let allows = access::review_access(&self.limits.client, &review).await?;
-        if let Some(question) = question.filter(|_| allows) {
-            known.insert(question, asked, ());
+        if let Some(review_key) = review_key.filter(|_| allows) {
+            granted.insert(review_key, asked_at, ());
         }
         Ok(allows)
     }
@@ -216,11 +221,11 @@ impl Caller<'_> {
     async fn take_review_turn(&self) -> Result<FairTurn, Failure> {
         let CallerLimits {
             review_turns: reviews,
-            recent_callers: let_in,
+            recent_callers: recent,
             ..
         } = self.limits;
-        let known = self.token.and_then(|(_, hash)| let_in.get(&hash));
-        let turn = match (&self.proxy_user, known) {
+        let known_user = self.token.and_then(|(_, hash)| recent.get(&hash));
+        let turn = match (&self.proxy_user, known_user) {
             (Ok(user), _) => reviews.proxied.acquire(user_name(user)).await,
             (Err(_), Some(user)) => reviews.recent.acquire(user).await,
             (Err(_), None) => reviews.unknown.acquire(self.address).await,
@@ -233,12 +238,14 @@ fn user_name(user: &UserInfo) -> String {
     user.username.clone().unwrap_or_default()
 }
 
-/// Returns the result of the work, or fails if the work takes too long.
-pub(crate) async fn with_timeout<T>(
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    let done = tokio::time::timeout(MAX_WAIT, work).await;
-    done.unwrap_or_else(|_| Err(Failure::unavailable()))
+/// Limits the time of each request of the router. After it, the answer is "unavailable".
+pub(crate) fn limit_time<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    let limit = ServiceBuilder::new()
+        .layer(HandleErrorLayer::new(async |_: BoxError| {
+            Failure::unavailable()
+        }))
+        .layer(TimeoutLayer::new(MAX_WAIT));
+    router.layer(limit)
 }
 
 #[cfg(test)]

@@ -12,4 +12,4 @@ mod limits;
 mod ttl_cache;
 
 pub use failure::Failure;
-pub(crate) use limits::{Caller, CallerLimits, RequestTurn, with_timeout};
+pub(crate) use limits::{Caller, CallerLimits, RequestTurn, limit_time};

@@ -45,32 +45,32 @@ impl<T: Ord, V: Clone> TtlCache<T, V> {
     }
 
     /// Returns the value of an entry that has not expired.
-    pub(super) fn get(&self, thing: &T) -> Option<V> {
+    pub(super) fn get(&self, key: &T) -> Option<V> {
         let since = self.entries.lock();
-        let (at, known) = since.get(thing)?;
-        (at.elapsed() < self.ttl).then(|| known.clone())
+        let (inserted_at, value) = since.get(key)?;
+        (inserted_at.elapsed() < self.ttl).then(|| value.clone())
     }
 
     /// Returns true if there is an entry that has not expired.
-    pub(super) fn contains(&self, thing: &T) -> bool {
-        self.get(thing).is_some()
+    pub(super) fn contains(&self, key: &T) -> bool {
+        self.get(key).is_some()
     }
 
     /// Stores the answer to a request that was sent at `asked`.
-    pub(super) fn insert(&self, thing: T, asked: Instant, known: V) {
+    pub(super) fn insert(&self, key: T, asked_at: Instant, value: V) {
         let mut since = self.entries.lock();
         if since.len() >= MAX_ENTRIES {
-            since.retain(|_, (at, _)| at.elapsed() < self.ttl);
+            since.retain(|_, (inserted_at, _)| inserted_at.elapsed() < self.ttl);
         }
         // Replacing an entry takes no further memory.
-        if since.len() < MAX_ENTRIES || since.contains_key(&thing) {
-            since.insert(thing, (asked, known));
+        if since.len() < MAX_ENTRIES || since.contains_key(&key) {
+            since.insert(key, (asked_at, value));
         }
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&self, thing: &T) {
-        self.entries.lock().remove(thing);
+    pub(super) fn remove(&self, key: &T) {
+        self.entries.lock().remove(key);
     }
 }
 

@@ -54,38 +54,46 @@ const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/jso
 /// Serves requests as long as the future is polled. Retries failures itself, because no other part
 /// of the operator depends on the endpoint.
 pub async fn serve(
-    given: EndpointConfig,
+    config: EndpointConfig,
     lead: LeaderSlot,
     webhook: Option<Readiness>,
     clients: Clients,
 ) {
-    let (address, visibility) = (given.address, given.visibility);
-    let (identity, renewed) = given.into_identity(&clients.command);
+    let (address, visibility) = (config.address, config.visibility);
+    let (identity, renewed) = config.into_identity(&clients.command);
     let endpoint = Endpoint::new(lead, webhook, identity.clone(), clients.command);
-    let known = endpoint.callers.proxy.clone();
-    let shows = {
-        let known = known.clone();
-        move |shown: &ClientCertificates| {
-            let proxy = known.read().clone();
-            proxy.is_some_and(|proxy| proxy.is_presented_in(shown))
+    let trusted_proxy = endpoint.callers.proxy.clone();
+    let is_api_server = {
+        let trusted_proxy = trusted_proxy.clone();
+        move |certificates: &ClientCertificates| {
+            let proxy = trusted_proxy.read().clone();
+            proxy.is_some_and(|proxy| proxy.is_presented_in(certificates))
         }
     };
-    let kept = ReservedPlaces {
+    let reserved = ReservedPlaces {
         count: PROXY_CONNECTIONS,
-        is_for: Arc::new(shows),
+        is_for: Arc::new(is_api_server),
     };
-    let followed = async move {
+    let proxy_updates = async move {
         if visibility {
-            front_proxy::follow_config(clients.watch, known).await;
+            front_proxy::follow_config(clients.watch, trusted_proxy).await;
         }
     };
     let router = router(endpoint, visibility);
-    let listens = async {
+    let server = async {
         let listener = serve::bind(address, "the read-only endpoint").await;
-        let on = CancellationToken::new();
-        serve::serve(listener, LIMITS, Some(identity), Some(kept), router, on).await;
+        let never_stops = CancellationToken::new();
+        serve::serve(
+            listener,
+            LIMITS,
+            Some(identity),
+            Some(reserved),
+            router,
+            never_stops,
+        )
+        .await;
     };
-    tokio::join!(listens, renewed, followed);
+    tokio::join!(server, renewed, proxy_updates);
 }
 
 fn router(endpoint: Endpoint, visibility: bool) -> Router {
@@ -99,7 +107,7 @@ fn router(endpoint: Endpoint, visibility: bool) -> Router {
             .route("/apis/{*rest}", any(visibility::serve))
             .route("/openapi/{*rest}", any(visibility::serve));
     }
-    router
+    callers::limit_time(router)
         .fallback(async |uri: Uri| Failure::no_such_path(&uri))
         .with_state(Arc::new(endpoint))
 }
@@ -114,40 +122,31 @@ struct NamespaceQuery {
 
 async fn serve_waiting(
     State(endpoint): State<Arc<Endpoint>>,
-    shown: Option<Extension<ClientCertificates>>,
+    certificates: Option<Extension<ClientCertificates>>,
     headers: HeaderMap,
     scope: Result<Query<NamespaceQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Failure> {
     let Query(scope) = scope.map_err(|error| Failure::bad_request(error.body_text()))?;
     let namespace = scope.namespace.as_deref();
-    let caller = endpoint.callers.caller(&headers, shown);
-    let answer = callers::with_timeout(async {
-        caller.require_right(RequiredRight::Jobs(namespace)).await?;
-        let turn = caller.take_turn()?;
-        let look = endpoint
-            .snapshot_views
-            .current(&endpoint.leader_context()?)
-            .await?;
-        look.waiting(turn).await?.answer(namespace)
-    })
-    .await?;
+    let caller = endpoint.callers.caller(&headers, certificates);
+    caller.require_right(RequiredRight::Jobs(namespace)).await?;
+    let turn = caller.take_turn()?;
+    let context = endpoint.leader_context()?;
+    let view = endpoint.snapshot_views.current(&context).await?;
+    let answer = view.waiting(turn).await?.answer(namespace)?;
     Ok(([JSON], answer).into_response())
 }
 
 async fn serve_snapshot(
     State(endpoint): State<Arc<Endpoint>>,
     uri: Uri,
-    shown: Option<Extension<ClientCertificates>>,
+    certificates: Option<Extension<ClientCertificates>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let caller = endpoint.callers.caller(&headers, shown);
-    let download = callers::with_timeout(async {
-        caller
-            .require_right(RequiredRight::Path(uri.path()))
-            .await?;
-        endpoint.snapshot_download(caller.take_turn()?).await
-    })
-    .await?;
+    let caller = endpoint.callers.caller(&headers, certificates);
+    let right = RequiredRight::Path(uri.path());
+    caller.require_right(right).await?;
+    let download = endpoint.snapshot_download(caller.take_turn()?).await?;
     let as_file = format!("attachment; filename=\"{}\"", download.name);
     let as_file = [(header::CONTENT_DISPOSITION, as_file)];
     Ok(([JSON], as_file, download.into_bytes()).into_response())
@@ -156,20 +155,16 @@ async fn serve_snapshot(
 async fn serve_metrics(
     State(endpoint): State<Arc<Endpoint>>,
     uri: Uri,
-    shown: Option<Extension<ClientCertificates>>,
+    certificates: Option<Extension<ClientCertificates>>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let caller = endpoint.callers.caller(&headers, shown);
-    let text = callers::with_timeout(async {
-        caller
-            .require_right(RequiredRight::Path(uri.path()))
-            .await?;
-        let _turn = caller.take_turn()?;
-        let leading = endpoint.leader.read().clone();
-        let webhook = endpoint.webhook.as_ref();
-        let text = telemetry::render_metrics(leading.as_ref(), webhook, &endpoint.identity);
-        text.await.map_err(|_| Failure::unavailable())
-    })
-    .await?;
+    let caller = endpoint.callers.caller(&headers, certificates);
+    let right = RequiredRight::Path(uri.path());
+    caller.require_right(right).await?;
+    let _turn = caller.take_turn()?;
+    let leading = endpoint.leader.read().clone();
+    let webhook = endpoint.webhook.as_ref();
+    let text = telemetry::render_metrics(leading.as_ref(), webhook, &endpoint.identity);
+    let text = text.await.map_err(|_| Failure::unavailable())?;
     Ok(([(header::CONTENT_TYPE, telemetry::OPENMETRICS_TYPE)], text).into_response())
 }

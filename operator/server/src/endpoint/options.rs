@@ -69,20 +69,20 @@ impl EndpointOptions {
         let Some(address) = self.listen else {
             return Ok(None);
         };
-        let there = |certificate| {
+        let given = |certificate| {
             let identity = Identity::requesting_client_certificates();
             ReloadingCertificate::with_identity(certificate, identity)
                 .map(EndpointCertificate::Loaded)
         };
         let source = match &self.tls {
-            Some(folder) => there(CertificateSource::Folder(folder.clone()))?,
+            Some(folder) => given(CertificateSource::Folder(folder.clone()))?,
             None if self.visibility => EndpointCertificate::Managed(
                 namespace.to_owned(),
                 Identity::requesting_client_certificates(),
             ),
             None => {
                 let service = format!("{SERVICE}.{namespace}.svc");
-                there(CertificateSource::SelfSigned(vec![
+                given(CertificateSource::SelfSigned(vec![
                     service,
                     "localhost".to_owned(),
                 ]))?

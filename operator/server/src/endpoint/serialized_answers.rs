@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn readers_of_the_same_answer_share_its_bytes() {
-        let told = SerializedWaitingJobs::new(WaitingJobs {
+        let answers = SerializedWaitingJobs::new(WaitingJobs {
             time: jiff::Timestamp::UNIX_EPOCH,
             waiting: Vec::new(),
         });
         for namespace in [None, Some("a")] {
-            let one = told.answer(namespace).unwrap();
-            let other = told.answer(namespace).unwrap();
-            assert!(one.starts_with(b"{\"time\""), "{one:?}");
-            assert_eq!(one.as_ptr(), other.as_ptr());
+            let first = answers.answer(namespace).unwrap();
+            let second = answers.answer(namespace).unwrap();
+            assert!(first.starts_with(b"{\"time\""), "{first:?}");
+            assert_eq!(first.as_ptr(), second.as_ptr());
         }
     }
 }

@@ -29,13 +29,13 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     pub(super) fn new(
-        lead: LeaderSlot,
+        leader: LeaderSlot,
         webhook: Option<Readiness>,
         identity: Identity,
         client: Client,
     ) -> Self {
         Self {
-            leader: lead,
+            leader: leader,
             webhook,
             identity,
             callers: CallerLimits::new(client),
@@ -49,8 +49,8 @@ impl Endpoint {
     /// Returns the context of this process, if it leads. A process that has lost the lease, or may
     /// have lost it, does not know the current state.
     pub(super) fn leader_context(&self) -> Result<Arc<Context>, Failure> {
-        let lead = self.leader.read();
-        let leading = lead.as_ref().ok_or_else(Failure::standby)?;
+        let leader = self.leader.read();
+        let leading = leader.as_ref().ok_or_else(Failure::standby)?;
         let leads = leading.commands.epoch();
         leads.map_err(|_| Failure::standby())?;
         Ok(leading.context.clone())
@@ -66,13 +66,13 @@ impl Endpoint {
             return Ok(last);
         }
         let snapshot = snapshot::request(&*self.leader_context()?).await?;
-        let made = tokio::task::spawn_blocking(move || {
+        let download = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             SnapshotDownload::new(&snapshot)
         });
-        let made = Arc::new(made.await.map_err(|_| Failure::unavailable())??);
-        *last = Arc::downgrade(&made);
-        Ok(made)
+        let download = Arc::new(download.await.map_err(|_| Failure::unavailable())??);
+        *last = Arc::downgrade(&download);
+        Ok(download)
     }
 }
 
@@ -98,12 +98,12 @@ mod tests {
     async fn endpoint_without_the_lease_answers_unavailable() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let client = Client::try_from(nowhere).unwrap();
-        for (left, leads) in [(3600, true), (0, false)] {
+        for (remaining, leads) in [(3600, true), (0, false)] {
             let (context, _heard) = Context::new();
-            let leadership = Leadership::with_remaining(Duration::from_secs(left));
+            let leadership = Leadership::with_remaining(Duration::from_secs(remaining));
             let commands = Commands::new(client.clone(), leadership);
-            let lead = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-            let endpoint = Endpoint::new(lead, None, Identity::default(), client.clone());
+            let leader = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
+            let endpoint = Endpoint::new(leader, None, Identity::default(), client.clone());
             let code = endpoint
                 .leader_context()
                 .map(|_| ())
@@ -115,38 +115,38 @@ mod tests {
     #[tokio::test]
     async fn snapshot_is_serialized_once_for_concurrent_readers() {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let (context, mut heard) = Context::new();
+        let (context, mut events) = Context::new();
         let client = Client::try_from(nowhere).unwrap();
         let commands = Commands::new(client.clone(), Leadership::for_test());
-        let lead = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
-        let endpoint = Endpoint::new(lead, None, Identity::default(), client);
-        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = asked.clone();
+        let leader = Arc::new(RwLock::new(Some(ActiveLeader { context, commands })));
+        let endpoint = Endpoint::new(leader, None, Identity::default(), client);
+        let requests = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = requests.clone();
         tokio::spawn(async move {
             loop {
-                for feed in heard.next().await {
-                    if let SchedulerEvent::AskSnapshot(answer) = feed {
+                for event in events.next().await {
+                    if let SchedulerEvent::AskSnapshot(answer) = event {
                         count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                         let _ = answer.send(Arc::new(Engine::new().snapshot()));
                     }
                 }
             }
         });
-        let asked = || asked.load(std::sync::atomic::Ordering::SeqCst);
-        let one = endpoint
+        let requests = || requests.load(std::sync::atomic::Ordering::SeqCst);
+        let first = endpoint
             .snapshot_download(turn())
             .await
             .unwrap()
             .into_bytes();
-        let other = endpoint
+        let second = endpoint
             .snapshot_download(turn())
             .await
             .unwrap()
             .into_bytes();
-        assert_eq!((one.as_ptr(), asked()), (other.as_ptr(), 1));
-        assert!(one.starts_with(b"{"));
-        drop((one, other));
+        assert_eq!((first.as_ptr(), requests()), (second.as_ptr(), 1));
+        assert!(first.starts_with(b"{"));
+        drop((first, second));
         endpoint.snapshot_download(turn()).await.unwrap();
-        assert_eq!(asked(), 2, "nobody reads the first any more");
+        assert_eq!(requests(), 2, "nobody reads the first any more");
     }
 }

@@ -65,9 +65,9 @@ impl WaitingJobs {
         let mut waiting: Vec<WaitingJob> = snapshot
             .gangs
             .iter()
-            .filter_map(|told| {
-                let gang = &told.gang;
-                let (reason, message) = match &told.place {
+            .filter_map(|report| {
+                let gang = &report.gang;
+                let (reason, message) = match &report.place {
                     None => {
                         // None: the gang does not wait any more.
                         let certificate = engine.explain_wait(&gang.id, snapshot.now)?;
@@ -198,7 +198,7 @@ mod tests {
         let none: [SlimDeviceClass; 0] = [];
         let snapshot = engine.snapshot();
         let positions = snapshot.positions();
-        let told = WaitingJobs::from_engine(
+        let report = WaitingJobs::from_engine(
             &mut engine,
             &snapshot,
             &positions,
@@ -206,7 +206,7 @@ mod tests {
             &none,
             Vec::<SlimNode>::new,
         );
-        let lines = told.waiting.iter().map(|w| (w.name.as_str(), w.reason));
+        let lines = report.waiting.iter().map(|w| (w.name.as_str(), w.reason));
         let lines: Vec<_> = lines.collect();
         let waits = ("waits", Reason::InsufficientCapacity);
         assert_eq!(lines, [("urgent", Reason::Preempting), waits]);
@@ -234,7 +234,7 @@ mod tests {
             snapshot.positions(),
             Forecast::from_snapshot(&snapshot, |_| true),
         );
-        let told = WaitingJobs::from_engine(
+        let report = WaitingJobs::from_engine(
             &mut engine,
             &snapshot,
             &positions,
@@ -244,7 +244,7 @@ mod tests {
         );
         let at = Timestamp::from_millisecond(START).unwrap();
         let start = |minutes: i64| Some(at.saturating_add(minutes.minutes()).unwrap());
-        let lines: Vec<_> = told
+        let lines: Vec<_> = report
             .waiting
             .iter()
             .map(|w| (w.name.as_str(), w.position, w.reason, w.expected_start))
@@ -257,12 +257,12 @@ mod tests {
                 ("large", Some(3), Reason::ExceedsCluster, None),
             ]
         );
-        let next = told.waiting.first().unwrap();
+        let next = report.waiting.first().unwrap();
         assert!(next.message.contains("starts at"), "{}", next.message);
-        assert_eq!(told.in_namespace("b").waiting, std::slice::from_ref(next));
-        assert!(told.in_namespace("nobody").waiting.is_empty());
+        assert_eq!(report.in_namespace("b").waiting, std::slice::from_ref(next));
+        assert!(report.in_namespace("nobody").waiting.is_empty());
         // A client can parse the answer.
-        let text = serde_json::to_string(&told).unwrap();
-        assert_eq!(serde_json::from_str::<WaitingJobs>(&text).unwrap(), told);
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<WaitingJobs>(&text).unwrap(), report);
     }
 }

@@ -52,9 +52,9 @@ impl ClientCertificates {
     /// Returns the chain of a handshake. A chain that is too long counts as none.
     #[must_use]
     pub fn new(certificates: Option<&[CertificateDer<'static>]>) -> Self {
-        let shown = certificates.filter(|shown| shown.len() <= MAX_CHAIN_LENGTH);
+        let chain = certificates.filter(|chain| chain.len() <= MAX_CHAIN_LENGTH);
         Self {
-            certificates: shown.unwrap_or_default().into(),
+            certificates: chain.unwrap_or_default().into(),
             address: Ipv4Addr::UNSPECIFIED.into(),
             verification: Arc::default(),
         }
@@ -76,20 +76,22 @@ impl ClientCertificates {
     /// result no longer holds. None: the client presented no certificate.
     pub fn verify_once(
         &self,
-        by: u64,
+        verifier_id: u64,
         now: UnixTime,
-        look: impl FnOnce(&CertificateDer<'static>, &[CertificateDer<'static>]) -> Verification,
+        verify: impl FnOnce(&CertificateDer<'static>, &[CertificateDer<'static>]) -> Verification,
     ) -> Option<Result<(), String>> {
         let (own, others) = self.certificates.split_first()?;
         let mut last = self.verification.lock();
-        let holds = |found: &&Verification| {
-            found.verifier_id == by && found.valid_from <= now && now <= found.valid_until
+        let is_current = |verification: &&Verification| {
+            verification.verifier_id == verifier_id
+                && verification.valid_from <= now
+                && now <= verification.valid_until
         };
-        if let Some(found) = last.as_ref().filter(holds) {
-            return Some(found.verdict.clone());
+        if let Some(verification) = last.as_ref().filter(is_current) {
+            return Some(verification.verdict.clone());
         }
-        let found = last.insert(look(own, others));
-        Some(found.verdict.clone())
+        let verification = last.insert(verify(own, others));
+        Some(verification.verdict.clone())
     }
 }
 
@@ -158,21 +160,21 @@ mod tests {
     #[test]
     fn too_long_chain_counts_as_no_certificate() {
         let at = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1));
-        let good = |_: &_, _: &[_]| Verification {
+        let valid = |_: &_, _: &[_]| Verification {
             verifier_id: 1,
             valid_from: at,
             valid_until: at,
             verdict: Ok(()),
         };
-        assert_eq!(chain_of(0).verify_once(1, at, good), None);
+        assert_eq!(chain_of(0).verify_once(1, at, valid), None);
         assert_eq!(
-            chain_of(MAX_CHAIN_LENGTH).verify_once(1, at, good),
+            chain_of(MAX_CHAIN_LENGTH).verify_once(1, at, valid),
             Some(Ok(()))
         );
         assert_eq!(
-            chain_of(MAX_CHAIN_LENGTH + 1).verify_once(1, at, good),
+            chain_of(MAX_CHAIN_LENGTH + 1).verify_once(1, at, valid),
             None
         );
-        assert_eq!(chain_of(200).verify_once(1, at, good), None);
+        assert_eq!(chain_of(200).verify_once(1, at, valid), None);
     }
 }

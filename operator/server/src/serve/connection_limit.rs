@@ -62,17 +62,21 @@ impl OccupiedPlaces {
 
     /// Returns the connection to evict for a new one from this address. None: this address holds
     /// the most places, and all of its connections are busy.
-    fn connection_to_evict(&self, comer: IpAddr) -> Option<u64> {
-        let mut held = BTreeMap::from([(comer, 1_usize)]);
+    fn connection_to_evict(&self, newcomer: IpAddr) -> Option<u64> {
+        let mut places_by_address = BTreeMap::from([(newcomer, 1_usize)]);
         for connection in self.connections.values() {
-            let held = held.entry(connection.address).or_default();
-            *held = held.saturating_add(1);
+            let places = places_by_address.entry(connection.address).or_default();
+            *places = places.saturating_add(1);
         }
-        let of = |address: &IpAddr| held.get(address).copied().unwrap_or_default();
-        let most = held.values().copied().max().unwrap_or_default();
+        let of = |address: &IpAddr| places_by_address.get(address).copied().unwrap_or_default();
+        let most = places_by_address
+            .values()
+            .copied()
+            .max()
+            .unwrap_or_default();
         let gives = |connection: &PlacedConnection| {
             let holds = of(&connection.address);
-            holds == most && (!connection.is_busy() || holds > of(&comer))
+            holds == most && (!connection.is_busy() || holds > of(&newcomer))
         };
         let candidates = self.connections.iter().filter(|(_, one)| gives(one));
         let first = candidates.min_by_key(|(_, one)| (one.is_busy(), one.last_change));
@@ -223,13 +227,13 @@ mod tests {
         let places = ConnectionPlaces::new(3);
         let first = places.take_place(ip_address(SERVER)).unwrap();
         let silent = places.take_place(ip_address(SERVER)).unwrap();
-        let asks = places.take_place(ip_address(SERVER)).unwrap();
+        let busy = places.take_place(ip_address(SERVER)).unwrap();
         drop(first.mark_busy());
-        let _busy = asks.mark_busy();
+        let _busy = busy.mark_busy();
         let _one = places.take_place(ip_address(SERVER)).unwrap();
         assert!(silent.evicted.is_cancelled() && !first.evicted.is_cancelled());
         let _other = places.take_place(ip_address(SERVER)).unwrap();
-        assert!(first.evicted.is_cancelled() && !asks.evicted.is_cancelled());
+        assert!(first.evicted.is_cancelled() && !busy.evicted.is_cancelled());
     }
 
     #[test]

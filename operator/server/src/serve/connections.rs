@@ -33,6 +33,9 @@ const MAX_HEADERS: usize = 4096;
 /// Largest request head on a reserved place. It must hold the names of many groups.
 const RESERVED_HEAD_BYTES: usize = 400 << 10;
 
+/// Why a connection is closed early.
+const EVICTED: &str = "another connection has its place";
+
 /// Why a connection is not served.
 const NO_PLACE: &str = "a connection has no place: its address holds too many";
 
@@ -81,19 +84,19 @@ pub async fn serve(
     listener: TcpListener,
     limits: ConnectionLimits,
     identity: Option<Identity>,
-    kept: Option<ReservedPlaces>,
+    reserved: Option<ReservedPlaces>,
     router: Router,
     stop: CancellationToken,
 ) {
-    let of_kept = kept.as_ref().map_or(0, |kept| kept.count);
+    let reserved_count = reserved.as_ref().map_or(0, |reserved| reserved.count);
     let server = ConnectionServer {
         limits,
         identity,
         router,
         stop,
-        handshakes: ConnectionPlaces::new(limits.connections.saturating_add(of_kept)),
+        handshakes: ConnectionPlaces::new(limits.connections.saturating_add(reserved_count)),
         places: ConnectionPlaces::new(limits.connections),
-        reserved: kept.map(|kept| (ConnectionPlaces::new(kept.count), kept)),
+        reserved: reserved.map(|reserved| (ConnectionPlaces::new(reserved.count), reserved)),
     };
     Arc::new(server).accept(listener).await;
 }
@@ -161,44 +164,45 @@ impl ConnectionServer {
         // Answers are small, so the socket sends each at once.
         tcp.set_nodelay(true)?;
         let Some(identity) = &self.identity else {
-            let shown = ClientCertificates::default().with_address(address);
+            let certificates = ClientCertificates::default().with_address(address);
             return self
-                .serve_requests(tcp, shown, place, self.limits.head_bytes)
+                .serve_requests(tcp, certificates, place, self.limits.head_bytes)
                 .await;
         };
         // Without a certificate no request can be served yet.
         let Some(config) = identity.config() else {
             return Ok(());
         };
-        let shakes = TlsAcceptor::from(config).accept(tcp);
-        let shaken = tokio::select! {
+        let handshake = TlsAcceptor::from(config).accept(tcp);
+        let result = tokio::select! {
             biased;
-            () = place.evicted.cancelled() => bail!("it has given way"),
+            () = place.evicted.cancelled() => bail!(EVICTED),
             () = self.stop.cancelled() => return Ok(()),
-            shaken = tokio::time::timeout(self.limits.head_timeout, shakes) => shaken,
+            result = tokio::time::timeout(self.limits.head_timeout, handshake) => result,
         };
-        let stream = shaken??;
+        let stream = result??;
         // A handler may authenticate the client by its certificate.
-        let shown =
+        let certificates =
             ClientCertificates::new(stream.get_ref().1.peer_certificates()).with_address(address);
-        let (entered, head_bytes) = self.assign_place(&shown);
+        let (final_place, head_bytes) = self.assign_place(&certificates);
         // From here on, the connection has its final place, or none.
         drop(place);
-        let Some(place) = entered else {
+        let Some(final_place) = final_place else {
             bail!(NO_PLACE);
         };
-        self.serve_requests(stream, shown, place, head_bytes).await
+        self.serve_requests(stream, certificates, final_place, head_bytes)
+            .await
     }
 
     /// Returns a place for this client, if one is available, and the largest request head for it.
     /// Clients with reserved places may also take other places when the reserved places are full.
-    fn assign_place(&self, shown: &ClientCertificates) -> (Option<ConnectionPlace>, usize) {
-        let address = shown.address();
-        let kept = self
+    fn assign_place(&self, certificates: &ClientCertificates) -> (Option<ConnectionPlace>, usize) {
+        let address = certificates.address();
+        let reserved = self
             .reserved
             .as_ref()
-            .filter(|(_, kept)| (kept.is_for)(shown));
-        let Some((places, _)) = kept else {
+            .filter(|(_, reserved)| (reserved.is_for)(certificates));
+        let Some((places, _)) = reserved else {
             return (self.places.take_place(address), self.limits.head_bytes);
         };
         let place = places.take_place(address);
@@ -211,13 +215,13 @@ impl ConnectionServer {
     async fn serve_requests(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-        shown: ClientCertificates,
+        certificates: ClientCertificates,
         place: ConnectionPlace,
         head_bytes: usize,
     ) -> anyhow::Result<()> {
         let router = TowerToHyperService::new(self.router.clone());
         let service = service_fn(|mut request: Request<Incoming>| {
-            request.extensions_mut().insert(shown.clone());
+            request.extensions_mut().insert(certificates.clone());
             let busy = Arc::new(place.mark_busy());
             let answers = router.call(request);
             async move { answers.await.map(|answer| busy_until_written(answer, busy)) }
@@ -233,7 +237,7 @@ impl ConnectionServer {
         let mut serving = pin!(serving);
         tokio::select! {
             ended = serving.as_mut() => return Ok(ended?),
-            () = place.evicted.cancelled() => bail!("it has given way"),
+            () = place.evicted.cancelled() => bail!(EVICTED),
             () = tokio::time::sleep(self.limits.max_age) => debug!("a connection has lived long enough"),
             () = self.stop.cancelled() => {}
         }
@@ -241,7 +245,7 @@ impl ConnectionServer {
         let last = tokio::time::timeout(self.limits.shutdown_timeout, serving);
         tokio::select! {
             ended = last => Ok(ended??),
-            () = place.evicted.cancelled() => bail!("it has given way"),
+            () = place.evicted.cancelled() => bail!(EVICTED),
         }
     }
 }

@@ -224,10 +224,10 @@ fn read_pem(folder: &std::path::Path) -> anyhow::Result<Pem> {
 }
 
 fn self_signed_pem(names: &[String]) -> anyhow::Result<Pem> {
-    let made = rcgen::generate_simple_self_signed(names)?;
+    let certified = rcgen::generate_simple_self_signed(names)?;
     Ok(Pem {
-        certificate: made.cert.pem().into_bytes(),
-        key: made.signing_key.serialize_pem().into_bytes(),
+        certificate: certified.cert.pem().into_bytes(),
+        key: certified.signing_key.serialize_pem().into_bytes(),
     })
 }
 
@@ -243,8 +243,8 @@ mod tests {
         assert!(identity.expiry().unwrap() > Timestamp::now());
         let folder = tempfile::tempdir().unwrap();
         let missing = || {
-            let given = CertificateSource::Folder(folder.path().to_owned());
-            format!("{:#}", ReloadingCertificate::new(given).unwrap_err())
+            let source = CertificateSource::Folder(folder.path().to_owned());
+            format!("{:#}", ReloadingCertificate::new(source).unwrap_err())
         };
         assert!(missing().contains("tls.crt"), "{}", missing());
         for name in ["tls.crt", "tls.key"] {

@@ -72,14 +72,14 @@ pub async fn render_metrics(
         let context = leading.context.clone();
         context.metrics.register(&mut registry);
         // Iterating ten thousand jobs and nodes takes long, so this runs on a blocking thread.
-        let looked = tokio::task::spawn_blocking(move || {
+        let gathering = tokio::task::spawn_blocking(move || {
             let ActiveLeader { context, commands } = leading;
             add_process_gauges(&mut gauges, &context, &commands);
             add_job_gauges(&mut gauges, &context.cache);
             add_node_gauges(&mut gauges, &context.cache);
             gauges
         });
-        gauges = looked.await.map_err(|_| fmt::Error)?;
+        gauges = gathering.await.map_err(|_| fmt::Error)?;
         add_scheduler_gauges(&mut gauges, &context).await;
     } else if let Some(webhook) = webhook {
         add_watch_ages(&mut gauges, webhook.watch_ages());
@@ -107,8 +107,8 @@ impl Gauges {
     }
 
     fn set_labelled(&mut self, fact: MetricSpec, labels: MetricLabels, value: f64) {
-        let mut known = self.families.iter();
-        let family = match known.find(|(known, _)| known.name == fact.name) {
+        let mut families = self.families.iter();
+        let family = match families.find(|(families, _)| families.name == fact.name) {
             Some((_, family)) => family.clone(),
             None => {
                 let family = Family::default();
@@ -199,14 +199,15 @@ fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
     let mut phases: BTreeMap<JobLabels, usize> = BTreeMap::new();
     let mut waits: BTreeMap<(String, &'static str), usize> = BTreeMap::new();
     let mut oldest: BTreeMap<String, i64> = BTreeMap::new();
-    let mut held: BTreeMap<JobPhase, i64> = [(JobPhase::Waiting, 0), (JobPhase::Blocked, 0)].into();
+    let mut longest_by_phase: BTreeMap<JobPhase, i64> =
+        [(JobPhase::Waiting, 0), (JobPhase::Blocked, 0)].into();
     for job in cache.jobs.all() {
         let queue = existing_queue(cache, &job);
         let Some(status) = &job.status else { continue };
         let Some(phase) = status.phase else { continue };
         let counted = phases.entry((queue.clone(), phase)).or_default();
         *counted = counted.saturating_add(1);
-        if let Some(longest) = held.get_mut(&phase) {
+        if let Some(longest) = longest_by_phase.get_mut(&phase) {
             let since = status.waiting_or_blocked_since().unwrap_or(now);
             *longest = now.duration_since(since).as_secs().max(*longest);
         }
@@ -222,7 +223,7 @@ fn add_job_gauges(gauges: &mut Gauges, cache: &Cache) {
         let longest = oldest.entry(queue).or_default();
         *longest = waited.max(*longest);
     }
-    for (phase, seconds) in held {
+    for (phase, seconds) in longest_by_phase {
         let labels = vec![("phase", phase.as_str().to_owned())];
         let seconds = to_f64(i128::from(seconds));
         gauges.set_labelled(metric_catalog::HELD_OLDEST, labels, seconds);

@@ -79,7 +79,7 @@ fn liveness_checks(leading: Option<&ActiveLeader>) -> Vec<ProbeCheck> {
     let idle = context.scheduler_pulse.age();
     // Until all kinds are listed, the scheduler has nothing to do.
     let hangs = context.cache.is_synced() && idle > HANG_AFTER;
-    let hangs = hangs.then(|| format!("it has not looked at its news for {} s", idle.as_secs()));
+    let hangs = hangs.then(|| format!("it has handled no event for {} s", idle.as_secs()));
     vec![("ping", None), ("scheduler", hangs)]
 }
 
@@ -136,7 +136,7 @@ fn stalled_watch(cache: &Cache) -> Option<String> {
 }
 
 fn stalled_watch_message(kind: String) -> String {
-    format!("nothing has been heard of {kind} for minutes")
+    format!("the watch of {kind} has been silent for minutes")
 }
 
 /// Returns the overall result and a line for each part, in the API server's format.
@@ -197,7 +197,7 @@ mod tests {
         assert!(!is_well);
         assert_eq!(
             text,
-            "[+]ping ok\n[-]scheduler failed: it has not looked at its news for 301 s\n\
+            "[+]ping ok\n[-]scheduler failed: it has handled no event for 301 s\n\
              livez check failed\n"
         );
         leading.context.scheduler_pulse.beat();
@@ -215,7 +215,7 @@ mod tests {
         assert!(rendered("readyz", &readiness_checks(Some(&blind))).0);
         tokio::time::advance(Duration::from_secs(181)).await;
         let (is_well, text) = rendered("readyz", &readiness_checks(Some(&blind)));
-        assert!(!is_well && text.contains("[-]watches failed: nothing has been heard of pods"));
+        assert!(!is_well && text.contains("[-]watches failed: the watch of pods has been silent"));
         let lost = leading(Duration::ZERO);
         let (is_well, text) = rendered("readyz", &readiness_checks(Some(&lost)));
         assert!(!is_well && text.contains("[-]lease failed"), "{text}");
@@ -268,11 +268,11 @@ mod tests {
         let own = ReloadingCertificate::new(own).unwrap().identity();
         let now = Timestamp::now();
         let webhook = Readiness::for_context(own.clone(), context_with(false));
-        let unread = "[+]webhook-certificate ok\n[-]webhook-caches failed: \
+        let expected = "[+]webhook-certificate ok\n[-]webhook-caches failed: \
             not all that answers hang on has been listed yet\nreadyz check failed\n";
         assert_eq!(
             webhook_readiness(Some(&webhook), now),
-            (false, unread.to_owned())
+            (false, expected.to_owned())
         );
         let (unlisted, _) = Context::new();
         unlisted.cache.expect_kinds(1);
@@ -292,7 +292,8 @@ mod tests {
         assert!(webhook_readiness(Some(&webhook), Timestamp::now()).0);
         tokio::time::advance(Duration::from_secs(2)).await;
         let (is_well, text) = webhook_readiness(Some(&webhook), Timestamp::now());
-        let stalled = "[-]webhook-caches failed: nothing has been heard of namespaces for minutes";
+        let stalled =
+            "[-]webhook-caches failed: the watch of namespaces has been silent for minutes";
         assert!(!is_well && text.contains(stalled), "{text}");
         namespaces.beat();
         assert!(webhook_readiness(Some(&webhook), Timestamp::now()).0);

@@ -23,9 +23,9 @@ use crate::webhook::Readiness;
 fn leading() -> (ActiveLeader, EventReceiver) {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(nowhere).unwrap();
-    let (context, heard) = Context::new();
+    let (context, events) = Context::new();
     let commands = Commands::new(client, Leadership::for_test());
-    (ActiveLeader { context, commands }, heard)
+    (ActiveLeader { context, commands }, events)
 }
 
 fn observe<K: serde::de::DeserializeOwned>(object: Value) -> K {
@@ -44,7 +44,7 @@ fn job(name: &str, queue: &str) -> Value {
 
 /// Returns a context in which each metric has a value.
 fn busy_leader() -> (ActiveLeader, EventReceiver) {
-    let (leading, heard) = leading();
+    let (leading, events) = leading();
     let context = &leading.context;
     let key = Key::new("team-a", "llm");
     let queue = json!({"apiVersion": "trellis.dev/v1alpha1", "kind": "TrainingQueue",
@@ -102,7 +102,7 @@ fn busy_leader() -> (ActiveLeader, EventReceiver) {
     counts.count_ended_job(JobPhase::Failed, Reason::PodFailed);
     counts.count_write(Ok(()), took);
     counts.count_write(Err(&WriteError::Withdrawn), took);
-    (leading, heard)
+    (leading, events)
 }
 
 fn queues() -> BTreeMap<QueueName, QueueReport> {
@@ -142,11 +142,11 @@ fn totals() -> TotalsReport {
 }
 
 async fn all_metrics() -> String {
-    let (leading, mut heard) = busy_leader();
+    let (leading, mut events) = busy_leader();
     let answers = async {
         loop {
-            for feed in heard.next().await {
-                match feed {
+            for event in events.next().await {
+                match event {
                     SchedulerEvent::AskQueues(answer) => answer.send(queues()).unwrap(),
                     SchedulerEvent::AskTotals(answer) => answer.send(totals()).unwrap(),
                     _ => {}
@@ -185,10 +185,10 @@ async fn all_metrics_have_their_values() {
     ] {
         assert!(text.lines().any(|l| l == line), "{line}: {text}");
     }
-    let held = text
+    let value = text
         .lines()
         .find_map(|line| line.strip_prefix("trellis_jobs_held_oldest_seconds{phase=\"Blocked\"} "));
-    assert!(held.unwrap().parse::<f64>().unwrap() > 1e9, "{text}");
+    assert!(value.unwrap().parse::<f64>().unwrap() > 1e9, "{text}");
     let exemplar =
         "trellis_gang_start_duration_seconds_bucket{le=\"0.01\"} 1 # {job=\"team-a/llm\"}";
     assert!(text.contains(exemplar), "{text}");
@@ -208,7 +208,7 @@ async fn exported_metrics_are_documented_with_their_labels() {
         let labels = labels.filter(|label| !label.is_empty()).collect();
         documented.insert(cells[1].trim_matches('`'), (cells[2], labels));
     }
-    let mut told = BTreeSet::new();
+    let mut rendered = BTreeSet::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let line = line.split(" # ").next().unwrap();
         let (name, labels) = match line.split_once('{') {
@@ -219,16 +219,16 @@ async fn exported_metrics_are_documented_with_their_labels() {
             .iter()
             .find_map(|end| name.strip_suffix(end))
             .unwrap_or(name);
-        let (_, wanted) = &documented[base];
+        let (_, labels_of_metric) = &documented[base];
         let labels = labels
             .split(',')
             .filter_map(|label| label.split('=').next());
         let labels = labels.filter(|label| !label.is_empty() && *label != "le");
-        assert_eq!(labels.collect::<BTreeSet<_>>(), *wanted, "{line}");
-        told.insert(base);
+        assert_eq!(labels.collect::<BTreeSet<_>>(), *labels_of_metric, "{line}");
+        rendered.insert(base);
     }
     let documented: BTreeSet<&str> = documented.into_keys().collect();
-    assert_eq!(told, documented);
+    assert_eq!(rendered, documented);
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,8 +155,8 @@ mod tests {
         assert_eq!(answer.warnings.last().unwrap(), "and 29 warnings more");
         let all: usize = answer.warnings.iter().map(|w| w.chars().count()).sum();
         assert!(all <= 4096, "{all}");
-        let kept = ReviewAnswer::allowed(["x".repeat(MAX_WARNING_LENGTH)]).warnings;
-        assert_eq!(kept, ["x".repeat(MAX_WARNING_LENGTH)]);
+        let warnings = ReviewAnswer::allowed(["x".repeat(MAX_WARNING_LENGTH)]).warnings;
+        assert_eq!(warnings, ["x".repeat(MAX_WARNING_LENGTH)]);
     }
 
     #[test]

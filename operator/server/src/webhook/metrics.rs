@@ -77,11 +77,11 @@ impl WebhookMetrics {
     }
 
     pub(super) fn count_answer(&self, kind: ObjectKind, decision: ReviewDecision, took: Duration) {
-        let asked = ReviewLabels {
+        let labels = ReviewLabels {
             kind: kind.as_str(),
             decision: decision.as_str(),
         };
-        self.requests.get_or_create(&asked).inc();
+        self.requests.get_or_create(&labels).inc();
         self.seconds.observe(took.as_secs_f64());
     }
 

@@ -182,25 +182,25 @@ impl Webhook {
     /// Returns a webhook and its future. The caller must poll the future as long as the process
     /// lives.
     pub fn new(
-        given: WebhookConfig,
+        config: WebhookConfig,
         clients: &Clients,
         loader: PolicyLoader,
         settings: Arc<Settings>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let webhook = Self {
             caches: WebhookCaches::default(),
-            identity: given.identity(),
+            identity: config.identity(),
             is_shutting_down: CancellationToken::new(),
             stop: CancellationToken::new(),
             done: CancellationToken::new(),
         };
         let (watch, command) = (clients.watch.clone(), clients.command.clone());
-        let known = webhook.caches.clone().watch_cluster(watch, loader.clone());
+        let watches = webhook.caches.clone().watch_cluster(watch, loader.clone());
         let (stop, done) = (webhook.stop.clone(), webhook.done.clone());
         let (caches, is_leaving) = (webhook.caches.clone(), webhook.is_shutting_down.clone());
         let answers = async move {
-            let identity = given.identity();
-            let renewed = match given.source {
+            let identity = config.identity();
+            let renewal = match config.source {
                 WebhookCertificate::Loaded(tls) => renew_loaded(tls),
                 WebhookCertificate::Managed {
                     identity,
@@ -219,9 +219,9 @@ impl Webhook {
             let server =
                 WebhookServer::new(caches, loader, settings, identity, command, is_leaving);
             tokio::select! {
-                () = known => {}
-                () = renewed => {}
-                () = server.serve(given.address, stop) => done.cancel(),
+                () = watches => {}
+                () = renewal => {}
+                () = server.serve(config.address, stop) => done.cancel(),
             }
         };
         (webhook, answers)

@@ -12,7 +12,7 @@ use super::answer::ReviewAnswer;
 use super::judgement::{self, Judge, JudgedRequest};
 use super::review::ReviewRequest;
 
-pub(super) fn judge_policy<K>(by: &Judge, request: ReviewRequest) -> JudgedRequest
+pub(super) fn judge_policy<K>(judge: &Judge, request: ReviewRequest) -> JudgedRequest
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     for<'a> PolicyObject: From<&'a K>,
@@ -28,14 +28,14 @@ where
         }
     };
     let object = PolicyObject::from(&object);
-    let (_, verdicts) = by.loader.load(None, vec![object]);
+    let (_, verdicts) = judge.loader.load(None, vec![object]);
     let wrong = verdicts.iter().find(|verdict| !verdict.problems.is_empty());
     JudgedRequest::independent(match wrong {
         Some(verdict) => ReviewAnswer::refused(Reason::InvalidSpec, &format_problems(verdict)),
         None => {
-            let said = verdicts.iter().flat_map(|verdict| &verdict.warnings);
+            let warnings = verdicts.iter().flat_map(|verdict| &verdict.warnings);
             // A warning leaves out the quoted line of the policy.
-            let first = said.map(|said| said.to_string().lines().take(1).collect());
+            let first = warnings.map(|warnings| warnings.to_string().lines().take(1).collect());
             ReviewAnswer::allowed(first)
         }
     })

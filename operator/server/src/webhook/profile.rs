@@ -10,7 +10,7 @@ use super::answer::ReviewAnswer;
 use super::judgement::{self, Judge, JudgedRequest};
 use super::review::ReviewRequest;
 
-pub(super) fn judge_profile(by: &Judge, request: ReviewRequest) -> JudgedRequest {
+pub(super) fn judge_profile(judge: &Judge, request: ReviewRequest) -> JudgedRequest {
     let object: RuntimeProfile = match judgement::decode_object(request) {
         Ok(object) => object,
         Err(error) => {
@@ -22,21 +22,21 @@ pub(super) fn judge_profile(by: &Judge, request: ReviewRequest) -> JudgedRequest
         }
     };
     let name = object.metadata.name.clone().unwrap_or_default();
-    let known = CachedProfile::from(object);
-    JudgedRequest::independent(match &known.profile {
+    let profile = CachedProfile::from(object);
+    JudgedRequest::independent(match &profile.profile {
         Err(wrong) => ReviewAnswer::refused(Reason::InvalidSpec, wrong),
-        Ok(_) => ReviewAnswer::allowed(second_default_warning(by, &name, &known)),
+        Ok(_) => ReviewAnswer::allowed(second_default_warning(judge, &name, &profile)),
     })
 }
 
 /// Warns of a second default profile, because jobs without a profile would wait. It is only a
 /// warning, because moving the default takes two writes.
-fn second_default_warning(by: &Judge, name: &str, known: &CachedProfile) -> Option<String> {
-    let all = by.context.cache.profiles.defaults();
+fn second_default_warning(judge: &Judge, name: &str, profile: &CachedProfile) -> Option<String> {
+    let all = judge.context.cache.profiles.defaults();
     let mut names: BTreeSet<&str> = all.keys().map(String::as_str).collect();
     names.insert(name);
     let names: Vec<&str> = names.into_iter().collect();
-    (known.is_default && names.len() > 1).then(|| {
+    (profile.is_default && names.len() > 1).then(|| {
         let reason = Reason::ProfileMisconfigured;
         format!("{reason}: {}", describe_several_defaults(&names))
     })

@@ -120,12 +120,12 @@ impl WebhookServer {
     async fn review(&self, request: HttpRequest) -> Result<Response, Failure> {
         let began = Instant::now();
         let _in_flight = self.metrics.track_request();
-        let shown = request.extensions().get::<ClientCertificates>().cloned();
-        let from = shown.unwrap_or_default().address();
-        let (_room, body) = self.read_request(request, from).await?;
+        let certificates = request.extensions().get::<ClientCertificates>().cloned();
+        let address = certificates.unwrap_or_default().address();
+        let (_room, body) = self.read_request(request, address).await?;
         let uid = review::read_uid(&body).map_err(malformed)?;
         let (kind, answer) =
-            match tokio::time::timeout(DECISION_TIMEOUT, self.decide(body, from)).await {
+            match tokio::time::timeout(DECISION_TIMEOUT, self.decide(body, address)).await {
                 Err(_) => (ObjectKind::Other, self.overload_answer()),
                 Ok(decided) => decided?,
             };
@@ -138,7 +138,7 @@ impl WebhookServer {
     async fn read_request(
         &self,
         request: HttpRequest,
-        from: IpAddr,
+        address: IpAddr,
     ) -> Result<(FairTurn, Bytes), Failure> {
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|l| l.to_str().ok()?.parse::<usize>().ok());
@@ -149,7 +149,7 @@ impl WebhookServer {
         let kib = u32::try_from(size.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let body = request.into_body();
         let read = async {
-            let room = self.body_memory.acquire_many(from, kib).await;
+            let room = self.body_memory.acquire_many(address, kib).await;
             let room = room.map_err(|_| Failure::too_many_requests())?;
             Ok((room, read_body(body).await?))
         };
@@ -164,22 +164,23 @@ impl WebhookServer {
     async fn decide(
         &self,
         body: Bytes,
-        from: IpAddr,
+        address: IpAddr,
     ) -> Result<(ObjectKind, ReviewAnswer), Failure> {
-        let Some(asked) = self.judge_once(&body, from).await? else {
+        let Some(review) = self.judge_once(&body, address).await? else {
             return Ok((ObjectKind::Other, self.overload_answer()));
         };
-        if asked.judged.answer.decision != ReviewDecision::Refused || !asked.judged.may_be_behind {
-            return Ok(asked.log_decision());
+        if review.judged.answer.decision != ReviewDecision::Refused || !review.judged.may_be_behind
+        {
+            return Ok(review.log_decision());
         }
         tokio::time::sleep(CACHE_LAG).await;
         let context = self.caches.context();
         context
             .cache
             .policies
-            .wait_settled(&asked.identity.namespace)
+            .wait_settled(&review.identity.namespace)
             .await;
-        let again = self.judge_once(&body, from).await?;
+        let again = self.judge_once(&body, address).await?;
         Ok(again.map_or_else(
             || (ObjectKind::Other, self.overload_answer()),
             JudgedReview::log_decision,
@@ -190,12 +191,12 @@ impl WebhookServer {
     async fn judge_once(
         &self,
         body: &Bytes,
-        from: IpAddr,
+        address: IpAddr,
     ) -> Result<Option<JudgedReview>, Failure> {
         let turns = async {
-            let namespace = (from, review::read_namespace(body));
+            let namespace = (address, review::read_namespace(body));
             let turn = self.namespaces.acquire(namespace).await.ok()?;
-            Some((turn, self.cores.acquire(from).await.ok()?))
+            Some((turn, self.cores.acquire(address).await.ok()?))
         };
         let Ok(Some((turn, core))) = tokio::time::timeout(CORE_TIMEOUT, turns).await else {
             return Ok(None);
@@ -206,7 +207,7 @@ impl WebhookServer {
         // decision after each slice.
         let acquire = move || {
             let cores = cores.clone();
-            async move { cores.acquire(from).await.ok() }
+            async move { cores.acquire(address).await.ok() }
         };
         let policies = share_core(context.cache.policies.active(), Some(core), acquire);
         let judge = Judge {
@@ -216,7 +217,7 @@ impl WebhookServer {
             settings: self.settings.clone(),
         };
         let body = body.clone();
-        let looked = tokio::task::spawn_blocking(move || {
+        let judging = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let request = review::parse_request(&body)?;
             let about = ReviewIdentity {
@@ -231,8 +232,8 @@ impl WebhookServer {
                 judged: judge.judge(request),
             })
         });
-        match looked.await {
-            Ok(looked) => looked.map(Some).map_err(malformed),
+        match judging.await {
+            Ok(judging) => judging.map(Some).map_err(malformed),
             Err(error) => {
                 warn!(%error, "a request could not be looked at");
                 Err(unavailable("the request could not be looked at"))
@@ -316,10 +317,11 @@ fn malformed(why: MalformedReview) -> Failure {
 }
 
 fn router(server: WebhookServer) -> Router {
+    let metrics = Router::new().route("/metrics", get(serve_metrics));
     Router::new()
         .route(VALIDATE_PATH, post(validate))
         .route("/readyz", get(serve_ready))
-        .route("/metrics", get(serve_metrics))
+        .merge(callers::limit_time(metrics))
         .fallback(async || {
             let message =
                 format!("there is nothing here: POST {VALIDATE_PATH}, GET /readyz or /metrics");
@@ -340,11 +342,11 @@ async fn validate(State(server): State<Arc<WebhookServer>>, request: HttpRequest
 /// Readiness for reviews.
 async fn serve_ready(State(server): State<Arc<WebhookServer>>) -> Result<&'static str, Failure> {
     let why = if server.is_shutting_down.is_cancelled() {
-        "it is told to stop"
+        "the process is stopping"
     } else if !server.caches.is_complete() {
         "the cluster has not been read yet"
     } else if server.caches.context().cache.stale_watch().is_some() {
-        "the cluster has not been heard of for minutes"
+        "a watch of the cluster has been silent for minutes"
     } else {
         return Ok("ok");
     };
@@ -353,11 +355,13 @@ async fn serve_ready(State(server): State<Arc<WebhookServer>>) -> Result<&'stati
 
 async fn serve_metrics(
     State(server): State<Arc<WebhookServer>>,
-    shown: Option<Extension<ClientCertificates>>,
+    certificates: Option<Extension<ClientCertificates>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Failure> {
-    let caller = server.callers.caller(&headers, shown);
-    callers::with_timeout(caller.require_right(RequiredRight::Path("/metrics"))).await?;
+    let caller = server.callers.caller(&headers, certificates);
+    caller
+        .require_right(RequiredRight::Path("/metrics"))
+        .await?;
     let _turn = caller.take_turn()?;
     let text = server.metrics.render(&server.identity);
     let text = text.map_err(|_| unavailable("the metrics could not be written"))?;

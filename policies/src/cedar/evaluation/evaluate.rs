@@ -18,27 +18,32 @@ struct CombinedResponse {
 }
 
 impl CombinedResponse {
-    fn from_sets<'a>(sets: impl Iterator<Item = &'a PolicySet>, posed: &CedarRequest) -> Self {
+    fn from_sets<'a>(sets: impl Iterator<Item = &'a PolicySet>, request: &CedarRequest) -> Self {
         let authorizer = Authorizer::new();
-        let mut said = Self::default();
+        let mut combined = Self::default();
         for set in sets {
-            let response = authorizer.is_authorized(&posed.request, set, &posed.entities);
+            let response = authorizer.is_authorized(&request.request, set, &request.entities);
             let diagnostics = response.diagnostics();
             let ids = diagnostics.reason().map(ToString::to_string);
             // The reasons for Deny are forbids; if no policy permits the request, there are none.
             match response.decision() {
-                Answer::Allow => said.permits.extend(ids),
-                Answer::Deny => said.forbids.extend(ids),
+                Answer::Allow => combined.permits.extend(ids),
+                Answer::Deny => combined.forbids.extend(ids),
             }
             // Cedar ignores a policy that fails to evaluate; Trellis counts it.
-            said.errors
+            combined
+                .errors
                 .extend(diagnostics.errors().map(ToString::to_string));
         }
-        for list in [&mut said.permits, &mut said.forbids, &mut said.errors] {
+        for list in [
+            &mut combined.permits,
+            &mut combined.forbids,
+            &mut combined.errors,
+        ] {
             list.sort();
             list.dedup();
         }
-        said
+        combined
     }
 }
 
@@ -47,25 +52,26 @@ impl CombinedResponse {
 pub(crate) fn decide_request(
     indexes: &[&PolicyIndex],
     subject: &RequestingNamespace<'_>,
-    scene: &RequestContext<'_>,
-    ask: &PolicyRequest,
-    kept: Option<&UndecidedReason>,
+    context: &RequestContext<'_>,
+    policy_request: &PolicyRequest,
+    undecided: Option<&UndecidedReason>,
 ) -> RequestDecision {
-    let posed = match scene.build_request(ask) {
-        Ok(posed) => posed,
-        Err(unmade) => {
-            return RequestDecision::from_undecided(UndecidedReason::InvalidRequest(unmade.0));
+    let request = match context.build_request(policy_request) {
+        Ok(request) => request,
+        Err(error) => {
+            return RequestDecision::from_undecided(UndecidedReason::InvalidRequest(error.0));
         }
     };
-    let said = |enforcement| {
+    let combined = |enforcement| {
         let indexes = indexes.iter();
-        let sets = indexes.flat_map(|index| index.candidates(enforcement, subject, ask.action()));
-        CombinedResponse::from_sets(sets, &posed)
+        let sets = indexes
+            .flat_map(|index| index.candidates(enforcement, subject, policy_request.action()));
+        CombinedResponse::from_sets(sets, &request)
     };
-    let beside = [Enforcement::Warn, Enforcement::Audit].map(|enforcement| {
+    let unenforced = [Enforcement::Warn, Enforcement::Audit].map(|enforcement| {
         let CombinedResponse {
             forbids, errors, ..
-        } = said(enforcement);
+        } = combined(enforcement);
         UnenforcedResult {
             enforcement,
             policies: forbids,
@@ -76,11 +82,11 @@ pub(crate) fn decide_request(
         permits,
         forbids,
         errors,
-    } = said(Enforcement::Deny);
+    } = combined(Enforcement::Deny);
     // A matching forbid decides even if other policies could not be evaluated.
     let (verdict, policies) = if !forbids.is_empty() {
         (RequestVerdict::Forbidden, forbids)
-    } else if let Some(why) = kept {
+    } else if let Some(why) = undecided {
         (RequestVerdict::Undecided(why.clone()), Vec::new())
     } else if !errors.is_empty() {
         (
@@ -96,11 +102,11 @@ pub(crate) fn decide_request(
     let evicting = evicting.filter(|id| indexes.iter().any(|index| index.is_evicting(id)));
     RequestDecision {
         evicting_policies: evicting.cloned().collect(),
-        missing_permit: (verdict == RequestVerdict::NotPermitted).then(|| posed.missing_permit()),
+        missing_permit: (verdict == RequestVerdict::NotPermitted).then(|| request.missing_permit()),
         verdict,
         policies,
         errors,
-        unenforced: beside
+        unenforced: unenforced
             .into_iter()
             .filter(|b| !b.policies.is_empty() || !b.errors.is_empty())
             .collect(),

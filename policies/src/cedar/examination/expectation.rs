@@ -11,20 +11,24 @@ use trellis_api::job_policy::ExpectedDecision;
 /// # Errors
 /// Describes the result if it differs.
 pub fn check_expectation(
-    (expected, by): (ExpectedDecision, Option<&[String]>),
-    (came, policies): (ExpectedDecision, &[String]),
+    (expected, expected_ids): (ExpectedDecision, Option<&[String]>),
+    (actual, actual_ids): (ExpectedDecision, &[String]),
 ) -> Result<(), String> {
-    if came != expected {
+    if actual != expected {
         return Err(format!(
-            "expected {expected:?}, came {came:?} by {policies:?}"
+            "expected {expected:?}, came {actual:?} by {actual_ids:?}"
         ));
     }
-    let Some(by) = by else { return Ok(()) };
-    let by: BTreeSet<_> = by.iter().collect();
-    if by == policies.iter().collect() {
+    let Some(expected_ids) = expected_ids else {
+        return Ok(());
+    };
+    let expected_ids: BTreeSet<_> = expected_ids.iter().collect();
+    if expected_ids == actual_ids.iter().collect() {
         return Ok(());
     }
-    Err(format!("expected {came:?} by {by:?}, came by {policies:?}"))
+    Err(format!(
+        "expected {actual:?} by {expected_ids:?}, came by {actual_ids:?}"
+    ))
 }
 
 /// The message for a test whose request the policies cannot decide.

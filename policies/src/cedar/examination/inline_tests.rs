@@ -52,10 +52,10 @@ pub(crate) fn run_tests(
         let decided = decide_test(schema, &index, test, &path);
         let (policies, failure) = match decided {
             Ok(decision) => {
-                let came = check_decision(test, object, &decision);
+                let actual = check_decision(test, object, &decision);
                 let fix = "correct the policies, or what the test expects";
-                let failed = |came: String| PolicyProblem::new(path, came, fix);
-                (decision.policies, came.err().map(failed))
+                let failed = |actual: String| PolicyProblem::new(path, actual, fix);
+                (decision.policies, actual.err().map(failed))
             }
             Err(problem) => (Vec::new(), Some(problem)),
         };
@@ -75,16 +75,16 @@ fn decide_test(
     path: &str,
 ) -> Result<RequestDecision, PolicyProblem> {
     let path = format!("{path}.request");
-    let posed =
-        ParsedTestRequest::new(&test.request).map_err(|unposed| unposed.into_problem(&path))?;
-    let subject = posed.subject();
-    let scene = RequestContext::new(schema, &subject, &posed.job_attributes())
-        .map_err(|unmade| PolicyProblem::new(path, unmade.0, "correct the request"))?;
+    let request =
+        ParsedTestRequest::new(&test.request).map_err(|error| error.into_problem(&path))?;
+    let subject = request.subject();
+    let context = RequestContext::new(schema, &subject, &request.job_attributes())
+        .map_err(|error| PolicyProblem::new(path, error.0, "correct the request"))?;
     Ok(decide_request(
         &[index],
         &subject,
-        &scene,
-        &posed.policy_request,
+        &context,
+        &request.policy_request,
         None,
     ))
 }
@@ -99,20 +99,20 @@ fn check_decision(
         return Err(undecided_failure(&why));
     }
     // A namespace's object can only forbid, so its tests expect Allow where it does not forbid.
-    let narrows =
+    let is_left_open =
         object.key.namespace.is_some() && decision.verdict == RequestVerdict::NotPermitted;
-    let came = match test.decision {
+    let actual = match test.decision {
         ExpectedDecision::Abstain => decision.to_expected_decision(true),
-        _ if narrows => ExpectedDecision::Allow,
+        _ if is_left_open => ExpectedDecision::Allow,
         _ => decision.to_expected_decision(false),
     };
     let compared = check_expectation(
         (test.decision, test.policies.as_deref()),
-        (came, &decision.policies),
+        (actual, &decision.policies),
     );
     // Explain this case: an author of forbids alone expects a request without a forbid to be
     // allowed.
-    let unpermitted = came != test.decision && decision.verdict == RequestVerdict::NotPermitted;
+    let unpermitted = actual != test.decision && decision.verdict == RequestVerdict::NotPermitted;
     compared.map_err(|why| match unpermitted {
         true => format!(
             "{why}: no forbid of this object holds, and no permit of it either. A test asks its \

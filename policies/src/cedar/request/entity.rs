@@ -79,9 +79,9 @@ fn label_tags(labels: &std::collections::BTreeMap<String, String>) -> Vec<(Strin
 /// The resource of a request. None: the job itself.
 pub(crate) fn resource_entity(
     schema: &PolicySchema,
-    ask: &PolicyRequest,
+    request: &PolicyRequest,
 ) -> Result<Option<Entity>, RequestBuildError> {
-    let Some(resource) = ask.resource().entity()? else {
+    let Some(resource) = request.resource().entity()? else {
         return Ok(None);
     };
     let ResourceEntity {
@@ -89,7 +89,7 @@ pub(crate) fn resource_entity(
         attributes,
         namespace,
     } = resource;
-    let kind = ask.kind();
+    let kind = request.kind();
     let namespace = namespace.map(|namespace| entity_uid(schema, EntityKind::Namespace, namespace));
     let parents: HashSet<_> = namespace.transpose()?.into_iter().collect();
     Ok(Some(Entity::new(

@@ -56,16 +56,16 @@ impl<'a> RequestContext<'a> {
     /// One request, held to the schema.
     pub(crate) fn build_request(
         &self,
-        ask: &PolicyRequest,
+        request: &PolicyRequest,
     ) -> Result<CedarRequest, RequestBuildError> {
         check_length(
             "the name of what is asked for",
-            ask.resource().longest_text(),
+            request.resource().longest_text(),
         )?;
-        let action = self.schema.action_uid(ask.action()).cloned();
+        let action = self.schema.action_uid(request.action()).cloned();
         let action =
             action.ok_or_else(|| RequestBuildError("the schema lacks the action".to_owned()))?;
-        let (resource, entities) = match entity::resource_entity(self.schema, ask)? {
+        let (resource, entities) = match entity::resource_entity(self.schema, request)? {
             Some(entity) => {
                 let uid = entity.uid();
                 let all = self.entities.clone();

@@ -44,19 +44,19 @@ impl LoadedObject {
         if let Some(same) = same {
             return same.clone();
         }
-        let wanted = Arc::new(object);
-        let CompileResult { result, warnings } = compile_object(schema, &wanted);
-        let (good, problems) = match result {
-            Ok(compiled) => (Some((wanted.clone(), compiled)), Vec::new()),
+        let current = Arc::new(object);
+        let CompileResult { result, warnings } = compile_object(schema, &current);
+        let (valid, problems) = match result {
+            Ok(compiled) => (Some((current.clone(), compiled)), Vec::new()),
             Err(problems) => (
                 before.and_then(|member| member.last_valid.clone()),
                 problems,
             ),
         };
         Self {
-            current: wanted,
+            current: current,
             messages: Some(ObjectMessages { problems, warnings }),
-            last_valid: good,
+            last_valid: valid,
         }
     }
 
@@ -74,13 +74,13 @@ impl LoadedObject {
 
     fn load_result(&self, excess: Option<&PolicyProblem>) -> ObjectLoadResult {
         let messages = self.messages.clone().unwrap_or_default();
-        let (state, problems, good) = match (excess, &self.last_valid) {
+        let (state, problems, valid) = match (excess, &self.last_valid) {
             (Some(excess), _) => (PolicyObjectState::Invalid, vec![excess.clone()], None),
             (None, None) => (PolicyObjectState::Invalid, messages.problems, None),
-            (None, Some(good)) if messages.problems.is_empty() => {
-                (PolicyObjectState::Active, Vec::new(), Some(good))
+            (None, Some(valid)) if messages.problems.is_empty() => {
+                (PolicyObjectState::Active, Vec::new(), Some(valid))
             }
-            (None, Some(good)) => (PolicyObjectState::Degraded, messages.problems, Some(good)),
+            (None, Some(valid)) => (PolicyObjectState::Degraded, messages.problems, Some(valid)),
         };
         ObjectLoadResult {
             key: self.current.key.clone(),
@@ -89,7 +89,7 @@ impl LoadedObject {
             state,
             problems,
             warnings: messages.warnings,
-            policy_ids: good
+            policy_ids: valid
                 .map(|(_, compiled)| compiled.ids().collect())
                 .unwrap_or_default(),
         }
@@ -204,11 +204,11 @@ impl PolicyPart {
         if !is_loaded {
             return part;
         }
-        let good = part.objects.values_mut().filter_map(|member| {
+        let valid = part.objects.values_mut().filter_map(|member| {
             let (object, compiled) = member.last_valid.clone()?;
             Some((member, object, compiled))
         });
-        for (member, object, compiled) in good {
+        for (member, object, compiled) in valid {
             part.stack = part.stack.max(compiled.stack);
             let (enforcement, all) = (object.enforcement, &compiled.policies);
             if let Err(DuplicateId(error)) = add(&mut part.index, schema, &object, enforcement, all)
@@ -287,13 +287,13 @@ fn hash_objects(
     is_loaded: bool,
     members: &BTreeMap<ObjectKey, LoadedObject>,
 ) -> String {
-    let said = members.iter().map(|(key, member)| {
-        let (good, object) = match &member.last_valid {
+    let hashed = members.iter().map(|(key, member)| {
+        let (valid, object) = match &member.last_valid {
             Some((object, _)) if is_loaded => (true, object),
             _ => (false, &member.current),
         };
         (
-            good,
+            valid,
             &key.name,
             object.enforcement,
             object.on_violation,
@@ -301,9 +301,9 @@ fn hash_objects(
             &object.cedar,
         )
     });
-    let said: Vec<_> = said.collect();
+    let hashed: Vec<_> = hashed.collect();
     match namespace {
-        None => hash_of(&(SCHEMA_VERSION, said)),
-        Some(_) => hash_of(&said),
+        None => hash_of(&(SCHEMA_VERSION, hashed)),
+        Some(_) => hash_of(&hashed),
     }
 }

@@ -269,12 +269,12 @@ impl Policies {
         &self,
         subject: &RequestingNamespace<'_>,
         about: &JobAttributes<'_>,
-        asks: impl IntoIterator<Item = &'a PolicyRequest>,
+        requests: impl IntoIterator<Item = &'a PolicyRequest>,
     ) -> Vec<RequestDecision> {
         let own = self.find_part(Some(subject.namespace));
         if own.is_some_and(PolicyPart::is_not_loaded) {
             let awaited = |_| RequestDecision::from_undecided(UndecidedReason::NotSynced);
-            return asks.into_iter().map(awaited).collect();
+            return requests.into_iter().map(awaited).collect();
         }
         let parts: Vec<_> = std::iter::once(&*self.cluster).chain(own).collect();
         let invalid: Vec<_> = parts
@@ -282,24 +282,26 @@ impl Policies {
             .flat_map(|part| part.never_valid_objects(subject))
             .collect();
         let invalid = (!invalid.is_empty()).then_some(UndecidedReason::Invalid(invalid));
-        let kept = own.and_then(PolicyPart::undecided_reason).or(invalid);
+        let undecided = own.and_then(PolicyPart::undecided_reason).or(invalid);
         let indexes: Vec<_> = parts.iter().map(|part| &part.index).collect();
         let need = parts
             .iter()
             .map(|part| part.stack)
             .max()
             .unwrap_or_default();
-        let scene = RequestContext::new(&self.schema, subject, about);
-        let decide = |ask| {
+        let context = RequestContext::new(&self.schema, subject, about);
+        let decide = |request| {
             self.pause_hook.pause();
-            match &scene {
-                Ok(scene) => decide_request(&indexes, subject, scene, ask, kept.as_ref()),
-                Err(unmade) => RequestDecision::from_undecided(UndecidedReason::InvalidRequest(
-                    unmade.0.clone(),
+            match &context {
+                Ok(context) => {
+                    decide_request(&indexes, subject, context, request, undecided.as_ref())
+                }
+                Err(error) => RequestDecision::from_undecided(UndecidedReason::InvalidRequest(
+                    error.0.clone(),
                 )),
             }
         };
-        bounds::with_stack(need, || asks.into_iter().map(decide).collect())
+        bounds::with_stack(need, || requests.into_iter().map(decide).collect())
     }
 
     /// Decides the request of a test.
@@ -310,12 +312,12 @@ impl Policies {
         &self,
         request: &TestRequest,
     ) -> Result<RequestDecision, PolicyProblem> {
-        let posed =
-            ParsedTestRequest::new(request).map_err(|unposed| unposed.into_problem("request"))?;
+        let parsed =
+            ParsedTestRequest::new(request).map_err(|error| error.into_problem("request"))?;
         let decided = self.decide(
-            &posed.subject(),
-            &posed.job_attributes(),
-            [&posed.policy_request],
+            &parsed.subject(),
+            &parsed.job_attributes(),
+            [&parsed.policy_request],
         );
         let nothing = || PolicyProblem::new("request", "is not decided", "report it");
         decided.into_iter().next().ok_or_else(nothing)

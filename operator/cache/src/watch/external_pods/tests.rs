@@ -78,23 +78,26 @@ fn late_watch_does_not_revert_a_binding() {
         apply_observed(&index, &pod("u", json!({}))).is_none(),
         "nothing is another"
     );
-    let by = BindingAnnotations {
+    let annotations = BindingAnnotations {
         plan: "plan",
         queue: "queue",
         placed_with: None,
         flavors: &FlavorsByResource::from([("gpu".to_owned(), "spot".to_owned())]),
     };
-    let told = Cell::new(0);
-    let bound =
-        |uid: &str| index.record_binding(&key(), uid, "n", by, |_| told.set(told.get() + 1));
+    let condition = Cell::new(0);
+    let bound = |uid: &str| {
+        index.record_binding(&key(), uid, "n", annotations, |_| {
+            condition.set(condition.get() + 1)
+        })
+    };
     bound("another");
-    assert_eq!(told.get(), 0, "it is gone");
+    assert_eq!(condition.get(), 0, "it is gone");
     bound("u");
     bound("u");
-    assert_eq!(told.get(), 1, "it is known by then");
-    let shown = |uid: &str| pod(uid, json!({}));
-    assert!(index.has_unobserved_binding(&key(), &shown("u")));
-    assert!(!index.has_unobserved_binding(&key(), &shown("another")));
+    assert_eq!(condition.get(), 1, "it is known by then");
+    let listed = |uid: &str| pod(uid, json!({}));
+    assert!(index.has_unobserved_binding(&key(), &listed("u")));
+    assert!(!index.has_unobserved_binding(&key(), &listed("another")));
     index.mark_deleting(&key(), "another");
     let late = apply_observed(&index, &pod("u", json!({"/spec/priority": 8})));
     let [_, now] = late.unwrap();
@@ -138,18 +141,21 @@ fn pod_moves_to_the_group_of_its_new_label() {
 #[test]
 fn scheduling_condition_is_stored_without_a_change() {
     let index = ExternalPodIndex::default();
-    let pod = |phase: &str, told: &str| -> SlimPod {
+    let pod = |phase: &str, condition: &str| -> SlimPod {
         serde_json::from_value(json!({
             "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
             "spec": {"schedulerName": "trellis"},
             "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "False",
-                "reason": "Unschedulable", "message": told}]},
+                "reason": "Unschedulable", "message": condition}]},
         }))
         .unwrap()
     };
     assert!(apply_observed(&index, &pod("Pending", "one")).is_some());
     assert!(apply_observed(&index, &pod("Pending", "two")).is_none());
-    let told = index.get(&key()).unwrap().unscheduled_condition.clone();
-    assert_eq!(told.map(|(_, message)| message).as_deref(), Some("two"));
+    let condition = index.get(&key()).unwrap().unscheduled_condition.clone();
+    assert_eq!(
+        condition.map(|(_, message)| message).as_deref(),
+        Some("two")
+    );
     assert!(apply_observed(&index, &pod("Running", "three")).is_some());
 }

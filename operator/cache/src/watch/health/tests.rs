@@ -84,8 +84,8 @@ fn no_node_is_lost_while_most_nodes_are_down() {
         health.apply(node, true, later);
     }
     // The changes include all nodes: those that are ready again, and those that are now lost.
-    let told = health.take_changes(later).nodes;
-    assert_eq!(told, node_set(&["a", "b", "c", "d", "e", "f"]));
+    let changed = health.take_changes(later).nodes;
+    assert_eq!(changed, node_set(&["a", "b", "c", "d", "e", "f"]));
     assert_eq!(health.health_of("a", later), Health::Abandoned);
 }
 

@@ -246,8 +246,8 @@ fn last_line_skips_lines_without_letters_or_digits() {
     // The last output of torchrun.
     let table = "  exitcode  : -9 (pid: 20)\n  traceback : Signal 9 (SIGKILL) received by PID 20\n\
                  ============================================================\n";
-    let said = "traceback : Signal 9 (SIGKILL) received by PID 20";
-    assert_eq!(last_line(table).as_deref(), Some(said));
+    let last = "traceback : Signal 9 (SIGKILL) received by PID 20";
+    assert_eq!(last_line(table).as_deref(), Some(last));
     assert_eq!(
         last_line("out of memory\n\n").as_deref(),
         Some("out of memory")
@@ -257,21 +257,21 @@ fn last_line_skips_lines_without_letters_or_digits() {
 
 #[test]
 fn checkpoint_is_read_from_the_annotation_named_by_the_pod() {
-    let said = |annotations: serde_json::Value| {
+    let last = |annotations: serde_json::Value| {
         let mut pod = pod("a", "Running");
         pod.metadata.annotations = serde_json::from_value(annotations).unwrap();
         let (_, view) = PodView::from_pod(&pod).unwrap();
-        view.checkpoint.map(|said| (*said).clone())
+        view.checkpoint.map(|last| (*last).clone())
     };
     let key = "trellis.dev/checkpoint-annotation";
     let at = "2026-11-30T12:00:00Z";
-    assert_eq!(said(json!({"acme.example/saved": at})), None);
-    assert_eq!(said(json!({key: "acme.example/saved"})), None);
-    let told = said(json!({key: "acme.example/saved", "acme.example/saved": at}));
-    assert_eq!(told, Some(PodCheckpoint::At(at.parse().unwrap())));
-    let told = said(json!({key: "saved", "saved": "1796040000"}));
-    let Some(PodCheckpoint::Unreadable(why)) = told else {
-        panic!("{told:?}");
+    assert_eq!(last(json!({"acme.example/saved": at})), None);
+    assert_eq!(last(json!({key: "acme.example/saved"})), None);
+    let checkpoint = last(json!({key: "acme.example/saved", "acme.example/saved": at}));
+    assert_eq!(checkpoint, Some(PodCheckpoint::At(at.parse().unwrap())));
+    let checkpoint = last(json!({key: "saved", "saved": "1796040000"}));
+    let Some(PodCheckpoint::Unreadable(why)) = checkpoint else {
+        panic!("{checkpoint:?}");
     };
     assert!(
         why.contains("\"1796040000\", which is no time of RFC 3339"),
@@ -284,11 +284,11 @@ fn checkpoint_is_read_from_the_annotation_named_by_the_pod() {
 fn checkpoint_change_is_not_urgent() {
     let index = PodIndex::default();
     let key = Key::new("ns", "a");
-    let mut shown = pod("a", "Running");
-    index.apply(&key, &shown);
+    let mut changed = pod("a", "Running");
+    index.apply(&key, &changed);
     let annotations =
         json!({"trellis.dev/checkpoint-annotation": "k", "k": "2026-11-30T12:00:00Z"});
-    shown.metadata.annotations = serde_json::from_value(annotations).unwrap();
-    let changes = index.apply(&key, &shown).unwrap();
+    changed.metadata.annotations = serde_json::from_value(annotations).unwrap();
+    let changes = index.apply(&key, &changed).unwrap();
     assert_eq!(changes[0].1, ChangeUrgency::Progress);
 }

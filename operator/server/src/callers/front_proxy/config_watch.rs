@@ -17,43 +17,43 @@ pub(crate) type TrustedProxy = Arc<RwLock<Option<Arc<FrontProxy>>>>;
 
 /// Follows the ConfigMap. Never returns. If the ConfigMap cannot be read, its last content stays
 /// valid. If it is deleted or invalid, no headers are trusted.
-pub(crate) async fn follow_config(client: Client, known: TrustedProxy) {
+pub(crate) async fn follow_config(client: Client, proxy: TrustedProxy) {
     let (namespace, name) = CONFIG_MAP;
     let api: Api<ConfigMap> = Api::namespaced(client, namespace);
-    apply_updates(watcher::watch_object(api, name).default_backoff(), &known).await;
+    apply_updates(watcher::watch_object(api, name).default_backoff(), &proxy).await;
     // The watch should never end. If it does, its last content could be outdated.
-    *known.write() = None;
+    *proxy.write() = None;
     std::future::pending().await
 }
 
 async fn apply_updates<E: std::fmt::Display>(
-    shown: impl Stream<Item = Result<Option<ConfigMap>, E>>,
-    known: &TrustedProxy,
+    updates: impl Stream<Item = Result<Option<ConfigMap>, E>>,
+    proxy: &TrustedProxy,
 ) {
     let (namespace, name) = CONFIG_MAP;
-    let mut shown = pin!(shown);
-    let (mut last, mut told) = (None, None);
-    while let Some(shown) = shown.next().await {
-        let data = match shown {
+    let mut updates = pin!(updates);
+    let (mut last, mut reported) = (None, None);
+    while let Some(update) = updates.next().await {
+        let data = match update {
             Ok(config_map) => config_map.and_then(|config_map| config_map.data),
             Err(error) => {
                 let error = error.to_string();
-                if told.as_ref() != Some(&error) {
-                    warn!(%error, "ConfigMap {namespace}/{name} cannot be watched: who asks through the API server is known by what it said last");
-                    told = Some(error);
+                if reported.as_ref() != Some(&error) {
+                    warn!(%error, "ConfigMap {namespace}/{name} cannot be watched: its last content stays in use");
+                    reported = Some(error);
                 }
                 continue;
             }
         };
-        told = None;
+        reported = None;
         if last.as_ref() == Some(&data) {
             continue;
         }
         let read = FrontProxy::read(&data.clone().unwrap_or_default());
         last = Some(data);
-        *known.write() = match read {
+        *proxy.write() = match read {
             Ok(Some(proxy)) => {
-                info!("who asks through the API server is believed");
+                info!("the front proxy of the API server is trusted");
                 Some(Arc::new(proxy))
             }
             Ok(None) => {
@@ -83,23 +83,20 @@ mod tests {
 
     struct ConfigWatchFixture {
         sender: mpsc::UnboundedSender<WatchResult>,
-        known: TrustedProxy,
+        proxy: TrustedProxy,
     }
 
     impl ConfigWatchFixture {
         fn new() -> Self {
-            let (tell, shown) = mpsc::unbounded();
-            let known = TrustedProxy::default();
-            let kept = known.clone();
-            tokio::spawn(async move { apply_updates(shown, &kept).await });
-            Self {
-                sender: tell,
-                known,
-            }
+            let (sender, updates) = mpsc::unbounded();
+            let proxy = TrustedProxy::default();
+            let proxy_copy = proxy.clone();
+            tokio::spawn(async move { apply_updates(updates, &proxy_copy).await });
+            Self { sender, proxy }
         }
 
-        async fn send(&self, said: WatchResult) {
-            self.sender.unbounded_send(said).unwrap();
+        async fn send(&self, update: WatchResult) {
+            self.sender.unbounded_send(update).unwrap();
             while !self.sender.is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -115,8 +112,8 @@ mod tests {
         }
 
         fn trusts(&self, authority: &TestAuthority) -> bool {
-            let known = self.known.read().clone();
-            known.is_some_and(|proxy| {
+            let proxy = self.proxy.read().clone();
+            proxy.is_some_and(|proxy| {
                 proxy
                     .user(&authority.client("any"), &headers_of_ann())
                     .is_ok()
@@ -132,15 +129,15 @@ mod tests {
         assert!(followed.trusts(&old) && !followed.trusts(&new));
         // This also holds for an open connection: the new front proxy does not reuse the
         // verification by the old one.
-        let shown = old.client("any");
-        let user = |shown| {
-            let proxy = followed.known.read().clone();
-            proxy.unwrap().user(shown, &headers_of_ann())
+        let certificates = old.client("any");
+        let user = |certificates| {
+            let proxy = followed.proxy.read().clone();
+            proxy.unwrap().user(certificates, &headers_of_ann())
         };
-        assert!(user(&shown).is_ok());
+        assert!(user(&certificates).is_ok());
         followed.send_data(new.data(&[])).await;
         assert!(!followed.trusts(&old) && followed.trusts(&new));
-        assert!(user(&shown).is_err());
+        assert!(user(&certificates).is_err());
         // A failed read changes nothing. Malformed content and a deletion count at once.
         followed.send(Err("timed out")).await;
         assert!(followed.trusts(&new));

@@ -38,8 +38,8 @@ impl HeaderNames {
             }
         }
         let known = [AUTHENTICATED, UNAUTHENTICATED];
-        let is_told = groups.iter().any(|group| known.contains(&group.as_str()));
-        if username != ANONYMOUS && !is_told {
+        let is_stated = groups.iter().any(|group| known.contains(&group.as_str()));
+        if username != ANONYMOUS && !is_stated {
             groups.push(AUTHENTICATED.to_owned());
         }
         let extra = self.extra(headers)?;
@@ -198,7 +198,10 @@ mod tests {
     fn anonymous_user_is_not_in_the_authenticated_group() {
         let anonymous = read_user(&[("X-Remote-User", ANONYMOUS)]).unwrap();
         assert_eq!(anonymous.groups.unwrap(), Vec::<String>::new());
-        let told = [("X-Remote-User", "a"), ("X-Remote-Group", AUTHENTICATED)];
-        assert_eq!(read_user(&told).unwrap().groups.unwrap(), [AUTHENTICATED]);
+        let headers = [("X-Remote-User", "a"), ("X-Remote-Group", AUTHENTICATED)];
+        assert_eq!(
+            read_user(&headers).unwrap().groups.unwrap(),
+            [AUTHENTICATED]
+        );
     }
 }

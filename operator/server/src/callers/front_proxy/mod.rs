@@ -98,30 +98,30 @@ impl FrontProxy {
     /// Why the headers are not trusted, or name no user.
     pub(super) fn user(
         &self,
-        shown: &ClientCertificates,
+        certificates: &ClientCertificates,
         headers: &HeaderMap,
     ) -> Result<UserInfo, String> {
         // This check comes before the certificate, because most direct requests name no user.
         if !self.header_names.are_present_in(headers) {
             return Err(self.header_names.missing_user_message());
         }
-        self.verify(shown, UnixTime::now())?;
+        self.verify(certificates, UnixTime::now())?;
         self.header_names.user(headers)
     }
 
     /// Returns true if these certificates are the front proxy's.
-    pub(crate) fn is_presented_in(&self, shown: &ClientCertificates) -> bool {
-        self.verify(shown, UnixTime::now()).is_ok()
+    pub(crate) fn is_presented_in(&self, certificates: &ClientCertificates) -> bool {
+        self.verify(certificates, UnixTime::now()).is_ok()
     }
 
-    fn verify(&self, shown: &ClientCertificates, now: UnixTime) -> Result<(), String> {
-        let found = shown.verify_once(self.id, now, |own, others| Verification {
+    fn verify(&self, certificates: &ClientCertificates, now: UnixTime) -> Result<(), String> {
+        let verified = certificates.verify_once(self.id, now, |own, others| Verification {
             verifier_id: self.id,
             valid_from: now,
             valid_until: earliest_expiry(own, others, now),
             verdict: self.verify_chain(own, others, now),
         });
-        found.unwrap_or_else(|| Err("no client certificate is shown".to_owned()))
+        verified.unwrap_or_else(|| Err("no client certificate is shown".to_owned()))
     }
 
     fn verify_chain(
@@ -151,10 +151,12 @@ fn earliest_expiry(
     others: &[CertificateDer<'_>],
     now: UnixTime,
 ) -> UnixTime {
-    let ends = std::iter::once(own).chain(others).filter_map(|shown| {
-        let (_, read) = x509_parser::parse_x509_certificate(shown).ok()?;
-        u64::try_from(read.validity().not_after.timestamp()).ok()
-    });
+    let ends = std::iter::once(own)
+        .chain(others)
+        .filter_map(|certificates| {
+            let (_, read) = x509_parser::parse_x509_certificate(certificates).ok()?;
+            u64::try_from(read.validity().not_after.timestamp()).ok()
+        });
     let now = now.as_secs();
     let end = ends.filter(|end| *end >= now).min().unwrap_or(now);
     UnixTime::since_unix_epoch(Duration::from_secs(end))

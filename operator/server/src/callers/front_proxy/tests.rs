@@ -91,7 +91,7 @@ fn headers_are_trusted_only_from_the_front_proxy() {
     assert_eq!(user.unwrap().username.as_deref(), Some("ann"));
     let server = ExtendedKeyUsagePurpose::ServerAuth;
     let client = ExtendedKeyUsagePurpose::ClientAuth;
-    for (shown, why) in [
+    for (certificates, why) in [
         (ClientCertificates::default(), "no client certificate"),
         (own.client("kubelet"), "common name"),
         (own.client(""), "common name"),
@@ -108,7 +108,7 @@ fn headers_are_trusted_only_from_the_front_proxy() {
             "not the front proxy's",
         ),
     ] {
-        let error = proxy.user(&shown, &headers_of_ann()).unwrap_err();
+        let error = proxy.user(&certificates, &headers_of_ann()).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
     let nobody = proxy.user(&own.client("front-proxy-client"), &HeaderMap::new());
@@ -206,14 +206,14 @@ fn certificate_is_verified_once_per_connection_naming_a_user() {
     let mut proxy = own.proxy(&[]);
     let count = Arc::new(AtomicUsize::new(0));
     proxy.authority = Arc::new(CountingVerifier(proxy.authority.clone(), count.clone()));
-    let asked = || count.swap(0, Ordering::SeqCst);
-    for shown in [own.client("any"), other.client("any")] {
-        assert!(proxy.user(&shown, &HeaderMap::new()).is_err());
-        assert_eq!(asked(), 0, "nobody is named");
+    let verifications = || count.swap(0, Ordering::SeqCst);
+    for certificates in [own.client("any"), other.client("any")] {
+        assert!(proxy.user(&certificates, &HeaderMap::new()).is_err());
+        assert_eq!(verifications(), 0, "the headers name no user");
         for _ in 0..3 {
-            let _ = proxy.user(&shown, &headers_of_ann());
+            let _ = proxy.user(&certificates, &headers_of_ann());
         }
-        assert_eq!(asked(), 1);
+        assert_eq!(verifications(), 1);
     }
 }
 
@@ -222,8 +222,8 @@ fn cached_verification_ends_with_the_certificate() {
     let own = TestAuthority::new();
     let proxy = own.proxy(&[]);
     let at = |years: u64| UnixTime::since_unix_epoch(Duration::from_secs(years * 365 * 24 * 3600));
-    let shown = own.issue("any", ExtendedKeyUsagePurpose::ClientAuth, 2100);
-    assert!(proxy.verify(&shown, at(60)).is_ok());
-    assert!(proxy.verify(&shown, at(140)).is_err());
-    assert!(proxy.verify(&shown, at(60)).is_ok());
+    let certificates = own.issue("any", ExtendedKeyUsagePurpose::ClientAuth, 2100);
+    assert!(proxy.verify(&certificates, at(60)).is_ok());
+    assert!(proxy.verify(&certificates, at(140)).is_err());
+    assert!(proxy.verify(&certificates, at(60)).is_ok());
 }

@@ -5,6 +5,7 @@ use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use super::super::front_proxy::tests::{TestAuthority, headers_of_ann};
 use super::*;
@@ -86,13 +87,14 @@ async fn check_path_from(
     path: &str,
 ) -> Result<(), u16> {
     let headers = headers_with_token(token);
-    let shown = ClientCertificates::default().with_address([10, 0, 0, address].into());
-    let caller = admission.caller(&headers, Some(Extension(shown)));
-    let work = with_timeout(async {
+    let certificates = ClientCertificates::default().with_address([10, 0, 0, address].into());
+    let caller = admission.caller(&headers, Some(Extension(certificates)));
+    let work = tokio::time::timeout(MAX_WAIT, async {
         caller.require_right(RequiredRight::Path(path)).await?;
         caller.take_turn().map(drop)
     });
-    work.await.map_err(|failure| failure.code())
+    let done = work.await.unwrap_or_else(|_| Err(Failure::unavailable()));
+    done.map_err(|failure| failure.code())
 }
 
 /// Starts this many callers, which send requests over and over, each with a new token every time.
@@ -102,8 +104,8 @@ fn flood(admission: &Arc<CallerLimits>, many: usize) {
         tokio::spawn(async move {
             for request in 0_usize.. {
                 let token = format!("garbage-{connection}-{request}");
-                let said = check_path(&admission, &token, "/metrics").await;
-                assert!(matches!(said, Err(401 | 503)), "{said:?}");
+                let result = check_path(&admission, &token, "/metrics").await;
+                assert!(matches!(result, Err(401 | 503)), "{result:?}");
             }
         });
     }
@@ -128,12 +130,12 @@ async fn unauthorized_callers_do_not_block_the_api_server() {
     let direct = admission.caller(&HeaderMap::new(), None).take_turn();
     assert_eq!(direct.unwrap_err().code(), 429, "all are taken");
 
-    let (headers, shown) = (headers_of_ann(), authority.client("any"));
-    let caller = admission.caller(&headers, Some(Extension(shown)));
+    let (headers, certificates) = (headers_of_ann(), authority.client("any"));
+    let caller = admission.caller(&headers, Some(Extension(certificates)));
     assert!(caller.is_proxied());
     let _turn = caller.take_turn().unwrap();
-    let work = with_timeout(caller.require_right(RequiredRight::Jobs(None)));
-    assert!(work.await.is_ok());
+    let work = caller.require_right(RequiredRight::Jobs(None));
+    assert!(tokio::time::timeout(MAX_WAIT, work).await.unwrap().is_ok());
     assert_eq!(server.access_reviews.load(Ordering::SeqCst), 1);
     drop(turns);
 }
@@ -145,9 +147,9 @@ async fn proxied_user_does_not_delay_another_proxied_user() {
     *admission.proxy.write() = Some(Arc::new(authority.proxy(&[])));
     let mut bob = HeaderMap::new();
     bob.insert("x-remote-user", "bob".parse().unwrap());
-    let shown = Some(Extension(authority.client("any")));
+    let certificates = Some(Extension(authority.client("any")));
     let ann = headers_of_ann();
-    let [ann, bob] = [&ann, &bob].map(|named| admission.caller(named, shown.clone()));
+    let [ann, bob] = [&ann, &bob].map(|named| admission.caller(named, certificates.clone()));
     let _turns = [
         bob.take_review_turn().await.unwrap(),
         bob.take_review_turn().await.unwrap(),
@@ -213,8 +215,8 @@ async fn recent_caller_does_not_delay_another_recent_caller() {
             let token = format!("bob-{connection}");
             assert_eq!(check_path(&admission, &token, "/metrics").await, Ok(()));
             loop {
-                let said = check_path(&admission, &token, "/v1alpha1/snapshot").await;
-                assert_eq!(said, Err(403));
+                let result = check_path(&admission, &token, "/v1alpha1/snapshot").await;
+                assert_eq!(result, Err(403));
             }
         });
     }
@@ -277,4 +279,15 @@ async fn granted_right_is_cached_and_a_missing_right_is_not() {
             .is_ok()
     );
     assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_without_an_answer_is_unavailable_after_the_time_limit() {
+    let silent = Router::new().route("/", axum::routing::get(std::future::pending::<()>));
+    let began = Instant::now();
+    let request = Request::new(axum::body::Body::empty());
+    let answer = limit_time(silent).oneshot(request).await.unwrap();
+    assert_eq!(answer.status().as_u16(), 503);
+    assert!(answer.headers().contains_key("retry-after"));
+    assert_eq!(began.elapsed(), MAX_WAIT);
 }

@@ -35,10 +35,10 @@ impl ForecastCache {
     /// there is no forecast yet.
     pub(super) async fn get(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Forecast>> {
         if self.try_begin() {
-            let (kept, snapshot) = (self.clone(), snapshot.clone());
-            let made = tokio::task::spawn_blocking(move || kept.compute(&snapshot));
+            let (cache, snapshot) = (self.clone(), snapshot.clone());
+            let forecast = tokio::task::spawn_blocking(move || cache.compute(&snapshot));
             // The computation continues after the timeout.
-            let _ = tokio::time::timeout(MAX_WAIT, made).await;
+            let _ = tokio::time::timeout(MAX_WAIT, forecast).await;
         }
         let state = self.0.lock();
         let (at, last) = state.last.as_ref()?;
@@ -59,11 +59,11 @@ impl ForecastCache {
         let _done = ComputeGuard(self);
         let began = Instant::now();
         let go_on = |moments| moments < MAX_EVENTS && began.elapsed() < MAX_COMPUTE_TIME;
-        let made = Arc::new(Forecast::from_snapshot(snapshot, go_on));
+        let forecast = Arc::new(Forecast::from_snapshot(snapshot, go_on));
         let took = began.elapsed();
         let mut state = self.0.lock();
         state.next_start = Instant::now().checked_add(took.saturating_mul(2));
-        state.last = Some((began, made));
+        state.last = Some((began, forecast));
     }
 }
 

@@ -52,20 +52,23 @@ where
         let mut shares: BTreeMap<&str, Option<String>> = BTreeMap::new();
         let mut rows = Vec::with_capacity(self.snapshot.gangs.len());
         let gangs = self.snapshot.gangs.iter();
-        for told in gangs.clone().filter(|told| !told.gang.surplus) {
-            let position = self.positions.get(&told.gang.id).copied();
-            if told.place.is_none() && position.is_none() {
+        for gang_snapshot in gangs
+            .clone()
+            .filter(|gang_snapshot| !gang_snapshot.gang.surplus)
+        {
+            let position = self.positions.get(&gang_snapshot.gang.id).copied();
+            if gang_snapshot.place.is_none() && position.is_none() {
                 continue;
             }
-            let queue = told.gang.queue.as_str();
+            let queue = gang_snapshot.gang.queue.as_str();
             let share = shares.entry(queue).or_insert_with(|| {
                 let queue = (self.queue)(&Key::new("", queue))?;
                 queue.status.as_ref()?.share.clone()
             });
             rows.push(JobState {
-                position: position.filter(|_| told.place.is_none()),
+                position: position.filter(|_| gang_snapshot.place.is_none()),
                 queue_share: share.clone(),
-                ..self.row(told)
+                ..self.row(gang_snapshot)
             });
         }
         let mut by_job: BTreeMap<Key, usize> = BTreeMap::new();
@@ -73,9 +76,11 @@ where
             by_job.insert(Key::from_meta(&row.metadata), at);
         }
         // Surplus pods count for their job.
-        for told in gangs.filter(|told| told.gang.surplus) {
-            let Some(place) = &told.place else { continue };
-            let row = by_job.get(&engine::job_key(&told.gang.id));
+        for gang_snapshot in gangs.filter(|gang_snapshot| gang_snapshot.gang.surplus) {
+            let Some(place) = &gang_snapshot.place else {
+                continue;
+            };
+            let row = by_job.get(&engine::job_key(&gang_snapshot.gang.id));
             if let Some(row) = row.and_then(|at| rows.get_mut(*at)) {
                 let (gpus, pods) = gang_size(&place.gang);
                 row.gpus = row.gpus.saturating_add(gpus);
@@ -86,12 +91,12 @@ where
         rows
     }
 
-    fn row(&self, told: &GangSnapshot) -> JobState {
-        let place = told.place.as_ref();
+    fn row(&self, gang_snapshot: &GangSnapshot) -> JobState {
+        let place = gang_snapshot.place.as_ref();
         // The gang waits for its victims to leave.
         let is_nominated = place.is_some_and(|of| of.standing == PlacedStateSnapshot::Nominated);
         let holds = place.filter(|_| !is_nominated);
-        let gang = place.map_or(&told.gang, |place| &place.gang);
+        let gang = place.map_or(&gang_snapshot.gang, |place| &place.gang);
         let key = engine::job_key(&gang.id);
         let name = external::gang_name(&key).object_name();
         let mut row = JobState::new(&key.namespace, &name, gang.queue.as_str());
@@ -211,30 +216,30 @@ impl TableRow for JobState {
 
     fn cells(&self, now: Timestamp) -> Vec<Value> {
         let until = |time: &Option<MetaTime>| time.as_ref().map(|time| age::until(time.0, now));
-        let known = |text: Option<String>| json!(text.unwrap_or_default());
+        let text_cell = |text: Option<String>| json!(text.unwrap_or_default());
         let more = self.node_count.and_then(|all| {
-            let named = u32::try_from(self.nodes.len()).ok()?;
-            all.checked_sub(named).filter(|more| *more > 0)
+            let listed = u32::try_from(self.nodes.len()).ok()?;
+            all.checked_sub(listed).filter(|more| *more > 0)
         });
         let mut nodes = self.nodes.join(",");
         if let Some(more) = more {
             nodes = format!("{nodes},+{more}");
         }
         vec![
-            known(self.metadata.name.clone()),
+            text_cell(self.metadata.name.clone()),
             json!(self.queue),
-            known(self.position.map(|position| position.to_string())),
-            known(self.phase.map(|phase| phase.as_str().to_owned())),
-            known(self.reason.map(Reason::as_str).map(str::to_owned)),
+            text_cell(self.position.map(|position| position.to_string())),
+            text_cell(self.phase.map(|phase| phase.as_str().to_owned())),
+            text_cell(self.reason.map(Reason::as_str).map(str::to_owned)),
             json!(self.gpus),
             json!(self.pods),
             json!(age::ago(self.since.0, now)),
-            known(until(&self.expected_start)),
-            known(until(&self.expected_end)),
+            text_cell(until(&self.expected_start)),
+            text_cell(until(&self.expected_end)),
             json!(self.priority),
-            known(self.user.clone()),
+            text_cell(self.user.clone()),
             json!(nodes),
-            known(self.message.clone()),
+            text_cell(self.message.clone()),
         ]
     }
 }

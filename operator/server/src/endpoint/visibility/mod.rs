@@ -35,7 +35,7 @@ use trellis_gang::external;
 
 use super::state::Endpoint;
 use crate::callers::access::{RequiredRight, ResourceRight};
-use crate::callers::{self, Caller, Failure, RequestTurn};
+use crate::callers::{Caller, Failure, RequestTurn};
 use crate::serve::ClientCertificates;
 use explanations::VisibleScope;
 use request::{ApiRequest, DiscoveryDocument, ObjectRequest};
@@ -44,88 +44,85 @@ use row_set::RowSet;
 /// Answers requests under `/apis` and `/openapi`.
 pub(super) async fn serve(
     State(endpoint): State<Arc<Endpoint>>,
-    shown: Option<Extension<ClientCertificates>>,
+    certificates: Option<Extension<ClientCertificates>>,
     request: Request,
 ) -> Result<Response, Failure> {
     let (head, _) = request.into_parts();
-    let caller = endpoint.callers.caller(&head.headers, shown);
-    callers::with_timeout(async {
-        let user = caller.authenticate().await?;
-        let asked = ApiRequest::parse(&head)?;
-        let wants = match &asked {
-            ApiRequest::Document(_) => RequiredRight::Path(head.uri.path()),
-            ApiRequest::Object(object) => RequiredRight::Resource(ResourceRight {
-                resource: object.served.plural,
-                verb: object.verb,
-                namespace: object.namespace.as_deref(),
-                name: object.name.as_deref(),
-            }),
-        };
-        caller.authorize(&user, wants).await?;
-        // The API server uses discovery as a health check. So discovery needs no turn, however many
-        // requests the API server forwards.
-        let is_probe = caller.is_proxied() && matches!(asked, ApiRequest::Document(_));
-        let turn = match is_probe {
-            true => None,
-            false => Some(caller.take_turn()?),
-        };
-        // A standby replica does not serve discovery.
-        let context = endpoint.leader_context()?;
-        match (asked, turn) {
-            (ApiRequest::Document(document), _) => discovery::discovery_response(&document),
-            (ApiRequest::Object(_), None) => Err(Failure::unavailable()),
-            (ApiRequest::Object(object), Some(turn)) => {
-                object.check_supported()?;
-                let format = object.format;
-                let look = endpoint.snapshot_views.current(&context).await?;
-                let bytes = match object.served.plural {
-                    plural if plural == Explanation::SERVED.plural => {
-                        serve_explanation(&object, &look, turn, &caller, &user).await?
-                    }
-                    _ => {
-                        look.run(turn, move |look| serve_objects(&object, look))
-                            .await??
-                    }
-                };
-                let content_type = [(header::CONTENT_TYPE, format.content_type())];
-                Ok((content_type, bytes).into_response())
-            }
+    let caller = endpoint.callers.caller(&head.headers, certificates);
+    let user = caller.authenticate().await?;
+    let request = ApiRequest::parse(&head)?;
+    let right = match &request {
+        ApiRequest::Document(_) => RequiredRight::Path(head.uri.path()),
+        ApiRequest::Object(object) => RequiredRight::Resource(ResourceRight {
+            resource: object.served.plural,
+            verb: object.verb,
+            namespace: object.namespace.as_deref(),
+            name: object.name.as_deref(),
+        }),
+    };
+    caller.authorize(&user, right).await?;
+    // The API server uses discovery as a health check. So discovery needs no turn, however many
+    // requests the API server forwards.
+    let is_probe = caller.is_proxied() && matches!(request, ApiRequest::Document(_));
+    let turn = match is_probe {
+        true => None,
+        false => Some(caller.take_turn()?),
+    };
+    // A standby replica does not serve discovery.
+    let context = endpoint.leader_context()?;
+    match (request, turn) {
+        (ApiRequest::Document(document), _) => discovery::discovery_response(&document),
+        (ApiRequest::Object(_), None) => Err(Failure::unavailable()),
+        (ApiRequest::Object(object), Some(turn)) => {
+            object.check_supported()?;
+            let format = object.format;
+            let view = endpoint.snapshot_views.current(&context).await?;
+            let bytes = match object.served.plural {
+                plural if plural == Explanation::SERVED.plural => {
+                    serve_explanation(&object, &view, turn, &caller, &user).await?
+                }
+                _ => {
+                    view.run(turn, move |view| serve_objects(&object, view))
+                        .await??
+                }
+            };
+            let content_type = [(header::CONTENT_TYPE, format.content_type())];
+            Ok((content_type, bytes).into_response())
         }
-    })
-    .await
+    }
 }
 
 /// Returns why one job waits, reduced to what the caller may see. Explanations can only be read by
 /// namespace and name.
 async fn serve_explanation(
-    asked: &ObjectRequest,
-    look: &Arc<snapshot_view::SnapshotView>,
+    request: &ObjectRequest,
+    view: &Arc<snapshot_view::SnapshotView>,
     turn: RequestTurn,
     caller: &Caller<'_>,
     user: &UserInfo,
 ) -> Result<Bytes, Failure> {
-    let (namespace, name) = (asked.namespace.as_deref(), asked.name.as_deref());
+    let (namespace, name) = (request.namespace.as_deref(), request.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     let gang = external::gang_key_from_name(namespace, &GangName::from_object_name(name));
-    let told = match look.explain(gang, turn).await? {
+    let explanation = match view.explain(gang, turn).await? {
         None => None,
-        Some((mut told, priorities)) => {
-            let sees = review_scope(&told, caller, user).await?;
-            explanations::redact(&mut told, &priorities, &sees);
-            Some(told)
+        Some((mut explanation, priorities)) => {
+            let sees = review_scope(&explanation, caller, user).await?;
+            explanations::redact(&mut explanation, &priorities, &sees);
+            Some(explanation)
         }
     };
-    row_set::serialize_row(told.as_ref(), name, asked.format, look.time())
+    row_set::serialize_row(explanation.as_ref(), name, request.format, view.time())
 }
 
 /// Reviews what the caller may see in an explanation beyond the job itself.
 async fn review_scope(
-    told: &Explanation,
+    explanation: &Explanation,
     caller: &Caller<'_>,
     user: &UserInfo,
 ) -> Result<VisibleScope, Failure> {
-    let may = async |wants: ResourceRight<'_>| {
-        caller.has_right(user, RequiredRight::Resource(wants)).await
+    let may = async |right: ResourceRight<'_>| {
+        caller.has_right(user, RequiredRight::Resource(right)).await
     };
     let list = |served: &'static ServedResource| ResourceRight {
         resource: served.plural,
@@ -138,7 +135,7 @@ async fn review_scope(
         queues: may(list(&QueueState::SERVED)).await?,
         namespaces: BTreeSet::new(),
     };
-    let foreign = explanations::foreign_namespaces(told);
+    let foreign = explanations::foreign_namespaces(explanation);
     let jobs = list(&JobState::SERVED);
     // A caller who may list all namespaces needs no review for each.
     if foreign.len() > 1 && may(jobs).await? {
@@ -155,24 +152,24 @@ async fn review_scope(
 }
 
 fn serve_objects(
-    asked: &ObjectRequest,
-    look: &snapshot_view::SnapshotView,
+    request: &ObjectRequest,
+    view: &snapshot_view::SnapshotView,
 ) -> Result<Bytes, Failure> {
-    match asked.served.plural {
-        plural if plural == JobState::SERVED.plural => serve_rows(asked, look.jobs()),
-        plural if plural == QueueState::SERVED.plural => serve_rows(asked, look.queues()),
-        plural if plural == NodeState::SERVED.plural => serve_rows(asked, look.nodes()),
-        _ => Err(Failure::no_such_resource(asked.served.plural)),
+    match request.served.plural {
+        plural if plural == JobState::SERVED.plural => serve_rows(request, view.jobs()),
+        plural if plural == QueueState::SERVED.plural => serve_rows(request, view.queues()),
+        plural if plural == NodeState::SERVED.plural => serve_rows(request, view.nodes()),
+        _ => Err(Failure::no_such_resource(request.served.plural)),
     }
 }
 
 fn serve_rows<T: table::TableRow>(
-    asked: &ObjectRequest,
+    request: &ObjectRequest,
     page: &RowSet<T>,
 ) -> Result<Bytes, Failure> {
-    match &asked.name {
-        None => page.list(asked.namespace.as_deref(), asked.format),
-        Some(name) => page.get(asked.namespace.as_deref(), name, asked.format),
+    match &request.name {
+        None => page.list(request.namespace.as_deref(), request.format),
+        Some(name) => page.get(request.namespace.as_deref(), name, request.format),
     }
 }
 

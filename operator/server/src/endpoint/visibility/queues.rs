@@ -26,11 +26,11 @@ pub(super) fn rows(
     reports: &BTreeMap<QueueName, QueueReport>,
     snapshot: &Snapshot,
 ) -> Vec<QueueState> {
-    let mut asked: HashMap<&QueueName, PendingRequests<'_>> = HashMap::new();
+    let mut pending: HashMap<&QueueName, PendingRequests<'_>> = HashMap::new();
     let waiting = snapshot.gangs.iter().filter(|g| g.place.is_none());
-    for told in waiting.filter(|told| !told.gang.surplus) {
-        let sums = asked.entry(&told.gang.queue).or_default();
-        for group in &told.gang.groups {
+    for gang in waiting.filter(|gang| !gang.gang.surplus) {
+        let sums = pending.entry(&gang.gang.queue).or_default();
+        for group in &gang.gang.groups {
             for (resource, amount) in group.request.iter() {
                 let all = i128::from(amount).saturating_mul(i128::from(group.count));
                 let sum = sums.entry(resource).or_default();
@@ -42,7 +42,7 @@ pub(super) fn rows(
         .iter()
         .map(|queue| {
             let name = QueueName::new(queue.metadata.name.as_deref().unwrap_or_default());
-            row(queue, reports.get(&name), asked.get(&name))
+            row(queue, reports.get(&name), pending.get(&name))
         })
         .collect();
     rows.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
@@ -52,7 +52,7 @@ pub(super) fn rows(
 fn row(
     queue: &TrainingQueue,
     report: Option<&QueueReport>,
-    asked: Option<&PendingRequests<'_>>,
+    pending: Option<&PendingRequests<'_>>,
 ) -> QueueState {
     let status = queue.status.as_ref();
     let conditions = status.map(|status| status.conditions.as_slice());
@@ -94,7 +94,7 @@ fn row(
         resources: standing.map_or_else(Vec::new, |standing| {
             standing.lines.iter().map(to_queue_resource).collect()
         }),
-        pending_resources: asked.into_iter().flatten().map(to_amount).collect(),
+        pending_resources: pending.into_iter().flatten().map(to_amount).collect(),
     }
 }
 
@@ -266,12 +266,12 @@ mod tests {
         // `a` may borrow 5 of the 8 devices of `b`, and has borrowed 4.
         assert_eq!(line(a), ("8 12 4 5".to_owned(), Some("1".to_owned())));
         assert_eq!(line(b), ("8 0 0 5".to_owned(), Some("4".to_owned())));
-        let asked: Vec<_> = a
+        let pending: Vec<_> = a
             .pending_resources
             .iter()
             .map(|a| (a.resource.as_str(), a.amount.as_str()))
             .collect();
-        assert_eq!(asked, [(GPU, "4")]);
+        assert_eq!(pending, [(GPU, "4")]);
         assert!(b.pending_resources.is_empty());
         assert_eq!(
             (a.active, a.reason),

@@ -211,14 +211,14 @@ impl RequestQuery {
 
     /// Returns why the query is not supported. None: it is supported.
     fn unsupported_parameter(&self) -> Option<String> {
-        let given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
-        if given(&self.label_selector) {
+        let is_given = |value: &Option<String>| value.as_deref().is_some_and(|v| !v.is_empty());
+        if is_given(&self.label_selector) {
             return Some("labelSelector is not served: these objects have no labels; list them and select from what comes".to_owned());
         }
-        if given(&self.field_selector) {
+        if is_given(&self.field_selector) {
             return Some("fieldSelector is not served: list them and select from what comes, or get one by its name".to_owned());
         }
-        if given(&self.r#continue) {
+        if is_given(&self.r#continue) {
             return Some("continue is not served: a list is always whole, and none has given this; ask without it".to_owned());
         }
         if self.resource_version_match.as_deref() == Some("Exact") {
@@ -250,8 +250,8 @@ fn accepts_aggregated(accepted: &str) -> bool {
         let mut parts = range.split(';').map(str::trim);
         let is_json = parts.next() == Some("application/json");
         let parts: Vec<&str> = parts.collect();
-        let wanted = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
-        is_json && wanted.iter().all(|part| parts.contains(part))
+        let parameters = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
+        is_json && parameters.iter().all(|part| parts.contains(part))
     })
 }
 

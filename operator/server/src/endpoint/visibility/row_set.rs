@@ -49,9 +49,9 @@ impl<T: TableRow> RowSet<T> {
     /// Returns the rows of a namespace, or all.
     pub(super) fn list(&self, namespace: Option<&str>, format: Format) -> Result<Bytes, Failure> {
         let key = (namespace.map(str::to_owned), format);
-        let known = self.answers.lock().get(&key).cloned();
-        if let Some(known) = known {
-            return Ok(known);
+        let answer = self.answers.lock().get(&key).cloned();
+        if let Some(answer) = answer {
+            return Ok(answer);
         }
         let here = self
             .rows
@@ -85,8 +85,8 @@ impl<T: TableRow> RowSet<T> {
         let is_it = |row: &&T| {
             row.metadata().name.as_deref() == Some(name) && is_in_namespace(*row, namespace)
         };
-        let found = self.rows.iter().find(is_it);
-        serialize_row(found, name, format, self.at)
+        let row = self.rows.iter().find(is_it);
+        serialize_row(row, name, format, self.at)
     }
 }
 

@@ -90,12 +90,12 @@ impl SnapshotView {
         turn: RequestTurn,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let look = self.clone();
+        let view = self.clone();
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let began = Instant::now();
-            let done = work(&look);
-            let mut took = look.work_time.lock();
+            let done = work(&view);
+            let mut took = view.work_time.lock();
             *took = took.saturating_add(began.elapsed());
             done
         });
@@ -149,21 +149,21 @@ impl SnapshotView {
         turn: RequestTurn,
     ) -> Result<Arc<SerializedWaitingJobs>, Failure> {
         let mut explainer = self.explainer.clone().lock_owned().await;
-        let told = self.run(turn, move |look| {
+        let result = self.run(turn, move |view| {
             let make = || {
-                let explainer = explainer.get_or_insert_with(|| Explainer::new(&look.snapshot));
+                let explainer = explainer.get_or_insert_with(|| Explainer::new(&view.snapshot));
                 Arc::new(SerializedWaitingJobs::new(WaitingJobs::from_engine(
                     &mut explainer.engine,
-                    &look.snapshot,
-                    look.positions(),
-                    look.forecast.as_deref(),
-                    &look.context.cache.device_classes.all(),
-                    || look.context.cache.nodes.all(),
+                    &view.snapshot,
+                    view.positions(),
+                    view.forecast.as_deref(),
+                    &view.context.cache.device_classes.all(),
+                    || view.context.cache.nodes.all(),
                 )))
             };
-            look.waiting.get_or_init(make).clone()
+            view.waiting.get_or_init(make).clone()
         });
-        told.await
+        result.await
     }
 
     /// Returns why a job waits, and the priorities of the jobs that the explanation names. None:
@@ -175,27 +175,27 @@ impl SnapshotView {
     ) -> Result<Option<(Explanation, Priorities)>, Failure> {
         // Waits here for the explanation of another request, before taking a thread.
         let mut explainer = self.explainer.clone().lock_owned().await;
-        let told = self.run(turn, move |look| {
-            let explainer = explainer.get_or_insert_with(|| Explainer::new(&look.snapshot));
+        let result = self.run(turn, move |view| {
+            let explainer = explainer.get_or_insert_with(|| Explainer::new(&view.snapshot));
             let beside = ExplanationSources {
-                snapshot: &look.snapshot,
-                positions: look.positions(),
-                forecast: look.forecast.as_deref(),
-                job: look.context.cache.jobs.get(&job),
-                external_gang: jobs::ExternalGang::find(&look.context.cache, &job),
-                pod_group: look
+                snapshot: &view.snapshot,
+                positions: view.positions(),
+                forecast: view.forecast.as_deref(),
+                job: view.context.cache.jobs.get(&job),
+                external_gang: jobs::ExternalGang::find(&view.context.cache, &job),
+                pod_group: view
                     .context
                     .cache
                     .pod_groups
                     .get(&external::journal_pod_group(&job)),
-                classes: &look.context.cache.device_classes.all(),
-                nodes: &|| look.context.cache.nodes.all(),
+                classes: &view.context.cache.device_classes.all(),
+                nodes: &|| view.context.cache.nodes.all(),
             };
-            let told = explainer.explain(&job, &beside)?;
-            let priorities = explanations::priorities(&told, &look.snapshot);
-            Some((told, priorities))
+            let result = explainer.explain(&job, &beside)?;
+            let priorities = explanations::priorities(&result, &view.snapshot);
+            Some((result, priorities))
         });
-        told.await
+        result.await
     }
 }
 
@@ -213,29 +213,29 @@ impl SnapshotViews {
         &self,
         context: &Arc<Context>,
     ) -> Result<Arc<SnapshotView>, Failure> {
-        let (last, forecasts) = (self.last.clone(), self.forecasts.clone());
-        let (context, kept) = (context.clone(), self.last.clone());
+        let (shared, forecasts) = (self.last.clone(), self.forecasts.clone());
+        let context = context.clone();
         let renewed = tokio::spawn(async move {
-            let mut last = last.lock_owned().await;
+            let mut last = shared.clone().lock_owned().await;
             if let Some(last) = last.as_ref().filter(|last| last.is_fresh()) {
                 return Ok(last.clone());
             }
-            let look = Arc::new(SnapshotView::new(context, &forecasts).await?);
-            *last = Some(look.clone());
-            tokio::spawn(drop_when_idle(kept, Arc::downgrade(&look)));
-            Ok(look)
+            let view = Arc::new(SnapshotView::new(context, &forecasts).await?);
+            *last = Some(view.clone());
+            tokio::spawn(drop_when_idle(shared, Arc::downgrade(&view)));
+            Ok(view)
         });
         renewed.await.map_err(|_| Failure::unavailable())?
     }
 }
 
 /// Drops a snapshot once it has been kept long enough, unless a newer one has replaced it.
-async fn drop_when_idle(last: Arc<Mutex<Option<Arc<SnapshotView>>>>, look: Weak<SnapshotView>) {
+async fn drop_when_idle(last: Arc<Mutex<Option<Arc<SnapshotView>>>>, view: Weak<SnapshotView>) {
     tokio::time::sleep(IDLE_TTL).await;
     let mut last = last.lock().await;
     let is_it = last
         .as_ref()
-        .is_some_and(|last| Weak::ptr_eq(&Arc::downgrade(last), &look));
+        .is_some_and(|last| Weak::ptr_eq(&Arc::downgrade(last), &view));
     if is_it {
         *last = None;
     }
@@ -277,14 +277,14 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_work_holds_its_turn_until_it_ends() {
-        let look = SnapshotViews::default()
+        let view = SnapshotViews::default()
             .current(&context(Arc::default()))
             .await;
-        let look = look.ok().unwrap();
+        let view = view.ok().unwrap();
         let turn = turn();
         let held = Arc::downgrade(&turn);
         let (go_on, is_told) = std::sync::mpsc::channel::<()>();
-        let work = look.run(turn, move |_| is_told.recv());
+        let work = view.run(turn, move |_| is_told.recv());
         let late = tokio::time::timeout(Duration::from_millis(50), work);
         assert!(late.await.is_err());
         assert!(held.upgrade().is_some(), "it is still at work");
@@ -298,18 +298,18 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_explanation_does_not_block_row_requests() {
-        let look = SnapshotViews::default()
+        let view = SnapshotViews::default()
             .current(&context(Arc::default()))
             .await;
-        let look = look.ok().unwrap();
-        let other = look.explainer.clone().lock_owned().await;
-        let waits = look.explain(Key::new("a", "b"), turn());
+        let view = view.ok().unwrap();
+        let other = view.explainer.clone().lock_owned().await;
+        let waits = view.explain(Key::new("a", "b"), turn());
         let late = tokio::time::timeout(Duration::from_millis(50), waits);
         assert!(late.await.is_err());
-        let rows = look.run(turn(), |look| look.jobs().list(None, Format::Json).is_ok());
+        let rows = view.run(turn(), |view| view.jobs().list(None, Format::Json).is_ok());
         assert!(rows.await.ok().unwrap());
         drop(other);
-        assert!(look.waiting(turn()).await.is_ok());
+        assert!(view.waiting(turn()).await.is_ok());
     }
 
     #[tokio::test]
@@ -321,18 +321,18 @@ mod tests {
         let (one, other) = (one.ok().unwrap(), other.ok().unwrap());
         assert!(Arc::ptr_eq(&one, &other));
         assert_eq!(asked.load(Ordering::SeqCst), 1);
-        let told = one.explain(Key::new("a", "nobody"), turn()).await;
-        assert!(told.ok().unwrap().is_none());
-        let kept = Arc::downgrade(&one);
+        let result = one.explain(Key::new("a", "nobody"), turn()).await;
+        assert!(result.ok().unwrap().is_none());
+        let last = Arc::downgrade(&one);
         drop((one, other));
         tokio::time::pause();
         tokio::time::sleep(ANSWER_TTL.saturating_mul(2)).await;
         let next = looks.current(&context).await.ok().unwrap();
         assert_eq!(asked.load(Ordering::SeqCst), 2, "the first was old");
-        assert!(kept.upgrade().is_none(), "the next has taken its place");
-        let kept = Arc::downgrade(&next);
+        assert!(last.upgrade().is_none(), "the next has taken its place");
+        let last = Arc::downgrade(&next);
         drop(next);
         tokio::time::sleep(IDLE_TTL.saturating_mul(2)).await;
-        assert!(kept.upgrade().is_none(), "nobody asks any more");
+        assert!(last.upgrade().is_none(), "nobody asks any more");
     }
 }

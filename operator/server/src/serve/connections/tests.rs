@@ -67,15 +67,15 @@ async fn start_server(
 #[tokio::test]
 async fn running_request_is_answered_after_the_stop() {
     let (address, stop, served) = start_server(LIMITS).await;
-    let kept = client(address);
-    assert_eq!(get_root(&kept).await, Some(200));
-    let asked = tokio::spawn(async move { (get_root(&kept).await, kept) });
+    let client = client(address);
+    assert_eq!(get_root(&client).await, Some(200));
+    let running_request = tokio::spawn(async move { (get_root(&client).await, client) });
     tokio::time::sleep(SLOW / 2).await;
     stop.cancel();
-    let (answered, kept) = asked.await.unwrap();
+    let (answered, client) = running_request.await.unwrap();
     assert_eq!(answered, Some(200));
     served.await.unwrap();
-    assert_eq!(get_root(&kept).await, None, "nobody is there");
+    assert_eq!(get_root(&client).await, None, "nobody is there");
 }
 
 #[tokio::test]
@@ -109,11 +109,11 @@ async fn time_until_closed(address: SocketAddr, says: &[u8]) -> (Duration, Vec<u
     let mut connection = TcpStream::connect(address).await.unwrap();
     let began = Instant::now();
     let _ = connection.write_all(says).await;
-    let mut heard = Vec::new();
-    let end = tokio::time::timeout(LIMITS.head_timeout, connection.read_to_end(&mut heard));
+    let mut answer = Vec::new();
+    let end = tokio::time::timeout(LIMITS.head_timeout, connection.read_to_end(&mut answer));
     // A client that is cut off while it sends may get an error.
     let _ = end.await.unwrap();
-    (began.elapsed(), heard)
+    (began.elapsed(), answer)
 }
 
 #[tokio::test]
@@ -162,17 +162,17 @@ async fn malformed_request_is_refused_and_its_connection_closed() {
         ),
         (b"GET / HTTP/1.1\r\nhost: a\r\n".to_vec(), ""),
     ] {
-        let (after, heard) = time_until_closed(address, &says).await;
-        let heard = String::from_utf8(heard).unwrap();
+        let (after, answer) = time_until_closed(address, &says).await;
+        let answer = String::from_utf8(answer).unwrap();
         let says = String::from_utf8_lossy(&says[..says.len().min(80)]);
-        let told = heard.strip_prefix("HTTP/1.1 ").unwrap_or_default();
-        assert!(told.starts_with(code), "{says:?}: {heard:?}");
-        assert!(!told.starts_with('2'), "{says:?}: {heard:?}");
+        let status_line = answer.strip_prefix("HTTP/1.1 ").unwrap_or_default();
+        assert!(status_line.starts_with(code), "{says:?}: {answer:?}");
+        assert!(!status_line.starts_with('2'), "{says:?}: {answer:?}");
         assert!(after < LIMITS.head_timeout / 2, "{says:?}: {after:?}");
     }
     // A request that is never read is rejected, too.
-    let (_, heard) = time_until_closed(address, &huge).await;
-    assert!(!heard.starts_with(b"HTTP/1.1 2"), "{heard:?}");
+    let (_, answer) = time_until_closed(address, &huge).await;
+    assert!(!answer.starts_with(b"HTTP/1.1 2"), "{answer:?}");
 }
 
 #[tokio::test]

@@ -116,13 +116,13 @@ impl CertificateKeeper {
             .unwrap_or_default();
         let pause = pause.clamp(MIN_PAUSE, MAX_PAUSE);
         loop {
-            let looked = self.check().await;
-            self.identity.set_degraded(looked.is_err());
-            match looked {
+            let checked = self.check().await;
+            self.identity.set_degraded(checked.is_err());
+            match checked {
                 Ok(next) => {
                     if self.last_error.take().is_some() {
                         info!(
-                            "the certificate of {} is kept again",
+                            "the certificate of {} is maintained again",
                             self.certificate.purpose
                         );
                     }
@@ -140,7 +140,7 @@ impl CertificateKeeper {
     /// Logs an error once.
     fn log_error_once(&mut self, error: String) {
         if self.last_error.as_ref() != Some(&error) {
-            warn!(%error, "the certificate of {} is not kept: what is shown goes on until it ends", self.certificate.purpose);
+            warn!(%error, "the certificate of {} cannot be maintained: the present one serves until it expires", self.certificate.purpose);
             self.last_error = Some(error);
         }
     }
@@ -156,28 +156,30 @@ impl CertificateKeeper {
         let secret = self.secrets.get(name).await.map_err(WriteError::from);
         let secret = secret.with_context(what)?;
         let data = secret.data.clone().unwrap_or_default();
-        let mut kept = CertificateSecret::read(&data);
-        self.serve_current(&kept)?;
+        let mut state = CertificateSecret::read(&data);
+        self.serve_current(&state)?;
         // The server has a certificate even if the authority cannot be written.
-        let trusted = self.publish_authorities(&kept).await;
+        let trusted = self.publish_authorities(&state).await;
         let trusted_for = trusted.as_ref().ok().copied().flatten();
         let now = Timestamp::now();
-        match kept.next_step(&self.hosts, now, trusted_for) {
+        match state.next_step(&self.hosts, now, trusted_for) {
             RenewalStep::Nothing => return trusted.map(|_| NextCheck::Later),
             RenewalStep::Begin => {
                 info!(hosts = ?self.hosts, "a certificate is made for {words}");
-                kept.start(self.issue_certificate(now)?, now);
+                state.start(self.issue_certificate(now)?, now);
             }
             RenewalStep::Prepare => {
-                info!("the certificate of {words} is renewed: who knows the next is trusted first");
-                kept.prepare(self.issue_certificate(now)?, now);
+                info!(
+                    "the certificate of {words} is being renewed: its authority is published first"
+                );
+                state.prepare(self.issue_certificate(now)?, now);
             }
             RenewalStep::Swap => {
-                info!("{words} shows its next certificate");
-                kept.swap(now);
+                info!("{words} serves its next certificate");
+                state.swap(now);
             }
         }
-        self.write_secret(secret, &kept).await?;
+        self.write_secret(secret, &state).await?;
         Ok(NextCheck::Soon)
     }
 
@@ -186,13 +188,13 @@ impl CertificateKeeper {
     }
 
     /// Shows the certificate of the Secret.
-    fn serve_current(&mut self, kept: &CertificateSecret) -> anyhow::Result<()> {
-        let Some(shown) = kept.current() else {
+    fn serve_current(&mut self, state: &CertificateSecret) -> anyhow::Result<()> {
+        let Some(current) = state.current() else {
             return Ok(());
         };
-        if self.served.as_ref() != Some(&shown.pem) {
-            self.identity.use_certificate(&shown.pem)?;
-            self.served = Some(shown.pem.clone());
+        if self.served.as_ref() != Some(&current.pem) {
+            self.identity.use_certificate(&current.pem)?;
+            self.served = Some(current.pem.clone());
         }
         Ok(())
     }
@@ -201,9 +203,9 @@ impl CertificateKeeper {
     async fn write_secret(
         &self,
         mut secret: Secret,
-        kept: &CertificateSecret,
+        state: &CertificateSecret,
     ) -> anyhow::Result<()> {
-        kept.write(secret.data.get_or_insert_default());
+        state.write(secret.data.get_or_insert_default());
         let params = PostParams {
             field_manager: Some(names::MANAGER.to_owned()),
             ..PostParams::default()
@@ -226,25 +228,25 @@ impl CertificateKeeper {
     /// them.
     async fn publish_authorities(
         &mut self,
-        kept: &CertificateSecret,
+        state: &CertificateSecret,
     ) -> anyhow::Result<Option<Duration>> {
-        let wanted = kept.trust_bundle();
-        if wanted.is_empty() {
+        let bundle = state.trust_bundle();
+        if bundle.is_empty() {
             return Ok(None);
         }
         if !self
             .trust_bundle
-            .publish(&wanted, self.certificate.chart_file)
+            .publish(&bundle, self.certificate.chart_file)
             .await?
         {
             self.trusted = None;
             return Ok(None);
         }
         let since = match self.trusted.take() {
-            Some((trusted, since)) if trusted == wanted => since,
+            Some((trusted, since)) if trusted == bundle => since,
             _ => Instant::now(),
         };
-        self.trusted = Some((wanted, since));
+        self.trusted = Some((bundle, since));
         Ok(Some(since.elapsed()))
     }
 }

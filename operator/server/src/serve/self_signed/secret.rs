@@ -155,10 +155,10 @@ impl CertificateSecret {
 
     /// Writes the content to the data of the Secret. Other data stay.
     pub(super) fn write(&self, data: &mut BTreeMap<String, ByteString>) {
-        let mut put = |(certificate, key): (&str, &str), kept: Option<&StoredCertificate>| {
+        let mut put = |(certificate, key): (&str, &str), stored: Option<&StoredCertificate>| {
             for (name, bytes) in [
-                (certificate, kept.map(|kept| &kept.pem.certificate)),
-                (key, kept.map(|kept| &kept.pem.key)),
+                (certificate, stored.map(|stored| &stored.pem.certificate)),
+                (key, stored.map(|stored| &stored.pem.key)),
             ] {
                 match bytes {
                     Some(bytes) => data.insert(name.to_owned(), ByteString(bytes.clone())),
@@ -202,7 +202,7 @@ impl CertificateSecret {
     ) -> RenewalStep {
         let is_good = |c: &&StoredCertificate| !c.has_expired(now) && c.covers(names);
         let next = self.next.as_ref().filter(is_good);
-        let Some(shown) = self.current.as_ref().filter(|c| !c.has_expired(now)) else {
+        let Some(current) = self.current.as_ref().filter(|c| !c.has_expired(now)) else {
             return if next.is_some() {
                 RenewalStep::Swap
             } else {
@@ -217,7 +217,7 @@ impl CertificateSecret {
                 RenewalStep::Nothing
             };
         }
-        if shown.is_due_for_renewal(now) || !shown.covers(names) {
+        if current.is_due_for_renewal(now) || !current.covers(names) {
             RenewalStep::Prepare
         } else {
             RenewalStep::Nothing

@@ -41,14 +41,14 @@ impl TrustBundle {
 
     /// Writes these authorities to the object, unless it already has them. Returns true if it had
     /// them.
-    pub(super) async fn publish(&self, wanted: &str, file: &str) -> anyhow::Result<bool> {
+    pub(super) async fn publish(&self, bundle: &str, file: &str) -> anyhow::Result<bool> {
         let what = || self.describe(file);
-        let bytes = ByteString(wanted.as_bytes().to_vec());
+        let bytes = ByteString(bundle.as_bytes().to_vec());
         match self {
             Self::Webhook(api, name) => {
-                let found = api.get(name).await.map_err(WriteError::from);
-                let found = found.with_context(what)?;
-                let hooks = found.webhooks.unwrap_or_default();
+                let object = api.get(name).await.map_err(WriteError::from);
+                let object = object.with_context(what)?;
+                let hooks = object.webhooks.unwrap_or_default();
                 if hooks.is_empty() {
                     bail!("{} has no webhooks in it", what());
                 }
@@ -56,26 +56,29 @@ impl TrustBundle {
                 if hooks.iter().all(|h| is_told(&h.client_config.ca_bundle)) {
                     return Ok(true);
                 }
-                let named = hooks
+                let hooks_with_bundle = hooks
                     .iter()
                     .map(|hook| json!({"name": hook.name, "clientConfig": {"caBundle": bytes}}));
                 let patch = json!({
-                    "metadata": {"resourceVersion": found.metadata.resource_version},
-                    "webhooks": named.collect::<Vec<_>>(),
+                    "metadata": {"resourceVersion": object.metadata.resource_version},
+                    "webhooks": hooks_with_bundle.collect::<Vec<_>>(),
                 });
                 patch_object(api, name, Patch::Strategic(patch))
                     .await
                     .with_context(what)?;
             }
             Self::Group(api, name) => {
-                let found = api.get(name).await.map_err(WriteError::from);
-                let found = found.with_context(what)?;
-                let told = found.spec.as_ref().and_then(|spec| spec.ca_bundle.as_ref());
-                if told == Some(&bytes) {
+                let object = api.get(name).await.map_err(WriteError::from);
+                let object = object.with_context(what)?;
+                let published = object
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.ca_bundle.as_ref());
+                if published == Some(&bytes) {
                     return Ok(true);
                 }
                 let patch = json!({
-                    "metadata": {"resourceVersion": found.metadata.resource_version},
+                    "metadata": {"resourceVersion": object.metadata.resource_version},
                     "spec": {"caBundle": bytes},
                 });
                 patch_object(api, name, Patch::Merge(patch))
@@ -101,7 +104,7 @@ where
         .map_err(WriteError::from)
     {
         Ok(_) => {
-            info!(name, "API servers are told whom to trust");
+            info!(name, "the CA bundle for API servers is published");
             Ok(())
         }
         // Another replica has written them.

@@ -58,18 +58,19 @@ fn job(more: Value) -> Value {
 
 fn review_request(kind: &str, user: &str, now: Value, before: Value) -> ReviewRequest {
     let operation = if before.is_null() { "CREATE" } else { "UPDATE" };
-    let named = now["metadata"]["name"].clone();
+    let name = now["metadata"]["name"].clone();
     let request = json!({
         "uid": "u", "operation": operation, "userInfo": {"username": user, "groups": ["ml"]},
         "kind": {"group": "trellis.dev", "version": "v1alpha1", "kind": kind},
         "resource": {"group": "trellis.dev", "version": "v1alpha1", "resource": "x"},
-        "name": named, "namespace": "ns", "object": now, "oldObject": before,
+        "name": name, "namespace": "ns", "object": now, "oldObject": before,
     });
     serde_json::from_value(request).unwrap()
 }
 
-fn submit(by: &Judge, more: Value) -> ReviewAnswer {
-    by.judge(review_request("TrainingJob", "ada", job(more), Value::Null))
+fn submit(judge: &Judge, more: Value) -> ReviewAnswer {
+    judge
+        .judge(review_request("TrainingJob", "ada", job(more), Value::Null))
         .answer
 }
 

@@ -42,7 +42,7 @@ async fn follower_ends_when_the_version_goes_back() {
 /// One of several API servers may lag behind for a moment.
 #[tokio::test(start_paused = true)]
 async fn list_is_repeated_when_an_api_server_lags() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(7, vec![object("a", 5)], false),
         Watched(vec![bookmark(9)]),
         Page(8, vec![], false),
@@ -52,7 +52,10 @@ async fn list_is_repeated_when_an_api_server_lags() {
         Page(9, vec![object("b", 9)], false),
     ])
     .await;
-    assert!(!came.stopped);
-    assert_eq!(came.events, ["+a", "synced", "+b", "-a uid-a", "synced"]);
-    assert!(came.duration >= 2 * MAX_SERVER_LAG);
+    assert!(!followed.stopped);
+    assert_eq!(
+        followed.events,
+        ["+a", "synced", "+b", "-a uid-a", "synced"]
+    );
+    assert!(followed.duration >= 2 * MAX_SERVER_LAG);
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn object_is_deleted_when_a_later_list_lacks_it() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(2, vec![object("a", 1)], true),
         Page(2, vec![object("b", 2)], false),
         Watched(vec![
@@ -20,37 +20,37 @@ async fn object_is_deleted_when_a_later_list_lacks_it() {
     ])
     .await;
     assert_eq!(
-        came.events,
+        followed.events,
         [
             "+a", "+b", "synced", "+c", "-b uid-b", "+c", "-a uid-a", "synced"
         ]
     );
     // The follower resumes the watch, and lists again only once its version is gone.
-    let asked = ["list", "list more", "watch 2", "compare", "watch 5", "list"];
-    assert_eq!(came.requests, asked);
+    let requests = ["list", "list more", "watch 2", "compare", "watch 5", "list"];
+    assert_eq!(followed.requests, requests);
 }
 
 #[tokio::test(start_paused = true)]
 async fn object_of_a_broken_list_is_deleted_when_later_absent() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(1, vec![object("a", 1)], true),
         Refused(410),
         Page(2, vec![object("b", 2)], false),
     ])
     .await;
-    assert_eq!(came.events, ["+a", "+b", "-a uid-a", "synced"]);
+    assert_eq!(followed.events, ["+a", "+b", "-a uid-a", "synced"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn unobserved_object_is_deleted_with_the_next_list() {
-    let heard = Arc::<RecordingSink>::default();
+    let sink = Arc::<RecordingSink>::default();
     let found = |name, version| {
         let key = Key::new("", name);
-        heard.store.insert_returned(key, config_map(name, version))
+        sink.store.insert_returned(key, config_map(name, version))
     };
     assert!(found("ghost", 5));
     assert!(found("new", 8));
-    let came = follow_into(vec![Page(7, vec![], false)], heard.clone()).await;
-    assert_eq!(came.events, ["-ghost uid-ghost", "synced"]);
-    assert_eq!(heard.store.all().len(), 1);
+    let followed = follow_into(vec![Page(7, vec![], false)], sink.clone()).await;
+    assert_eq!(followed.events, ["-ghost uid-ghost", "synced"]);
+    assert_eq!(sink.store.all().len(), 1);
 }

@@ -48,13 +48,13 @@ struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    async fn next_answer(&self, asked: String) -> ScriptedAnswer {
+    async fn next_answer(&self, request: String) -> ScriptedAnswer {
         let answer = self.answers.lock().pop_front();
         let Some(answer) = answer else {
             self.over.notify_one();
             return std::future::pending().await;
         };
-        self.requests.lock().push(asked);
+        self.requests.lock().push(request);
         answer
     }
 }
@@ -69,12 +69,12 @@ impl WatchSource<ConfigMap> for Arc<ScriptedServer> {
         limit: u32,
         after: Option<String>,
     ) -> kube::Result<ObjectList<WatchedItem<ConfigMap>>> {
-        let asked = match (limit, after) {
+        let request = match (limit, after) {
             (1, _) => "compare".to_owned(),
             (_, None) => "list".to_owned(),
             (_, Some(after)) => format!("list {after}"),
         };
-        match self.next_answer(asked).await {
+        match self.next_answer(request).await {
             Page(version, items, more) => Ok(ObjectList {
                 types: TypeMeta::default(),
                 metadata: ListMeta {
@@ -203,7 +203,7 @@ async fn follow(answers: Vec<ScriptedAnswer>) -> FollowOutcome {
 
 async fn follow_into<const ABSENT: bool>(
     answers: Vec<ScriptedAnswer>,
-    heard: Arc<RecordingSink<ABSENT>>,
+    sink: Arc<RecordingSink<ABSENT>>,
 ) -> FollowOutcome {
     let pulse = Pulse::default();
     let script = Arc::new(ScriptedServer {
@@ -212,11 +212,11 @@ async fn follow_into<const ABSENT: bool>(
     });
     let began = Instant::now();
     let left = tokio::select! {
-        () = Follower::new(script.clone(), heard.clone(), pulse.clone()).run() => true,
+        () = Follower::new(script.clone(), sink.clone(), pulse.clone()).run() => true,
         () = script.over.notified() => false,
     };
     FollowOutcome {
-        events: heard.events.lock().clone(),
+        events: sink.events.lock().clone(),
         requests: script.requests.lock().clone(),
         duration: began.elapsed(),
         age: pulse.age(),

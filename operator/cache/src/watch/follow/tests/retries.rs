@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn failed_list_is_retried_after_growing_pauses() {
-    let came = follow((0..10).map(|_| Refused(503)).collect()).await;
-    assert_eq!(came.duration, ten_pauses());
+    let followed = follow((0..10).map(|_| Refused(503)).collect()).await;
+    assert_eq!(followed.duration, ten_pauses());
 }
 
 /// Returns the sum of ten pauses: 0.2 + 0.4 + ... + 12.8, then 15 each.
@@ -85,7 +85,7 @@ async fn healthy_watch_restarts_after_the_first_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_request_is_repeated() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(1, vec![object("a", 1)], true),
         Silence,
         Page(2, vec![object("b", 2)], false),
@@ -96,8 +96,8 @@ async fn unanswered_request_is_repeated() {
         Watched(vec![added("c", 3)]),
     ])
     .await;
-    assert_eq!(came.events, ["+a", "+b", "-a uid-a", "synced", "+c"]);
-    let asked = [
+    assert_eq!(followed.events, ["+a", "+b", "-a uid-a", "synced", "+c"]);
+    let requests = [
         "list",
         "list more",
         "list",
@@ -106,7 +106,7 @@ async fn unanswered_request_is_repeated() {
         "compare",
         "watch 2",
     ];
-    assert_eq!(came.requests, asked);
+    assert_eq!(followed.requests, requests);
 }
 
 /// Without permission to watch, the follower receives no events although lists succeed.
@@ -120,10 +120,13 @@ async fn pulse_beats_on_lists_and_events_but_not_on_comparisons() {
         }
         answers
     };
-    let came = follow(broken()).await;
-    assert_eq!(came.requests.iter().filter(|a| *a == "compare").count(), 10);
-    assert_eq!(came.age, came.duration);
-    assert!(came.age > Duration::from_secs(60), "{:?}", came.age);
+    let followed = follow(broken()).await;
+    assert_eq!(
+        followed.requests.iter().filter(|a| *a == "compare").count(),
+        10
+    );
+    assert_eq!(followed.age, followed.duration);
+    assert!(followed.age > Duration::from_secs(60), "{:?}", followed.age);
     for sign in [
         vec![Watched(vec![added("a", 2)]), Refused(403)],
         vec![Watched(vec![bookmark(2)]), Refused(403)],
@@ -132,23 +135,27 @@ async fn pulse_beats_on_lists_and_events_but_not_on_comparisons() {
     ] {
         let mut answers = broken();
         answers.extend(sign);
-        let came = follow(answers).await;
-        assert!(came.age < Duration::from_secs(20), "{:?}", came.requests);
-        assert!(came.duration > Duration::from_secs(60));
+        let followed = follow(answers).await;
+        assert!(
+            followed.age < Duration::from_secs(20),
+            "{:?}",
+            followed.requests
+        );
+        assert!(followed.duration > Duration::from_secs(60));
     }
 }
 
 /// A watch that has gone silent may have missed events.
 #[tokio::test(start_paused = true)]
 async fn silent_watch_is_followed_by_a_list() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(1, vec![object("a", 1)], false),
         Slow(vec![bookmark(1)], Duration::from_secs(3600)),
         Page(2, vec![], false),
     ])
     .await;
-    assert_eq!(came.requests, ["list", "watch 1", "list"]);
-    assert_eq!(came.events, ["+a", "synced", "-a uid-a", "synced"]);
+    assert_eq!(followed.requests, ["list", "watch 1", "list"]);
+    assert_eq!(followed.events, ["+a", "synced", "-a uid-a", "synced"]);
 }
 
 /// After a break, a kind may have no events for a long time.

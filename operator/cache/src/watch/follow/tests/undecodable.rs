@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_does_not_stop_other_objects() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(
             2,
             vec![
@@ -28,7 +28,7 @@ async fn undecodable_object_does_not_stop_other_objects() {
         Page(9, vec![undecodable_item(Some("b"), Some(6))], false),
     ])
     .await;
-    let said = [
+    let expected = [
         "?x broken",
         "+a",
         "synced", // Another of its name.
@@ -43,9 +43,9 @@ async fn undecodable_object_does_not_stop_other_objects() {
         "-a broken",
         "synced",
     ];
-    assert_eq!(came.events, said);
-    let asked = ["list", "watch 2", "compare", "watch 8", "list"];
-    assert_eq!(came.requests, asked);
+    assert_eq!(followed.events, expected);
+    let requests = ["list", "watch 2", "compare", "watch 8", "list"];
+    assert_eq!(followed.requests, requests);
 }
 
 /// The watch would return the same undecodable answer again and again.
@@ -55,13 +55,13 @@ async fn undecodable_event_is_followed_by_a_list() {
         let error = serde_json::from_str::<u8>("no").unwrap_err();
         Err(kube::Error::SerdeError(error))
     };
-    let came = follow(vec![
+    let followed = follow(vec![
         Page(2, vec![], false),
         Watched(vec![garbage()]),
         Page(4, vec![object("a", 3)], false),
         Watched(vec![added("b", 5)]),
     ])
     .await;
-    assert_eq!(came.events, ["synced", "+a", "synced", "+b"]);
-    assert_eq!(came.requests, ["list", "watch 2", "list", "watch 4"]);
+    assert_eq!(followed.events, ["synced", "+a", "synced", "+b"]);
+    assert_eq!(followed.requests, ["list", "watch 2", "list", "watch 4"]);
 }

@@ -6,7 +6,7 @@ use super::*;
 /// broken.
 #[tokio::test(start_paused = true)]
 async fn unknown_kind_keeps_objects_when_the_kind_is_required() {
-    let came = follow(vec![
+    let followed = follow(vec![
         Refused(404),
         Page(1, vec![object("a", 1)], false),
         Refused(404),
@@ -15,9 +15,9 @@ async fn unknown_kind_keeps_objects_when_the_kind_is_required() {
         Watched(vec![added("b", 2)]),
     ])
     .await;
-    assert_eq!(came.events, ["+a", "synced", "+b"]);
-    let asked = ["list", "list", "watch 1", "compare", "compare", "watch 1"];
-    assert_eq!(came.requests, asked);
+    assert_eq!(followed.events, ["+a", "synced", "+b"]);
+    let requests = ["list", "list", "watch 1", "compare", "compare", "watch 1"];
+    assert_eq!(followed.requests, requests);
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,8 +30,8 @@ async fn unknown_optional_kind_has_no_objects() {
         Refused(404),
         Page(2, vec![], false),
     ];
-    let came = follow_into(answers, Arc::<RecordingSink<true>>::default()).await;
-    let said = ["unknown", "+a", "synced", "-a uid-a", "unknown", "unknown"];
-    assert_eq!(came.events[..6], said);
-    assert_eq!(came.requests[4..], ["list", "list"]);
+    let followed = follow_into(answers, Arc::<RecordingSink<true>>::default()).await;
+    let expected = ["unknown", "+a", "synced", "-a uid-a", "unknown", "unknown"];
+    assert_eq!(followed.events[..6], expected);
+    assert_eq!(followed.requests[4..], ["list", "list"]);
 }

@@ -73,35 +73,35 @@ impl Explainer {
     pub(super) fn explain(
         &mut self,
         job: &Key,
-        beside: &ExplanationSources<'_>,
+        sources: &ExplanationSources<'_>,
     ) -> Option<Explanation> {
         let id = engine::gang_id(job);
-        let snapshot = beside.snapshot;
-        let told = snapshot.gangs.iter().find(|told| told.gang.id == id)?;
-        let is_nominated = told
+        let snapshot = sources.snapshot;
+        let gang = snapshot.gangs.iter().find(|gang| gang.gang.id == id)?;
+        let is_nominated = gang
             .place
             .as_ref()
             .is_some_and(|place| place.standing == PlacedStateSnapshot::Nominated);
-        let waits = told.place.is_none() && !told.idle;
+        let waits = gang.place.is_none() && !gang.idle;
         if !waits && !is_nominated {
             return None;
         }
-        let mut told = self.new_explanation(job, told, beside);
+        let mut explanation = self.new_explanation(job, gang, sources);
         if is_nominated {
-            told.preempts = leaving_victims(beside.pod_group.as_deref());
-            return Some(told);
+            explanation.preempts = leaving_victims(sources.pod_group.as_deref());
+            return Some(explanation);
         }
-        told.position = beside.positions.get(&id).copied();
-        told.preempts = self.victims(&id);
-        told.protected = self.protected_victims(&id);
+        explanation.position = sources.positions.get(&id).copied();
+        explanation.preempts = self.victims(&id);
+        explanation.protected = self.protected_victims(&id);
         if let Some(reserved) = self.engine.reservation(&id) {
             let nodes: std::collections::BTreeSet<&NodeName> =
                 reserved.placement.iter().map(|(_, _, node)| node).collect();
-            told.reserved_nodes = node_names(nodes);
+            explanation.reserved_nodes = node_names(nodes);
         }
         if let Some(groups) = self.engine.report_nodes(&id) {
-            let gang = snapshot.gangs.iter().find(|told| told.gang.id == id)?;
-            told.task_groups = groups
+            let gang = snapshot.gangs.iter().find(|gang| gang.gang.id == id)?;
+            explanation.task_groups = groups
                 .iter()
                 .map(|g| describe_task_group(&gang.gang, g))
                 .collect();
@@ -112,34 +112,36 @@ impl Explainer {
                 &self.engine,
                 &id,
                 &certificate,
-                beside.classes,
-                beside.nodes,
+                sources.classes,
+                sources.nodes,
             );
-            told.reason = Some(reason);
-            told.message = message;
-            told.shortage = shortage::from_detail(&certificate.detail);
+            explanation.reason = Some(reason);
+            explanation.message = message;
+            explanation.shortage = shortage::from_detail(&certificate.detail);
             let change = certificate.change.as_deref();
-            told.smallest_change = change.map(|of| describe_smallest_change(of, snapshot));
+            explanation.smallest_change = change.map(|of| describe_smallest_change(of, snapshot));
         }
-        Some(told)
+        Some(explanation)
     }
 
     fn new_explanation(
         &self,
         job: &Key,
-        told: &GangSnapshot,
-        beside: &ExplanationSources<'_>,
+        snapshot_gang: &GangSnapshot,
+        sources: &ExplanationSources<'_>,
     ) -> Explanation {
-        let now = to_timestamp(beside.snapshot.now).unwrap_or_default();
-        let status = beside.job.as_ref().and_then(|job| job.status.as_ref());
-        let starts = beside.forecast.and_then(|f| f.starts.get(&told.gang.id));
-        let starts = starts.filter(|start| **start >= beside.snapshot.now);
-        let created = match (&beside.job, &beside.external_gang) {
+        let now = to_timestamp(sources.snapshot.now).unwrap_or_default();
+        let status = sources.job.as_ref().and_then(|job| job.status.as_ref());
+        let starts = sources
+            .forecast
+            .and_then(|f| f.starts.get(&snapshot_gang.gang.id));
+        let starts = starts.filter(|start| **start >= sources.snapshot.now);
+        let created = match (&sources.job, &sources.external_gang) {
             (Some(job), _) => job.metadata.creation_timestamp.clone(),
             (None, gang) => gang.as_ref().and_then(ExternalGang::creation_time),
         };
-        let external = beside.external_gang.as_ref();
-        let external = external.and_then(|gang| gang.reason(told.place.is_some()));
+        let external = sources.external_gang.as_ref();
+        let external = external.and_then(|gang| gang.reason(snapshot_gang.place.is_some()));
         let reason = status.and_then(|status| status.reason);
         let reason = reason.or(external.map(|(reason, _)| reason));
         Explanation {
@@ -151,11 +153,11 @@ impl Explainer {
                 ..ObjectMeta::default()
             },
             time: MetaTime(now),
-            queue: told.gang.queue.as_str().to_owned(),
-            priority: told.gang.priority,
+            queue: snapshot_gang.gang.queue.as_str().to_owned(),
+            priority: snapshot_gang.gang.priority,
             position: None,
-            reason: reason.filter(|_| told.place.is_some()),
-            message: match told.place {
+            reason: reason.filter(|_| snapshot_gang.place.is_some()),
+            message: match snapshot_gang.place {
                 Some(_) => NOMINATED_MESSAGE.to_owned(),
                 None => {
                     "nothing stands in its way: it starts when the scheduler next looks".to_owned()
@@ -229,21 +231,25 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn describe_task_group(gang: &Gang, told: &GroupNodeReport) -> TaskGroupNodes {
-    let group = gang.groups.iter().find(|group| group.name == told.group);
+fn describe_task_group(gang: &Gang, report: &GroupNodeReport) -> TaskGroupNodes {
+    let group = gang.groups.iter().find(|group| group.name == report.group);
     let requests = group.into_iter().flat_map(|group| group.request.iter());
-    let off = told.excluded.iter().map(|(_, nodes)| nodes.len());
+    let off = report.excluded.iter().map(|(_, nodes)| nodes.len());
     let off = off.fold(0, usize::saturating_add);
-    let room = told.matching.iter().map(|node| i64::from(node.room));
+    let room = report.matching.iter().map(|node| i64::from(node.room));
     TaskGroupNodes {
-        name: told.group.as_str().to_owned(),
-        pods: i64::from(told.pods),
+        name: report.group.as_str().to_owned(),
+        pods: i64::from(report.pods),
         requests: to_amounts(requests.map(|(name, amount)| (name, i128::from(amount)))),
-        flavors: told.flavors.iter().map(|f| f.as_str().to_owned()).collect(),
-        nodes: count(told.matching.len().saturating_add(off)),
-        matching: count(told.matching.len()),
+        flavors: report
+            .flavors
+            .iter()
+            .map(|f| f.as_str().to_owned())
+            .collect(),
+        nodes: count(report.matching.len().saturating_add(off)),
+        matching: count(report.matching.len()),
         room: room.fold(0, i64::saturating_add),
-        excluded: told
+        excluded: report
             .excluded
             .iter()
             .map(|(obstacle, nodes)| {
@@ -256,7 +262,7 @@ fn describe_task_group(gang: &Gang, told: &GroupNodeReport) -> TaskGroupNodes {
                 }
             })
             .collect(),
-        candidates: told
+        candidates: report
             .matching
             .iter()
             .take(Explanation::MAX_LISTED)
@@ -289,10 +295,10 @@ fn describe_obstacle(obstacle: &NodeObstacle) -> (&'static str, Option<String>) 
 }
 
 fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> SmallestChange {
-    let mut told = SmallestChange::default();
+    let mut smallest = SmallestChange::default();
     match change {
         UnblockingChange::Raise(raises) => {
-            told.raise_quotas = raises
+            smallest.raise_quotas = raises
                 .iter()
                 .map(|raise| RaisedQuota {
                     queue: raise.queue.as_str().to_owned(),
@@ -307,7 +313,7 @@ fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> S
                 .collect();
         }
         UnblockingChange::Allow(allows) => {
-            told.raise_limits = allows
+            smallest.raise_limits = allows
                 .iter()
                 .map(|allow| {
                     let resource = allow.resource.as_ref().map(ResourceName::as_str);
@@ -321,12 +327,12 @@ fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> S
         }
         UnblockingChange::Free(nodes) => {
             // A large gang may need half of the cluster.
-            let (named, _) = nodes.split_at(nodes.len().min(Explanation::MAX_LISTED));
-            let mut held = find_holders(snapshot, named).into_iter();
-            told.free = nodes
+            let (listed, _) = nodes.split_at(nodes.len().min(Explanation::MAX_LISTED));
+            let mut holders = find_holders(snapshot, listed).into_iter();
+            smallest.free = nodes
                 .iter()
                 .map(|on| {
-                    let mut held_by = held.next().unwrap_or_default();
+                    let mut held_by = holders.next().unwrap_or_default();
                     let more = count(held_by.len().saturating_sub(Explanation::MAX_LISTED));
                     held_by.truncate(Explanation::MAX_LISTED);
                     FreedOn {
@@ -341,7 +347,7 @@ fn describe_smallest_change(change: &UnblockingChange, snapshot: &Snapshot) -> S
                 .collect();
         }
     }
-    told
+    smallest
 }
 
 impl TableRow for Explanation {

@@ -25,48 +25,55 @@ pub(in super::super) struct VisibleScope {
 /// Priorities of the named jobs.
 pub(in super::super) type Priorities = BTreeMap<JobRef, i32>;
 
-fn named_jobs(told: &Explanation) -> impl Iterator<Item = &JobRef> {
-    let behind = told.shortage.iter().flat_map(|lacks| &lacks.behind);
-    let protected = told.protected.iter().filter_map(|safe| safe.job.as_ref());
-    let leaves = told.preempts.iter().map(|leaves| &leaves.job);
+fn named_jobs(explanation: &Explanation) -> impl Iterator<Item = &JobRef> {
+    let behind = explanation.shortage.iter().flat_map(|lacks| &lacks.behind);
+    let protected = explanation
+        .protected
+        .iter()
+        .filter_map(|safe| safe.job.as_ref());
+    let leaves = explanation.preempts.iter().map(|leaves| &leaves.job);
     leaves.chain(protected).chain(behind)
 }
 
 /// Returns the other namespaces whose jobs the explanation names.
-pub(in super::super) fn foreign_namespaces(told: &Explanation) -> BTreeSet<String> {
-    let own = told.metadata.namespace.as_deref().unwrap_or_default();
-    let others = named_jobs(told).filter(|job| job.namespace != own);
+pub(in super::super) fn foreign_namespaces(explanation: &Explanation) -> BTreeSet<String> {
+    let own = explanation
+        .metadata
+        .namespace
+        .as_deref()
+        .unwrap_or_default();
+    let others = named_jobs(explanation).filter(|job| job.namespace != own);
     others.map(|job| job.namespace.clone()).collect()
 }
 
 /// Returns the priorities of the jobs that the explanation names.
-pub(in super::super) fn priorities(told: &Explanation, snapshot: &Snapshot) -> Priorities {
-    let gangs = named_jobs(told).map(|job| {
+pub(in super::super) fn priorities(explanation: &Explanation, snapshot: &Snapshot) -> Priorities {
+    let gangs = named_jobs(explanation).map(|job| {
         let name = GangName::from_object_name(&job.name);
         (
             engine::gang_id(&external::gang_key_from_name(&job.namespace, &name)),
             job,
         )
     });
-    let wanted: BTreeMap<_, _> = gangs.collect();
-    let found = snapshot.gangs.iter().filter_map(|known| {
-        let job = wanted.get(&known.gang.id)?;
-        Some(((*job).clone(), known.gang.priority))
+    let jobs: BTreeMap<_, _> = gangs.collect();
+    let priorities = snapshot.gangs.iter().filter_map(|gang| {
+        let job = jobs.get(&gang.gang.id)?;
+        Some(((*job).clone(), gang.gang.priority))
     });
-    found.collect()
+    priorities.collect()
 }
 
 /// Removes what the caller may not see.
 pub(in super::super) fn redact(
-    told: &mut Explanation,
+    explanation: &mut Explanation,
     priorities: &Priorities,
     sees: &VisibleScope,
 ) {
-    let own = told.metadata.namespace.clone().unwrap_or_default();
+    let own = explanation.metadata.namespace.clone().unwrap_or_default();
     let is_seen =
         |job: &JobRef| job.namespace == own || sees.namespaces.contains(job.namespace.as_str());
     let mut others: BTreeMap<Option<i32>, i64> = BTreeMap::new();
-    told.preempts.retain(|leaves| {
+    explanation.preempts.retain(|leaves| {
         let seen = is_seen(&leaves.job);
         if !seen {
             let count = others.entry(priorities.get(&leaves.job).copied());
@@ -76,34 +83,35 @@ pub(in super::super) fn redact(
         seen
     });
     let others = others.into_iter().rev();
-    told.preempts_others = others
+    explanation.preempts_others = others
         .map(|(priority, count)| OtherJobs { count, priority })
         .collect();
-    for safe in &mut told.protected {
+    for safe in &mut explanation.protected {
         safe.job.take_if(|job| !is_seen(job));
     }
-    if let Some(lacks) = &mut told.shortage
+    if let Some(lacks) = &mut explanation.shortage
         && let Some(behind) = lacks.behind.take_if(|behind| !is_seen(behind))
     {
         lacks.behind_priority = priorities.get(&behind).copied();
     }
     if !sees.queues {
-        hide_queues(told);
+        hide_queues(explanation);
     }
     if !sees.nodes {
-        hide_nodes(told);
+        hide_nodes(explanation);
     }
     // Removes an empty change.
-    told.smallest_change
+    explanation
+        .smallest_change
         .take_if(|change| *change == SmallestChange::default());
 }
 
-fn hide_queues(told: &mut Explanation) {
-    let own = &told.queue;
-    if let Some(lacks) = &mut told.shortage {
+fn hide_queues(explanation: &mut Explanation) {
+    let own = &explanation.queue;
+    if let Some(lacks) = &mut explanation.shortage {
         lacks.queue.take_if(|queue| queue != own);
     }
-    if let Some(change) = &mut told.smallest_change
+    if let Some(change) = &mut explanation.smallest_change
         && change
             .raise_quotas
             .iter()
@@ -114,18 +122,18 @@ fn hide_queues(told: &mut Explanation) {
     }
 }
 
-fn hide_nodes(told: &mut Explanation) {
-    told.reserved_nodes.clear();
-    for group in &mut told.task_groups {
+fn hide_nodes(explanation: &mut Explanation) {
+    explanation.reserved_nodes.clear();
+    for group in &mut explanation.task_groups {
         for excluded in &mut group.excluded {
             excluded.nodes.clear();
         }
         group.candidates.clear();
     }
-    if let Some(change) = &mut told.smallest_change {
+    if let Some(change) = &mut explanation.smallest_change {
         change.free.clear();
     }
-    if let Some(lacks) = &mut told.shortage
+    if let Some(lacks) = &mut explanation.shortage
         && lacks.level.as_deref() == Some(HOSTNAME_LEVEL)
     {
         lacks.domain = None;
@@ -182,43 +190,50 @@ mod tests {
 
     #[test]
     fn caller_without_rights_gets_no_foreign_names() {
-        let mut told = explanation();
+        let mut explanation = explanation();
         assert_eq!(
-            foreign_namespaces(&told),
+            foreign_namespaces(&explanation),
             ["b".to_owned(), "c".to_owned()].into()
         );
-        redact(&mut told, &priorities(), &VisibleScope::default());
-        let text = serde_json::to_string(&told).unwrap();
+        redact(&mut explanation, &priorities(), &VisibleScope::default());
+        let text = serde_json::to_string(&explanation).unwrap();
         for name in [
             "b/", "first", "theirs", "n1", "n2", "n3", "\"b\"", "two", "holds",
         ] {
             assert!(!text.contains(name), "{name}: {text}");
         }
-        let names = told.preempts.iter().map(|leaves| leaves.job.name.as_str());
+        let names = explanation
+            .preempts
+            .iter()
+            .map(|leaves| leaves.job.name.as_str());
         assert_eq!(names.collect::<Vec<_>>(), ["ours"]);
-        let others = told.preempts_others.iter();
+        let others = explanation.preempts_others.iter();
         let others: Vec<_> = others.map(|other| (other.priority, other.count)).collect();
         assert_eq!(others, [(Some(2), 1), (Some(1), 2)]);
-        let safe: Vec<_> = told.protected.iter().map(|safe| &safe.job).collect();
+        let safe: Vec<_> = explanation.protected.iter().map(|safe| &safe.job).collect();
         assert_eq!(safe, [&None], "until when is told all the same");
-        let lacks = told.shortage.as_ref().unwrap();
+        let lacks = explanation.shortage.as_ref().unwrap();
         assert_eq!((&lacks.behind, lacks.behind_priority), (&None, Some(7)));
-        assert_eq!(told.smallest_change, None);
-        let group = told.task_groups.first().unwrap();
+        assert_eq!(explanation.smallest_change, None);
+        let group = explanation.task_groups.first().unwrap();
         assert_eq!(group.excluded.first().unwrap().count, 2);
     }
 
     /// A caller with the right to see nodes also sees the jobs on them, in every namespace.
     #[test]
     fn caller_with_node_rights_gets_the_jobs_on_nodes() {
-        let mut told = explanation();
+        let mut explanation = explanation();
         let sees = VisibleScope {
             nodes: true,
             ..VisibleScope::default()
         };
-        redact(&mut told, &priorities(), &sees);
-        let on = &told.smallest_change.as_ref().unwrap().free[0];
-        let names: Vec<_> = on.held_by.iter().map(|held| held.job.to_string()).collect();
+        redact(&mut explanation, &priorities(), &sees);
+        let on = &explanation.smallest_change.as_ref().unwrap().free[0];
+        let names: Vec<_> = on
+            .held_by
+            .iter()
+            .map(|holder| holder.job.to_string())
+            .collect();
         assert_eq!(names, ["d/holds"], "{on:?}");
     }
 

@@ -80,10 +80,13 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
     let mut engine = engine();
     engine.apply_gang(gang("b/waits", "free", 2, 4, 0));
     engine.cycle(Time::from_millis(1_000));
-    let told = explain(&engine, "b/waits").unwrap();
-    assert_eq!(told.reason, Some(Reason::InsufficientCapacity));
-    assert_eq!((told.position, told.queue.as_str()), (Some(1), "free"));
-    let lacks = told.shortage.as_ref().unwrap();
+    let explanation = explain(&engine, "b/waits").unwrap();
+    assert_eq!(explanation.reason, Some(Reason::InsufficientCapacity));
+    assert_eq!(
+        (explanation.position, explanation.queue.as_str()),
+        (Some(1), "free")
+    );
+    let lacks = explanation.shortage.as_ref().unwrap();
     let numbers = [
         &lacks.needs,
         &lacks.free,
@@ -95,10 +98,14 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
         (lacks.nodes, lacks.resource.as_deref()),
         (Some(2), Some(GPU))
     );
-    assert!(told.message.contains("4 are missing"), "{}", told.message);
+    assert!(
+        explanation.message.contains("4 are missing"),
+        "{}",
+        explanation.message
+    );
 
-    let [group] = told.task_groups.as_slice() else {
-        panic!("{told:?}")
+    let [group] = explanation.task_groups.as_slice() else {
+        panic!("{explanation:?}")
     };
     assert_eq!((group.nodes, group.matching, group.room), (3, 2, 0));
     let excluded = group.excluded.first().unwrap();
@@ -113,7 +120,7 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
         .map(|c| (c.node.as_str(), c.room, c.free[0].amount.as_str()))
         .collect();
     assert_eq!(candidates, [("n0", 0, "2"), ("n1", 0, "2")]);
-    let change = told.smallest_change.as_ref().unwrap();
+    let change = explanation.smallest_change.as_ref().unwrap();
     let freed: Vec<_> = change
         .free
         .iter()
@@ -123,18 +130,21 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
     for on in &change.free {
         let holders = on.held_by.iter();
         let holders: Vec<_> = holders
-            .map(|held| (held.job.to_string(), held.amounts[0].amount.as_str()))
+            .map(|holder| (holder.job.to_string(), holder.amounts[0].amount.as_str()))
             .collect();
         assert_eq!(holders, [("a/runs".to_owned(), "6")], "{on:?}");
     }
-    assert_eq!(told.expected_start, None, "nobody knows when a/runs ends");
+    assert_eq!(
+        explanation.expected_start, None,
+        "the end of a/runs is unknown"
+    );
     // A client can parse the explanation.
-    let written = serde_json::to_value(&told).unwrap();
+    let written = serde_json::to_value(&explanation).unwrap();
     assert_eq!(
         serde_json::from_value::<Explanation>(written).unwrap(),
-        told
+        explanation
     );
-    let cells = told.cells(Timestamp::UNIX_EPOCH);
+    let cells = explanation.cells(Timestamp::UNIX_EPOCH);
     assert_eq!(cells.len(), Explanation::COLUMNS.len());
     assert!(cells.iter().all(Value::is_string), "{cells:?}");
 }
@@ -144,16 +154,16 @@ fn explanation_shows_missing_amounts_and_each_nodes_state() {
 fn external_pods_are_explained_by_their_served_names() {
     let mut engine = engine_of(gang("a/PodGroup/runs", "strong", 2, 6, 0));
     engine.apply_gang(gang("b/Pod/first", "strong", 2, 4, 5));
-    let told = explain(&engine, "b/pod.first").unwrap();
-    assert_eq!(told.metadata.name.as_deref(), Some("pod.first"));
-    let [victim] = told.preempts.as_slice() else {
-        panic!("{told:?}")
+    let explanation = explain(&engine, "b/pod.first").unwrap();
+    assert_eq!(explanation.metadata.name.as_deref(), Some("pod.first"));
+    let [victim] = explanation.preempts.as_slice() else {
+        panic!("{explanation:?}")
     };
     assert_eq!(victim.job.name, "podgroup.runs");
     assert_eq!(victim.job.to_string(), "a/PodGroup/runs");
     // The priorities are found by these names.
-    let known = priorities(&told, &engine.snapshot());
-    assert_eq!(known.get(&victim.job), Some(&0), "{known:?}");
+    let by_job = priorities(&explanation, &engine.snapshot());
+    assert_eq!(by_job.get(&victim.job), Some(&0), "{by_job:?}");
 }
 
 #[test]
@@ -161,12 +171,12 @@ fn too_small_quota_is_explained_with_the_needed_raise() {
     let mut engine = engine();
     engine.apply_gang(gang("b/large", "small", 1, 3, 0));
     engine.cycle(Time::from_millis(1_000));
-    let told = explain(&engine, "b/large").unwrap();
-    assert_eq!(told.reason, Some(Reason::ExceedsQuota));
-    let lacks = told.shortage.as_ref().unwrap();
+    let explanation = explain(&engine, "b/large").unwrap();
+    assert_eq!(explanation.reason, Some(Reason::ExceedsQuota));
+    let lacks = explanation.shortage.as_ref().unwrap();
     assert_eq!(lacks.queue.as_deref(), Some("small"));
     assert_eq!((text(&lacks.needs), text(&lacks.most)), ("3", "2"));
-    let raised = &told.smallest_change.as_ref().unwrap().raise_quotas[0];
+    let raised = &explanation.smallest_change.as_ref().unwrap().raise_quotas[0];
     assert_eq!(
         (raised.field.as_str(), raised.by.as_str()),
         ("nominalQuota", "1")
@@ -182,11 +192,15 @@ fn protected_victim_is_explained_with_the_end_of_protection() {
     });
     engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
     engine.cycle(Time::from_millis(1_000));
-    let told = explain(&engine, "b/first").unwrap();
-    assert_eq!(told.reason, Some(Reason::InsufficientCapacity), "{told:?}");
-    assert!(told.preempts.is_empty());
-    let [safe] = told.protected.as_slice() else {
-        panic!("{told:?}")
+    let explanation = explain(&engine, "b/first").unwrap();
+    assert_eq!(
+        explanation.reason,
+        Some(Reason::InsufficientCapacity),
+        "{explanation:?}"
+    );
+    assert!(explanation.preempts.is_empty());
+    let [safe] = explanation.protected.as_slice() else {
+        panic!("{explanation:?}")
     };
     assert_eq!(safe.job.as_ref().unwrap().name, "runs");
     assert_eq!(safe.until.0.as_second(), 15 * 60);
@@ -197,10 +211,10 @@ fn explanation_names_the_victims() {
     let mut engine = engine();
     engine.apply_gang(gang("b/first", "strong", 2, 4, 5));
     // No cycle has looked at the gang yet.
-    let told = explain(&engine, "b/first").unwrap();
-    assert_eq!(told.reason, None, "{told:?}");
-    let [victim] = told.preempts.as_slice() else {
-        panic!("{told:?}")
+    let explanation = explain(&engine, "b/first").unwrap();
+    assert_eq!(explanation.reason, None, "{explanation:?}");
+    let [victim] = explanation.preempts.as_slice() else {
+        panic!("{explanation:?}")
     };
     assert_eq!(
         (victim.job.namespace.as_str(), victim.job.name.as_str()),
@@ -209,9 +223,13 @@ fn explanation_names_the_victims() {
     assert!(victim.because.is_some());
     // Once the engine has decided, the gang's journal names the victims.
     engine.cycle(Time::from_millis(1_000));
-    let told = explain(&engine, "b/first").unwrap();
-    assert_eq!(told.position, None);
-    assert!(told.message.contains("make room"), "{}", told.message);
+    let explanation = explain(&engine, "b/first").unwrap();
+    assert_eq!(explanation.position, None);
+    assert!(
+        explanation.message.contains("make room"),
+        "{}",
+        explanation.message
+    );
 }
 
 #[test]

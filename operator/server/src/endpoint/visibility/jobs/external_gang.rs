@@ -58,9 +58,9 @@ impl ExternalGang {
 
     /// Returns the phase of the gang. `placed`: the gang holds its place.
     pub(super) fn phase(&self, placed: bool) -> JobPhase {
-        let mut held = self.pods.iter().filter(|pod| pod.is_bound()).peekable();
-        let some = held.peek().is_some();
-        match placed && some && held.all(|pod| pod.phase == PodPhase::Running) {
+        let mut bound = self.pods.iter().filter(|pod| pod.is_bound()).peekable();
+        let some = bound.peek().is_some();
+        match placed && some && bound.all(|pod| pod.phase == PodPhase::Running) {
             true => JobPhase::Running,
             false if placed => JobPhase::Starting,
             false => JobPhase::Queued,
@@ -81,11 +81,11 @@ impl ExternalGang {
         if is_nominated {
             return Some((Reason::Preempting, NOMINATED_MESSAGE.to_owned()));
         }
-        let said = self
+        let condition = self
             .pods
             .iter()
             .find_map(|pod| pod.unscheduled_condition.as_ref());
-        let (reason, message) = Reason::leading(&said?.1)?;
+        let (reason, message) = Reason::leading(&condition?.1)?;
         Some((reason, message.to_owned()))
     }
 }

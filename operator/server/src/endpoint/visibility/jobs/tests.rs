@@ -158,14 +158,14 @@ fn external_gangs_have_phase_and_reason_like_jobs() {
             .apply(&Key::from_meta(&pod.metadata), &pod, |_, _| true);
     };
     let pod = |name: &str, node: Option<&str>, phase: &str, labels: Value| {
-        let said = "QuotaExceeded: needs 4 nvidia.com/gpu";
+        let message = "QuotaExceeded: needs 4 nvidia.com/gpu";
         see(json!({
             "metadata": {"name": name, "namespace": "a", "uid": name, "labels": labels,
                 "creationTimestamp": "2027-01-15T08:00:00Z",
                 "annotations": {"trellis.dev/placed-in": "default"}},
             "spec": {"schedulerName": "trellis", "nodeName": node, "containers": [{"name": "c"}]},
             "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "False",
-                "reason": "Unschedulable", "message": said}]},
+                "reason": "Unschedulable", "message": message}]},
         }));
     };
     pod("alone", None, "Pending", json!({}));
@@ -190,7 +190,7 @@ fn external_gangs_have_phase_and_reason_like_jobs() {
         .insert_observed(Key::new("a", "g"), group);
     let find = |name: &str| ExternalGang::find(&context.cache, &Key::new("a", name));
     assert!(find("g").is_none(), "that is a job");
-    let said = |external: &ExternalGang| {
+    let reason = |external: &ExternalGang| {
         external
             .reason(false)
             .map(|(reason, words)| (reason.as_str(), words))
@@ -200,16 +200,16 @@ fn external_gangs_have_phase_and_reason_like_jobs() {
     assert_eq!(leaving, (Reason::Preempting, NOMINATED_MESSAGE.to_owned()));
     assert_eq!(alone.phase(false), JobPhase::Queued);
     let quota = ("QuotaExceeded", "needs 4 nvidia.com/gpu".to_owned());
-    assert_eq!(said(&alone), Some(quota));
+    assert_eq!(reason(&alone), Some(quota));
     let gang = find("PodGroup/g").unwrap();
     assert_eq!(gang.phase(true), JobPhase::Starting, "one of them runs");
     let capacity = ("InsufficientCapacity", "8 are missing".to_owned());
-    assert_eq!(said(&gang), Some(capacity.clone()));
+    assert_eq!(reason(&gang), Some(capacity.clone()));
     // The PodGroup has the reason.
-    let told = gang
+    let message = gang
         .reason(true)
         .map(|(reason, words)| (reason.as_str(), words));
-    assert_eq!(told, Some(capacity));
+    assert_eq!(message, Some(capacity));
     assert_eq!(
         gang.creation_time().unwrap().0.to_string(),
         "2027-01-15T07:00:00Z"
@@ -292,12 +292,12 @@ fn nominated_external_pod_is_queued() {
         queue,
     };
     let rows = facts.rows();
-    let mut named = rows.iter();
-    let urgent = named.find(|row| row.metadata.name.as_deref() == Some("pod.urgent"));
+    let mut iter = rows.iter();
+    let urgent = iter.find(|row| row.metadata.name.as_deref() == Some("pod.urgent"));
     let urgent = urgent.unwrap();
-    let said = (urgent.phase, urgent.position, urgent.reason);
+    let reason = (urgent.phase, urgent.position, urgent.reason);
     let expected = (Some(JobPhase::Queued), None, Some(Reason::Preempting));
-    assert_eq!(said, expected);
+    assert_eq!(reason, expected);
     assert!(urgent.expected_start.is_some(), "{urgent:?}");
     assert_eq!(
         urgent.since.0.as_millisecond(),

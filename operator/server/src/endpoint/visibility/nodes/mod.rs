@@ -94,14 +94,15 @@ pub(super) fn job_ref(job: &Key) -> JobRef {
 
 /// Finds, for each of these nodes, the jobs that hold some of the resources to be freed, in
 /// descending order of the first named resource.
-pub(super) fn find_holders(snapshot: &Snapshot, wanted: &[NodeRelease]) -> Vec<Vec<HeldBy>> {
-    let mut tallies = tally::tally_nodes(snapshot, |node| wanted.iter().any(|on| on.node == *node));
+pub(super) fn find_holders(snapshot: &Snapshot, releases: &[NodeRelease]) -> Vec<Vec<HeldBy>> {
+    let mut tallies =
+        tally::tally_nodes(snapshot, |node| releases.iter().any(|on| on.node == *node));
     let of = |on: &NodeRelease| {
         let jobs = tallies.remove(&on.node).unwrap_or_default().jobs;
         let mut by_job: BTreeMap<Key, (Vec<i128>, Option<tally::HoldState>)> = BTreeMap::new();
         for ((job, state), hold) in jobs {
             let of = |(name, _): &(ResourceName, i128)| hold.amounts.get(name).copied();
-            let amounts = on.amounts.iter().map(|wanted| of(wanted).unwrap_or(0));
+            let amounts = on.amounts.iter().map(|releases| of(releases).unwrap_or(0));
             let amounts: Vec<i128> = amounts.collect();
             if amounts.iter().all(|amount| *amount <= 0) {
                 // The state of pods that hold none of these resources does not matter.
@@ -115,9 +116,9 @@ pub(super) fn find_holders(snapshot: &Snapshot, wanted: &[NodeRelease]) -> Vec<V
             // The state is only shown if all of these pods share it.
             does.take_if(|does| state != Some(*does));
         }
-        let mut held: Vec<_> = by_job.into_iter().collect();
-        held.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
-        let told = |(job, (amounts, state)): (Key, (Vec<i128>, Option<tally::HoldState>))| {
+        let mut holders: Vec<_> = by_job.into_iter().collect();
+        holders.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
+        let holder = |(job, (amounts, state)): (Key, (Vec<i128>, Option<tally::HoldState>))| {
             let names = on.amounts.iter().map(|(name, _)| name);
             let amounts = names.zip(amounts).filter(|(_, amount)| *amount > 0);
             HeldBy {
@@ -128,9 +129,9 @@ pub(super) fn find_holders(snapshot: &Snapshot, wanted: &[NodeRelease]) -> Vec<V
                 state: state.map(|state| state.as_str().to_owned()),
             }
         };
-        held.into_iter().map(told).collect()
+        holders.into_iter().map(holder).collect()
     };
-    wanted.iter().map(of).collect()
+    releases.iter().map(of).collect()
 }
 
 fn to_amount(name: &ResourceName, amount: i128) -> Amount {
@@ -183,20 +184,20 @@ fn domains(snapshot: &Snapshot, node: &Node) -> Vec<NodeDomain> {
 
 /// Returns the scarce resources of a node: devices, cpu and memory.
 fn resources(node: &Node, tally: &NodeTally<'_>) -> Vec<NodeResource> {
-    let shown = node.allocatable.iter().filter(|(name, _)| {
+    let amounts = node.allocatable.iter().filter(|(name, _)| {
         name.is_device() && name.shared_device().is_none()
             || matches!(name.as_str(), "cpu" | "memory")
     });
-    shown
+    amounts
         .map(|(name, allocatable)| {
             let allocatable = i128::from(allocatable);
             let of = |sums: &BTreeMap<&ResourceName, i128>| sums.get(name).copied().unwrap_or(0);
-            let (jobs, others, kept) = (
+            let (jobs, others, reserved) = (
                 of(&tally.by_jobs),
                 of(&tally.by_other_pods),
                 of(&tally.restart_amounts),
             );
-            let used = jobs.saturating_add(others).saturating_add(kept);
+            let used = jobs.saturating_add(others).saturating_add(reserved);
             let free = allocatable.saturating_sub(used);
             let quantity = |amount| engine::to_quantity(name.as_str(), amount);
             NodeResource {
@@ -204,7 +205,7 @@ fn resources(node: &Node, tally: &NodeTally<'_>) -> Vec<NodeResource> {
                 allocatable: quantity(allocatable),
                 jobs: quantity(jobs),
                 others: quantity(others),
-                kept: quantity(kept),
+                kept: quantity(reserved),
                 free: (free >= 0).then(|| quantity(free)),
             }
         })

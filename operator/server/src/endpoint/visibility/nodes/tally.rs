@@ -81,38 +81,38 @@ impl<'s> JobResources<'s> {
 /// Sums up the nodes for which `wanted` returns true.
 pub(super) fn tally_nodes<'s>(
     snapshot: &'s Snapshot,
-    wanted: impl Fn(&NodeName) -> bool,
+    is_wanted: impl Fn(&NodeName) -> bool,
 ) -> NodeTallies<'s> {
     let mut counting = TallyBuilder {
-        is_wanted: wanted,
+        is_wanted: is_wanted,
         tallies: NodeTallies::default(),
         owners: HashMap::new(),
     };
-    for told in &snapshot.gangs {
-        if let Some(place) = &told.place {
+    for gang in &snapshot.gangs {
+        if let Some(place) = &gang.place {
             counting.count_place(place);
         }
-        if let Some(kept) = &told.kept {
-            let who = (engine::job_key(&kept.gang.id), None);
-            for pod in kept.pods.iter().filter(|pod| pod.held) {
+        if let Some(kept_place) = &gang.kept {
+            let holder = (engine::job_key(&kept_place.gang.id), None);
+            for pod in kept_place.pods.iter().filter(|pod| pod.held) {
                 let Some(tally) = counting.tally_of(&pod.node) else {
                     continue;
                 };
                 add_amounts(&mut tally.restart_amounts, &pod.request);
-                let hold = tally.restart_holds.entry(who.clone()).or_default();
+                let hold = tally.restart_holds.entry(holder.clone()).or_default();
                 hold.add_pod(&pod.request);
-                hold.until = Some(kept.until);
+                hold.until = Some(kept_place.until);
             }
         }
-        for node in &told.gang.excluded_nodes {
+        for node in &gang.gang.excluded_nodes {
             if let Some(tally) = counting.tally_of(node) {
-                tally.excluded_by.insert(engine::job_key(&told.gang.id));
+                tally.excluded_by.insert(engine::job_key(&gang.gang.id));
             }
         }
     }
-    for told in &snapshot.stopping {
-        let job = engine::job_key(&told.gang.id);
-        for pod in &told.pods {
+    for gang in &snapshot.stopping {
+        let job = engine::job_key(&gang.gang.id);
+        for pod in &gang.pods {
             counting.owners.insert(pod.clone(), (job.clone(), true));
         }
     }
@@ -140,20 +140,20 @@ pub(super) fn tally_nodes<'s>(
     let gangs: HashMap<&GangId, &Gang> = snapshot
         .gangs
         .iter()
-        .map(|told| (&told.gang.id, &told.gang))
+        .map(|gang| (&gang.gang.id, &gang.gang))
         .collect();
     for reservation in &snapshot.reservations {
         let Some(waits) = gangs.get(&reservation.gang) else {
             continue;
         };
-        let who = (engine::job_key(&reservation.gang), None);
+        let holder = (engine::job_key(&reservation.gang), None);
         for (group, _, node) in reservation.placement.iter() {
             let group = waits.groups.iter().find(|of| of.name == *group);
             let Some(group) = group else { continue };
             let Some(tally) = counting.tally_of(node) else {
                 continue;
             };
-            let hold = tally.reservations.entry(who.clone()).or_default();
+            let hold = tally.reservations.entry(holder.clone()).or_default();
             hold.add_pod(&group.request);
             hold.start = reservation.start;
         }
@@ -202,8 +202,12 @@ impl<'s, W: Fn(&NodeName) -> bool> TallyBuilder<'s, W> {
                     continue;
                 };
                 add_amounts(&mut tally.by_jobs, &group.request);
-                let who = (job.clone(), Some(HoldState::Starting));
-                tally.jobs.entry(who).or_default().add_pod(&group.request);
+                let holder = (job.clone(), Some(HoldState::Starting));
+                tally
+                    .jobs
+                    .entry(holder)
+                    .or_default()
+                    .add_pod(&group.request);
             }
         }
     }

@@ -132,20 +132,20 @@ fn deleted_node_with_pods_has_an_unschedulable_row() {
 
 #[test]
 fn holder_is_listed_once_without_its_other_resources() {
-    let wanted = [NodeRelease {
+    let releases = [NodeRelease {
         node: NodeName::new("n0"),
         amounts: vec![(ResourceName::new(GPU), 8)],
     }];
-    let held = |engine: &Engine| {
-        let [on] = find_holders(&engine.snapshot(), &wanted)
+    let holders = |engine: &Engine| {
+        let [on] = find_holders(&engine.snapshot(), &releases)
             .try_into()
             .unwrap();
-        let told = |held: HeldBy| {
-            let amounts = held.amounts.iter().map(|of| of.amount.as_str());
+        let expected = |holders: HeldBy| {
+            let amounts = holders.amounts.iter().map(|of| of.amount.as_str());
             let amounts = amounts.collect::<Vec<_>>().join(" ");
-            (held.job.name, amounts, held.state)
+            (holders.job.name, amounts, holders.state)
         };
-        on.into_iter().map(told).collect::<Vec<_>>()
+        on.into_iter().map(expected).collect::<Vec<_>>()
     };
     let mut engine = Engine::new();
     let offers = Resources::new()
@@ -165,16 +165,16 @@ fn holder_is_listed_once_without_its_other_resources() {
         let request = Resources::new().with(GPU, gpus).with("cpu", 1_000);
         engine.apply_pod(PodKey::new(pod), NodeName::new("n0"), request);
     };
-    let told = |state: Option<&str>| {
+    let expected = |state: Option<&str>| {
         let state = state.map(ToOwned::to_owned);
         [("runs".to_owned(), "6".to_owned(), state)]
     };
-    assert_eq!(held(&engine), told(Some("Starting")));
+    assert_eq!(holders(&engine), expected(Some("Starting")));
     sees(&mut engine, "a/runs-w-0", 3);
-    assert_eq!(held(&engine), told(None));
+    assert_eq!(holders(&engine), expected(None));
     // The launcher, which holds no GPU, is still starting.
     sees(&mut engine, "a/runs-w-1", 3);
-    assert_eq!(held(&engine), told(Some("Running")));
+    assert_eq!(holders(&engine), expected(Some("Running")));
 }
 
 #[test]

@@ -49,28 +49,28 @@ async fn start_server_with_reserved_places() -> ServerFixture {
         key: own.signing_key.serialize_pem().into_bytes(),
     };
     identity.use_certificate(&pem).unwrap();
-    let [asked, answers] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
-    let (asks, let_go) = (asked.clone(), answers.clone());
+    let [arrived, answers] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let (arrivals, releases) = (arrived.clone(), answers.clone());
     let slow = get(async move || {
-        asks.add_permits(1);
-        let_go.acquire().await.unwrap().forget();
+        arrivals.add_permits(1);
+        releases.acquire().await.unwrap().forget();
         "ok"
     });
     let router = Router::new()
         .route("/", get(async || "ok"))
         .route("/large", get(async || vec![b'x'; LARGE]))
         .route("/slow", slow);
-    let kept = ReservedPlaces {
+    let reserved = ReservedPlaces {
         count: RESERVED,
         is_for: Arc::new(|shown| shown.address() == at(SERVER)),
     };
     let on = CancellationToken::new();
-    let (identity, kept) = (Some(identity), Some(kept));
-    tokio::spawn(serve(listener, LIMITS, identity, kept, router, on));
+    let (identity, reserved) = (Some(identity), Some(reserved));
+    tokio::spawn(serve(listener, LIMITS, identity, reserved, router, on));
     ServerFixture {
         address,
         tls_connector: TlsConnector::from(Arc::new(knows)),
-        slow_requests: asked,
+        slow_requests: arrived,
         answers,
     }
 }
@@ -94,8 +94,8 @@ impl ServerFixture {
     async fn connect_busy(&self, from: u8, head: usize) -> TestConnection {
         let mut asker = self.connect(from).await.unwrap();
         asker.send("/slow", head).await.unwrap();
-        let asked = tokio::time::timeout(LIMITS.head_timeout, self.slow_requests.acquire()).await;
-        asked.expect("it is not served").unwrap().forget();
+        let arrived = tokio::time::timeout(LIMITS.head_timeout, self.slow_requests.acquire()).await;
+        arrived.expect("it is not served").unwrap().forget();
         asker
     }
 
@@ -165,17 +165,17 @@ async fn client_with_reserved_places_is_served_when_the_rest_are_taken() {
 #[tokio::test]
 async fn client_on_reserved_places_takes_no_common_place() {
     let serving = start_server_with_reserved_places().await;
-    let mut kept = Vec::new();
+    let mut reserved = Vec::new();
     for _ in 0..RESERVED {
-        kept.push(serving.connect_idle(SERVER).await.unwrap());
+        reserved.push(serving.connect_idle(SERVER).await.unwrap());
     }
     let mut pod = Vec::new();
     for _ in 0..LIMITS.connections {
         pod.push(serving.connect_busy(POD, 0).await);
     }
     assert!(serving.connect_idle(POD).await.is_none());
-    for kept in &mut kept {
-        assert_eq!(kept.get().await, Some(200));
+    for reserved in &mut reserved {
+        assert_eq!(reserved.get().await, Some(200));
     }
     serving.answer_all(pod).await;
 }

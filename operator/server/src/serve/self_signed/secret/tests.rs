@@ -20,33 +20,33 @@ fn issue_at(second: i64) -> IssuedCertificate {
 }
 
 fn started_secret() -> CertificateSecret {
-    let mut kept = CertificateSecret::default();
-    assert_eq!(kept.next_step(&names(), at(0), None), RenewalStep::Begin);
-    kept.start(issue_at(0), at(0));
-    kept
+    let mut state = CertificateSecret::default();
+    assert_eq!(state.next_step(&names(), at(0), None), RenewalStep::Begin);
+    state.start(issue_at(0), at(0));
+    state
 }
 
 #[test]
 fn written_secret_reads_back() {
-    let mut kept = started_secret();
-    kept.prepare(issue_at(1), at(1));
+    let mut state = started_secret();
+    state.prepare(issue_at(1), at(1));
     let mut data = BTreeMap::from([("other".to_owned(), ByteString(vec![1]))]);
-    kept.write(&mut data);
-    assert_eq!(CertificateSecret::read(&data), kept);
+    state.write(&mut data);
+    assert_eq!(CertificateSecret::read(&data), state);
     assert_eq!(data.len(), 6, "what else is in it stays");
-    let shown = kept.current().unwrap();
-    assert_eq!(shown.names, names());
-    assert_eq!(shown.not_after, at(3000));
-    assert_eq!(shown.not_before, at(-300), "clocks may be apart");
-    kept.swap(at(2));
-    kept.write(&mut data);
-    assert_eq!(CertificateSecret::read(&data), kept);
+    let served = state.current().unwrap();
+    assert_eq!(served.names, names());
+    assert_eq!(served.not_after, at(3000));
+    assert_eq!(served.not_before, at(-300), "clocks may be apart");
+    state.swap(at(2));
+    state.write(&mut data);
+    assert_eq!(CertificateSecret::read(&data), state);
     assert_eq!(data.len(), 4);
     for name in ["tls.crt", "tls.key", "ca.crt"] {
         let mut broken = data.clone();
         broken.insert(name.to_owned(), ByteString(b"-----BEGIN no".to_vec()));
         let read = CertificateSecret::read(&broken);
-        assert_ne!(read, kept, "{name}");
+        assert_ne!(read, state, "{name}");
     }
     assert_eq!(
         CertificateSecret::read(&BTreeMap::new()),
@@ -57,10 +57,10 @@ fn written_secret_reads_back() {
 fn read_damaged(
     data: &BTreeMap<String, ByteString>,
     name: &str,
-    by: Option<&[u8]>,
+    replacement: Option<&[u8]>,
 ) -> CertificateSecret {
     let mut data = data.clone();
-    match by {
+    match replacement {
         Some(bytes) => data.insert(name.to_owned(), ByteString(bytes.to_vec())),
         None => data.remove(name),
     };
@@ -78,20 +78,20 @@ fn flip_letter(text: &[u8], at: usize) -> Vec<u8> {
 /// there is nothing to do.
 #[test]
 fn damaged_certificate_counts_as_missing() {
-    let written = |kept: &CertificateSecret| {
+    let written = |state: &CertificateSecret| {
         let mut data = BTreeMap::new();
-        kept.write(&mut data);
+        state.write(&mut data);
         data
     };
-    let kept = started_secret();
-    let (data, other) = (written(&kept), written(&started_secret()));
+    let state = started_secret();
+    let (data, other) = (written(&state), written(&started_secret()));
     let so_long = Some(Duration::from_secs(99));
     assert_eq!(
-        kept.next_step(&names(), at(1), so_long),
+        state.next_step(&names(), at(1), so_long),
         RenewalStep::Nothing
     );
     for name in ["tls.key", "tls.crt", "ca.crt"] {
-        let good = &data[name].0;
+        let original = &data[name].0;
         for way in [None, Some(b"no".as_slice()), Some(&other[name].0)] {
             let mut read = read_damaged(&data, name, way);
             assert_eq!(
@@ -107,10 +107,13 @@ fn damaged_certificate_counts_as_missing() {
             assert_eq!(CertificateSecret::read(&written(&read)), read, "{name}");
         }
         // The last letters do not count, because some of their bits carry no data.
-        let body = good.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-        let foot = good.windows(4).rposition(|four| four == b"-END").unwrap();
-        for letter in (body..foot - 10).filter(|at| good[*at].is_ascii_alphanumeric()) {
-            let way = flip_letter(good, letter);
+        let body = original.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let foot = original
+            .windows(4)
+            .rposition(|four| four == b"-END")
+            .unwrap();
+        for letter in (body..foot - 10).filter(|at| original[*at].is_ascii_alphanumeric()) {
+            let way = flip_letter(original, letter);
             let words = String::from_utf8_lossy(&way);
             let step = read_damaged(&data, name, Some(&way)).next_step(&names(), at(1), so_long);
             assert_eq!(step, RenewalStep::Begin, "{name}: {words}");
@@ -127,26 +130,26 @@ fn damaged_certificate_counts_as_missing() {
         &flip_letter(&other["ca.crt"].0, 200)[..],
     ]
     .concat();
-    assert_eq!(read_damaged(&data, "ca.crt", Some(&half)), kept);
+    assert_eq!(read_damaged(&data, "ca.crt", Some(&half)), state);
 }
 
 #[test]
 fn damaged_next_certificate_is_issued_again() {
-    let mut kept = started_secret();
-    let alone = kept.trust_bundle();
-    kept.prepare(issue_at(1901), at(1901));
+    let mut state = started_secret();
+    let alone = state.trust_bundle();
+    state.prepare(issue_at(1901), at(1901));
     let mut data = BTreeMap::new();
-    kept.write(&mut data);
+    state.write(&mut data);
     assert_eq!(
-        kept.next_step(&names(), at(1902), None),
+        state.next_step(&names(), at(1902), None),
         RenewalStep::Nothing
     );
-    for (name, by) in [
+    for (name, replacement) in [
         ("next.key", Some(b"no".as_slice())),
         ("next.crt", None),
         ("ca.crt", Some(alone.as_bytes())),
     ] {
-        let mut read = read_damaged(&data, name, by);
+        let mut read = read_damaged(&data, name, replacement);
         assert!(read.current().is_some(), "{name}");
         assert_eq!(
             read.next_step(&names(), at(1902), None),
@@ -163,27 +166,31 @@ fn damaged_next_certificate_is_issued_again() {
 
 #[test]
 fn next_certificate_is_served_once_trusted_long_enough() {
-    let mut kept = started_secret();
-    let step = |kept: &CertificateSecret, second, trusted: Option<u64>| {
-        kept.next_step(&names(), at(second), trusted.map(Duration::from_secs))
+    let mut state = started_secret();
+    let step = |state: &CertificateSecret, second, trusted: Option<u64>| {
+        state.next_step(&names(), at(second), trusted.map(Duration::from_secs))
     };
     // At 1901 less than a third of the lifetime is left.
-    assert_eq!(step(&kept, 1900, Some(9)), RenewalStep::Nothing);
-    assert_eq!(step(&kept, 1901, Some(9)), RenewalStep::Prepare);
-    kept.prepare(issue_at(1901), at(1901));
-    assert_eq!(step(&kept, 1902, None), RenewalStep::Nothing);
-    assert_eq!(kept.settle_time(), Duration::from_secs(60));
-    assert_eq!(step(&kept, 1902, Some(59)), RenewalStep::Nothing);
-    assert_eq!(step(&kept, 1902, Some(60)), RenewalStep::Swap);
+    assert_eq!(step(&state, 1900, Some(9)), RenewalStep::Nothing);
+    assert_eq!(step(&state, 1901, Some(9)), RenewalStep::Prepare);
+    state.prepare(issue_at(1901), at(1901));
+    assert_eq!(step(&state, 1902, None), RenewalStep::Nothing);
+    assert_eq!(state.settle_time(), Duration::from_secs(60));
+    assert_eq!(step(&state, 1902, Some(59)), RenewalStep::Nothing);
+    assert_eq!(step(&state, 1902, Some(60)), RenewalStep::Swap);
     // An expired certificate is useless, so the next one need not be trusted yet.
-    assert_eq!(step(&kept, 3000, None), RenewalStep::Swap);
-    let both = kept.trust_bundle();
-    kept.swap(at(1970));
-    assert_eq!(kept.trust_bundle(), both, "others may show the first still");
-    assert_eq!(step(&kept, 1970, Some(60)), RenewalStep::Nothing);
+    assert_eq!(step(&state, 3000, None), RenewalStep::Swap);
+    let both = state.trust_bundle();
+    state.swap(at(1970));
+    assert_eq!(
+        state.trust_bundle(),
+        both,
+        "others may show the first still"
+    );
+    assert_eq!(step(&state, 1970, Some(60)), RenewalStep::Nothing);
     // The first renewal after its expiry removes an authority.
-    kept.prepare(issue_at(3900), at(3900));
-    assert_eq!(kept.authorities.len(), 2);
+    state.prepare(issue_at(3900), at(3900));
+    assert_eq!(state.authorities.len(), 2);
     // No replica has read the Secret for a long time.
     let begun = started_secret();
     assert_eq!(step(&begun, 3000, Some(99)), RenewalStep::Begin);
@@ -191,17 +198,17 @@ fn next_certificate_is_served_once_trusted_long_enough() {
 
 #[test]
 fn new_host_name_causes_a_renewal() {
-    let mut kept = started_secret();
+    let mut state = started_secret();
     let mut more = names();
     more.push("webhook.example".to_owned());
-    assert_eq!(kept.next_step(&more, at(1), None), RenewalStep::Prepare);
-    kept.prepare(
+    assert_eq!(state.next_step(&more, at(1), None), RenewalStep::Prepare);
+    state.prepare(
         issue("trellis-webhook", &more, at(1), LIFETIME).unwrap(),
         at(1),
     );
-    assert_eq!(kept.next_step(&more, at(1), None), RenewalStep::Nothing);
+    assert_eq!(state.next_step(&more, at(1), None), RenewalStep::Nothing);
     // A replica without this name in its options accepts the certificate.
-    assert_eq!(kept.next_step(&names(), at(1), None), RenewalStep::Nothing);
+    assert_eq!(state.next_step(&names(), at(1), None), RenewalStep::Nothing);
 }
 
 /// Three replicas read the Secret at intervals, and an API server learns of authorities with a
@@ -210,10 +217,10 @@ fn new_host_name_causes_a_renewal() {
 fn replicas_serve_only_trusted_certificates() {
     let mut secret = BTreeMap::new();
     // The authorities that the API server will trust, and the time from which it does.
-    let mut told: Vec<(i64, String)> = Vec::new();
+    let mut published: Vec<(i64, String)> = Vec::new();
     let mut shows: [Option<StoredCertificate>; 3] = Default::default();
     let mut since: [Option<(String, i64)>; 3] = Default::default();
-    let mut shown = BTreeSet::new();
+    let mut served = BTreeSet::new();
     for second in (0..10_000_i64).step_by(5) {
         for replica in 0..3_usize {
             // Two replicas read the Secret every ten seconds, the third every fifty.
@@ -221,29 +228,31 @@ fn replicas_serve_only_trusted_certificates() {
             if (second + 5 * i64::try_from(replica).unwrap()) % every != 0 {
                 continue;
             }
-            let mut kept = CertificateSecret::read(&secret);
-            shows[replica] = kept.current().cloned();
-            let wanted = kept.trust_bundle();
-            let is_told = told.last().is_some_and(|(_, last)| *last == wanted);
+            let mut state = CertificateSecret::read(&secret);
+            shows[replica] = state.current().cloned();
+            let bundle = state.trust_bundle();
+            let is_published = published.last().is_some_and(|(_, last)| *last == bundle);
             since[replica] = match since[replica].take() {
-                Some((trusted, since)) if is_told && trusted == wanted => Some((trusted, since)),
-                _ => is_told.then(|| (wanted.clone(), second)),
+                Some((trusted, since)) if is_published && trusted == bundle => {
+                    Some((trusted, since))
+                }
+                _ => is_published.then(|| (bundle.clone(), second)),
             };
-            if !is_told && !wanted.is_empty() {
-                told.push((second + 20, wanted));
+            if !is_published && !bundle.is_empty() {
+                published.push((second + 20, bundle));
             }
             let so_long = since[replica].as_ref().map(|(_, since)| second - since);
             let so_long = so_long.map(|s| Duration::from_secs(s.try_into().unwrap()));
             let now = at(second);
-            match kept.next_step(&names(), now, so_long) {
+            match state.next_step(&names(), now, so_long) {
                 RenewalStep::Nothing => continue,
-                RenewalStep::Begin => kept.start(issue_at(second), now),
-                RenewalStep::Prepare => kept.prepare(issue_at(second), now),
-                RenewalStep::Swap => kept.swap(now),
+                RenewalStep::Begin => state.start(issue_at(second), now),
+                RenewalStep::Prepare => state.prepare(issue_at(second), now),
+                RenewalStep::Swap => state.swap(now),
             }
-            kept.write(&mut secret);
+            state.write(&mut secret);
         }
-        let trusted = told.iter().rev().find(|(from, _)| *from <= second);
+        let trusted = published.iter().rev().find(|(from, _)| *from <= second);
         // Until the first authority is published, the API server trusts no certificate.
         let Some((_, trusted)) = trusted else {
             assert!(second < 200, "never told");
@@ -256,12 +265,12 @@ fn replicas_serve_only_trusted_certificates() {
             let (_, read) = X509Certificate::from_der(&der).unwrap();
             let is_trusted = trusted.iter().any(|authority| {
                 let der = CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap();
-                let (_, known) = X509Certificate::from_der(&der).unwrap();
-                known.subject() == read.issuer() && authority.not_after > at(second)
+                let (_, authority_certificate) = X509Certificate::from_der(&der).unwrap();
+                authority_certificate.subject() == read.issuer() && authority.not_after > at(second)
             });
             assert!(is_trusted, "{second}: shown and not trusted");
-            shown.insert(certificate.pem.certificate.clone());
+            served.insert(certificate.pem.certificate.clone());
         }
     }
-    assert!(shown.len() >= 4, "{} certificates", shown.len());
+    assert!(served.len() >= 4, "{} certificates", served.len());
 }

@@ -10,8 +10,8 @@ fn allowed_job_passes_without_warnings() {
 
 #[test]
 fn denied_job_is_refused_with_the_status_message() {
-    let by = judge_with(&[policy("x", NO_IMAGE, "Deny")]);
-    let judged = by.judge(review_request(
+    let judge = judge_with(&[policy("x", NO_IMAGE, "Deny")]);
+    let judged = judge.judge(review_request(
         "TrainingJob",
         "ada",
         job(json!({})),
@@ -32,12 +32,12 @@ fn denied_job_is_refused_with_the_status_message() {
 fn requester_is_the_user_of_the_request_not_the_stamp() {
     let text = "@id(\"ada\") forbid(principal, action == Trellis::Action::\"Submit\", resource) \
                 unless { context has requester && context.requester.user == \"ada\" };";
-    let by = judge_with(&[policy("x", text, "Deny")]);
+    let judge = judge_with(&[policy("x", text, "Deny")]);
     let mut stamped = job(json!({}));
     let stamp = json!({"trellis.dev/requested-by": "{\"user\": \"ada\", \"groups\": []}"});
     stamped["metadata"]["annotations"] = stamp;
     let of = |user: &str| {
-        let judged = by.judge(review_request(
+        let judged = judge.judge(review_request(
             "TrainingJob",
             user,
             stamped.clone(),
@@ -51,11 +51,11 @@ fn requester_is_the_user_of_the_request_not_the_stamp() {
 
 #[test]
 fn warn_policy_adds_a_warning_and_audit_policy_does_not() {
-    let by = judge_with(&[
+    let judge = judge_with(&[
         policy("w", NO_IMAGE, "Warn"),
         policy("a", NO_IMAGE, "Audit"),
     ]);
-    let answer = submit(&by, json!({}));
+    let answer = submit(&judge, json!({}));
     assert_eq!(answer.decision, ReviewDecision::Allowed);
     assert_eq!(answer.warnings.len(), 1);
     let warning = &answer.warnings[0];
@@ -64,8 +64,8 @@ fn warn_policy_adds_a_warning_and_audit_policy_does_not() {
 
 #[test]
 fn job_that_will_wait_passes_with_a_warning() {
-    let by = judge_with(&[]);
-    let answer = submit(&by, json!({"queueName": "nope"}));
+    let judge = judge_with(&[]);
+    let answer = submit(&judge, json!({"queueName": "nope"}));
     assert_eq!(answer.decision, ReviewDecision::Undecided);
     let warning = &answer.warnings[0];
     assert!(
@@ -85,29 +85,32 @@ fn job_that_will_wait_passes_with_a_warning() {
 
 #[test]
 fn job_in_an_unread_namespace_is_not_refused() {
-    let by = judge_with(&[policy("x", NO_IMAGE, "Deny")]);
+    let judge = judge_with(&[policy("x", NO_IMAGE, "Deny")]);
     let mut elsewhere = review_request("TrainingJob", "ada", job(json!({})), Value::Null);
     elsewhere.namespace = Some("new".to_owned());
-    let answer = by.judge(elsewhere).answer;
+    let answer = judge.judge(elsewhere).answer;
     assert_eq!(answer.decision, ReviewDecision::Undecided);
     assert!(
         answer.warnings[0].contains("\"new\" has not been seen yet"),
         "{answer:?}"
     );
-    let unread = Judge {
+    let unsynced = Judge {
         context: Context::new().0,
         policies: None,
-        ..by
+        ..judge
     };
-    let answer = submit(&unread, json!({}));
+    let answer = submit(&unsynced, json!({}));
     assert!(
         answer.warnings[0].contains("has not been read yet"),
         "{answer:?}"
     );
     // The webhook checks a policy by its own text alone.
     let broken = policy("x", "permit(", "Deny");
-    let asked = review_request("ClusterJobPolicy", "ada", broken, Value::Null);
-    assert_eq!(unread.judge(asked).answer.decision, ReviewDecision::Refused);
+    let request = review_request("ClusterJobPolicy", "ada", broken, Value::Null);
+    assert_eq!(
+        unsynced.judge(request).answer.decision,
+        ReviewDecision::Refused
+    );
 }
 
 #[test]
@@ -138,12 +141,13 @@ fn invalid_spec_is_refused_with_its_fields() {
 
 #[test]
 fn running_suspended_or_ended_job_is_not_refused() {
-    let by = judge_with(&[policy("x", NO_IMAGE, "Deny")]);
+    let judge = judge_with(&[policy("x", NO_IMAGE, "Deny")]);
     let changed = |phase: Value, more: Value| {
         let (mut before, mut now) = (job(json!({})), job(more));
         before["status"] = phase.clone();
         now["status"] = phase;
-        by.judge(review_request("TrainingJob", "ada", now, before))
+        judge
+            .judge(review_request("TrainingJob", "ada", now, before))
             .answer
     };
     let more = || json!({"restart": {"limit": 5}});

@@ -4,9 +4,10 @@ use super::*;
 
 #[test]
 fn invalid_policy_is_refused_with_line_and_caret() {
-    let by = judge_with(&[]);
+    let judge = judge_with(&[]);
     let of = |kind: &str, policy: Value| {
-        by.judge(review_request(kind, "ada", policy, Value::Null))
+        judge
+            .judge(review_request(kind, "ada", policy, Value::Null))
             .answer
     };
     let text = "permit(principal, action, resource)\nwhen { context.gpu > 8 };";
@@ -31,13 +32,13 @@ fn invalid_policy_is_refused_with_line_and_caret() {
         message.contains("spec.tests[0]: the test \"t\" fails"),
         "{message}"
     );
-    let good = of("ClusterJobPolicy", policy("x", NO_IMAGE, "Deny"));
-    assert_eq!(good, ReviewAnswer::allowed(Vec::new()));
+    let valid = of("ClusterJobPolicy", policy("x", NO_IMAGE, "Deny"));
+    assert_eq!(valid, ReviewAnswer::allowed(Vec::new()));
 }
 
 #[test]
 fn invalid_profile_is_refused_with_the_path() {
-    let by = judge_with(&[]);
+    let judge = judge_with(&[]);
     let profile = |name: &str, spec: Value| {
         json!({
             "apiVersion": "trellis.dev/v1alpha1", "kind": "RuntimeProfile",
@@ -45,7 +46,7 @@ fn invalid_profile_is_refused_with_the_path() {
         })
     };
     let of = |object: Value| {
-        let judged = by.judge(review_request("RuntimeProfile", "ada", object, Value::Null));
+        let judged = judge.judge(review_request("RuntimeProfile", "ada", object, Value::Null));
         assert!(!judged.may_be_behind);
         judged.answer
     };
@@ -67,8 +68,8 @@ fn invalid_profile_is_refused_with_the_path() {
     }
     let default = |name: &str| profile(name, json!({"globalDefault": true}));
     assert_eq!(of(default("p")), ReviewAnswer::allowed(Vec::new()));
-    let known: RuntimeProfile = serde_json::from_value(default("p")).unwrap();
-    by.context.cache.profiles.insert("p", known.into());
+    let profile: RuntimeProfile = serde_json::from_value(default("p")).unwrap();
+    judge.context.cache.profiles.insert("p", profile.into());
     assert_eq!(
         of(default("p")),
         ReviewAnswer::allowed(Vec::new()),
@@ -85,8 +86,8 @@ fn invalid_profile_is_refused_with_the_path() {
 
 #[test]
 fn unjudged_kinds_pass() {
-    let by = judge_with(&[]);
-    let answer = by
+    let judge = judge_with(&[]);
+    let answer = judge
         .judge(review_request(
             "TrainingQueue",
             "ada",

@@ -15,9 +15,9 @@ fn quota(name: &str, spec: Value) -> Value {
 
 #[test]
 fn invalid_quota_policy_is_refused_with_its_status_message() {
-    let by = judge_with(&[]);
+    let judge = judge_with(&[]);
     let of = |spec: Value| {
-        let judged = by.judge(review_request(
+        let judged = judge.judge(review_request(
             "QuotaPolicy",
             "ada",
             quota("q", spec),
@@ -51,21 +51,22 @@ fn invalid_quota_policy_is_refused_with_its_status_message() {
             "{message}"
         );
     }
-    let good = of(json!({"subject": {}, "limits": limits}));
-    assert_eq!(good, ReviewAnswer::allowed(Vec::new()));
+    let valid = of(json!({"subject": {}, "limits": limits}));
+    assert_eq!(valid, ReviewAnswer::allowed(Vec::new()));
 }
 
 #[test]
 fn quota_policy_refuses_a_job_without_room() {
-    let by = judge_with(&[]);
+    let judge = judge_with(&[]);
     let add = |name: &str, spec: Value| {
         let policy = serde_json::from_value(quota(name, spec)).unwrap();
-        by.context
+        judge
+            .context
             .cache
             .quotas
             .objects
             .insert_observed(Key::new("", name), policy);
-        by.context.cache.quotas.invalidate();
+        judge.context.cache.quotas.invalidate();
     };
     add(
         "small",
@@ -76,7 +77,7 @@ fn quota_policy_refuses_a_job_without_room() {
         json!({"subject": {}, "limits": {"runningJobs": 2}, "enforcement": "Deny"}),
     );
     // A standby replica has no usage to compare with.
-    assert_eq!(submit(&by, json!({})), ReviewAnswer::allowed(Vec::new()));
+    assert_eq!(submit(&judge, json!({})), ReviewAnswer::allowed(Vec::new()));
     let stands = |used: i128| {
         let limit = LimitId {
             policy: "full".to_owned(),
@@ -89,12 +90,12 @@ fn quota_policy_refuses_a_job_without_room() {
             usage: lines,
             ..LimitsReport::default()
         };
-        by.context.cache.quotas.set_report(Arc::new(report));
+        judge.context.cache.quotas.set_report(Arc::new(report));
     };
     stands(1);
-    assert_eq!(submit(&by, json!({})), ReviewAnswer::allowed(Vec::new()));
+    assert_eq!(submit(&judge, json!({})), ReviewAnswer::allowed(Vec::new()));
     stands(2);
-    let judged = by.judge(review_request(
+    let judged = judge.judge(review_request(
         "TrainingJob",
         "ada",
         job(json!({})),
@@ -109,15 +110,15 @@ fn quota_policy_refuses_a_job_without_room() {
         "{message}"
     );
     // A suspended job, and a job that exists already.
-    let suspended = submit(&by, json!({"suspend": true}));
+    let suspended = submit(&judge, json!({"suspend": true}));
     assert_eq!(suspended.decision, ReviewDecision::Allowed);
     let mut now = job(json!({"restart": {"limit": 5}}));
     now["status"] = json!({"phase": "Queued"});
-    let changed = by.judge(review_request("TrainingJob", "ada", now, job(json!({}))));
+    let changed = judge.judge(review_request("TrainingJob", "ada", now, job(json!({}))));
     assert_eq!(changed.answer.decision, ReviewDecision::Allowed);
     // The webhook refuses a request above a per-job limit even if no usage is known.
     add("tiny", json!({"subject": {}, "limits": {"gpusPerJob": 4}}));
-    let answer = submit(&by, json!({}));
+    let answer = submit(&judge, json!({}));
     assert_eq!(answer.reason, Some(Reason::QuotaPolicyExceeded));
     assert!(
         answer
