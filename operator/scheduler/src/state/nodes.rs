@@ -19,8 +19,12 @@ use super::name_index::NameIndex;
 use super::profile::WHOLE_DEVICE;
 use super::shares::SharedDevices;
 use super::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
+use crate::constraints::Constraints;
 use crate::ids::NodeName;
-use crate::node::{Node, Taint};
+use crate::node::{Node, Taint, TaintEffect};
+
+/// The taint that Kubernetes puts on cordoned nodes (KEP-382).
+pub(super) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// The properties of a node that constraints depend on.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +34,26 @@ pub(crate) struct NodeProperties {
     pub(crate) ready: bool,
     pub(crate) unschedulable: bool,
     pub(crate) unhealthy: Option<String>,
+}
+
+impl NodeProperties {
+    /// True if only the node's labels or name may keep pods with these constraints off it.
+    pub(super) fn is_open(&self, constraints: &Constraints) -> bool {
+        self.ready
+            && self.unhealthy.is_none()
+            && !self.is_cordoned(constraints)
+            && constraints.repelling_taint(&self.taints).is_none()
+    }
+
+    /// True if a cordon keeps pods with these constraints off the node.
+    pub(crate) fn is_cordoned(&self, constraints: &Constraints) -> bool {
+        self.unschedulable
+            && !constraints.tolerates(&Taint {
+                key: UNSCHEDULABLE.to_owned(),
+                value: String::new(),
+                effect: TaintEffect::NoSchedule,
+            })
+    }
 }
 
 /// A node, or the name of a node that does not exist (any more) but still has pods.
