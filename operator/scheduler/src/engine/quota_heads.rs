@@ -7,8 +7,8 @@ use crate::explain::WaitDetail;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::queueing::{Blockage, OrderKey, Queues, Signal, WaitKind};
-use crate::quota::{Demand, QueueIdx};
-use crate::state::GangIdx;
+use crate::quota::Demand;
+use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
 /// Maximum number of queues whose pending gang blocks borrowers under the same root: the queues

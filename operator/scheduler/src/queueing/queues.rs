@@ -16,10 +16,10 @@ use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
 use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, Queue, QueueOrder, QueueStop};
 use crate::quota::{
-    Demand, FlavorResource, NextGang, QueueConfig, QueueIdx, QuotaTree, RememberedUsage, TurnOrder,
+    Demand, FlavorResource, NextGang, QueueConfig, QuotaTree, RememberedUsage, TurnOrder,
     UsageDecay, UsageLag,
 };
-use crate::state::{Catalog, Interner, ResourceIdx};
+use crate::state::{Catalog, Interner, QueueIdx, ResourceIdx};
 use crate::time::Time;
 use holders::QueueHolders;
 use leaving_quota::LeavingQuota;

@@ -68,4 +68,7 @@ indexes! {
     SignatureIdx;
     /// A gang.
     GangIdx;
+    /// A queue. A queue keeps its number while it exists, while it has a charge, or while another
+    /// queue names it as its parent.
+    QueueIdx;
 }

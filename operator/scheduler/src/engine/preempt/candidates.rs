@@ -15,8 +15,8 @@ use crate::decision::PreemptionReason;
 use crate::ids::QueueName;
 use crate::preemption::QuotaBudget;
 use crate::preemption::policy::{self, PreemptionFacts, QueueRelation, VictimRank};
-use crate::quota::{Demand, FlavorResource, QueueIdx};
-use crate::state::GangIdx;
+use crate::quota::{Demand, FlavorResource};
+use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
 /// A gang that may be a victim.

@@ -10,7 +10,7 @@ use crate::decision::PreemptionReason;
 use crate::placement::FitCounter;
 use crate::preemption::QuotaBudget;
 use crate::queueing::WakeCondition;
-use crate::quota::QueueIdx;
+use crate::state::QueueIdx;
 
 /// Maximum number of placements to try without a victim, if counting pods is not enough. After
 /// that, unneeded victims may remain in the set.
