@@ -8,7 +8,7 @@ use super::flavor_assignment::FlavorAssignment;
 use super::preempt::PlannedVictim;
 use super::restart_places::LiftedPlace;
 use super::withdrawal::CyclePlacements;
-use super::{Engine, GangStage, placed};
+use super::{Engine, GangStage, gang_table};
 use crate::decision::{Decision, PlacementScore};
 use crate::gang::Gang;
 use crate::ids::QueueName;
@@ -245,7 +245,7 @@ impl Engine {
         self.blockages.clear();
         self.raise(way.shape.total.iter().copied(), Signal::Taken);
         let score = self.score(&way.shape, &groups);
-        let placement = placed::placement(&self.nodes, gang, groups.iter());
+        let placement = gang_table::placement(&self.nodes, gang, groups.iter());
         self.record_start(at, gang, way);
         self.record_place(at, way, groups, self.now);
         Decision::Place {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::placed::{NodeUsage, PlacedState};
+use super::gang_table::{NodeUsage, PlacedState};
 use super::{Engine, GangStage};
 use crate::backfill::Departure;
 use crate::ids::{GangId, PodKey};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::flavor_assignment::FlavorAssignment;
-use super::placed::{PlacedGang, PlacedGroup, PlacedState};
+use super::gang_table::{PlacedGang, PlacedGroup, PlacedState};
 use super::{Engine, GangStage, GangState};
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};

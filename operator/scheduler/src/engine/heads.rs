@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet;
 
 use super::departures;
 use super::flavor_assignment::FlavorAssignment;
-use super::placed;
+use super::gang_table;
 use super::{Engine, GangStage};
 use crate::backfill::{
     Departure, Head, HeadCandidate, NodePool, Planner, merge_by_end, usable_nodes,
@@ -321,7 +321,7 @@ impl Engine {
         let Some(plan) = planner.plan(&wish, ends, others) else {
             return Some(Err(ImpossibleStart(Arc::clone(&way.shape), gang.strategy)));
         };
-        let placement = placed::placement(&self.nodes, &gang, plan.groups.iter());
+        let placement = gang_table::placement(&self.nodes, &gang, plan.groups.iter());
         Some(Ok(Head {
             gang_idx: at,
             key,

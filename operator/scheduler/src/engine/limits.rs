@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::placed::PlacedState;
+use super::gang_table::PlacedState;
 use super::{Engine, GangStage};
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, LimitName, ResourceName};

@@ -13,7 +13,7 @@ mod gangs;
 mod heads;
 mod limits;
 mod node_report;
-mod placed;
+
 mod preempt;
 mod queries;
 mod queue_usage;
@@ -45,8 +45,8 @@ use crate::time::Time;
 use blockage_cache::BlockageCache;
 use departures::Departures;
 use flavor_assignment::CachedAssignments;
-use gang_table::GangTable;
-use placed::PlacedGang;
+use gang_table::{GangTable, PlacedGang};
+
 pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use restart_places::RestartPlaces;
 pub use snapshot::{
@@ -286,7 +286,7 @@ impl Engine {
         }
     }
 
-    fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&placed::PlacedGroup> {
+    fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&gang_table::PlacedGroup> {
         match &self.state(gang)?.stage {
             GangStage::Placed(placed) => placed.groups.get(group),
             GangStage::Pending(_) | GangStage::Stopping { .. } => None,

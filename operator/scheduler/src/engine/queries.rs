@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Engine, GangStage, placed};
+use super::{Engine, GangStage, gang_table};
 use crate::explain::WaitExplanation;
 use crate::ids::{GangId, NodeName, QueueName, ResourceName};
 use crate::placement::Placement;
@@ -54,7 +54,7 @@ impl Engine {
         let GangStage::Placed(placed) = &self.state(*self.by_id.get(gang)?)?.stage else {
             return None;
         };
-        Some(placed::group_flavors(&placed.gang, &placed.choices))
+        Some(gang_table::group_flavors(&placed.gang, &placed.choices))
     }
 
     /// Returns the free amount of each resource that a node lists, in base units; negative if the

@@ -6,7 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::flavor_assignment::FlavorAssignment;
-use super::placed::PlacedState;
+use super::gang_table::PlacedState;
 use super::{Engine, GangStage};
 use crate::backfill::{self, ExpectedEnd, HeadCandidate, Reservation, RunTerm};
 use crate::decision::Decision;

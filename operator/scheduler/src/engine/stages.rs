@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::cycle::TriedGangs;
-use super::placed::PlacedGang;
+use super::gang_table::PlacedGang;
 use super::{Engine, GangStage};
 use crate::limits::PendingLimits;
 use crate::placement::asks_for_topology;

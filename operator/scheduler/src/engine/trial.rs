@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::admission::{AdmissionHistory, GangStart};
-use super::{Engine, GangStage, placed};
+use super::{Engine, GangStage, gang_table};
 use crate::decision::TrialPlacement;
 use crate::explain::WaitExplanation;
 use crate::gang::Gang;
@@ -41,7 +41,7 @@ impl Engine {
         self.backfill.stale |= unsettled;
         self.release_assignments(&ways);
         self.drop_shape(&shape);
-        let place = |groups: &[PodRuns]| placed::placement(&self.nodes, gang, groups.iter());
+        let place = |groups: &[PodRuns]| gang_table::placement(&self.nodes, gang, groups.iter());
         match answer {
             Ok(GangStart::Immediate(_, groups)) => Ok(TrialPlacement {
                 placement: place(&groups),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::placed::{NodeUsage, PlacedGang, PlacedState};
+use super::super::gang_table::{NodeUsage, PlacedGang, PlacedState};
 use super::super::{Engine, GangStage};
 
 use super::preemptor::{Preemptor, QueueClaims};

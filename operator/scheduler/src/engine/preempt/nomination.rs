@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::flavor_assignment::FlavorAssignment;
-use super::super::placed::{self, PlacedState};
+use super::super::gang_table::{self, PlacedState};
 use super::super::{Engine, GangStage};
 use super::{PlannedVictim, PreemptionPlan};
 use crate::decision::{Decision, PlacementScore, PreemptionReason, Victim};
@@ -31,7 +31,7 @@ impl Engine {
         } = plan;
         let decision = Decision::Preempt {
             gang: gang.id.clone(),
-            placement: placed::placement(&self.nodes, gang, groups.iter()),
+            placement: gang_table::placement(&self.nodes, gang, groups.iter()),
             victims: self.name_victims(&victims),
         };
         for victim in &victims {
@@ -256,7 +256,7 @@ impl Engine {
         self.update_end(at);
         Some(Decision::Place {
             gang: gang.id.clone(),
-            placement: placed::placement(&self.nodes, &gang, groups.iter()),
+            placement: gang_table::placement(&self.nodes, &gang, groups.iter()),
             score,
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::placed::{PlacedGroup, PlacedState};
+use super::super::gang_table::{PlacedGroup, PlacedState};
 use super::super::{Engine, GangStage};
 use super::{PodRoom, RestartPlace};
 use crate::ids::{GangId, NodeName, PodKey};

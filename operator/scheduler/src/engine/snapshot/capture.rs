@@ -1,6 +1,6 @@
 //! The snapshot of an engine.
 
-use super::super::placed::{PlacedGang, PlacedState, group_flavors};
+use super::super::gang_table::{PlacedGang, PlacedState, group_flavors};
 use super::super::restart_places::RestartPlace;
 use super::super::{Engine, GangStage, GangState};
 use super::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::flavor_assignment::FlavorAssignment;
-use super::super::placed::PlacedGroup;
+use super::super::gang_table::PlacedGroup;
 use super::super::restart_places::{PodRoom, RestartPlace};
 use super::super::stopping::DeletedGang;
 use super::super::{Engine, GangStage};

@@ -1,9 +1,9 @@
 //! All gangs by number, and the facts that preemptors read of each.
 
-use super::GangStage;
-use super::GangState;
-use super::placed::PlacedState;
-use super::preempt::PlacedGangFacts;
+use super::super::{GangStage, GangState};
+
+use super::gang_facts::PlacedGangFacts;
+use super::placed_gang::PlacedState;
 use crate::ids::GangId;
 use crate::state::{GangIdx, KnownPods, Slots};
 
@@ -11,7 +11,7 @@ use crate::state::{GangIdx, KnownPods, Slots};
 /// these numbers side by side. It caches them from the first read until the gang is borrowed
 /// mutably.
 #[derive(Debug, Default)]
-pub(super) struct GangTable {
+pub(in crate::engine) struct GangTable {
     gangs: Slots<GangState>,
     /// The facts by gang number, if they have been read.
     facts: Vec<CachedFacts>,
@@ -31,23 +31,23 @@ enum CachedFacts {
 }
 
 impl GangTable {
-    pub(super) fn insert(&mut self, gang: GangState) -> usize {
+    pub(in crate::engine) fn insert(&mut self, gang: GangState) -> usize {
         let at = self.gangs.insert(gang);
         self.forget_facts(at);
         at
     }
 
-    pub(super) fn remove(&mut self, at: usize) -> Option<GangState> {
+    pub(in crate::engine) fn remove(&mut self, at: usize) -> Option<GangState> {
         self.forget_facts(at);
         self.gangs.remove(at)
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<&GangState> {
+    pub(in crate::engine) fn get(&self, at: usize) -> Option<&GangState> {
         self.gangs.get(at)
     }
 
     /// Returns the name of a gang.
-    pub(super) fn name(&self, at: GangIdx) -> Option<&GangId> {
+    pub(in crate::engine) fn name(&self, at: GangIdx) -> Option<&GangId> {
         match self.facts.get(at.at()) {
             Some(CachedFacts::Settled(card)) => Some(&card.id),
             _ => Some(&self.get(at.at())?.gang.id),
@@ -55,7 +55,7 @@ impl GangTable {
     }
 
     /// Returns a gang to change, and drops its cached facts.
-    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut GangState> {
+    pub(in crate::engine) fn get_mut(&mut self, at: usize) -> Option<&mut GangState> {
         self.forget_facts(at);
         self.gangs.get_mut(at)
     }
@@ -68,14 +68,18 @@ impl GangTable {
 
     /// Drops the facts of gangs with pods that are not where they were planned. The caller must
     /// call it before it reads facts.
-    pub(super) fn forget_misplaced(&mut self) {
+    pub(in crate::engine) fn forget_misplaced(&mut self) {
         for at in std::mem::take(&mut self.misplaced) {
             self.forget_facts(at.at());
         }
     }
 
     /// Returns the facts about a placed gang. None: it is not placed, or is nominated or leaving.
-    pub(super) fn facts(&mut self, at: GangIdx, pods: &KnownPods) -> Option<&PlacedGangFacts> {
+    pub(in crate::engine) fn facts(
+        &mut self,
+        at: GangIdx,
+        pods: &KnownPods,
+    ) -> Option<&PlacedGangFacts> {
         if self.facts.len() <= at.at() {
             let all = at.at().saturating_add(1);
             self.facts.resize_with(all, CachedFacts::default);
