@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::Engine;
 use super::flavor_assignment::{AssignmentResult, FlavorAssignment};
 use super::preempt::PreemptionPlan;
-use super::{Engine, GangStage};
 use crate::explain::{self, StartDistance, WaitDetail, WaitExplanation, WaitReason};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, PlacementRequest, PodRuns, UndoLog};
@@ -54,10 +54,10 @@ impl Engine {
         log: &mut UndoLog,
     ) -> Option<AdmissionResult> {
         let ways = self.assignments(at)?;
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         let gang = Arc::clone(&state.gang);
         let before = AdmissionHistory {
-            not_before: gang.not_before.max(state.not_before),
+            not_before: state.earliest_start(),
             preempted: state.preempted || gang.preempted || self.cycle_placements.is_withdrawn(at),
         };
         Some(self.admit(&gang, &ways, before, now, log))
@@ -217,11 +217,10 @@ impl Engine {
             return Ok(());
         }
         let line = self.pending.gangs_in_order(&gang.queue);
-        let gangs = line.filter_map(|at| self.state(at));
-        let head = gangs.take_while(|s| !s.gang.surplus).find(|state| {
-            let not_before = state.gang.not_before.max(state.not_before);
-            not_before.is_none_or(|until| until <= now)
-        });
+        let gangs = line.filter_map(|at| self.gangs.get(at));
+        let head = gangs
+            .take_while(|s| !s.gang.surplus)
+            .find(|state| state.earliest_start().is_none_or(|until| until <= now));
         // A gang in a trial waits behind all gangs that precede it in queue order.
         match head {
             Some(head) if OrderKey::for_gang(&head.gang) < OrderKey::for_gang(gang) => {
@@ -279,11 +278,7 @@ impl Engine {
     /// Returns the placements of gangs whose victims have not left yet.
     fn nominated_usage(&self) -> explain::NominatedUsage {
         let mut promised = explain::NominatedUsage::new();
-        let nominated = self.nominated.iter().filter_map(|at| self.state(*at));
-        for state in nominated {
-            let GangStage::Placed(placed) = &state.stage else {
-                continue;
-            };
+        for (_, placed) in self.gangs.nominated() {
             for part in placed.node_usages(&self.pods) {
                 let demand = self.catalog.demand(part.demand);
                 for (resource, amount) in demand.iter() {

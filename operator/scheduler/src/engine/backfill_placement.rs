@@ -43,7 +43,7 @@ impl Engine {
                     Some(Err(blocked)) => Some(blocked),
                     None => None,
                 };
-                if let Some(state) = self.gangs.get(at.at()) {
+                if let Some(state) = self.gangs.get(at) {
                     self.pending.clear_due(&state.gang);
                 }
                 if let Some(blocked) = blocked {

@@ -93,7 +93,7 @@ impl Engine {
     /// Charges a new pod. If it belongs to a placed gang, it replaces the assumed pod. Returns true
     /// if it belongs to one.
     fn confirm_pod(&mut self, pod: &PodKey, at: NodeIdx, demand: DemandIdx) -> bool {
-        let owner = self.pod_owner(pod);
+        let owner = self.gangs.pod_owner(pod);
         let held = owner.is_some();
         match owner.and_then(|owner| self.confirm_assumed(owner)) {
             // The pod is on its planned node with its planned demand: nothing changes.
@@ -118,7 +118,7 @@ impl Engine {
 
     /// Records if a pod of a placed gang has its planned node and demand.
     fn record_pod(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
-        if let Some(owner) = self.pod_owner(pod) {
+        if let Some(owner) = self.gangs.pod_owner(pod) {
             self.set_pod_in_place(owner, seen);
         }
     }
@@ -129,7 +129,7 @@ impl Engine {
         (gang, group, index): (GangIdx, usize, u32),
         seen: Option<(NodeIdx, DemandIdx)>,
     ) {
-        let Some(placed) = self.placed_mut(gang) else {
+        let Some(placed) = self.gangs.placed_mut(gang) else {
             return;
         };
         let demand = placed.shape.groups.get(group).map(|g| g.demand_idx);
@@ -144,7 +144,7 @@ impl Engine {
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
     ) -> Option<(NodeIdx, DemandIdx)> {
-        let placed = self.placed_mut(gang)?;
+        let placed = self.gangs.placed_mut(gang)?;
         let demand = placed.shape.groups.get(group)?.demand_idx;
         let group = placed.groups.get_mut(group)?;
         let node = group.node(index)?;
@@ -182,13 +182,13 @@ impl Engine {
 
     /// Assumes the pod of a placed gang again, on its planned node.
     fn assume_pod(&mut self, pod: &PodKey) {
-        let Some((gang, number, index)) = self.pod_owner(pod) else {
+        let Some((gang, number, index)) = self.gangs.pod_owner(pod) else {
             return;
         };
-        let Some(placed) = self.placed_mut(gang) else {
+        let Some(placed) = self.gangs.placed_mut(gang) else {
             return;
         };
-        if placed.state.is_leaving() {
+        if placed.state().is_leaving() {
             // The pods of a leaving gang do not come back.
             self.set_pod_in_place((gang, number, index), None);
             return;
@@ -221,7 +221,7 @@ impl Engine {
     /// before this engine saw it. The caller needs it after [`Engine::restore_gang`]. Does nothing
     /// if the engine has seen the pod or the pod is not planned.
     pub fn drop_assumed(&mut self, pod: &PodKey) {
-        if let Some(owner) = self.pod_owner(pod) {
+        if let Some(owner) = self.gangs.pod_owner(pod) {
             self.free_assumed(owner);
         }
     }

@@ -8,7 +8,7 @@ use super::flavor_assignment::FlavorAssignment;
 use super::preempt::PlannedVictim;
 use super::restart_places::LiftedPlace;
 use super::withdrawal::CyclePlacements;
-use super::{Engine, GangStage, gang_table};
+use super::{Engine, gang_table};
 use crate::decision::{Decision, PlacementScore};
 use crate::gang::Gang;
 use crate::ids::QueueName;
@@ -146,7 +146,7 @@ impl Engine {
             let mut log = UndoLog::default();
             let answer = self.try_to_admit(next, now, &mut log);
             log.roll_back(&mut self.nodes);
-            if let (Some(Ok(start)), Some(state)) = (&answer, self.state(next)) {
+            if let (Some(Ok(start)), Some(state)) = (&answer, self.gangs.get(next)) {
                 let next = NextGang {
                     released: self.released_quota(name, start),
                     ..self
@@ -177,7 +177,7 @@ impl Engine {
             return Demand::default();
         };
         let held = |leaver: &PlannedVictim| {
-            let gang = &self.state(leaver.gang)?.gang;
+            let gang = &self.gangs.get(leaver.gang)?.gang;
             let held = self.queues.gang_charge(queue, leaver.gang);
             held.filter(|_| !gang.surplus)
         };
@@ -230,7 +230,7 @@ impl Engine {
     ) -> Option<Decision> {
         self.note_placement(at, lifted.is_some());
         self.spend_place(lifted);
-        let gang = Arc::clone(&self.state(at)?.gang);
+        let gang = Arc::clone(&self.gangs.get(at)?.gang);
         Some(self.commit(at, &gang, way, groups))
     }
 
@@ -257,17 +257,15 @@ impl Engine {
 
     /// Returns the decision to wait, if the reason differs from the last reported one.
     fn wait_decision(&mut self, at: GangIdx) -> Option<Decision> {
-        let state = self.state_mut(at)?;
-        let GangStage::Pending(Some(certificate)) = &state.stage else {
-            return None;
-        };
+        let state = self.gangs.get_mut(at)?;
+        let certificate = state.explanation()?.clone();
         if state.reported_reason == Some(certificate.reason) {
             return None;
         }
         state.reported_reason = Some(certificate.reason);
         Some(Decision::Wait {
             gang: state.gang.id.clone(),
-            certificate: certificate.clone(),
+            certificate,
         })
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::Engine;
 use super::gang_table::{NodeUsage, PlacedState};
-use super::{Engine, GangStage};
 use crate::backfill::Departure;
 use crate::ids::{GangId, PodKey};
 use crate::placement::NodeCharge;
@@ -24,7 +24,6 @@ use crate::time::Time;
 /// The gangs and pods that are leaving.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
-    gangs: BTreeSet<GangIdx>,
     /// Leaving pods that belong to no placed gang, with the time at which they should be gone.
     pods: BTreeMap<PodKey, Time>,
     by_time: BTreeSet<(Time, PodKey)>,
@@ -45,11 +44,6 @@ impl Departures {
         };
         self.by_time.remove(&(by, pod.clone()));
         true
-    }
-
-    /// True if a gang is leaving.
-    pub(super) fn has_gangs(&self) -> bool {
-        !self.gangs.is_empty()
     }
 
     /// Returns when a pod should be gone. None: it is not leaving, or it leaves with its gang.
@@ -80,23 +74,20 @@ pub(super) fn node_charge(part: &NodeUsage, catalog: &Catalog) -> NodeCharge {
 impl Engine {
     /// Makes a placed gang leave. It gives up its quota now, and its nodes when its pods are gone.
     pub(super) fn start_leaving(&mut self, at: GangIdx) {
-        let Some(state) = self.state_mut(at) else {
+        let Some(state) = self.gangs.get_mut(at) else {
             return;
         };
         state.preempted = true;
-        let GangStage::Placed(placed) = &state.stage else {
-            return;
-        };
-        if placed.state.is_leaving() {
-            return;
+        let placed = state.placed();
+        if placed.is_some_and(|placed| !placed.state().is_leaving()) {
+            self.start_leaving_since(at, self.now);
         }
-        self.start_leaving_since(at, self.now);
     }
 
     /// Makes a placed gang leave, as of `since`. Other gangs may plan with its quota, but start on
     /// it only after the gang has left.
     pub(super) fn start_leaving_since(&mut self, at: GangIdx, since: Time) {
-        let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+        let Some(placed) = self.gangs.placed(at) else {
             return;
         };
         let gang = Arc::clone(&placed.gang);
@@ -108,39 +99,30 @@ impl Engine {
         self.queues
             .start_leaving(at, &gang.id, &gang.queue, &charged);
         self.limits.start_leaving(at, drawn);
-        if let Some(placed) = self.placed_mut(at) {
-            placed.state = PlacedState::Leaving { charged, since };
-            self.nominated.remove(&at);
-            self.departures.gangs.insert(at);
-            self.update_end(at);
-        }
-    }
-
-    /// Drops the departure of a gang that is no longer placed, or that stays. The engine then waits
-    /// neither for it nor for a later gang with the same number.
-    pub(super) fn clear_departure(&mut self, gone: GangIdx) {
-        self.departures.gangs.remove(&gone);
+        let leaving = PlacedState::Leaving { charged, since };
+        self.gangs.set_placed_state(at, leaving);
+        self.update_end(at);
     }
 
     /// Cancels the departure of a gang. The gang gets its quota back, even above the limits, and
     /// cannot be a victim before `until`. Does nothing if the gang is not leaving.
     pub fn cancel_departure(&mut self, gang: &GangId, until: Time) {
-        let Some(&at) = self.by_id.get(gang) else {
+        let Some(at) = self.gangs.find(gang) else {
             return;
         };
-        let Some(placed) = self.placed_mut(at).filter(|p| p.state.is_leaving()) else {
+        let placed = self.gangs.placed_mut(at);
+        let Some(placed) = placed.filter(|placed| placed.state().is_leaving()) else {
             return;
         };
-        let standing = std::mem::take(&mut placed.state);
         placed.protected_until = Some(until);
         let gang = Arc::clone(&placed.gang);
         let held = placed.shape.total.clone();
-        if let PlacedState::Leaving { charged, .. } = standing {
+        let before = self.gangs.set_placed_state(at, PlacedState::Settled);
+        if let Some(PlacedState::Leaving { charged, .. }) = before {
             self.queues.finish_leaving(at);
             self.limits.finish_leaving(at);
             self.charge_quota(at, &gang, charged);
         }
-        self.clear_departure(at);
         self.update_end(at);
         // Gangs that planned with its room must find other room.
         self.raise(held.iter().copied(), Signal::Freed);
@@ -173,20 +155,17 @@ impl Engine {
     /// Returns the usage of leaving gangs and pods, which `follower` may plan with. Pods that leave
     /// a kept place count only for the gang that the place is kept for.
     pub(super) fn departing_usage(&self, follower: &GangId) -> Vec<NodeCharge> {
-        let gangs = self.departures.gangs.iter();
         let mut going: Vec<NodeCharge> = Vec::new();
-        for gang in gangs {
-            if let Some(GangStage::Placed(placed)) = self.state(*gang).map(|s| &s.stage) {
-                let parts = placed.node_usages(&self.pods);
-                going.extend(parts.iter().map(|part| node_charge(part, &self.catalog)));
-            }
+        for placed in self.gangs.leaving() {
+            let parts = placed.node_usages(&self.pods);
+            going.extend(parts.iter().map(|part| node_charge(part, &self.catalog)));
         }
         let pods = self.departing_pods().into_iter();
         going.extend(pods.flat_map(|leaver| leaver.charges));
         let own = self
-            .by_id
-            .get(follower)
-            .and_then(|at| self.restart_places.get(*at));
+            .gangs
+            .find(follower)
+            .and_then(|at| self.restart_places.get(at));
         let own = own
             .into_iter()
             .flat_map(|keep| keep.node_charges(&self.catalog));

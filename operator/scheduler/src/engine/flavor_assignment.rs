@@ -74,7 +74,7 @@ impl FlavorAssignment {
 impl Engine {
     /// Returns the flavor assignments of a known gang.
     pub(super) fn assignments(&mut self, at: GangIdx) -> Option<AssignmentResult> {
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         if let Some(known) = &state.assignments
             && known.version == self.config_version
             && self.is_current(&known.assignments)
@@ -88,7 +88,8 @@ impl Engine {
             assignments: ways.clone(),
         };
         let before = self
-            .state_mut(at)
+            .gangs
+            .get_mut(at)
             .and_then(|s| s.assignments.replace(known));
         if let Some(before) = before {
             self.release_assignments(&before.assignments);
@@ -116,7 +117,7 @@ impl Engine {
             return taken;
         }
         // Its queue no longer offers it any flavor, but the gang keeps its charge.
-        let shape = Arc::clone(&self.state(at)?.shape);
+        let shape = Arc::clone(&self.gangs.get(at)?.shape);
         Some(FlavorAssignment {
             demand: self.queue_demand(&shape, &[]),
             shape,
@@ -131,7 +132,7 @@ impl Engine {
         at: GangIdx,
         given: &[GroupFlavors],
     ) -> Option<FlavorAssignment> {
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
         let choice = |group: &TaskGroup| {
             let given = given.iter().find(|g| g.group == group.name);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
+use super::Engine;
 use super::departures;
 use super::flavor_assignment::FlavorAssignment;
 use super::gang_table;
-use super::{Engine, GangStage};
 use crate::backfill::{
     Departure, Head, HeadCandidate, NodePool, Planner, merge_by_end, usable_nodes,
 };
@@ -211,7 +211,7 @@ impl Engine {
 
     /// Returns the properties that decide if a candidate has a possible start.
     fn start_key(&self, candidate: HeadCandidate) -> Option<(Arc<GangShape>, PlacementStrategy)> {
-        let state = self.state(candidate.gang)?;
+        let state = self.gangs.get(candidate.gang)?;
         let ways = state.assignments.as_ref()?.assignments.as_ref().ok()?;
         let way = ways.get(candidate.assignment)?;
         Some((Arc::clone(&way.shape), state.gang.strategy))
@@ -222,7 +222,7 @@ impl Engine {
     fn has_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: HeadCandidate) -> bool {
         let ways = self
             .gangs
-            .get(candidate.gang.at())
+            .get(candidate.gang)
             .and_then(|state| state.assignments.as_ref());
         let Some(Ok(ways)) = ways.map(|known| &known.assignments) else {
             return false;
@@ -267,7 +267,7 @@ impl Engine {
             return None;
         };
         let way = ways.get(way)?;
-        let gang = Arc::clone(&self.state(at)?.gang);
+        let gang = Arc::clone(&self.gangs.get(at)?.gang);
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(&way.shape, &self.nodes);
         let pool = usable_nodes(&way.shape, &self.catalog, &self.nodes);
@@ -291,10 +291,7 @@ impl Engine {
                     charges: holds,
                 });
             }
-            let GangStage::Placed(placed) = &gangs.get(at.at())?.stage else {
-                return None;
-            };
-            let parts = placed.node_usages(pods).into_iter();
+            let parts = gangs.placed(at)?.node_usages(pods).into_iter();
             let holds = parts
                 .map(|part| departures::node_charge(&part, catalog))
                 .collect();

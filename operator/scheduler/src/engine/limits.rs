@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::gang_table::PlacedState;
-use super::{Engine, GangStage};
+use super::Engine;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, LimitName, ResourceName};
 use crate::limits::{LimitClosure, LimitDraw, LimitLedger};
@@ -24,9 +23,9 @@ impl Engine {
     /// resource, in base units. None: it holds no quota, because it is pending or leaving.
     #[must_use]
     pub fn queue_charge(&self, gang: &GangId) -> Option<Vec<(FlavorName, ResourceName, i128)>> {
-        let at = *self.by_id.get(gang)?;
-        let queue = match (&self.state(at)?.stage, self.restart_places.get(at)) {
-            (GangStage::Placed(placed), _) => &placed.gang.queue,
+        let at = self.gangs.find(gang)?;
+        let queue = match (self.gangs.placed(at), self.restart_places.get(at)) {
+            (Some(placed), _) => &placed.gang.queue,
             (_, Some(keep)) => &keep.gang.queue,
             _ => return None,
         };
@@ -42,10 +41,10 @@ impl Engine {
     /// Sets the limits that a pending or placed gang draws on. Does nothing if the engine
     /// does not know the gang.
     pub fn apply_draws(&mut self, gang: &GangId, draws: Vec<LimitDraw>) {
-        let Some(&at) = self.by_id.get(gang) else {
+        let Some(at) = self.gangs.find(gang) else {
             return;
         };
-        if let Some(known) = self.state(at).map(|state| Arc::clone(&state.gang)) {
+        if let Some(known) = self.gangs.get(at).map(|state| Arc::clone(&state.gang)) {
             let gang = Gang {
                 draws,
                 ..Gang::clone(&known)
@@ -76,7 +75,7 @@ impl Engine {
 
     /// Checks that the limits that a gang draws on have room for its charge.
     pub(super) fn check_limits(&self, gang: &Gang, demand: &Demand) -> Result<(), Box<Blockage>> {
-        let named = |at| Some(self.state(at)?.gang.id.clone());
+        let named = |at| Some(self.gangs.get(at)?.gang.id.clone());
         let names = (&self.catalog, self.queues.flavors());
         self.limits.admit(gang, demand, names, named)
     }
@@ -89,7 +88,7 @@ impl Engine {
 
     /// Charges a gang, in its placed form, to the limits that it draws on now.
     pub(super) fn charge_limits(&mut self, at: GangIdx, placed: &Gang, demand: &Demand) {
-        let Some(state) = self.gangs.get(at.at()) else {
+        let Some(state) = self.gangs.get(at) else {
             return;
         };
         let names = (&self.catalog, self.queues.flavors());
@@ -107,11 +106,8 @@ impl Engine {
 
     /// Charges a gang that is placed or has a kept place again, after its limits have changed.
     pub(super) fn recharge_limits(&mut self, at: GangIdx) {
-        let gang = match (
-            self.state(at).map(|s| &s.stage),
-            self.restart_places.get(at),
-        ) {
-            (Some(GangStage::Placed(placed)), _) => Arc::clone(&placed.gang),
+        let gang = match (self.gangs.placed(at), self.restart_places.get(at)) {
+            (Some(placed), _) => Arc::clone(&placed.gang),
             (_, Some(keep)) => Arc::clone(&keep.gang),
             _ => return,
         };
@@ -121,20 +117,20 @@ impl Engine {
         };
         self.release_limits(at);
         self.charge_limits(at, &gang, &held);
-        if self.nominated.contains(&at) {
+        if self.gangs.is_nominated(at) {
             self.limits.mark_nominated(at);
         }
     }
 
     /// Does the same for a leaving gang.
     fn recharge_leaving(&mut self, at: GangIdx, placed: &Gang) {
-        let Some(state) = self.gangs.get(at.at()) else {
+        let Some(state) = self.gangs.get(at) else {
             return;
         };
-        let GangStage::Placed(place) = &state.stage else {
-            return;
-        };
-        let PlacedState::Leaving { charged, .. } = &place.state else {
+        let leaving = state
+            .placed()
+            .and_then(|place| place.state().leaving_charge());
+        let Some((charged, _)) = leaving else {
             return;
         };
         let names = (&self.catalog, self.queues.flavors());

@@ -27,25 +27,16 @@ mod trial;
 mod withdrawal;
 mod yielding_gangs;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
-
-use smallvec::SmallVec;
-
 use crate::backfill::BackfillState;
-use crate::explain::{WaitExplanation, WaitReason};
-use crate::gang::Gang;
-use crate::ids::{GangId, PodKey};
 use crate::limits::{LimitLedger, PendingLimits};
 use crate::placement::{PackingState, TaskHistory};
 use crate::queueing::{Parking, PendingGangs, Queues, Signal};
 use crate::quota::UsageDecay;
-use crate::state::{Catalog, GangIdx, GangShape, KnownPods, NodeIdx, Nodes, ResourceIdx};
+use crate::state::{Catalog, KnownPods, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 use blockage_cache::BlockageCache;
 use departures::Departures;
-use flavor_assignment::CachedAssignments;
-use gang_table::{GangTable, PlacedGang};
+use gang_table::GangTable;
 
 pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use restart_places::RestartPlaces;
@@ -85,17 +76,11 @@ pub struct Engine {
     limits: LimitLedger,
     pending_limits: PendingLimits,
     gangs: GangTable,
-    by_id: BTreeMap<GangId, GangIdx>,
-    /// Placed groups by `namespace/pod_prefix`, to find the gang of a pod.
-    pod_prefixes: HashMap<String, SmallVec<[(GangIdx, usize); 1]>>,
     pending: PendingGangs,
     parking: Parking,
     blockages: BlockageCache,
     packing: PackingState,
     backfill: BackfillState,
-    placed_count: usize,
-    /// Gangs that start once their victims have left.
-    nominated: BTreeSet<GangIdx>,
     departures: Departures,
     stopping: StoppingPods,
     restart_places: RestartPlaces,
@@ -113,37 +98,6 @@ impl Default for Engine {
     fn default() -> Self {
         Self::with_decay(UsageDecay::default())
     }
-}
-
-/// A gang and its stage.
-#[derive(Debug)]
-struct GangState {
-    gang: Arc<Gang>,
-    shape: Arc<GangShape>,
-    /// None: not computed yet.
-    assignments: Option<CachedAssignments>,
-    /// The back-off of the last release.
-    not_before: Option<Time>,
-    /// True if another gang preempted it, or the engine evicted it because its queue was drained.
-    preempted: bool,
-    /// True if it has lost its place and is not tried before the caller applies it again.
-    awaits_apply: bool,
-    /// The reason that a cycle last reported.
-    reported_reason: Option<WaitReason>,
-    stage: GangStage,
-}
-
-#[derive(Debug)]
-enum GangStage {
-    /// Pending, with the explanation of the last try.
-    Pending(Option<WaitExplanation>),
-    Placed(Box<PlacedGang>),
-    /// The gang is deleted, but this many of its pods are still stopping. They should be gone at
-    /// `by`.
-    Stopping {
-        pods: u32,
-        by: Time,
-    },
 }
 
 impl Engine {
@@ -165,15 +119,11 @@ impl Engine {
             pending_limits: PendingLimits::default(),
             pods: KnownPods::default(),
             gangs: GangTable::default(),
-            by_id: BTreeMap::new(),
-            pod_prefixes: HashMap::new(),
             pending: PendingGangs::default(),
             parking: Parking::default(),
             blockages: BlockageCache::default(),
             packing: PackingState::default(),
             backfill: BackfillState::default(),
-            placed_count: 0,
-            nominated: BTreeSet::new(),
             departures: Departures::default(),
             stopping: StoppingPods::default(),
             restart_places: RestartPlaces::default(),
@@ -197,21 +147,6 @@ impl Engine {
         self.packing.restore(&mut self.catalog, history);
         self.blockages.clear();
         self.backfill.mark_stale();
-    }
-
-    fn state(&self, at: GangIdx) -> Option<&GangState> {
-        self.gangs.get(at.at())
-    }
-
-    fn state_mut(&mut self, at: GangIdx) -> Option<&mut GangState> {
-        self.gangs.get_mut(at.at())
-    }
-
-    fn placed_mut(&mut self, at: GangIdx) -> Option<&mut PlacedGang> {
-        match &mut self.state_mut(at)?.stage {
-            GangStage::Placed(placed) => Some(placed),
-            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
-        }
     }
 
     /// Charges pods to a node, and wakes the gangs that wait for it.
@@ -257,39 +192,6 @@ impl Engine {
             if let Some((along, amount)) = self.nodes.coupled_resource(resource, amount) {
                 self.parking.raise(&signal(along), amount);
             }
-        }
-    }
-
-    /// Returns the gang, group and index of a pod of a placed gang. If several gangs claim the
-    /// name, prefers one in which the pod is still assumed.
-    fn pod_owner(&self, pod: &PodKey) -> Option<(GangIdx, usize, u32)> {
-        let (family, digits) = pod.as_str().rsplit_once('-')?;
-        let canonical = digits == "0" || !digits.starts_with(['0', '+']);
-        let number: u32 = digits.parse().ok().filter(|_| canonical)?;
-        let claims = self.pod_prefixes.get(family)?;
-        // The owner, and if the pod is assumed.
-        let claim = |(gang, group): &(GangIdx, usize)| {
-            let GangStage::Placed(placed) = &self.state(*gang)?.stage else {
-                return None;
-            };
-            let first = placed.gang.groups.get(*group)?.first;
-            let index = number.checked_sub(first)?;
-            let planned = placed.groups.get(*group)?;
-            let owner = (*gang, *group, index);
-            (index < planned.count()).then(|| (owner, planned.is_assumed(index)))
-        };
-        let mut claims = claims.iter().filter_map(claim);
-        let (first, is_assumed) = claims.next()?;
-        match is_assumed {
-            true => Some(first),
-            false => Some(claims.find(|c| c.1).map_or(first, |(owner, _)| owner)),
-        }
-    }
-
-    fn placed_group(&self, gang: GangIdx, group: usize) -> Option<&gang_table::PlacedGroup> {
-        match &self.state(gang)?.stage {
-            GangStage::Placed(placed) => placed.groups.get(group),
-            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
         }
     }
 }

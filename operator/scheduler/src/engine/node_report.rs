@@ -12,9 +12,9 @@ impl Engine {
     /// assignment. It visits every node once per group, so it suits reports on a single gang. None:
     /// the gang does not exist.
     pub fn report_nodes(&mut self, gang: &GangId) -> Option<Vec<GroupNodeReport>> {
-        let at = *self.by_id.get(gang)?;
+        let at = self.gangs.find(gang)?;
         let ways = self.assignments(at)?;
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         let gang = Arc::clone(&state.gang);
         let best = ways.as_ref().ok().and_then(|ways| ways.first());
         let shape = best.map_or(&state.shape, |way| &way.shape);

@@ -1,7 +1,7 @@
 //! Quota heads: the gangs with reserved quota, and the gangs that must leave that quota to them.
 
+use super::Engine;
 use super::flavor_assignment::FlavorAssignment;
-use super::{Engine, GangStage};
 use crate::backfill::{BackfillCandidate, QuotaHead};
 use crate::explain::WaitDetail;
 use crate::gang::Gang;
@@ -27,7 +27,7 @@ impl Engine {
             let owns = self.queues.tree().lowest_with_nominal(leaf, &demand);
             let owns = owns.is_some();
             // Leaving gangs give back quota to all queues.
-            let leave = self.departures.has_gangs() || !self.stopping.is_empty();
+            let leave = self.gangs.has_leaving() || !self.stopping.is_empty();
             let ends = match owns || leave {
                 true => Some(&self.backfill.ends),
                 false => self.backfill.ends_by_queue.get(queue),
@@ -40,8 +40,8 @@ impl Engine {
             let ends = first.chain(ends.filter(others));
             let (gangs, keeps) = (&self.gangs, &self.restart_places);
             let held = |queues: &Queues, holder: GangIdx| {
-                let of = match (&gangs.get(holder.at())?.stage, keeps.get(holder)) {
-                    (GangStage::Placed(placed), _) => &placed.gang.queue,
+                let of = match (gangs.placed(holder), keeps.get(holder)) {
+                    (Some(placed), _) => &placed.gang.queue,
                     (_, Some(keep)) => &keep.gang.queue,
                     _ => return None,
                 };
@@ -231,7 +231,7 @@ impl Engine {
         if let Some(end) = head.first_end {
             wake.at_latest(end.plus_millis(1));
         }
-        let state = self.state(head.gang_idx);
+        let state = self.gangs.get(head.gang_idx);
         let detail = WaitDetail::QuotaReserved {
             queue: queue.clone(),
             head: state.map_or_else(|| GangId::new(""), |state| state.gang.id.clone()),

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::Engine;
 use super::flavor_assignment::FlavorAssignment;
-use super::gang_table::PlacedState;
-use super::{Engine, GangStage};
 use crate::backfill::{self, ExpectedEnd, HeadCandidate, Reservation, RunTerm};
 use crate::decision::Decision;
 use crate::gang::Gang;
@@ -53,16 +52,15 @@ impl Engine {
             self.insert_end_with_term(at, &id, queue, RunTerm::ending_at(keep.until));
             return;
         }
-        let Some(state) = self.state(at) else { return };
-        let GangStage::Placed(placed) = &state.stage else {
+        let Some(state) = self.gangs.get(at) else {
+            return;
+        };
+        let Some(placed) = state.placed() else {
             return;
         };
         let (id, queue) = (placed.gang.id.clone(), placed.gang.queue.clone());
         // Take the current runtime, but the queue that the gang was placed from.
-        let told = match placed.state {
-            PlacedState::Leaving { since, .. } => Some(since),
-            PlacedState::Settled | PlacedState::Nominated => None,
-        };
+        let told = placed.state().leaving_charge().map(|(_, since)| since);
         let term = RunTerm {
             stop_requested: told,
             ..self.run_term(&queue, &state.gang, placed.since)
@@ -88,7 +86,7 @@ impl Engine {
     pub(super) fn update_end(&mut self, at: GangIdx) {
         self.insert_end(at);
         self.backfill.mark_stale();
-        if let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) {
+        if let Some(placed) = self.gangs.placed(at) {
             // A gang that waits for reserved quota may now run for longer.
             let queue = placed.gang.queue.clone();
             self.parking.raise(&Signal::Head(queue), 1);
@@ -177,7 +175,7 @@ impl Engine {
         let Some(Ok(ways)) = self.assignments(at) else {
             return;
         };
-        let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang)) else {
+        let Some(gang) = self.gangs.get(at).map(|state| Arc::clone(&state.gang)) else {
             return;
         };
         if gang.surplus {
@@ -279,7 +277,7 @@ impl Engine {
             return None;
         };
         let demand = ways.get(candidate.assignment)?.demand.clone();
-        Some((Arc::clone(&self.state(candidate.gang)?.gang), demand))
+        Some((Arc::clone(&self.gangs.get(candidate.gang)?.gang), demand))
     }
 
     /// Returns decisions for heads that are new or whose reservation has changed since the last

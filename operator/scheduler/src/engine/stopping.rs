@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Engine, GangStage, GangState};
+use super::Engine;
 use crate::backfill::RunTerm;
 use crate::gang::Gang;
 use crate::ids::{GangId, LimitName, PodKey};
@@ -46,7 +46,7 @@ impl Engine {
     /// Deletes a gang as [`Self::delete_gang`] does, but keeps its quota and limits charged until
     /// the last of its known pods is gone.
     pub fn retire_gang(&mut self, gang: &GangId) {
-        let held = self.by_id.get(gang).and_then(|at| self.deleted_gang(*at));
+        let held = self.gangs.find(gang).and_then(|at| self.deleted_gang(at));
         self.delete_gang(gang);
         if let Some(held) = held {
             self.add_stopping(held);
@@ -59,9 +59,7 @@ impl Engine {
         if let Some(keep) = self.restart_places.get(at) {
             return self.deleted_gang_of_restart_place(at, keep);
         }
-        let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
-            return None;
-        };
+        let placed = self.gangs.placed(at)?;
         let gang = &placed.gang;
         let groups = gang.groups.iter().zip(&placed.groups);
         let settled = groups.flat_map(|(group, planned)| {
@@ -70,8 +68,11 @@ impl Engine {
         });
         let is_there = |pod: &PodKey| self.pods.get(pod).is_some_and(|seen| seen.in_placed_gang);
         let pods: Vec<PodKey> = settled.filter(is_there).collect();
-        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
-        let (charged, drawn, since) = match placed.state.leaving_charge() {
+        let grace = self
+            .gangs
+            .get(at)
+            .map_or(gang.grace, |state| state.gang.grace);
+        let (charged, drawn, since) = match placed.state().leaving_charge() {
             Some((charged, since)) => (charged.clone(), self.limits.leaving_amounts(at), since),
             None => (
                 self.charged_demand(at, gang),
@@ -121,20 +122,9 @@ impl Engine {
             gone_by: by,
         } = held;
         let (id, queue) = (gang.id.clone(), gang.queue.clone());
-        let state = GangState {
-            shape: Arc::new(self.catalog.acquire_shape(&gang)),
-            gang,
-            assignments: None,
-            not_before: None,
-            preempted: false,
-            awaits_apply: true,
-            reported_reason: None,
-            stage: GangStage::Stopping {
-                pods: u32::try_from(pods.len()).unwrap_or(u32::MAX),
-                by,
-            },
-        };
-        let at = GangIdx::of(self.gangs.insert(state));
+        let shape = Arc::new(self.catalog.acquire_shape(&gang));
+        let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+        let at = self.gangs.insert_stopping(gang, shape, count, by);
         for pod in pods {
             self.stopping.pods.insert(pod, at);
         }
@@ -151,20 +141,14 @@ impl Engine {
         let Some(at) = self.stopping.pods.remove(pod) else {
             return;
         };
-        let Some(state) = self.state_mut(at) else {
-            return;
-        };
-        if let GangStage::Stopping { pods, .. } = &mut state.stage {
-            *pods = pods.saturating_sub(1);
-            if *pods == 0 {
-                self.finish_stopping(at);
-            }
+        if self.gangs.count_stopped_pod(at) {
+            self.finish_stopping(at);
         }
     }
 
     /// Removes a deleted gang whose last pod is gone.
     fn finish_stopping(&mut self, at: GangIdx) {
-        let Some(state) = self.gangs.remove(at.at()) else {
+        let Some(state) = self.gangs.remove(at) else {
             return;
         };
         let (id, queue) = (&state.gang.id, &state.gang.queue);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::admission::{AdmissionHistory, GangStart};
-use super::{Engine, GangStage, gang_table};
+use super::{Engine, gang_table};
 use crate::decision::TrialPlacement;
 use crate::explain::WaitExplanation;
 use crate::gang::Gang;
@@ -24,7 +24,7 @@ impl Engine {
         let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.compute_assignments(gang, &shape);
-        let lifted = self.by_id.get(&gang.id).copied();
+        let lifted = self.gangs.find(&gang.id);
         let lifted = lifted.and_then(|at| self.lift_place(at));
         let mut log = UndoLog::default();
         let before = AdmissionHistory {
@@ -58,14 +58,14 @@ impl Engine {
     /// Explains why a pending gang does not start, with current numbers. None: it is not pending,
     /// or the next cycle would start it if no gang went before it.
     pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<WaitExplanation> {
-        let at = *self.by_id.get(gang)?;
-        let state = self.state(at)?;
-        if state.awaits_apply || matches!(state.stage, GangStage::Placed(_)) {
+        let at = self.gangs.find(gang)?;
+        let state = self.gangs.get(at)?;
+        if state.awaits_apply || state.placed().is_some() {
             return None;
         }
         let unsettled = self.advance_between_cycles(now);
         let now = self.now;
-        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.assignments(at)?);
+        let (gang, ways) = (Arc::clone(&self.gangs.get(at)?.gang), self.assignments(at)?);
         let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
         let answer = self.try_to_admit(at, now, &mut log);

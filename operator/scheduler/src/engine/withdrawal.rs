@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Engine;
 use super::admission::GangStart;
 use super::departures;
 use super::preempt::{PlannedVictim, PreemptionPlan};
-use super::{Engine, GangStage};
 use crate::decision::Decision;
 use crate::explain::WaitReason;
 use crate::ids::{GangId, QueueName};
@@ -52,7 +52,7 @@ impl Engine {
         if goes_back {
             return;
         }
-        let told = self.state(at).and_then(|state| state.reported_reason);
+        let told = self.gangs.get(at).and_then(|state| state.reported_reason);
         self.cycle_placements.placed.insert(at, told);
     }
 
@@ -96,7 +96,7 @@ impl Engine {
     fn nominate_plan(&mut self, at: GangIdx, plan: PreemptionPlan) -> Option<Decision> {
         let lifted = self.lift_place(at);
         self.spend_place(lifted);
-        let gang = Arc::clone(&self.state(at)?.gang);
+        let gang = Arc::clone(&self.gangs.get(at)?.gang);
         Some(self.nominate(at, &gang, plan))
     }
 
@@ -108,14 +108,13 @@ impl Engine {
         plan: &PreemptionPlan,
         placed: &[PlannedVictim],
     ) -> bool {
-        let Some(queue) = self.state(at).map(|state| state.gang.queue.clone()) else {
+        let Some(queue) = self.gangs.get(at).map(|state| state.gang.queue.clone()) else {
             return false;
         };
         let mut log = UndoLog::default();
         let mut given_back = Vec::new();
         for leaver in placed {
-            let Some(GangStage::Placed(placed)) = self.state(leaver.gang).map(|state| &state.stage)
-            else {
+            let Some(placed) = self.gangs.placed(leaver.gang) else {
                 continue;
             };
             let parts = placed.node_usages(&self.pods);
@@ -158,7 +157,7 @@ impl Engine {
         };
         self.unplace(at);
         self.make_pending(at);
-        let Some(state) = self.state_mut(at) else {
+        let Some(state) = self.gangs.get_mut(at) else {
             return;
         };
         state.reported_reason = told;

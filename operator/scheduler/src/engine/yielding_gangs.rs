@@ -16,7 +16,7 @@ impl Engine {
     pub(super) fn gangs_yielding_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
         if self.has_restart_place(gang) {
-            yields.extend(self.by_id.get(&gang.id).copied());
+            yields.extend(self.gangs.find(&gang.id));
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {
             return yields;
@@ -31,7 +31,7 @@ impl Engine {
                 continue;
             }
             for (at, _) in self.queues.surplus_charges(name) {
-                yields.extend(self.settled_gang(at).map(|_| at));
+                yields.extend(self.gangs.settled(at).map(|_| at));
             }
         }
         yields
@@ -43,7 +43,7 @@ impl Engine {
     /// on gang numbers, because a restored engine numbers gangs differently.
     pub(super) fn sort_yielding(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
         let rank = |at: GangIdx| -> (Option<Time>, Option<&GangId>) {
-            let since = self.settled_gang(at).map(|placed| placed.since);
+            let since = self.gangs.settled(at).map(|placed| placed.since);
             (since, self.gangs.name(at))
         };
         let mut order: Vec<GangIdx> = yields.iter().copied().collect();

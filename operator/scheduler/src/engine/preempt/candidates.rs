@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::gang_table::{NodeUsage, PlacedGang, PlacedState};
-use super::super::{Engine, GangStage};
+use super::super::Engine;
+use super::super::gang_table::NodeUsage;
 
 use super::preemptor::{Preemptor, QueueClaims};
 use crate::decision::PreemptionReason;
@@ -235,13 +235,5 @@ impl Engine {
         };
         let terms = PreemptionFacts::from_gang(asker.gang);
         policy::preemption_reason(&asker.preemption, terms, candidate.terms, holds, false)
-    }
-
-    /// Returns a placed gang that is neither nominated nor leaving.
-    pub(in crate::engine) fn settled_gang(&self, at: GangIdx) -> Option<&PlacedGang> {
-        match &self.state(at)?.stage {
-            GangStage::Placed(placed) if placed.state == PlacedState::Settled => Some(placed),
-            _ => None,
-        }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::super::Engine;
 use super::super::flavor_assignment::FlavorAssignment;
 use super::super::gang_table::PlacedGroup;
 use super::super::restart_places::{PodRoom, RestartPlace};
 use super::super::stopping::DeletedGang;
-use super::super::{Engine, GangStage};
 use super::{
     ChargeSnapshot, GangSnapshot, PlaceSnapshot, PlacedStateSnapshot, PodSnapshot,
     RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
@@ -92,8 +92,8 @@ impl Engine {
     fn put_gang(&mut self, told: &GangSnapshot) {
         let place = told.place.as_ref();
         let gang = place.map_or(&told.gang, |place| &place.gang);
-        let at = self.insert(gang.clone(), GangStage::Pending(None));
-        if let Some(state) = self.state_mut(at) {
+        let at = self.insert(gang.clone());
+        if let Some(state) = self.gangs.get_mut(at) {
             state.not_before = told.not_before;
             state.preempted = told.preempted;
             state.reported_reason = told.told;
@@ -103,7 +103,7 @@ impl Engine {
         }
         match place {
             None if told.idle => {
-                if let Some(state) = self.state_mut(at) {
+                if let Some(state) = self.gangs.get_mut(at) {
                     state.awaits_apply = true;
                 }
             }
@@ -201,7 +201,7 @@ impl Engine {
             self.nodes.release_hold(*node);
         }
         let mut assumed = Vec::new();
-        if let Some(placed) = self.placed_mut(at) {
+        if let Some(placed) = self.gangs.placed_mut(at) {
             placed.checkpoint = place.checkpoint;
             placed.protected_until = place.protected;
             for (group, settled) in placed.groups.iter_mut().zip(&place.settled) {
@@ -228,7 +228,7 @@ impl Engine {
     /// exist.
     fn put_placed_state(&mut self, told: &GangSnapshot) {
         let Some(place) = &told.place else { return };
-        let Some(&at) = self.by_id.get(&told.gang.id) else {
+        let Some(at) = self.gangs.find(&told.gang.id) else {
             return;
         };
         match &place.standing {
