@@ -78,7 +78,7 @@ impl Engine {
         now: Time,
         log: &mut UndoLog,
     ) -> AdmissionResult {
-        self.pending_limits.admit(gang)?;
+        self.scheduling_queue.check_limits(gang)?;
         self.queues.check_open(&gang.queue)?;
         if let Some(until) = before.not_before.filter(|until| *until > now) {
             let mut wake = WakeCondition::default();
@@ -216,7 +216,7 @@ impl Engine {
         if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
             return Ok(());
         }
-        let line = self.pending.gangs_in_order(&gang.queue);
+        let line = self.scheduling_queue.gangs_in_order(&gang.queue);
         let gangs = line.filter_map(|at| self.gangs.get(at));
         let head = gangs
             .take_while(|s| !s.gang.surplus)

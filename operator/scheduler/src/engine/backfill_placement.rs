@@ -37,14 +37,14 @@ impl Engine {
         looked_at: &mut TriedGangs,
     ) {
         for name in due {
-            for at in self.pending.due_gangs(class, name) {
+            for at in self.scheduling_queue.due_gangs(class, name) {
                 let blocked = match self.try_without_reservations(at, now) {
                     Some(Ok(_)) => continue,
                     Some(Err(blocked)) => Some(blocked),
                     None => None,
                 };
                 if let Some(state) = self.gangs.get(at) {
-                    self.pending.clear_due(&state.gang);
+                    self.scheduling_queue.clear_due(&state.gang);
                 }
                 if let Some(blocked) = blocked {
                     self.block_gang(at, blocked, looked_at);

@@ -43,14 +43,14 @@ impl Engine {
 
     fn topologies_changed(&mut self) {
         self.blockages.clear();
-        self.parking.raise(&Signal::Topologies, 1);
+        self.scheduling_queue.raise(&Signal::Topologies, 1);
     }
 
     fn nodes_changed(&mut self) {
         self.blockages.clear();
         self.backfill.mark_stale();
         self.capacity_changed = true;
-        self.parking.raise(&Signal::Nodes, 1);
+        self.scheduling_queue.raise(&Signal::Nodes, 1);
     }
 
     /// Adds or replaces a pod that is bound to a node. The pod may belong to a gang or to any other
@@ -266,6 +266,6 @@ impl Engine {
     fn queues_changed(&mut self) {
         self.config_version = self.config_version.saturating_add(1);
         self.backfill.mark_stale();
-        self.parking.raise(&Signal::Queues, 1);
+        self.scheduling_queue.raise(&Signal::Queues, 1);
     }
 }

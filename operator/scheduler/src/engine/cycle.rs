@@ -42,7 +42,7 @@ impl Engine {
         self.measure_capacity();
         self.expire_restart_places();
         self.check_reservations();
-        self.parking.fire_alarms(now);
+        self.scheduling_queue.fire_alarms(now);
         decisions.extend(self.evict_drained());
         decisions.extend(self.settle_nominations());
         loop {
@@ -55,14 +55,14 @@ impl Engine {
             if !settled && self.renew_heads() {
                 continue;
             }
-            let due = self.pending.due_queues(GangClass::Gangs);
+            let due = self.scheduling_queue.due_queues(GangClass::Gangs);
             if !due.is_empty() {
                 let due = (GangClass::Gangs, due);
                 self.take_turns(due, now, &mut decisions, &mut looked_at);
                 continue;
             }
             // All other gangs have had their turn, so the rest is free for surplus.
-            let due = self.pending.due_queues(GangClass::Surplus);
+            let due = self.scheduling_queue.due_queues(GangClass::Surplus);
             if due.is_empty() {
                 break;
             }
@@ -95,7 +95,7 @@ impl Engine {
         for name in due {
             if alone || !self.rank_queue(&mut order, (class, &name), now, looked_at) {
                 // No other queue competes, or none of this queue's gangs can start.
-                while let Some(at) = self.pending.pop_due(class, &name) {
+                while let Some(at) = self.scheduling_queue.pop_due(class, &name) {
                     let decision = self.decide_gang(at, now, looked_at);
                     self.drop_withdrawn(decisions);
                     decisions.extend(decision);
@@ -107,7 +107,7 @@ impl Engine {
                 return;
             };
             let decision = self
-                .pending
+                .scheduling_queue
                 .pop_due(class, &name)
                 .and_then(|at| self.decide_gang(at, now, looked_at));
             if decision.is_some() {
@@ -141,7 +141,7 @@ impl Engine {
         let Some(queue) = self.queues.leaf(name) else {
             return false;
         };
-        while let Some(next) = self.pending.next_due(class, name) {
+        while let Some(next) = self.scheduling_queue.next_due(class, name) {
             let lifted = self.lift_place(next);
             let mut log = UndoLog::default();
             let answer = self.try_to_admit(next, now, &mut log);
@@ -159,11 +159,11 @@ impl Engine {
             match answer {
                 Some(Ok(_)) => return true,
                 Some(Err(blocked)) => {
-                    self.pending.pop_due(class, name);
+                    self.scheduling_queue.pop_due(class, name);
                     self.block_gang(next, blocked, looked_at);
                 }
                 None => {
-                    self.pending.pop_due(class, name);
+                    self.scheduling_queue.pop_due(class, name);
                 }
             }
         }

@@ -265,7 +265,7 @@ impl Engine {
     pub(super) fn charge_quota(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
         let root = self.queues.root(&gang.queue);
         for (what, amount) in demand.iter() {
-            self.parking
+            self.scheduling_queue
                 .raise(&Signal::QuotaTaken(root.clone(), what), amount);
         }
         self.charge_limits(at, gang, &demand);
@@ -273,7 +273,7 @@ impl Engine {
         let limited = self.queues.is_limited(&gang.queue);
         for what in begins {
             let root = limited.then(|| root.clone());
-            self.parking.raise(&Signal::Borrows(root, what), 1);
+            self.scheduling_queue.raise(&Signal::Borrows(root, what), 1);
         }
     }
 
@@ -285,7 +285,7 @@ impl Engine {
         // A leaving gang has no regular charge any more. It held this charge until now.
         let left = self.queues.finish_leaving(at).unwrap_or_default();
         for (what, amount) in demand.iter().chain(left.iter()) {
-            self.parking
+            self.scheduling_queue
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
         demand

@@ -102,7 +102,7 @@ impl Engine {
             && before.iter().zip(heads).all(|(a, b)| a.restricts_same(b));
         self.blockages.clear_restrained();
         if !same {
-            self.parking.raise(&Signal::Reservations, 1);
+            self.scheduling_queue.raise(&Signal::Reservations, 1);
         }
         !same
     }

@@ -16,7 +16,7 @@ impl Engine {
     pub fn limit_usage(&self) -> impl Iterator<Item = (&LimitName, i128)> {
         self.limits
             .usage_by_limit()
-            .chain(self.pending_limits.counts())
+            .chain(self.scheduling_queue.counts_by_limit())
     }
 
     /// Returns the charge of a gang to its queue for its place or kept place, by flavor and
@@ -57,14 +57,14 @@ impl Engine {
     /// limit has room. Placed gangs stay.
     pub fn close_limit(&mut self, limit: LimitName, closure: LimitClosure) {
         if self.limits.close(limit.clone(), closure) {
-            self.parking.raise(&Signal::Gate(limit), 1);
+            self.scheduling_queue.raise(&Signal::Gate(limit), 1);
         }
     }
 
     /// Opens a limit again.
     pub fn open_limit(&mut self, limit: &LimitName) {
         if self.limits.open(limit) {
-            self.parking.raise(&Signal::Gate(limit.clone()), 1);
+            self.scheduling_queue.raise(&Signal::Gate(limit.clone()), 1);
         }
     }
 
@@ -94,14 +94,14 @@ impl Engine {
         let names = (&self.catalog, self.queues.flavors());
         let draws = (state.gang.draws.as_slice(), placed);
         let taken = self.limits.charge(at, draws, demand, names);
-        self.raise_all(taken);
+        self.scheduling_queue.raise_all(taken);
     }
 
     /// Releases the charge of a gang to its limits, if there is one.
     pub(super) fn release_limits(&mut self, at: GangIdx) {
         let mut freed = self.limits.discharge(at);
         freed.extend(self.limits.finish_leaving(at));
-        self.raise_all(freed);
+        self.scheduling_queue.raise_all(freed);
     }
 
     /// Charges a gang that is placed or has a kept place again, after its limits have changed.
@@ -139,12 +139,6 @@ impl Engine {
         let taken = drawn.iter().cloned();
         told.extend(taken.map(|(limit, amount)| (Signal::LimitTaken(limit), amount)));
         self.limits.start_leaving(at, drawn);
-        self.raise_all(told);
-    }
-
-    pub(super) fn raise_all(&mut self, changes: Vec<(Signal, i128)>) {
-        for (signal, amount) in changes {
-            self.parking.raise(&signal, amount);
-        }
+        self.scheduling_queue.raise_all(told);
     }
 }

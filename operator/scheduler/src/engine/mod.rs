@@ -20,6 +20,7 @@ mod queue_usage;
 mod quota_heads;
 mod reservations;
 mod restart_places;
+mod scheduling_queue;
 mod snapshot;
 mod stages;
 mod stopping;
@@ -28,9 +29,9 @@ mod withdrawal;
 mod yielding_gangs;
 
 use crate::backfill::BackfillState;
-use crate::limits::{LimitLedger, PendingLimits};
+use crate::limits::LimitLedger;
 use crate::placement::{PackingState, TaskHistory};
-use crate::queueing::{Parking, PendingGangs, Queues, Signal};
+use crate::queueing::{Queues, Signal};
 use crate::quota::UsageDecay;
 use crate::state::{Catalog, KnownPods, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
@@ -40,6 +41,7 @@ use gang_table::GangTable;
 
 pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use restart_places::RestartPlaces;
+use scheduling_queue::SchedulingQueue;
 pub use snapshot::{
     ChargeSnapshot, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
     PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
@@ -74,10 +76,8 @@ pub struct Engine {
     pods: KnownPods,
     queues: Queues,
     limits: LimitLedger,
-    pending_limits: PendingLimits,
     gangs: GangTable,
-    pending: PendingGangs,
-    parking: Parking,
+    scheduling_queue: SchedulingQueue,
     blockages: BlockageCache,
     packing: PackingState,
     backfill: BackfillState,
@@ -116,11 +116,9 @@ impl Engine {
             catalog,
             nodes: Nodes::default(),
             limits: LimitLedger::default(),
-            pending_limits: PendingLimits::default(),
             pods: KnownPods::default(),
             gangs: GangTable::default(),
-            pending: PendingGangs::default(),
-            parking: Parking::default(),
+            scheduling_queue: SchedulingQueue::default(),
             blockages: BlockageCache::default(),
             packing: PackingState::default(),
             backfill: BackfillState::default(),
@@ -188,9 +186,9 @@ impl Engine {
         signal: impl Fn(ResourceIdx) -> Signal,
     ) {
         for (resource, amount) in amounts {
-            self.parking.raise(&signal(resource), amount);
+            self.scheduling_queue.raise(&signal(resource), amount);
             if let Some((along, amount)) = self.nodes.coupled_resource(resource, amount) {
-                self.parking.raise(&signal(along), amount);
+                self.scheduling_queue.raise(&signal(along), amount);
             }
         }
     }

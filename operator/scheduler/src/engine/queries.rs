@@ -23,7 +23,7 @@ impl Engine {
     /// number of gangs before it.
     #[must_use]
     pub fn position(&self, gang: &GangId) -> Option<usize> {
-        self.pending
+        self.scheduling_queue
             .position(&self.gangs.get(self.gangs.find(gang)?)?.gang)
     }
 
@@ -79,7 +79,7 @@ impl Engine {
     #[must_use]
     pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
         let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
-        for (queue, pending) in self.pending.counts_by_queue() {
+        for (queue, pending) in self.scheduling_queue.counts_by_queue() {
             counts.entry(queue.clone()).or_default().pending = pending;
         }
         let holders = self.queues.holders();
@@ -109,7 +109,7 @@ impl Engine {
     /// Returns the number of pending gangs.
     #[must_use]
     pub fn pending_gang_count(&self) -> usize {
-        self.pending.count()
+        self.scheduling_queue.count()
     }
 
     /// Returns the number of placed gangs.
@@ -129,7 +129,7 @@ impl Engine {
     /// kept place ends.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let alarm = self.parking.next_alarm();
+        let alarm = self.scheduling_queue.next_alarm();
         let times = [
             alarm,
             self.backfill.expires_at(),

@@ -89,7 +89,7 @@ impl Engine {
         if let Some(placed) = self.gangs.placed(at) {
             // A gang that waits for reserved quota may now run for longer.
             let queue = placed.gang.queue.clone();
-            self.parking.raise(&Signal::Head(queue), 1);
+            self.scheduling_queue.raise(&Signal::Head(queue), 1);
         }
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Engine;
 use super::cycle::TriedGangs;
 use super::gang_table::PlacedGang;
-use crate::limits::PendingLimits;
 use crate::placement::asks_for_topology;
 use crate::queueing::{Blockage, OrderKey, Signal};
 use crate::state::GangIdx;
@@ -16,14 +15,7 @@ impl Engine {
     pub(super) fn make_pending(&mut self, at: GangIdx) {
         if let Some(state) = self.gangs.get_mut(at) {
             state.awaits_apply = false;
-        }
-        if let Some(state) = self.gangs.get(at) {
-            self.pending.insert(&state.gang, at);
-            for signal in self.pending_limits.insert(&state.gang) {
-                self.parking.raise(&signal, 1);
-            }
-            self.parking
-                .raise(&Signal::Head(state.gang.queue.clone()), 1);
+            self.scheduling_queue.insert(&state.gang, at);
         }
     }
 
@@ -51,48 +43,40 @@ impl Engine {
             // topologies.
             blocked.wake.on_rise(Signal::Topologies, 1);
         }
-        PendingLimits::watch(&state.gang, &mut blocked.wake);
-        let key = OrderKey::for_gang(&state.gang);
+        let gang = Arc::clone(&state.gang);
+        let key = OrderKey::for_gang(&gang);
         self.gangs.set_explanation(at, blocked.explanation.clone());
         self.insert_blocked(at, &blocked);
-        self.parking.park(at, blocked.wake);
+        self.scheduling_queue.park(&gang, at, blocked.wake);
         looked_at.insert((key, at));
     }
 
     /// Makes all woken gangs due.
     pub(super) fn wake_gangs(&mut self) {
-        for at in self.parking.take_woken() {
+        for at in self.scheduling_queue.take_woken() {
             let blocked = self.backfill.blocked.get(at);
             if blocked.is_none_or(|blocked| !blocked.waits_for_reservation) {
                 self.remove_blocked(at);
             }
             if let Some(state) = self.gangs.get(at) {
-                self.pending.make_due(&state.gang, at);
+                self.scheduling_queue.make_due(&state.gang, at);
             }
         }
     }
 
     /// Makes a gang due, if it is pending.
     pub(super) fn make_due(&mut self, at: GangIdx) {
-        self.parking.unpark(at);
         self.remove_blocked(at);
         if let Some(state) = self.gangs.get(at) {
-            self.pending.make_due(&state.gang, at);
+            self.scheduling_queue.make_due(&state.gang, at);
         }
     }
 
     /// Ends the pending stage of a gang that is changed, placed or deleted.
     pub(super) fn end_pending(&mut self, at: GangIdx) {
-        self.parking.unpark(at);
         self.remove_blocked(at);
-        if let Some(state) = self.gangs.get(at)
-            && self.pending.remove(&state.gang)
-        {
-            for signal in self.pending_limits.remove(&state.gang) {
-                self.parking.raise(&signal, 1);
-            }
-            self.parking
-                .raise(&Signal::Head(state.gang.queue.clone()), 1);
+        if let Some(state) = self.gangs.get(at) {
+            self.scheduling_queue.remove(&state.gang, at);
         }
     }
 
@@ -101,7 +85,7 @@ impl Engine {
         self.end_pending(at);
         self.gangs.place(at, placed);
         self.insert_end(at);
-        self.parking.raise(&Signal::Turns, 1);
+        self.scheduling_queue.raise(&Signal::Turns, 1);
     }
 
     /// Takes a gang out of its place, if it has one. The caller must release the charges of the
@@ -109,7 +93,7 @@ impl Engine {
     pub(super) fn take_placed(&mut self, at: GangIdx) -> Option<Box<PlacedGang>> {
         let placed = self.gangs.take_placed(at)?;
         self.remove_end(at, &placed.gang.id, &placed.gang.queue);
-        self.parking.raise(&Signal::Turns, 1);
+        self.scheduling_queue.raise(&Signal::Turns, 1);
         Some(placed)
     }
 }

@@ -155,11 +155,11 @@ impl Engine {
         let root = self.queues.root(queue);
         let left = self.queues.finish_leaving(at).unwrap_or_default();
         for (what, amount) in left.iter() {
-            self.parking
+            self.scheduling_queue
                 .raise(&Signal::QuotaFreed(root.clone(), what), amount);
         }
         let freed = self.limits.finish_leaving(at);
-        self.raise_all(freed);
+        self.scheduling_queue.raise_all(freed);
         self.remove_end(at, id, queue);
         self.drop_shape(&state.shape);
     }

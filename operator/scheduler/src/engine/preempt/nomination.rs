@@ -78,10 +78,10 @@ impl Engine {
         let charged = self.queues.start_running(at).unwrap_or_default();
         for (what, amount) in charged.iter() {
             let taken = Signal::QuotaTaken(root.clone(), what);
-            self.parking.raise(&taken, amount);
+            self.scheduling_queue.raise(&taken, amount);
         }
         for (taken, amount) in self.limits.start_running(at) {
-            self.parking.raise(&taken, amount);
+            self.scheduling_queue.raise(&taken, amount);
         }
     }
 
