@@ -279,7 +279,7 @@ impl Engine {
     fn nominated_usage(&self) -> explain::NominatedUsage {
         let mut promised = explain::NominatedUsage::new();
         for (_, placed) in self.gangs.nominated() {
-            for part in placed.node_usages(&self.pods) {
+            for part in placed.node_usages(self.pods.known()) {
                 let demand = self.catalog.demand(part.demand);
                 for (resource, amount) in demand.iter() {
                     let all = i128::from(*amount).saturating_mul(i128::from(part.pods));

@@ -67,9 +67,9 @@ impl Engine {
             return;
         }
         let at = self.nodes.hold(&node);
+        let mut leaves = None;
         let held = match seen {
             Some(seen) => {
-                self.pods.remove(&pod);
                 self.charge_pod(at, demand, seen.in_placed_gang);
                 self.release_pod(seen);
                 if seen.in_placed_gang {
@@ -77,17 +77,22 @@ impl Engine {
                 }
                 seen.in_placed_gang
             }
-            None if self.confirm_late_pod(&pod, at, demand) => false,
-            None => self.confirm_pod(&pod, at, demand),
+            None => {
+                leaves = self.confirm_late_pod(&pod, at, demand);
+                leaves.is_none() && self.confirm_pod(&pod, at, demand)
+            }
         };
         self.pods.insert(
-            pod,
+            pod.clone(),
             KnownPod {
                 node: at,
                 demand,
                 in_placed_gang: held,
             },
         );
+        if let Some(by) = leaves {
+            self.pods.mark_leaving(pod, by);
+        }
     }
 
     /// Charges a new pod. If it belongs to a placed gang, it replaces the assumed pod. Returns true
@@ -163,14 +168,22 @@ impl Engine {
         self.nodes.release_hold(pod.node);
     }
 
+    /// Removes a pod from the known pods. The caller releases its charge.
+    fn take_pod(&mut self, pod: &PodKey) -> Option<KnownPod> {
+        let (seen, stopping) = self.pods.remove(pod)?;
+        if let Some(gang) = stopping {
+            self.count_stopped_pod(gang);
+        }
+        Some(seen)
+    }
+
     /// Removes a pod that is gone or has failed. The room of a placed gang's pod stays reserved
     /// while the gang is placed: the caller decides if the whole gang or only the pod restarts. If
     /// the pod does not come back, call [`Engine::drop_assumed`].
     pub fn lose_pod(&mut self, pod: &PodKey) {
-        let Some(seen) = self.pods.remove(pod) else {
+        let Some(seen) = self.take_pod(pod) else {
             return;
         };
-        self.remove_stopping_pod(pod);
         if self.hold_room_of_gone_pod(pod, seen) {
             return;
         }
@@ -205,8 +218,7 @@ impl Engine {
 
     /// Removes a pod that no longer exists or has ended.
     pub fn delete_pod(&mut self, pod: &PodKey) {
-        if let Some(seen) = self.pods.remove(pod) {
-            self.remove_stopping_pod(pod);
+        if let Some(seen) = self.take_pod(pod) {
             if self.hold_room_of_gone_pod(pod, seen) {
                 return;
             }

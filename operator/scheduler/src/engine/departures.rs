@@ -7,7 +7,6 @@
 //! holds its quota against all gangs except its preemptor. Pods of a gang that is no longer placed
 //! hold their room until they are gone. The same holds for other pods that are reported as leaving.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -20,46 +19,6 @@ use crate::placement::NodeCharge;
 use crate::queueing::Signal;
 use crate::state::{Catalog, GangIdx};
 use crate::time::Time;
-
-/// The gangs and pods that are leaving.
-#[derive(Debug, Default)]
-pub(super) struct Departures {
-    /// Leaving pods that belong to no placed gang, with the time at which they should be gone.
-    pods: BTreeMap<PodKey, Time>,
-    by_time: BTreeSet<(Time, PodKey)>,
-}
-
-impl Departures {
-    pub(super) fn add_pod(&mut self, pod: PodKey, by: Time) {
-        self.remove_pod(&pod);
-        self.by_time.insert((by, pod.clone()));
-        self.pods.insert(pod, by);
-    }
-
-    /// Removes a pod that is gone or belongs to a placed gang again. Returns true if it was
-    /// leaving.
-    pub(super) fn remove_pod(&mut self, pod: &PodKey) -> bool {
-        let Some(by) = self.pods.remove(pod) else {
-            return false;
-        };
-        self.by_time.remove(&(by, pod.clone()));
-        true
-    }
-
-    /// Returns when a pod should be gone. None: it is not leaving, or it leaves with its gang.
-    pub(super) fn pod_end(&self, pod: &PodKey) -> Option<Time> {
-        self.pods.get(pod).copied()
-    }
-
-    fn pods(&self, now: Time) -> impl Iterator<Item = (Option<Time>, &PodKey)> {
-        let is_late = move |by: &Time| *by < now;
-        let known = self.by_time.iter().filter(move |(by, _)| !is_late(by));
-        let late = self.by_time.iter().take_while(move |(by, _)| is_late(by));
-        known
-            .map(|(by, pod)| (Some(*by), pod))
-            .chain(late.map(|(_, pod)| (None, pod)))
-    }
-}
 
 /// Returns the usage of a node by a part of a gang.
 pub(super) fn node_charge(part: &NodeUsage, catalog: &Catalog) -> NodeCharge {
@@ -130,13 +89,9 @@ impl Engine {
 
     /// Detaches a pod from its placed gang. If the pod exists, it is leaving.
     pub(super) fn detach_pod(&mut self, pod: PodKey, by: Time) {
-        if let Some(seen) = self.pods.get_mut(&pod)
-            && std::mem::take(&mut seen.in_placed_gang)
-        {
-            let seen = *seen;
+        if let Some(seen) = self.pods.detach(pod, by) {
             let demand = self.catalog.demand(seen.demand);
             self.nodes.mark_placed(seen.node, &demand, -1);
-            self.departures.add_pod(pod, by);
         }
     }
 
@@ -145,9 +100,7 @@ impl Engine {
     /// end. The caller need not report pods of a gang that was released or deleted: they leave
     /// within the gang's grace period.
     pub fn mark_pod_leaving(&mut self, pod: &PodKey, by: Time) {
-        let is_others = self.pods.get(pod).is_some_and(|seen| !seen.in_placed_gang);
-        if is_others && self.departures.pod_end(pod) != Some(by) {
-            self.departures.add_pod(pod.clone(), by);
+        if self.pods.mark_leaving(pod.clone(), by) {
             self.backfill.mark_stale();
         }
     }
@@ -157,7 +110,7 @@ impl Engine {
     pub(super) fn departing_usage(&self, follower: &GangId) -> Vec<NodeCharge> {
         let mut going: Vec<NodeCharge> = Vec::new();
         for placed in self.gangs.leaving() {
-            let parts = placed.node_usages(&self.pods);
+            let parts = placed.node_usages(self.pods.known());
             going.extend(parts.iter().map(|part| node_charge(part, &self.catalog)));
         }
         let pods = self.departing_pods().into_iter();
@@ -177,8 +130,7 @@ impl Engine {
     /// Overdue pods come last, because their end is unknown. Pods of a kept place are left out,
     /// because their room becomes free later.
     pub(super) fn departing_pods(&self) -> Vec<Departure> {
-        let pods = self.departures.pods(self.now).filter_map(|(end, pod)| {
-            let seen = self.pods.get(pod)?;
+        let pods = self.pods.leaving(self.now).filter_map(|(end, pod, seen)| {
             if self.restart_places.gang_of_pod(pod).is_some() {
                 return None;
             }

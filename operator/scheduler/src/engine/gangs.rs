@@ -158,17 +158,21 @@ impl Engine {
             for index in 0..count {
                 let key = gang.pod_key(group, index);
                 let planned = self.gangs.group(at, number).and_then(|g| g.node(index));
-                let Some(seen) = self.pods.get_mut(&key) else {
-                    continue;
-                };
-                if planned != Some(seen.node) || seen.in_placed_gang {
+                let seen = self
+                    .pods
+                    .get(&key)
+                    .filter(|seen| planned == Some(seen.node));
+                if seen.is_none() {
                     continue;
                 }
-                seen.in_placed_gang = true;
-                let seen = *seen;
+                let Some((seen, stopping)) = self.pods.attach(&key) else {
+                    continue;
+                };
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.mark_placed(seen.node, &demand, 1);
-                self.remove_stopping_pod(&key);
+                if let Some(stopping) = stopping {
+                    self.count_stopped_pod(stopping);
+                }
                 self.free_assumed((at, number, index));
                 self.set_pod_in_place((at, number, index), Some((seen.node, seen.demand)));
             }

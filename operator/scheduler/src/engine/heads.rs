@@ -282,7 +282,7 @@ impl Engine {
         };
         let yields = self.gangs_yielding_to(&gang, &way.demand);
         let first = self.sort_yielding(&yields);
-        let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
+        let (gangs, pods, catalog) = (&self.gangs, self.pods.known(), &self.catalog);
         let leaver = |(end, at): (Option<Time>, GangIdx)| {
             if let Some(keep) = self.restart_places.get(at) {
                 let holds = keep.node_charges(catalog);

@@ -13,6 +13,7 @@ mod gangs;
 mod heads;
 mod limits;
 mod node_report;
+mod pod_table;
 
 mod preempt;
 mod queries;
@@ -33,11 +34,11 @@ use crate::limits::LimitLedger;
 use crate::placement::{PackingState, TaskHistory};
 use crate::queueing::{Queues, Signal};
 use crate::quota::UsageDecay;
-use crate::state::{Catalog, KnownPods, NodeIdx, Nodes, ResourceIdx};
+use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 use blockage_cache::BlockageCache;
-use departures::Departures;
 use gang_table::GangTable;
+use pod_table::PodTable;
 
 pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use restart_places::RestartPlaces;
@@ -47,7 +48,6 @@ pub use snapshot::{
     PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
     UsageLagSnapshot,
 };
-use stopping::StoppingPods;
 use withdrawal::CyclePlacements;
 
 /// The scheduling engine: a state machine over plain data.
@@ -73,7 +73,7 @@ use withdrawal::CyclePlacements;
 pub struct Engine {
     catalog: Catalog,
     nodes: Nodes,
-    pods: KnownPods,
+    pods: PodTable,
     queues: Queues,
     limits: LimitLedger,
     gangs: GangTable,
@@ -81,8 +81,6 @@ pub struct Engine {
     blockages: BlockageCache,
     packing: PackingState,
     backfill: BackfillState,
-    departures: Departures,
-    stopping: StoppingPods,
     restart_places: RestartPlaces,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
@@ -116,14 +114,12 @@ impl Engine {
             catalog,
             nodes: Nodes::default(),
             limits: LimitLedger::default(),
-            pods: KnownPods::default(),
+            pods: PodTable::default(),
             gangs: GangTable::default(),
             scheduling_queue: SchedulingQueue::default(),
             blockages: BlockageCache::default(),
             packing: PackingState::default(),
             backfill: BackfillState::default(),
-            departures: Departures::default(),
-            stopping: StoppingPods::default(),
             restart_places: RestartPlaces::default(),
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),

@@ -121,7 +121,7 @@ impl Engine {
     /// Returns the number of known pods.
     #[must_use]
     pub fn pod_count(&self) -> usize {
-        self.pods.len()
+        self.pods.known().len()
     }
 
     /// Returns the next time at which a cycle has work even without any change. It has work when

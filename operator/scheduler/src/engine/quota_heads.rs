@@ -27,7 +27,7 @@ impl Engine {
             let owns = self.queues.tree().lowest_with_nominal(leaf, &demand);
             let owns = owns.is_some();
             // Leaving gangs give back quota to all queues.
-            let leave = self.gangs.has_leaving() || !self.stopping.is_empty();
+            let leave = self.gangs.has_leaving() || self.pods.has_stopping();
             let ends = match owns || leave {
                 true => Some(&self.backfill.ends),
                 false => self.backfill.ends_by_queue.get(queue),

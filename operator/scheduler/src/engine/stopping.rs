@@ -2,7 +2,6 @@
 //! gone. Quota and limits stay charged as a whole until the last pod is gone. A deleted gang has a
 //! number of its own, because a new gang of the same name is another gang.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Engine;
@@ -13,23 +12,6 @@ use crate::queueing::Signal;
 use crate::quota::Demand;
 use crate::state::GangIdx;
 use crate::time::Time;
-
-/// The gang of each pod that is still stopping.
-#[derive(Debug, Default)]
-pub(super) struct StoppingPods {
-    pods: HashMap<PodKey, GangIdx>,
-}
-
-impl StoppingPods {
-    pub(super) fn is_empty(&self) -> bool {
-        self.pods.is_empty()
-    }
-
-    /// Returns the pods, each with its gang.
-    pub(super) fn pods(&self) -> impl Iterator<Item = (&PodKey, GangIdx)> {
-        self.pods.iter().map(|(pod, at)| (pod, *at))
-    }
-}
 
 /// Quota, limits and pods of a gang to delete.
 pub(super) struct DeletedGang {
@@ -126,7 +108,7 @@ impl Engine {
         let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
         let at = self.gangs.insert_stopping(gang, shape, count, by);
         for pod in pods {
-            self.stopping.pods.insert(pod, at);
+            self.pods.mark_stopping(pod, at);
         }
         self.queues.start_leaving(at, &id, &queue, &charged);
         self.limits.start_leaving(at, drawn);
@@ -135,12 +117,8 @@ impl Engine {
         at
     }
 
-    /// Removes a stopping pod that is gone or now belongs to a placed gang.
-    pub(super) fn remove_stopping_pod(&mut self, pod: &PodKey) {
-        self.departures.remove_pod(pod);
-        let Some(at) = self.stopping.pods.remove(pod) else {
-            return;
-        };
+    /// Counts a pod of a deleted gang as gone, because it is gone or now belongs to a placed gang.
+    pub(super) fn count_stopped_pod(&mut self, at: GangIdx) {
         if self.gangs.count_stopped_pod(at) {
             self.finish_stopping(at);
         }

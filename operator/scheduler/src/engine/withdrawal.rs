@@ -117,7 +117,7 @@ impl Engine {
             let Some(placed) = self.gangs.placed(leaver.gang) else {
                 continue;
             };
-            let parts = placed.node_usages(&self.pods);
+            let parts = placed.node_usages(self.pods.known());
             let of = placed.gang.queue.clone();
             for part in parts {
                 let hold = departures::node_charge(&part, &self.catalog);

@@ -163,7 +163,7 @@ impl Engine {
         let terms = PreemptionFacts::from_gang(asker.gang);
         let cap = self.queues.max_min_runtime(name);
         for (gang, number) in holders {
-            let Some(card) = self.gangs.facts(gang, &self.pods) else {
+            let Some(card) = self.gangs.facts(gang, self.pods.known()) else {
                 continue;
             };
             let Some(demand) = self.queues.charge_by_number(number) else {

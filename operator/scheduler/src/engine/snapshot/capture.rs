@@ -21,7 +21,12 @@ impl Engine {
     /// Returns the whole state of the engine.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut pods: Vec<PodSnapshot> = self.pods.iter().map(|p| self.pod_snapshot(p)).collect();
+        let mut pods: Vec<PodSnapshot> = self
+            .pods
+            .known()
+            .iter()
+            .map(|p| self.pod_snapshot(p))
+            .collect();
         pods.sort_unstable_by(|a, b| a.pod.cmp(&b.pod));
         let flavors = self.queues.flavors();
         Snapshot {
@@ -74,7 +79,7 @@ impl Engine {
             node: self.nodes.name(pod.node).clone(),
             request: self.pod_request(pod.demand),
             held: pod.in_placed_gang,
-            leaves: self.departures.pod_end(key),
+            leaves: self.pods.leaving_end(key),
         }
     }
 
@@ -115,7 +120,7 @@ impl Engine {
 
     fn stopping_snapshots(&self) -> Vec<StoppingGangSnapshot> {
         let mut pods: BTreeMap<GangIdx, Vec<PodKey>> = BTreeMap::new();
-        for (pod, at) in self.stopping.pods() {
+        for (pod, at) in self.pods.stopping() {
             pods.entry(at).or_default().push(pod.clone());
         }
         let told = pods.into_iter().filter_map(|(at, mut pods)| {
