@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{BackfillCandidate, Head, UNKNOWN_START_PATIENCE};
+use super::head::{BackfillCandidate, Head, UNKNOWN_START_PATIENCE};
 use crate::gang::Gang;
 use crate::queueing::{OrderKey, Queues};
 use crate::quota::{Demand, FlavorResource};

@@ -148,7 +148,7 @@ impl Engine {
                     continue;
                 };
                 // A trial does not carry out its plan, so the first one is enough.
-                if self.backfill.ignores_reservations || plan.takes_only_owed_quota() {
+                if self.reservations.are_ignored() || plan.takes_only_owed_quota() {
                     return Some(plan);
                 }
                 first.get_or_insert(plan);

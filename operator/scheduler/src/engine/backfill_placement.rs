@@ -56,35 +56,37 @@ impl Engine {
     /// Tries a gang as if there were no reservations. Changes nothing.
     fn try_without_reservations(&mut self, at: GangIdx, now: Time) -> Option<AdmissionResult> {
         let mut log = UndoLog::default();
-        self.backfill.ignores_reservations = true;
+        self.reservations.ignore(true);
         let lifted = self.lift_place(at);
         let answer = self.try_to_admit(at, now, &mut log);
         log.roll_back(&mut self.nodes);
         self.put_back_place(lifted);
-        self.backfill.ignores_reservations = false;
+        self.reservations.ignore(false);
         answer
     }
 
     /// Returns the numbers of the heads that come before a gang and whose nodes it may use, in
     /// order.
     pub(super) fn heads_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<usize> {
-        if self.backfill.ignores_reservations {
+        if self.reservations.are_ignored() {
             return Vec::new();
         }
-        if self.backfill.stale {
+        if self.reservations.is_stale() {
             if !self.has_gang_before(gang, way) {
                 return Vec::new();
             }
             self.renew_heads();
         }
-        if self.backfill.heads.is_empty() {
+        if self.reservations.heads().is_empty() {
             return Vec::new();
         }
         self.catalog.refresh(&way.shape, &self.nodes);
-        let heads = self.backfill.heads.iter().enumerate();
+        let heads = self.reservations.heads().iter().enumerate();
         let before = heads.filter(|(_, head)| {
             head.gang.id != gang.id
-                && self.is_before(&head.gang, &head.demand, gang, &way.demand)
+                && self
+                    .queues
+                    .is_before(&head.gang, &head.demand, gang, &way.demand)
                 && head.shares_nodes_with(&way.shape, &self.catalog, &self.nodes)
         });
         before.map(|(number, _)| number).collect()
@@ -105,7 +107,7 @@ impl Engine {
         // A gang that returns to its own place delays no gang longer than before.
         let least = self.has_restart_place(gang).then_some(Restriction::Keep);
         let restrained = before.into_iter().filter_map(|number| {
-            let head = self.backfill.heads.get(number)?;
+            let head = self.reservations.heads().get(number)?;
             let restraint = head.restriction_for(&stay, now)?;
             Some((
                 number,
@@ -195,7 +197,9 @@ impl Engine {
                 .on_rise(Signal::Turns, 1);
             return Vec::new();
         }
-        let heads = before.iter().filter_map(|n| self.backfill.heads.get(*n));
+        let heads = before
+            .iter()
+            .filter_map(|n| self.reservations.heads().get(*n));
         let mut kept: Vec<&Head> = heads
             .filter(|head| {
                 let start = head.plan.start;
@@ -226,7 +230,7 @@ impl Engine {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         let mut kept = UndoLog::default();
         for (number, restraint) in restraints {
-            let Some(head) = self.backfill.heads.get(*number) else {
+            let Some(head) = self.reservations.heads().get(*number) else {
                 continue;
             };
             for hold in &head.plan.reserved_room {
@@ -275,7 +279,7 @@ impl Engine {
         let mut wake = wake_on_capacity(way);
         wake.on_rise(Signal::Reservations, 1)
             .on_rise(Signal::Turns, 1);
-        let head = self.backfill.heads.get(head);
+        let head = self.reservations.heads().get(head);
         let nodes: BTreeSet<_> = head.into_iter().flat_map(Head::nodes).collect();
         let detail = WaitDetail::Reserved {
             head: head.map_or_else(|| GangId::new(""), |head| head.id().clone()),

@@ -48,7 +48,7 @@ impl Engine {
 
     fn nodes_changed(&mut self) {
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
         self.capacity_changed = true;
         self.scheduling_queue.raise(&Signal::Nodes, 1);
     }
@@ -277,7 +277,7 @@ impl Engine {
 
     fn queues_changed(&mut self) {
         self.config_version = self.config_version.saturating_add(1);
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
         self.scheduling_queue.raise(&Signal::Queues, 1);
     }
 }

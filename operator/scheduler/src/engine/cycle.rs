@@ -51,8 +51,7 @@ impl Engine {
             // A gang that has lost its reservation may have kept other gangs from starting. Those
             // gangs take their turns together with the rest. Otherwise a gang that starts now might
             // have to leave for them.
-            let settled = !self.backfill.stale && !self.backfill.gang_has_started;
-            if !settled && self.renew_heads() {
+            if !self.reservations.is_settled() && self.renew_heads() {
                 continue;
             }
             let due = self.scheduling_queue.due_queues(GangClass::Gangs);

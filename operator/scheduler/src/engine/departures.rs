@@ -101,7 +101,7 @@ impl Engine {
     /// within the gang's grace period.
     pub fn mark_pod_leaving(&mut self, pod: &PodKey, by: Time) {
         if self.pods.mark_leaving(pod.clone(), by) {
-            self.backfill.mark_stale();
+            self.reservations.mark_stale();
         }
     }
 

@@ -67,12 +67,18 @@ impl Engine {
     /// True if a gang that waits for room may come before this one. With many queues it returns
     /// true without a search.
     pub(super) fn has_gang_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> bool {
-        let queues: Vec<QueueName> = self.backfill.blocked.queues().take(16).cloned().collect();
+        let queues: Vec<QueueName> = self
+            .reservations
+            .blocked()
+            .queues()
+            .take(16)
+            .cloned()
+            .collect();
         if queues.len() == 16 {
             return true;
         }
         queues.into_iter().any(|queue| {
-            let pools = self.backfill.blocked.pools(&queue);
+            let pools = self.reservations.blocked().pools(&queue);
             let firsts: Vec<HeadCandidate> = pools
                 .filter_map(|(_, line)| line.values().next().copied())
                 .collect();
@@ -80,31 +86,24 @@ impl Engine {
                 let Some((first, demand)) = self.candidate_demand(first) else {
                     return false;
                 };
-                self.is_before(&first, &demand, gang, &way.demand)
+                self.queues.is_before(&first, &demand, gang, &way.demand)
             })
         })
     }
 
     /// Computes heads and reservations again. Returns true if they have changed.
     pub(super) fn renew_heads(&mut self) -> bool {
-        self.backfill.stale = false;
-        self.backfill.gang_has_started = false;
-        self.backfill.packing_version = self.packing.version();
-        self.backfill.first_quota_end = None;
-        if self.backfill.blocked.is_empty() && self.backfill.heads.is_empty() {
+        let Some(before) = self.reservations.start_renewal(self.packing.version()) else {
             return false;
-        }
+        };
         self.renew_ends();
-        let before = std::mem::take(&mut self.backfill.heads);
         self.find_heads();
-        let heads = &self.backfill.heads;
-        let same = before.len() == heads.len()
-            && before.iter().zip(heads).all(|(a, b)| a.restricts_same(b));
+        let changed = self.reservations.differs_from(&before);
         self.blockages.clear_restrained();
-        if !same {
+        if changed {
             self.scheduling_queue.raise(&Signal::Reservations, 1);
         }
-        !same
+        changed
     }
 
     /// Finds the heads. Queues take turns, each with the first gang of each pool that waits for
@@ -112,13 +111,14 @@ impl Engine {
     fn find_heads(&mut self) {
         let mut order = TurnOrder::default();
         let mut fronts = HeadContenders::default();
-        let queues: Vec<QueueName> = self.backfill.blocked.queues().cloned().collect();
+        let queues: Vec<QueueName> = self.reservations.blocked().queues().cloned().collect();
         let quota_ends = queues
             .iter()
             .filter_map(|queue| self.quota_head(queue)?.first_end);
-        self.backfill.first_quota_end = quota_ends.min();
+        let first_quota_end = quota_ends.min();
+        self.reservations.set_first_quota_end(first_quota_end);
         for queue in &queues {
-            let pools = self.backfill.blocked.pools(queue);
+            let pools = self.reservations.blocked().pools(queue);
             let pools: Vec<NodePool> = pools.map(|(pool, _)| pool.clone()).collect();
             for pool in pools {
                 self.advance_contender(&mut fronts, queue, pool, None);
@@ -134,7 +134,8 @@ impl Engine {
             if let Some(front) = fronts.pop(&name) {
                 self.try_contender(front, &name, &mut fronts, (&mut taken, &others));
             }
-            if fronts.hopeless.len() >= MAX_HOPELESS || self.backfill.heads.len() >= MAX_HEADS {
+            if fronts.hopeless.len() >= MAX_HOPELESS || self.reservations.heads().len() >= MAX_HEADS
+            {
                 return;
             }
             order.remove(self.queues.tree(), queue);
@@ -157,15 +158,14 @@ impl Engine {
         } = front;
         // A gang with a reservation for one flavor assignment needs no second one for another
         // assignment.
-        let mut heads = self.backfill.heads.iter();
-        if heads.any(|head| head.gang_idx == candidate.gang) {
+        if self.reservations.is_head(candidate.gang) {
             self.advance_contender(fronts, queue, pool, Some(&key));
             return;
         }
         match self.make_head(key.clone(), candidate, (taken, others)) {
             Some(Ok(head)) => {
                 taken.union_with(&head.usable_nodes);
-                self.backfill.heads.push(head);
+                self.reservations.push_head(head);
             }
             Some(Err(ImpossibleStart(shape, strategy))) => {
                 fronts.hopeless.insert((shape, strategy));
@@ -187,8 +187,8 @@ impl Engine {
         let mut after = after.cloned();
         while fronts.skipped < MAX_SKIPPED {
             let next = self
-                .backfill
-                .blocked
+                .reservations
+                .blocked()
                 .next_in_pool(queue, &pool, after.as_ref());
             let Some((key, candidate)) = next.map(|(key, c)| (key.clone(), c)) else {
                 return;
@@ -231,7 +231,7 @@ impl Engine {
         let Some((leaf, way)) = leaf.zip(ways.get(candidate.assignment)) else {
             return false;
         };
-        let head = self.backfill.quota_heads.get(queue);
+        let head = self.reservations.quota_head(queue);
         let before = head.filter(|head| head.key < *key);
         let kept = self.restart_places.get(candidate.gang);
         let kept = kept.and_then(|k| self.queues.lift_charge(&k.gang.queue, candidate.gang));
@@ -303,8 +303,9 @@ impl Engine {
         let first = first.into_iter().filter_map(|at| leaver((None, at)));
         let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
         let ends = self
-            .backfill
-            .ends
+            .reservations
+            .ends()
+            .all()
             .iter()
             .filter(others_of)
             .filter_map(leaver);

@@ -29,7 +29,7 @@ mod trial;
 mod withdrawal;
 mod yielding_gangs;
 
-use crate::backfill::BackfillState;
+use crate::backfill::ReservationTable;
 use crate::limits::LimitLedger;
 use crate::placement::{PackingState, TaskHistory};
 use crate::queueing::{Queues, Signal};
@@ -80,7 +80,7 @@ pub struct Engine {
     scheduling_queue: SchedulingQueue,
     blockages: BlockageCache,
     packing: PackingState,
-    backfill: BackfillState,
+    reservations: ReservationTable,
     restart_places: RestartPlaces,
     /// Empty between cycles.
     cycle_placements: CyclePlacements,
@@ -119,7 +119,7 @@ impl Engine {
             scheduling_queue: SchedulingQueue::default(),
             blockages: BlockageCache::default(),
             packing: PackingState::default(),
-            backfill: BackfillState::default(),
+            reservations: ReservationTable::default(),
             restart_places: RestartPlaces::default(),
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
@@ -140,7 +140,7 @@ impl Engine {
     pub fn restore_history(&mut self, history: &TaskHistory) {
         self.packing.restore(&mut self.catalog, history);
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
     }
 
     /// Charges pods to a node, and wakes the gangs that wait for it.
@@ -170,7 +170,7 @@ impl Engine {
         signal: impl Fn(ResourceIdx) -> Signal,
     ) {
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
         let all = |need: i64| i128::from(need).saturating_mul(i128::from(pods));
         self.raise(demand.iter().map(|(r, need)| (*r, all(*need))), signal);
     }

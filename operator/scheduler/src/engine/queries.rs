@@ -132,7 +132,7 @@ impl Engine {
         let alarm = self.scheduling_queue.next_alarm();
         let times = [
             alarm,
-            self.backfill.expires_at(),
+            self.reservations.expires_at(),
             self.restart_places.first_end(),
         ];
         times.into_iter().flatten().min()

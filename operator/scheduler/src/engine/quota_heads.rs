@@ -18,8 +18,8 @@ const MAX_OWNERS: usize = 16;
 impl Engine {
     /// Returns the first gang of a queue that lacks quota.
     pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
-        if !self.backfill.quota_heads.contains_key(queue) {
-            let (key, candidate) = self.backfill.blocked.first_waiting_for_quota(queue)?;
+        if self.reservations.quota_head(queue).is_none() {
+            let (key, candidate) = self.reservations.blocked().first_waiting_for_quota(queue)?;
             let key = key.clone();
             let leaf = self.queues.leaf(queue)?;
             self.renew_ends();
@@ -29,8 +29,8 @@ impl Engine {
             // Leaving gangs give back quota to all queues.
             let leave = self.gangs.has_leaving() || self.pods.has_stopping();
             let ends = match owns || leave {
-                true => Some(&self.backfill.ends),
-                false => self.backfill.ends_by_queue.get(queue),
+                true => Some(self.reservations.ends().all()),
+                false => self.reservations.ends().of_queue(queue),
             };
             let yields = self.gangs_yielding_to(&gang, &demand);
             let first = self.sort_yielding(&yields);
@@ -55,9 +55,9 @@ impl Engine {
             };
             let who = (candidate.gang, key, &*gang);
             let head = QuotaHead::new(who, (leaf, demand), &mut self.queues, ends, held);
-            self.backfill.quota_heads.insert(queue.clone(), head);
+            self.reservations.insert_quota_head(queue.clone(), head);
         }
-        self.backfill.quota_heads.get(queue)
+        self.reservations.quota_head(queue)
     }
 
     /// Checks that a gang leaves quota to the gangs before it that wait for quota: in its own
@@ -76,7 +76,7 @@ impl Engine {
         now: Time,
         evicts: bool,
     ) -> Result<(), Box<Blockage>> {
-        if self.backfill.ignores_reservations || self.has_restart_quota(gang, way) {
+        if self.reservations.are_ignored() || self.has_restart_quota(gang, way) {
             return Ok(());
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {
@@ -91,7 +91,7 @@ impl Engine {
             ..stay
         };
         self.quota_head(&gang.queue);
-        if let Some(head) = self.backfill.quota_heads.get(&gang.queue)
+        if let Some(head) = self.reservations.quota_head(&gang.queue)
             && head.key < OrderKey::for_gang(gang)
             && !(head.waits_for_other_queues
                 && !gang.surplus
@@ -110,7 +110,7 @@ impl Engine {
         };
         for owner in self.owner_queues(gang, way) {
             self.quota_head(&owner);
-            if let Some(head) = self.backfill.quota_heads.get(&owner)
+            if let Some(head) = self.reservations.quota_head(&owner)
                 && head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
                 && !head.allows_start(&stay, &mut self.queues, asks, now)
             {
@@ -120,7 +120,7 @@ impl Engine {
         // Heads that wait for room would otherwise lose their quota, so it is reserved too.
         let root = self.queues.root(&gang.queue);
         for number in self.heads_before(gang, way) {
-            let Some(head) = self.backfill.heads.get(number) else {
+            let Some(head) = self.reservations.heads().get(number) else {
                 continue;
             };
             let queue = head.gang.queue.clone();
@@ -192,13 +192,13 @@ impl Engine {
     /// Returns the queues under the same root to whose heads a gang must leave quota.
     fn owner_queues(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<QueueName> {
         let root = self.queues.root(&gang.queue);
-        let queues = self.backfill.blocked.quota_queues();
+        let queues = self.reservations.blocked().quota_queues();
         let queues =
             queues.filter(|queue| **queue != gang.queue && self.queues.root(queue) == root);
         let queues: Vec<QueueName> = queues.cloned().collect();
         let mut owners: Vec<(Time, QueueName)> = Vec::new();
         for queue in queues {
-            let first = self.backfill.blocked.first_waiting_for_quota(&queue);
+            let first = self.reservations.blocked().first_waiting_for_quota(&queue);
             let first = first.map(|(_, candidate)| candidate);
             let first = first.and_then(|candidate| self.candidate_demand(candidate));
             if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))

@@ -12,7 +12,7 @@ use crate::decision::Decision;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::queueing::{Blockage, OrderKey, Signal, WaitKind};
-use crate::quota::{Demand, TurnOrder};
+use crate::quota::Demand;
 use crate::state::GangIdx;
 use crate::time::Time;
 
@@ -21,27 +21,17 @@ impl Engine {
     /// gangs come before it, or it does not wait for room.
     #[must_use]
     pub fn reservation(&self, gang: &GangId) -> Option<Reservation> {
-        self.backfill.reported.get(gang).cloned()
+        self.reservations.reported().get(gang).cloned()
     }
 
     /// Returns all reservations by gang, as of the last cycle.
     pub fn reservations(&self) -> impl Iterator<Item = &Reservation> {
-        self.backfill.reported.values()
+        self.reservations.reported().values()
     }
 
     /// Marks the results as stale that time alone may have changed.
     pub(super) fn check_reservations(&mut self) {
-        let late = self
-            .backfill
-            .expires_at()
-            .is_some_and(|end| end <= self.now);
-        if late || self.backfill.packing_version != self.packing.version() {
-            self.backfill.stale = true;
-        }
-        let now = self.now;
-        self.backfill
-            .quota_heads
-            .retain(|_, head| head.first_end.is_none_or(|end| end >= now));
+        self.reservations.check(self.now, self.packing.version());
     }
 
     /// Records the end of a gang that is placed from now on.
@@ -49,7 +39,8 @@ impl Engine {
         if let Some(keep) = self.restart_places.get(at) {
             // Its kept place becomes free at `until` at the latest.
             let (id, queue) = (keep.gang.id.clone(), keep.gang.queue.clone());
-            self.insert_end_with_term(at, &id, queue, RunTerm::ending_at(keep.until));
+            let term = RunTerm::ending_at(keep.until);
+            self.reservations.insert_end(at, &id, queue, term, self.now);
             return;
         }
         let Some(state) = self.gangs.get(at) else {
@@ -65,44 +56,18 @@ impl Engine {
             stop_requested: told,
             ..self.run_term(&queue, &state.gang, placed.since)
         };
-        self.insert_end_with_term(at, &id, queue, term);
-    }
-
-    pub(super) fn insert_end_with_term(
-        &mut self,
-        at: GangIdx,
-        id: &GangId,
-        queue: QueueName,
-        term: RunTerm,
-    ) {
-        let ends = self.backfill.ends_by_queue.entry(queue).or_default();
-        for ends in [ends, &mut self.backfill.ends] {
-            ends.insert(at, id, term, self.now);
-        }
-        self.backfill.quota_heads.clear();
+        self.reservations.insert_end(at, &id, queue, term, self.now);
     }
 
     /// Updates the expected end of a placed gang.
     pub(super) fn update_end(&mut self, at: GangIdx) {
         self.insert_end(at);
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
         if let Some(placed) = self.gangs.placed(at) {
             // A gang that waits for reserved quota may now run for longer.
             let queue = placed.gang.queue.clone();
             self.scheduling_queue.raise(&Signal::Head(queue), 1);
         }
-    }
-
-    /// Removes the end of a gang that is no longer placed.
-    pub(super) fn remove_end(&mut self, at: GangIdx, id: &GangId, queue: &QueueName) {
-        if let Some(ends) = self.backfill.ends_by_queue.get_mut(queue) {
-            ends.remove(at, id);
-            if ends.is_empty() {
-                self.backfill.ends_by_queue.remove(queue);
-            }
-        }
-        self.backfill.ends.remove(at, id);
-        self.backfill.mark_stale();
     }
 
     /// Returns the end of a gang that has been placed since `since`, as of `now`.
@@ -131,35 +96,14 @@ impl Engine {
 
     /// Updates the ends to the current queue configuration and time.
     pub(super) fn renew_ends(&mut self) {
-        if self.backfill.config_version != self.config_version {
-            self.backfill.config_version = self.config_version;
-            self.backfill.ends_by_queue.clear();
-            let placed: Vec<GangIdx> = self.backfill.ends.iter().map(|(_, at)| at).collect();
-            for at in placed {
-                self.insert_end(at);
-            }
+        let outdated = self
+            .reservations
+            .ends_mut()
+            .start_version(self.config_version);
+        for at in outdated {
+            self.insert_end(at);
         }
-        if self.backfill.ends_checked_at == self.now {
-            return;
-        }
-        self.backfill.ends_checked_at = self.now;
-        self.backfill.ends.advance(self.now);
-        for ends in self.backfill.ends_by_queue.values_mut() {
-            ends.advance(self.now);
-        }
-    }
-
-    /// Removes a gang from the blocked gangs, because it is due again or no longer pending.
-    pub(super) fn remove_blocked(&mut self, at: GangIdx) {
-        let was_first = self.backfill.blocked.remove(at);
-        if was_first || self.backfill.heads.iter().any(|head| head.gang_idx == at) {
-            self.backfill.stale = true;
-        }
-        let heads = self.backfill.quota_heads.len();
-        self.backfill
-            .quota_heads
-            .retain(|_, head| head.gang_idx != at);
-        self.backfill.stale |= heads != self.backfill.quota_heads.len();
+        self.reservations.ends_mut().advance(self.now);
     }
 
     /// Records what blocks a gang, for each of its flavor assignments.
@@ -169,7 +113,7 @@ impl Engine {
         // The first assignment is the best.
         waits.sort_unstable_by_key(|(_, way)| *way);
         if waits.iter().all(|(phase, _)| *phase == WaitKind::Reserved) {
-            self.remove_blocked(at);
+            self.reservations.remove_blocked(at);
             return;
         }
         let Some(Ok(ways)) = self.assignments(at) else {
@@ -180,7 +124,7 @@ impl Engine {
         };
         if gang.surplus {
             // Surplus gets no reservation.
-            self.remove_blocked(at);
+            self.reservations.remove_blocked(at);
             return;
         }
         let key = OrderKey::for_gang(&gang);
@@ -193,24 +137,16 @@ impl Engine {
         // A gang that may not evict victims on reserved nodes also waits for a reservation.
         now.waits_for_reservation |=
             waits.len() > 1 && blocked.wake.waits_for(&Signal::Reservations);
-        if self.backfill.blocked.get(at) == Some(&now) {
+        if !self.reservations.insert_blocked(at, now) {
             return;
         }
-        self.remove_blocked(at);
-        self.backfill.blocked.insert(at, now);
         for (phase, way) in waits {
             match (phase, ways.get(way)) {
-                (WaitKind::Quota, _) => {
-                    let quota = &mut self.backfill.quota_heads;
-                    if quota.get(&gang.queue).is_none_or(|head| key < head.key) {
-                        quota.remove(&gang.queue);
-                        self.backfill.stale = true;
-                    }
-                }
+                (WaitKind::Quota, _) => self.reservations.note_quota_wait(&gang.queue, &key),
                 (WaitKind::Capacity, Some(way))
-                    if !self.backfill.stale && !self.is_behind_head(&gang, way) =>
+                    if !self.reservations.is_stale() && !self.is_behind_head(&gang, way) =>
                 {
-                    self.backfill.stale = true;
+                    self.reservations.mark_heads_stale();
                 }
                 _ => {}
             }
@@ -218,55 +154,24 @@ impl Engine {
     }
 
     fn is_behind_head(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
-        self.backfill.heads.iter().any(|head| {
-            self.is_before(&head.gang, &head.demand, gang, &way.demand)
+        self.reservations.heads().iter().any(|head| {
+            self.queues
+                .is_before(&head.gang, &head.demand, gang, &way.demand)
                 && head.shares_nodes_with(&way.shape, &self.catalog, &self.nodes)
         })
-    }
-
-    /// True if a gang comes before the other gang. Surplus comes after all other gangs. In one
-    /// queue, the queue order decides; between queues, their turns decide.
-    pub(super) fn is_before(
-        &self,
-        gang: &Gang,
-        demand: &Demand,
-        other: &Gang,
-        other_demand: &Demand,
-    ) -> bool {
-        if gang.surplus != other.surplus {
-            return other.surplus;
-        }
-        if gang.queue == other.queue {
-            return OrderKey::for_gang(gang) < OrderKey::for_gang(other);
-        }
-        let Some(queue) = self.queues.leaf(&gang.queue) else {
-            return false;
-        };
-        let Some(other_queue) = self.queues.leaf(&other.queue) else {
-            return true;
-        };
-        let mut order = TurnOrder::default();
-        let next = self.queues.next_gang(gang, demand);
-        self.queues.rank(&mut order, queue, next);
-        let next = self.queues.next_gang(other, other_demand);
-        self.queues.rank(&mut order, other_queue, next);
-        order.first(self.queues.tree()) == Some(queue)
     }
 
     /// Records the start of a gang that is not charged yet. It may take room that is reserved for
     /// gangs behind it.
     pub(super) fn record_start(&mut self, at: GangIdx, gang: &Gang, way: &FlavorAssignment) {
-        self.remove_blocked(at);
-        self.backfill.gang_has_started = true;
-        if self.backfill.stale {
-            return;
-        }
-        let heads = &self.backfill.heads;
-        let respected = heads.iter().all(|head| {
-            self.is_before(&head.gang, &head.demand, gang, &way.demand)
-                || !head.shares_nodes_with(&way.shape, &self.catalog, &self.nodes)
-        });
-        self.backfill.stale = !respected;
+        self.reservations.remove_blocked(at);
+        let respects = !self.reservations.is_stale()
+            && self.reservations.heads().iter().all(|head| {
+                self.queues
+                    .is_before(&head.gang, &head.demand, gang, &way.demand)
+                    || !head.shares_nodes_with(&way.shape, &self.catalog, &self.nodes)
+            });
+        self.reservations.note_start(respects);
     }
 
     pub(super) fn candidate_demand(
@@ -283,27 +188,20 @@ impl Engine {
     /// Returns decisions for heads that are new or whose reservation has changed since the last
     /// report.
     pub(super) fn report_reservations(&mut self) -> Vec<Decision> {
-        let told = std::mem::take(&mut self.backfill.reported);
-        let mut news = Vec::new();
-        for head in &self.backfill.heads {
-            let reservation = head.reservation();
-            if told.get(head.id()) != Some(&reservation) {
-                let Reservation {
-                    gang,
-                    start,
-                    placement,
-                } = reservation.clone();
-                news.push(Decision::Reserve {
-                    gang,
-                    start,
-                    placement,
-                });
+        let news = self.reservations.report().into_iter();
+        let decisions = news.map(|reservation| {
+            let Reservation {
+                gang,
+                start,
+                placement,
+            } = reservation;
+            Decision::Reserve {
+                gang,
+                start,
+                placement,
             }
-            self.backfill
-                .reported
-                .insert(head.id().clone(), reservation);
-        }
-        news
+        });
+        decisions.collect()
     }
 
     /// Advances the time between cycles. Returns true if the next cycle must compute reservations
@@ -312,6 +210,6 @@ impl Engine {
         self.advance(now);
         self.check_reservations();
         self.wake_gangs();
-        self.backfill.stale
+        self.reservations.is_stale()
     }
 }

@@ -54,9 +54,9 @@ impl Engine {
     /// Makes all woken gangs due.
     pub(super) fn wake_gangs(&mut self) {
         for at in self.scheduling_queue.take_woken() {
-            let blocked = self.backfill.blocked.get(at);
+            let blocked = self.reservations.blocked().get(at);
             if blocked.is_none_or(|blocked| !blocked.waits_for_reservation) {
-                self.remove_blocked(at);
+                self.reservations.remove_blocked(at);
             }
             if let Some(state) = self.gangs.get(at) {
                 self.scheduling_queue.make_due(&state.gang, at);
@@ -66,7 +66,7 @@ impl Engine {
 
     /// Makes a gang due, if it is pending.
     pub(super) fn make_due(&mut self, at: GangIdx) {
-        self.remove_blocked(at);
+        self.reservations.remove_blocked(at);
         if let Some(state) = self.gangs.get(at) {
             self.scheduling_queue.make_due(&state.gang, at);
         }
@@ -74,7 +74,7 @@ impl Engine {
 
     /// Ends the pending stage of a gang that is changed, placed or deleted.
     pub(super) fn end_pending(&mut self, at: GangIdx) {
-        self.remove_blocked(at);
+        self.reservations.remove_blocked(at);
         if let Some(state) = self.gangs.get(at) {
             self.scheduling_queue.remove(&state.gang, at);
         }
@@ -92,7 +92,8 @@ impl Engine {
     /// place, and make the gang pending if it should be.
     pub(super) fn take_placed(&mut self, at: GangIdx) -> Option<Box<PlacedGang>> {
         let placed = self.gangs.take_placed(at)?;
-        self.remove_end(at, &placed.gang.id, &placed.gang.queue);
+        self.reservations
+            .remove_end(at, &placed.gang.id, &placed.gang.queue);
         self.scheduling_queue.raise(&Signal::Turns, 1);
         Some(placed)
     }

@@ -112,8 +112,9 @@ impl Engine {
         }
         self.queues.start_leaving(at, &id, &queue, &charged);
         self.limits.start_leaving(at, drawn);
-        self.insert_end_with_term(at, &id, queue, RunTerm::stopping_until(by));
-        self.backfill.mark_stale();
+        let term = RunTerm::stopping_until(by);
+        self.reservations.insert_end(at, &id, queue, term, self.now);
+        self.reservations.mark_stale();
         at
     }
 
@@ -138,7 +139,7 @@ impl Engine {
         }
         let freed = self.limits.finish_leaving(at);
         self.scheduling_queue.raise_all(freed);
-        self.remove_end(at, id, queue);
+        self.reservations.remove_end(at, id, queue);
         self.drop_shape(&state.shape);
     }
 }

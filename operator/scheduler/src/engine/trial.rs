@@ -38,7 +38,9 @@ impl Engine {
             blocked
         });
         self.put_back_place(lifted);
-        self.backfill.stale |= unsettled;
+        if unsettled {
+            self.reservations.mark_heads_stale();
+        }
         self.release_assignments(&ways);
         self.drop_shape(&shape);
         let place = |groups: &[PodRuns]| gang_table::placement(&self.nodes, gang, groups.iter());
@@ -77,7 +79,9 @@ impl Engine {
             })
         });
         self.put_back_place(lifted);
-        self.backfill.stale |= unsettled;
+        if unsettled {
+            self.reservations.mark_heads_stale();
+        }
         Some(answer?.err()?.explanation)
     }
 

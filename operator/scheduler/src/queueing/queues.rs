@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::flavors::Flavors;
+use super::pending_gangs::OrderKey;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
 use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, Queue, QueueOrder, QueueStop};
@@ -276,5 +277,34 @@ impl Queues {
                 ..next
             },
         );
+    }
+
+    /// True if a gang comes before the other gang. Surplus comes after all other gangs. In one
+    /// queue, the queue order decides; between queues, their turns decide.
+    pub(crate) fn is_before(
+        &self,
+        gang: &Gang,
+        demand: &Demand,
+        other: &Gang,
+        other_demand: &Demand,
+    ) -> bool {
+        if gang.surplus != other.surplus {
+            return other.surplus;
+        }
+        if gang.queue == other.queue {
+            return OrderKey::for_gang(gang) < OrderKey::for_gang(other);
+        }
+        let Some(queue) = self.leaf(&gang.queue) else {
+            return false;
+        };
+        let Some(other_queue) = self.leaf(&other.queue) else {
+            return true;
+        };
+        let mut order = TurnOrder::default();
+        let next = self.next_gang(gang, demand);
+        self.rank(&mut order, queue, next);
+        let next = self.next_gang(other, other_demand);
+        self.rank(&mut order, other_queue, next);
+        order.first(self.tree()) == Some(queue)
     }
 }

@@ -139,7 +139,7 @@ impl Engine {
         self.restart_places.insert(at, keep);
         self.insert_end(at);
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
     }
 
     /// Stops keeping a gang's place.
@@ -154,7 +154,8 @@ impl Engine {
             }
             self.release_pod_room(pod);
         }
-        self.remove_end(at, &keep.gang.id, &keep.gang.queue);
+        self.reservations
+            .remove_end(at, &keep.gang.id, &keep.gang.queue);
         self.release_quota(&keep.gang.queue, at);
         // The gang has no kept place any more, so the engine tries it again.
         self.make_due(at);

@@ -1,10 +1,8 @@
 //! Lifts a kept place: while its gang is tried, the place counts as free for that gang only.
 
-use std::collections::BTreeMap;
-
 use super::super::Engine;
-use crate::backfill::QuotaHead;
-use crate::ids::{LimitName, QueueName};
+use crate::backfill::QuotaHeadsAside;
+use crate::ids::LimitName;
 use crate::placement::UndoLog;
 use crate::queueing::{LiftedCharge, Signal};
 use crate::state::GangIdx;
@@ -18,7 +16,7 @@ pub(in crate::engine) struct LiftedPlace {
     quota: Option<LiftedCharge>,
     limits: Vec<(LimitName, i128)>,
     /// The quota heads as computed with the kept place charged.
-    heads: BTreeMap<QueueName, QuotaHead>,
+    heads: QuotaHeadsAside,
 }
 
 impl Engine {
@@ -27,7 +25,7 @@ impl Engine {
         if !self.restart_places.contains(at) {
             return None;
         }
-        if self.backfill.stale {
+        if self.reservations.is_stale() {
             // Other gangs' reservations must be computed with the kept place still charged.
             self.renew_heads();
         }
@@ -48,7 +46,7 @@ impl Engine {
             log,
             quota: self.queues.lift_charge(&keep.gang.queue, at),
             limits: self.limits.lift_charge(at),
-            heads: std::mem::take(&mut self.backfill.quota_heads),
+            heads: self.reservations.set_quota_heads_aside(),
         }))
     }
 
@@ -75,7 +73,8 @@ impl Engine {
             }
             self.release_pod_room(pod);
         }
-        self.remove_end(at, &keep.gang.id, &keep.gang.queue);
+        self.reservations
+            .remove_end(at, &keep.gang.id, &keep.gang.queue);
         self.release_quota(&keep.gang.queue, at);
     }
 
@@ -91,7 +90,7 @@ impl Engine {
             self.queues.put_back_charge(aside);
         }
         self.limits.put_back_charge(at, limits);
-        self.backfill.quota_heads = heads;
+        self.reservations.put_back_quota_heads(heads);
         self.blockages.clear();
         log
     }

@@ -27,7 +27,7 @@ impl Engine {
         if before == demand {
             self.nodes.mark_placed(at, &holds, -1);
             self.blockages.clear();
-            self.backfill.mark_stale();
+            self.reservations.mark_stale();
         } else {
             self.release_node(at, &holds, 1, true);
             let holds = self.catalog.demand(demand);
@@ -57,7 +57,7 @@ impl Engine {
         self.nodes.mark_placed(seen.node, &holds, 1);
         self.nodes.release_hold(seen.node);
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
         true
     }
 }

@@ -65,8 +65,9 @@ impl Engine {
             .collect();
         engine.queues.restore_lags(lags);
         engine.restore_history(&snapshot.history);
-        let told = snapshot.reservations.iter();
-        engine.backfill.reported = told.map(|r| (r.gang.clone(), r.clone())).collect();
+        engine
+            .reservations
+            .restore_reported(snapshot.reservations.iter().cloned());
         engine
     }
 
