@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::admission::AdmissionResult;
 use super::blockage_cache::HeadRestrictions;
-use super::cycle::TriedGangs;
+use super::cycle_log::CycleLog;
 use super::flavor_assignment::FlavorAssignment;
 use super::preempt::PreemptionRight;
 use crate::backfill::{BackfillCandidate, Head, Restriction};
@@ -16,7 +16,6 @@ use crate::ids::{GangId, QueueName};
 use crate::placement::{PodRuns, UndoLog};
 use crate::queueing::{Blockage, GangClass, Signal, WaitKind, WakeCondition};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx};
-use crate::time::Time;
 
 /// Nodes on which a gang may evict victims.
 #[derive(Clone, Debug)]
@@ -33,12 +32,11 @@ impl Engine {
     pub(super) fn skip_blocked(
         &mut self,
         (class, due): (GangClass, &[QueueName]),
-        now: Time,
-        looked_at: &mut TriedGangs,
+        log: &mut CycleLog,
     ) {
         for name in due {
             for at in self.scheduling_queue.due_gangs(class, name) {
-                let blocked = match self.try_without_reservations(at, now) {
+                let blocked = match self.try_without_reservations(at) {
                     Some(Ok(_)) => continue,
                     Some(Err(blocked)) => Some(blocked),
                     None => None,
@@ -47,18 +45,18 @@ impl Engine {
                     self.scheduling_queue.clear_due(&state.gang);
                 }
                 if let Some(blocked) = blocked {
-                    self.block_gang(at, blocked, looked_at);
+                    self.block_gang(at, blocked, log);
                 }
             }
         }
     }
 
     /// Tries a gang as if there were no reservations. Changes nothing.
-    fn try_without_reservations(&mut self, at: GangIdx, now: Time) -> Option<AdmissionResult> {
+    fn try_without_reservations(&mut self, at: GangIdx) -> Option<AdmissionResult> {
         let mut log = UndoLog::default();
         self.reservations.ignore(true);
         let lifted = self.lift_place(at);
-        let answer = self.try_to_admit(at, now, &mut log);
+        let answer = self.try_to_admit(at, &mut log);
         log.roll_back(&mut self.nodes);
         self.put_back_place(lifted);
         self.reservations.ignore(false);
@@ -93,22 +91,17 @@ impl Engine {
     }
 
     /// Returns the restrictions that heads put on a gang, with the number of each head, in order.
-    fn head_restrictions(
-        &mut self,
-        gang: &Gang,
-        way: &FlavorAssignment,
-        now: Time,
-    ) -> HeadRestrictions {
+    fn head_restrictions(&mut self, gang: &Gang, way: &FlavorAssignment) -> HeadRestrictions {
         let before = self.heads_before(gang, way);
         if before.is_empty() {
             return HeadRestrictions::new();
         }
-        let stay = self.backfill_candidate(gang, now);
+        let stay = self.backfill_candidate(gang);
         // A gang that returns to its own place delays no gang longer than before.
         let least = self.has_restart_place(gang).then_some(Restriction::Keep);
         let restrained = before.into_iter().filter_map(|number| {
             let head = self.reservations.heads().get(number)?;
-            let restraint = head.restriction_for(&stay, now)?;
+            let restraint = head.restriction_for(&stay, self.now)?;
             Some((
                 number,
                 least.map_or(restraint, |least| restraint.min(least)),
@@ -126,14 +119,13 @@ impl Engine {
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<PodRuns>, Box<Blockage>> {
         if let Some(refusal) = self.blockages.get(gang, &way.shape) {
             return Err(with_capacity_wait(refusal));
         }
-        let quota = self.check_reserved_quota(gang, way, now, false);
-        let restraints = self.head_restrictions(gang, way, now);
+        let quota = self.check_reserved_quota(gang, way, false);
+        let restraints = self.head_restrictions(gang, way);
         let restrained = !restraints.is_empty();
         if quota.is_ok() && restrained && !self.blockages.is_restrained(&way.shape, &restraints) {
             if let Some(groups) = self.place_under_restrictions(gang, way, &restraints, log) {
@@ -173,13 +165,12 @@ impl Engine {
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         wake: &mut WakeCondition,
     ) -> Vec<EvictionScope> {
         if !self.can_preempt(gang) {
             return Vec::new();
         }
-        if let Err(blocked) = self.check_reserved_quota(gang, way, now, true) {
+        if let Err(blocked) = self.check_reserved_quota(gang, way, true) {
             wake.merge(&blocked.wake);
             return Vec::new();
         }
@@ -191,7 +182,7 @@ impl Engine {
         if before.is_empty() {
             return vec![ground(&[], PreemptionRight::Policy)];
         }
-        let stay = self.backfill_candidate(gang, now);
+        let stay = self.backfill_candidate(gang);
         if !stay.backfill {
             wake.on_rise(Signal::Reservations, 1)
                 .on_rise(Signal::Turns, 1);
@@ -203,7 +194,7 @@ impl Engine {
         let mut kept: Vec<&Head> = heads
             .filter(|head| {
                 let start = head.plan.start;
-                start.is_none_or(|start| !stay.ends_by(start, head.gang.submitted, now))
+                start.is_none_or(|start| !stay.ends_by(start, head.gang.submitted, self.now))
             })
             .collect();
         let mut grounds = vec![ground(&kept, PreemptionRight::Policy)];
@@ -292,11 +283,13 @@ impl Engine {
     /// Returns the facts that decide if a gang may backfill now: its expected end and if it is
     /// preemptible. Surplus may run for ever and makes room only for some gangs, so it does not
     /// count as preemptible here.
-    pub(super) fn backfill_candidate(&self, gang: &Gang, now: Time) -> BackfillCandidate {
+    pub(super) fn backfill_candidate(&self, gang: &Gang) -> BackfillCandidate {
         let config = self.queues.config(&gang.queue);
         let ends = !gang.surplus;
         BackfillCandidate {
-            end: ends.then(|| self.expected_end(gang, now, now)).flatten(),
+            end: ends
+                .then(|| self.expected_end(gang, self.now, self.now))
+                .flatten(),
             preemptible: gang.preemptible && !gang.surplus,
             backfill: config.is_none_or(|queue| queue.backfill),
         }

@@ -6,8 +6,11 @@ mod blockage_cache;
 mod choice_pruning;
 mod cluster;
 mod cycle;
+mod cycle_log;
+mod cycle_placements;
 mod departures;
 mod flavor_assignment;
+mod gang_start;
 mod gang_table;
 mod gangs;
 mod heads;
@@ -26,6 +29,7 @@ mod snapshot;
 mod stages;
 mod stopping;
 mod trial;
+mod turns;
 mod withdrawal;
 mod yielding_gangs;
 
@@ -37,6 +41,7 @@ use crate::quota::UsageDecay;
 use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
 use crate::time::Time;
 use blockage_cache::BlockageCache;
+use cycle_placements::CyclePlacements;
 use gang_table::GangTable;
 use pod_table::PodTable;
 
@@ -48,7 +53,6 @@ pub use snapshot::{
     PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
     UsageLagSnapshot,
 };
-use withdrawal::CyclePlacements;
 
 /// The scheduling engine: a state machine over plain data.
 ///

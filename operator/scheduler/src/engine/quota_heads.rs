@@ -73,7 +73,6 @@ impl Engine {
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         evicts: bool,
     ) -> Result<(), Box<Blockage>> {
         if self.reservations.are_ignored() || self.has_restart_quota(gang, way) {
@@ -84,7 +83,7 @@ impl Engine {
         };
         let asks = (leaf, &way.demand);
         // No victim leaves for a gang that may soon have to leave itself.
-        let stay = self.backfill_candidate(gang, now);
+        let stay = self.backfill_candidate(gang);
         let preemptible = stay.preemptible && !evicts;
         let stay = BackfillCandidate {
             preemptible,
@@ -96,7 +95,7 @@ impl Engine {
             && !(head.waits_for_other_queues
                 && !gang.surplus
                 && !head.is_short_of_lent_quota(&mut self.queues, asks, false))
-            && !head.allows_start(&stay, &mut self.queues, asks, now)
+            && !head.allows_start(&stay, &mut self.queues, asks, self.now)
         {
             return Err(self.blocked_by_quota_head(head, way, &gang.queue));
         }
@@ -112,7 +111,7 @@ impl Engine {
             self.quota_head(&owner);
             if let Some(head) = self.reservations.quota_head(&owner)
                 && head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
-                && !head.allows_start(&stay, &mut self.queues, asks, now)
+                && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 return Err(self.blocked_by_quota_head(head, way, &owner));
             }
@@ -135,7 +134,7 @@ impl Engine {
             }
             let head = QuotaHead::from_head(head, leaf);
             if head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
-                && !head.allows_start(&stay, &mut self.queues, asks, now)
+                && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 let mut blocked = self.blocked_by_quota_head(&head, way, &queue);
                 blocked

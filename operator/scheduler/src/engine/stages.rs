@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::cycle::TriedGangs;
+use super::cycle_log::CycleLog;
 use super::gang_table::PlacedGang;
 use crate::placement::asks_for_topology;
 use crate::queueing::{Blockage, OrderKey, Signal};
@@ -24,7 +24,7 @@ impl Engine {
         &mut self,
         at: GangIdx,
         mut blocked: Box<Blockage>,
-        looked_at: &mut TriedGangs,
+        log: &mut CycleLog,
     ) {
         let told = self.gangs.get(at).and_then(|state| state.reported_reason);
         if told != Some(blocked.explanation.reason)
@@ -48,7 +48,7 @@ impl Engine {
         self.gangs.set_explanation(at, blocked.explanation.clone());
         self.insert_blocked(at, &blocked);
         self.scheduling_queue.park(&gang, at, blocked.wake);
-        looked_at.insert((key, at));
+        log.add_tried(key, at);
     }
 
     /// Makes all woken gangs due.

@@ -21,7 +21,6 @@ impl Engine {
     pub fn try_gang(&mut self, gang: &Gang, now: Time) -> Result<TrialPlacement, WaitExplanation> {
         self.add_node_level(gang);
         let unsettled = self.advance_between_cycles(now);
-        let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.compute_assignments(gang, &shape);
         let lifted = self.gangs.find(&gang.id);
@@ -31,7 +30,7 @@ impl Engine {
             not_before: gang.not_before,
             preempted: gang.preempted,
         };
-        let answer = self.admit(gang, &ways, before, now, &mut log);
+        let answer = self.admit(gang, &ways, before, &mut log);
         log.roll_back(&mut self.nodes);
         let answer = answer.map_err(|mut blocked| {
             self.complete_explanation(gang, &ways, &mut blocked);
@@ -66,11 +65,10 @@ impl Engine {
             return None;
         }
         let unsettled = self.advance_between_cycles(now);
-        let now = self.now;
         let (gang, ways) = (Arc::clone(&self.gangs.get(at)?.gang), self.assignments(at)?);
         let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
-        let answer = self.try_to_admit(at, now, &mut log);
+        let answer = self.try_to_admit(at, &mut log);
         log.roll_back(&mut self.nodes);
         let answer = answer.map(|answer| {
             answer.map_err(|mut blocked| {

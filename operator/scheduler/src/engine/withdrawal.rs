@@ -7,43 +7,18 @@
 //! another queue may use, because that gang's turn comes before the head's. Also, a gang that would
 //! borrow has a late turn, but may be owed the same quota once a gang of its own queue leaves too.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Engine;
 use super::admission::GangStart;
+use super::cycle_log::CycleLog;
 use super::departures;
 use super::preempt::{PlannedVictim, PreemptionPlan};
 use crate::decision::Decision;
-use crate::explain::WaitReason;
-use crate::ids::{GangId, QueueName};
+use crate::ids::QueueName;
 use crate::placement::UndoLog;
 use crate::quota::{Demand, FlavorResource};
 use crate::state::GangIdx;
-use crate::time::Time;
-
-/// Maximum number of withdrawals per cycle. After each of them, the cycle tries all gangs that it
-/// wakes.
-const MAX_WITHDRAWALS: usize = 256;
-
-/// The gangs that a cycle has placed.
-#[derive(Debug, Default)]
-pub(super) struct CyclePlacements {
-    /// Placed gangs, with the reason to wait that was last reported.
-    placed: BTreeMap<GangIdx, Option<WaitReason>>,
-    /// Gangs whose placement was withdrawn. Like preempted gangs, they preempt no gang while they
-    /// borrow what they lack. Otherwise two gangs could replace each other without end.
-    withdrawn: BTreeSet<GangIdx>,
-    /// Gangs whose placement decisions must be dropped, and their queues, which hold less now.
-    dropped: Vec<(GangId, QueueName)>,
-    count: usize,
-}
-
-impl CyclePlacements {
-    pub(super) fn is_withdrawn(&self, gang: GangIdx) -> bool {
-        self.withdrawn.contains(&gang)
-    }
-}
 
 impl Engine {
     /// Records that the cycle is about to place a gang. A gang that returns to its kept place is a
@@ -53,7 +28,7 @@ impl Engine {
             return;
         }
         let told = self.gangs.get(at).and_then(|state| state.reported_reason);
-        self.cycle_placements.placed.insert(at, told);
+        self.cycle_placements.insert(at, told);
     }
 
     /// Starts or nominates a gang by a plan with victims.
@@ -61,15 +36,14 @@ impl Engine {
         &mut self,
         at: GangIdx,
         mut plan: PreemptionPlan,
-        now: Time,
     ) -> Option<Decision> {
-        let placed = &self.cycle_placements.placed;
+        let placed = &self.cycle_placements;
         let (new, old): (Vec<PlannedVictim>, Vec<PlannedVictim>) =
             std::mem::take(&mut plan.victims)
                 .into_iter()
-                .partition(|leaver| placed.contains_key(&leaver.gang));
+                .partition(|leaver| placed.contains(leaver.gang));
         let may_withdraw = !new.is_empty()
-            && self.cycle_placements.count < MAX_WITHDRAWALS
+            && self.cycle_placements.may_withdraw()
             && (!old.is_empty() || self.can_start_without(at, &plan, &new));
         if !may_withdraw {
             plan.victims = new.into_iter().chain(old).collect();
@@ -81,7 +55,7 @@ impl Engine {
         plan.victims = old;
         let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
-        if let Some(Ok(GangStart::Immediate(way, groups))) = self.try_to_admit(at, now, &mut log) {
+        if let Some(Ok(GangStart::Immediate(way, groups))) = self.try_to_admit(at, &mut log) {
             return self.start_now(at, lifted, &way, groups);
         }
         self.put_back_place(lifted);
@@ -152,30 +126,26 @@ impl Engine {
 
     /// Makes a gang that this cycle has placed pending again.
     fn withdraw_placement(&mut self, at: GangIdx) {
-        let Some(told) = self.cycle_placements.placed.remove(&at) else {
+        let Some(state) = self.gangs.get(at) else {
+            return;
+        };
+        let (id, queue) = (state.gang.id.clone(), state.gang.queue.clone());
+        let Some(told) = self.cycle_placements.withdraw(at, id, queue) else {
             return;
         };
         self.unplace(at);
         self.make_pending(at);
-        let Some(state) = self.gangs.get_mut(at) else {
-            return;
-        };
-        state.reported_reason = told;
-        let untold = (state.gang.id.clone(), state.gang.queue.clone());
-        let cycle = &mut self.cycle_placements;
-        cycle.dropped.push(untold);
-        cycle.withdrawn.insert(at);
-        cycle.count = cycle.count.saturating_add(1);
+        if let Some(state) = self.gangs.get_mut(at) {
+            state.reported_reason = told;
+        }
     }
 
     /// Drops the decisions that place gangs whose placement has been withdrawn. Returns the
     /// queues of these gangs.
-    pub(super) fn drop_withdrawn(&mut self, decisions: &mut Vec<Decision>) -> Vec<QueueName> {
-        let untold = std::mem::take(&mut self.cycle_placements.dropped);
-        let queues = untold.into_iter().map(|(id, queue)| {
-            decisions.retain(
-                |decision| !matches!(decision, Decision::Place { gang, .. } if *gang == id),
-            );
+    pub(super) fn drop_withdrawn(&mut self, log: &mut CycleLog) -> Vec<QueueName> {
+        let withdrawn = self.cycle_placements.take_withdrawn().into_iter();
+        let queues = withdrawn.map(|(id, queue)| {
+            log.drop_place(&id);
             queue
         });
         queues.collect()
