@@ -49,7 +49,6 @@ impl Engine {
     fn nodes_changed(&mut self) {
         self.blockages.clear();
         self.reservations.mark_stale();
-        self.capacity_changed = true;
         self.scheduling_queue.raise(&Signal::Nodes, 1);
     }
 
@@ -82,16 +81,17 @@ impl Engine {
                 leaves.is_none() && self.confirm_pod(&pod, at, demand)
             }
         };
+        let leaving = leaves.map(|by| (pod.clone(), by));
         self.pods.insert(
-            pod.clone(),
+            pod,
             KnownPod {
                 node: at,
                 demand,
                 in_placed_gang: held,
             },
         );
-        if let Some(by) = leaves {
-            self.pods.mark_leaving(pod, by);
+        if let Some((pod, by)) = leaving {
+            self.pods.mark_leaving(&pod, by);
         }
     }
 
@@ -263,20 +263,19 @@ impl Engine {
 
     /// Adds or replaces a flavor. Placed gangs keep their charges.
     pub fn apply_flavor(&mut self, flavor: Flavor) {
-        if self.queues.flavors_mut().apply(flavor) {
+        if self.queues.apply_flavor(flavor) {
             self.queues_changed();
         }
     }
 
     /// Removes a flavor. No gang starts with it; placed gangs stay.
     pub fn delete_flavor(&mut self, flavor: &FlavorName) {
-        if self.queues.flavors_mut().delete(flavor) {
+        if self.queues.delete_flavor(flavor) {
             self.queues_changed();
         }
     }
 
     fn queues_changed(&mut self) {
-        self.config_version = self.config_version.saturating_add(1);
         self.reservations.mark_stale();
         self.scheduling_queue.raise(&Signal::Queues, 1);
     }

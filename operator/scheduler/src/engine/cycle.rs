@@ -47,10 +47,8 @@ impl Engine {
 
     /// Updates the capacity of the nodes, in which the queues measure their shares.
     fn measure_capacity(&mut self) {
-        if std::mem::take(&mut self.capacity_changed) {
-            for (resource, total) in self.nodes.totals() {
-                self.queues.set_capacity(resource, total);
-            }
+        for (resource, total) in self.nodes.take_changed_totals() {
+            self.queues.set_capacity(resource, total);
         }
     }
 

@@ -54,10 +54,8 @@ impl Engine {
         // From now on a preemptor may plan with this room.
         self.raise(shape.total.iter().copied(), Signal::Freed);
         let drawn = self.limits.charged_amounts(at);
-        let charged = self.release_quota(&gang.queue, at);
-        self.queues
-            .start_leaving(at, &gang.id, &gang.queue, &charged);
-        self.limits.start_leaving(at, drawn);
+        let charged = self.release_charge(&gang.queue, at);
+        self.start_leaving_charge(at, &gang, &charged, drawn);
         let leaving = PlacedState::Leaving { charged, since };
         self.gangs.set_placed_state(at, leaving);
         self.update_end(at);
@@ -78,9 +76,7 @@ impl Engine {
         let held = placed.shape.total.clone();
         let before = self.gangs.set_placed_state(at, PlacedState::Settled);
         if let Some(PlacedState::Leaving { charged, .. }) = before {
-            self.queues.finish_leaving(at);
-            self.limits.finish_leaving(at);
-            self.charge_quota(at, &gang, charged);
+            self.restore_charge(at, &gang, charged);
         }
         self.update_end(at);
         // Gangs that planned with its room must find other room.
@@ -88,7 +84,7 @@ impl Engine {
     }
 
     /// Detaches a pod from its placed gang. If the pod exists, it is leaving.
-    pub(super) fn detach_pod(&mut self, pod: PodKey, by: Time) {
+    pub(super) fn detach_pod(&mut self, pod: &PodKey, by: Time) {
         if let Some(seen) = self.pods.detach(pod, by) {
             let demand = self.catalog.demand(seen.demand);
             self.nodes.mark_placed(seen.node, &demand, -1);
@@ -100,7 +96,7 @@ impl Engine {
     /// end. The caller need not report pods of a gang that was released or deleted: they leave
     /// within the gang's grace period.
     pub fn mark_pod_leaving(&mut self, pod: &PodKey, by: Time) {
-        if self.pods.mark_leaving(pod.clone(), by) {
+        if self.pods.mark_leaving(pod, by) {
             self.reservations.mark_stale();
         }
     }

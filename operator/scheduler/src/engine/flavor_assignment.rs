@@ -76,7 +76,7 @@ impl Engine {
     pub(super) fn assignments(&mut self, at: GangIdx) -> Option<AssignmentResult> {
         let state = self.gangs.get(at)?;
         if let Some(known) = &state.assignments
-            && known.version == self.config_version
+            && known.version == self.queues.config_version()
             && self.is_current(&known.assignments)
         {
             return Some(known.assignments.clone());
@@ -84,7 +84,7 @@ impl Engine {
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
         let ways = self.compute_assignments(&gang, &shape);
         let known = CachedAssignments {
-            version: self.config_version,
+            version: self.queues.config_version(),
             assignments: ways.clone(),
         };
         let before = self
@@ -255,8 +255,8 @@ impl Engine {
                 let name = self.catalog.name(*resource);
                 let chosen = choices.get(number).and_then(|choice| choice.get(&name));
                 let flavor = match chosen {
-                    Some(flavor) => self.queues.flavors_mut().intern(flavor),
-                    None => self.queues.flavors_mut().intern(&FlavorName::default()),
+                    Some(flavor) => self.queues.intern_flavor(flavor),
+                    None => self.queues.intern_flavor(&FlavorName::default()),
                 };
                 let all = i128::from(*need).saturating_mul(i128::from(group.count));
                 let resource = *resource;

@@ -6,11 +6,9 @@ use super::Engine;
 use super::flavor_assignment::FlavorAssignment;
 use super::gang_table::{PlacedGang, PlacedGroup};
 use crate::gang::Gang;
-use crate::ids::{GangId, QueueName};
+use crate::ids::GangId;
 use crate::placement::{Placement, PodRuns};
 use crate::queue::GroupFlavors;
-use crate::queueing::Signal;
-use crate::quota::Demand;
 use crate::state::{GangIdx, GangShape};
 use crate::time::Time;
 use crate::topology::{Topology, TopologyRequest};
@@ -226,7 +224,7 @@ impl Engine {
             self.nodes.add_hold(*node);
         }
         self.catalog.retain_shape(&shape);
-        self.charge_quota(at, &gang, way.demand.clone());
+        self.charge_gang(at, &gang, way.demand.clone());
         let placed = PlacedGang::new(gang, shape, way.choices.clone(), groups, since);
         self.set_placed(at, placed);
     }
@@ -255,44 +253,14 @@ impl Engine {
                 self.release_node(node, &shape.demand, pods, true);
             }
             for index in planned.confirmed() {
-                self.detach_pod(gang.pod_key(group, index), by);
+                self.detach_pod(&gang.pod_key(group, index), by);
             }
             for (node, _) in planned.runs() {
                 self.nodes.release_hold(*node);
             }
         }
-        self.release_quota(&gang.queue, at);
+        self.release_charge(&gang.queue, at);
         self.drop_shape(&placed.shape);
-    }
-
-    /// Charges a gang to its queue.
-    pub(super) fn charge_quota(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
-        let root = self.queues.root(&gang.queue);
-        for (what, amount) in demand.iter() {
-            self.scheduling_queue
-                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
-        }
-        self.charge_limits(at, gang, &demand);
-        let begins = self.queues.charge(at, gang, demand, &mut self.catalog);
-        let limited = self.queues.is_limited(&gang.queue);
-        for what in begins {
-            let root = limited.then(|| root.clone());
-            self.scheduling_queue.raise(&Signal::Borrows(root, what), 1);
-        }
-    }
-
-    /// Discharges a gang, if it is charged, and returns the charge.
-    pub(super) fn release_quota(&mut self, queue: &QueueName, at: GangIdx) -> Demand {
-        self.release_limits(at);
-        let root = self.queues.root(queue);
-        let demand = self.queues.discharge(queue, at);
-        // A leaving gang has no regular charge any more. It held this charge until now.
-        let left = self.queues.finish_leaving(at).unwrap_or_default();
-        for (what, amount) in demand.iter().chain(left.iter()) {
-            self.scheduling_queue
-                .raise(&Signal::QuotaFreed(root.clone(), what), amount);
-        }
-        demand
     }
 
     /// Removes an owner of a shape. The catalog may reuse the shape's numbers, so cached results by

@@ -3,6 +3,7 @@
 mod admission;
 mod backfill_placement;
 mod blockage_cache;
+mod charges;
 mod choice_pruning;
 mod cluster;
 mod cycle;
@@ -16,6 +17,7 @@ mod gangs;
 mod heads;
 mod limits;
 mod node_report;
+mod node_usage;
 mod pod_table;
 
 mod preempt;
@@ -36,9 +38,9 @@ mod yielding_gangs;
 use crate::backfill::ReservationTable;
 use crate::limits::LimitLedger;
 use crate::placement::{PackingState, TaskHistory};
-use crate::queueing::{Queues, Signal};
+use crate::queueing::Queues;
 use crate::quota::UsageDecay;
-use crate::state::{Catalog, NodeIdx, Nodes, ResourceIdx};
+use crate::state::{Catalog, Nodes};
 use crate::time::Time;
 use blockage_cache::BlockageCache;
 use cycle_placements::CyclePlacements;
@@ -90,10 +92,6 @@ pub struct Engine {
     cycle_placements: CyclePlacements,
     /// The latest time that a caller passed to the engine.
     now: Time,
-    /// The version of queues and flavors. The engine recomputes results from another version.
-    config_version: u64,
-    /// True if node capacity has changed since shares were last measured.
-    capacity_changed: bool,
 }
 
 impl Default for Engine {
@@ -127,8 +125,6 @@ impl Engine {
             restart_places: RestartPlaces::default(),
             cycle_placements: CyclePlacements::default(),
             now: Time::default(),
-            config_version: 0,
-            capacity_changed: false,
         }
     }
 
@@ -145,51 +141,5 @@ impl Engine {
         self.packing.restore(&mut self.catalog, history);
         self.blockages.clear();
         self.reservations.mark_stale();
-    }
-
-    /// Charges pods to a node, and wakes the gangs that wait for it.
-    fn charge_node(&mut self, node: NodeIdx, demand: &[(ResourceIdx, i64)], pods: u32, held: bool) {
-        self.nodes.enable_shares(&self.catalog);
-        self.nodes.charge(node, demand, i64::from(pods), held);
-        self.raise_for_pods(demand, pods, Signal::Taken);
-    }
-
-    /// Releases the charge of pods, and wakes the gangs that wait for it.
-    fn release_node(
-        &mut self,
-        node: NodeIdx,
-        demand: &[(ResourceIdx, i64)],
-        pods: u32,
-        held: bool,
-    ) {
-        let times = i64::from(pods).saturating_neg();
-        self.nodes.charge(node, demand, times, held);
-        self.raise_for_pods(demand, pods, Signal::Freed);
-    }
-
-    fn raise_for_pods(
-        &mut self,
-        demand: &[(ResourceIdx, i64)],
-        pods: u32,
-        signal: impl Fn(ResourceIdx) -> Signal,
-    ) {
-        self.blockages.clear();
-        self.reservations.mark_stale();
-        let all = |need: i64| i128::from(need).saturating_mul(i128::from(pods));
-        self.raise(demand.iter().map(|(r, need)| (*r, all(*need))), signal);
-    }
-
-    /// Raises the counters of resources that have been taken or freed.
-    fn raise(
-        &mut self,
-        amounts: impl Iterator<Item = (ResourceIdx, i128)>,
-        signal: impl Fn(ResourceIdx) -> Signal,
-    ) {
-        for (resource, amount) in amounts {
-            self.scheduling_queue.raise(&signal(resource), amount);
-            if let Some((along, amount)) = self.nodes.coupled_resource(resource, amount) {
-                self.scheduling_queue.raise(&signal(along), amount);
-            }
-        }
     }
 }

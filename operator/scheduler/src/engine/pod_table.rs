@@ -55,8 +55,8 @@ impl PodTable {
 
     /// Takes a pod from its placed gang. The pod is leaving and should be gone at `by`. None: the
     /// pod is unknown, or belongs to no placed gang.
-    pub(super) fn detach(&mut self, pod: PodKey, by: Time) -> Option<KnownPod> {
-        let seen = self.known.get_mut(&pod)?;
+    pub(super) fn detach(&mut self, pod: &PodKey, by: Time) -> Option<KnownPod> {
+        let seen = self.known.get_mut(pod)?;
         if !std::mem::take(&mut seen.in_placed_gang) {
             return None;
         }
@@ -67,15 +67,15 @@ impl PodTable {
 
     /// Records that a pod is leaving and should be gone at `by`. Returns true if this is new. The
     /// pod must be known and belong to no placed gang.
-    pub(super) fn mark_leaving(&mut self, pod: PodKey, by: Time) -> bool {
-        let is_free = self.get(&pod).is_some_and(|seen| !seen.in_placed_gang);
-        if !is_free || self.leaving_end(&pod) == Some(by) {
+    pub(super) fn mark_leaving(&mut self, pod: &PodKey, by: Time) -> bool {
+        let is_free = self.get(pod).is_some_and(|seen| !seen.in_placed_gang);
+        if !is_free || self.leaving_end(pod) == Some(by) {
             return false;
         }
         if let Some(before) = self.leaving.insert(pod.clone(), by) {
             self.leaving_by_time.remove(&(before, pod.clone()));
         }
-        self.leaving_by_time.insert((by, pod));
+        self.leaving_by_time.insert((by, pod.clone()));
         true
     }
 
@@ -156,14 +156,14 @@ mod tests {
     #[test]
     fn only_known_pods_outside_placed_gangs_leave() {
         let mut table = table(&[("x/free", false), ("x/held", true)]);
-        assert!(!table.mark_leaving(key("x/unknown"), time(5)));
-        assert!(!table.mark_leaving(key("x/held"), time(5)));
-        assert!(table.mark_leaving(key("x/free"), time(5)));
-        assert!(!table.mark_leaving(key("x/free"), time(5)), "not new");
-        assert!(table.mark_leaving(key("x/free"), time(7)));
+        assert!(!table.mark_leaving(&key("x/unknown"), time(5)));
+        assert!(!table.mark_leaving(&key("x/held"), time(5)));
+        assert!(table.mark_leaving(&key("x/free"), time(5)));
+        assert!(!table.mark_leaving(&key("x/free"), time(5)), "not new");
+        assert!(table.mark_leaving(&key("x/free"), time(7)));
         assert_eq!(leaving(&table, 0), [(Some(7), "x/free")]);
-        assert!(table.detach(key("x/held"), time(6)).is_some());
-        assert!(table.detach(key("x/held"), time(6)).is_none());
+        assert!(table.detach(&key("x/held"), time(6)).is_some());
+        assert!(table.detach(&key("x/held"), time(6)).is_none());
         let both = [(Some(6), "x/held"), (Some(7), "x/free")];
         assert_eq!(leaving(&table, 0), both);
     }
@@ -172,7 +172,7 @@ mod tests {
     fn overdue_pods_come_last_and_without_an_end() {
         let mut table = table(&[("x/a", false), ("x/b", false), ("x/c", false)]);
         for (pod, by) in [("x/a", 1), ("x/b", 2), ("x/c", 3)] {
-            table.mark_leaving(key(pod), time(by));
+            table.mark_leaving(&key(pod), time(by));
         }
         let expected = [(Some(2), "x/b"), (Some(3), "x/c"), (None, "x/a")];
         assert_eq!(leaving(&table, 2), expected);
@@ -182,7 +182,7 @@ mod tests {
     fn pod_that_is_gone_or_attached_neither_leaves_nor_stops() {
         let mut table = table(&[("x/a", false), ("x/b", false)]);
         for pod in ["x/a", "x/b"] {
-            table.mark_leaving(key(pod), time(1));
+            table.mark_leaving(&key(pod), time(1));
             table.mark_stopping(key(pod), GangIdx::of(3));
         }
         let (_, gang) = table.remove(&key("x/a")).expect("the pod is known");

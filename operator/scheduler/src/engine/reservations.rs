@@ -99,7 +99,7 @@ impl Engine {
         let outdated = self
             .reservations
             .ends_mut()
-            .start_version(self.config_version);
+            .start_version(self.queues.config_version());
         for at in outdated {
             self.insert_end(at);
         }

@@ -8,7 +8,6 @@ use super::Engine;
 use crate::backfill::RunTerm;
 use crate::gang::Gang;
 use crate::ids::{GangId, LimitName, PodKey};
-use crate::queueing::Signal;
 use crate::quota::Demand;
 use crate::state::GangIdx;
 use crate::time::Time;
@@ -103,17 +102,19 @@ impl Engine {
             pods,
             gone_by: by,
         } = held;
-        let (id, queue) = (gang.id.clone(), gang.queue.clone());
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
-        let at = self.gangs.insert_stopping(gang, shape, count, by);
+        let at = self
+            .gangs
+            .insert_stopping(Arc::clone(&gang), shape, count, by);
         for pod in pods {
             self.pods.mark_stopping(pod, at);
         }
-        self.queues.start_leaving(at, &id, &queue, &charged);
-        self.limits.start_leaving(at, drawn);
+        self.start_leaving_charge(at, &gang, &charged, drawn);
         let term = RunTerm::stopping_until(by);
-        self.reservations.insert_end(at, &id, queue, term, self.now);
+        let queue = gang.queue.clone();
+        self.reservations
+            .insert_end(at, &gang.id, queue, term, self.now);
         self.reservations.mark_stale();
         at
     }
@@ -131,14 +132,7 @@ impl Engine {
             return;
         };
         let (id, queue) = (&state.gang.id, &state.gang.queue);
-        let root = self.queues.root(queue);
-        let left = self.queues.finish_leaving(at).unwrap_or_default();
-        for (what, amount) in left.iter() {
-            self.scheduling_queue
-                .raise(&Signal::QuotaFreed(root.clone(), what), amount);
-        }
-        let freed = self.limits.finish_leaving(at);
-        self.scheduling_queue.raise_all(freed);
+        self.release_charge(queue, at);
         self.reservations.remove_end(at, id, queue);
         self.drop_shape(&state.shape);
     }

@@ -82,6 +82,8 @@ pub(crate) struct Nodes {
     vacant: Vec<NodeIdx>,
     node_count: u32,
     version: u64,
+    /// True if the capacity of a node has changed since [`Nodes::take_changed_totals`].
+    totals_changed: bool,
     ledger: NodeLedger,
     /// Devices that any node has or had.
     devices: Vec<ResourceIdx>,
@@ -125,6 +127,7 @@ impl Nodes {
         let changed = self.set_properties(at, Some(facts)) | self.set_listed_resources(at, &offers);
         self.kinds.set_kind(at, Some(self.empty_profile(at)));
         self.mark_stale(at);
+        self.totals_changed |= changed;
         changed
     }
 
@@ -137,6 +140,7 @@ impl Nodes {
         self.kinds.set_kind(at, None);
         self.mark_stale(at);
         self.forget_unless_held(at);
+        self.totals_changed |= changed;
         changed
     }
 
@@ -219,8 +223,9 @@ impl Nodes {
     }
 
     /// Returns the capacity of all nodes together, for each resource that any node has had.
-    pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
-        self.ledger.totals()
+    pub(crate) fn take_changed_totals(&mut self) -> impl Iterator<Item = (ResourceIdx, i128)> {
+        let changed = std::mem::take(&mut self.totals_changed);
+        changed.then(|| self.ledger.totals()).into_iter().flatten()
     }
 
     pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&ResourceColumn> {

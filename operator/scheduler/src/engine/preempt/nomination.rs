@@ -12,7 +12,7 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::GangId;
 use crate::placement::{GangTopology, Placement, PodRuns, UndoLog, excluded_nodes};
 use crate::queue::GroupFlavors;
-use crate::queueing::{FlavorChoice, NominatedRoom, Signal};
+use crate::queueing::{FlavorChoice, NominatedRoom};
 use crate::state::{GangIdx, GangShape, NodeIdx};
 use crate::time::Time;
 
@@ -68,29 +68,7 @@ impl Engine {
             return;
         };
         self.gangs.set_placed_state(at, PlacedState::Nominated);
-        self.queues.mark_nominated(at, &gang.id, &gang.queue);
-        self.limits.mark_nominated(at);
-    }
-
-    /// Ends the nomination of a gang that starts now.
-    fn end_nomination(&mut self, at: GangIdx, gang: &Gang) {
-        let root = self.queues.root(&gang.queue);
-        let charged = self.queues.start_running(at).unwrap_or_default();
-        for (what, amount) in charged.iter() {
-            let taken = Signal::QuotaTaken(root.clone(), what);
-            self.scheduling_queue.raise(&taken, amount);
-        }
-        for (taken, amount) in self.limits.start_running(at) {
-            self.scheduling_queue.raise(&taken, amount);
-        }
-    }
-
-    /// Returns if quota and limits have room for a nominated gang: now, later or never.
-    fn nominated_room(&mut self, at: GangIdx) -> NominatedRoom {
-        let quota = self.queues.nominated_room(at);
-        let draws = self.gangs.get(at).map(|state| state.gang.draws.as_slice());
-        let limits = draws.map(|draws| self.limits.nominated_room(at, draws));
-        limits.map_or(quota, |limits| limits.max(quota))
+        self.mark_charge_nominated(at, &gang);
     }
 
     /// Checks the nominated gangs. A gang whose room is free starts; a gang that can no longer get

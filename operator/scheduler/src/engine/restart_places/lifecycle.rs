@@ -70,7 +70,7 @@ impl Engine {
                     continue;
                 };
                 if !held {
-                    self.detach_pod(key.clone(), keep.pods_gone_by);
+                    self.detach_pod(&key, keep.pods_gone_by);
                 }
                 if !except.contains(&node) {
                     keep.pods.push(PodRoom {
@@ -156,7 +156,7 @@ impl Engine {
         }
         self.reservations
             .remove_end(at, &keep.gang.id, &keep.gang.queue);
-        self.release_quota(&keep.gang.queue, at);
+        self.release_charge(&keep.gang.queue, at);
         // The gang has no kept place any more, so the engine tries it again.
         self.make_due(at);
     }

@@ -24,7 +24,7 @@ impl Engine {
         let mut engine = Self::with_decay(snapshot.decay);
         engine.advance(snapshot.now);
         for flavor in &snapshot.flavor_names {
-            engine.queues.flavors_mut().intern(flavor);
+            engine.queues.intern_flavor(flavor);
         }
         for node in &snapshot.nodes {
             engine.apply_node(node.clone());
@@ -132,7 +132,7 @@ impl Engine {
         let mut amounts = Vec::new();
         for charge in charges {
             let resource = self.catalog.pin(&charge.resource);
-            let flavor = self.queues.flavors_mut().intern(&charge.flavor);
+            let flavor = self.queues.intern_flavor(&charge.flavor);
             amounts.push((FlavorResource { flavor, resource }, charge.amount));
         }
         amounts.into_iter().collect()
@@ -141,7 +141,7 @@ impl Engine {
     fn put_restart_place(&mut self, at: GangIdx, kept: &RestartPlaceSnapshot) {
         let charged = self.put_charges(&kept.charged);
         let gang = Arc::new(kept.gang.clone());
-        self.charge_quota(at, &gang, charged);
+        self.charge_gang(at, &gang, charged);
         let mut pods = Vec::with_capacity(kept.pods.len());
         for told in &kept.pods {
             let demand = self.catalog.acquire_demand(&told.request);
