@@ -1,9 +1,16 @@
 //! The scheduling cycle, from top to bottom.
 
+mod cycle_log;
+mod cycle_placements;
+mod gang_start;
+mod turns;
+mod withdrawal;
+
+pub(super) use cycle_log::CycleLog;
+pub(super) use cycle_placements::CyclePlacements;
+
 use super::Engine;
 use super::admission::GangStart;
-use super::cycle_log::CycleLog;
-use super::cycle_placements::CyclePlacements;
 use crate::decision::Decision;
 use crate::ids::QueueName;
 use crate::placement::UndoLog;

@@ -1,39 +1,31 @@
 //! The engine: the live state, and the operations that change it.
+//!
+//! Each part of the state owns its fields and has tests of its own. `gang_table` has the gangs with
+//! their stages, and `pod_table` the pods. `scheduling_queue` has the pending gangs and what they
+//! wait for, and `blockage_cache` recent refusals. `restart_places` has the places that are kept for
+//! restarting gangs, and `crate::backfill` the reservations.
+//!
+//! The other files change several parts together. `cycle` is the scheduling cycle from top to
+//! bottom: `admission` decides if a gang may start, `preempt` finds victims, and `reservations` the
+//! gangs with reserved room. `changes` has the changes that the caller reports, and `reports` what
+//! it reads. `stages`, `charges` and `node_usage` are the steps that these share.
 
 mod admission;
-mod backfill_placement;
 mod blockage_cache;
+mod changes;
 mod charges;
-mod choice_pruning;
-mod cluster;
 mod cycle;
-mod cycle_log;
-mod cycle_placements;
-mod departures;
 mod flavor_assignment;
-mod gang_start;
 mod gang_table;
-mod gangs;
-mod heads;
-mod limits;
-mod node_report;
 mod node_usage;
 mod pod_table;
-
 mod preempt;
-mod queries;
-mod queue_usage;
-mod quota_heads;
+mod reports;
 mod reservations;
 mod restart_places;
 mod scheduling_queue;
 mod snapshot;
 mod stages;
-mod stopping;
-mod trial;
-mod turns;
-mod withdrawal;
-mod yielding_gangs;
 
 use crate::backfill::ReservationTable;
 use crate::limits::LimitLedger;
@@ -43,11 +35,10 @@ use crate::quota::UsageDecay;
 use crate::state::{Catalog, Nodes};
 use crate::time::Time;
 use blockage_cache::BlockageCache;
-use cycle_placements::CyclePlacements;
+use cycle::CyclePlacements;
 use gang_table::GangTable;
 use pod_table::PodTable;
-
-pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
+pub use reports::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
 use restart_places::RestartPlaces;
 use scheduling_queue::SchedulingQueue;
 pub use snapshot::{

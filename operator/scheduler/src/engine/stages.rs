@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::cycle_log::CycleLog;
+use super::cycle::CycleLog;
 use super::gang_table::PlacedGang;
 use crate::placement::asks_for_topology;
 use crate::queueing::{Blockage, OrderKey, Signal};

@@ -6,12 +6,12 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use crate::gang::Gang;
-use crate::placement::{Placement, PodRuns};
+use crate::placement::{NodeCharge, Placement, PodRuns};
 use crate::preemption::lost_work::Stake;
 use crate::queue::GroupFlavors;
 use crate::queueing::FlavorChoice;
 use crate::quota::Demand;
-use crate::state::{DemandIdx, GangShape, KnownPods, NodeIdx, Nodes};
+use crate::state::{Catalog, DemandIdx, GangShape, KnownPods, NodeIdx, Nodes};
 use crate::time::Time;
 
 /// A gang as it was placed, with its placement and its assumed pods. An assumed pod is charged to
@@ -71,6 +71,18 @@ pub(crate) struct NodeUsage {
     pub(crate) node: NodeIdx,
     pub(crate) demand: DemandIdx,
     pub(crate) pods: u32,
+}
+
+impl NodeUsage {
+    /// Returns the charge of these pods.
+    pub(crate) fn to_charge(self, catalog: &Catalog) -> NodeCharge {
+        NodeCharge {
+            node: self.node,
+            demand: catalog.demand(self.demand),
+            pods: self.pods,
+            in_placed_gang: true,
+        }
+    }
 }
 
 /// One task group of a placed gang.

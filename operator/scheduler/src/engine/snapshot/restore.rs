@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::super::Engine;
+use super::super::changes::DeletedGang;
 use super::super::flavor_assignment::FlavorAssignment;
 use super::super::gang_table::PlacedGroup;
 use super::super::restart_places::{PodRoom, RestartPlace};
-use super::super::stopping::DeletedGang;
 use super::{
     ChargeSnapshot, GangSnapshot, PlaceSnapshot, PlacedStateSnapshot, PodSnapshot,
     RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,

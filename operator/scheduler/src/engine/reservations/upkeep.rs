@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::Engine;
-use super::flavor_assignment::FlavorAssignment;
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
 use crate::backfill::{self, ExpectedEnd, HeadCandidate, Reservation, RunTerm};
 use crate::decision::Decision;
 use crate::gang::Gang;
@@ -30,12 +30,12 @@ impl Engine {
     }
 
     /// Marks the results as stale that time alone may have changed.
-    pub(super) fn check_reservations(&mut self) {
+    pub(in crate::engine) fn check_reservations(&mut self) {
         self.reservations.check(self.now, self.packing.version());
     }
 
     /// Records the end of a gang that is placed from now on.
-    pub(super) fn insert_end(&mut self, at: GangIdx) {
+    pub(in crate::engine) fn insert_end(&mut self, at: GangIdx) {
         if let Some(keep) = self.restart_places.get(at) {
             // Its kept place becomes free at `until` at the latest.
             let (id, queue) = (keep.gang.id.clone(), keep.gang.queue.clone());
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// Updates the expected end of a placed gang.
-    pub(super) fn update_end(&mut self, at: GangIdx) {
+    pub(in crate::engine) fn update_end(&mut self, at: GangIdx) {
         self.insert_end(at);
         self.reservations.mark_stale();
         if let Some(placed) = self.gangs.placed(at) {
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// Updates the ends to the current queue configuration and time.
-    pub(super) fn renew_ends(&mut self) {
+    pub(in crate::engine) fn renew_ends(&mut self) {
         let outdated = self
             .reservations
             .ends_mut()
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// Records what blocks a gang, for each of its flavor assignments.
-    pub(super) fn insert_blocked(&mut self, at: GangIdx, blocked: &Blockage) {
+    pub(in crate::engine) fn insert_blocked(&mut self, at: GangIdx, blocked: &Blockage) {
         let mut waits: SmallVec<[(WaitKind, usize); 2]> = blocked.obstacles().collect();
         waits.retain(|(phase, _)| *phase != WaitKind::Other);
         // The first assignment is the best.
@@ -163,7 +163,12 @@ impl Engine {
 
     /// Records the start of a gang that is not charged yet. It may take room that is reserved for
     /// gangs behind it.
-    pub(super) fn record_start(&mut self, at: GangIdx, gang: &Gang, way: &FlavorAssignment) {
+    pub(in crate::engine) fn record_start(
+        &mut self,
+        at: GangIdx,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) {
         self.reservations.remove_blocked(at);
         let respects = !self.reservations.is_stale()
             && self.reservations.heads().iter().all(|head| {
@@ -174,7 +179,7 @@ impl Engine {
         self.reservations.note_start(respects);
     }
 
-    pub(super) fn candidate_demand(
+    pub(in crate::engine) fn candidate_demand(
         &mut self,
         candidate: HeadCandidate,
     ) -> Option<(Arc<Gang>, Demand)> {
@@ -187,7 +192,7 @@ impl Engine {
 
     /// Returns decisions for heads that are new or whose reservation has changed since the last
     /// report.
-    pub(super) fn report_reservations(&mut self) -> Vec<Decision> {
+    pub(in crate::engine) fn report_reservations(&mut self) -> Vec<Decision> {
         let news = self.reservations.report().into_iter();
         let decisions = news.map(|reservation| {
             let Reservation {
@@ -206,7 +211,7 @@ impl Engine {
 
     /// Advances the time between cycles. Returns true if the next cycle must compute reservations
     /// again, because not every gang has been tried.
-    pub(super) fn advance_between_cycles(&mut self, now: Time) -> bool {
+    pub(in crate::engine) fn advance_between_cycles(&mut self, now: Time) -> bool {
         self.advance(now);
         self.check_reservations();
         self.wake_gangs();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Engine, gang_table};
+use super::super::{Engine, gang_table};
 use crate::explain::WaitExplanation;
 use crate::ids::{GangId, NodeName, QueueName, ResourceName};
 use crate::placement::Placement;

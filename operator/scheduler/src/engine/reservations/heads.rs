@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::Engine;
-use super::departures;
-use super::flavor_assignment::FlavorAssignment;
-use super::gang_table;
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::gang_table;
 use crate::backfill::{
     Departure, Head, HeadCandidate, NodePool, Planner, merge_by_end, usable_nodes,
 };
@@ -66,7 +65,11 @@ impl HeadContenders {
 impl Engine {
     /// True if a gang that waits for room may come before this one. With many queues it returns
     /// true without a search.
-    pub(super) fn has_gang_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> bool {
+    pub(in crate::engine) fn has_gang_before(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) -> bool {
         let queues: Vec<QueueName> = self
             .reservations
             .blocked()
@@ -92,7 +95,7 @@ impl Engine {
     }
 
     /// Computes heads and reservations again. Returns true if they have changed.
-    pub(super) fn renew_heads(&mut self) -> bool {
+    pub(in crate::engine) fn renew_heads(&mut self) -> bool {
         let Some(before) = self.reservations.start_renewal(self.packing.version()) else {
             return false;
         };
@@ -292,9 +295,7 @@ impl Engine {
                 });
             }
             let parts = gangs.placed(at)?.node_usages(pods).into_iter();
-            let holds = parts
-                .map(|part| departures::node_charge(&part, catalog))
-                .collect();
+            let holds = parts.map(|part| part.to_charge(catalog)).collect();
             Some(Departure {
                 end,
                 charges: holds,

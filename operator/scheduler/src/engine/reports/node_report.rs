@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Engine;
+use super::super::Engine;
 use crate::explain::{GroupNodeReport, report_group_nodes};
 use crate::ids::{FlavorName, GangId};
 
@@ -37,7 +37,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Engine;
+    use crate::engine::Engine;
     use crate::ids::{GangId, GroupName, NodeName, QueueName};
     use crate::resources::Resources;
     use crate::{Gang, Node, NodeObstacle, Queue, Taint, TaintEffect, TaskGroup, Time};

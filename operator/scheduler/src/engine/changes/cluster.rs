@@ -1,6 +1,6 @@
 //! Changes of the cluster: nodes, topologies, pods, queues and flavors.
 
-use super::Engine;
+use super::super::Engine;
 use crate::ids::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 use crate::node::Node;
 use crate::queue::{Flavor, Queue};
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// Does the same for a pod given by gang, group and index.
-    pub(super) fn set_pod_in_place(
+    pub(in crate::engine) fn set_pod_in_place(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
         seen: Option<(NodeIdx, DemandIdx)>,
@@ -145,7 +145,7 @@ impl Engine {
     }
 
     /// Ends the assumption of a planned pod. Returns its planned node and demand if it was assumed.
-    pub(super) fn confirm_assumed(
+    pub(in crate::engine) fn confirm_assumed(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
     ) -> Option<(NodeIdx, DemandIdx)> {
@@ -239,7 +239,7 @@ impl Engine {
     }
 
     /// Frees the room of a planned pod, if it is still assumed.
-    pub(super) fn free_assumed(&mut self, owner: (GangIdx, usize, u32)) {
+    pub(in crate::engine) fn free_assumed(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.confirm_assumed(owner) {
             self.set_pod_in_place(owner, None);
             let demand = self.catalog.demand(demand);

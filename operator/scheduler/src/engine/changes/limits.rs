@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Engine;
+use super::super::Engine;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, GangId, LimitName, ResourceName};
 use crate::limits::{LimitClosure, LimitDraw};

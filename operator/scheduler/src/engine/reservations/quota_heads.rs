@@ -1,7 +1,7 @@
 //! Quota heads: the gangs with reserved quota, and the gangs that must leave that quota to them.
 
-use super::Engine;
-use super::flavor_assignment::FlavorAssignment;
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
 use crate::backfill::{BackfillCandidate, QuotaHead};
 use crate::explain::WaitDetail;
 use crate::gang::Gang;
@@ -17,7 +17,7 @@ const MAX_OWNERS: usize = 16;
 
 impl Engine {
     /// Returns the first gang of a queue that lacks quota.
-    pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
+    pub(in crate::engine) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
         if self.reservations.quota_head(queue).is_none() {
             let (key, candidate) = self.reservations.blocked().first_waiting_for_quota(queue)?;
             let key = key.clone();
@@ -69,7 +69,7 @@ impl Engine {
     /// # Errors
     ///
     /// The gang would delay another gang.
-    pub(super) fn check_reserved_quota(
+    pub(in crate::engine) fn check_reserved_quota(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
@@ -157,7 +157,11 @@ impl Engine {
     }
 
     /// True if a gang stays within the nominal quota of its queue for some resource.
-    pub(super) fn is_partly_within_nominal(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
+    pub(in crate::engine) fn is_partly_within_nominal(
+        &self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) -> bool {
         let leaf = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus);
         leaf.is_some_and(|leaf| {
             let tree = self.queues.tree();

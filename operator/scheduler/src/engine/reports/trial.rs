@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::admission::{AdmissionHistory, GangStart};
-use super::{Engine, gang_table};
+use super::super::admission::{AdmissionHistory, GangStart};
+use super::super::{Engine, gang_table};
 use crate::decision::TrialPlacement;
 use crate::explain::WaitExplanation;
 use crate::gang::Gang;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::flavor_assignment::FlavorAssignment;
-use super::restart_places::LiftedPlace;
-use super::{Engine, gang_table};
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::restart_places::LiftedPlace;
+use super::super::{Engine, gang_table};
 use crate::decision::{Decision, PlacementScore};
 use crate::gang::Gang;
 use crate::placement::PodRuns;
@@ -14,7 +14,7 @@ use crate::state::{GangIdx, GangShape, NodeIdx, ResourceIdx};
 
 impl Engine {
     /// Starts a gang at once on its new placement. `lifted` is the place that was kept for it.
-    pub(super) fn start_now(
+    pub(in crate::engine) fn start_now(
         &mut self,
         at: GangIdx,
         lifted: Option<Box<LiftedPlace>>,
@@ -49,7 +49,7 @@ impl Engine {
     }
 
     /// Returns the score of a placement that is already charged.
-    pub(super) fn score(&self, shape: &GangShape, groups: &[PodRuns]) -> PlacementScore {
+    pub(in crate::engine) fn score(&self, shape: &GangShape, groups: &[PodRuns]) -> PlacementScore {
         let used: BTreeSet<NodeIdx> = groups.iter().flatten().map(|(node, _)| *node).collect();
         let mut devices: Vec<ResourceIdx> = shape.groups.iter().filter_map(|g| g.device).collect();
         if devices.is_empty() {

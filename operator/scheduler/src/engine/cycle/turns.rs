@@ -1,9 +1,9 @@
 //! Turns of queues: the rank of a queue by its next gang.
 
-use super::Engine;
-use super::admission::GangStart;
+use super::super::Engine;
+use super::super::admission::GangStart;
+use super::super::preempt::PlannedVictim;
 use super::cycle_log::CycleLog;
-use super::preempt::PlannedVictim;
 use crate::ids::QueueName;
 use crate::placement::UndoLog;
 use crate::queueing::GangClass;
@@ -13,7 +13,7 @@ impl Engine {
     /// Ranks a queue by the first of its gangs that would start now. A gang that cannot start must
     /// not decide the turn: the order would then depend on which gangs happen to be due. Returns
     /// false if no gang of the queue would start.
-    pub(super) fn rank_queue(
+    pub(in crate::engine) fn rank_queue(
         &mut self,
         order: &mut TurnOrder,
         (class, name): (GangClass, &QueueName),

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Engine;
-use super::admission::AdmissionResult;
-use super::blockage_cache::HeadRestrictions;
-use super::cycle_log::CycleLog;
-use super::flavor_assignment::FlavorAssignment;
-use super::preempt::PreemptionRight;
+use super::super::Engine;
+use super::super::admission::AdmissionResult;
+use super::super::blockage_cache::HeadRestrictions;
+use super::super::cycle::CycleLog;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::preempt::PreemptionRight;
 use crate::backfill::{BackfillCandidate, Head, Restriction};
 use crate::explain::{WaitDetail, WaitReason};
 use crate::gang::Gang;
@@ -19,17 +19,17 @@ use crate::state::{GangIdx, NodeIdx, ResourceIdx};
 
 /// Nodes on which a gang may evict victims.
 #[derive(Clone, Debug)]
-pub(super) struct EvictionScope {
+pub(in crate::engine) struct EvictionScope {
     /// Nodes on which it evicts no gang.
-    pub(super) protected_nodes: Vec<NodeIdx>,
+    pub(in crate::engine) protected_nodes: Vec<NodeIdx>,
     /// The right by which it preempts.
-    pub(super) right: PreemptionRight,
+    pub(in crate::engine) right: PreemptionRight,
 }
 
 impl Engine {
     /// Blocks the due gangs that could not start even without any reservation. So the cycle knows
     /// all gangs with reserved room before any gang starts.
-    pub(super) fn skip_blocked(
+    pub(in crate::engine) fn skip_blocked(
         &mut self,
         (class, due): (GangClass, &[QueueName]),
         log: &mut CycleLog,
@@ -65,7 +65,11 @@ impl Engine {
 
     /// Returns the numbers of the heads that come before a gang and whose nodes it may use, in
     /// order.
-    pub(super) fn heads_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<usize> {
+    pub(in crate::engine) fn heads_before(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) -> Vec<usize> {
         if self.reservations.are_ignored() {
             return Vec::new();
         }
@@ -115,7 +119,7 @@ impl Engine {
     /// # Errors
     ///
     /// There is no placement, or none that respects the reservations.
-    pub(super) fn find_backfill_place(
+    pub(in crate::engine) fn find_backfill_place(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
@@ -161,7 +165,7 @@ impl Engine {
     /// is owed, as long as it borrows nothing that it lacks. Otherwise it might wait for ever. The
     /// result is empty if the gang may not start even if victims made room. `wake` then gets the
     /// signals that may change this.
-    pub(super) fn eviction_scopes(
+    pub(in crate::engine) fn eviction_scopes(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
@@ -283,7 +287,7 @@ impl Engine {
     /// Returns the facts that decide if a gang may backfill now: its expected end and if it is
     /// preemptible. Surplus may run for ever and makes room only for some gangs, so it does not
     /// count as preemptible here.
-    pub(super) fn backfill_candidate(&self, gang: &Gang) -> BackfillCandidate {
+    pub(in crate::engine) fn backfill_candidate(&self, gang: &Gang) -> BackfillCandidate {
         let config = self.queues.config(&gang.queue);
         let ends = !gang.surplus;
         BackfillCandidate {
@@ -311,7 +315,7 @@ fn with_capacity_wait(blocked: Box<Blockage>) -> Box<Blockage> {
 
 /// Returns a condition that wakes the gang when its place may have gone, or another place may
 /// exist.
-pub(super) fn wake_on_capacity(way: &FlavorAssignment) -> WakeCondition {
+pub(in crate::engine) fn wake_on_capacity(way: &FlavorAssignment) -> WakeCondition {
     let mut wake = WakeCondition::default();
     wake.on_rise(Signal::Nodes, 1);
     for (resource, _) in &way.shape.total {

@@ -9,11 +9,10 @@
 
 use std::sync::Arc;
 
-use super::Engine;
-use super::admission::GangStart;
+use super::super::Engine;
+use super::super::admission::GangStart;
+use super::super::preempt::{PlannedVictim, PreemptionPlan};
 use super::cycle_log::CycleLog;
-use super::departures;
-use super::preempt::{PlannedVictim, PreemptionPlan};
 use crate::decision::Decision;
 use crate::ids::QueueName;
 use crate::placement::UndoLog;
@@ -23,7 +22,7 @@ use crate::state::GangIdx;
 impl Engine {
     /// Records that the cycle is about to place a gang. A gang that returns to its kept place is a
     /// victim like any other gang: no gang may make room there before its return.
-    pub(super) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
+    pub(in crate::engine) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
         if goes_back {
             return;
         }
@@ -32,7 +31,7 @@ impl Engine {
     }
 
     /// Starts or nominates a gang by a plan with victims.
-    pub(super) fn carry_out_plan(
+    pub(in crate::engine) fn carry_out_plan(
         &mut self,
         at: GangIdx,
         mut plan: PreemptionPlan,
@@ -94,7 +93,7 @@ impl Engine {
             let parts = placed.node_usages(self.pods.known());
             let of = placed.gang.queue.clone();
             for part in parts {
-                let hold = departures::node_charge(&part, &self.catalog);
+                let hold = part.to_charge(&self.catalog);
                 log.uncharge(&mut self.nodes, &hold);
             }
             let held = self.queues.gang_charge(&of, leaver.gang).cloned();
@@ -142,7 +141,7 @@ impl Engine {
 
     /// Drops the decisions that place gangs whose placement has been withdrawn. Returns the
     /// queues of these gangs.
-    pub(super) fn drop_withdrawn(&mut self, log: &mut CycleLog) -> Vec<QueueName> {
+    pub(in crate::engine) fn drop_withdrawn(&mut self, log: &mut CycleLog) -> Vec<QueueName> {
         let withdrawn = self.cycle_placements.take_withdrawn().into_iter();
         let queues = withdrawn.map(|(id, queue)| {
             log.drop_place(&id);

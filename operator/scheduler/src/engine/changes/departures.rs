@@ -11,28 +11,18 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Engine;
-use super::gang_table::{NodeUsage, PlacedState};
+use super::super::Engine;
+use super::super::gang_table::PlacedState;
 use crate::backfill::Departure;
 use crate::ids::{GangId, PodKey};
 use crate::placement::NodeCharge;
 use crate::queueing::Signal;
-use crate::state::{Catalog, GangIdx};
+use crate::state::GangIdx;
 use crate::time::Time;
-
-/// Returns the usage of a node by a part of a gang.
-pub(super) fn node_charge(part: &NodeUsage, catalog: &Catalog) -> NodeCharge {
-    NodeCharge {
-        node: part.node,
-        demand: catalog.demand(part.demand),
-        pods: part.pods,
-        in_placed_gang: true,
-    }
-}
 
 impl Engine {
     /// Makes a placed gang leave. It gives up its quota now, and its nodes when its pods are gone.
-    pub(super) fn start_leaving(&mut self, at: GangIdx) {
+    pub(in crate::engine) fn start_leaving(&mut self, at: GangIdx) {
         let Some(state) = self.gangs.get_mut(at) else {
             return;
         };
@@ -45,7 +35,7 @@ impl Engine {
 
     /// Makes a placed gang leave, as of `since`. Other gangs may plan with its quota, but start on
     /// it only after the gang has left.
-    pub(super) fn start_leaving_since(&mut self, at: GangIdx, since: Time) {
+    pub(in crate::engine) fn start_leaving_since(&mut self, at: GangIdx, since: Time) {
         let Some(placed) = self.gangs.placed(at) else {
             return;
         };
@@ -84,7 +74,7 @@ impl Engine {
     }
 
     /// Detaches a pod from its placed gang. If the pod exists, it is leaving.
-    pub(super) fn detach_pod(&mut self, pod: &PodKey, by: Time) {
+    pub(in crate::engine) fn detach_pod(&mut self, pod: &PodKey, by: Time) {
         if let Some(seen) = self.pods.detach(pod, by) {
             let demand = self.catalog.demand(seen.demand);
             self.nodes.mark_placed(seen.node, &demand, -1);
@@ -103,11 +93,11 @@ impl Engine {
 
     /// Returns the usage of leaving gangs and pods, which `follower` may plan with. Pods that leave
     /// a kept place count only for the gang that the place is kept for.
-    pub(super) fn departing_usage(&self, follower: &GangId) -> Vec<NodeCharge> {
+    pub(in crate::engine) fn departing_usage(&self, follower: &GangId) -> Vec<NodeCharge> {
         let mut going: Vec<NodeCharge> = Vec::new();
         for placed in self.gangs.leaving() {
             let parts = placed.node_usages(self.pods.known());
-            going.extend(parts.iter().map(|part| node_charge(part, &self.catalog)));
+            going.extend(parts.iter().map(|part| part.to_charge(&self.catalog)));
         }
         let pods = self.departing_pods().into_iter();
         going.extend(pods.flat_map(|leaver| leaver.charges));
@@ -125,7 +115,7 @@ impl Engine {
     /// Returns the leaving pods that belong to no placed gang, ordered by when they should be gone.
     /// Overdue pods come last, because their end is unknown. Pods of a kept place are left out,
     /// because their room becomes free later.
-    pub(super) fn departing_pods(&self) -> Vec<Departure> {
+    pub(in crate::engine) fn departing_pods(&self) -> Vec<Departure> {
         let pods = self.pods.leaving(self.now).filter_map(|(end, pod, seen)| {
             if self.restart_places.gang_of_pod(pod).is_some() {
                 return None;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Engine;
-use super::flavor_assignment::FlavorAssignment;
-use super::gang_table::{PlacedGang, PlacedGroup};
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::gang_table::{PlacedGang, PlacedGroup};
 use crate::gang::Gang;
 use crate::ids::GangId;
 use crate::placement::{Placement, PodRuns};
@@ -28,7 +28,7 @@ impl Engine {
     }
 
     /// Adds the topology level of single nodes if the gang requests it.
-    pub(super) fn add_node_level(&mut self, gang: &Gang) {
+    pub(in crate::engine) fn add_node_level(&mut self, gang: &Gang) {
         let groups = gang.groups.iter().map(|group| &group.topology);
         let mut requests = groups.chain([&gang.topology]).flatten();
         if requests.any(TopologyRequest::is_node_level) {
@@ -37,7 +37,7 @@ impl Engine {
     }
 
     /// Adds a pending gang that is not due yet.
-    pub(super) fn insert(&mut self, gang: Gang) -> GangIdx {
+    pub(in crate::engine) fn insert(&mut self, gang: Gang) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         if !gang.surplus {
             // Packing keeps nodes useful for other gangs, so it does not learn from surplus.
@@ -46,7 +46,7 @@ impl Engine {
         self.gangs.insert(gang, shape)
     }
 
-    pub(super) fn update(&mut self, at: GangIdx, gang: Gang) {
+    pub(in crate::engine) fn update(&mut self, at: GangIdx, gang: Gang) {
         let Some(state) = self.gangs.get(at) else {
             return;
         };
@@ -209,7 +209,7 @@ impl Engine {
 
     /// Records that the gang is placed. The caller has charged the nodes; this function charges the
     /// quota.
-    pub(super) fn record_place(
+    pub(in crate::engine) fn record_place(
         &mut self,
         at: GangIdx,
         way: &FlavorAssignment,
@@ -230,7 +230,7 @@ impl Engine {
     }
 
     /// Removes a gang from its place, or from the place that is kept for it.
-    pub(super) fn unplace(&mut self, at: GangIdx) {
+    pub(in crate::engine) fn unplace(&mut self, at: GangIdx) {
         self.release_restart_place(at);
         let Some(placed) = self.take_placed(at) else {
             return;
@@ -265,7 +265,7 @@ impl Engine {
 
     /// Removes an owner of a shape. The catalog may reuse the shape's numbers, so cached results by
     /// number must go too.
-    pub(super) fn drop_shape(&mut self, shape: &GangShape) {
+    pub(in crate::engine) fn drop_shape(&mut self, shape: &GangShape) {
         self.catalog.release_shape(shape);
         self.blockages.clear();
     }

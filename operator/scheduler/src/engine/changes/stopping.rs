@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use super::Engine;
+use super::super::Engine;
+use super::super::restart_places::RestartPlace;
 use crate::backfill::RunTerm;
 use crate::gang::Gang;
 use crate::ids::{GangId, LimitName, PodKey};
@@ -13,14 +14,14 @@ use crate::state::GangIdx;
 use crate::time::Time;
 
 /// Quota, limits and pods of a gang to delete.
-pub(super) struct DeletedGang {
-    pub(super) gang: Arc<Gang>,
-    pub(super) charged: Demand,
-    pub(super) drawn: Vec<(LimitName, i128)>,
+pub(in crate::engine) struct DeletedGang {
+    pub(in crate::engine) gang: Arc<Gang>,
+    pub(in crate::engine) charged: Demand,
+    pub(in crate::engine) drawn: Vec<(LimitName, i128)>,
     /// Its pods that still exist.
-    pub(super) pods: Vec<PodKey>,
+    pub(in crate::engine) pods: Vec<PodKey>,
     /// When they should be gone.
-    pub(super) gone_by: Time,
+    pub(in crate::engine) gone_by: Time,
 }
 
 impl Engine {
@@ -36,7 +37,7 @@ impl Engine {
 
     /// Returns quota, limits and pods of a gang with existing pods, for its place or its kept
     /// place.
-    pub(super) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
+    pub(in crate::engine) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
         if let Some(keep) = self.restart_places.get(at) {
             return self.deleted_gang_of_restart_place(at, keep);
         }
@@ -73,7 +74,7 @@ impl Engine {
     fn deleted_gang_of_restart_place(
         &self,
         at: GangIdx,
-        keep: &super::restart_places::RestartPlace,
+        keep: &RestartPlace,
     ) -> Option<DeletedGang> {
         let going = keep.pods.iter().filter(|pod| !pod.pod_is_gone);
         let pods: Vec<PodKey> = going.map(|pod| pod.key.clone()).collect();
@@ -94,7 +95,7 @@ impl Engine {
     }
 
     /// Adds a deleted gang whose pods are still stopping, with the charges that it held.
-    pub(super) fn add_stopping(&mut self, held: DeletedGang) -> GangIdx {
+    pub(in crate::engine) fn add_stopping(&mut self, held: DeletedGang) -> GangIdx {
         let DeletedGang {
             gang,
             charged,
@@ -120,7 +121,7 @@ impl Engine {
     }
 
     /// Counts a pod of a deleted gang as gone, because it is gone or now belongs to a placed gang.
-    pub(super) fn count_stopped_pod(&mut self, at: GangIdx) {
+    pub(in crate::engine) fn count_stopped_pod(&mut self, at: GangIdx) {
         if self.gangs.count_stopped_pod(at) {
             self.finish_stopping(at);
         }

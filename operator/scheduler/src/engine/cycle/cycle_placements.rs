@@ -14,7 +14,7 @@ const MAX_WITHDRAWALS: usize = 256;
 ///
 /// INVARIANT: each withdrawal is counted, and its decision is dropped once.
 #[derive(Debug, Default)]
-pub(super) struct CyclePlacements {
+pub(in crate::engine) struct CyclePlacements {
     /// Placed gangs, with the reason to wait that was last reported.
     placed: BTreeMap<GangIdx, Option<WaitReason>>,
     /// Gangs whose placement was withdrawn. Like preempted gangs, they preempt no gang while they
@@ -28,23 +28,23 @@ pub(super) struct CyclePlacements {
 impl CyclePlacements {
     /// Records that the cycle places a gang. `reported` is the reason to wait that was last
     /// reported.
-    pub(super) fn insert(&mut self, gang: GangIdx, reported: Option<WaitReason>) {
+    pub(in crate::engine) fn insert(&mut self, gang: GangIdx, reported: Option<WaitReason>) {
         self.placed.insert(gang, reported);
     }
 
     /// True if the cycle has placed the gang.
-    pub(super) fn contains(&self, gang: GangIdx) -> bool {
+    pub(in crate::engine) fn contains(&self, gang: GangIdx) -> bool {
         self.placed.contains_key(&gang)
     }
 
     /// True if the cycle may withdraw another placement.
-    pub(super) fn may_withdraw(&self) -> bool {
+    pub(in crate::engine) fn may_withdraw(&self) -> bool {
         self.count < MAX_WITHDRAWALS
     }
 
     /// Withdraws the placement of a gang. Returns the reason to wait that was last reported. None:
     /// the cycle has not placed the gang.
-    pub(super) fn withdraw(
+    pub(in crate::engine) fn withdraw(
         &mut self,
         gang: GangIdx,
         id: GangId,
@@ -58,12 +58,12 @@ impl CyclePlacements {
     }
 
     /// True if the cycle has withdrawn a placement of the gang.
-    pub(super) fn is_withdrawn(&self, gang: GangIdx) -> bool {
+    pub(in crate::engine) fn is_withdrawn(&self, gang: GangIdx) -> bool {
         self.withdrawn.contains(&gang)
     }
 
     /// Returns the gangs withdrawn since the last call, with their queues.
-    pub(super) fn take_withdrawn(&mut self) -> Vec<(GangId, QueueName)> {
+    pub(in crate::engine) fn take_withdrawn(&mut self) -> Vec<(GangId, QueueName)> {
         std::mem::take(&mut self.dropped)
     }
 }
