@@ -98,6 +98,11 @@ impl VictimCandidates {
         sums
     }
 
+    /// Returns the usage by all candidates, in no order.
+    pub(super) fn all_node_usages(&self) -> &[NodeUsage] {
+        &self.parts
+    }
+
     /// Returns the usage by a candidate, node by node.
     pub(super) fn node_usages(&self, candidate: &VictimCandidate) -> &[NodeUsage] {
         self.parts.get(candidate.parts.clone()).unwrap_or(&[])

@@ -49,7 +49,7 @@ impl Engine {
         wake: &mut WakeCondition,
     ) -> Option<VictimSet> {
         let mut trial = VictimTrial {
-            victims: FixedBitSet::with_capacity(search.parts.len()),
+            victims: FixedBitSet::with_capacity(search.candidates.list.len()),
             rooms: ground.rooms.clone(),
             budget: QuotaBudget::new(
                 &self.queues,
