@@ -1,4 +1,14 @@
 //! The scheduling cycle, from top to bottom.
+//!
+//! 1. The engine advances to the new time. Kept places, reservations and back-offs end.
+//! 2. Gangs of drained queues begin to leave. Nominated gangs whose victims have left start.
+//! 3. Queues with due gangs take turns. At its turn a queue's first due gang starts, nominates
+//!    victims, or is blocked until a change may let it start.
+//! 4. The cycle reports new reservations, and new reasons of the gangs that it has blocked.
+//!
+//! `turns` ranks the queues, `admission` decides about a gang, `gang_start` starts it, and
+//! `withdrawal` takes back a start for a gang that would preempt it. `cycle_log` has the decisions
+//! so far, and `cycle_placements` the starts that the cycle may still take back.
 
 mod cycle_log;
 mod cycle_placements;
@@ -33,19 +43,18 @@ impl Engine {
     /// many pending gangs.
     pub fn cycle(&mut self, now: Time) -> Vec<Decision> {
         let mut log = CycleLog::default();
-        // What time alone changes.
         self.advance(now);
         self.measure_capacity();
         self.expire_restart_places();
         self.check_reservations();
         self.scheduling_queue.fire_alarms(self.now);
-        // Gangs that leave their queue, and gangs whose victims have left.
+
         log.extend(self.evict_drained());
         log.extend(self.settle_nominations());
-        // Gangs that are due.
+
         self.try_due_gangs(&mut log);
         self.cycle_placements = CyclePlacements::default();
-        // What has changed for the gangs that still wait.
+
         log.extend(self.report_reservations());
         let tried = log.take_tried();
         log.extend(tried.filter_map(|at| self.wait_decision(at)));
@@ -54,7 +63,10 @@ impl Engine {
 
     /// Updates the capacity of the nodes, in which the queues measure their shares.
     fn measure_capacity(&mut self) {
-        for (resource, total) in self.nodes.take_changed_totals() {
+        let Some(totals) = self.nodes.take_changed_totals() else {
+            return;
+        };
+        for (resource, total) in totals {
             self.queues.set_capacity(resource, total);
         }
     }
@@ -70,18 +82,23 @@ impl Engine {
             if !self.reservations.is_settled() && self.renew_heads() {
                 continue;
             }
-            // Surplus gets only what all other gangs have left over.
-            let class = [GangClass::Gangs, GangClass::Surplus].into_iter();
-            let mut due = class.map(|class| (class, self.scheduling_queue.due_queues(class)));
-            let Some((class, queues)) = due.find(|(_, queues)| !queues.is_empty()) else {
+            let Some((class, queues)) = self.due_queues() else {
                 return;
             };
-            self.take_turns((class, queues), log);
+            self.take_turns(class, queues, log);
         }
     }
 
+    /// Returns the queues with due gangs. Surplus gets only the room that all other gangs leave, so
+    /// it is due only if no other gang is.
+    fn due_queues(&self) -> Option<(GangClass, Vec<QueueName>)> {
+        let classes = [GangClass::Gangs, GangClass::Surplus].into_iter();
+        let mut due = classes.map(|class| (class, self.scheduling_queue.due_queues(class)));
+        due.find(|(_, queues)| !queues.is_empty())
+    }
+
     /// Tries all due gangs of these queues. The queues take turns.
-    fn take_turns(&mut self, (class, due): (GangClass, Vec<QueueName>), log: &mut CycleLog) {
+    fn take_turns(&mut self, class: GangClass, due: Vec<QueueName>, log: &mut CycleLog) {
         let mut order = TurnOrder::default();
         let alone = due.len() == 1;
         if !alone {
@@ -97,6 +114,7 @@ impl Engine {
                 }
             }
         }
+        // Each turn changes shares, and so the order of the queues that still compete.
         while let Some(queue) = order.first(self.queues.tree()) {
             let Some(name) = self.queues.tree().name(queue).cloned() else {
                 return;

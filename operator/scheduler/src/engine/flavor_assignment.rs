@@ -1,7 +1,12 @@
 //! Flavor assignments: the flavors with which the engine may place a gang (`way` in the code).
 
+mod assignments;
 mod choice_pruning;
 mod explanation;
+
+pub(super) use assignments::{
+    AssignmentResult, CachedAssignments, FlavorAssignment, FlavorAssignments,
+};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,66 +16,9 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::FlavorName;
 use crate::placement::PodRuns;
 use crate::queue::GroupFlavors;
-use crate::queueing::{self, FlavorChoice, NoFlavorAssignment};
+use crate::queueing::{self, FlavorChoice};
 use crate::quota::{Demand, FlavorResource};
 use crate::state::{GangIdx, GangShape};
-
-/// A flavor assignment of a gang, with the shape and demand that follow from it.
-#[derive(Clone, Debug)]
-pub(super) struct FlavorAssignment {
-    /// The shape with the constraints of the flavors.
-    pub(super) shape: Arc<GangShape>,
-    pub(super) demand: Demand,
-    /// The flavors by task group.
-    pub(super) choices: Vec<FlavorChoice>,
-    /// True if the assignment has its own shape in the catalog and must release it.
-    owns_shape: bool,
-}
-
-/// The flavor assignments of a gang, the best first, or why it has none.
-pub(super) type AssignmentResult = Result<Arc<FlavorAssignments>, NoFlavorAssignment>;
-
-/// Flavor assignments, the best first.
-#[derive(Debug, Default)]
-pub(super) struct FlavorAssignments {
-    assignments: Vec<FlavorAssignment>,
-    /// Set if there are too many to try them all: choices that can never work were dropped, as of
-    /// these versions of the nodes.
-    pub(super) thinned: Option<(u64, u64)>,
-    /// True if there are more assignments that the engine does not try.
-    pub(super) truncated: bool,
-}
-
-impl std::ops::Deref for FlavorAssignments {
-    type Target = [FlavorAssignment];
-
-    fn deref(&self) -> &[FlavorAssignment] {
-        &self.assignments
-    }
-}
-
-/// The flavor assignments of a gang, as of some version of queues and flavors.
-#[derive(Debug)]
-pub(super) struct CachedAssignments {
-    pub(super) version: u64,
-    pub(super) assignments: AssignmentResult,
-}
-
-impl FlavorAssignment {
-    /// Returns the assignment of a gang that already holds its charge.
-    pub(super) fn from_charge(
-        shape: Arc<GangShape>,
-        demand: Demand,
-        choices: Vec<FlavorChoice>,
-    ) -> Self {
-        Self {
-            shape,
-            demand,
-            choices,
-            owns_shape: false,
-        }
-    }
-}
 
 impl Engine {
     /// Returns the flavor assignments of a known gang.

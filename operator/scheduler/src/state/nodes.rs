@@ -222,10 +222,12 @@ impl Nodes {
             .map(|(at, _)| NodeIdx::of(at))
     }
 
-    /// Returns the capacity of all nodes together, for each resource that any node has had.
-    pub(crate) fn take_changed_totals(&mut self) -> impl Iterator<Item = (ResourceIdx, i128)> {
-        let changed = std::mem::take(&mut self.totals_changed);
-        changed.then(|| self.ledger.totals()).into_iter().flatten()
+    /// Returns the capacity of all nodes together, for each resource that any node has had. None:
+    /// it has not changed since the last call.
+    pub(crate) fn take_changed_totals(
+        &mut self,
+    ) -> Option<impl Iterator<Item = (ResourceIdx, i128)>> {
+        std::mem::take(&mut self.totals_changed).then(|| self.ledger.totals())
     }
 
     pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&ResourceColumn> {
