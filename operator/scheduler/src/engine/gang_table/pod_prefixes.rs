@@ -43,6 +43,12 @@ impl PodPrefixes {
         let number = digits.parse().ok().filter(|_| canonical)?;
         Some((self.groups.get(prefix)?, number))
     }
+
+    /// Returns the number of task groups.
+    #[cfg(test)]
+    pub(super) fn group_count(&self) -> usize {
+        self.groups.values().map(SmallVec::len).sum()
+    }
 }
 
 fn prefixes(gang: &Gang) -> impl Iterator<Item = String> {

@@ -253,6 +253,12 @@ impl GangTable {
         }
     }
 
+    /// Returns the number of task groups by whose names pods are found.
+    #[cfg(test)]
+    pub(super) fn named_group_count(&self) -> usize {
+        self.pod_prefixes.group_count()
+    }
+
     /// Returns the name of a gang.
     pub(in crate::engine) fn name(&self, at: GangIdx) -> Option<&GangId> {
         match self.facts.get(at.at()) {

@@ -168,6 +168,7 @@ proptest! {
             let leaving = placed_with(&table, PlacedState::is_leaving);
             prop_assert_eq!(table.leaving().count(), leaving.len());
             prop_assert_eq!(table.has_leaving(), !leaving.is_empty());
+            prop_assert_eq!(table.named_group_count(), placed.len());
             let owner = table.pod_owner(&PodKey::new("ns/w-0"));
             prop_assert_eq!(owner.is_some(), !placed.is_empty());
             prop_assert!(owner.is_none_or(|(at, ..)| placed.contains(&at)));
