@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ExpectedEnd, RunTerm};
-
+use super::run_term::{ExpectedEnd, RunTerm};
 use crate::ids::GangId;
 use crate::state::GangIdx;
 use crate::time::Time;

@@ -1,10 +1,13 @@
 //! Heads of queues, and their restrictions on the gangs behind them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fixedbitset::FixedBitSet;
+use serde::{Deserialize, Serialize};
 
-use super::{ExpectedEnd, PREDICTION_TRUST, Reservation, StartPlan, UNKNOWN_START_PATIENCE};
+use super::plan::StartPlan;
+use super::run_term::ExpectedEnd;
 use crate::gang::Gang;
 use crate::ids::GangId;
 use crate::placement::{Placement, excluded_nodes};
@@ -12,6 +15,27 @@ use crate::queueing::OrderKey;
 use crate::quota::Demand;
 use crate::state::{Catalog, GangIdx, GangShape, NodeIdx, Nodes};
 use crate::time::Time;
+
+/// How long, from its submission, a head with an unknown start lets preemptible gangs use its
+/// nodes.
+pub(super) const UNKNOWN_START_PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long, from its submission, a head lets gangs pass whose end in time is only a prediction. A
+/// gang that exceeds its prediction delays the head, and without this bound such delays could go on
+/// for ever.
+pub(super) const PREDICTION_TRUST: Duration = Duration::from_secs(86_400);
+
+/// The reservation of the first gang in order that waits for room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The gang.
+    pub gang: GangId,
+    /// When the gang starts if running gangs end on time. None: a gang that must end first has no
+    /// known end, or is past its end.
+    pub start: Option<Time>,
+    /// Where its pods would go at that time.
+    pub placement: Placement,
+}
 
 /// A gang that waits for room. Gangs behind it must not delay it.
 #[derive(Clone, Debug)]

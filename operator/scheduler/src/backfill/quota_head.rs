@@ -16,11 +16,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{BackfillCandidate, Head, UNKNOWN_START_PATIENCE};
+use super::head::{BackfillCandidate, Head, UNKNOWN_START_PATIENCE};
 use crate::gang::Gang;
 use crate::queueing::{OrderKey, Queues};
-use crate::quota::{Demand, FlavorResource, QueueIdx};
-use crate::state::GangIdx;
+use crate::quota::{Demand, FlavorResource};
+use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
 /// The first gang of a queue that lacks quota.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::Engine;
 use super::flavor_assignment::{AssignmentResult, FlavorAssignment};
 use super::preempt::PreemptionPlan;
-use super::{Engine, GangStage};
 use crate::explain::{self, StartDistance, WaitDetail, WaitExplanation, WaitReason};
 use crate::gang::Gang;
 use crate::placement::{self, NoPlace, PlacementRequest, PodRuns, UndoLog};
@@ -50,17 +50,16 @@ impl Engine {
     pub(super) fn try_to_admit(
         &mut self,
         at: GangIdx,
-        now: Time,
         log: &mut UndoLog,
     ) -> Option<AdmissionResult> {
         let ways = self.assignments(at)?;
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         let gang = Arc::clone(&state.gang);
         let before = AdmissionHistory {
-            not_before: gang.not_before.max(state.not_before),
+            not_before: state.earliest_start(),
             preempted: state.preempted || gang.preempted || self.cycle_placements.is_withdrawn(at),
         };
-        Some(self.admit(&gang, &ways, before, now, log))
+        Some(self.admit(&gang, &ways, before, log))
     }
 
     /// Admits a gang with one of its flavor assignments if its queue, its back-off, quota and nodes
@@ -75,17 +74,16 @@ impl Engine {
         gang: &Gang,
         ways: &AssignmentResult,
         before: AdmissionHistory,
-        now: Time,
         log: &mut UndoLog,
     ) -> AdmissionResult {
-        self.pending_limits.admit(gang)?;
+        self.scheduling_queue.check_limits(gang)?;
         self.queues.check_open(&gang.queue)?;
-        if let Some(until) = before.not_before.filter(|until| *until > now) {
+        if let Some(until) = before.not_before.filter(|until| *until > self.now) {
             let mut wake = WakeCondition::default();
             wake.on_rise(Signal::Queues, 1).at_latest(until);
             return Err(Blockage::new(WaitDetail::BackingOff { until }, wake));
         }
-        self.check_head_of_queue(gang, now)?;
+        self.check_head_of_queue(gang)?;
         explain::topology_is_there(self.nodes.domains(), gang)?;
         let ways = match ways {
             Ok(ways) => ways,
@@ -99,7 +97,7 @@ impl Engine {
             let Some(way) = ways.get(number) else {
                 continue;
             };
-            match self.try_assignment(gang, way, now, log) {
+            match self.try_assignment(gang, way, log) {
                 Ok(groups) => return Ok(GangStart::Immediate(Box::new(way.clone()), groups)),
                 Err(mut blocked) => {
                     blocked.assignment = number;
@@ -125,7 +123,7 @@ impl Engine {
         if ways.truncated {
             self.mark_uncertain(gang, &mut closed);
         }
-        match self.plan_preemption_in_any((gang, before.preempted), &held, now, &mut closed.wake) {
+        match self.plan_preemption_in_any((gang, before.preempted), &held, &mut closed.wake) {
             Some(plan) => Ok(GangStart::AfterVictims(Box::new(plan))),
             None => Err(closed),
         }
@@ -137,18 +135,17 @@ impl Engine {
         &mut self,
         (gang, preempted): (&Gang, bool),
         ways: &[&FlavorAssignment],
-        now: Time,
         wake: &mut WakeCondition,
     ) -> Option<PreemptionPlan> {
         let mut first: Option<PreemptionPlan> = None;
         for way in ways {
-            for ground in self.eviction_scopes(gang, way, now, wake) {
+            for ground in self.eviction_scopes(gang, way, wake) {
                 let Some(plan) = self.plan_preemption((gang, preempted), (way, &ground), wake)
                 else {
                     continue;
                 };
                 // A trial does not carry out its plan, so the first one is enough.
-                if self.backfill.ignores_reservations || plan.takes_only_owed_quota() {
+                if self.reservations.are_ignored() || plan.takes_only_owed_quota() {
                     return Some(plan);
                 }
                 first.get_or_insert(plan);
@@ -186,7 +183,6 @@ impl Engine {
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<PodRuns>, Box<Blockage>> {
         // The limits come before quota: a gang that a limit refuses reserves neither room nor
@@ -195,7 +191,7 @@ impl Engine {
         let found = match self.queues.admit(&gang.queue, &way.demand, &self.catalog) {
             Err(blocked) => Err(blocked),
             Ok(()) => {
-                let found = self.find_backfill_place(gang, way, now, log);
+                let found = self.find_backfill_place(gang, way, log);
                 found.map_err(|mut blocked| {
                     self.add_flavor_names(gang, way, &mut blocked);
                     self.queues
@@ -212,16 +208,15 @@ impl Engine {
 
     /// Checks that the gang is at the head of a strict queue: the first gang that is not backing
     /// off. Surplus is at the head if no gang is before it.
-    fn check_head_of_queue(&self, gang: &Gang, now: Time) -> Result<(), Box<Blockage>> {
+    fn check_head_of_queue(&self, gang: &Gang) -> Result<(), Box<Blockage>> {
         if self.queues.order(&gang.queue) != QueueOrder::StrictFifo {
             return Ok(());
         }
-        let line = self.pending.gangs_in_order(&gang.queue);
-        let gangs = line.filter_map(|at| self.state(at));
-        let head = gangs.take_while(|s| !s.gang.surplus).find(|state| {
-            let not_before = state.gang.not_before.max(state.not_before);
-            not_before.is_none_or(|until| until <= now)
-        });
+        let line = self.scheduling_queue.gangs_in_order(&gang.queue);
+        let gangs = line.filter_map(|at| self.gangs.get(at));
+        let head = gangs
+            .take_while(|s| !s.gang.surplus)
+            .find(|state| state.earliest_start().is_none_or(|until| until <= self.now));
         // A gang in a trial waits behind all gangs that precede it in queue order.
         match head {
             Some(head) if OrderKey::for_gang(&head.gang) < OrderKey::for_gang(gang) => {
@@ -279,12 +274,8 @@ impl Engine {
     /// Returns the placements of gangs whose victims have not left yet.
     fn nominated_usage(&self) -> explain::NominatedUsage {
         let mut promised = explain::NominatedUsage::new();
-        let nominated = self.nominated.iter().filter_map(|at| self.state(*at));
-        for state in nominated {
-            let GangStage::Placed(placed) = &state.stage else {
-                continue;
-            };
-            for part in placed.node_usages(&self.pods) {
+        for (_, placed) in self.gangs.nominated() {
+            for part in placed.node_usages(self.pods.known()) {
                 let demand = self.catalog.demand(part.demand);
                 for (resource, amount) in demand.iter() {
                     let all = i128::from(*amount).saturating_mul(i128::from(part.pods));

@@ -88,3 +88,68 @@ impl BlockageCache {
         self.fitting.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::WaitDetail;
+    use crate::gang::TaskGroup;
+    use crate::ids::{GangId, QueueName};
+    use crate::queueing::WakeCondition;
+    use crate::resources::Resources;
+    use crate::state::Catalog;
+
+    fn gang(groups: &[&str]) -> Gang {
+        let group = |name: &&str| {
+            let prefix = (*name).to_owned();
+            TaskGroup::new(GroupName::new(*name), 1, Resources::new(), prefix)
+        };
+        let groups = groups.iter().map(group).collect();
+        Gang::new(GangId::new("ns/g"), QueueName::new("q"), groups)
+    }
+
+    fn shape(gang: &Gang) -> Arc<GangShape> {
+        Arc::new(Catalog::default().acquire_shape(gang))
+    }
+
+    fn blockage() -> Box<Blockage> {
+        let detail = WaitDetail::GroupsCollide {
+            pods: 1,
+            nodes: 1,
+            certain: true,
+        };
+        Blockage::new(detail, WakeCondition::default())
+    }
+
+    #[test]
+    fn equal_shapes_share_a_refusal_unless_it_may_name_other_groups() {
+        let mut cache = BlockageCache::default();
+        let (one, renamed) = (gang(&["a"]), gang(&["b"]));
+        cache.insert(&one, &shape(&one), blockage());
+        assert!(cache.get(&renamed, &shape(&renamed)).is_some());
+        let (pair, renamed) = (gang(&["a", "b"]), gang(&["a", "c"]));
+        cache.insert(&pair, &shape(&pair), blockage());
+        assert!(cache.get(&pair, &shape(&pair)).is_some());
+        assert!(cache.get(&renamed, &shape(&renamed)).is_none());
+    }
+
+    #[test]
+    fn new_heads_drop_only_the_results_that_depend_on_heads() {
+        let mut cache = BlockageCache::default();
+        let gang = gang(&["a"]);
+        let shape = shape(&gang);
+        let heads = vec![(0, Restriction::Keep)];
+        cache.insert(&gang, &shape, blockage());
+        cache.insert_fitting(&shape);
+        cache.insert_change(&shape, None);
+        cache.insert_restrained(&shape, heads.clone());
+        assert!(cache.is_restrained(&shape, &heads));
+        assert!(!cache.is_restrained(&shape, &vec![(1, Restriction::Keep)]));
+        cache.clear_restrained();
+        assert!(!cache.is_restrained(&shape, &heads));
+        assert!(cache.is_fitting(&shape) && cache.change(&shape).is_some());
+        cache.clear();
+        assert!(cache.get(&gang, &shape).is_none());
+        assert!(!cache.is_fitting(&shape) && cache.change(&shape).is_none());
+    }
+}

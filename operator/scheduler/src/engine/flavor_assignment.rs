@@ -1,6 +1,12 @@
 //! Flavor assignments: the flavors with which the engine may place a gang (`way` in the code).
 
+mod assignments;
+mod choice_pruning;
 mod explanation;
+
+pub(super) use assignments::{
+    AssignmentResult, CachedAssignments, FlavorAssignment, FlavorAssignments,
+};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,73 +16,16 @@ use crate::gang::{Gang, TaskGroup};
 use crate::ids::FlavorName;
 use crate::placement::PodRuns;
 use crate::queue::GroupFlavors;
-use crate::queueing::{self, FlavorChoice, NoFlavorAssignment};
+use crate::queueing::{self, FlavorChoice};
 use crate::quota::{Demand, FlavorResource};
 use crate::state::{GangIdx, GangShape};
-
-/// A flavor assignment of a gang, with the shape and demand that follow from it.
-#[derive(Clone, Debug)]
-pub(super) struct FlavorAssignment {
-    /// The shape with the constraints of the flavors.
-    pub(super) shape: Arc<GangShape>,
-    pub(super) demand: Demand,
-    /// The flavors by task group.
-    pub(super) choices: Vec<FlavorChoice>,
-    /// True if the assignment has its own shape in the catalog and must release it.
-    owns_shape: bool,
-}
-
-/// The flavor assignments of a gang, the best first, or why it has none.
-pub(super) type AssignmentResult = Result<Arc<FlavorAssignments>, NoFlavorAssignment>;
-
-/// Flavor assignments, the best first.
-#[derive(Debug, Default)]
-pub(super) struct FlavorAssignments {
-    assignments: Vec<FlavorAssignment>,
-    /// Set if there are too many to try them all: choices that can never work were dropped, as of
-    /// these versions of the nodes.
-    pub(super) thinned: Option<(u64, u64)>,
-    /// True if there are more assignments that the engine does not try.
-    pub(super) truncated: bool,
-}
-
-impl std::ops::Deref for FlavorAssignments {
-    type Target = [FlavorAssignment];
-
-    fn deref(&self) -> &[FlavorAssignment] {
-        &self.assignments
-    }
-}
-
-/// The flavor assignments of a gang, as of some version of queues and flavors.
-#[derive(Debug)]
-pub(super) struct CachedAssignments {
-    pub(super) version: u64,
-    pub(super) assignments: AssignmentResult,
-}
-
-impl FlavorAssignment {
-    /// Returns the assignment of a gang that already holds its charge.
-    pub(super) fn from_charge(
-        shape: Arc<GangShape>,
-        demand: Demand,
-        choices: Vec<FlavorChoice>,
-    ) -> Self {
-        Self {
-            shape,
-            demand,
-            choices,
-            owns_shape: false,
-        }
-    }
-}
 
 impl Engine {
     /// Returns the flavor assignments of a known gang.
     pub(super) fn assignments(&mut self, at: GangIdx) -> Option<AssignmentResult> {
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         if let Some(known) = &state.assignments
-            && known.version == self.config_version
+            && known.version == self.queues.config_version()
             && self.is_current(&known.assignments)
         {
             return Some(known.assignments.clone());
@@ -84,11 +33,12 @@ impl Engine {
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
         let ways = self.compute_assignments(&gang, &shape);
         let known = CachedAssignments {
-            version: self.config_version,
+            version: self.queues.config_version(),
             assignments: ways.clone(),
         };
         let before = self
-            .state_mut(at)
+            .gangs
+            .get_mut(at)
             .and_then(|s| s.assignments.replace(known));
         if let Some(before) = before {
             self.release_assignments(&before.assignments);
@@ -116,7 +66,7 @@ impl Engine {
             return taken;
         }
         // Its queue no longer offers it any flavor, but the gang keeps its charge.
-        let shape = Arc::clone(&self.state(at)?.shape);
+        let shape = Arc::clone(&self.gangs.get(at)?.shape);
         Some(FlavorAssignment {
             demand: self.queue_demand(&shape, &[]),
             shape,
@@ -131,7 +81,7 @@ impl Engine {
         at: GangIdx,
         given: &[GroupFlavors],
     ) -> Option<FlavorAssignment> {
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&state.shape));
         let choice = |group: &TaskGroup| {
             let given = given.iter().find(|g| g.group == group.name);
@@ -254,8 +204,8 @@ impl Engine {
                 let name = self.catalog.name(*resource);
                 let chosen = choices.get(number).and_then(|choice| choice.get(&name));
                 let flavor = match chosen {
-                    Some(flavor) => self.queues.flavors_mut().intern(flavor),
-                    None => self.queues.flavors_mut().intern(&FlavorName::default()),
+                    Some(flavor) => self.queues.intern_flavor(flavor),
+                    None => self.queues.intern_flavor(&FlavorName::default()),
                 };
                 let all = i128::from(*need).saturating_mul(i128::from(group.count));
                 let resource = *resource;

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use super::cycle::TriedGangs;
-use super::placed::PlacedGang;
-use super::{Engine, GangStage};
-use crate::limits::PendingLimits;
+use super::Engine;
+use super::cycle::CycleLog;
+use super::gang_table::PlacedGang;
 use crate::placement::asks_for_topology;
 use crate::queueing::{Blockage, OrderKey, Signal};
 use crate::state::GangIdx;
@@ -14,16 +13,9 @@ use crate::state::GangIdx;
 impl Engine {
     /// Makes a gang without a place pending and due.
     pub(super) fn make_pending(&mut self, at: GangIdx) {
-        if let Some(state) = self.state_mut(at) {
+        if let Some(state) = self.gangs.get_mut(at) {
             state.awaits_apply = false;
-        }
-        if let Some(state) = self.gangs.get(at.at()) {
-            self.pending.insert(&state.gang, at);
-            for signal in self.pending_limits.insert(&state.gang) {
-                self.parking.raise(&signal, 1);
-            }
-            self.parking
-                .raise(&Signal::Head(state.gang.queue.clone()), 1);
+            self.scheduling_queue.insert(&state.gang, at);
         }
     }
 
@@ -32,18 +24,18 @@ impl Engine {
         &mut self,
         at: GangIdx,
         mut blocked: Box<Blockage>,
-        looked_at: &mut TriedGangs,
+        log: &mut CycleLog,
     ) {
-        let told = self.state(at).and_then(|state| state.reported_reason);
+        let told = self.gangs.get(at).and_then(|state| state.reported_reason);
         if told != Some(blocked.explanation.reason)
-            && let Some(gang) = self.state(at).map(|state| Arc::clone(&state.gang))
+            && let Some(gang) = self.gangs.get(at).map(|state| Arc::clone(&state.gang))
             && let Some(ways) = self.assignments(at)
         {
             let lifted = self.lift_place(at);
             self.complete_explanation(&gang, &ways, &mut blocked);
             self.put_back_place(lifted);
         }
-        let Some(state) = self.state_mut(at) else {
+        let Some(state) = self.gangs.get_mut(at) else {
             return;
         };
         if asks_for_topology(&state.shape) {
@@ -51,80 +43,58 @@ impl Engine {
             // topologies.
             blocked.wake.on_rise(Signal::Topologies, 1);
         }
-        PendingLimits::watch(&state.gang, &mut blocked.wake);
-        state.stage = GangStage::Pending(Some(blocked.explanation.clone()));
-        let key = OrderKey::for_gang(&state.gang);
+        let gang = Arc::clone(&state.gang);
+        let key = OrderKey::for_gang(&gang);
+        self.gangs.set_explanation(at, blocked.explanation.clone());
         self.insert_blocked(at, &blocked);
-        self.parking.park(at, blocked.wake);
-        looked_at.insert((key, at));
+        self.scheduling_queue.park(&gang, at, blocked.wake);
+        log.add_tried(key, at);
     }
 
     /// Makes all woken gangs due.
     pub(super) fn wake_gangs(&mut self) {
-        for at in self.parking.take_woken() {
-            let blocked = self.backfill.blocked.get(at);
+        for at in self.scheduling_queue.take_woken() {
+            let blocked = self.reservations.blocked().get(at);
             if blocked.is_none_or(|blocked| !blocked.waits_for_reservation) {
-                self.remove_blocked(at);
+                self.reservations.remove_blocked(at);
             }
-            if let Some(state) = self.gangs.get(at.at()) {
-                self.pending.make_due(&state.gang, at);
+            if let Some(state) = self.gangs.get(at) {
+                self.scheduling_queue.make_due(&state.gang, at);
             }
         }
     }
 
     /// Makes a gang due, if it is pending.
     pub(super) fn make_due(&mut self, at: GangIdx) {
-        self.parking.unpark(at);
-        self.remove_blocked(at);
-        if let Some(state) = self.gangs.get(at.at()) {
-            self.pending.make_due(&state.gang, at);
+        self.reservations.remove_blocked(at);
+        if let Some(state) = self.gangs.get(at) {
+            self.scheduling_queue.make_due(&state.gang, at);
         }
     }
 
     /// Ends the pending stage of a gang that is changed, placed or deleted.
     pub(super) fn end_pending(&mut self, at: GangIdx) {
-        self.parking.unpark(at);
-        self.remove_blocked(at);
-        if let Some(state) = self.gangs.get(at.at())
-            && self.pending.remove(&state.gang)
-        {
-            for signal in self.pending_limits.remove(&state.gang) {
-                self.parking.raise(&signal, 1);
-            }
-            self.parking
-                .raise(&Signal::Head(state.gang.queue.clone()), 1);
+        self.reservations.remove_blocked(at);
+        if let Some(state) = self.gangs.get(at) {
+            self.scheduling_queue.remove(&state.gang, at);
         }
     }
 
     /// Records the place of a gang.
     pub(super) fn set_placed(&mut self, at: GangIdx, placed: PlacedGang) {
         self.end_pending(at);
-        let Some(state) = self.state_mut(at) else {
-            return;
-        };
-        state.not_before = None;
-        state.reported_reason = None;
-        state.stage = GangStage::Placed(Box::new(placed));
-        self.placed_count = self.placed_count.saturating_add(1);
+        self.gangs.place(at, placed);
         self.insert_end(at);
-        self.parking.raise(&Signal::Turns, 1);
+        self.scheduling_queue.raise(&Signal::Turns, 1);
     }
 
     /// Takes a gang out of its place, if it has one. The caller must release the charges of the
     /// place, and make the gang pending if it should be.
     pub(super) fn take_placed(&mut self, at: GangIdx) -> Option<Box<PlacedGang>> {
-        let state = self.state_mut(at)?;
-        if matches!(state.stage, GangStage::Pending(_)) {
-            return None;
-        }
-        let stage = std::mem::replace(&mut state.stage, GangStage::Pending(None));
-        let GangStage::Placed(placed) = stage else {
-            return None;
-        };
-        self.placed_count = self.placed_count.saturating_sub(1);
-        self.nominated.remove(&at);
-        self.remove_end(at, &placed.gang.id, &placed.gang.queue);
-        self.parking.raise(&Signal::Turns, 1);
+        let placed = self.gangs.take_placed(at)?;
+        self.reservations
+            .remove_end(at, &placed.gang.id, &placed.gang.queue);
+        self.scheduling_queue.raise(&Signal::Turns, 1);
         Some(placed)
     }
 }

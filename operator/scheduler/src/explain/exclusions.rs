@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::constraints::Constraints;
 use crate::ids::{FlavorName, ResourceName};
 use crate::node::Taint;
-use crate::state::{Catalog, GroupShape, NodeIdx, NodeProperties, Nodes, ResourceIdx, is_cordoned};
+use crate::state::{Catalog, GroupShape, NodeIdx, NodeProperties, Nodes, ResourceIdx};
 
 /// Nodes that meet the constraints and seem to have a resource, but advertise none: they list it
 /// with 0, have labels of its name, or the gang selects them. The fault is in their device plugin,
@@ -89,7 +89,7 @@ pub(super) fn find_exclusion<'n>(
         Some(NodeExclusion::NotReady)
     } else if let Some(why) = &facts.unhealthy {
         Some(NodeExclusion::Unhealthy(why))
-    } else if is_cordoned(constraints, facts) {
+    } else if facts.is_cordoned(constraints) {
         Some(NodeExclusion::Unschedulable)
     } else if excluded.contains(&node) {
         Some(NodeExclusion::Excluded)

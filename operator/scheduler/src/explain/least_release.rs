@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use smallvec::SmallVec;
 
-use super::capacity::ExplanationContext;
+use super::context::ExplanationContext;
 use super::survey::{FreeResource, GroupSurvey};
 use super::{NodeRelease, UnblockingChange};
 use crate::placement::{GangTopology, ResolvedRequest};

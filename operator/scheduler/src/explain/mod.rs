@@ -3,6 +3,7 @@
 mod amount;
 mod capacity;
 mod change;
+mod context;
 mod detail;
 mod empty_capacity;
 mod exclusions;
@@ -13,10 +14,9 @@ mod text;
 mod topology;
 mod union;
 
-pub(crate) use capacity::{
-    ExplanationContext, NominatedUsage, can_never_fit, explain, smallest_change,
-};
+pub(crate) use capacity::{can_never_fit, explain, smallest_change};
 pub use change::{LimitRaise, NodeRelease, QuotaRaise, UnblockingChange};
+pub(crate) use context::{ExplanationContext, NominatedUsage};
 pub use detail::{FlavorMismatch, MissingLevel, OwnQuota, WaitDetail};
 pub use exclusions::{Exclusions, MissingLabel, UnadvertisedDevice};
 pub(crate) use node_report::report_group_nodes;

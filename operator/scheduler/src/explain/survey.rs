@@ -1,6 +1,6 @@
 //! The numbers of one task group over the nodes that match it.
 
-use super::ExplanationContext;
+use super::context::ExplanationContext;
 use crate::ids::ResourceName;
 use crate::placement::{CapacityView, GroupFit};
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, ResourceColumn, ResourceIdx};

@@ -1,7 +1,7 @@
 //! Why no domain of a topology has a place for a gang.
 
 use super::WaitDetail;
-use super::capacity::ExplanationContext;
+use super::context::ExplanationContext;
 use crate::gang::Gang;
 use crate::ids::GroupName;
 use crate::placement::{

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::capacity::ExplanationContext;
+use super::context::ExplanationContext;
 use super::survey::{FreeResource, GroupSurvey};
 use crate::state::{NodeIdx, ResourceIdx};
 

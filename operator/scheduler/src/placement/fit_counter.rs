@@ -6,7 +6,7 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::node_charge::NodeCharge;
-use super::place::PlacementRequest;
+use super::request::PlacementRequest;
 use crate::state::{Catalog, GroupShape, NodeIdx, Nodes, PodDemand, ResourceIdx};
 
 /// Free capacity of the resources that a gang needs, and the number of pods of each group that fit

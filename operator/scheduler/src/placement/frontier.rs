@@ -7,9 +7,9 @@
 
 use smallvec::SmallVec;
 
-use super::dominant_share;
 use super::group_fit::CapacityView;
-use super::pack::PodRuns;
+use super::group_place::dominant_share;
+use super::request::PodRuns;
 use crate::state::{
     Catalog, ConstraintSignature, GangShape, GroupShape, NodeIdx, Nodes, ResourceColumn,
     ResourceIdx,

@@ -3,12 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::place::NodeChoice;
-use super::ranking::{ClassRank, CurrentRanking};
+use super::ranking::{ClassRank, CurrentRanking, NodeChoice};
+use super::request::PodRuns;
 use crate::state::{ConstraintSignature, NodeClass, NodeIdx};
-
-/// Nodes with the number of pods on each, in the order in which the search chose them.
-pub(crate) type PodRuns = Vec<(NodeIdx, u32)>;
 
 /// Fills node by node: first the node where each pod causes the least fragmentation, then the best
 /// fit, then by name. Preferences of the pods among nodes come before all of these, as in

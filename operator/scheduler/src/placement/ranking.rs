@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use super::fragmentation::Fragmentation;
 use crate::state::{
     Catalog, GroupShape, NodeClass, NodeIdx, NodeProfile, Nodes, PodDemand, PodNeeds,
+    PreferenceTier, ResourceIdx, WHOLE_DEVICE, fraction,
 };
-use crate::state::{ResourceIdx, WHOLE_DEVICE, fraction};
 
 /// Maximum number of entries of all rankings together, per class, plus a constant (5 MB, and half
 /// as much again if they are also kept by class). This bounds their memory. The least recently used
@@ -41,6 +41,9 @@ impl ClassRank {
 
 /// Free devices, then free cores, both in thousandths, the most first.
 pub(super) type MostFree = Reverse<(i64, i64)>;
+
+/// A usable node: tier, rank of its class, position by name, node, and number of pods that fit.
+pub(super) type NodeChoice<By> = (PreferenceTier, By, u32, NodeIdx, u32);
 
 /// The rank of a node, and how many of the group's pods it holds.
 pub(super) type NodeRank = (ClassRank, u32);

@@ -1,8 +1,7 @@
 //! Spread: puts identical pods on as many nodes as possible.
 
-use super::pack::PodRuns;
-use super::place::NodeChoice;
-use super::ranking::{CurrentRanking, MostFree};
+use super::ranking::{CurrentRanking, MostFree, NodeChoice};
+use super::request::PodRuns;
 use crate::state::{ConstraintSignature, NodeIdx};
 
 /// Puts one pod on each node, then a second one, and so on: nodes with most free capacity first,

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use crate::ids::QueueName;
 use crate::queueing::Queues;
-use crate::quota::{Demand, FlavorResource, QueueIdx, QuotaClaim};
-use crate::state::ResourceIdx;
+use crate::quota::{Demand, FlavorResource, QuotaClaim};
+use crate::state::{QueueIdx, ResourceIdx};
 use claims::UsageView;
 
 type QuotaAmounts = SmallVec<[(FlavorResource, i128); 4]>;

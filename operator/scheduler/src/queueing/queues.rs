@@ -12,14 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::flavors::Flavors;
+use super::pending_gangs::OrderKey;
 use crate::gang::Gang;
 use crate::ids::{FlavorName, QueueName};
-use crate::queue::{BorrowWithinPolicy, PreemptionPolicy, Queue, QueueOrder, QueueStop};
+use crate::queue::{BorrowWithinPolicy, Flavor, PreemptionPolicy, Queue, QueueOrder, QueueStop};
 use crate::quota::{
-    Demand, FlavorResource, NextGang, QueueConfig, QueueIdx, QuotaTree, RememberedUsage, TurnOrder,
-    UsageDecay, UsageLag,
+    Demand, FlavorIdx, FlavorResource, NextGang, QueueConfig, QuotaTree, RememberedUsage,
+    TurnOrder, UsageDecay, UsageLag,
 };
-use crate::state::{Catalog, Interner, ResourceIdx};
+use crate::state::{Catalog, Interner, QueueIdx, ResourceIdx};
 use crate::time::Time;
 use holders::QueueHolders;
 use leaving_quota::LeavingQuota;
@@ -32,6 +33,8 @@ use sums::QueueSums;
 pub(crate) struct Queues {
     tree: QuotaTree,
     configs: BTreeMap<QueueName, Queue>,
+    /// Grows with each change of a queue or flavor.
+    config_version: u64,
     holders: BTreeMap<QueueName, QueueHolders>,
     /// The charges of gangs.
     charges: Interner<Demand>,
@@ -53,6 +56,7 @@ impl Queues {
         Self {
             tree: QuotaTree::new(catalog.pods(), decay),
             configs: BTreeMap::new(),
+            config_version: 0,
             holders: BTreeMap::new(),
             charges: Interner::default(),
             flavors,
@@ -67,8 +71,9 @@ impl Queues {
         &self.flavors
     }
 
-    pub(crate) fn flavors_mut(&mut self) -> &mut Flavors {
-        &mut self.flavors
+    /// Returns the number of a flavor, assigned at the first call.
+    pub(crate) fn intern_flavor(&mut self, flavor: &FlavorName) -> FlavorIdx {
+        self.flavors.intern(flavor)
     }
 
     pub(crate) fn tree(&self) -> &QuotaTree {
@@ -128,14 +133,37 @@ impl Queues {
             self.drains.remove(&queue.name);
         }
         self.configs.insert(queue.name.clone(), queue);
-        true
+        self.start_version(true)
     }
 
     /// Removes a queue. The quota that its gangs hold stays charged.
     pub(crate) fn delete(&mut self, name: &QueueName) -> bool {
         self.tree.delete(name);
         self.drains.remove(name);
-        self.configs.remove(name).is_some()
+        let existed = self.configs.remove(name).is_some();
+        self.start_version(existed)
+    }
+
+    /// Adds or replaces a flavor. Returns true if the definition changes.
+    pub(crate) fn apply_flavor(&mut self, flavor: Flavor) -> bool {
+        let changed = self.flavors.apply(flavor);
+        self.start_version(changed)
+    }
+
+    /// Removes the definition of a flavor. Returns true if there was one.
+    pub(crate) fn delete_flavor(&mut self, flavor: &FlavorName) -> bool {
+        let existed = self.flavors.delete(flavor);
+        self.start_version(existed)
+    }
+
+    /// Returns the version of queues and flavors. Results from another version are invalid.
+    pub(crate) fn config_version(&self) -> u64 {
+        self.config_version
+    }
+
+    fn start_version(&mut self, changed: bool) -> bool {
+        self.config_version = self.config_version.saturating_add(u64::from(changed));
+        changed
     }
 
     pub(crate) fn order(&self, name: &QueueName) -> QueueOrder {
@@ -276,5 +304,34 @@ impl Queues {
                 ..next
             },
         );
+    }
+
+    /// True if a gang comes before the other gang. Surplus comes after all other gangs. In one
+    /// queue, the queue order decides; between queues, their turns decide.
+    pub(crate) fn is_before(
+        &self,
+        gang: &Gang,
+        demand: &Demand,
+        other: &Gang,
+        other_demand: &Demand,
+    ) -> bool {
+        if gang.surplus != other.surplus {
+            return other.surplus;
+        }
+        if gang.queue == other.queue {
+            return OrderKey::for_gang(gang) < OrderKey::for_gang(other);
+        }
+        let Some(queue) = self.leaf(&gang.queue) else {
+            return false;
+        };
+        let Some(other_queue) = self.leaf(&other.queue) else {
+            return true;
+        };
+        let mut order = TurnOrder::default();
+        let next = self.next_gang(gang, demand);
+        self.rank(&mut order, queue, next);
+        let next = self.next_gang(other, other_demand);
+        self.rank(&mut order, other_queue, next);
+        order.first(self.tree()) == Some(queue)
     }
 }

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 use super::amounts::{Demand, FlavorResource};
 use super::cell::{EMPTY_CELL, QuotaCell};
 use super::queue_fault::MAX_DEPTH;
-use super::tree::{QueueIdx, QuotaTree, TreeNode};
+use super::tree::{QuotaTree, TreeNode};
+use crate::state::QueueIdx;
 
 /// How a queue offers a resource of a flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

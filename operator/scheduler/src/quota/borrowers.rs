@@ -6,8 +6,9 @@ use std::collections::{BinaryHeap, btree_set};
 use super::amounts::FlavorResource;
 use super::availability::ResourceOffer;
 use super::cell::{OverQuotaChild, QuotaCell};
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 
 /// A queue that borrows a resource that another queue lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]

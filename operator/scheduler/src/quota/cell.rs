@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::queue_config::Quota;
-use super::tree::QueueIdx;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 
 /// The contribution of a child that its parent counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

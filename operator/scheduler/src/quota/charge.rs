@@ -3,9 +3,9 @@
 
 use super::amounts::{Demand, FlavorResource};
 use super::cell::{Contribution, QuotaCell};
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
-use crate::state::ResourceIdx;
+use crate::state::{QueueIdx, ResourceIdx};
 
 impl QuotaTree {
     /// Charges a gang, even above quota and even if the queue does not exist.

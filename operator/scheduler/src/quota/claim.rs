@@ -2,8 +2,9 @@
 
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 
 /// The reason why a queue may claim quota from another queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

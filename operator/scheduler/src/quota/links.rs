@@ -7,8 +7,9 @@ use super::amounts::FlavorResource;
 use super::cell::Contribution;
 use super::queue_config::{QueueConfig, Quota};
 use super::queue_fault::{MAX_DEPTH, QueueFault};
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 
 /// Queues in a cycle: each is below the next, and the last one is below the first.
 struct ParentCycle {

@@ -1,9 +1,6 @@
 //! Current and past usage of a resource by a queue.
 
 use super::decay::{DecayClock, halve};
-use super::tree::{QueueIdx, QuotaTree};
-use crate::ids::QueueName;
-use crate::state::ResourceIdx;
 use crate::time::Time;
 
 /// Decayed usage, in [`DecayedAmount::PER_UNIT`]ths of a base unit.
@@ -28,23 +25,6 @@ impl DecayedAmount {
     pub const fn as_parts(self) -> i128 {
         self.0
     }
-}
-
-/// The decayed usage of a queue's whole subtree at some time. It survives a restart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RememberedUsage {
-    pub(crate) at: Time,
-    /// By resource, without zeros.
-    pub(crate) usage: Vec<(ResourceIdx, DecayedAmount)>,
-}
-
-/// The exact memory of a queue's past usage of one resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UsageLag {
-    pub(crate) queue: QueueName,
-    pub(crate) resource: ResourceIdx,
-    pub(crate) lag: i128,
-    pub(crate) epoch: i64,
 }
 
 /// Units of a resource that a queue's whole subtree holds, over all flavors, and how far its
@@ -107,8 +87,18 @@ impl UsageMemory {
         DecayedAmount::from_parts(self.current_parts().saturating_sub(behind))
     }
 
+    /// Returns the lag when its half-life began, and the number of that half-life.
+    pub(super) const fn exact_lag(&self) -> (i128, i64) {
+        (self.lag, self.epoch)
+    }
+
+    /// Replaces the lag by one that [`Self::exact_lag`] returned.
+    pub(super) const fn set_exact_lag(&mut self, (lag, epoch): (i128, i64)) {
+        (self.lag, self.epoch) = (lag, epoch);
+    }
+
     /// Sets the decayed usage at a time in the past. Current usage counts as held since then.
-    fn restore(&mut self, decayed: DecayedAmount, at: Time, clock: &DecayClock) {
+    pub(super) fn restore(&mut self, decayed: DecayedAmount, at: Time, clock: &DecayClock) {
         let then = clock.instant(at);
         let behind = self.current_parts().saturating_sub(decayed.as_parts());
         // Rounds away from 0, so that `decayed` at that time returns the same value.
@@ -121,83 +111,5 @@ impl UsageMemory {
             .checked_div(DecayedAmount::PER_UNIT)
             .unwrap_or(0);
         self.epoch = then.epoch;
-    }
-}
-
-impl QuotaTree {
-    /// Returns the decayed usage of a queue's subtree as of now.
-    pub(crate) fn remembered_usage(&self, queue: QueueIdx) -> RememberedUsage {
-        let memory = self.node(queue).into_iter().flat_map(|n| &n.memory);
-        let usage = memory
-            .map(|(resource, memory)| (*resource, memory.decayed(&self.clock)))
-            .filter(|(_, decayed)| *decayed > DecayedAmount::default());
-        RememberedUsage {
-            at: self.clock.now(),
-            usage: usage.collect(),
-        }
-    }
-
-    /// Restores the past usage of a queue's subtree. The decayed usage was this much at that time,
-    /// and current usage counts as held since then. So the caller must charge current usage first.
-    /// The caller restores each queue separately, including parents.
-    ///
-    /// Decayed usage then equals its value without the interruption, to 2^-20 of a base unit.
-    pub(crate) fn restore_memory(&mut self, queue: QueueIdx, remembered: &RememberedUsage) {
-        let clock = self.clock.clone();
-        let Some(node) = self.node_mut(queue) else {
-            return;
-        };
-        let at = remembered.at.min(clock.now());
-        for (resource, _) in &remembered.usage {
-            node.memory.entry(*resource).or_default();
-        }
-        for (resource, memory) in &mut node.memory {
-            let told = remembered.usage.iter().find(|(r, _)| r == resource);
-            let decayed = told.map_or_else(DecayedAmount::default, |(_, decayed)| *decayed);
-            memory.restore(decayed, at, &clock);
-        }
-        node.memory.retain(|_, memory| !memory.is_empty(&clock));
-    }
-
-    /// Returns the exact memory of all queues, by name.
-    pub(crate) fn lags(&self) -> Vec<UsageLag> {
-        let mut names = self.names();
-        names.sort_unstable();
-        let nodes = names.into_iter().filter_map(|name| {
-            let node = self.node(self.number(name)?)?;
-            Some((name, node))
-        });
-        let of = |(name, node): (&QueueName, &super::tree::TreeNode)| -> Vec<UsageLag> {
-            let memory = node.memory.iter();
-            memory
-                .map(|(resource, memory)| UsageLag {
-                    queue: name.clone(),
-                    resource: *resource,
-                    lag: memory.lag,
-                    epoch: memory.epoch,
-                })
-                .collect()
-        };
-        nodes.flat_map(of).collect()
-    }
-
-    /// Replaces the memory of all queues.
-    pub(crate) fn restore_lags(&mut self, lags: impl IntoIterator<Item = UsageLag>) {
-        let names: Vec<QueueName> = self.names().into_iter().cloned().collect();
-        for name in names {
-            if let Some(node) = self.number(&name).and_then(|at| self.node_mut(at)) {
-                for memory in node.memory.values_mut() {
-                    memory.lag = 0;
-                }
-            }
-        }
-        for told in lags {
-            let node = self.number(&told.queue).and_then(|at| self.node_mut(at));
-            if let Some(node) = node {
-                let memory = node.memory.entry(told.resource).or_default();
-                memory.lag = told.lag;
-                memory.epoch = told.epoch;
-            }
-        }
     }
 }

@@ -33,7 +33,7 @@
 //! Where to look: `tree` keeps the queues, `links` decides which of them count and to which parent,
 //! `cell` has the algebra and `charge` changes usage. `availability`, `shortage`, `borrowers`,
 //! `quota_holders`, `reclaim`, `claim` and `quota_usage` read usage. `memory` and `share` are the
-//! basis of `turn_order`.
+//! basis of `turn_order`. `remembered_usage` saves and restores `memory`.
 
 mod amounts;
 mod availability;
@@ -49,6 +49,7 @@ mod queue_fault;
 mod quota_holders;
 mod quota_usage;
 mod reclaim;
+mod remembered_usage;
 mod share;
 mod shortage;
 #[cfg(test)]
@@ -62,10 +63,10 @@ pub use self::queue_config::{Quota, Weight};
 pub(crate) use self::{
     amounts::{Demand, FlavorIdx, FlavorResource},
     claim::{ClaimKind, QuotaClaim},
-    memory::{RememberedUsage, UsageLag},
     queue_config::QueueConfig,
     queue_fault::QueueFault,
+    remembered_usage::{RememberedUsage, UsageLag},
     shortage::QuotaShortage,
-    tree::{QueueIdx, QuotaTree},
+    tree::QuotaTree,
     turn_order::{NextGang, TurnOrder},
 };

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use super::amounts::FlavorResource;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 
 impl QuotaTree {
     /// Returns the queues from `below` down whose usage counts against the quota of `below`, each

@@ -1,7 +1,8 @@
 //! The quota numbers in the status of a queue.
 
 use super::amounts::FlavorResource;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
+use crate::state::QueueIdx;
 
 /// The state of a queue's quota of one resource of one flavor, in base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

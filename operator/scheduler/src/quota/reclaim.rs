@@ -10,7 +10,8 @@
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
 use super::cell::QuotaCell;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
+use crate::state::QueueIdx;
 
 impl QuotaTree {
     /// Returns the queues above a queue that owe it a demand: the demand is within the quota of a

@@ -1,7 +1,8 @@
 //! A queue's share: max over resources of usage / capacity, divided by weight.
 
 use super::memory::DecayedAmount;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
+use crate::state::QueueIdx;
 
 /// The usage of a queue divided by its weight. The queue with the smaller share goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

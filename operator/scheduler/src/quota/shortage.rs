@@ -3,8 +3,9 @@
 use super::amounts::{Demand, FlavorResource};
 use super::availability::ResourceOffer;
 use super::cell::QuotaCell;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 
 /// A resource of a flavor that a queue has too little of. Amounts are in base units.
 #[derive(Clone, Debug, PartialEq, Eq)]

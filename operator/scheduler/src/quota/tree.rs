@@ -9,13 +9,8 @@ use super::memory::UsageMemory;
 use super::queue_config::QueueConfig;
 use super::queue_fault::QueueFault;
 use crate::ids::QueueName;
-use crate::state::{ResourceIdx, Slots};
+use crate::state::{QueueIdx, ResourceIdx, Slots};
 use crate::time::Time;
-
-/// The number of a queue. A queue keeps its number while it exists, while it has a charge, or while
-/// another queue names it as its parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct QueueIdx(usize);
 
 /// A queue, or a name of a queue that does not exist but has charges or children.
 #[derive(Debug)]
@@ -189,11 +184,11 @@ impl QuotaTree {
     }
 
     pub(super) fn node(&self, at: QueueIdx) -> Option<&TreeNode> {
-        self.nodes.get(at.0)
+        self.nodes.get(at.at())
     }
 
     pub(super) fn node_mut(&mut self, at: QueueIdx) -> Option<&mut TreeNode> {
-        self.nodes.get_mut(at.0)
+        self.nodes.get_mut(at.at())
     }
 
     /// Returns the number of a name. The queue need not exist.
@@ -207,7 +202,7 @@ impl QuotaTree {
         if let Some(at) = self.number(name) {
             return at;
         }
-        let at = QueueIdx(self.nodes.insert(TreeNode::new(name.clone())));
+        let at = QueueIdx::of(self.nodes.insert(TreeNode::new(name.clone())));
         self.numbers.insert(name.clone(), at);
         at
     }
@@ -219,7 +214,7 @@ impl QuotaTree {
         if let Some(node) = self.node(at).filter(unneeded) {
             let name = node.name.clone();
             self.numbers.remove(&name);
-            self.nodes.remove(at.0);
+            self.nodes.remove(at.at());
         }
     }
 

@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::amounts::Demand;
 use super::share::FairShare;
-use super::tree::{QueueIdx, QuotaTree};
+use super::tree::QuotaTree;
 use crate::ids::QueueName;
+use crate::state::QueueIdx;
 use crate::time::Time;
 
 /// The height in the tree up to which a queue must borrow. The lowest level goes first.

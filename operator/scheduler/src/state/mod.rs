@@ -28,7 +28,7 @@ pub(crate) use nodes::{NodeProperties, Nodes, SavedShares};
 pub(crate) use pods::{KnownPod, KnownPods};
 pub(crate) use profile::{NodeProfile, PodNeeds, WHOLE_DEVICE, fraction};
 pub(crate) use shape::{GangShape, GroupShape, PodDemand};
-pub(crate) use signature::{ConstraintSignature, PreferenceTier, is_cordoned};
+pub(crate) use signature::{ConstraintSignature, PreferenceTier};
 pub(crate) use slots::Slots;
 
 macro_rules! indexes {
@@ -68,4 +68,7 @@ indexes! {
     SignatureIdx;
     /// A gang.
     GangIdx;
+    /// A queue. A queue keeps its number while it exists, while it has a charge, or while another
+    /// queue names it as its parent.
+    QueueIdx;
 }

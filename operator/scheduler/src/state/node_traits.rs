@@ -163,7 +163,7 @@ impl NodeTraits {
             let Some(facts) = alike.first().and_then(|node| nodes.properties(*node)) else {
                 continue;
             };
-            if !super::signature::is_open(constraints, facts) {
+            if !facts.is_open(constraints) {
                 remove_all(&mut feasible, alike);
                 continue;
             }

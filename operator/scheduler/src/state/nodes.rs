@@ -19,8 +19,12 @@ use super::name_index::NameIndex;
 use super::profile::WHOLE_DEVICE;
 use super::shares::SharedDevices;
 use super::{Catalog, NodeIdx, ResourceIdx, SignatureIdx};
+use crate::constraints::Constraints;
 use crate::ids::NodeName;
-use crate::node::{Node, Taint};
+use crate::node::{Node, Taint, TaintEffect};
+
+/// The taint that Kubernetes puts on cordoned nodes (KEP-382).
+pub(super) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// The properties of a node that constraints depend on.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,6 +34,26 @@ pub(crate) struct NodeProperties {
     pub(crate) ready: bool,
     pub(crate) unschedulable: bool,
     pub(crate) unhealthy: Option<String>,
+}
+
+impl NodeProperties {
+    /// True if only the node's labels or name may keep pods with these constraints off it.
+    pub(super) fn is_open(&self, constraints: &Constraints) -> bool {
+        self.ready
+            && self.unhealthy.is_none()
+            && !self.is_cordoned(constraints)
+            && constraints.repelling_taint(&self.taints).is_none()
+    }
+
+    /// True if a cordon keeps pods with these constraints off the node.
+    pub(crate) fn is_cordoned(&self, constraints: &Constraints) -> bool {
+        self.unschedulable
+            && !constraints.tolerates(&Taint {
+                key: UNSCHEDULABLE.to_owned(),
+                value: String::new(),
+                effect: TaintEffect::NoSchedule,
+            })
+    }
 }
 
 /// A node, or the name of a node that does not exist (any more) but still has pods.
@@ -58,6 +82,8 @@ pub(crate) struct Nodes {
     vacant: Vec<NodeIdx>,
     node_count: u32,
     version: u64,
+    /// True if the capacity of a node has changed since [`Nodes::take_changed_totals`].
+    totals_changed: bool,
     ledger: NodeLedger,
     /// Devices that any node has or had.
     devices: Vec<ResourceIdx>,
@@ -101,6 +127,7 @@ impl Nodes {
         let changed = self.set_properties(at, Some(facts)) | self.set_listed_resources(at, &offers);
         self.kinds.set_kind(at, Some(self.empty_profile(at)));
         self.mark_stale(at);
+        self.totals_changed |= changed;
         changed
     }
 
@@ -113,6 +140,7 @@ impl Nodes {
         self.kinds.set_kind(at, None);
         self.mark_stale(at);
         self.forget_unless_held(at);
+        self.totals_changed |= changed;
         changed
     }
 
@@ -194,9 +222,12 @@ impl Nodes {
             .map(|(at, _)| NodeIdx::of(at))
     }
 
-    /// Returns the capacity of all nodes together, for each resource that any node has had.
-    pub(crate) fn totals(&self) -> impl Iterator<Item = (ResourceIdx, i128)> {
-        self.ledger.totals()
+    /// Returns the capacity of all nodes together, for each resource that any node has had. None:
+    /// it has not changed since the last call.
+    pub(crate) fn take_changed_totals(
+        &mut self,
+    ) -> Option<impl Iterator<Item = (ResourceIdx, i128)>> {
+        std::mem::take(&mut self.totals_changed).then(|| self.ledger.totals())
     }
 
     pub(crate) fn column(&self, resource: ResourceIdx) -> Option<&ResourceColumn> {

@@ -8,10 +8,6 @@ use fixedbitset::FixedBitSet;
 use super::node_traits::MatchingNodes;
 use super::{NodeIdx, NodeProperties, NodeTraits, Nodes};
 use crate::constraints::Constraints;
-use crate::node::{Taint, TaintEffect};
-
-/// The taint that Kubernetes puts on cordoned nodes (KEP-382).
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// The preference for a node, the most preferred first: discouraging taints count more than any
 /// preference that the node meets.
@@ -167,31 +163,13 @@ impl ConstraintSignature {
     }
 }
 
-/// True if only a node's labels or name may keep the pods off it.
-pub(super) fn is_open(constraints: &Constraints, facts: &NodeProperties) -> bool {
-    facts.ready
-        && facts.unhealthy.is_none()
-        && !is_cordoned(constraints, facts)
-        && constraints.repelling_taint(&facts.taints).is_none()
-}
-
-/// True if a cordon keeps the pods away.
-pub(crate) fn is_cordoned(constraints: &Constraints, facts: &NodeProperties) -> bool {
-    facts.unschedulable
-        && !constraints.tolerates(&Taint {
-            key: UNSCHEDULABLE.to_owned(),
-            value: String::new(),
-            effect: TaintEffect::NoSchedule,
-        })
-}
-
 fn is_allowed(
     constraints: &Constraints,
     nodes: &Nodes,
     node: NodeIdx,
     facts: &NodeProperties,
 ) -> bool {
-    is_open(constraints, facts)
+    facts.is_open(constraints)
         && constraints.node_selector_matches(&facts.labels)
         && constraints.required_affinity_matches(nodes.name(node), &facts.labels)
         && constraints.can_reach_volumes(nodes.name(node), &facts.labels)

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::super::placed::{NodeUsage, PlacedGang, PlacedState};
-use super::super::{Engine, GangStage};
+use super::super::Engine;
+use super::super::gang_table::NodeUsage;
 
 use super::preemptor::{Preemptor, QueueClaims};
 use crate::decision::PreemptionReason;
 use crate::ids::QueueName;
 use crate::preemption::QuotaBudget;
 use crate::preemption::policy::{self, PreemptionFacts, QueueRelation, VictimRank};
-use crate::quota::{Demand, FlavorResource, QueueIdx};
-use crate::state::GangIdx;
+use crate::quota::{Demand, FlavorResource};
+use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
 /// A gang that may be a victim.
@@ -98,6 +98,11 @@ impl VictimCandidates {
         sums
     }
 
+    /// Returns the usage by all candidates, in no order.
+    pub(super) fn all_node_usages(&self) -> &[NodeUsage] {
+        &self.parts
+    }
+
     /// Returns the usage by a candidate, node by node.
     pub(super) fn node_usages(&self, candidate: &VictimCandidate) -> &[NodeUsage] {
         self.parts.get(candidate.parts.clone()).unwrap_or(&[])
@@ -163,7 +168,7 @@ impl Engine {
         let terms = PreemptionFacts::from_gang(asker.gang);
         let cap = self.queues.max_min_runtime(name);
         for (gang, number) in holders {
-            let Some(card) = self.gangs.facts(gang, &self.pods) else {
+            let Some(card) = self.gangs.facts(gang, self.pods.known()) else {
                 continue;
             };
             let Some(demand) = self.queues.charge_by_number(number) else {
@@ -235,13 +240,5 @@ impl Engine {
         };
         let terms = PreemptionFacts::from_gang(asker.gang);
         policy::preemption_reason(&asker.preemption, terms, candidate.terms, holds, false)
-    }
-
-    /// Returns a placed gang that is neither nominated nor leaving.
-    pub(in crate::engine) fn settled_gang(&self, at: GangIdx) -> Option<&PlacedGang> {
-        match &self.state(at)?.stage {
-            GangStage::Placed(placed) if placed.state == PlacedState::Settled => Some(placed),
-            _ => None,
-        }
     }
 }

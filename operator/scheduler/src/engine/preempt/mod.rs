@@ -1,13 +1,11 @@
-//! Preemption. `preemptor` has the preemptor and its claims, `candidates` the gangs that may be
-//! victims, and `gang_facts` the facts about each of them. `victim_search` chooses the victims with
-//! the data in `search_data`. For this, `victim_selection` adds victims one after another, and
-//! `node_order` orders them by node. `domains` restricts the search for a gang that must be in one
-//! domain. `nomination` carries out the choice. `protected_gangs` lists the gangs that may not be
-//! preempted yet.
+//! Preemption. `preemptor` has the preemptor and its claims, and `candidates` the gangs that may be
+//! victims. `victim_search` chooses the victims with the data in `search_data`. For this,
+//! `victim_selection` adds victims one after another, and `node_order` orders them by node.
+//! `domains` restricts the search for a gang that must be in one domain. `nomination` carries out
+//! the choice. `protected_gangs` lists the gangs that may not be preempted yet.
 
 mod candidates;
 mod domains;
-mod gang_facts;
 mod node_order;
 mod nomination;
 mod preemptor;
@@ -16,7 +14,6 @@ mod search_data;
 mod victim_search;
 mod victim_selection;
 
-pub(super) use gang_facts::PlacedGangFacts;
 pub(super) use preemptor::PreemptionRight;
 
 use super::flavor_assignment::FlavorAssignment;

@@ -7,7 +7,8 @@
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
-use super::search_data::{CandidateUsage, EvictionNodes, VictimLoss, VictimSearch};
+use super::super::gang_table::NodeUsage;
+use super::search_data::{EvictionNodes, VictimLoss, VictimSearch};
 use crate::placement::FitCounter;
 use crate::preemption::policy::VictimRank;
 use crate::state::{NodeIdx, Nodes};
@@ -96,7 +97,7 @@ impl VictimSearch<'_> {
         &self,
         rooms: &FitCounter,
         (node, rank): (NodeIdx, u32),
-        here: &[(NodeIdx, usize, CandidateUsage)],
+        here: &[(NodeIdx, usize, NodeUsage)],
         steps: &mut Vec<NodeStep>,
     ) {
         let mut made_room_for = 0;
@@ -124,7 +125,7 @@ impl VictimSearch<'_> {
         &self,
         rooms: &FitCounter,
         node: NodeIdx,
-        here: &[(NodeIdx, usize, CandidateUsage)],
+        here: &[(NodeIdx, usize, NodeUsage)],
     ) -> Vec<NodeVictimSet> {
         let most = rooms.usable_amounts(node);
         let mut sets = vec![NodeVictimSet {
@@ -168,10 +169,10 @@ impl VictimSearch<'_> {
     }
 
     /// Returns the usage by each candidate, ordered by node, then by candidate.
-    fn usage_by_node(&self, nodes: usize) -> Vec<(NodeIdx, usize, CandidateUsage)> {
+    fn usage_by_node(&self, nodes: usize) -> Vec<(NodeIdx, usize, NodeUsage)> {
         // The index where the next entry of each node goes.
         let mut next = vec![0_usize; nodes];
-        for held in self.usage() {
+        for held in self.candidates.all_node_usages() {
             if let Some(count) = next.get_mut(held.node.at()) {
                 *count = count.saturating_add(1);
             }
@@ -180,7 +181,7 @@ impl VictimSearch<'_> {
         for count in &mut next {
             sum = sum.saturating_add(std::mem::replace(count, sum));
         }
-        let Some(any) = self.usage().first() else {
+        let Some(any) = self.candidates.all_node_usages().first() else {
             return Vec::new();
         };
         let mut sorted = vec![(any.node, 0, *any); sum];

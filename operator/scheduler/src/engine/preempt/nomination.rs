@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::Engine;
 use super::super::flavor_assignment::FlavorAssignment;
-use super::super::placed::{self, PlacedState};
-use super::super::{Engine, GangStage};
+use super::super::gang_table::{self, PlacedState};
 use super::{PlannedVictim, PreemptionPlan};
 use crate::decision::{Decision, PlacementScore, PreemptionReason, Victim};
 use crate::gang::{Gang, TaskGroup};
 use crate::ids::GangId;
 use crate::placement::{GangTopology, Placement, PodRuns, UndoLog, excluded_nodes};
 use crate::queue::GroupFlavors;
-use crate::queueing::{FlavorChoice, NominatedRoom, Signal};
+use crate::queueing::{FlavorChoice, NominatedRoom};
 use crate::state::{GangIdx, GangShape, NodeIdx};
 use crate::time::Time;
 
@@ -31,7 +31,7 @@ impl Engine {
         } = plan;
         let decision = Decision::Preempt {
             gang: gang.id.clone(),
-            placement: placed::placement(&self.nodes, gang, groups.iter()),
+            placement: gang_table::placement(&self.nodes, gang, groups.iter()),
             victims: self.name_victims(&victims),
         };
         for victim in &victims {
@@ -64,34 +64,11 @@ impl Engine {
 
     /// Marks a placed gang as nominated: it starts once its victims have left.
     pub(in crate::engine) fn mark_nominated(&mut self, at: GangIdx) {
-        if let Some(placed) = self.placed_mut(at) {
-            placed.state = PlacedState::Nominated;
-            let gang = Arc::clone(&placed.gang);
-            self.nominated.insert(at);
-            self.queues.mark_nominated(at, &gang.id, &gang.queue);
-            self.limits.mark_nominated(at);
-        }
-    }
-
-    /// Ends the nomination of a gang that starts now.
-    fn end_nomination(&mut self, at: GangIdx, gang: &Gang) {
-        let root = self.queues.root(&gang.queue);
-        let charged = self.queues.start_running(at).unwrap_or_default();
-        for (what, amount) in charged.iter() {
-            let taken = Signal::QuotaTaken(root.clone(), what);
-            self.parking.raise(&taken, amount);
-        }
-        for (taken, amount) in self.limits.start_running(at) {
-            self.parking.raise(&taken, amount);
-        }
-    }
-
-    /// Returns if quota and limits have room for a nominated gang: now, later or never.
-    fn nominated_room(&mut self, at: GangIdx) -> NominatedRoom {
-        let quota = self.queues.nominated_room(at);
-        let draws = self.state(at).map(|state| state.gang.draws.as_slice());
-        let limits = draws.map(|draws| self.limits.nominated_room(at, draws));
-        limits.map_or(quota, |limits| limits.max(quota))
+        let Some(gang) = self.gangs.placed(at).map(|placed| Arc::clone(&placed.gang)) else {
+            return;
+        };
+        self.gangs.set_placed_state(at, PlacedState::Nominated);
+        self.mark_charge_nominated(at, &gang);
     }
 
     /// Checks the nominated gangs. A gang whose room is free starts; a gang that can no longer get
@@ -99,8 +76,8 @@ impl Engine {
     pub(in crate::engine) fn settle_nominations(&mut self) -> Vec<Decision> {
         let mut decisions = Vec::new();
         // In the order of names, because one gang may give up room that the next one uses.
-        let mut nominated: Vec<GangIdx> = self.nominated.iter().copied().collect();
-        nominated.sort_by_key(|at| self.state(*at).map(|state| state.gang.id.clone()));
+        let mut nominated: Vec<GangIdx> = self.gangs.nominated().map(|(at, _)| at).collect();
+        nominated.sort_by_key(|at| self.gangs.name(*at).cloned());
         if !nominated.is_empty() {
             // The topologies must be up to date.
             self.nodes.rank_by_name();
@@ -119,10 +96,10 @@ impl Engine {
         if !self.is_place_valid(at) {
             return NominationState::Lost;
         }
-        let Some(GangStage::Placed(placed)) = self.state(at).map(|s| &s.stage) else {
+        let Some(placed) = self.gangs.placed(at) else {
             return NominationState::Lost;
         };
-        if placed.state != PlacedState::Nominated {
+        if !placed.state().is_nominated() {
             return NominationState::Lost;
         }
         let id = placed.gang.id.clone();
@@ -165,10 +142,10 @@ impl Engine {
         let Some(Ok(ways)) = self.assignments(at) else {
             return false;
         };
-        let Some(state) = self.state(at) else {
+        let Some(state) = self.gangs.get(at) else {
             return false;
         };
-        let GangStage::Placed(placed) = &state.stage else {
+        let Some(placed) = state.placed() else {
             return false;
         };
         let (gang, planned) = (Arc::clone(&state.gang), &placed.gang);
@@ -197,7 +174,7 @@ impl Engine {
         if !is_same {
             self.catalog.retain_shape(&shape);
         }
-        if let Some(placed) = self.placed_mut(at) {
+        if let Some(placed) = self.gangs.placed_mut(at) {
             (placed.gang, placed.choices) = (gang, choices);
             if !is_same {
                 let before = std::mem::replace(&mut placed.shape, shape);
@@ -243,11 +220,9 @@ impl Engine {
 
     /// Starts a nominated gang, or one without victims.
     pub(in crate::engine) fn start_nominated(&mut self, at: GangIdx) -> Option<Decision> {
-        self.nominated.remove(&at);
-        let now = self.now;
-        let placed = self.placed_mut(at)?;
-        placed.state = PlacedState::Settled;
-        placed.since = now;
+        self.gangs.set_placed_state(at, PlacedState::Settled)?;
+        let placed = self.gangs.placed_mut(at)?;
+        placed.since = self.now;
         let (gang, shape) = (Arc::clone(&placed.gang), Arc::clone(&placed.shape));
         let groups: Vec<PodRuns> = placed.groups.iter().map(|g| g.runs().clone()).collect();
         let score: PlacementScore = self.score(&shape, &groups);
@@ -256,7 +231,7 @@ impl Engine {
         self.update_end(at);
         Some(Decision::Place {
             gang: gang.id.clone(),
-            placement: placed::placement(&self.nodes, &gang, groups.iter()),
+            placement: gang_table::placement(&self.nodes, &gang, groups.iter()),
             score,
         })
     }
@@ -272,7 +247,7 @@ impl Engine {
         let mut leavers = Vec::new();
         for queue in self.queues.draining_queues() {
             for (gang, _) in self.queues.holder_charges(&queue) {
-                leavers.extend(self.settled_gang(gang).map(|placed| PlannedVictim {
+                leavers.extend(self.gangs.settled(gang).map(|placed| PlannedVictim {
                     gang,
                     reason: PreemptionReason::Drained,
                     lost_device_seconds: placed.stake().lost_device_seconds(self.now),
@@ -303,12 +278,12 @@ impl Engine {
     ) {
         let id = gang.id.clone();
         self.restore_gang_with_flavors(gang, placement, flavors, self.now);
-        let Some(&at) = self.by_id.get(&id) else {
+        let Some(at) = self.gangs.find(&id) else {
             return;
         };
         let victims: Vec<GangIdx> = victims
             .iter()
-            .filter_map(|victim| self.by_id.get(victim).copied())
+            .filter_map(|victim| self.gangs.find(victim))
             .filter(|victim| *victim != at)
             .collect();
         for victim in victims {
@@ -319,8 +294,8 @@ impl Engine {
 
     /// Records that a placed gang saved its work at `at`: its preemption loses only later work.
     pub fn record_checkpoint(&mut self, gang: &GangId, at: Time) {
-        if let Some(&gang) = self.by_id.get(gang)
-            && let Some(placed) = self.placed_mut(gang)
+        if let Some(gang) = self.gangs.find(gang)
+            && let Some(placed) = self.gangs.placed_mut(gang)
         {
             placed.checkpoint = placed.checkpoint.max(Some(at));
         }

@@ -9,7 +9,8 @@ use crate::ids::QueueName;
 use crate::preemption::QuotaBudget;
 use crate::preemption::policy::{self, QueueRelation};
 use crate::queue::{PreemptionPolicy, ReclaimPolicy};
-use crate::quota::{ClaimKind, Demand, QueueIdx, QuotaClaim};
+use crate::quota::{ClaimKind, Demand, QuotaClaim};
+use crate::state::QueueIdx;
 
 /// A gang that wants room, with one of its flavor assignments.
 #[derive(Clone, Copy, Debug)]

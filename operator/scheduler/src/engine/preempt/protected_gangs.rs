@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::{Engine, GangStage};
+use super::super::Engine;
 use super::preemptor::PreemptionRight;
 use crate::ids::GangId;
 use crate::preemption::QuotaBudget;
@@ -22,9 +22,9 @@ impl Engine {
 
     /// Finds the protected victims. None: the gang is not pending, or has no flavor assignment.
     fn find_protected_victims(&mut self, gang: &GangId) -> Option<Vec<(GangId, Time)>> {
-        let at = *self.by_id.get(gang)?;
-        let state = self.state(at)?;
-        if state.awaits_apply || matches!(state.stage, GangStage::Placed(_)) {
+        let at = self.gangs.find(gang)?;
+        let state = self.gangs.get(at)?;
+        if state.awaits_apply || state.placed().is_some() {
             return None;
         }
         let gang = Arc::clone(&state.gang);
@@ -42,7 +42,7 @@ impl Engine {
             found.extend(candidates.protected);
         }
         let named = found.into_iter().filter_map(|(at, until)| {
-            let gang = &self.state(at)?.gang;
+            let gang = &self.gangs.get(at)?.gang;
             Some((until, gang.id.clone()))
         });
         let mut named: Vec<(Time, GangId)> = named.collect();

@@ -1,29 +1,28 @@
 //! The data of one search for victims.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::super::Engine;
+use super::super::gang_table::NodeUsage;
 use super::candidates::{VictimCandidate, VictimCandidates};
 use super::preemptor::Preemptor;
 use crate::placement::{FitCounter, FreedAmounts, NodeCharge, PlacementRequest, asks_for_topology};
 use crate::preemption::policy::VictimRank;
 use crate::quota::Demand;
-use crate::state::{DemandIdx, NodeIdx, ResourceIdx};
+use crate::state::{NodeIdx, ResourceIdx};
 
 /// One search for victims.
 pub(super) struct VictimSearch<'a> {
     pub(super) preemptor: Preemptor<'a>,
     pub(super) request: PlacementRequest<'a>,
     pub(super) candidates: &'a VictimCandidates,
-    /// Usage by each candidate, in the order of the candidates.
-    usage: Vec<CandidateUsage>,
-    pub(super) parts: Vec<Range<usize>>,
+    /// The different demands of the candidates' pods.
     kinds: Vec<DemandKind>,
+    /// The position in `kinds` by the number of the demand.
+    positions: Vec<Option<u32>>,
     /// Gangs and pods that leave anyway.
     pub(super) departing: Vec<NodeCharge>,
     /// The nodes on which victims may make room.
@@ -41,14 +40,6 @@ pub(super) struct EvictionNodes {
     pub(super) useful_nodes: FixedBitSet,
     /// True if counting pods is exact: the gang fits if there is room for all its pods.
     pub(super) is_count_exact: bool,
-}
-
-/// Usage of a node by equal pods of a candidate.
-#[derive(Clone, Copy)]
-pub(super) struct CandidateUsage {
-    pub(super) node: NodeIdx,
-    kind: usize,
-    pub(super) pods: u32,
 }
 
 /// Pods with the same demand.
@@ -71,28 +62,19 @@ impl Engine {
         for hold in &going {
             rooms.release_charge(&self.nodes, hold);
         }
-        let all = candidates.list.len();
-        let (mut held, mut parts) = (Vec::with_capacity(all), Vec::with_capacity(all));
         let mut kinds: Vec<DemandKind> = Vec::new();
-        let mut numbers: FxHashMap<DemandIdx, usize> = FxHashMap::default();
-        for candidate in &candidates.list {
-            let from = held.len();
-            held.extend(
-                candidates
-                    .node_usages(candidate)
-                    .iter()
-                    .map(|part| CandidateUsage {
-                        node: part.node,
-                        kind: *numbers.entry(part.demand).or_insert_with(|| {
-                            let demand = self.catalog.demand(part.demand);
-                            let freed = rooms.freed_amounts(&self.nodes, &demand);
-                            kinds.push(DemandKind { demand, freed });
-                            kinds.len().saturating_sub(1)
-                        }),
-                        pods: part.pods,
-                    }),
-            );
-            parts.push(from..held.len());
+        let mut positions: Vec<Option<u32>> = Vec::new();
+        for part in candidates.all_node_usages() {
+            let number = part.demand.at();
+            if positions.len() <= number {
+                positions.resize(number.saturating_add(1), None);
+            }
+            if let Some(position) = positions.get_mut(number).filter(|known| known.is_none()) {
+                *position = u32::try_from(kinds.len()).ok();
+                let demand = self.catalog.demand(part.demand);
+                let freed = rooms.freed_amounts(&self.nodes, &demand);
+                kinds.push(DemandKind { demand, freed });
+            }
         }
         let groups = wish.shape.groups.iter().filter(|g| g.count > 0).count();
         let shared = !self.catalog.shares().is_empty();
@@ -106,9 +88,8 @@ impl Engine {
             preemptor: asker,
             request: wish,
             candidates,
-            usage: held,
-            parts,
             kinds,
+            positions,
             departing: going,
         };
         search.eviction_nodes.useful_nodes =
@@ -124,10 +105,15 @@ impl<'a> VictimSearch<'a> {
         Some((candidate, self.candidates.charge(candidate)))
     }
 
-    /// Returns the usage by a candidate.
-    pub(super) fn candidate_usage(&self, number: usize) -> &[CandidateUsage] {
-        let part = self.parts.get(number).cloned();
-        part.and_then(|part| self.usage.get(part)).unwrap_or(&[])
+    /// Returns the usage by a candidate, node by node.
+    pub(super) fn candidate_usage(&self, number: usize) -> &[NodeUsage] {
+        let candidate = self.candidates.list.get(number);
+        candidate.map_or(&[], |candidate| self.candidates.node_usages(candidate))
+    }
+
+    fn kind(&self, held: &NodeUsage) -> Option<&DemandKind> {
+        let position = (*self.positions.get(held.demand.at())?)?;
+        self.kinds.get(position as usize)
     }
 
     /// True if counting pods by free amounts is exact for one group.
@@ -151,7 +137,7 @@ impl<'a> VictimSearch<'a> {
             let from = node.at().saturating_mul(columns);
             from..from.saturating_add(columns)
         };
-        for held in &self.usage {
+        for held in self.candidates.all_node_usages() {
             let sums = freed.get_mut(place(held.node)).unwrap_or(&mut []);
             for (sum, each) in sums.iter_mut().zip(self.freed_amounts(held)) {
                 *sum = sum.saturating_add(each.saturating_mul(i64::from(held.pods)));
@@ -165,35 +151,30 @@ impl<'a> VictimSearch<'a> {
         nodes.map(NodeIdx::at).collect()
     }
 
-    /// Returns the usage by all candidates, in their order.
-    pub(super) fn usage(&self) -> &[CandidateUsage] {
-        &self.usage
-    }
-
     /// Returns the amounts that a pod of this kind frees, by column.
-    pub(super) fn freed_amounts(&self, held: &CandidateUsage) -> &[i64] {
-        self.kinds.get(held.kind).map_or(&[], |kind| &kind.freed)
+    pub(super) fn freed_amounts(&self, held: &NodeUsage) -> &[i64] {
+        self.kind(held).map_or(&[], |kind| &kind.freed)
     }
 
     /// Returns the usage by these candidates together.
     pub(super) fn departing_charges(&self, out: &FixedBitSet) -> Vec<NodeCharge> {
         let held = out.ones().flat_map(|number| self.candidate_usage(number));
-        let mut held: Vec<CandidateUsage> = held.copied().collect();
+        let mut held: Vec<NodeUsage> = held.copied().collect();
         if !self.shared {
             // Equal pods on a node leave together.
-            held.sort_by_key(|held| (held.node, held.kind));
+            held.sort_by_key(|held| (held.node, held.demand));
             held.dedup_by(|next, kept| {
-                let same = (next.node, next.kind) == (kept.node, kept.kind);
+                let same = (next.node, next.demand) == (kept.node, kept.demand);
                 if same {
                     kept.pods = kept.pods.saturating_add(next.pods);
                 }
                 same
             });
         }
-        let hold = |held: CandidateUsage| {
+        let hold = |held: NodeUsage| {
             Some(NodeCharge {
                 node: held.node,
-                demand: Arc::clone(&self.kinds.get(held.kind)?.demand),
+                demand: Arc::clone(&self.kind(&held)?.demand),
                 pods: held.pods,
                 in_placed_gang: true,
             })
@@ -217,7 +198,7 @@ impl<'a> VictimSearch<'a> {
         let missing = (0_usize..).zip(missing).filter(|(_, missing)| *missing > 0);
         let at_least = missing.map(|(column, missing)| {
             // The most that one candidate frees.
-            let all = (0..self.parts.len()).map(|number| self.max_freed(number, column));
+            let all = (0..self.candidates.list.len()).map(|number| self.max_freed(number, column));
             let most = i128::from(all.max().unwrap_or(0));
             let whole = missing.checked_div(most).unwrap_or(0);
             let rest = missing.checked_rem(most).unwrap_or(0);
@@ -259,7 +240,7 @@ impl<'a> VictimSearch<'a> {
 
     /// Returns the candidates in preemption order: by rank, then by lost work.
     pub(super) fn order_by_loss(&self) -> Vec<usize> {
-        (0..self.parts.len()).collect()
+        (0..self.candidates.list.len()).collect()
     }
 
     /// Returns the candidates by rank, then by lost work divided by the missing amounts that they

@@ -3,8 +3,8 @@
 use fixedbitset::FixedBitSet;
 
 use super::super::Engine;
-use super::super::backfill_placement::EvictionScope;
 use super::super::flavor_assignment::FlavorAssignment;
+use super::super::reservations::EvictionScope;
 use super::candidates::VictimCandidates;
 use super::preemptor::Preemptor;
 use super::search_data::{EvictionNodes, VictimSearch};

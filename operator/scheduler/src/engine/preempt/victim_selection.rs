@@ -10,7 +10,7 @@ use crate::decision::PreemptionReason;
 use crate::placement::FitCounter;
 use crate::preemption::QuotaBudget;
 use crate::queueing::WakeCondition;
-use crate::quota::QueueIdx;
+use crate::state::QueueIdx;
 
 /// Maximum number of placements to try without a victim, if counting pods is not enough. After
 /// that, unneeded victims may remain in the set.
@@ -49,7 +49,7 @@ impl Engine {
         wake: &mut WakeCondition,
     ) -> Option<VictimSet> {
         let mut trial = VictimTrial {
-            victims: FixedBitSet::with_capacity(search.parts.len()),
+            victims: FixedBitSet::with_capacity(search.candidates.list.len()),
             rooms: ground.rooms.clone(),
             budget: QuotaBudget::new(
                 &self.queues,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::placed::{PlacedGroup, PlacedState};
-use super::super::{Engine, GangStage};
+use super::super::Engine;
+use super::super::gang_table::{PlacedGroup, PlacedState};
 use super::{PodRoom, RestartPlace};
 use crate::ids::{GangId, NodeName, PodKey};
 use crate::state::{DemandIdx, GangIdx, NodeIdx};
@@ -22,13 +22,13 @@ impl Engine {
     /// Returns false and does nothing if the gang has no place to keep: it is pending, nominated or
     /// leaving, or it is surplus, which has no claim to its place.
     pub fn keep_place(&mut self, gang: &GangId, except: &[NodeName], until: Time) -> bool {
-        let Some(&at) = self.by_id.get(gang) else {
+        let Some(at) = self.gangs.find(gang) else {
             return false;
         };
-        let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
+        let Some(placed) = self.gangs.placed(at) else {
             return false;
         };
-        if placed.state != PlacedState::Settled || placed.gang.surplus {
+        if *placed.state() != PlacedState::Settled || placed.gang.surplus {
             return false;
         }
         let except: Vec<NodeIdx> = except.iter().filter_map(|n| self.nodes.find(n)).collect();
@@ -36,8 +36,10 @@ impl Engine {
             return false;
         };
         let gang = Arc::clone(&placed.gang);
-        self.remove_pod_prefixes(at, &gang);
-        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
+        let grace = self
+            .gangs
+            .get(at)
+            .map_or(gang.grace, |state| state.gang.grace);
         let mut keep = RestartPlace {
             gang: Arc::clone(&gang),
             charge: self
@@ -68,7 +70,7 @@ impl Engine {
                     continue;
                 };
                 if !held {
-                    self.detach_pod(key.clone(), keep.pods_gone_by);
+                    self.detach_pod(&key, keep.pods_gone_by);
                 }
                 if !except.contains(&node) {
                     keep.pods.push(PodRoom {
@@ -100,7 +102,7 @@ impl Engine {
             self.nodes.release_hold(*node);
         }
         self.drop_shape(&placed.shape);
-        if let Some(state) = self.state_mut(at) {
+        if let Some(state) = self.gangs.get_mut(at) {
             state.awaits_apply = true;
         }
         self.insert_restart_place(at, keep);
@@ -137,7 +139,7 @@ impl Engine {
         self.restart_places.insert(at, keep);
         self.insert_end(at);
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
     }
 
     /// Stops keeping a gang's place.
@@ -152,8 +154,9 @@ impl Engine {
             }
             self.release_pod_room(pod);
         }
-        self.remove_end(at, &keep.gang.id, &keep.gang.queue);
-        self.release_quota(&keep.gang.queue, at);
+        self.reservations
+            .remove_end(at, &keep.gang.id, &keep.gang.queue);
+        self.release_charge(&keep.gang.queue, at);
         // The gang has no kept place any more, so the engine tries it again.
         self.make_due(at);
     }

@@ -1,12 +1,10 @@
 //! Lifts a kept place: while its gang is tried, the place counts as free for that gang only.
 
-use std::collections::BTreeMap;
-
 use super::super::Engine;
-use crate::backfill::QuotaHead;
-use crate::ids::{LimitName, QueueName};
+use super::super::charges::LiftedCharges;
+use crate::backfill::QuotaHeadsAside;
 use crate::placement::UndoLog;
-use crate::queueing::{LiftedCharge, Signal};
+use crate::queueing::Signal;
 use crate::state::GangIdx;
 
 /// The lifted place of a gang. The caller must put it back or spend it.
@@ -15,10 +13,9 @@ use crate::state::GangIdx;
 pub(in crate::engine) struct LiftedPlace {
     at: GangIdx,
     log: UndoLog,
-    quota: Option<LiftedCharge>,
-    limits: Vec<(LimitName, i128)>,
+    charges: LiftedCharges,
     /// The quota heads as computed with the kept place charged.
-    heads: BTreeMap<QueueName, QuotaHead>,
+    heads: QuotaHeadsAside,
 }
 
 impl Engine {
@@ -27,7 +24,7 @@ impl Engine {
         if !self.restart_places.contains(at) {
             return None;
         }
-        if self.backfill.stale {
+        if self.reservations.is_stale() {
             // Other gangs' reservations must be computed with the kept place still charged.
             self.renew_heads();
         }
@@ -40,15 +37,15 @@ impl Engine {
         {
             log.uncharge(&mut self.nodes, hold);
         }
+        let queue = keep.gang.queue.clone();
         // Results with the lifted place do not hold for other gangs, nor do earlier results hold
         // for this gang.
         self.blockages.clear();
         Some(Box::new(LiftedPlace {
             at,
             log,
-            quota: self.queues.lift_charge(&keep.gang.queue, at),
-            limits: self.limits.lift_charge(at),
-            heads: std::mem::take(&mut self.backfill.quota_heads),
+            charges: self.lift_charge(at, &queue),
+            heads: self.reservations.set_quota_heads_aside(),
         }))
     }
 
@@ -75,23 +72,20 @@ impl Engine {
             }
             self.release_pod_room(pod);
         }
-        self.remove_end(at, &keep.gang.id, &keep.gang.queue);
-        self.release_quota(&keep.gang.queue, at);
+        self.reservations
+            .remove_end(at, &keep.gang.id, &keep.gang.queue);
+        self.release_charge(&keep.gang.queue, at);
     }
 
     fn take_back_charges(&mut self, lifted: LiftedPlace) -> UndoLog {
         let LiftedPlace {
             at,
             log,
-            quota,
-            limits,
+            charges,
             heads,
         } = lifted;
-        if let Some(aside) = quota {
-            self.queues.put_back_charge(aside);
-        }
-        self.limits.put_back_charge(at, limits);
-        self.backfill.quota_heads = heads;
+        self.put_back_charge(at, charges);
+        self.reservations.put_back_quota_heads(heads);
         self.blockages.clear();
         log
     }

@@ -4,41 +4,37 @@
 use super::super::Engine;
 use crate::ids::PodKey;
 use crate::state::{DemandIdx, KnownPod, NodeIdx};
+use crate::time::Time;
 
 impl Engine {
-    /// Handles a new pod. Returns true if the pod replaces its hold, because it is on the kept
-    /// node. Such a pod is leaving.
+    /// Handles a new pod. If the pod is on its kept node, it replaces its hold. Such a pod is
+    /// leaving; returns when it should be gone.
     pub(in crate::engine) fn confirm_late_pod(
         &mut self,
         pod: &PodKey,
         at: NodeIdx,
         demand: DemandIdx,
-    ) -> bool {
-        let Some((gang, kept)) = self.restart_places.pod_mut(pod) else {
-            return false;
-        };
+    ) -> Option<Time> {
+        let (gang, kept) = self.restart_places.pod_mut(pod)?;
         if !kept.pod_is_gone || kept.node != at {
-            return false;
+            return None;
         }
         let before = std::mem::replace(&mut kept.demand, demand);
         kept.pod_is_gone = false;
         self.catalog.retain_demand(demand);
-        let by = self.restart_places.get(gang).map(|keep| keep.pods_gone_by);
+        let by = self.restart_places.get(gang)?.pods_gone_by;
         let holds = self.catalog.demand(before);
         if before == demand {
             self.nodes.mark_placed(at, &holds, -1);
             self.blockages.clear();
-            self.backfill.mark_stale();
+            self.reservations.mark_stale();
         } else {
             self.release_node(at, &holds, 1, true);
             let holds = self.catalog.demand(demand);
             self.charge_node(at, &holds, 1, false);
         }
         self.catalog.release_demand(before);
-        if let Some(by) = by {
-            self.departures.add_pod(pod.clone(), by);
-        }
-        true
+        Some(by)
     }
 
     /// Handles a pod that is gone. Returns true if its hold takes over the room.
@@ -61,7 +57,7 @@ impl Engine {
         self.nodes.mark_placed(seen.node, &holds, 1);
         self.nodes.release_hold(seen.node);
         self.blockages.clear();
-        self.backfill.mark_stale();
+        self.reservations.mark_stale();
         true
     }
 }

@@ -22,16 +22,16 @@ impl Engine {
         if self.restart_places.is_empty() {
             return None;
         }
-        let keep = self.restart_places.get(*self.by_id.get(&gang.id)?)?;
+        let keep = self.restart_places.get(self.gangs.find(&gang.id)?)?;
         ways.iter().position(|way| way.choices == keep.choices)
     }
 
     /// True if all the quota that a gang requests is kept for it.
     pub(in crate::engine) fn has_restart_quota(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
         let keep = self
-            .by_id
-            .get(&gang.id)
-            .and_then(|at| self.restart_places.get(*at));
+            .gangs
+            .find(&gang.id)
+            .and_then(|at| self.restart_places.get(at));
         keep.is_some_and(|keep| {
             let mut asks = way.demand.iter();
             keep.gang.queue == gang.queue && asks.all(|(what, n)| n <= keep.charge.amount(what))
@@ -42,9 +42,9 @@ impl Engine {
     pub(in crate::engine) fn has_restart_place(&self, gang: &Gang) -> bool {
         !self.restart_places.is_empty()
             && self
-                .by_id
-                .get(&gang.id)
-                .is_some_and(|at| self.restart_places.contains(*at))
+                .gangs
+                .find(&gang.id)
+                .is_some_and(|at| self.restart_places.contains(at))
     }
 
     /// Places a gang so that every pod with kept room returns to its node. The caller must have
@@ -103,7 +103,7 @@ impl Engine {
         wish: &PlacementRequest<'_>,
         log: &mut UndoLog,
     ) -> Option<Vec<GroupSeats>> {
-        let keep = self.restart_places.get(*self.by_id.get(&gang.id)?)?;
+        let keep = self.restart_places.get(self.gangs.find(&gang.id)?)?;
         let mut all: Vec<GroupSeats> = Vec::with_capacity(gang.groups.len());
         let mut any = false;
         for (group, shape) in gang.groups.iter().zip(&wish.shape.groups) {

@@ -1,8 +1,8 @@
 //! The snapshot of an engine.
 
-use super::super::placed::{PlacedGang, PlacedState, group_flavors};
+use super::super::Engine;
+use super::super::gang_table::{GangStage, GangState, PlacedGang, PlacedState, group_flavors};
 use super::super::restart_places::RestartPlace;
-use super::super::{Engine, GangStage, GangState};
 use super::{
     ChargeSnapshot, GangSnapshot, LimitChargeSnapshot, PlaceSnapshot, PlacedStateSnapshot,
     PodRoomSnapshot, PodSnapshot, RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
@@ -21,7 +21,12 @@ impl Engine {
     /// Returns the whole state of the engine.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut pods: Vec<PodSnapshot> = self.pods.iter().map(|p| self.pod_snapshot(p)).collect();
+        let mut pods: Vec<PodSnapshot> = self
+            .pods
+            .known()
+            .iter()
+            .map(|p| self.pod_snapshot(p))
+            .collect();
         pods.sort_unstable_by(|a, b| a.pod.cmp(&b.pod));
         let flavors = self.queues.flavors();
         Snapshot {
@@ -39,9 +44,9 @@ impl Engine {
                 .map(|(limit, closure)| (limit.clone(), closure.clone()))
                 .collect(),
             gangs: self
-                .by_id
-                .values()
-                .filter_map(|at| self.gang_snapshot(*at, self.state(*at)?))
+                .gangs
+                .iter()
+                .filter_map(|(at, state)| self.gang_snapshot(at, state))
                 .collect(),
             stopping: self.stopping_snapshots(),
             history: self.history(),
@@ -74,7 +79,7 @@ impl Engine {
             node: self.nodes.name(pod.node).clone(),
             request: self.pod_request(pod.demand),
             held: pod.in_placed_gang,
-            leaves: self.departures.pod_end(key),
+            leaves: self.pods.leaving_end(key),
         }
     }
 
@@ -95,9 +100,9 @@ impl Engine {
     }
 
     fn gang_snapshot(&self, at: GangIdx, state: &GangState) -> Option<GangSnapshot> {
-        let place = match &state.stage {
-            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
-            GangStage::Placed(placed) => Some(self.place_snapshot(at, placed)?),
+        let place = match state.placed() {
+            Some(placed) => Some(self.place_snapshot(at, placed)?),
+            None => None,
         };
         Some(GangSnapshot {
             gang: Gang::clone(&state.gang),
@@ -115,12 +120,12 @@ impl Engine {
 
     fn stopping_snapshots(&self) -> Vec<StoppingGangSnapshot> {
         let mut pods: BTreeMap<GangIdx, Vec<PodKey>> = BTreeMap::new();
-        for (pod, at) in self.stopping.pods() {
+        for (pod, at) in self.pods.stopping() {
             pods.entry(at).or_default().push(pod.clone());
         }
         let told = pods.into_iter().filter_map(|(at, mut pods)| {
-            let state = self.state(at)?;
-            let GangStage::Stopping { by, .. } = state.stage else {
+            let state = self.gangs.get(at)?;
+            let GangStage::Stopping { by, .. } = *state.stage() else {
                 return None;
             };
             pods.sort_unstable();
@@ -181,7 +186,7 @@ impl Engine {
     }
 
     fn place_snapshot(&self, at: GangIdx, placed: &PlacedGang) -> Option<PlaceSnapshot> {
-        let demand = match &placed.state {
+        let demand = match placed.state() {
             PlacedState::Leaving { charged, .. } => Some(charged),
             PlacedState::Settled | PlacedState::Nominated => {
                 self.queues.gang_charge(&placed.gang.queue, at)
@@ -196,11 +201,11 @@ impl Engine {
             gang: Gang::clone(&placed.gang),
             placement: placed.placement(&self.nodes),
             since: placed.since,
-            standing: self.placed_state_snapshot(&placed.state),
+            standing: self.placed_state_snapshot(placed.state()),
             checkpoint: placed.checkpoint,
             protected: placed.protected_until,
             constraints: constraints.map(Option::unwrap_or_default).collect(),
-            flavors: self.flavors(&self.state(at)?.gang.id)?,
+            flavors: self.flavors(&self.gangs.get(at)?.gang.id)?,
             settled: groups().map(|g| g.confirmed().collect()).collect(),
             gone: groups().map(|g| g.misplaced().collect()).collect(),
             charged: self.charges(demand),

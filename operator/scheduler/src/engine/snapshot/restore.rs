@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::super::Engine;
+use super::super::changes::DeletedGang;
 use super::super::flavor_assignment::FlavorAssignment;
-use super::super::placed::PlacedGroup;
+use super::super::gang_table::PlacedGroup;
 use super::super::restart_places::{PodRoom, RestartPlace};
-use super::super::stopping::DeletedGang;
-use super::super::{Engine, GangStage};
 use super::{
     ChargeSnapshot, GangSnapshot, PlaceSnapshot, PlacedStateSnapshot, PodSnapshot,
     RestartPlaceSnapshot, Snapshot, StoppingGangSnapshot,
@@ -24,7 +24,7 @@ impl Engine {
         let mut engine = Self::with_decay(snapshot.decay);
         engine.advance(snapshot.now);
         for flavor in &snapshot.flavor_names {
-            engine.queues.flavors_mut().intern(flavor);
+            engine.queues.intern_flavor(flavor);
         }
         for node in &snapshot.nodes {
             engine.apply_node(node.clone());
@@ -65,8 +65,9 @@ impl Engine {
             .collect();
         engine.queues.restore_lags(lags);
         engine.restore_history(&snapshot.history);
-        let told = snapshot.reservations.iter();
-        engine.backfill.reported = told.map(|r| (r.gang.clone(), r.clone())).collect();
+        engine
+            .reservations
+            .restore_reported(snapshot.reservations.iter().cloned());
         engine
     }
 
@@ -92,8 +93,8 @@ impl Engine {
     fn put_gang(&mut self, told: &GangSnapshot) {
         let place = told.place.as_ref();
         let gang = place.map_or(&told.gang, |place| &place.gang);
-        let at = self.insert(gang.clone(), GangStage::Pending(None));
-        if let Some(state) = self.state_mut(at) {
+        let at = self.insert(gang.clone());
+        if let Some(state) = self.gangs.get_mut(at) {
             state.not_before = told.not_before;
             state.preempted = told.preempted;
             state.reported_reason = told.told;
@@ -103,7 +104,7 @@ impl Engine {
         }
         match place {
             None if told.idle => {
-                if let Some(state) = self.state_mut(at) {
+                if let Some(state) = self.gangs.get_mut(at) {
                     state.awaits_apply = true;
                 }
             }
@@ -131,7 +132,7 @@ impl Engine {
         let mut amounts = Vec::new();
         for charge in charges {
             let resource = self.catalog.pin(&charge.resource);
-            let flavor = self.queues.flavors_mut().intern(&charge.flavor);
+            let flavor = self.queues.intern_flavor(&charge.flavor);
             amounts.push((FlavorResource { flavor, resource }, charge.amount));
         }
         amounts.into_iter().collect()
@@ -140,7 +141,7 @@ impl Engine {
     fn put_restart_place(&mut self, at: GangIdx, kept: &RestartPlaceSnapshot) {
         let charged = self.put_charges(&kept.charged);
         let gang = Arc::new(kept.gang.clone());
-        self.charge_quota(at, &gang, charged);
+        self.charge_gang(at, &gang, charged);
         let mut pods = Vec::with_capacity(kept.pods.len());
         for told in &kept.pods {
             let demand = self.catalog.acquire_demand(&told.request);
@@ -201,7 +202,7 @@ impl Engine {
             self.nodes.release_hold(*node);
         }
         let mut assumed = Vec::new();
-        if let Some(placed) = self.placed_mut(at) {
+        if let Some(placed) = self.gangs.placed_mut(at) {
             placed.checkpoint = place.checkpoint;
             placed.protected_until = place.protected;
             for (group, settled) in placed.groups.iter_mut().zip(&place.settled) {
@@ -228,7 +229,7 @@ impl Engine {
     /// exist.
     fn put_placed_state(&mut self, told: &GangSnapshot) {
         let Some(place) = &told.place else { return };
-        let Some(&at) = self.by_id.get(&told.gang.id) else {
+        let Some(at) = self.gangs.find(&told.gang.id) else {
             return;
         };
         match &place.standing {

@@ -2,7 +2,8 @@
 
 use std::cell::OnceCell;
 
-use super::{ExplanationContext, scarcest};
+use super::scarcest;
+use crate::explain::context::ExplanationContext;
 use crate::explain::empty_capacity::EmptyCapacity;
 use crate::explain::survey::GroupSurvey;
 use crate::explain::union::union_nodes;

@@ -2,14 +2,15 @@
 
 use super::super::frontier::SearchResult;
 use super::super::group_fit::CapacityView;
-use super::super::pack::PodRuns;
+use super::super::group_place::{charge_runs, fill_group, groups_by_size};
 use super::super::packing::PackingState;
-use super::super::place::{self, NoPlace, PlacementRequest};
+use super::super::request::{NoPlace, PlacementRequest, PodRuns};
 use super::super::undo::UndoLog;
 use super::best_fit::FreeLookup;
+use super::domain_counts::DomainCounts;
+use super::gang_topology::{GangTopology, ResolvedRequest, order_runs};
 use super::group_filler::GroupFiller;
 use super::search::search_scope;
-use super::{DomainCounts, GangTopology, ResolvedRequest, order_runs};
 use crate::state::{Catalog, Layout, NodeIdx, Nodes};
 
 /// A gang with a topology request, and the live state for the attempt.
@@ -26,7 +27,7 @@ pub(super) struct TopologyAttempt<'a> {
     certain: bool,
 }
 
-/// Finds a place for a gang with a topology request, as [`place::place`] does.
+/// Finds a place for a gang with a topology request, as `place::place` does.
 pub(in super::super) fn place(
     nodes: &mut Nodes,
     packing: &mut PackingState,
@@ -107,12 +108,12 @@ impl TopologyAttempt<'_> {
     ) -> Option<Vec<PodRuns>> {
         let wish = self.request;
         let mut placed: Vec<(usize, PodRuns)> = Vec::new();
-        for (at, group) in place::groups_by_size(self.nodes, wish.shape) {
+        for (at, group) in groups_by_size(self.nodes, wish.shape) {
             let Some(runs) = self.place_group(at, near(at).as_ref(), among) else {
                 self.log.roll_back(self.nodes);
                 return None;
             };
-            place::charge_runs(self.nodes, group, &runs, &mut self.log);
+            charge_runs(self.nodes, group, &runs, &mut self.log);
             placed.push((at, runs));
         }
         placed.sort_unstable_by_key(|(at, _)| *at);
@@ -133,7 +134,7 @@ impl TopologyAttempt<'_> {
         }
         let Some(near) = near else {
             let how = (wish.strategy, wish.excluded);
-            return place::fill_group(self.nodes, self.packing, catalog, group, how);
+            return fill_group(self.nodes, self.packing, catalog, group, how);
         };
         let signature = catalog.signature(group.signature)?;
         let layout = &near.level.layout;
@@ -191,7 +192,7 @@ impl TopologyAttempt<'_> {
         match answer {
             SearchResult::Placed(runs) => {
                 for (group, runs) in wish.shape.groups.iter().zip(&runs) {
-                    place::charge_runs(self.nodes, group, runs, &mut self.log);
+                    charge_runs(self.nodes, group, runs, &mut self.log);
                 }
                 Some(runs)
             }

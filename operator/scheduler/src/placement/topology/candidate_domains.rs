@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::super::group_fit::CapacityView;
-use super::super::pack::PodRuns;
-use super::super::place::dominant_share;
+use super::super::group_place::dominant_share;
+use super::super::request::PodRuns;
 use super::attempt::TopologyAttempt;
 use super::best_fit::{FreeCapacity, FreeLookup, PreferenceDistance, TopologyRow};
-use super::domain_counts::min_domains;
-use super::{DomainCounts, ResolvedRequest, has_enough};
+use super::domain_counts::{DomainCounts, has_enough, min_domains};
+use super::gang_topology::ResolvedRequest;
 use crate::state::{GroupShape, Layout, NodeIdx};
 
 /// Maximum number of last domains to try for one set of chosen domains.

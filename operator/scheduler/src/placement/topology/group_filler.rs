@@ -10,12 +10,12 @@
 
 use std::cmp::Reverse;
 
-use super::super::pack::PodRuns;
-use super::super::place::fill_among;
+use super::super::group_place::fill_among;
 use super::super::ranking::CurrentRanking;
+use super::super::request::PodRuns;
 use super::best_fit::{FreeCapacity, FreeLookup};
+use super::gang_topology::{RequestMode, ResolvedRequest};
 use super::seats::{Seat, SeatDomain, SeatRow};
-use super::{RequestMode, ResolvedRequest};
 use crate::gang::PlacementStrategy;
 use crate::state::{ConstraintSignature, Layout, NodeIdx};
 

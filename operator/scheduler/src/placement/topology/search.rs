@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use super::super::frontier::{SearchNodes, SearchResult, search_in};
 use super::super::group_fit::{CapacityView, GroupFit};
-use super::super::pack::PodRuns;
+use super::super::request::PodRuns;
 use super::best_fit::FreeLookup;
+use super::domain_counts::has_enough;
+use super::gang_topology::{GangTopology, ResolvedRequest};
 use super::seats::{Seat, SeatRow};
-use super::{GangTopology, ResolvedRequest, has_enough};
 use crate::state::{Catalog, GangShape, GroupShape, NodeIdx, Nodes};
 
 /// Maximum number of choices of domains to try on one set of nodes.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{QuotaAmounts, QuotaBudget, add_amount};
 use crate::queueing::Queues;
-use crate::quota::{ClaimKind, Demand, FlavorResource, QueueIdx, QuotaClaim};
-use crate::state::ResourceIdx;
+use crate::quota::{ClaimKind, Demand, FlavorResource, QuotaClaim};
+use crate::state::{QueueIdx, ResourceIdx};
 
 /// The usage from which claims are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::Queues;
 use super::sums::QueueSums;
 use crate::ids::{GangId, QueueName};
-use crate::quota::{Demand, FlavorResource, QueueIdx};
-use crate::state::GangIdx;
+use crate::quota::{Demand, FlavorResource};
+use crate::state::{GangIdx, QueueIdx};
 
 /// The charge of a gang in only one count: the gang runs but has no charge in the tree, or has a
 /// charge in the tree but does not run yet.

@@ -6,8 +6,8 @@ use super::holders::QueueHolder;
 use crate::explain::{OwnQuota, QuotaRaise, UnblockingChange, WaitDetail};
 use crate::ids::{FlavorName, GangId, QueueName, ResourceName};
 use crate::queue::{QueueStop, ReclaimPolicy};
-use crate::quota::{ClaimKind, Demand, FlavorResource, QueueIdx, QuotaShortage};
-use crate::state::Catalog;
+use crate::quota::{ClaimKind, Demand, FlavorResource, QuotaShortage};
+use crate::state::{Catalog, QueueIdx};
 
 /// The largest number of gangs and of queues that an explanation names.
 const MAX_NAMED: usize = 3;

@@ -10,9 +10,9 @@ use crate::ids::QueueName;
 use crate::quota::amounts::{Demand, FlavorIdx, FlavorResource};
 use crate::quota::decay::UsageDecay;
 use crate::quota::queue_config::{QueueConfig, Quota, Weight};
-use crate::quota::tree::{QueueIdx, QuotaTree};
+use crate::quota::tree::QuotaTree;
 use crate::quota::turn_order::NextGang;
-use crate::state::ResourceIdx;
+use crate::state::{QueueIdx, ResourceIdx};
 use crate::time::Time;
 
 const FLAVORS: [&str; 3] = ["any", "a100", "h100"];

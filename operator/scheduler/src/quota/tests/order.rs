@@ -7,8 +7,9 @@ use super::common::{
 };
 use crate::quota::decay::UsageDecay;
 use crate::quota::queue_config::Weight;
-use crate::quota::tree::{QueueIdx, QuotaTree};
+use crate::quota::tree::QuotaTree;
 use crate::quota::turn_order::TurnOrder;
+use crate::state::QueueIdx;
 use crate::time::Time;
 
 /// Returns all leaves in the order of their turns, if each would start `next`.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::tree::{LabelPath, LabelValue};
+use super::label_path::{LabelPath, LabelValue, common_depth, name_to_depth};
 use crate::state::NodeIdx;
 
 /// The node is in no domain.
@@ -108,15 +108,7 @@ impl Layout {
     /// Returns the label values that identify a domain, coarse to fine: `block-1/rack-3`.
     pub(crate) fn name(&self, depth: usize, domain: usize) -> String {
         let path = self.levels.get(depth).and_then(|l| l.paths.get(domain));
-        let labels = path.map_or(&[][..], |path| path.get(..=depth).unwrap_or(&[]));
-        let values: Vec<&str> = labels
-            .iter()
-            .map(|label| match label {
-                LabelValue::Value(value) => &**value,
-                LabelValue::Missing => "",
-            })
-            .collect();
-        values.join("/")
+        path.map_or_else(String::new, |path| name_to_depth(path, depth))
     }
 }
 
@@ -139,12 +131,4 @@ impl LevelDomains {
         self.by_place
             .push(u32::try_from(domain).unwrap_or(NO_DOMAIN));
     }
-}
-
-/// Returns the number of levels, from the coarsest on, in which two paths agree.
-fn common_depth(a: &LabelPath, b: &LabelPath) -> usize {
-    if Arc::ptr_eq(a, b) {
-        return a.len();
-    }
-    a.iter().zip(b.iter()).take_while(|(a, b)| a == b).count()
 }

@@ -1,5 +1,6 @@
 //! Topologies: each is a tree of domains over the existing nodes.
 
+mod label_path;
 mod layout;
 mod tree;
 

@@ -3,21 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::label_path::{LabelPath, LabelValue};
 use super::layout::Layout;
 use crate::ids::NodeName;
 use crate::state::{NodeIdx, NodeLabels};
 use crate::topology::{NODE_LEVEL, TopologyLevel};
-
-/// The value of a label. Nodes that lack it come after those that have it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum LabelValue {
-    Value(Arc<str>),
-    /// The label is missing, or the label of a coarser level is.
-    Missing,
-}
-
-/// A node's labels of all levels, coarse to fine.
-pub(super) type LabelPath = Arc<[LabelValue]>;
 
 /// A topology and its nodes, kept up to date as nodes change.
 #[derive(Debug, Default)]

@@ -9,9 +9,10 @@ use crate::constraints::{
     PreferredSchedulingTerm, Toleration, TolerationOperator,
 };
 use crate::ids::NodeName;
-use crate::node::Node;
+use crate::node::{Node, Taint, TaintEffect};
 use crate::resources::Resources;
 use crate::state::Catalog;
+use crate::state::nodes::UNSCHEDULABLE;
 
 const NODES: usize = 6;
 const KEYS: [&str; 3] = ["a", "b", "c"];

@@ -1,6 +1,6 @@
 //! Drops flavor choices that can never work, for gangs with too many flavor assignments.
 
-use super::Engine;
+use super::super::Engine;
 use crate::explain::can_never_fit;
 use crate::gang::Gang;
 use crate::queueing::FlavorChoice;
@@ -13,7 +13,7 @@ impl Engine {
     ///
     /// Checks the kinds of nodes for each choice of each group, so the engine calls it only for
     /// gangs with too many flavor assignments.
-    pub(super) fn drop_impossible_choices(
+    pub(in crate::engine) fn drop_impossible_choices(
         &mut self,
         gang: &Gang,
         choices: &mut [Vec<FlavorChoice>],

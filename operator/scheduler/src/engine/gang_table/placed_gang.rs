@@ -6,12 +6,12 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use crate::gang::Gang;
-use crate::placement::{Placement, PodRuns};
+use crate::placement::{NodeCharge, Placement, PodRuns};
 use crate::preemption::lost_work::Stake;
 use crate::queue::GroupFlavors;
 use crate::queueing::FlavorChoice;
 use crate::quota::Demand;
-use crate::state::{DemandIdx, GangShape, KnownPods, NodeIdx, Nodes};
+use crate::state::{Catalog, DemandIdx, GangShape, KnownPods, NodeIdx, Nodes};
 use crate::time::Time;
 
 /// A gang as it was placed, with its placement and its assumed pods. An assumed pod is charged to
@@ -24,7 +24,8 @@ pub(crate) struct PlacedGang {
     pub(crate) choices: Vec<FlavorChoice>,
     /// When it was placed.
     pub(crate) since: Time,
-    pub(crate) state: PlacedState,
+    /// Only the table changes the state, because its indexes follow from the states.
+    pub(super) state: PlacedState,
     /// The time of its last reported checkpoint.
     pub(crate) checkpoint: Option<Time>,
     /// The gang cannot be a victim before this time, even after its minimum runtime.
@@ -47,6 +48,10 @@ pub(crate) enum PlacedState {
 }
 
 impl PlacedState {
+    pub(crate) fn is_nominated(&self) -> bool {
+        *self == Self::Nominated
+    }
+
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving_charge().is_some()
     }
@@ -66,6 +71,18 @@ pub(crate) struct NodeUsage {
     pub(crate) node: NodeIdx,
     pub(crate) demand: DemandIdx,
     pub(crate) pods: u32,
+}
+
+impl NodeUsage {
+    /// Returns the charge of these pods.
+    pub(crate) fn to_charge(self, catalog: &Catalog) -> NodeCharge {
+        NodeCharge {
+            node: self.node,
+            demand: catalog.demand(self.demand),
+            pods: self.pods,
+            in_placed_gang: true,
+        }
+    }
 }
 
 /// One task group of a placed gang.
@@ -220,6 +237,30 @@ pub(crate) fn group_flavors(gang: &Gang, choices: &[FlavorChoice]) -> Vec<GroupF
 }
 
 impl PlacedGang {
+    /// Creates a settled gang whose pods are all assumed. `groups` are the nodes of each group.
+    pub(crate) fn new(
+        gang: Arc<Gang>,
+        shape: Arc<GangShape>,
+        choices: Vec<FlavorChoice>,
+        groups: Vec<PodRuns>,
+        since: Time,
+    ) -> Self {
+        Self {
+            gang,
+            shape,
+            choices,
+            since,
+            state: PlacedState::Settled,
+            checkpoint: None,
+            protected_until: None,
+            groups: groups.into_iter().map(PlacedGroup::new).collect(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> &PlacedState {
+        &self.state
+    }
+
     /// Returns the placement of the gang.
     pub(crate) fn placement(&self, nodes: &Nodes) -> Placement {
         placement(nodes, &self.gang, self.groups.iter().map(PlacedGroup::runs))

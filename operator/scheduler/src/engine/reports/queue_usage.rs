@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Engine;
+use super::super::Engine;
 use crate::ids::{FlavorName, QueueName, ResourceName};
 use crate::quota::{DecayedAmount, RememberedUsage};
 use crate::state::ResourceIdx;

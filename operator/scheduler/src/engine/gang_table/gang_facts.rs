@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::super::placed::{NodeUsage, PlacedGang};
+use super::placed_gang::{NodeUsage, PlacedGang};
 use crate::ids::GangId;
 use crate::preemption::lost_work::Stake;
 use crate::preemption::policy::PreemptionFacts;
@@ -15,12 +15,12 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(in crate::engine) struct PlacedGangFacts {
     pub(in crate::engine) id: GangId,
-    pub(super) terms: PreemptionFacts,
-    pub(super) stake: Stake,
+    pub(in crate::engine) terms: PreemptionFacts,
+    pub(in crate::engine) stake: Stake,
     min_runtime: Duration,
     protected: Option<Time>,
     /// Usage by its pods, node by node.
-    pub(super) parts: SmallVec<[NodeUsage; 1]>,
+    pub(in crate::engine) parts: SmallVec<[NodeUsage; 1]>,
 }
 
 impl PlacedGangFacts {
@@ -38,7 +38,7 @@ impl PlacedGangFacts {
 
     /// Returns the end of the gang's protection, in a queue that protects gangs for at most `cap`.
     /// Surplus has no minimum runtime.
-    pub(super) fn protected_until(&self, cap: Option<Duration>) -> Option<Time> {
+    pub(in crate::engine) fn protected_until(&self, cap: Option<Duration>) -> Option<Time> {
         if self.terms.surplus {
             return self.protected;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Engine;
+use super::super::Engine;
 use crate::gang::Gang;
 use crate::ids::GangId;
 use crate::quota::{ClaimKind, Demand};
@@ -13,10 +13,14 @@ use crate::time::Time;
 impl Engine {
     /// Returns the gangs that make way for a gang at once. These are surplus of its queue and of
     /// queues that owe it what it requests, and the gang itself if it has a kept place.
-    pub(super) fn gangs_yielding_to(&self, gang: &Gang, demand: &Demand) -> BTreeSet<GangIdx> {
+    pub(in crate::engine) fn gangs_yielding_to(
+        &self,
+        gang: &Gang,
+        demand: &Demand,
+    ) -> BTreeSet<GangIdx> {
         let mut yields = BTreeSet::new();
         if self.has_restart_place(gang) {
-            yields.extend(self.by_id.get(&gang.id).copied());
+            yields.extend(self.gangs.find(&gang.id));
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {
             return yields;
@@ -31,7 +35,7 @@ impl Engine {
                 continue;
             }
             for (at, _) in self.queues.surplus_charges(name) {
-                yields.extend(self.settled_gang(at).map(|_| at));
+                yields.extend(self.gangs.settled(at).map(|_| at));
             }
         }
         yields
@@ -41,9 +45,9 @@ impl Engine {
     /// plan, then surplus by placement time, then by name. A plan counts no more gangs than it
     /// needs, so the order decides which room it leaves to other gangs. The order must not depend
     /// on gang numbers, because a restored engine numbers gangs differently.
-    pub(super) fn sort_yielding(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
+    pub(in crate::engine) fn sort_yielding(&self, yields: &BTreeSet<GangIdx>) -> Vec<GangIdx> {
         let rank = |at: GangIdx| -> (Option<Time>, Option<&GangId>) {
-            let since = self.settled_gang(at).map(|placed| placed.since);
+            let since = self.gangs.settled(at).map(|placed| placed.since);
             (since, self.gangs.name(at))
         };
         let mut order: Vec<GangIdx> = yields.iter().copied().collect();

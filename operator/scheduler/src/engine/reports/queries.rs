@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Engine, GangStage, placed};
+use super::super::{Engine, gang_table};
 use crate::explain::WaitExplanation;
 use crate::ids::{GangId, NodeName, QueueName, ResourceName};
 use crate::placement::Placement;
 use crate::queue::{GroupFlavors, QueueCounts};
-use crate::state::GangIdx;
 use crate::time::Time;
 
 impl Engine {
@@ -17,27 +16,22 @@ impl Engine {
     /// not pending, or no cycle has tried it yet.
     #[must_use]
     pub fn explanation(&self, gang: &GangId) -> Option<&WaitExplanation> {
-        match &self.state(*self.by_id.get(gang)?)?.stage {
-            GangStage::Pending(certificate) => certificate.as_ref(),
-            GangStage::Placed(_) | GangStage::Stopping { .. } => None,
-        }
+        self.gangs.get(self.gangs.find(gang)?)?.explanation()
     }
 
     /// Returns the position of a pending gang in its queue, from 1. The cost is linear in the
     /// number of gangs before it.
     #[must_use]
     pub fn position(&self, gang: &GangId) -> Option<usize> {
-        self.pending
-            .position(&self.state(*self.by_id.get(gang)?)?.gang)
+        self.scheduling_queue
+            .position(&self.gangs.get(self.gangs.find(gang)?)?.gang)
     }
 
     /// Returns the placement of a placed gang.
     #[must_use]
     pub fn placement(&self, gang: &GangId) -> Option<Placement> {
-        match &self.state(*self.by_id.get(gang)?)?.stage {
-            GangStage::Pending(_) | GangStage::Stopping { .. } => None,
-            GangStage::Placed(placed) => Some(placed.placement(&self.nodes)),
-        }
+        let placed = self.gangs.placed(self.gangs.find(gang)?)?;
+        Some(placed.placement(&self.nodes))
     }
 
     /// Returns the labels that identify the node's domain of `level`. None: no topology has the
@@ -51,10 +45,8 @@ impl Engine {
     /// whose queue offers what the nodes have is charged to none.
     #[must_use]
     pub fn flavors(&self, gang: &GangId) -> Option<Vec<GroupFlavors>> {
-        let GangStage::Placed(placed) = &self.state(*self.by_id.get(gang)?)?.stage else {
-            return None;
-        };
-        Some(placed::group_flavors(&placed.gang, &placed.choices))
+        let placed = self.gangs.placed(self.gangs.find(gang)?)?;
+        Some(gang_table::group_flavors(&placed.gang, &placed.choices))
     }
 
     /// Returns the free amount of each resource that a node lists, in base units; negative if the
@@ -87,7 +79,7 @@ impl Engine {
     #[must_use]
     pub fn queue_counts(&self) -> BTreeMap<QueueName, QueueCounts> {
         let mut counts: BTreeMap<QueueName, QueueCounts> = BTreeMap::new();
-        for (queue, pending) in self.pending.counts_by_queue() {
+        for (queue, pending) in self.scheduling_queue.counts_by_queue() {
             counts.entry(queue.clone()).or_default().pending = pending;
         }
         let holders = self.queues.holders();
@@ -110,30 +102,26 @@ impl Engine {
 
     /// Returns the pending gangs, by name.
     pub fn pending_gangs(&self) -> impl Iterator<Item = &GangId> {
-        let waits = |at: &GangIdx| {
-            let state = self.state(*at);
-            state.is_some_and(|state| matches!(state.stage, GangStage::Pending(_)))
-        };
-        let all = self.by_id.iter();
-        all.filter(move |(_, at)| waits(at)).map(|(id, _)| id)
+        let pending = self.gangs.iter().filter(|(_, state)| state.is_pending());
+        pending.map(|(_, state)| &state.gang.id)
     }
 
     /// Returns the number of pending gangs.
     #[must_use]
     pub fn pending_gang_count(&self) -> usize {
-        self.pending.count()
+        self.scheduling_queue.count()
     }
 
     /// Returns the number of placed gangs.
     #[must_use]
     pub fn placed_gang_count(&self) -> usize {
-        self.placed_count
+        self.gangs.placed_count()
     }
 
     /// Returns the number of known pods.
     #[must_use]
     pub fn pod_count(&self) -> usize {
-        self.pods.len()
+        self.pods.known().len()
     }
 
     /// Returns the next time at which a cycle has work even without any change. It has work when
@@ -141,10 +129,10 @@ impl Engine {
     /// kept place ends.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let alarm = self.parking.next_alarm();
+        let alarm = self.scheduling_queue.next_alarm();
         let times = [
             alarm,
-            self.backfill.expires_at(),
+            self.reservations.expires_at(),
             self.restart_places.first_end(),
         ];
         times.into_iter().flatten().min()

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::departures;
-use super::flavor_assignment::FlavorAssignment;
-use super::placed;
-use super::{Engine, GangStage};
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::gang_table;
 use crate::backfill::{
     Departure, Head, HeadCandidate, NodePool, Planner, merge_by_end, usable_nodes,
 };
@@ -66,13 +65,23 @@ impl HeadContenders {
 impl Engine {
     /// True if a gang that waits for room may come before this one. With many queues it returns
     /// true without a search.
-    pub(super) fn has_gang_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> bool {
-        let queues: Vec<QueueName> = self.backfill.blocked.queues().take(16).cloned().collect();
+    pub(in crate::engine) fn has_gang_before(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) -> bool {
+        let queues: Vec<QueueName> = self
+            .reservations
+            .blocked()
+            .queues()
+            .take(16)
+            .cloned()
+            .collect();
         if queues.len() == 16 {
             return true;
         }
         queues.into_iter().any(|queue| {
-            let pools = self.backfill.blocked.pools(&queue);
+            let pools = self.reservations.blocked().pools(&queue);
             let firsts: Vec<HeadCandidate> = pools
                 .filter_map(|(_, line)| line.values().next().copied())
                 .collect();
@@ -80,31 +89,24 @@ impl Engine {
                 let Some((first, demand)) = self.candidate_demand(first) else {
                     return false;
                 };
-                self.is_before(&first, &demand, gang, &way.demand)
+                self.queues.is_before(&first, &demand, gang, &way.demand)
             })
         })
     }
 
     /// Computes heads and reservations again. Returns true if they have changed.
-    pub(super) fn renew_heads(&mut self) -> bool {
-        self.backfill.stale = false;
-        self.backfill.gang_has_started = false;
-        self.backfill.packing_version = self.packing.version();
-        self.backfill.first_quota_end = None;
-        if self.backfill.blocked.is_empty() && self.backfill.heads.is_empty() {
+    pub(in crate::engine) fn renew_heads(&mut self) -> bool {
+        let Some(before) = self.reservations.start_renewal(self.packing.version()) else {
             return false;
-        }
+        };
         self.renew_ends();
-        let before = std::mem::take(&mut self.backfill.heads);
         self.find_heads();
-        let heads = &self.backfill.heads;
-        let same = before.len() == heads.len()
-            && before.iter().zip(heads).all(|(a, b)| a.restricts_same(b));
+        let changed = self.reservations.differs_from(&before);
         self.blockages.clear_restrained();
-        if !same {
-            self.parking.raise(&Signal::Reservations, 1);
+        if changed {
+            self.scheduling_queue.raise(&Signal::Reservations, 1);
         }
-        !same
+        changed
     }
 
     /// Finds the heads. Queues take turns, each with the first gang of each pool that waits for
@@ -112,13 +114,14 @@ impl Engine {
     fn find_heads(&mut self) {
         let mut order = TurnOrder::default();
         let mut fronts = HeadContenders::default();
-        let queues: Vec<QueueName> = self.backfill.blocked.queues().cloned().collect();
+        let queues: Vec<QueueName> = self.reservations.blocked().queues().cloned().collect();
         let quota_ends = queues
             .iter()
             .filter_map(|queue| self.quota_head(queue)?.first_end);
-        self.backfill.first_quota_end = quota_ends.min();
+        let first_quota_end = quota_ends.min();
+        self.reservations.set_first_quota_end(first_quota_end);
         for queue in &queues {
-            let pools = self.backfill.blocked.pools(queue);
+            let pools = self.reservations.blocked().pools(queue);
             let pools: Vec<NodePool> = pools.map(|(pool, _)| pool.clone()).collect();
             for pool in pools {
                 self.advance_contender(&mut fronts, queue, pool, None);
@@ -134,7 +137,8 @@ impl Engine {
             if let Some(front) = fronts.pop(&name) {
                 self.try_contender(front, &name, &mut fronts, (&mut taken, &others));
             }
-            if fronts.hopeless.len() >= MAX_HOPELESS || self.backfill.heads.len() >= MAX_HEADS {
+            if fronts.hopeless.len() >= MAX_HOPELESS || self.reservations.heads().len() >= MAX_HEADS
+            {
                 return;
             }
             order.remove(self.queues.tree(), queue);
@@ -157,15 +161,14 @@ impl Engine {
         } = front;
         // A gang with a reservation for one flavor assignment needs no second one for another
         // assignment.
-        let mut heads = self.backfill.heads.iter();
-        if heads.any(|head| head.gang_idx == candidate.gang) {
+        if self.reservations.is_head(candidate.gang) {
             self.advance_contender(fronts, queue, pool, Some(&key));
             return;
         }
         match self.make_head(key.clone(), candidate, (taken, others)) {
             Some(Ok(head)) => {
                 taken.union_with(&head.usable_nodes);
-                self.backfill.heads.push(head);
+                self.reservations.push_head(head);
             }
             Some(Err(ImpossibleStart(shape, strategy))) => {
                 fronts.hopeless.insert((shape, strategy));
@@ -187,8 +190,8 @@ impl Engine {
         let mut after = after.cloned();
         while fronts.skipped < MAX_SKIPPED {
             let next = self
-                .backfill
-                .blocked
+                .reservations
+                .blocked()
                 .next_in_pool(queue, &pool, after.as_ref());
             let Some((key, candidate)) = next.map(|(key, c)| (key.clone(), c)) else {
                 return;
@@ -211,7 +214,7 @@ impl Engine {
 
     /// Returns the properties that decide if a candidate has a possible start.
     fn start_key(&self, candidate: HeadCandidate) -> Option<(Arc<GangShape>, PlacementStrategy)> {
-        let state = self.state(candidate.gang)?;
+        let state = self.gangs.get(candidate.gang)?;
         let ways = state.assignments.as_ref()?.assignments.as_ref().ok()?;
         let way = ways.get(candidate.assignment)?;
         Some((Arc::clone(&way.shape), state.gang.strategy))
@@ -222,7 +225,7 @@ impl Engine {
     fn has_quota(&mut self, queue: &QueueName, key: &OrderKey, candidate: HeadCandidate) -> bool {
         let ways = self
             .gangs
-            .get(candidate.gang.at())
+            .get(candidate.gang)
             .and_then(|state| state.assignments.as_ref());
         let Some(Ok(ways)) = ways.map(|known| &known.assignments) else {
             return false;
@@ -231,7 +234,7 @@ impl Engine {
         let Some((leaf, way)) = leaf.zip(ways.get(candidate.assignment)) else {
             return false;
         };
-        let head = self.backfill.quota_heads.get(queue);
+        let head = self.reservations.quota_head(queue);
         let before = head.filter(|head| head.key < *key);
         let kept = self.restart_places.get(candidate.gang);
         let kept = kept.and_then(|k| self.queues.lift_charge(&k.gang.queue, candidate.gang));
@@ -267,7 +270,7 @@ impl Engine {
             return None;
         };
         let way = ways.get(way)?;
-        let gang = Arc::clone(&self.state(at)?.gang);
+        let gang = Arc::clone(&self.gangs.get(at)?.gang);
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         self.catalog.refresh(&way.shape, &self.nodes);
         let pool = usable_nodes(&way.shape, &self.catalog, &self.nodes);
@@ -282,7 +285,7 @@ impl Engine {
         };
         let yields = self.gangs_yielding_to(&gang, &way.demand);
         let first = self.sort_yielding(&yields);
-        let (gangs, pods, catalog) = (&self.gangs, &self.pods, &self.catalog);
+        let (gangs, pods, catalog) = (&self.gangs, self.pods.known(), &self.catalog);
         let leaver = |(end, at): (Option<Time>, GangIdx)| {
             if let Some(keep) = self.restart_places.get(at) {
                 let holds = keep.node_charges(catalog);
@@ -291,13 +294,8 @@ impl Engine {
                     charges: holds,
                 });
             }
-            let GangStage::Placed(placed) = &gangs.get(at.at())?.stage else {
-                return None;
-            };
-            let parts = placed.node_usages(pods).into_iter();
-            let holds = parts
-                .map(|part| departures::node_charge(&part, catalog))
-                .collect();
+            let parts = gangs.placed(at)?.node_usages(pods).into_iter();
+            let holds = parts.map(|part| part.to_charge(catalog)).collect();
             Some(Departure {
                 end,
                 charges: holds,
@@ -306,8 +304,9 @@ impl Engine {
         let first = first.into_iter().filter_map(|at| leaver((None, at)));
         let others_of = |(_, at): &(Option<Time>, GangIdx)| !yields.contains(at);
         let ends = self
-            .backfill
-            .ends
+            .reservations
+            .ends()
+            .all()
             .iter()
             .filter(others_of)
             .filter_map(leaver);
@@ -321,7 +320,7 @@ impl Engine {
         let Some(plan) = planner.plan(&wish, ends, others) else {
             return Some(Err(ImpossibleStart(Arc::clone(&way.shape), gang.strategy)));
         };
-        let placement = placed::placement(&self.nodes, &gang, plan.groups.iter());
+        let placement = gang_table::placement(&self.nodes, &gang, plan.groups.iter());
         Some(Ok(Head {
             gang_idx: at,
             key,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Engine;
+use super::super::Engine;
 use crate::explain::{GroupNodeReport, report_group_nodes};
 use crate::ids::{FlavorName, GangId};
 
@@ -12,9 +12,9 @@ impl Engine {
     /// assignment. It visits every node once per group, so it suits reports on a single gang. None:
     /// the gang does not exist.
     pub fn report_nodes(&mut self, gang: &GangId) -> Option<Vec<GroupNodeReport>> {
-        let at = *self.by_id.get(gang)?;
+        let at = self.gangs.find(gang)?;
         let ways = self.assignments(at)?;
-        let state = self.state(at)?;
+        let state = self.gangs.get(at)?;
         let gang = Arc::clone(&state.gang);
         let best = ways.as_ref().ok().and_then(|ways| ways.first());
         let shape = best.map_or(&state.shape, |way| &way.shape);
@@ -37,7 +37,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Engine;
+    use crate::engine::Engine;
     use crate::ids::{GangId, GroupName, NodeName, QueueName};
     use crate::resources::Resources;
     use crate::{Gang, Node, NodeObstacle, Queue, Taint, TaintEffect, TaskGroup, Time};

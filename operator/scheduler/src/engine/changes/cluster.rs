@@ -1,6 +1,6 @@
 //! Changes of the cluster: nodes, topologies, pods, queues and flavors.
 
-use super::Engine;
+use super::super::Engine;
 use crate::ids::{FlavorName, NodeName, PodKey, QueueName, TopologyName};
 use crate::node::Node;
 use crate::queue::{Flavor, Queue};
@@ -43,14 +43,13 @@ impl Engine {
 
     fn topologies_changed(&mut self) {
         self.blockages.clear();
-        self.parking.raise(&Signal::Topologies, 1);
+        self.scheduling_queue.raise(&Signal::Topologies, 1);
     }
 
     fn nodes_changed(&mut self) {
         self.blockages.clear();
-        self.backfill.mark_stale();
-        self.capacity_changed = true;
-        self.parking.raise(&Signal::Nodes, 1);
+        self.reservations.mark_stale();
+        self.scheduling_queue.raise(&Signal::Nodes, 1);
     }
 
     /// Adds or replaces a pod that is bound to a node. The pod may belong to a gang or to any other
@@ -67,9 +66,9 @@ impl Engine {
             return;
         }
         let at = self.nodes.hold(&node);
+        let mut leaves = None;
         let held = match seen {
             Some(seen) => {
-                self.pods.remove(&pod);
                 self.charge_pod(at, demand, seen.in_placed_gang);
                 self.release_pod(seen);
                 if seen.in_placed_gang {
@@ -77,9 +76,12 @@ impl Engine {
                 }
                 seen.in_placed_gang
             }
-            None if self.confirm_late_pod(&pod, at, demand) => false,
-            None => self.confirm_pod(&pod, at, demand),
+            None => {
+                leaves = self.confirm_late_pod(&pod, at, demand);
+                leaves.is_none() && self.confirm_pod(&pod, at, demand)
+            }
         };
+        let leaving = leaves.map(|by| (pod.clone(), by));
         self.pods.insert(
             pod,
             KnownPod {
@@ -88,12 +90,15 @@ impl Engine {
                 in_placed_gang: held,
             },
         );
+        if let Some((pod, by)) = leaving {
+            self.pods.mark_leaving(&pod, by);
+        }
     }
 
     /// Charges a new pod. If it belongs to a placed gang, it replaces the assumed pod. Returns true
     /// if it belongs to one.
     fn confirm_pod(&mut self, pod: &PodKey, at: NodeIdx, demand: DemandIdx) -> bool {
-        let owner = self.pod_owner(pod);
+        let owner = self.gangs.pod_owner(pod);
         let held = owner.is_some();
         match owner.and_then(|owner| self.confirm_assumed(owner)) {
             // The pod is on its planned node with its planned demand: nothing changes.
@@ -118,18 +123,18 @@ impl Engine {
 
     /// Records if a pod of a placed gang has its planned node and demand.
     fn record_pod(&mut self, pod: &PodKey, seen: Option<(NodeIdx, DemandIdx)>) {
-        if let Some(owner) = self.pod_owner(pod) {
+        if let Some(owner) = self.gangs.pod_owner(pod) {
             self.set_pod_in_place(owner, seen);
         }
     }
 
     /// Does the same for a pod given by gang, group and index.
-    pub(super) fn set_pod_in_place(
+    pub(in crate::engine) fn set_pod_in_place(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
         seen: Option<(NodeIdx, DemandIdx)>,
     ) {
-        let Some(placed) = self.placed_mut(gang) else {
+        let Some(placed) = self.gangs.placed_mut(gang) else {
             return;
         };
         let demand = placed.shape.groups.get(group).map(|g| g.demand_idx);
@@ -140,11 +145,11 @@ impl Engine {
     }
 
     /// Ends the assumption of a planned pod. Returns its planned node and demand if it was assumed.
-    pub(super) fn confirm_assumed(
+    pub(in crate::engine) fn confirm_assumed(
         &mut self,
         (gang, group, index): (GangIdx, usize, u32),
     ) -> Option<(NodeIdx, DemandIdx)> {
-        let placed = self.placed_mut(gang)?;
+        let placed = self.gangs.placed_mut(gang)?;
         let demand = placed.shape.groups.get(group)?.demand_idx;
         let group = placed.groups.get_mut(group)?;
         let node = group.node(index)?;
@@ -163,14 +168,22 @@ impl Engine {
         self.nodes.release_hold(pod.node);
     }
 
+    /// Removes a pod from the known pods. The caller releases its charge.
+    fn take_pod(&mut self, pod: &PodKey) -> Option<KnownPod> {
+        let (seen, stopping) = self.pods.remove(pod)?;
+        if let Some(gang) = stopping {
+            self.count_stopped_pod(gang);
+        }
+        Some(seen)
+    }
+
     /// Removes a pod that is gone or has failed. The room of a placed gang's pod stays reserved
     /// while the gang is placed: the caller decides if the whole gang or only the pod restarts. If
     /// the pod does not come back, call [`Engine::drop_assumed`].
     pub fn lose_pod(&mut self, pod: &PodKey) {
-        let Some(seen) = self.pods.remove(pod) else {
+        let Some(seen) = self.take_pod(pod) else {
             return;
         };
-        self.remove_stopping_pod(pod);
         if self.hold_room_of_gone_pod(pod, seen) {
             return;
         }
@@ -182,13 +195,13 @@ impl Engine {
 
     /// Assumes the pod of a placed gang again, on its planned node.
     fn assume_pod(&mut self, pod: &PodKey) {
-        let Some((gang, number, index)) = self.pod_owner(pod) else {
+        let Some((gang, number, index)) = self.gangs.pod_owner(pod) else {
             return;
         };
-        let Some(placed) = self.placed_mut(gang) else {
+        let Some(placed) = self.gangs.placed_mut(gang) else {
             return;
         };
-        if placed.state.is_leaving() {
+        if placed.state().is_leaving() {
             // The pods of a leaving gang do not come back.
             self.set_pod_in_place((gang, number, index), None);
             return;
@@ -205,8 +218,7 @@ impl Engine {
 
     /// Removes a pod that no longer exists or has ended.
     pub fn delete_pod(&mut self, pod: &PodKey) {
-        if let Some(seen) = self.pods.remove(pod) {
-            self.remove_stopping_pod(pod);
+        if let Some(seen) = self.take_pod(pod) {
             if self.hold_room_of_gone_pod(pod, seen) {
                 return;
             }
@@ -221,13 +233,13 @@ impl Engine {
     /// before this engine saw it. The caller needs it after [`Engine::restore_gang`]. Does nothing
     /// if the engine has seen the pod or the pod is not planned.
     pub fn drop_assumed(&mut self, pod: &PodKey) {
-        if let Some(owner) = self.pod_owner(pod) {
+        if let Some(owner) = self.gangs.pod_owner(pod) {
             self.free_assumed(owner);
         }
     }
 
     /// Frees the room of a planned pod, if it is still assumed.
-    pub(super) fn free_assumed(&mut self, owner: (GangIdx, usize, u32)) {
+    pub(in crate::engine) fn free_assumed(&mut self, owner: (GangIdx, usize, u32)) {
         if let Some((at, demand)) = self.confirm_assumed(owner) {
             self.set_pod_in_place(owner, None);
             let demand = self.catalog.demand(demand);
@@ -251,21 +263,20 @@ impl Engine {
 
     /// Adds or replaces a flavor. Placed gangs keep their charges.
     pub fn apply_flavor(&mut self, flavor: Flavor) {
-        if self.queues.flavors_mut().apply(flavor) {
+        if self.queues.apply_flavor(flavor) {
             self.queues_changed();
         }
     }
 
     /// Removes a flavor. No gang starts with it; placed gangs stay.
     pub fn delete_flavor(&mut self, flavor: &FlavorName) {
-        if self.queues.flavors_mut().delete(flavor) {
+        if self.queues.delete_flavor(flavor) {
             self.queues_changed();
         }
     }
 
     fn queues_changed(&mut self) {
-        self.config_version = self.config_version.saturating_add(1);
-        self.backfill.mark_stale();
-        self.parking.raise(&Signal::Queues, 1);
+        self.reservations.mark_stale();
+        self.scheduling_queue.raise(&Signal::Queues, 1);
     }
 }

@@ -1,14 +1,14 @@
 //! Quota heads: the gangs with reserved quota, and the gangs that must leave that quota to them.
 
-use super::flavor_assignment::FlavorAssignment;
-use super::{Engine, GangStage};
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
 use crate::backfill::{BackfillCandidate, QuotaHead};
 use crate::explain::WaitDetail;
 use crate::gang::Gang;
 use crate::ids::{GangId, QueueName};
 use crate::queueing::{Blockage, OrderKey, Queues, Signal, WaitKind};
-use crate::quota::{Demand, QueueIdx};
-use crate::state::GangIdx;
+use crate::quota::Demand;
+use crate::state::{GangIdx, QueueIdx};
 use crate::time::Time;
 
 /// Maximum number of queues whose pending gang blocks borrowers under the same root: the queues
@@ -17,9 +17,9 @@ const MAX_OWNERS: usize = 16;
 
 impl Engine {
     /// Returns the first gang of a queue that lacks quota.
-    pub(super) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
-        if !self.backfill.quota_heads.contains_key(queue) {
-            let (key, candidate) = self.backfill.blocked.first_waiting_for_quota(queue)?;
+    pub(in crate::engine) fn quota_head(&mut self, queue: &QueueName) -> Option<&QuotaHead> {
+        if self.reservations.quota_head(queue).is_none() {
+            let (key, candidate) = self.reservations.blocked().first_waiting_for_quota(queue)?;
             let key = key.clone();
             let leaf = self.queues.leaf(queue)?;
             self.renew_ends();
@@ -27,10 +27,10 @@ impl Engine {
             let owns = self.queues.tree().lowest_with_nominal(leaf, &demand);
             let owns = owns.is_some();
             // Leaving gangs give back quota to all queues.
-            let leave = self.departures.has_gangs() || !self.stopping.is_empty();
+            let leave = self.gangs.has_leaving() || self.pods.has_stopping();
             let ends = match owns || leave {
-                true => Some(&self.backfill.ends),
-                false => self.backfill.ends_by_queue.get(queue),
+                true => Some(self.reservations.ends().all()),
+                false => self.reservations.ends().of_queue(queue),
             };
             let yields = self.gangs_yielding_to(&gang, &demand);
             let first = self.sort_yielding(&yields);
@@ -40,8 +40,8 @@ impl Engine {
             let ends = first.chain(ends.filter(others));
             let (gangs, keeps) = (&self.gangs, &self.restart_places);
             let held = |queues: &Queues, holder: GangIdx| {
-                let of = match (&gangs.get(holder.at())?.stage, keeps.get(holder)) {
-                    (GangStage::Placed(placed), _) => &placed.gang.queue,
+                let of = match (gangs.placed(holder), keeps.get(holder)) {
+                    (Some(placed), _) => &placed.gang.queue,
                     (_, Some(keep)) => &keep.gang.queue,
                     _ => return None,
                 };
@@ -55,9 +55,9 @@ impl Engine {
             };
             let who = (candidate.gang, key, &*gang);
             let head = QuotaHead::new(who, (leaf, demand), &mut self.queues, ends, held);
-            self.backfill.quota_heads.insert(queue.clone(), head);
+            self.reservations.insert_quota_head(queue.clone(), head);
         }
-        self.backfill.quota_heads.get(queue)
+        self.reservations.quota_head(queue)
     }
 
     /// Checks that a gang leaves quota to the gangs before it that wait for quota: in its own
@@ -69,14 +69,13 @@ impl Engine {
     /// # Errors
     ///
     /// The gang would delay another gang.
-    pub(super) fn check_reserved_quota(
+    pub(in crate::engine) fn check_reserved_quota(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         evicts: bool,
     ) -> Result<(), Box<Blockage>> {
-        if self.backfill.ignores_reservations || self.has_restart_quota(gang, way) {
+        if self.reservations.are_ignored() || self.has_restart_quota(gang, way) {
             return Ok(());
         }
         let Some(leaf) = self.queues.leaf(&gang.queue) else {
@@ -84,19 +83,19 @@ impl Engine {
         };
         let asks = (leaf, &way.demand);
         // No victim leaves for a gang that may soon have to leave itself.
-        let stay = self.backfill_candidate(gang, now);
+        let stay = self.backfill_candidate(gang);
         let preemptible = stay.preemptible && !evicts;
         let stay = BackfillCandidate {
             preemptible,
             ..stay
         };
         self.quota_head(&gang.queue);
-        if let Some(head) = self.backfill.quota_heads.get(&gang.queue)
+        if let Some(head) = self.reservations.quota_head(&gang.queue)
             && head.key < OrderKey::for_gang(gang)
             && !(head.waits_for_other_queues
                 && !gang.surplus
                 && !head.is_short_of_lent_quota(&mut self.queues, asks, false))
-            && !head.allows_start(&stay, &mut self.queues, asks, now)
+            && !head.allows_start(&stay, &mut self.queues, asks, self.now)
         {
             return Err(self.blocked_by_quota_head(head, way, &gang.queue));
         }
@@ -110,9 +109,9 @@ impl Engine {
         };
         for owner in self.owner_queues(gang, way) {
             self.quota_head(&owner);
-            if let Some(head) = self.backfill.quota_heads.get(&owner)
+            if let Some(head) = self.reservations.quota_head(&owner)
                 && head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
-                && !head.allows_start(&stay, &mut self.queues, asks, now)
+                && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 return Err(self.blocked_by_quota_head(head, way, &owner));
             }
@@ -120,7 +119,7 @@ impl Engine {
         // Heads that wait for room would otherwise lose their quota, so it is reserved too.
         let root = self.queues.root(&gang.queue);
         for number in self.heads_before(gang, way) {
-            let Some(head) = self.backfill.heads.get(number) else {
+            let Some(head) = self.reservations.heads().get(number) else {
                 continue;
             };
             let queue = head.gang.queue.clone();
@@ -135,7 +134,7 @@ impl Engine {
             }
             let head = QuotaHead::from_head(head, leaf);
             if head.is_short_of_lent_quota(&mut self.queues, asks, gang.surplus)
-                && !head.allows_start(&stay, &mut self.queues, asks, now)
+                && !head.allows_start(&stay, &mut self.queues, asks, self.now)
             {
                 let mut blocked = self.blocked_by_quota_head(&head, way, &queue);
                 blocked
@@ -158,7 +157,11 @@ impl Engine {
     }
 
     /// True if a gang stays within the nominal quota of its queue for some resource.
-    pub(super) fn is_partly_within_nominal(&self, gang: &Gang, way: &FlavorAssignment) -> bool {
+    pub(in crate::engine) fn is_partly_within_nominal(
+        &self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) -> bool {
         let leaf = self.queues.leaf(&gang.queue).filter(|_| !gang.surplus);
         leaf.is_some_and(|leaf| {
             let tree = self.queues.tree();
@@ -192,13 +195,13 @@ impl Engine {
     /// Returns the queues under the same root to whose heads a gang must leave quota.
     fn owner_queues(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<QueueName> {
         let root = self.queues.root(&gang.queue);
-        let queues = self.backfill.blocked.quota_queues();
+        let queues = self.reservations.blocked().quota_queues();
         let queues =
             queues.filter(|queue| **queue != gang.queue && self.queues.root(queue) == root);
         let queues: Vec<QueueName> = queues.cloned().collect();
         let mut owners: Vec<(Time, QueueName)> = Vec::new();
         for queue in queues {
-            let first = self.backfill.blocked.first_waiting_for_quota(&queue);
+            let first = self.reservations.blocked().first_waiting_for_quota(&queue);
             let first = first.map(|(_, candidate)| candidate);
             let first = first.and_then(|candidate| self.candidate_demand(candidate));
             if let Some(((first, demand), leaf)) = first.zip(self.queues.leaf(&queue))
@@ -231,7 +234,7 @@ impl Engine {
         if let Some(end) = head.first_end {
             wake.at_latest(end.plus_millis(1));
         }
-        let state = self.state(head.gang_idx);
+        let state = self.gangs.get(head.gang_idx);
         let detail = WaitDetail::QuotaReserved {
             queue: queue.clone(),
             head: state.map_or_else(|| GangId::new(""), |state| state.gang.id.clone()),

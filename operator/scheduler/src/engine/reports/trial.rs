@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::admission::{AdmissionHistory, GangStart};
-use super::{Engine, GangStage, placed};
+use super::super::admission::{AdmissionHistory, GangStart};
+use super::super::{Engine, gang_table};
 use crate::decision::TrialPlacement;
 use crate::explain::WaitExplanation;
 use crate::gang::Gang;
@@ -21,27 +21,28 @@ impl Engine {
     pub fn try_gang(&mut self, gang: &Gang, now: Time) -> Result<TrialPlacement, WaitExplanation> {
         self.add_node_level(gang);
         let unsettled = self.advance_between_cycles(now);
-        let now = self.now;
         let shape = Arc::new(self.catalog.acquire_shape(gang));
         let ways = self.compute_assignments(gang, &shape);
-        let lifted = self.by_id.get(&gang.id).copied();
+        let lifted = self.gangs.find(&gang.id);
         let lifted = lifted.and_then(|at| self.lift_place(at));
         let mut log = UndoLog::default();
         let before = AdmissionHistory {
             not_before: gang.not_before,
             preempted: gang.preempted,
         };
-        let answer = self.admit(gang, &ways, before, now, &mut log);
+        let answer = self.admit(gang, &ways, before, &mut log);
         log.roll_back(&mut self.nodes);
         let answer = answer.map_err(|mut blocked| {
             self.complete_explanation(gang, &ways, &mut blocked);
             blocked
         });
         self.put_back_place(lifted);
-        self.backfill.stale |= unsettled;
+        if unsettled {
+            self.reservations.mark_heads_stale();
+        }
         self.release_assignments(&ways);
         self.drop_shape(&shape);
-        let place = |groups: &[PodRuns]| placed::placement(&self.nodes, gang, groups.iter());
+        let place = |groups: &[PodRuns]| gang_table::placement(&self.nodes, gang, groups.iter());
         match answer {
             Ok(GangStart::Immediate(_, groups)) => Ok(TrialPlacement {
                 placement: place(&groups),
@@ -58,17 +59,16 @@ impl Engine {
     /// Explains why a pending gang does not start, with current numbers. None: it is not pending,
     /// or the next cycle would start it if no gang went before it.
     pub fn explain(&mut self, gang: &GangId, now: Time) -> Option<WaitExplanation> {
-        let at = *self.by_id.get(gang)?;
-        let state = self.state(at)?;
-        if state.awaits_apply || matches!(state.stage, GangStage::Placed(_)) {
+        let at = self.gangs.find(gang)?;
+        let state = self.gangs.get(at)?;
+        if state.awaits_apply || state.placed().is_some() {
             return None;
         }
         let unsettled = self.advance_between_cycles(now);
-        let now = self.now;
-        let (gang, ways) = (Arc::clone(&self.state(at)?.gang), self.assignments(at)?);
+        let (gang, ways) = (Arc::clone(&self.gangs.get(at)?.gang), self.assignments(at)?);
         let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
-        let answer = self.try_to_admit(at, now, &mut log);
+        let answer = self.try_to_admit(at, &mut log);
         log.roll_back(&mut self.nodes);
         let answer = answer.map(|answer| {
             answer.map_err(|mut blocked| {
@@ -77,7 +77,9 @@ impl Engine {
             })
         });
         self.put_back_place(lifted);
-        self.backfill.stale |= unsettled;
+        if unsettled {
+            self.reservations.mark_heads_stale();
+        }
         Some(answer?.err()?.explanation)
     }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Engine;
-use super::admission::AdmissionResult;
-use super::blockage_cache::HeadRestrictions;
-use super::cycle::TriedGangs;
-use super::flavor_assignment::FlavorAssignment;
-use super::preempt::PreemptionRight;
+use super::super::Engine;
+use super::super::admission::AdmissionResult;
+use super::super::blockage_cache::HeadRestrictions;
+use super::super::cycle::CycleLog;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::preempt::PreemptionRight;
 use crate::backfill::{BackfillCandidate, Head, Restriction};
 use crate::explain::{WaitDetail, WaitReason};
 use crate::gang::Gang;
@@ -16,97 +16,96 @@ use crate::ids::{GangId, QueueName};
 use crate::placement::{PodRuns, UndoLog};
 use crate::queueing::{Blockage, GangClass, Signal, WaitKind, WakeCondition};
 use crate::state::{GangIdx, NodeIdx, ResourceIdx};
-use crate::time::Time;
 
 /// Nodes on which a gang may evict victims.
 #[derive(Clone, Debug)]
-pub(super) struct EvictionScope {
+pub(in crate::engine) struct EvictionScope {
     /// Nodes on which it evicts no gang.
-    pub(super) protected_nodes: Vec<NodeIdx>,
+    pub(in crate::engine) protected_nodes: Vec<NodeIdx>,
     /// The right by which it preempts.
-    pub(super) right: PreemptionRight,
+    pub(in crate::engine) right: PreemptionRight,
 }
 
 impl Engine {
     /// Blocks the due gangs that could not start even without any reservation. So the cycle knows
     /// all gangs with reserved room before any gang starts.
-    pub(super) fn skip_blocked(
+    pub(in crate::engine) fn skip_blocked(
         &mut self,
         (class, due): (GangClass, &[QueueName]),
-        now: Time,
-        looked_at: &mut TriedGangs,
+        log: &mut CycleLog,
     ) {
         for name in due {
-            for at in self.pending.due_gangs(class, name) {
-                let blocked = match self.try_without_reservations(at, now) {
+            for at in self.scheduling_queue.due_gangs(class, name) {
+                let blocked = match self.try_without_reservations(at) {
                     Some(Ok(_)) => continue,
                     Some(Err(blocked)) => Some(blocked),
                     None => None,
                 };
-                if let Some(state) = self.gangs.get(at.at()) {
-                    self.pending.clear_due(&state.gang);
+                if let Some(state) = self.gangs.get(at) {
+                    self.scheduling_queue.clear_due(&state.gang);
                 }
                 if let Some(blocked) = blocked {
-                    self.block_gang(at, blocked, looked_at);
+                    self.block_gang(at, blocked, log);
                 }
             }
         }
     }
 
     /// Tries a gang as if there were no reservations. Changes nothing.
-    fn try_without_reservations(&mut self, at: GangIdx, now: Time) -> Option<AdmissionResult> {
+    fn try_without_reservations(&mut self, at: GangIdx) -> Option<AdmissionResult> {
         let mut log = UndoLog::default();
-        self.backfill.ignores_reservations = true;
+        self.reservations.ignore(true);
         let lifted = self.lift_place(at);
-        let answer = self.try_to_admit(at, now, &mut log);
+        let answer = self.try_to_admit(at, &mut log);
         log.roll_back(&mut self.nodes);
         self.put_back_place(lifted);
-        self.backfill.ignores_reservations = false;
+        self.reservations.ignore(false);
         answer
     }
 
     /// Returns the numbers of the heads that come before a gang and whose nodes it may use, in
     /// order.
-    pub(super) fn heads_before(&mut self, gang: &Gang, way: &FlavorAssignment) -> Vec<usize> {
-        if self.backfill.ignores_reservations {
+    pub(in crate::engine) fn heads_before(
+        &mut self,
+        gang: &Gang,
+        way: &FlavorAssignment,
+    ) -> Vec<usize> {
+        if self.reservations.are_ignored() {
             return Vec::new();
         }
-        if self.backfill.stale {
+        if self.reservations.is_stale() {
             if !self.has_gang_before(gang, way) {
                 return Vec::new();
             }
             self.renew_heads();
         }
-        if self.backfill.heads.is_empty() {
+        if self.reservations.heads().is_empty() {
             return Vec::new();
         }
         self.catalog.refresh(&way.shape, &self.nodes);
-        let heads = self.backfill.heads.iter().enumerate();
+        let heads = self.reservations.heads().iter().enumerate();
         let before = heads.filter(|(_, head)| {
             head.gang.id != gang.id
-                && self.is_before(&head.gang, &head.demand, gang, &way.demand)
+                && self
+                    .queues
+                    .is_before(&head.gang, &head.demand, gang, &way.demand)
                 && head.shares_nodes_with(&way.shape, &self.catalog, &self.nodes)
         });
         before.map(|(number, _)| number).collect()
     }
 
     /// Returns the restrictions that heads put on a gang, with the number of each head, in order.
-    fn head_restrictions(
-        &mut self,
-        gang: &Gang,
-        way: &FlavorAssignment,
-        now: Time,
-    ) -> HeadRestrictions {
+    fn head_restrictions(&mut self, gang: &Gang, way: &FlavorAssignment) -> HeadRestrictions {
         let before = self.heads_before(gang, way);
         if before.is_empty() {
             return HeadRestrictions::new();
         }
-        let stay = self.backfill_candidate(gang, now);
+        let stay = self.backfill_candidate(gang);
         // A gang that returns to its own place delays no gang longer than before.
         let least = self.has_restart_place(gang).then_some(Restriction::Keep);
         let restrained = before.into_iter().filter_map(|number| {
-            let head = self.backfill.heads.get(number)?;
-            let restraint = head.restriction_for(&stay, now)?;
+            let head = self.reservations.heads().get(number)?;
+            let restraint = head.restriction_for(&stay, self.now)?;
             Some((
                 number,
                 least.map_or(restraint, |least| restraint.min(least)),
@@ -120,18 +119,17 @@ impl Engine {
     /// # Errors
     ///
     /// There is no placement, or none that respects the reservations.
-    pub(super) fn find_backfill_place(
+    pub(in crate::engine) fn find_backfill_place(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         log: &mut UndoLog,
     ) -> Result<Vec<PodRuns>, Box<Blockage>> {
         if let Some(refusal) = self.blockages.get(gang, &way.shape) {
             return Err(with_capacity_wait(refusal));
         }
-        let quota = self.check_reserved_quota(gang, way, now, false);
-        let restraints = self.head_restrictions(gang, way, now);
+        let quota = self.check_reserved_quota(gang, way, false);
+        let restraints = self.head_restrictions(gang, way);
         let restrained = !restraints.is_empty();
         if quota.is_ok() && restrained && !self.blockages.is_restrained(&way.shape, &restraints) {
             if let Some(groups) = self.place_under_restrictions(gang, way, &restraints, log) {
@@ -167,17 +165,16 @@ impl Engine {
     /// is owed, as long as it borrows nothing that it lacks. Otherwise it might wait for ever. The
     /// result is empty if the gang may not start even if victims made room. `wake` then gets the
     /// signals that may change this.
-    pub(super) fn eviction_scopes(
+    pub(in crate::engine) fn eviction_scopes(
         &mut self,
         gang: &Gang,
         way: &FlavorAssignment,
-        now: Time,
         wake: &mut WakeCondition,
     ) -> Vec<EvictionScope> {
         if !self.can_preempt(gang) {
             return Vec::new();
         }
-        if let Err(blocked) = self.check_reserved_quota(gang, way, now, true) {
+        if let Err(blocked) = self.check_reserved_quota(gang, way, true) {
             wake.merge(&blocked.wake);
             return Vec::new();
         }
@@ -189,17 +186,19 @@ impl Engine {
         if before.is_empty() {
             return vec![ground(&[], PreemptionRight::Policy)];
         }
-        let stay = self.backfill_candidate(gang, now);
+        let stay = self.backfill_candidate(gang);
         if !stay.backfill {
             wake.on_rise(Signal::Reservations, 1)
                 .on_rise(Signal::Turns, 1);
             return Vec::new();
         }
-        let heads = before.iter().filter_map(|n| self.backfill.heads.get(*n));
+        let heads = before
+            .iter()
+            .filter_map(|n| self.reservations.heads().get(*n));
         let mut kept: Vec<&Head> = heads
             .filter(|head| {
                 let start = head.plan.start;
-                start.is_none_or(|start| !stay.ends_by(start, head.gang.submitted, now))
+                start.is_none_or(|start| !stay.ends_by(start, head.gang.submitted, self.now))
             })
             .collect();
         let mut grounds = vec![ground(&kept, PreemptionRight::Policy)];
@@ -226,7 +225,7 @@ impl Engine {
         self.packing.prepare(&mut self.nodes, &mut self.catalog);
         let mut kept = UndoLog::default();
         for (number, restraint) in restraints {
-            let Some(head) = self.backfill.heads.get(*number) else {
+            let Some(head) = self.reservations.heads().get(*number) else {
                 continue;
             };
             for hold in &head.plan.reserved_room {
@@ -275,7 +274,7 @@ impl Engine {
         let mut wake = wake_on_capacity(way);
         wake.on_rise(Signal::Reservations, 1)
             .on_rise(Signal::Turns, 1);
-        let head = self.backfill.heads.get(head);
+        let head = self.reservations.heads().get(head);
         let nodes: BTreeSet<_> = head.into_iter().flat_map(Head::nodes).collect();
         let detail = WaitDetail::Reserved {
             head: head.map_or_else(|| GangId::new(""), |head| head.id().clone()),
@@ -288,11 +287,13 @@ impl Engine {
     /// Returns the facts that decide if a gang may backfill now: its expected end and if it is
     /// preemptible. Surplus may run for ever and makes room only for some gangs, so it does not
     /// count as preemptible here.
-    pub(super) fn backfill_candidate(&self, gang: &Gang, now: Time) -> BackfillCandidate {
+    pub(in crate::engine) fn backfill_candidate(&self, gang: &Gang) -> BackfillCandidate {
         let config = self.queues.config(&gang.queue);
         let ends = !gang.surplus;
         BackfillCandidate {
-            end: ends.then(|| self.expected_end(gang, now, now)).flatten(),
+            end: ends
+                .then(|| self.expected_end(gang, self.now, self.now))
+                .flatten(),
             preemptible: gang.preemptible && !gang.surplus,
             backfill: config.is_none_or(|queue| queue.backfill),
         }
@@ -314,7 +315,7 @@ fn with_capacity_wait(blocked: Box<Blockage>) -> Box<Blockage> {
 
 /// Returns a condition that wakes the gang when its place may have gone, or another place may
 /// exist.
-pub(super) fn wake_on_capacity(way: &FlavorAssignment) -> WakeCondition {
+pub(in crate::engine) fn wake_on_capacity(way: &FlavorAssignment) -> WakeCondition {
     let mut wake = WakeCondition::default();
     wake.on_rise(Signal::Nodes, 1);
     for (resource, _) in &way.shape.total {

@@ -7,69 +7,42 @@
 //! another queue may use, because that gang's turn comes before the head's. Also, a gang that would
 //! borrow has a late turn, but may be owed the same quota once a gang of its own queue leaves too.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::admission::GangStart;
-use super::departures;
-use super::preempt::{PlannedVictim, PreemptionPlan};
-use super::{Engine, GangStage};
+use super::super::Engine;
+use super::super::admission::GangStart;
+use super::super::preempt::{PlannedVictim, PreemptionPlan};
+use super::cycle_log::CycleLog;
 use crate::decision::Decision;
-use crate::explain::WaitReason;
-use crate::ids::{GangId, QueueName};
+use crate::ids::QueueName;
 use crate::placement::UndoLog;
 use crate::quota::{Demand, FlavorResource};
 use crate::state::GangIdx;
-use crate::time::Time;
-
-/// Maximum number of withdrawals per cycle. After each of them, the cycle tries all gangs that it
-/// wakes.
-const MAX_WITHDRAWALS: usize = 256;
-
-/// The gangs that a cycle has placed.
-#[derive(Debug, Default)]
-pub(super) struct CyclePlacements {
-    /// Placed gangs, with the reason to wait that was last reported.
-    placed: BTreeMap<GangIdx, Option<WaitReason>>,
-    /// Gangs whose placement was withdrawn. Like preempted gangs, they preempt no gang while they
-    /// borrow what they lack. Otherwise two gangs could replace each other without end.
-    withdrawn: BTreeSet<GangIdx>,
-    /// Gangs whose placement decisions must be dropped, and their queues, which hold less now.
-    dropped: Vec<(GangId, QueueName)>,
-    count: usize,
-}
-
-impl CyclePlacements {
-    pub(super) fn is_withdrawn(&self, gang: GangIdx) -> bool {
-        self.withdrawn.contains(&gang)
-    }
-}
 
 impl Engine {
     /// Records that the cycle is about to place a gang. A gang that returns to its kept place is a
     /// victim like any other gang: no gang may make room there before its return.
-    pub(super) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
+    pub(in crate::engine) fn note_placement(&mut self, at: GangIdx, goes_back: bool) {
         if goes_back {
             return;
         }
-        let told = self.state(at).and_then(|state| state.reported_reason);
-        self.cycle_placements.placed.insert(at, told);
+        let told = self.gangs.get(at).and_then(|state| state.reported_reason);
+        self.cycle_placements.insert(at, told);
     }
 
     /// Starts or nominates a gang by a plan with victims.
-    pub(super) fn carry_out_plan(
+    pub(in crate::engine) fn carry_out_plan(
         &mut self,
         at: GangIdx,
         mut plan: PreemptionPlan,
-        now: Time,
     ) -> Option<Decision> {
-        let placed = &self.cycle_placements.placed;
+        let placed = &self.cycle_placements;
         let (new, old): (Vec<PlannedVictim>, Vec<PlannedVictim>) =
             std::mem::take(&mut plan.victims)
                 .into_iter()
-                .partition(|leaver| placed.contains_key(&leaver.gang));
+                .partition(|leaver| placed.contains(leaver.gang));
         let may_withdraw = !new.is_empty()
-            && self.cycle_placements.count < MAX_WITHDRAWALS
+            && self.cycle_placements.may_withdraw()
             && (!old.is_empty() || self.can_start_without(at, &plan, &new));
         if !may_withdraw {
             plan.victims = new.into_iter().chain(old).collect();
@@ -81,7 +54,7 @@ impl Engine {
         plan.victims = old;
         let lifted = self.lift_place(at);
         let mut log = UndoLog::default();
-        if let Some(Ok(GangStart::Immediate(way, groups))) = self.try_to_admit(at, now, &mut log) {
+        if let Some(Ok(GangStart::Immediate(way, groups))) = self.try_to_admit(at, &mut log) {
             return self.start_now(at, lifted, &way, groups);
         }
         self.put_back_place(lifted);
@@ -96,7 +69,7 @@ impl Engine {
     fn nominate_plan(&mut self, at: GangIdx, plan: PreemptionPlan) -> Option<Decision> {
         let lifted = self.lift_place(at);
         self.spend_place(lifted);
-        let gang = Arc::clone(&self.state(at)?.gang);
+        let gang = Arc::clone(&self.gangs.get(at)?.gang);
         Some(self.nominate(at, &gang, plan))
     }
 
@@ -108,20 +81,19 @@ impl Engine {
         plan: &PreemptionPlan,
         placed: &[PlannedVictim],
     ) -> bool {
-        let Some(queue) = self.state(at).map(|state| state.gang.queue.clone()) else {
+        let Some(queue) = self.gangs.get(at).map(|state| state.gang.queue.clone()) else {
             return false;
         };
         let mut log = UndoLog::default();
         let mut given_back = Vec::new();
         for leaver in placed {
-            let Some(GangStage::Placed(placed)) = self.state(leaver.gang).map(|state| &state.stage)
-            else {
+            let Some(placed) = self.gangs.placed(leaver.gang) else {
                 continue;
             };
-            let parts = placed.node_usages(&self.pods);
+            let parts = placed.node_usages(self.pods.known());
             let of = placed.gang.queue.clone();
             for part in parts {
-                let hold = departures::node_charge(&part, &self.catalog);
+                let hold = part.to_charge(&self.catalog);
                 log.uncharge(&mut self.nodes, &hold);
             }
             let held = self.queues.gang_charge(&of, leaver.gang).cloned();
@@ -153,30 +125,26 @@ impl Engine {
 
     /// Makes a gang that this cycle has placed pending again.
     fn withdraw_placement(&mut self, at: GangIdx) {
-        let Some(told) = self.cycle_placements.placed.remove(&at) else {
+        let Some(state) = self.gangs.get(at) else {
+            return;
+        };
+        let (id, queue) = (state.gang.id.clone(), state.gang.queue.clone());
+        let Some(told) = self.cycle_placements.withdraw(at, id, queue) else {
             return;
         };
         self.unplace(at);
         self.make_pending(at);
-        let Some(state) = self.state_mut(at) else {
-            return;
-        };
-        state.reported_reason = told;
-        let untold = (state.gang.id.clone(), state.gang.queue.clone());
-        let cycle = &mut self.cycle_placements;
-        cycle.dropped.push(untold);
-        cycle.withdrawn.insert(at);
-        cycle.count = cycle.count.saturating_add(1);
+        if let Some(state) = self.gangs.get_mut(at) {
+            state.reported_reason = told;
+        }
     }
 
     /// Drops the decisions that place gangs whose placement has been withdrawn. Returns the
     /// queues of these gangs.
-    pub(super) fn drop_withdrawn(&mut self, decisions: &mut Vec<Decision>) -> Vec<QueueName> {
-        let untold = std::mem::take(&mut self.cycle_placements.dropped);
-        let queues = untold.into_iter().map(|(id, queue)| {
-            decisions.retain(
-                |decision| !matches!(decision, Decision::Place { gang, .. } if *gang == id),
-            );
+    pub(in crate::engine) fn drop_withdrawn(&mut self, log: &mut CycleLog) -> Vec<QueueName> {
+        let withdrawn = self.cycle_placements.take_withdrawn().into_iter();
+        let queues = withdrawn.map(|(id, queue)| {
+            log.drop_place(&id);
             queue
         });
         queues.collect()

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use super::flavor_assignment::FlavorAssignment;
-use super::placed::{PlacedGang, PlacedGroup, PlacedState};
-use super::{Engine, GangStage, GangState};
+use super::super::Engine;
+use super::super::flavor_assignment::FlavorAssignment;
+use super::super::gang_table::{PlacedGang, PlacedGroup};
 use crate::gang::Gang;
-use crate::ids::{GangId, QueueName};
+use crate::ids::GangId;
 use crate::placement::{Placement, PodRuns};
 use crate::queue::GroupFlavors;
-use crate::queueing::Signal;
-use crate::quota::Demand;
 use crate::state::{GangIdx, GangShape};
 use crate::time::Time;
 use crate::topology::{Topology, TopologyRequest};
@@ -21,8 +19,8 @@ impl Engine {
     /// period, which set its expected end, and the limits that it draws on.
     pub fn apply_gang(&mut self, gang: Gang) {
         self.add_node_level(&gang);
-        let Some(&at) = self.by_id.get(&gang.id) else {
-            let at = self.insert(gang, GangStage::Pending(None));
+        let Some(at) = self.gangs.find(&gang.id) else {
+            let at = self.insert(gang);
             self.make_pending(at);
             return;
         };
@@ -30,7 +28,7 @@ impl Engine {
     }
 
     /// Adds the topology level of single nodes if the gang requests it.
-    pub(super) fn add_node_level(&mut self, gang: &Gang) {
+    pub(in crate::engine) fn add_node_level(&mut self, gang: &Gang) {
         let groups = gang.groups.iter().map(|group| &group.topology);
         let mut requests = groups.chain([&gang.topology]).flatten();
         if requests.any(TopologyRequest::is_node_level) {
@@ -38,30 +36,18 @@ impl Engine {
         }
     }
 
-    pub(super) fn insert(&mut self, gang: Gang, stage: GangStage) -> GangIdx {
+    /// Adds a pending gang that is not due yet.
+    pub(in crate::engine) fn insert(&mut self, gang: Gang) -> GangIdx {
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
         if !gang.surplus {
             // Packing keeps nodes useful for other gangs, so it does not learn from surplus.
             self.packing.learn(&mut self.catalog, &shape);
         }
-        let id = gang.id.clone();
-        let state = GangState {
-            gang: Arc::new(gang),
-            shape,
-            assignments: None,
-            not_before: None,
-            preempted: false,
-            awaits_apply: false,
-            reported_reason: None,
-            stage,
-        };
-        let at = GangIdx::of(self.gangs.insert(state));
-        self.by_id.insert(id, at);
-        at
+        self.gangs.insert(gang, shape)
     }
 
-    pub(super) fn update(&mut self, at: GangIdx, gang: Gang) {
-        let Some(state) = self.state(at) else {
+    pub(in crate::engine) fn update(&mut self, at: GangIdx, gang: Gang) {
+        let Some(state) = self.gangs.get(at) else {
             return;
         };
         if *state.gang == gang {
@@ -70,7 +56,7 @@ impl Engine {
             }
             return;
         }
-        let waits = matches!(state.stage, GangStage::Pending(_));
+        let waits = state.is_pending();
         let draws_otherwise = state.gang.draws != gang.draws;
         let term = |gang: &Gang| (gang.runtime, gang.predicted, gang.grace);
         let ends_otherwise = term(&state.gang) != term(&gang);
@@ -78,7 +64,7 @@ impl Engine {
             self.end_pending(at);
         }
         let shape = Arc::new(self.catalog.acquire_shape(&gang));
-        if let Some(state) = self.state_mut(at) {
+        if let Some(state) = self.gangs.get_mut(at) {
             state.gang = Arc::new(gang);
             let before = std::mem::replace(&mut state.shape, shape);
             let ways = state.assignments.take();
@@ -121,15 +107,15 @@ impl Engine {
         flavors: &[GroupFlavors],
         since: Time,
     ) {
-        let at = match self.by_id.get(&gang.id) {
-            Some(&at) => {
+        let at = match self.gangs.find(&gang.id) {
+            Some(at) => {
                 self.unplace(at);
                 self.update(at, gang);
                 at
             }
-            None => self.insert(gang, GangStage::Pending(None)),
+            None => self.insert(gang),
         };
-        let Some(gang) = self.state(at).map(|s| Arc::clone(&s.gang)) else {
+        let Some(gang) = self.gangs.get(at).map(|s| Arc::clone(&s.gang)) else {
             return;
         };
         let groups: Vec<PodRuns> = gang
@@ -166,21 +152,25 @@ impl Engine {
     /// Confirms the pods of a gang that have been seen on their nodes.
     fn confirm_known_pods(&mut self, at: GangIdx, gang: &Gang) {
         for (number, group) in gang.groups.iter().enumerate() {
-            let count = self.placed_group(at, number).map_or(0, PlacedGroup::count);
+            let count = self.gangs.group(at, number).map_or(0, PlacedGroup::count);
             for index in 0..count {
                 let key = gang.pod_key(group, index);
-                let planned = self.placed_group(at, number).and_then(|g| g.node(index));
-                let Some(seen) = self.pods.get_mut(&key) else {
-                    continue;
-                };
-                if planned != Some(seen.node) || seen.in_placed_gang {
+                let planned = self.gangs.group(at, number).and_then(|g| g.node(index));
+                let seen = self
+                    .pods
+                    .get(&key)
+                    .filter(|seen| planned == Some(seen.node));
+                if seen.is_none() {
                     continue;
                 }
-                seen.in_placed_gang = true;
-                let seen = *seen;
+                let Some((seen, stopping)) = self.pods.attach(&key) else {
+                    continue;
+                };
                 let demand = self.catalog.demand(seen.demand);
                 self.nodes.mark_placed(seen.node, &demand, 1);
-                self.remove_stopping_pod(&key);
+                if let Some(stopping) = stopping {
+                    self.count_stopped_pod(stopping);
+                }
                 self.free_assumed((at, number, index));
                 self.set_pod_in_place((at, number, index), Some((seen.node, seen.demand)));
             }
@@ -189,12 +179,12 @@ impl Engine {
 
     /// Removes a gang. Its pods that the engine has seen count until they are deleted.
     pub fn delete_gang(&mut self, gang: &GangId) {
-        let Some(at) = self.by_id.remove(gang) else {
+        let Some(at) = self.gangs.find(gang) else {
             return;
         };
         self.unplace(at);
         self.end_pending(at);
-        if let Some(state) = self.gangs.remove(at.at()) {
+        if let Some(state) = self.gangs.remove(at) {
             self.drop_shape(&state.shape);
             if let Some(known) = state.assignments {
                 self.release_assignments(&known.assignments);
@@ -207,11 +197,11 @@ impl Engine {
     /// that other gangs go first. The later of this time and the gang's own `not_before` counts.
     /// Its pods that the engine has seen count until they are deleted.
     pub fn release_gang(&mut self, gang: &GangId, not_before: Option<Time>) {
-        let Some(&at) = self.by_id.get(gang) else {
+        let Some(at) = self.gangs.find(gang) else {
             return;
         };
         self.unplace(at);
-        if let Some(state) = self.state_mut(at) {
+        if let Some(state) = self.gangs.get_mut(at) {
             state.not_before = state.not_before.max(not_before);
         }
         self.make_pending(at);
@@ -219,14 +209,14 @@ impl Engine {
 
     /// Records that the gang is placed. The caller has charged the nodes; this function charges the
     /// quota.
-    pub(super) fn record_place(
+    pub(in crate::engine) fn record_place(
         &mut self,
         at: GangIdx,
         way: &FlavorAssignment,
         groups: Vec<PodRuns>,
         since: Time,
     ) {
-        let Some(state) = self.gangs.get(at.at()) else {
+        let Some(state) = self.gangs.get(at) else {
             return;
         };
         let (gang, shape) = (Arc::clone(&state.gang), Arc::clone(&way.shape));
@@ -234,55 +224,25 @@ impl Engine {
             self.nodes.add_hold(*node);
         }
         self.catalog.retain_shape(&shape);
-        self.charge_quota(at, &gang, way.demand.clone());
-        for (number, group) in gang.groups.iter().enumerate() {
-            let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
-            self.pod_prefixes
-                .entry(family)
-                .or_default()
-                .push((at, number));
-        }
-        let placed = PlacedGang {
-            gang,
-            shape,
-            choices: way.choices.clone(),
-            since,
-            state: PlacedState::Settled,
-            checkpoint: None,
-            protected_until: None,
-            groups: groups.into_iter().map(PlacedGroup::new).collect(),
-        };
+        self.charge_gang(at, &gang, way.demand.clone());
+        let placed = PlacedGang::new(gang, shape, way.choices.clone(), groups, since);
         self.set_placed(at, placed);
     }
 
-    /// Removes the pod prefixes of a gang.
-    pub(super) fn remove_pod_prefixes(&mut self, at: GangIdx, gang: &Gang) {
-        for (number, group) in gang.groups.iter().enumerate() {
-            let family = format!("{}/{}", gang.id.namespace(), group.pod_prefix);
-            if let Some(claims) = self.pod_prefixes.get_mut(&family) {
-                claims.retain(|claim| *claim != (at, number));
-                if claims.is_empty() {
-                    self.pod_prefixes.remove(&family);
-                }
-            }
-        }
-    }
-
     /// Removes a gang from its place, or from the place that is kept for it.
-    pub(super) fn unplace(&mut self, at: GangIdx) {
+    pub(in crate::engine) fn unplace(&mut self, at: GangIdx) {
         self.release_restart_place(at);
         let Some(placed) = self.take_placed(at) else {
             return;
         };
         let gang = &placed.gang;
-        let told = match placed.state {
-            PlacedState::Leaving { since, .. } => since,
-            PlacedState::Settled | PlacedState::Nominated => self.now,
-        };
-        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
+        let leaving = placed.state().leaving_charge();
+        let told = leaving.map_or(self.now, |(_, since)| since);
+        let grace = self
+            .gangs
+            .get(at)
+            .map_or(gang.grace, |state| state.gang.grace);
         let by = told.plus(grace);
-        self.clear_departure(at);
-        self.remove_pod_prefixes(at, gang);
         let groups = gang
             .groups
             .iter()
@@ -293,49 +253,19 @@ impl Engine {
                 self.release_node(node, &shape.demand, pods, true);
             }
             for index in planned.confirmed() {
-                self.detach_pod(gang.pod_key(group, index), by);
+                self.detach_pod(&gang.pod_key(group, index), by);
             }
             for (node, _) in planned.runs() {
                 self.nodes.release_hold(*node);
             }
         }
-        self.release_quota(&gang.queue, at);
+        self.release_charge(&gang.queue, at);
         self.drop_shape(&placed.shape);
-    }
-
-    /// Charges a gang to its queue.
-    pub(super) fn charge_quota(&mut self, at: GangIdx, gang: &Gang, demand: Demand) {
-        let root = self.queues.root(&gang.queue);
-        for (what, amount) in demand.iter() {
-            self.parking
-                .raise(&Signal::QuotaTaken(root.clone(), what), amount);
-        }
-        self.charge_limits(at, gang, &demand);
-        let begins = self.queues.charge(at, gang, demand, &mut self.catalog);
-        let limited = self.queues.is_limited(&gang.queue);
-        for what in begins {
-            let root = limited.then(|| root.clone());
-            self.parking.raise(&Signal::Borrows(root, what), 1);
-        }
-    }
-
-    /// Discharges a gang, if it is charged, and returns the charge.
-    pub(super) fn release_quota(&mut self, queue: &QueueName, at: GangIdx) -> Demand {
-        self.release_limits(at);
-        let root = self.queues.root(queue);
-        let demand = self.queues.discharge(queue, at);
-        // A leaving gang has no regular charge any more. It held this charge until now.
-        let left = self.queues.finish_leaving(at).unwrap_or_default();
-        for (what, amount) in demand.iter().chain(left.iter()) {
-            self.parking
-                .raise(&Signal::QuotaFreed(root.clone(), what), amount);
-        }
-        demand
     }
 
     /// Removes an owner of a shape. The catalog may reuse the shape's numbers, so cached results by
     /// number must go too.
-    pub(super) fn drop_shape(&mut self, shape: &GangShape) {
+    pub(in crate::engine) fn drop_shape(&mut self, shape: &GangShape) {
         self.catalog.release_shape(shape);
         self.blockages.clear();
     }

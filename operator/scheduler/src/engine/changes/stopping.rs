@@ -2,51 +2,33 @@
 //! gone. Quota and limits stay charged as a whole until the last pod is gone. A deleted gang has a
 //! number of its own, because a new gang of the same name is another gang.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Engine, GangStage, GangState};
+use super::super::Engine;
+use super::super::restart_places::RestartPlace;
 use crate::backfill::RunTerm;
 use crate::gang::Gang;
 use crate::ids::{GangId, LimitName, PodKey};
-use crate::queueing::Signal;
 use crate::quota::Demand;
 use crate::state::GangIdx;
 use crate::time::Time;
 
-/// The gang of each pod that is still stopping.
-#[derive(Debug, Default)]
-pub(super) struct StoppingPods {
-    pods: HashMap<PodKey, GangIdx>,
-}
-
-impl StoppingPods {
-    pub(super) fn is_empty(&self) -> bool {
-        self.pods.is_empty()
-    }
-
-    /// Returns the pods, each with its gang.
-    pub(super) fn pods(&self) -> impl Iterator<Item = (&PodKey, GangIdx)> {
-        self.pods.iter().map(|(pod, at)| (pod, *at))
-    }
-}
-
 /// Quota, limits and pods of a gang to delete.
-pub(super) struct DeletedGang {
-    pub(super) gang: Arc<Gang>,
-    pub(super) charged: Demand,
-    pub(super) drawn: Vec<(LimitName, i128)>,
+pub(in crate::engine) struct DeletedGang {
+    pub(in crate::engine) gang: Arc<Gang>,
+    pub(in crate::engine) charged: Demand,
+    pub(in crate::engine) drawn: Vec<(LimitName, i128)>,
     /// Its pods that still exist.
-    pub(super) pods: Vec<PodKey>,
+    pub(in crate::engine) pods: Vec<PodKey>,
     /// When they should be gone.
-    pub(super) gone_by: Time,
+    pub(in crate::engine) gone_by: Time,
 }
 
 impl Engine {
     /// Deletes a gang as [`Self::delete_gang`] does, but keeps its quota and limits charged until
     /// the last of its known pods is gone.
     pub fn retire_gang(&mut self, gang: &GangId) {
-        let held = self.by_id.get(gang).and_then(|at| self.deleted_gang(*at));
+        let held = self.gangs.find(gang).and_then(|at| self.deleted_gang(at));
         self.delete_gang(gang);
         if let Some(held) = held {
             self.add_stopping(held);
@@ -55,13 +37,11 @@ impl Engine {
 
     /// Returns quota, limits and pods of a gang with existing pods, for its place or its kept
     /// place.
-    pub(super) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
+    pub(in crate::engine) fn deleted_gang(&self, at: GangIdx) -> Option<DeletedGang> {
         if let Some(keep) = self.restart_places.get(at) {
             return self.deleted_gang_of_restart_place(at, keep);
         }
-        let Some(GangStage::Placed(placed)) = self.state(at).map(|state| &state.stage) else {
-            return None;
-        };
+        let placed = self.gangs.placed(at)?;
         let gang = &placed.gang;
         let groups = gang.groups.iter().zip(&placed.groups);
         let settled = groups.flat_map(|(group, planned)| {
@@ -70,8 +50,11 @@ impl Engine {
         });
         let is_there = |pod: &PodKey| self.pods.get(pod).is_some_and(|seen| seen.in_placed_gang);
         let pods: Vec<PodKey> = settled.filter(is_there).collect();
-        let grace = self.state(at).map_or(gang.grace, |state| state.gang.grace);
-        let (charged, drawn, since) = match placed.state.leaving_charge() {
+        let grace = self
+            .gangs
+            .get(at)
+            .map_or(gang.grace, |state| state.gang.grace);
+        let (charged, drawn, since) = match placed.state().leaving_charge() {
             Some((charged, since)) => (charged.clone(), self.limits.leaving_amounts(at), since),
             None => (
                 self.charged_demand(at, gang),
@@ -91,7 +74,7 @@ impl Engine {
     fn deleted_gang_of_restart_place(
         &self,
         at: GangIdx,
-        keep: &super::restart_places::RestartPlace,
+        keep: &RestartPlace,
     ) -> Option<DeletedGang> {
         let going = keep.pods.iter().filter(|pod| !pod.pod_is_gone);
         let pods: Vec<PodKey> = going.map(|pod| pod.key.clone()).collect();
@@ -112,7 +95,7 @@ impl Engine {
     }
 
     /// Adds a deleted gang whose pods are still stopping, with the charges that it held.
-    pub(super) fn add_stopping(&mut self, held: DeletedGang) -> GangIdx {
+    pub(in crate::engine) fn add_stopping(&mut self, held: DeletedGang) -> GangIdx {
         let DeletedGang {
             gang,
             charged,
@@ -120,63 +103,38 @@ impl Engine {
             pods,
             gone_by: by,
         } = held;
-        let (id, queue) = (gang.id.clone(), gang.queue.clone());
-        let state = GangState {
-            shape: Arc::new(self.catalog.acquire_shape(&gang)),
-            gang,
-            assignments: None,
-            not_before: None,
-            preempted: false,
-            awaits_apply: true,
-            reported_reason: None,
-            stage: GangStage::Stopping {
-                pods: u32::try_from(pods.len()).unwrap_or(u32::MAX),
-                by,
-            },
-        };
-        let at = GangIdx::of(self.gangs.insert(state));
+        let shape = Arc::new(self.catalog.acquire_shape(&gang));
+        let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+        let at = self
+            .gangs
+            .insert_stopping(Arc::clone(&gang), shape, count, by);
         for pod in pods {
-            self.stopping.pods.insert(pod, at);
+            self.pods.mark_stopping(pod, at);
         }
-        self.queues.start_leaving(at, &id, &queue, &charged);
-        self.limits.start_leaving(at, drawn);
-        self.insert_end_with_term(at, &id, queue, RunTerm::stopping_until(by));
-        self.backfill.mark_stale();
+        self.start_leaving_charge(at, &gang, &charged, drawn);
+        let term = RunTerm::stopping_until(by);
+        let queue = gang.queue.clone();
+        self.reservations
+            .insert_end(at, &gang.id, queue, term, self.now);
+        self.reservations.mark_stale();
         at
     }
 
-    /// Removes a stopping pod that is gone or now belongs to a placed gang.
-    pub(super) fn remove_stopping_pod(&mut self, pod: &PodKey) {
-        self.departures.remove_pod(pod);
-        let Some(at) = self.stopping.pods.remove(pod) else {
-            return;
-        };
-        let Some(state) = self.state_mut(at) else {
-            return;
-        };
-        if let GangStage::Stopping { pods, .. } = &mut state.stage {
-            *pods = pods.saturating_sub(1);
-            if *pods == 0 {
-                self.finish_stopping(at);
-            }
+    /// Counts a pod of a deleted gang as gone, because it is gone or now belongs to a placed gang.
+    pub(in crate::engine) fn count_stopped_pod(&mut self, at: GangIdx) {
+        if self.gangs.count_stopped_pod(at) {
+            self.finish_stopping(at);
         }
     }
 
     /// Removes a deleted gang whose last pod is gone.
     fn finish_stopping(&mut self, at: GangIdx) {
-        let Some(state) = self.gangs.remove(at.at()) else {
+        let Some(state) = self.gangs.remove(at) else {
             return;
         };
         let (id, queue) = (&state.gang.id, &state.gang.queue);
-        let root = self.queues.root(queue);
-        let left = self.queues.finish_leaving(at).unwrap_or_default();
-        for (what, amount) in left.iter() {
-            self.parking
-                .raise(&Signal::QuotaFreed(root.clone(), what), amount);
-        }
-        let freed = self.limits.finish_leaving(at);
-        self.raise_all(freed);
-        self.remove_end(at, id, queue);
+        self.release_charge(queue, at);
+        self.reservations.remove_end(at, id, queue);
         self.drop_shape(&state.shape);
     }
 }

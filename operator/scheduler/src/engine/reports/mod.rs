@@ -1,0 +1,10 @@
+//! Reads of the engine. `queries` has gangs, their places and usage, `queue_usage` the numbers in
+//! the status of queues, and `node_report` how nodes fit a gang. `trial` decides about a gang
+//! without changing anything.
+
+mod node_report;
+mod queries;
+mod queue_usage;
+mod trial;
+
+pub use queue_usage::{QueueMemory, QueueUsage, QueueUsageLine, ResourceTotals};
