@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::names;
 use trellis_scheduler::Resources;
 
+use super::grace_period::{has_overlong_grace, limit_grace};
 use super::judged_spec::JudgedSpec;
 use super::pod_view::{PodPhase, PodView, pod_phase};
 use super::slim::SlimPod;
@@ -19,27 +19,6 @@ const INDEX_LABELS: [&str; 2] = [
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
 ];
-
-/// Longest grace period of an external pod in seconds, as for jobs: other gangs may wait for its
-/// resources.
-const MAX_GRACE: i64 = 3_600;
-
-/// Returns the grace period of a pod in seconds. The API server treats a negative value as one
-/// second.
-fn limit_grace(own: Option<i64>) -> u32 {
-    let seconds = match own.unwrap_or(30) {
-        i64::MIN..0 => 1,
-        seconds => seconds.min(MAX_GRACE),
-    };
-    u32::try_from(seconds).unwrap_or(0)
-}
-
-/// Returns true if the pod was deleted with a longer grace period than Trellis allows: it is
-/// shortened.
-pub fn has_overlong_grace(meta: &ObjectMeta) -> bool {
-    let given = meta.deletion_grace_period_seconds;
-    meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > MAX_GRACE)
-}
 
 /// Pods of one group, by name.
 pub type ExternalPods = BTreeMap<String, Arc<ExternalPod>>;

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use trellis_api::{names, owner};
 
-use super::external_pod::has_overlong_grace;
+use super::grace_period::has_overlong_grace;
 use super::judged_spec::JudgedSpec;
 use super::slim::{SlimContainer, SlimContainerStatus, SlimPod, SlimTerminated};
 use crate::key::Key;
