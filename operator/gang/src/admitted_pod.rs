@@ -11,7 +11,6 @@ use unsupported_requirement::UnsupportedRequirement;
 
 use super::namespace_quota::PodQuotaFields;
 use super::{constraints, resource_request, unsupported_requirement};
-use crate::engine;
 use crate::observed::{SlimClaimSpec, SlimPod};
 
 /// Labels that differ between jobs and pods. Facts about one job's pod also hold for another job's
@@ -73,7 +72,7 @@ impl AdmittedPod {
     pub fn from_group(group: &CompiledGroup) -> Self {
         // The constraints come from the same pod that would be created.
         let pod = group.pod(0, &PodPlacement::UNPLACED);
-        let request = engine::group_pod_request(group);
+        let request = resource_request::group_pod_request(group);
         // The pods of a job have limits equal to their requests.
         let counted = PodQuotaFields::from_pod(request.clone(), &pod);
         Self::new(request, counted, &pod)

@@ -17,7 +17,8 @@ use trellis_policies::quota::{QuotaPolicies, QuotaVerdict};
 use trellis_policies::{AuthorizedJob, ClusterFacts, Refusal};
 
 use crate::lookup::{MissingObject, enforces_restricted};
-use crate::{JobHold, quota, unsupported_requirement};
+use crate::unplaceable_job::refuse_unplaceable_job;
+use crate::{JobHold, quota};
 
 /// Labels of an object that has none.
 pub static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
@@ -247,8 +248,7 @@ fn allow_or_refuse(
 ) -> Result<AuthorizedJob, JobHold> {
     let job = outcome.map_err(|not| JobHold::from(&not))?;
     let held = refuse_over_limit(&verdict.refusals);
-    let held =
-        held.or_else(|| unsupported_requirement::find_in_job(job.compiled()).map(JobHold::from));
+    let held = held.or_else(|| refuse_unplaceable_job(job.compiled()));
     held.map_or(Ok(job), Err)
 }
 

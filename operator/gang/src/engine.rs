@@ -10,7 +10,6 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use trellis_api::job::PlacementPolicy;
 use trellis_api::pod_group::{Plan, PodGroupMember, VictimReason};
-use trellis_api::quantity::Amount;
 use trellis_api::reason::Reason;
 use trellis_api::{PodGroup, TrainingJobSpec};
 use trellis_compiler::{CompiledGroup, CompiledJob};
@@ -25,6 +24,7 @@ use super::volumes::{self, VolumeRequirements};
 use super::{constraints, resource_request};
 use crate::key::Key;
 use crate::observed::{SlimNode, UnhealthyRules};
+use crate::resource_request::quantity_units;
 pub use plan::{flavors_from_plan, placement_from_plan};
 pub use queue::{
     decayed_quantity, restore_decayed_usage, to_engine_flavor, to_engine_queue, to_engine_topology,
@@ -213,10 +213,7 @@ pub(super) fn to_topology_request(
 pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
     let request = |member: &PodGroupMember| -> Resources {
         let amounts = member.resources.iter().map(|(name, quantity)| {
-            // A quantity that does not parse fills the node, as in `request`.
-            let units = quantity
-                .amount()
-                .map_or(i64::MAX, |amount| base_units(name, amount).max(0));
+            let units = quantity_units(name, quantity);
             (ResourceName::new(name.as_str()), units)
         });
         amounts.collect()
@@ -245,25 +242,6 @@ pub fn gang_from_pod_group(job: &Key, group: &PodGroup) -> Gang {
         grace: to_duration(spec.grace_period_seconds()),
         ..Gang::new(gang_id(job), queue, groups)
     }
-}
-
-/// Returns the request of one pod of the group, before admission.
-#[must_use]
-pub fn group_pod_request(group: &CompiledGroup) -> Resources {
-    group
-        .request()
-        .iter()
-        .map(|(name, amount)| (ResourceName::new(name.as_str()), base_units(name, *amount)))
-        .collect()
-}
-
-fn base_units(resource: &str, amount: Amount) -> i64 {
-    let units = if resource == "cpu" {
-        amount.ceil_millis()
-    } else {
-        amount.ceil_units()
-    };
-    units.unwrap_or(i64::MAX)
 }
 
 fn to_task_group(

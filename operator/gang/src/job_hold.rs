@@ -5,7 +5,6 @@ use trellis_api::job::JobPhase;
 use trellis_policies::cedar::NotAuthorized;
 
 use super::lookup::MissingObject;
-use crate::unsupported_requirement::UnsupportedRequirement;
 
 /// Why a job does not start, as its status reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +54,6 @@ impl JobHold {
 impl From<MissingObject> for JobHold {
     fn from(missing: MissingObject) -> Self {
         Self::waiting(missing.reason, missing.message)
-    }
-}
-
-impl From<UnsupportedRequirement> for JobHold {
-    /// A requirement that the scheduler does not evaluate refuses the job until the job or its
-    /// profile changes.
-    fn from(unsupported: UnsupportedRequirement) -> Self {
-        Self::refused(unsupported.reason, unsupported.message)
     }
 }
 

@@ -42,6 +42,7 @@ pub mod quota;
 pub mod resource_request;
 pub mod restart_rules;
 pub mod surplus;
+mod unplaceable_job;
 pub mod unsupported_requirement;
 pub mod volumes;
 

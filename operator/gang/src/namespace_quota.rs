@@ -5,15 +5,10 @@ mod quota_fields;
 
 pub use quota_fields::{EphemeralClaim, PodQuotaFields};
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::ResourceQuota;
 use trellis_api::Quantity;
 use trellis_api::quantity::Amount;
-use trellis_compiler::CompiledJob;
 use trellis_scheduler::{ResourceName, Resources};
-
-use super::open_plan::OpenPlan;
 
 /// Demand of a gang.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,12 +92,6 @@ impl PodBatch {
 }
 
 impl QuotaDemand {
-    /// Returns the demand of a job's whole gang, before admission.
-    #[must_use]
-    pub fn from_job(job: &CompiledJob) -> Self {
-        OpenPlan::new("", job, &BTreeMap::new()).total_demand()
-    }
-
     /// Adds so many pods.
     pub fn add(&mut self, count: i64, request: &Resources, counted: &PodQuotaFields) {
         self.pods.push(PodBatch {

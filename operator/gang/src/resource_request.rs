@@ -4,22 +4,32 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as RawQuantity;
 use trellis_api::Quantity;
+use trellis_api::quantity::Amount;
+use trellis_compiler::CompiledGroup;
 use trellis_scheduler::{ResourceName, Resources};
 
 use crate::observed::{SlimContainer, SlimContainerStatus, SlimNode, SlimPod};
 
-/// Returns the base units of a resource: thousandths of a core, bytes, or a count. A quantity that
-/// does not parse counts as more than any node has, so that no pod is placed beside it.
-fn base_units(resource: &str, quantity: &str) -> i64 {
-    let Ok(amount) = Quantity::new(quantity).amount() else {
-        return i64::MAX;
-    };
+/// Returns an amount in the resource's base units: thousandths of a core, bytes, or a count.
+pub(crate) fn base_units(resource: &str, amount: Amount) -> i64 {
     let units = if resource == "cpu" {
         amount.ceil_millis()
     } else {
         amount.ceil_units()
     };
-    units.unwrap_or(i64::MAX).max(0)
+    units.unwrap_or(i64::MAX)
+}
+
+/// Returns a quantity in the resource's base units. A quantity that does not parse counts as more
+/// than any node has, so that no other pod is placed on the node.
+pub(crate) fn quantity_units(resource: &str, quantity: &Quantity) -> i64 {
+    quantity
+        .amount()
+        .map_or(i64::MAX, |amount| base_units(resource, amount).max(0))
+}
+
+fn raw_quantity_units(resource: &str, quantity: &RawQuantity) -> i64 {
+    quantity_units(resource, &Quantity::new(quantity.0.as_str()))
 }
 
 type ResourceSums = BTreeMap<String, i64>;
@@ -41,7 +51,7 @@ fn raise_to_maximum(to: &mut ResourceSums, from: &ResourceSums) {
 fn to_sums(quantities: &BTreeMap<String, RawQuantity>) -> ResourceSums {
     quantities
         .iter()
-        .map(|(resource, q)| (resource.clone(), base_units(resource, &q.0)))
+        .map(|(resource, q)| (resource.clone(), raw_quantity_units(resource, q)))
         .collect()
 }
 
@@ -185,12 +195,22 @@ fn is_pod_level_resource(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
+/// Returns the request of one pod of the group, before admission.
+#[must_use]
+pub fn group_pod_request(group: &CompiledGroup) -> Resources {
+    group
+        .request()
+        .iter()
+        .map(|(name, amount)| (ResourceName::new(name.as_str()), base_units(name, *amount)))
+        .collect()
+}
+
 /// Returns the allocatable resources of a node.
 #[must_use]
 pub fn node_allocatable(node: &SlimNode) -> Resources {
     // An amount that does not parse counts as zero.
     let offered = node.status.allocatable.iter().map(|(resource, q)| {
-        let units = base_units(resource, &q.0);
+        let units = raw_quantity_units(resource, q);
         (resource.clone(), if units == i64::MAX { 0 } else { units })
     });
     to_resources(offered.collect())

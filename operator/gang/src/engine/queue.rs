@@ -15,8 +15,9 @@ use trellis_scheduler::{
     TaintEffect, Topology, TopologyLevel, TopologyName, Weight, WithinQueuePolicy,
 };
 
-use super::{base_units, to_duration, to_engine_time};
+use super::{to_duration, to_engine_time};
 use crate::constraints;
+use crate::resource_request::base_units;
 
 /// Returns the engine's form of a queue.
 #[must_use]
