@@ -8,78 +8,9 @@ use trellis_api::pod_group::Plan;
 use trellis_api::{Reason, names};
 
 use super::lifecycle::{AwaitedIndex, BadNodes, FinishedIndex, NamedPod};
-use super::restart_rules;
+use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::{EvictionDecision, PodPhase, PodView};
 use crate::plan_members;
-
-/// The first failure of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The pod that failed.
-    pub pod: String,
-    /// The pod's task group. Empty if the failure belongs to no pod.
-    pub group: String,
-    /// The pod's index in the group.
-    pub index: Option<u32>,
-    /// The pod's node.
-    pub node: Option<String>,
-    /// Exit code of the pod's container.
-    pub exit_code: Option<i32>,
-    /// The last line of the container's termination message.
-    pub last_line: Option<String>,
-    /// The reason.
-    pub reason: Reason,
-    /// The kubelet's reason.
-    pub kubelet_reason: String,
-    /// The failure in words.
-    pub message: String,
-    /// The budget that a restart counts against.
-    pub blame: Blame,
-}
-
-/// The budget that a restart counts against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
-    /// The job's budget: `restart.limit`.
-    Job,
-    /// The cluster's budget: `restart.disruptionLimit`.
-    Cluster,
-    /// No budget: a missing object may still be created.
-    Uncounted,
-}
-
-impl Fault {
-    /// Returns a failure that belongs to no pod.
-    pub fn for_gang(reason: Reason, message: String, blame: Blame) -> Self {
-        Self {
-            pod: String::new(),
-            group: String::new(),
-            index: None,
-            node: None,
-            exit_code: None,
-            last_line: None,
-            reason,
-            kubelet_reason: reason.as_str().to_owned(),
-            message,
-            blame,
-        }
-    }
-
-    pub(super) fn for_pod(
-        (name, pod): NamedPod<'_>,
-        reason: Reason,
-        message: String,
-        blame: Blame,
-    ) -> Self {
-        Self {
-            pod: name.to_owned(),
-            group: pod.group.clone(),
-            index: Some(pod.index),
-            node: pod.node.clone(),
-            ..Self::for_gang(reason, message, blame)
-        }
-    }
-}
 
 /// A restart rule that matches a failure: its position and its action.
 type RuleMatch = (usize, RestartAction);
@@ -163,7 +94,7 @@ impl ObservedAttempt<'_> {
         let node = pod.node.as_deref()?;
         let lost = !pod.phase.is_over() && self.nodes.is_lost(node);
         let message = || format!("node {node:?} of pod {name:?} is lost");
-        lost.then(|| Fault::for_pod((name, pod), Reason::NodeLost, message(), Blame::Cluster))
+        lost.then(|| Fault::for_pod(name, pod, Reason::NodeLost, message(), Blame::Cluster))
     }
 
     /// Returns the failure of an unhealthy node. A rank that failed on the node counts as the
@@ -187,7 +118,7 @@ impl ObservedAttempt<'_> {
             }
         }
         let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
-        let fault = Fault::for_pod((name, pod), Reason::NodeUnhealthy, message, Blame::Cluster);
+        let fault = Fault::for_pod(name, pod, Reason::NodeUnhealthy, message, Blame::Cluster);
         Some(fault)
     }
 
@@ -199,7 +130,7 @@ impl ObservedAttempt<'_> {
             return None;
         }
         let message = format!("pod {name:?} is being deleted or evicted by someone else");
-        let fault = Fault::for_pod((name, pod), Reason::PodDisrupted, message, Blame::Cluster);
+        let fault = Fault::for_pod(name, pod, Reason::PodDisrupted, message, Blame::Cluster);
         Some(match container_fault(name, pod) {
             Some(own) => Fault {
                 reason: fault.reason,
@@ -238,7 +169,7 @@ impl ObservedAttempt<'_> {
     /// Returns the failure of a pod's container, and the rule that matches it.
     fn fault_with_rule(&self, name: &str, pod: &PodView) -> Option<(Fault, Option<RuleMatch>)> {
         let fault = container_fault(name, pod)?;
-        let rule = restart_rules::find_restart_rule(self.rules, &fault);
+        let rule = find_restart_rule(self.rules, &fault);
         Some((fault, rule))
     }
 
@@ -304,7 +235,7 @@ fn kubelet_refusal(name: &str, pod: &PodView) -> Option<Fault> {
     let message = format!("the kubelet of node {node:?} refused pod {name:?}: {reason}");
     Some(Fault {
         kubelet_reason: reason.clone(),
-        ..Fault::for_pod((name, pod), Reason::KubeletRefused, message, Blame::Cluster)
+        ..Fault::for_pod(name, pod, Reason::KubeletRefused, message, Blame::Cluster)
     })
 }
 
@@ -334,7 +265,7 @@ fn container_fault(name: &str, pod: &PodView) -> Option<Fault> {
         exit_code: *exit_code,
         last_line: last_line.clone(),
         kubelet_reason: word.clone(),
-        ..Fault::for_pod((name, pod), reason, message, blame)
+        ..Fault::for_pod(name, pod, reason, message, blame)
     };
     if NODE_REASONS.contains(&word.as_str()) {
         let message = format!("pod {name:?} was stopped by node {node:?}: {word}");

@@ -24,6 +24,7 @@ pub mod eviction;
 mod explanation;
 pub mod external;
 mod failure;
+mod fault;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod flavors;
@@ -40,7 +41,6 @@ pub mod patch;
 pub mod pod_usage;
 pub mod quota;
 pub mod resource_request;
-pub mod restart_rules;
 pub mod surplus;
 mod unplaceable_job;
 pub mod unsupported_requirement;
@@ -49,12 +49,11 @@ pub mod volumes;
 pub use completed_run::CompletedRun;
 pub use desired_gang::{AuthorizedAttempt, DesiredAttempt, DesiredGang};
 pub use explanation::GangExplanation;
-pub use failure::{Blame, Fault};
+pub use fault::{Blame, Fault, find_restart_rule};
 pub use job_hold::JobHold;
 pub use journal::{
     PLAN_TIMEOUT, is_plan_complete, is_preempted, members as plan_members, plan_start,
 };
 pub use lifecycle::exclusion_time;
 pub use lifecycle::restart_backoff;
-pub use restart_rules::find_restart_rule;
 pub use surplus::{GROWTH_INTERVAL, MAX_PENDING_SURPLUS_PODS};

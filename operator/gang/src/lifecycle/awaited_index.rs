@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trellis_api::job::{AwaitedPods, TaskGroup};
 
 use super::Evaluation;
-use crate::failure::Fault;
+use crate::fault::Fault;
 use crate::observed::{PodPhase, PodView};
 
 /// The pods of one attempt that are still to be created.

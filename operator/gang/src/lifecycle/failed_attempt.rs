@@ -7,9 +7,8 @@ use trellis_api::job::{
 };
 
 use super::{Evaluation, EvaluationResult, ExpiredObjects, add_seconds};
-use crate::failure::{Blame, Fault};
+use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::{PodPhase, PodView};
-use crate::restart_rules;
 
 /// Shortest back-off in seconds before a restart that counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
@@ -97,7 +96,7 @@ impl Evaluation<'_> {
     /// Charges the end of an attempt to a budget, and starts the next attempt or ends the job.
     fn start_next_attempt(mut self, fault: Fault) -> EvaluationResult {
         let restart = self.observed.spec.restart.clone().unwrap_or_default();
-        let blame = match restart_rules::find_restart_rule(&restart.rules, &fault) {
+        let blame = match find_restart_rule(&restart.rules, &fault) {
             Some((at, RestartAction::Fail)) => {
                 let message = format!("{}; restart.rules[{at}] says Fail", fault.message);
                 return self.fail_job(Reason::FailedByRule, message);

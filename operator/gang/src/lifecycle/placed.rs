@@ -13,7 +13,8 @@ use super::excluded_nodes::forget_refusals;
 use super::finished_index::FinishedIndex;
 use super::recovery::Recovery;
 use super::{BadNodes, Evaluation, EvaluationResult, JobReadiness, NamedPod, add_seconds};
-use crate::failure::{Diagnosis, Fault};
+use crate::failure::Diagnosis;
+use crate::fault::Fault;
 use crate::observed::PodView;
 use crate::{DesiredAttempt, DesiredGang, failure};
 

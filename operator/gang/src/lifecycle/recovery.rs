@@ -9,9 +9,9 @@ use trellis_api::job::{RestartAction, RestartScope, TaskGroup};
 
 use super::failed_attempt::{ChargeResult, restart_backoff};
 use super::{Evaluation, EvaluationResult, add_seconds, seconds_between};
-use crate::failure::{Blame, Fault};
+use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::PodView;
-use crate::{plan_members, restart_rules};
+use crate::plan_members;
 
 /// Seconds before a failed pod outside the gang is created again. It costs the job nothing, so the
 /// pause must prevent a busy loop.
@@ -51,8 +51,7 @@ impl Evaluation<'_> {
     /// not run on.
     pub(super) fn find_recovery(&self, fault: &Fault) -> Option<Recovery> {
         let (group, index) = (self.observed.spec.group(&fault.group)?, fault.index?);
-        let rule =
-            restart_rules::find_restart_rule(self.restart_rules(), fault).map(|(_, action)| action);
+        let rule = find_restart_rule(self.restart_rules(), fault).map(|(_, action)| action);
         let is_surplus = index >= group.gang_size();
         let counts = rule != Some(RestartAction::RestartWithoutCounting)
             && group.is_in_gang()
