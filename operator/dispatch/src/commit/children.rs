@@ -5,7 +5,8 @@ use trellis_api::{Reason, names};
 use trellis_compiler::CompiledJob;
 use trellis_gang::key::Key;
 
-use super::{Committer, TaskOutcome, is_live_child};
+use super::{Committer, is_live_child};
+use crate::task_outcome::TaskOutcome;
 
 impl Committer {
     /// Describes the first object that is missing or terminating. The controller creates it again.

@@ -23,8 +23,9 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{BOUND_BY_CONTROLLER, SELECTED_NODE, SlimClaim, SlimVolume};
 use trellis_gang::{AuthorizedAttempt, GangExplanation};
 
-use super::{Committer, TaskOutcome};
+use super::Committer;
 use crate::commands::WriteError;
+use crate::task_outcome::TaskOutcome;
 
 /// Longest sleep without an event. Correctness does not depend on it.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -20,18 +20,10 @@ use trellis_gang::{engine, external};
 
 use super::Committer;
 use crate::commands::{EvictionResult, WriteError};
+use crate::task_outcome::ProtectedVictim;
 
 /// Dry runs of one nomination in flight at once.
 const MAX_CONCURRENT_DRY_RUNS: usize = 32;
-
-/// A victim that a PodDisruptionBudget does not allow to leave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProtectedVictim {
-    /// The gang (the key of its job), or the surplus pod.
-    pub victim: Key,
-    /// Name of the budget, and its reason.
-    pub message: String,
-}
 
 /// A pod whose eviction a budget may forbid. Budgets do not apply to a pod that has ended or does
 /// not run yet (kube-apiserver, eviction.go).

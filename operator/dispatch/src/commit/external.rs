@@ -20,8 +20,9 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::{BindingAnnotations, FlavorsByResource, JudgedSpec};
 use trellis_gang::{external, journal};
 
+use super::Committer;
 use super::policy_freshness::PolicyVersions;
-use super::{Committer, TaskOutcome};
+use crate::task_outcome::TaskOutcome;
 
 /// Bindings of one gang in flight at once.
 const MAX_CONCURRENT_BINDINGS: usize = 32;

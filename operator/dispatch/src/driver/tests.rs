@@ -115,7 +115,7 @@ async fn job_allowed_by_outdated_policies_is_not_placed() {
     use trellis_gang::flavors::GangPlacement;
     use trellis_policies::cedar::PolicyLoader;
 
-    use crate::commit::TaskOutcome;
+    use crate::task_outcome::TaskOutcome;
 
     let driver = driver();
     let context = driver.committer.context().clone();

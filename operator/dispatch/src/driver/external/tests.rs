@@ -11,8 +11,8 @@ use trellis_scheduler::ResourceName;
 use super::super::tests::{decoded, driver};
 use super::*;
 use crate::SchedulerEvent;
-use crate::commit::TaskOutcome;
 use crate::context::WatchSink;
+use crate::task_outcome::TaskOutcome;
 
 mod claims;
 mod grace;

@@ -15,7 +15,8 @@ use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 
 use super::super::Driver;
-use crate::commit::{ExternalPlan, TaskOutcome};
+use crate::commit::ExternalPlan;
+use crate::task_outcome::TaskOutcome;
 
 impl Driver {
     /// Continues the plan in the journal.
