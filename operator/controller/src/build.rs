@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trellis_api::job::PolicyVerdict;
+use trellis_api::job::{JobProfile, PolicyVerdict};
 use trellis_api::pod_group::Plan;
 use trellis_api::{Enforcement, ResolvedJob, ValidatedJob};
 use trellis_compiler::{CompileContext, CompileFacts, CompiledJob, Settings, compile};
@@ -16,9 +16,9 @@ use trellis_gang::{JobHold, lookup, quota};
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::SubmissionFacts;
 
-use super::eviction::EvictingDecisions;
+use super::evicting_decisions::EvictingDecisions;
 use super::job_context::JobContext;
-use super::{build_cache, validate};
+use super::validate;
 
 /// Compiles the job with the queue and priority of its plan. None: the result differs from what was
 /// planned and authorized then.
@@ -117,10 +117,7 @@ fn compile_and_authorize(
         .is_some_and(|p| p.has_evicting_policy());
     let doubt = seen.untrusted_stamp.as_ref().filter(|_| evicts);
     let believed = doubt.map(|doubt| around.decide_for(&doubt.requester, &compiled));
-    let (hash, profile) = (
-        compiled.hash().to_owned(),
-        build_cache::compiled_profile(&compiled),
-    );
+    let (hash, profile) = (compiled.hash().to_owned(), compiled_profile(&compiled));
     let (decision, outcome) = around.authorize(compiled);
     let requester = seen.requester.as_ref();
     let mut told = PolicyVerdict {
@@ -145,6 +142,14 @@ fn compile_and_authorize(
         }),
     };
     (Some(decided), result)
+}
+
+/// The profile with which a job is compiled, as its status shows it.
+pub(super) fn compiled_profile(compiled: &CompiledJob) -> Option<JobProfile> {
+    compiled.profile().map(|profile| JobProfile {
+        name: profile.name().to_owned(),
+        hash: profile.hash().to_owned(),
+    })
 }
 
 fn build_context(seen: &JobContext) -> Result<BuildContext<'_>, JobHold> {

@@ -16,7 +16,7 @@ use trellis_gang::key::Key;
 use trellis_policies::AuthorizedJob;
 use trellis_policies::cedar::Requester;
 
-use super::build::{BuildOutcome, PolicyOutcome};
+use super::build::{BuildOutcome, PolicyOutcome, compiled_profile};
 use super::job_context::{JobContext, UntrustedStamp};
 use super::{build, validate};
 
@@ -166,14 +166,6 @@ fn has_other_profile(job: &AuthorizedJob, seen: &JobContext) -> bool {
         && seen
             .status_profile()
             .is_some_and(|told| Some(told) != compiled_profile(compiled).as_ref())
-}
-
-/// The profile with which a job is compiled, as its status shows it.
-pub(super) fn compiled_profile(compiled: &CompiledJob) -> Option<JobProfile> {
-    compiled.profile().map(|profile| JobProfile {
-        name: profile.name().to_owned(),
-        hash: profile.hash().to_owned(),
-    })
 }
 
 /// The builds of all jobs.

@@ -9,6 +9,7 @@ mod children;
 mod drift;
 mod ephemeral_claims;
 mod events;
+mod evicting_decisions;
 mod eviction;
 mod job_context;
 pub mod policies;
