@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(with(3_599, &job_demand()), None);
         let said = with(3_600, &job_demand()).unwrap();
         assert!(
-            said.contains("gpuHours: all 2 GPU hours are burnt"),
+            said.contains("gpuHours: all 2 GPU hours are used"),
             "{said}"
         );
         let none = JobDemand {

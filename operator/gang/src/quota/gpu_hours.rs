@@ -40,14 +40,14 @@ pub type LimitGate = Option<LimitClosure>;
 /// Returns the message for a limit whose GPU hours are all used.
 pub(crate) fn all_hours_used(limit: i64) -> String {
     match limit {
-        1 => "its 1 GPU hour is burnt".to_owned(),
-        _ => format!("all {limit} GPU hours are burnt"),
+        1 => "its 1 GPU hour is used".to_owned(),
+        _ => format!("all {limit} GPU hours are used"),
     }
 }
 
 /// Message while the ledger of a policy cannot be read.
 pub(crate) const UNREADABLE_LEDGER: &str =
-    "its QuotaLedger cannot be read, so all GPU hours count as burnt";
+    "its QuotaLedger cannot be read, so all GPU hours count as used";
 
 /// All GPU hours of a limit are used.
 #[derive(Clone, Copy, Debug)]
@@ -186,14 +186,14 @@ impl GpuHourUsage {
             }
             metered.meter.set_gpus(gpus, now);
             let most = i128::from(hours.limit).saturating_mul(HOUR_SECONDS);
-            let is_burnt = metered.meter.used_gpu_seconds() >= most;
+            let is_exhausted = metered.meter.used_gpu_seconds() >= most;
             // Running jobs move this time, so it is computed again once it has come.
             let known = metered
                 .exhausted
                 .filter(|closed| closed.limit == hours.limit);
             let until = known.and_then(|closed| closed.until);
             let until = until.filter(|until| *until > now);
-            metered.exhausted = is_burnt.then(|| ExhaustedHours {
+            metered.exhausted = is_exhausted.then(|| ExhaustedHours {
                 limit: hours.limit,
                 until: until.or_else(|| metered.meter.time_below(most)),
             });

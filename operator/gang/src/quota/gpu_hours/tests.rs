@@ -70,7 +70,7 @@ fn closure(hours: &mut GpuHourUsage, quotas: &PolicyAndLedger, gpus: i64, now: i
 /// Returns the gate of a limit of 16 hours that are all used.
 fn closed_until(until: i64) -> LimitGate {
     Some(LimitClosure {
-        why: "all 16 GPU hours are burnt".to_owned(),
+        why: "all 16 GPU hours are used".to_owned(),
         until: Some(Time::from_millis(until.saturating_mul(1_000))),
     })
 }
@@ -78,7 +78,7 @@ fn closed_until(until: i64) -> LimitGate {
 /// Returns the gate of a limit whose ledger cannot be read.
 fn closed_unreadable() -> LimitGate {
     Some(LimitClosure {
-        why: "its QuotaLedger cannot be read, so all GPU hours count as burnt".to_owned(),
+        why: "its QuotaLedger cannot be read, so all GPU hours count as used".to_owned(),
         until: None,
     })
 }
@@ -107,7 +107,7 @@ fn raised_limit_opens_at_its_own_time() {
     raised.spec.limits.gpu_hours.as_mut().unwrap().limit = 20;
     quotas.policy = raised;
     let after = closure(&mut hours, &quotas, 0, at(3)).unwrap();
-    assert_eq!(after.why, "all 20 GPU hours are burnt");
+    assert_eq!(after.why, "all 20 GPU hours are used");
     assert!(after.until < before.until, "{before:?} {after:?}");
 }
 
@@ -147,8 +147,8 @@ fn usage_during_a_restart_is_counted_from_the_ledger() {
     let mut hours = GpuHourUsage::default();
     hours.count_until(&policies, [(limit("alice"), 8)], at(0));
     hours.count_until(&policies, [(limit("alice"), 8)], at(1));
-    let burnt = hours.used_hours().flat_map(|(_, _, parts)| parts);
-    let entries = burnt.map(|part| entry(part.start, &part.gpu_seconds.to_string()));
+    let used_hours = hours.used_hours().flat_map(|(_, _, parts)| parts);
+    let entries = used_hours.map(|part| entry(part.start, &part.gpu_seconds.to_string()));
     let entries: Vec<Value> = entries.collect();
     let mut quotas = policy_without_ledger();
     write_ledger(&mut quotas, at(1), json!(entries));
