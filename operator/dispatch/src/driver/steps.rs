@@ -1,4 +1,4 @@
-//! Carries out the steps that `gang_step` decides for one gang.
+//! Carries out the steps that `trellis_gang::gang_step` decides for the gang of a job.
 
 mod tasks;
 
@@ -12,7 +12,7 @@ use trellis_api::job::{LostNode, TrainingJobSpec, TrainingJobStatus};
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
 use trellis_gang::gang_step::{
-    CreatedMembers, CreatedStep, GangStep, Members as _, MissingPod, ObservedGang,
+    CreatedMembers, CreatedStep, GangStep, Members as _, MissingPod, ObservedGang, WholeGang,
 };
 use trellis_gang::journal::PlanAuthor;
 use trellis_gang::key::Key;
@@ -144,7 +144,7 @@ impl Driver {
                     ),
                 );
             }
-            GangStep::Enqueue(()) => self.enqueue(job, &journal),
+            GangStep::Enqueue(WholeGang) => self.enqueue(job, &journal),
             GangStep::Withdraw => {
                 self.vacate_place(job, &journal);
                 context.explanations.write().remove(job);
@@ -153,13 +153,15 @@ impl Driver {
                 self.restore_open_place(job, &group, &journal);
                 self.write_journal(job, journal::take_over);
             }
-            GangStep::Follow => self.continue_nomination(job, &group, &journal),
-            GangStep::Void => self.void_nomination(job),
+            GangStep::RemoveVictims => self.continue_nomination(job, &group, &journal),
+            GangStep::CancelNomination => self.cancel_nomination(job),
             GangStep::Commit => {
                 self.restore_open_place(job, &group, &journal);
                 self.resume_plan(job, &journal);
             }
-            GangStep::Hold(missing) => self.maintain_placed_gang(job, &group, &journal, missing),
+            GangStep::KeepPlace(missing) => {
+                self.maintain_placed_gang(job, &group, &journal, missing)
+            }
             GangStep::RollBack {
                 reason,
                 message,
@@ -180,14 +182,14 @@ impl Driver {
             GangStep::Delete(pods) => self.delete_pods(job, pods, now),
             GangStep::Evict(pods) => self.evict_pods(job, pods, now),
             // The status shows it to the controller, which then sends another wish.
-            GangStep::Own(CreatedStep::AwaitStatus) | GangStep::StandBy => {}
-            GangStep::Clear => {
+            GangStep::Special(CreatedStep::AwaitStatus) | GangStep::StandBy => {}
+            GangStep::ClearPlan => {
                 self.vacate_place(job, &journal);
                 // The gang waited for its pods to end.
                 context.explanations.write().remove(job);
                 self.finish_rollback(job, &journal);
             }
-            GangStep::Own(CreatedStep::Finish) => {
+            GangStep::Special(CreatedStep::Finish) => {
                 self.withdraw(job);
                 self.write_journal(job, journal::finish);
             }
@@ -277,7 +279,7 @@ impl Driver {
             }
             // The engine no longer has this place.
             EngineState::Absent | EngineState::Waiting | EngineState::Restarting => {
-                self.void_nomination(job)
+                self.cancel_nomination(job)
             }
         }
     }

@@ -133,9 +133,9 @@ fn describe_step(step: &Step) -> String {
         GangStep::RollBack { reason, .. } => format!("undo {reason}"),
         GangStep::Delete(pods) => format!("delete {}", join_names(pods)),
         GangStep::Evict(pods) => format!("evict {}", join_names(pods)),
-        GangStep::Enqueue(()) => "Enqueue".to_owned(),
-        GangStep::Hold(missing) if missing.is_empty() => "Hold".to_owned(),
-        GangStep::Own(own) => format!("{own:?}"),
+        GangStep::Enqueue(WholeGang) => "Enqueue".to_owned(),
+        GangStep::KeepPlace(missing) if missing.is_empty() => "KeepPlace".to_owned(),
+        GangStep::Special(own) => format!("{own:?}"),
         other => format!("{other:?}"),
     }
 }

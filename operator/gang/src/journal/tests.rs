@@ -39,7 +39,7 @@ fn transition_starts_only_from_its_own_phases() {
     assert_eq!(start_phases(|b| open_plan(b, plan_of("new"))), "PN");
     let nominate = |b: &PodGroupStatus| nominate(b, plan_of("new"), vec![], String::new());
     assert_eq!(start_phases(nominate), "PN");
-    assert_eq!(start_phases(void_nomination), "N");
+    assert_eq!(start_phases(cancel_nomination), "N");
     assert_eq!(
         start_phases(|b| postpone(b, Reason::PodRefused, String::new(), now)),
         "PN"
@@ -161,7 +161,7 @@ fn nomination_keeps_its_hash_and_ends_when_its_plan_opens() {
         reuse_plan_hash(place("second", "b", 500), &first).hash,
         "second"
     );
-    for after in [open_plan(&journal, same), void_nomination(&journal)] {
+    for after in [open_plan(&journal, same), cancel_nomination(&journal)] {
         let after = after.unwrap();
         assert!(after.victims.is_empty() && after.reason.is_none());
     }

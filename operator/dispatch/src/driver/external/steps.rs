@@ -1,4 +1,4 @@
-//! Carries out the steps that `gang_step` decides for external gangs.
+//! Carries out the steps that `trellis_gang::gang_step` decides for external gangs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,8 @@ use tokio::time::Instant;
 use tracing::debug;
 use trellis_api::pod_group::{PodGroupPhase, PodGroupStatus};
 use trellis_api::{PodGroup, Reason};
-use trellis_gang::external::ExternalGangRef;
-use trellis_gang::gang_step::{
-    self, ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf,
-};
+use trellis_gang::external::{ExternalGangRef, gang_members};
+use trellis_gang::gang_step::{ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf};
 use trellis_gang::key::Key;
 use trellis_gang::observed::ExternalPods as Pods;
 use trellis_gang::{GangExplanation, external, journal};
@@ -120,7 +118,7 @@ impl Driver {
         step: StepOf<ExternalMembers<'_>>,
     ) {
         match step {
-            GangStep::Own(ExternalStep::Wait { reason, message }) => {
+            GangStep::Special(ExternalStep::Wait { reason, message }) => {
                 self.withdraw(unit);
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
@@ -131,11 +129,11 @@ impl Driver {
                 self.enqueue_request_result(unit, Some(&group.spec), found, retry, BTreeMap::new());
             }
             GangStep::TakeOver => self.write_journal(unit, journal::take_over),
-            GangStep::Follow => self.continue_external_nomination(unit, group, journal),
-            GangStep::Void => self.void_nomination(unit),
+            GangStep::RemoveVictims => self.continue_external_nomination(unit, group, journal),
+            GangStep::CancelNomination => self.cancel_nomination(unit),
             GangStep::Commit => self.resume_external_plan(unit, group, journal, pods),
-            GangStep::Own(ExternalStep::Adopt) => self.adopt_external_pods(unit, group, pods),
-            GangStep::Hold(later) => {
+            GangStep::Special(ExternalStep::Adopt) => self.adopt_external_pods(unit, group, pods),
+            GangStep::KeepPlace(later) => {
                 self.keep_unless_leaving(unit);
                 let state = self.external_pods.gangs.get_mut(unit);
                 let room = state.is_some_and(|state| std::mem::take(&mut state.has_shrunk));
@@ -165,7 +163,7 @@ impl Driver {
                 }
                 self.record_explanation(unit, GangExplanation::waiting(reason, message));
             }
-            GangStep::Clear => self.finish_external_rollback(unit, group, journal, pods),
+            GangStep::ClearPlan => self.finish_external_rollback(unit, group, journal, pods),
             GangStep::StandBy => {}
         }
     }
@@ -215,14 +213,15 @@ impl Driver {
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let is_another = std::mem::replace(&mut state.generation, generation) != generation;
         let context = self.committer.context();
-        let ends = gang_step::is_stopping(journal, pods, |node| context.cache.is_abandoned(node));
+        let ends =
+            gang_members::is_stopping(journal, pods, |node| context.cache.is_abandoned(node));
         let state = self.external_pods.gangs.entry(unit.clone()).or_default();
         let has_ended = std::mem::replace(&mut state.is_terminating, ends) != ends;
         let all = is_another || has_ended || journal.phase != Some(PodGroupPhase::Placed);
         for (name, pod) in pods {
             let alone = external::pod_gang_key(&Key::new(&unit.namespace, name));
             let is_known = self.external_pods.gangs.contains_key(&alone);
-            let holds = pod.charged_queue().is_some() && !gang_step::is_in_place(journal, pod);
+            let holds = pod.charged_queue().is_some() && !gang_members::is_in_place(journal, pod);
             if (holds && !is_known) || (all && is_known) {
                 self.advance_external(&alone);
             }

@@ -79,7 +79,7 @@ fn open_plan_is_carried_out_only_by_its_leader() {
     );
     assert_eq!(
         steps(PodGroupPhase::Nominated),
-        ["Follow", "TakeOver", "Void", "StandBy"]
+        ["RemoveVictims", "TakeOver", "CancelNomination", "StandBy"]
     );
 }
 

@@ -58,13 +58,13 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
     pods.get_mut("b").unwrap().deleting = true;
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 20),
-        GangStep::Hold(Vec::new()),
+        GangStep::KeepPlace(Vec::new()),
         "while it goes nothing can be there"
     );
     pods.remove("b");
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 9),
-        GangStep::Hold(Vec::new())
+        GangStep::KeepPlace(Vec::new())
     );
     let vacancy = MissingPod {
         group: "worker".to_owned(),
@@ -75,12 +75,12 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
     };
     assert_eq!(
         next_step_with_awaited_pod(&pods, 1, 10),
-        GangStep::Hold(vec![vacancy])
+        GangStep::KeepPlace(vec![vacancy])
     );
     // The pod exists.
     assert_eq!(
         next_step_with_awaited_pod(&self::pods(2, PodPhase::Pending), 1, 20),
-        GangStep::Hold(Vec::new())
+        GangStep::KeepPlace(Vec::new())
     );
 }
 
@@ -88,6 +88,6 @@ fn replaced_pod_is_deleted_and_its_replacement_created_when_due() {
 fn awaited_pods_of_another_attempt_are_ignored() {
     assert_eq!(
         next_step_with_awaited_pod(&pods(1, PodPhase::Running), 2, 20),
-        GangStep::Hold(Vec::new())
+        GangStep::KeepPlace(Vec::new())
     );
 }

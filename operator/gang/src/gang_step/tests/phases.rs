@@ -15,7 +15,7 @@ fn each_phase_has_a_step_for_each_desired_state() {
         |[a, b, c, d]: [&'static str; 4], [keep, drop]: [&'static str; 2]| [a, b, c, d, keep, drop];
     let again = "undo Restarting";
     let commit = ["Commit", again, again, "undo Suspended"];
-    let placed = ["Hold", again, "Hold", "undo Suspended"];
+    let placed = ["KeepPlace", again, "KeepPlace", "undo Suspended"];
     let (both, ended) = ("delete a b", ["delete a", "delete a b"]);
     for (phase, pods, expected) in [
         (
@@ -31,14 +31,21 @@ fn each_phase_has_a_step_for_each_desired_state() {
         (PHASES[1], &some, row(commit, ended)),
         (PHASES[2], &none, row(placed, ["Finish"; 2])),
         (PHASES[2], &some, row(placed, ended)),
-        (PHASES[3], &none, ["Clear"; 6]),
+        (PHASES[3], &none, ["ClearPlan"; 6]),
         (PHASES[3], &some, [both; 6]),
         (PHASES[4], &none, ["Withdraw"; 6]),
         (PHASES[4], &some, row([both; 4], ended)),
         (
             PHASES[5],
             &none,
-            ["Follow", "Void", "Void", "Void", "Void", "Void"],
+            [
+                "RemoveVictims",
+                "CancelNomination",
+                "CancelNomination",
+                "CancelNomination",
+                "CancelNomination",
+                "CancelNomination",
+            ],
         ),
         (PHASES[5], &some, [both; 6]),
     ] {

@@ -57,7 +57,7 @@ fn preempted_gang_rolls_back_only_its_place() {
     );
     assert_eq!(
         preempted_steps(PodGroupPhase::Nominated, &desired_run(1), &none, 0),
-        "Follow, Follow"
+        "RemoveVictims, RemoveVictims"
     );
 }
 
@@ -88,7 +88,7 @@ fn preempted_gang_is_evicted_and_deleted_after_the_budget_time() {
 #[test]
 fn preempted_attempt_is_counted_before_its_journal_is_cleared() {
     let none = BTreeMap::new();
-    let waits = "AwaitStatus, Clear";
+    let waits = "AwaitStatus, ClearPlan";
     assert_eq!(preempted_steps(PHASES[3], &desired_run(1), &none, 0), waits);
     assert_eq!(
         preempted_steps(PHASES[3], &DesiredGang::Wait, &none, 0),
@@ -96,13 +96,16 @@ fn preempted_attempt_is_counted_before_its_journal_is_cleared() {
     );
     // The end is recorded elsewhere, or not at all.
     let stop = DesiredGang::stop(Reason::Suspended);
-    assert_eq!(preempted_steps(PHASES[3], &stop, &none, 0), "Clear, Clear");
+    assert_eq!(
+        preempted_steps(PHASES[3], &stop, &none, 0),
+        "ClearPlan, ClearPlan"
+    );
     let finish = DesiredGang::Finish {
         keep: true,
         hurry: false,
     };
     assert_eq!(
         preempted_steps(PHASES[3], &finish, &none, 0),
-        "Clear, Clear"
+        "ClearPlan, ClearPlan"
     );
 }

@@ -41,7 +41,7 @@ fn finished_pods_of_a_complete_stage_stay() {
     assert_eq!(describe_step(&step), "delete server");
     assert_eq!(
         stage_step(PodGroupPhase::Unwinding, &ends, 1, &done),
-        GangStep::Clear
+        GangStep::ClearPlan
     );
     let goes_on = desired_run(2);
     for wish in [
@@ -53,11 +53,11 @@ fn finished_pods_of_a_complete_stage_stay() {
         assert_eq!(describe_step(&step), "delete server", "{wish:?}");
         assert_eq!(
             stage_step(PodGroupPhase::Unwinding, wish, 2, &done),
-            GangStep::Clear
+            GangStep::ClearPlan
         );
     }
     let step = stage_step(PodGroupPhase::Pending, &goes_on, 2, &done);
-    assert_eq!(step, GangStep::Enqueue(()));
+    assert_eq!(step, GangStep::Enqueue(WholeGang));
     // Pods of an earlier attempt of the current stage do not stay.
     let step = stage_step(PodGroupPhase::Pending, &goes_on, 1, &done);
     assert_eq!(describe_step(&step), "delete done");

@@ -1,3 +1,8 @@
+//! One external gang under test.
+
+mod grace_period;
+mod late_bindings;
+
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,20 +12,13 @@ use tokio::time::Instant;
 use trellis_api::Reason;
 use trellis_api::pod_group::{Assignment, Plan, PlannedPod, PodGroupPhase, PodGroupStatus};
 
-use super::*;
+use super::{ExternalMembers, ExternalStep};
 use crate::deletions::Deletions;
-use crate::gang_step::{
-    ExternalMembers, ExternalStep, GangStep, ObservedGang, StepOf, is_in_place, is_stopping,
-    ready_pods,
-};
+use crate::external::fixtures::{bound_by_plan, bound_on, pod};
+use crate::external::gang_members::is_stopping;
+use crate::gang_step::{GangStep, ObservedGang, StepOf};
 use crate::journal::PlanAuthor;
-use crate::key::Key;
-use crate::observed::{ExternalPod, ExternalPods, SlimPod};
-
-mod grace_period;
-mod late_bindings;
-mod names;
-mod single;
+use crate::observed::ExternalPods;
 
 type Step = StepOf<ExternalMembers<'static>>;
 
@@ -32,30 +30,6 @@ struct PodGroupScene {
     journal: PodGroupStatus,
     author: Option<PlanAuthor>,
     preemption_message: Option<&'static str>,
-}
-
-fn pod(name: &str, more: Value) -> ExternalPod {
-    let mut pod = json!({
-        "metadata": {"name": name, "namespace": "ns", "uid": name, "annotations": {}},
-        "spec": {"schedulerName": "trellis", "containers": [{"name": "c"}]},
-        "status": {"phase": "Pending"},
-    });
-    for (path, value) in more.as_object().unwrap() {
-        let (parent, field) = path.rsplit_once('/').unwrap();
-        pod.pointer_mut(parent).unwrap()[field] = value.clone();
-    }
-    let pod: SlimPod = serde_json::from_value(pod).unwrap();
-    ExternalPod::from_pod(&pod).unwrap()
-}
-
-fn bound_on(node: &str) -> Value {
-    bound_by_plan(node, "p", "q")
-}
-
-/// Returns a pod that Trellis has bound.
-fn bound_by_plan(node: &str, plan: &str, queue: &str) -> Value {
-    let annotations = json!({"trellis.dev/plan": plan, "trellis.dev/placed-in": queue});
-    json!({"/spec/nodeName": node, "/metadata/annotations": annotations})
 }
 
 impl PodGroupScene {
@@ -120,7 +94,7 @@ impl PodGroupScene {
 
 fn wait_reason(step: &Step) -> (Reason, &str) {
     match step {
-        GangStep::Own(ExternalStep::Wait { reason, message }) => (*reason, message),
+        GangStep::Special(ExternalStep::Wait { reason, message }) => (*reason, message),
         step => panic!("{step:?}"),
     }
 }
@@ -168,30 +142,9 @@ fn gang_is_queued_once_min_member_pods_are_ready() {
 }
 
 #[test]
-fn ready_pods_are_ordered_by_index_then_by_age() {
-    let at = |index: Value, second: &str| {
-        json!({"/metadata/labels": {"batch.kubernetes.io/job-completion-index": index},
-            "/metadata/creationTimestamp": format!("2026-01-01T00:00:{second}Z")})
-    };
-    let scene = PodGroupScene::new(&[
-        ("a", at(json!("10"), "00")),
-        ("b", at(json!("9"), "01")),
-        (
-            "c",
-            json!({"/metadata/creationTimestamp": "2026-01-01T00:00:03Z"}),
-        ),
-        (
-            "d",
-            json!({"/metadata/creationTimestamp": "2026-01-01T00:00:02Z"}),
-        ),
-    ]);
-    assert_eq!(ready_pods(&scene.pods), ["b", "a", "d", "c"]);
-}
-
-#[test]
 fn bound_pods_without_a_journal_are_adopted() {
     let whole = PodGroupScene::new(&[("a", bound_on("n")), ("b", bound_on("m"))]);
-    assert_eq!(whole.next_step(), GangStep::Own(ExternalStep::Adopt));
+    assert_eq!(whole.next_step(), GangStep::Special(ExternalStep::Adopt));
     let part = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", json!({}))]);
     assert_eq!(part.next_step(), GangStep::Enqueue(vec!["b".to_owned()]));
 }
@@ -264,7 +217,7 @@ fn failed_plan_removes_only_the_pods_that_it_bound() {
     scene.pods.insert("a".to_owned(), Arc::new(pod("a", going)));
     assert_eq!(scene.next_step(), GangStep::AwaitPods);
     scene.pods.remove("a");
-    assert_eq!(scene.next_step(), GangStep::Clear);
+    assert_eq!(scene.next_step(), GangStep::ClearPlan);
 }
 
 #[test]
@@ -285,7 +238,7 @@ fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
         ("f", elsewhere),
     ];
     let mut scene = PodGroupScene::new(&pods).in_phase(PodGroupPhase::Placed, 60);
-    assert_eq!(scene.next_step(), GangStep::Hold(vec!["d".to_owned()]));
+    assert_eq!(scene.next_step(), GangStep::KeepPlace(vec!["d".to_owned()]));
     scene.preemption_message = Some("makes room");
     assert!(matches!(
         scene.next_step(),
@@ -314,7 +267,7 @@ fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
 fn gang_without_running_pods_loses_its_place() {
     let over = json!({"/spec/nodeName": "n", "/status/phase": "Succeeded"});
     let scene = PodGroupScene::new(&[("a", over)]).in_phase(PodGroupPhase::Placed, 60);
-    assert_eq!(scene.next_step(), GangStep::Clear);
+    assert_eq!(scene.next_step(), GangStep::ClearPlan);
 }
 
 #[test]
@@ -322,45 +275,12 @@ fn nomination_is_void_when_its_pods_change() {
     let named =
         |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Nominated, 60);
     let both = [("a", json!({})), ("b", json!({}))];
-    assert_eq!(named(&both).next_step(), GangStep::Follow);
-    assert_eq!(named(&both[..1]).next_step(), GangStep::Void);
+    assert_eq!(named(&both).next_step(), GangStep::RemoveVictims);
+    assert_eq!(named(&both[..1]).next_step(), GangStep::CancelNomination);
     assert_eq!(
         named(&[("a", json!({})), ("b", bound_on("n"))]).next_step(),
-        GangStep::Void
+        GangStep::CancelNomination
     );
-}
-
-#[test]
-fn pod_is_in_the_place_only_when_bound_in_its_queue() {
-    let in_phase = |phase| PodGroupScene::new(&[]).in_phase(phase, 60).journal;
-    let placed = in_phase(PodGroupPhase::Placed);
-    let of = |more: Value| pod("a", more);
-    assert!(is_in_place(
-        &placed,
-        &of(bound_by_plan("n", "another", "q"))
-    ));
-    assert!(
-        !is_in_place(&placed, &of(bound_by_plan("n", "p", "r"))),
-        "its queue is another's"
-    );
-    let theirs = of(json!({"/spec/nodeName": "n", "/metadata/labels": {"trellis.dev/queue": "q"}}));
-    assert_eq!(
-        theirs.charged_queue(),
-        None,
-        "nobody has asked whether it may"
-    );
-    assert!(!is_in_place(&placed, &theirs));
-    let committing = in_phase(PodGroupPhase::Committing);
-    assert!(is_in_place(&committing, &of(bound_on("n"))));
-    assert!(!is_in_place(
-        &committing,
-        &of(bound_by_plan("n", "another", "q"))
-    ));
-    let pending = in_phase(PodGroupPhase::Pending);
-    assert!(!is_in_place(&pending, &of(bound_on("n"))));
-    // A pod does not count before it has its node.
-    let waits = of(json!({"/metadata/annotations": {"trellis.dev/placed-in": "q"}}));
-    assert_eq!(waits.charged_queue(), None);
 }
 
 #[test]
@@ -395,7 +315,7 @@ fn next_gang_waits_until_the_stopping_gang_is_gone() {
         ("b", bound_on("n")),
         next.clone(),
     ]);
-    assert_eq!(one.next_step(), GangStep::Hold(vec!["c".to_owned()]));
+    assert_eq!(one.next_step(), GangStep::KeepPlace(vec!["c".to_owned()]));
     let all = placed(&[
         ("a", stops(bound_on("n"))),
         ("b", stops(bound_on("n"))),
@@ -412,5 +332,5 @@ fn next_gang_waits_until_the_stopping_gang_is_gone() {
         ("b", stops(bound_on("lost"))),
         next,
     ]);
-    assert_eq!(all.next_step(), GangStep::Hold(vec!["c".to_owned()]));
+    assert_eq!(all.next_step(), GangStep::KeepPlace(vec!["c".to_owned()]));
 }

@@ -68,9 +68,9 @@ fn pod_bound_late_by_a_rolled_back_plan_joins_no_place() {
 fn pods_of_a_plan_without_a_journal_are_adopted() {
     let pods = [("a", gang_pod_bound_by("x")), ("b", gang_pod_bound_by("x"))];
     let mut scene = PodGroupScene::new(&pods);
-    assert_eq!(scene.next_step(), GangStep::Own(ExternalStep::Adopt));
+    assert_eq!(scene.next_step(), GangStep::Special(ExternalStep::Adopt));
     scene.journal = journal_with_rolled_back_plans(&["p"]);
-    assert_eq!(scene.next_step(), GangStep::Own(ExternalStep::Adopt));
+    assert_eq!(scene.next_step(), GangStep::Special(ExternalStep::Adopt));
 }
 
 #[test]
