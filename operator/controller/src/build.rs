@@ -85,7 +85,7 @@ pub(super) fn build_job(seen: &JobContext, settings: &Arc<Settings>) -> BuildOut
     };
     let job = match around.resolve(job) {
         Ok(job) => job,
-        Err(missing) => return stands_still(missing.into()),
+        Err(held) => return stands_still(held),
     };
     let later = find_blocked_stage(&job, &around, settings);
     let (decided, result) = compile_and_authorize(job, &around, seen, settings);
@@ -106,7 +106,7 @@ fn compile_and_authorize(
 ) -> (Option<PolicyOutcome>, Result<AuthorizedJob, JobHold>) {
     let compiled = match around.compile(job, settings) {
         Ok(compiled) => compiled,
-        Err(missing) => return (None, Err(missing.into())),
+        Err(hold) => return (None, Err(hold)),
     };
     let verdict = around.limit(&compiled);
     let whose = around.requester_name().map(str::to_owned);

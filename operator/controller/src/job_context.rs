@@ -196,10 +196,7 @@ pub(super) fn read_job(
     let (pod_group, pods) = read_gang(cache, key);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let place = find_own_group(pod_group.as_deref(), uid).and_then(placed_plan_of);
-    let profile = cache
-        .profiles
-        .find_for_job(&job.spec)
-        .map_err(JobHold::from);
+    let profile = cache.profiles.find_for_job(&job.spec);
     let is_placed = place.is_some_and(|plan| {
         let attempt = job.status.as_ref().and_then(|status| status.attempt);
         plan.attempt == attempt.unwrap_or(1)
@@ -305,7 +302,7 @@ fn find_queue(
     let get = |name: &str| cache.queues.get(&Key::new("", name));
     let placed_in = || place.and_then(|plan| plan.queue.as_deref());
     let name = job.spec.queue_name.as_deref().or_else(placed_in);
-    lookup::resolve_queue(name, labels, get, || cache.queues.all()).map_err(JobHold::from)
+    lookup::resolve_queue(name, labels, get, || cache.queues.all())
 }
 
 fn find_queue_resources(
@@ -330,14 +327,13 @@ fn find_volumes(
     is_placed: bool,
 ) -> Result<VolumeRequirements, JobHold> {
     let profile = profile.and_then(|profile| profile.as_deref());
-    let found = claims::find_volumes(
+    claims::find_volumes(
         &job.spec,
         stage(job),
         profile.map(HashedProfile::spec),
         &cache.storage(namespace),
         is_placed,
-    );
-    found.map_err(JobHold::from)
+    )
 }
 
 fn never_preempts(cache: &Cache, job: &TrainingJob) -> bool {
@@ -354,5 +350,5 @@ fn find_priority(
         return Ok((job.spec.priority_class_name.clone(), priority));
     }
     let named = |name: &str| cache.priority_classes.get(&Key::new("", name));
-    lookup::find_priority(&job.spec, named, || cache.priority_classes.all()).map_err(JobHold::from)
+    lookup::find_priority(&job.spec, named, || cache.priority_classes.all())
 }

@@ -4,8 +4,6 @@ use trellis_api::Reason;
 use trellis_api::job::JobPhase;
 use trellis_policies::cedar::NotAuthorized;
 
-use super::lookup::MissingObject;
-
 /// Why a job does not start, as its status reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobHold {
@@ -48,12 +46,6 @@ impl JobHold {
     /// Returns true if only a change of the job, or of the rule that refuses it, can end this.
     pub fn is_refused(&self) -> bool {
         self.phase == JobPhase::Refused
-    }
-}
-
-impl From<MissingObject> for JobHold {
-    fn from(missing: MissingObject) -> Self {
-        Self::waiting(missing.reason, missing.message)
     }
 }
 

@@ -36,10 +36,7 @@ fn storage() -> FakeStorage {
         .with_class(class("soon", "Immediate", "disks.example"))
 }
 
-fn find_with_claim(
-    job: &TrainingJobSpec,
-    claim: Value,
-) -> Result<VolumeRequirements, MissingObject> {
+fn find_with_claim(job: &TrainingJobSpec, claim: Value) -> Result<VolumeRequirements, JobHold> {
     find_volumes(job, 1, None, &storage().with_claim(claim), false)
 }
 
