@@ -1,4 +1,4 @@
-//! Finds out why an attempt ended, and whether its restart counts against the job or the cluster.
+//! Finds the failure that ends an attempt, and the budget that its restart counts against.
 
 use std::collections::BTreeSet;
 
@@ -49,17 +49,19 @@ pub struct Diagnosis {
 }
 
 impl ObservedAttempt<'_> {
-    /// Diagnoses the attempt. One failure often causes others, so the failure closest to the cause
-    /// wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was evicted
-    /// or deleted, then a container's own failure. So ranks that fail because their peer's node is
-    /// gone do not cost the user's budget.
+    /// Diagnoses the attempt. One failure often causes other failures, so the failure closest to the
+    /// cause wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was
+    /// evicted or deleted, then the failure of a container. So ranks that fail because the node of
+    /// another rank is lost do not count against the job's budget.
     #[must_use]
     pub fn diagnose(&self) -> Diagnosis {
-        let mut stays = None;
+        let mut unhealthy_node = None;
         let fault = self
             .find_fault(|name, pod| self.lost_node_fault(name, pod))
             .or_else(|| {
-                self.find_fault(|name, pod| self.unhealthy_node_fault(name, pod, &mut stays))
+                self.find_fault(|name, pod| {
+                    self.unhealthy_node_fault(name, pod, &mut unhealthy_node)
+                })
             })
             .or_else(|| self.find_fault(kubelet_refusal))
             .or_else(|| self.find_fault(|name, pod| self.disruption_fault(name, pod)))
@@ -67,13 +69,13 @@ impl ObservedAttempt<'_> {
             .or_else(|| self.first_container_fault());
         Diagnosis {
             fault,
-            unhealthy_node: stays,
+            unhealthy_node,
         }
     }
 
     /// Returns the failure of each pod that has failed or is missing.
     pub fn faults(&self) -> impl Iterator<Item = Fault> {
-        let of = |&(name, pod): &NamedPod<'_>| {
+        let find_pod_fault = |&(name, pod): &NamedPod<'_>| {
             self.lost_node_fault(name, pod)
                 .or_else(|| self.unhealthy_node_fault(name, pod, &mut None))
                 .or_else(|| kubelet_refusal(name, pod))
@@ -82,19 +84,19 @@ impl ObservedAttempt<'_> {
         };
         self.pods
             .iter()
-            .filter_map(of)
+            .filter_map(find_pod_fault)
             .chain(self.missing_pod_faults())
     }
 
-    fn find_fault(&self, mut which: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
-        self.pods.iter().find_map(|(name, pod)| which(name, pod))
+    fn find_fault(&self, mut find: impl FnMut(&str, &PodView) -> Option<Fault>) -> Option<Fault> {
+        self.pods.iter().find_map(|(name, pod)| find(name, pod))
     }
 
     fn lost_node_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
         let node = pod.node.as_deref()?;
-        let lost = !pod.phase.is_over() && self.nodes.is_lost(node);
+        let is_lost = !pod.phase.is_over() && self.nodes.is_lost(node);
         let message = || format!("node {node:?} of pod {name:?} is lost");
-        lost.then(|| Fault::for_pod(name, pod, Reason::NodeLost, message(), Blame::Cluster))
+        is_lost.then(|| Fault::for_pod(name, pod, Reason::NodeLost, message(), Blame::Cluster))
     }
 
     /// Returns the failure of an unhealthy node. A rank that failed on the node counts as the
@@ -103,21 +105,21 @@ impl ObservedAttempt<'_> {
         &self,
         name: &str,
         pod: &PodView,
-        stays: &mut Option<(String, EvictionDecision)>,
+        unhealthy_node: &mut Option<(String, EvictionDecision)>,
     ) -> Option<Fault> {
         let node = pod.node.as_deref()?;
         if pod.phase == PodPhase::Succeeded || self.is_ignored(pod) {
             return None;
         }
-        let why = self.nodes.unhealthy_reason(node)?;
+        let reason = self.nodes.unhealthy_reason(node)?;
         if !pod.phase.is_over() {
-            let leave = (self.eviction_decision)(node);
-            if leave != EvictionDecision::Now {
-                stays.get_or_insert_with(|| (node.to_owned(), leave));
+            let decision = (self.eviction_decision)(node);
+            if decision != EvictionDecision::Now {
+                unhealthy_node.get_or_insert_with(|| (node.to_owned(), decision));
                 return None;
             }
         }
-        let message = format!("node {node:?} of pod {name:?} is unhealthy: {why}");
+        let message = format!("node {node:?} of pod {name:?} is unhealthy: {reason}");
         let fault = Fault::for_pod(name, pod, Reason::NodeUnhealthy, message, Blame::Cluster);
         Some(fault)
     }
@@ -125,18 +127,18 @@ impl ObservedAttempt<'_> {
     /// Returns the failure of a pod that is being evicted or deleted. If its container has ended,
     /// the kubelet's reason is kept for the restart rules.
     fn disruption_fault(&self, name: &str, pod: &PodView) -> Option<Fault> {
-        let taken = pod.is_disrupted || is_stopped_by_deletion(pod);
-        if !taken || self.is_ignored(pod) {
+        let is_disrupted = pod.is_disrupted || is_stopped_by_deletion(pod);
+        if !is_disrupted || self.is_ignored(pod) {
             return None;
         }
-        let message = format!("pod {name:?} is being deleted or evicted by someone else");
+        let message = format!("pod {name:?} is being deleted or evicted by another client");
         let fault = Fault::for_pod(name, pod, Reason::PodDisrupted, message, Blame::Cluster);
         Some(match container_fault(name, pod) {
-            Some(own) => Fault {
+            Some(container) => Fault {
                 reason: fault.reason,
                 blame: fault.blame,
                 message: fault.message,
-                ..own
+                ..container
             },
             None => fault,
         })
@@ -174,11 +176,11 @@ impl ObservedAttempt<'_> {
     }
 
     fn is_failure_ignored(&self, pod: &PodView, rule: Option<RuleMatch>) -> bool {
-        let says_so = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
+        let is_rule_ignore = rule.is_some_and(|(_, action)| action == RestartAction::Ignore);
         // The leader's failure is never ignored, because no other pod's success makes the job
         // succeed.
-        let leads = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
-        says_so && !leads && self.can_ignore_failures
+        let is_leader = self.leader_group == Some(pod.group.as_str()) && pod.index == 0;
+        is_rule_ignore && !is_leader && self.can_ignore_failures
     }
 
     /// Returns the pods of the plan that are gone although they had not ended: another client has
@@ -202,7 +204,7 @@ impl ObservedAttempt<'_> {
         });
         missing.map(|(group, index, node)| {
             let what = names::pod_name("", group, index);
-            let message = format!("pod {index} of group {group:?} was deleted by someone else");
+            let message = format!("pod {index} of group {group:?} was deleted by another client");
             Fault {
                 pod: what.trim_start_matches('-').to_owned(),
                 group: group.to_owned(),

@@ -73,7 +73,7 @@ impl Evaluation<'_> {
         if let Some(message) = self.success_message() {
             return self.complete_stage(message);
         }
-        let message = "the PodGroup with the gang's journal was deleted by someone else";
+        let message = "the PodGroup with the gang's journal was deleted by another client";
         let message = message.to_owned();
         self.end_failed_attempt(Fault::for_gang(
             Reason::JournalLost,
@@ -150,9 +150,9 @@ impl Evaluation<'_> {
         self.begin_attempt(self.attempt().saturating_add(1));
         self.status.retry_time = (wait > 0).then(|| Time(add_seconds(self.observed.now, wait)));
         self.status.scheduled_time = None;
-        let wish = self.desired_run();
+        let desired = self.desired_run();
         let message = self.append_remaining_pods(&fault.message);
-        self.report(JobPhase::Restarting, fault.reason, message, wish)
+        self.report(JobPhase::Restarting, fault.reason, message, desired)
     }
 }
 

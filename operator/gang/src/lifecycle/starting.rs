@@ -26,7 +26,7 @@ impl Evaluation<'_> {
         mut self,
         up: usize,
         total: usize,
-        wish: DesiredGang<DesiredAttempt>,
+        desired: DesiredGang<DesiredAttempt>,
     ) -> EvaluationResult {
         let since = self.status.scheduled_time.as_ref();
         let since = since.map_or(self.observed.now, |t| t.0);
@@ -58,14 +58,14 @@ impl Evaluation<'_> {
         let stuck = self.first_start_obstacle();
         let Some((fault, gives_up)) = stuck else {
             let (reason, message) = self.add_unhealthy_node(Reason::Starting, message);
-            return self.report(JobPhase::Starting, reason, message, wish);
+            return self.report(JobPhase::Starting, reason, message, desired);
         };
         if gives_up <= self.observed.now {
             return self.end_failed_attempt(fault);
         }
         self.schedule_check(gives_up);
         let message = format!("{}; the room is given back at {gives_up}", fault.message);
-        self.report(JobPhase::Starting, fault.reason, message, wish)
+        self.report(JobPhase::Starting, fault.reason, message, desired)
     }
 
     /// Returns the seconds in which the pods must start to run.

@@ -2,12 +2,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Longest grace period of an external pod in seconds, as for jobs: other gangs may wait for its
-/// resources.
+/// Longest grace period of an external pod in seconds, the same as for jobs. Other gangs may wait
+/// for the pod's resources.
 const MAX_GRACE: i64 = 3_600;
 
-/// Returns the grace period of a pod in seconds. The API server treats a negative value as one
-/// second.
+/// Returns the grace period of a pod in seconds, at most an hour. The API server treats a negative
+/// value as one second.
 pub(super) fn limit_grace(requested: Option<i64>) -> u32 {
     let seconds = match requested.unwrap_or(30) {
         i64::MIN..0 => 1,
@@ -16,11 +16,11 @@ pub(super) fn limit_grace(requested: Option<i64>) -> u32 {
     u32::try_from(seconds).unwrap_or(0)
 }
 
-/// Returns true if the pod was deleted with a longer grace period than Trellis allows: it is
-/// shortened.
+/// Returns true if the pod was deleted with a longer grace period than Trellis allows. Trellis
+/// deletes such a pod again, with a shorter one.
 pub(super) fn has_overlong_grace(meta: &ObjectMeta) -> bool {
-    let given = meta.deletion_grace_period_seconds;
-    meta.deletion_timestamp.is_some() && given.is_some_and(|given| given > MAX_GRACE)
+    let seconds = meta.deletion_grace_period_seconds;
+    meta.deletion_timestamp.is_some() && seconds.is_some_and(|seconds| seconds > MAX_GRACE)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ type Step = StepOf<ExternalMembers<'static>>;
 
 const NOW: i64 = 1_800_000_000;
 
-/// Waiting pods, the first of which are bound to node `n` by plan `p`.
+/// The pods and the journal of a PodGroup.
 struct PodGroupScene {
     pods: ExternalPods,
     journal: PodGroupStatus,
@@ -45,7 +45,8 @@ impl PodGroupScene {
         }
     }
 
-    /// Returns a journal in that phase, with pods a and b on node n.
+    /// Sets a journal in that phase, with a plan of the pods a and b on node n. The plan's deadline is
+    /// after so many seconds.
     fn in_phase(mut self, phase: PodGroupPhase, seconds: i64) -> Self {
         let planned = ["a", "b"].map(|name| PlannedPod {
             name: name.to_owned(),
@@ -118,57 +119,66 @@ fn gang_is_queued_once_min_member_pods_are_ready() {
         message,
         "1 of the 2 pods are there that the PodGroup asks for (spec.minMember); 1 more has scheduling gates"
     );
-    let whole = PodGroupScene::new(&[("a", json!({})), ("b", json!({})), ("c", gated)]);
+    let enough_pods = PodGroupScene::new(&[("a", json!({})), ("b", json!({})), ("c", gated)]);
     assert_eq!(
-        whole.next_step(),
+        enough_pods.next_step(),
         GangStep::Enqueue(vec!["a".to_owned(), "b".to_owned()])
     );
     assert_eq!(
-        wait_reason(&whole.next_step_with_min_member(0)).0,
+        wait_reason(&enough_pods.next_step_with_min_member(0)).0,
         Reason::InvalidSpec
     );
     let step = PodGroupScene::new(&[]).next_step();
     let (reason, message) = wait_reason(&step);
     assert_eq!(reason, Reason::MembersMissing);
     assert!(message.starts_with("0 of the 2 pods"), "{message}");
-    // The gang was placed, and its work may be done.
-    let mut had_place = PodGroupScene::new(&[]);
-    had_place.journal.epoch = Some(1);
-    assert_eq!(had_place.next_step(), GangStep::Withdraw);
-    // The gang waits again, and its pods are gone again.
-    had_place.journal.reason = Some(Reason::InsufficientCapacity);
-    let step = had_place.next_step();
+    // A gang that was placed may have finished its work.
+    let mut placed_before = PodGroupScene::new(&[]);
+    placed_before.journal.epoch = Some(1);
+    assert_eq!(placed_before.next_step(), GangStep::Withdraw);
+    // The gang has waited since then, and its pods are gone.
+    placed_before.journal.reason = Some(Reason::InsufficientCapacity);
+    let step = placed_before.next_step();
     assert_eq!(wait_reason(&step).0, Reason::MembersMissing);
 }
 
 #[test]
 fn bound_pods_without_a_journal_are_adopted() {
-    let whole = PodGroupScene::new(&[("a", bound_on("n")), ("b", bound_on("m"))]);
-    assert_eq!(whole.next_step(), GangStep::Special(ExternalStep::Adopt));
-    let part = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", json!({}))]);
-    assert_eq!(part.next_step(), GangStep::Enqueue(vec!["b".to_owned()]));
+    let both_bound = PodGroupScene::new(&[("a", bound_on("n")), ("b", bound_on("m"))]);
+    assert_eq!(
+        both_bound.next_step(),
+        GangStep::Special(ExternalStep::Adopt)
+    );
+    let one_bound = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", json!({}))]);
+    assert_eq!(
+        one_bound.next_step(),
+        GangStep::Enqueue(vec!["b".to_owned()])
+    );
 }
 
 #[test]
 fn open_plan_is_bound_by_its_leader_or_rolled_back() {
-    let open =
+    let open_plan =
         |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Committing, 60);
-    let both = [("a", bound_on("n")), ("b", json!({}))];
-    assert_eq!(open(&both).next_step(), GangStep::Commit);
-    let of = |author| {
+    let one_bound = [("a", bound_on("n")), ("b", json!({}))];
+    assert_eq!(open_plan(&one_bound).next_step(), GangStep::Commit);
+    let step_for_author = |author| {
         PodGroupScene {
             author,
-            ..open(&both)
+            ..open_plan(&one_bound)
         }
         .next_step()
     };
-    assert_eq!(of(Some(PlanAuthor::Predecessor)), GangStep::TakeOver);
+    assert_eq!(
+        step_for_author(Some(PlanAuthor::Predecessor)),
+        GangStep::TakeOver
+    );
     assert!(matches!(
-        of(Some(PlanAuthor::Stale)),
+        step_for_author(Some(PlanAuthor::Stale)),
         GangStep::RollBack { failed: false, .. }
     ));
-    assert_eq!(of(None), GangStep::StandBy);
-    let undone = |scene: PodGroupScene| match scene.next_step() {
+    assert_eq!(step_for_author(None), GangStep::StandBy);
+    let rollback_message = |scene: PodGroupScene| match scene.next_step() {
         GangStep::RollBack {
             message,
             failed: true,
@@ -176,27 +186,33 @@ fn open_plan_is_bound_by_its_leader_or_rolled_back() {
         } => message,
         step => panic!("{step:?}"),
     };
-    assert!(undone(open(&[("a", bound_on("n"))])).contains("\"b\" is gone"));
+    assert!(rollback_message(open_plan(&[("a", bound_on("n"))])).contains("\"b\" is gone"));
     assert!(
-        undone(open(&[("a", bound_on("n")), ("b", bound_on("m"))]))
+        rollback_message(open_plan(&[("a", bound_on("n")), ("b", bound_on("m"))]))
             .contains("another client bound it to \"m\"")
     );
-    let going = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
-    assert!(undone(open(&[("a", bound_on("n")), ("b", going)])).contains("\"b\" is gone"));
-    let another = json!({"/metadata/uid": "z"});
-    assert!(undone(open(&[("a", bound_on("n")), ("b", another)])).contains("\"b\" is gone"));
-    let late = PodGroupScene::new(&both).in_phase(PodGroupPhase::Committing, -1);
-    assert!(undone(late).contains("deadline"));
-    // Only the write that closes the plan is late.
-    let whole = [("a", bound_on("n")), ("b", bound_on("n"))];
-    let late = PodGroupScene::new(&whole).in_phase(PodGroupPhase::Committing, -1);
+    let deleted_pod = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
+    assert!(
+        rollback_message(open_plan(&[("a", bound_on("n")), ("b", deleted_pod)]))
+            .contains("\"b\" is gone")
+    );
+    let recreated_pod = json!({"/metadata/uid": "z"});
+    assert!(
+        rollback_message(open_plan(&[("a", bound_on("n")), ("b", recreated_pod)]))
+            .contains("\"b\" is gone")
+    );
+    let late = PodGroupScene::new(&one_bound).in_phase(PodGroupPhase::Committing, -1);
+    assert!(rollback_message(late).contains("deadline"));
+    // All pods are bound: only the write that closes the plan is late.
+    let both_bound = [("a", bound_on("n")), ("b", bound_on("n"))];
+    let late = PodGroupScene::new(&both_bound).in_phase(PodGroupPhase::Committing, -1);
     assert_eq!(late.next_step(), GangStep::Commit);
-    let told = PodGroupScene {
+    let preempted = PodGroupScene {
         preemption_message: Some("makes room"),
-        ..open(&both)
+        ..open_plan(&one_bound)
     };
     assert!(matches!(
-        told.next_step(),
+        preempted.next_step(),
         GangStep::RollBack {
             reason: Reason::Preempted,
             failed: false,
@@ -207,14 +223,17 @@ fn open_plan_is_bound_by_its_leader_or_rolled_back() {
 
 #[test]
 fn failed_plan_removes_only_the_pods_that_it_bound() {
-    let later = bound_by_plan("n", "another", "q");
-    let mut scene = PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", later)])
-        .in_phase(PodGroupPhase::Unwinding, 60);
+    let joined_pod = bound_by_plan("n", "another", "q");
+    let mut scene =
+        PodGroupScene::new(&[("a", bound_on("n")), ("b", json!({})), ("c", joined_pod)])
+            .in_phase(PodGroupPhase::Unwinding, 60);
     scene.journal.reason = Some(Reason::PodRefused);
     assert_eq!(removed_pod_names(scene.next_step()), ["a"]);
-    let going = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "p"},
+    let deleted_pod = json!({"/spec/nodeName": "n", "/metadata/annotations": {"trellis.dev/plan": "p"},
         "/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
-    scene.pods.insert("a".to_owned(), Arc::new(pod("a", going)));
+    scene
+        .pods
+        .insert("a".to_owned(), Arc::new(pod("a", deleted_pod)));
     assert_eq!(scene.next_step(), GangStep::AwaitPods);
     scene.pods.remove("a");
     assert_eq!(scene.next_step(), GangStep::ClearPlan);
@@ -222,20 +241,20 @@ fn failed_plan_removes_only_the_pods_that_it_bound() {
 
 #[test]
 fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
-    let run = |mut pod: Value| {
+    let running = |mut pod: Value| {
         pod["/status/phase"] = json!("Running");
         pod
     };
-    let later = run(bound_by_plan("n", "another", "q"));
-    // A pod of another scheduler or user, and a pod that counts in another queue.
-    let theirs = run(json!({"/spec/nodeName": "n"}));
-    let elsewhere = run(bound_by_plan("n", "another", "r"));
+    let joined_pod = running(bound_by_plan("n", "another", "q"));
+    // A user has bound one pod, and another pod counts in another queue.
+    let bound_by_user = running(json!({"/spec/nodeName": "n"}));
+    let in_other_queue = running(bound_by_plan("n", "another", "r"));
     let pods = [
-        ("a", run(bound_on("n"))),
-        ("c", later),
+        ("a", running(bound_on("n"))),
+        ("c", joined_pod),
         ("d", json!({})),
-        ("e", theirs),
-        ("f", elsewhere),
+        ("e", bound_by_user),
+        ("f", in_other_queue),
     ];
     let mut scene = PodGroupScene::new(&pods).in_phase(PodGroupPhase::Placed, 60);
     assert_eq!(scene.next_step(), GangStep::KeepPlace(vec!["d".to_owned()]));
@@ -265,20 +284,26 @@ fn preempted_external_gang_is_evicted_and_deleted_after_the_budget_time() {
 
 #[test]
 fn gang_without_running_pods_loses_its_place() {
-    let over = json!({"/spec/nodeName": "n", "/status/phase": "Succeeded"});
-    let scene = PodGroupScene::new(&[("a", over)]).in_phase(PodGroupPhase::Placed, 60);
+    let succeeded = json!({"/spec/nodeName": "n", "/status/phase": "Succeeded"});
+    let scene = PodGroupScene::new(&[("a", succeeded)]).in_phase(PodGroupPhase::Placed, 60);
     assert_eq!(scene.next_step(), GangStep::ClearPlan);
 }
 
 #[test]
-fn nomination_is_void_when_its_pods_change() {
-    let named =
+fn nomination_is_cancelled_when_its_pods_change() {
+    let nominated =
         |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Nominated, 60);
-    let both = [("a", json!({})), ("b", json!({}))];
-    assert_eq!(named(&both).next_step(), GangStep::RemoveVictims);
-    assert_eq!(named(&both[..1]).next_step(), GangStep::CancelNomination);
+    let waiting_pods = [("a", json!({})), ("b", json!({}))];
     assert_eq!(
-        named(&[("a", json!({})), ("b", bound_on("n"))]).next_step(),
+        nominated(&waiting_pods).next_step(),
+        GangStep::RemoveVictims
+    );
+    assert_eq!(
+        nominated(&waiting_pods[..1]).next_step(),
+        GangStep::CancelNomination
+    );
+    assert_eq!(
+        nominated(&[("a", json!({})), ("b", bound_on("n"))]).next_step(),
         GangStep::CancelNomination
     );
 }
@@ -295,42 +320,52 @@ fn min_member_outside_1_to_4096_is_invalid() {
     assert_eq!(
         wait_reason(&scene.next_step_with_min_member(4096)).0,
         Reason::MembersMissing,
-        "that is the most"
+        "4096 is the maximum"
     );
 }
 
-/// Pods that are created while the pods of the last place stop are not part of that place.
+/// Pods that are created while the gang's pods stop form the next gang.
 #[test]
 fn next_gang_waits_until_the_stopping_gang_is_gone() {
-    let stops = |pod: Value| {
+    let deleting = |pod: Value| {
         let mut pod = pod;
         pod["/metadata/deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
         pod
     };
     let placed =
         |pods: &[(&str, Value)]| PodGroupScene::new(pods).in_phase(PodGroupPhase::Placed, 60);
-    let next = ("c", json!({}));
-    let one = placed(&[
-        ("a", stops(bound_on("n"))),
+    let new_pod = ("c", json!({}));
+    let half_deleted = placed(&[
+        ("a", deleting(bound_on("n"))),
         ("b", bound_on("n")),
-        next.clone(),
+        new_pod.clone(),
     ]);
-    assert_eq!(one.next_step(), GangStep::KeepPlace(vec!["c".to_owned()]));
-    let all = placed(&[
-        ("a", stops(bound_on("n"))),
-        ("b", stops(bound_on("n"))),
-        next.clone(),
+    assert_eq!(
+        half_deleted.next_step(),
+        GangStep::KeepPlace(vec!["c".to_owned()])
+    );
+    let all_deleted = placed(&[
+        ("a", deleting(bound_on("n"))),
+        ("b", deleting(bound_on("n"))),
+        new_pod.clone(),
     ]);
-    assert_eq!(all.next_step(), GangStep::AwaitPods);
-    // A pod that another scheduler has bound is not part of the place.
-    let other = json!({"/spec/nodeName": "n"});
-    let all = placed(&[("a", stops(bound_on("n"))), ("b", other), next.clone()]);
-    assert_eq!(all.next_step(), GangStep::AwaitPods);
-    // No kubelet stops pods on a lost node: they may stay for days.
-    let all = placed(&[
-        ("a", stops(bound_on("lost"))),
-        ("b", stops(bound_on("lost"))),
-        next,
+    assert_eq!(all_deleted.next_step(), GangStep::AwaitPods);
+    // A pod that a user has bound is not part of the gang's place.
+    let bound_by_user = json!({"/spec/nodeName": "n"});
+    let all_deleted = placed(&[
+        ("a", deleting(bound_on("n"))),
+        ("b", bound_by_user),
+        new_pod.clone(),
     ]);
-    assert_eq!(all.next_step(), GangStep::KeepPlace(vec!["c".to_owned()]));
+    assert_eq!(all_deleted.next_step(), GangStep::AwaitPods);
+    // A lost node has no kubelet that stops its pods, so they may stay for days.
+    let all_deleted = placed(&[
+        ("a", deleting(bound_on("lost"))),
+        ("b", deleting(bound_on("lost"))),
+        new_pod,
+    ]);
+    assert_eq!(
+        all_deleted.next_step(),
+        GangStep::KeepPlace(vec!["c".to_owned()])
+    );
 }
