@@ -6,11 +6,11 @@ use trellis_policies::cedar::JobDecision;
 
 use super::job_context::JobContext;
 
-/// Demands of a job, as it was built, that evicting policies forbid.
+/// The decisions of policies with `onViolation: Evict` on a built job.
 #[derive(Clone, Debug)]
 pub(super) struct EvictingDecisions {
-    /// Decision on the job as it is. If its stamp is not trusted, also the decision for the
-    /// requester that the stamp names.
+    /// Decision on the job. If its stamp is not trusted, also the decision for the requester that
+    /// the stamp names.
     decisions: Vec<JobDecision>,
     /// Hash of the compiled job.
     compiled: String,
@@ -19,7 +19,8 @@ pub(super) struct EvictingDecisions {
 }
 
 impl EvictingDecisions {
-    /// None: no demand is a reason to evict the job.
+    /// Returns the decisions. None if no decision evicts the job. `believed` is the decision for
+    /// the requester of a stamp that is not trusted.
     pub(super) fn from_decisions(
         decision: JobDecision,
         believed: Option<JobDecision>,
@@ -36,15 +37,18 @@ impl EvictingDecisions {
         })
     }
 
-    /// Reasons to evict the running gang. Empty if they are not certain.
-    pub(super) fn eviction_reasons(&self, seen: &JobContext) -> EvictionReasons {
-        let Some(plan) = seen.placed_plan().filter(|_| seen.is_placed()) else {
+    /// Returns the reasons to evict the running gang. Empty if they are not certain.
+    pub(super) fn eviction_reasons(&self, job_context: &JobContext) -> EvictionReasons {
+        let Some(plan) = job_context
+            .placed_plan()
+            .filter(|_| job_context.is_placed())
+        else {
             return EvictionReasons::new();
         };
-        // Compiled with another profile it is not what runs.
+        // The decisions are about the running gang only if it was compiled with the same profile.
         let is_what_runs =
-            plan.compiled == self.compiled || seen.status_profile() == self.profile.as_ref();
-        if !(seen.namespace_labels.is_some() && is_what_runs) {
+            plan.compiled == self.compiled || job_context.status_profile() == self.profile.as_ref();
+        if !(job_context.namespace_labels.is_some() && is_what_runs) {
             return EvictionReasons::new();
         }
         eviction_reasons(plan, &self.decisions)
