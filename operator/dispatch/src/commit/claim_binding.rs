@@ -281,7 +281,7 @@ impl Committer {
             .commands
             .patch_as(&path, &claim.name, names::SCHEDULER_MANAGER, &patch)
             .await?;
-        info!(%claim, node, plan = plan.hash, "a volume is asked for");
+        info!(%claim, node, plan = plan.hash, "requested a volume for the claim");
         self.context.apply_written_claim(claim, asked);
         Ok(())
     }

@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(
             describe_excess_request(&stored, &counted(4000, 9)),
             None,
-            "less is no harm"
+            "the pod requests less than counted"
         );
         let message = describe_excess_request(&stored, &counted(1500, 8)).unwrap();
         assert!(

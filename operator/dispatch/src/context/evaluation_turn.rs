@@ -26,8 +26,8 @@ impl Context {
         })
     }
 
-    /// Wakes the key that has waited longest for a turn of the namespace, if a turn is free. Callers
-    /// do this after each reconciliation, because a woken key may not have taken its turn.
+    /// Wakes the key that has waited longest for a turn of the namespace, if a turn is free.
+    /// Callers do this after each reconciliation, because a woken key may not have taken its turn.
     pub fn pass_turn(&self, namespace: &str) {
         if let Some(next) = self.evaluation_turns.take_next(namespace) {
             self.wake(next);

@@ -314,8 +314,8 @@ async fn pods_hold_their_places_singly_after_pod_group_deletion() {
     );
 }
 
-/// A limit on the ServiceAccount of one pod counts the whole gang, even if the first pod has another
-/// account.
+/// A limit on the ServiceAccount of one pod counts the whole gang, even if the first pod has
+/// another account.
 #[tokio::test]
 async fn account_limit_applies_to_the_whole_gang() {
     let mut fixture = ExternalPodsFixture::new();

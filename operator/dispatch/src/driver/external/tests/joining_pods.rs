@@ -119,8 +119,8 @@ async fn pod_does_not_join_a_terminating_gang() {
     }
 }
 
-/// If the pod counted as older than its gang, it could preempt its own gang in a queue that preempts
-/// later gangs.
+/// If the pod counted as older than its gang, it could preempt its own gang in a queue that
+/// preempts later gangs.
 #[tokio::test]
 async fn joining_pod_is_submitted_no_earlier_than_its_gang_was_placed() {
     let mut fixture = ExternalPodsFixture::new();

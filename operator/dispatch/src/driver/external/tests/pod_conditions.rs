@@ -160,8 +160,8 @@ async fn endlessly_flapping_reason_is_written_with_growing_pauses() {
     assert!(fixture.end_condition_task(&unit, &[]));
 }
 
-/// Pods that are created one after the other get the same new reason at different times. This counts
-/// as one change.
+/// Pods that are created one after the other get the same new reason at different times. This
+/// counts as one change.
 #[tokio::test(start_paused = true)]
 async fn change_written_to_pods_at_different_times_counts_once() {
     let mut fixture = ExternalPodsFixture::new();
