@@ -49,10 +49,10 @@ pub struct Diagnosis {
 }
 
 impl ObservedAttempt<'_> {
-    /// Diagnoses the attempt. One failure often causes other failures, so the failure closest to the
-    /// cause wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that was
-    /// evicted or deleted, then the failure of a container. So ranks that fail because the node of
-    /// another rank is lost do not count against the job's budget.
+    /// Diagnoses the attempt. One failure often causes other failures, so the failure closest to
+    /// the cause wins: a lost node, an unhealthy node, a pod that the kubelet refused, a pod that
+    /// was evicted or deleted, then the failure of a container. So ranks that fail because the node
+    /// of another rank is lost do not count against the job's budget.
     #[must_use]
     pub fn diagnose(&self) -> Diagnosis {
         let mut unhealthy_node = None;

@@ -3,8 +3,8 @@
 //!
 //! `observed` holds the parts of the cluster's objects that Trellis reads. `lookup`, `claims` and
 //! `quota` find what a job names. `lifecycle` evaluates a TrainingJob, `gang_step` decides the next
-//! step of its gang and of external gangs, and `external` describes pods of other controllers. `journal` is the
-//! record in the PodGroup, and `engine` converts gangs into the engine's form.
+//! step of its gang and of external gangs, and `external` describes pods of other controllers.
+//! `journal` is the record in the PodGroup, and `engine` converts gangs into the engine's form.
 
 pub mod admitted_pod;
 pub mod binding;

@@ -32,8 +32,8 @@ pub fn unknown_namespace(namespace: &str) -> JobHold {
 /// Returns the queue that the job names, else the default queue of its namespace.
 ///
 /// If several defaults match the namespace's labels, the selector with most requirements wins, so
-/// `{}` is the last resort. Of equal selectors, the first queue by name wins, so the result does not
-/// depend on the order of `all`.
+/// `{}` is the last resort. Of equal selectors, the first queue by name wins, so the result does
+/// not depend on the order of `all`.
 ///
 /// # Errors
 /// - The job names a queue that does not exist.
@@ -293,8 +293,8 @@ mod tests {
             for_parent.ends_with("(this namespace may use \"a\", \"b\")"),
             "{for_parent}"
         );
-        // A queue without queues below it is found even if it does not select the namespace, because
-        // policies deny the job.
+        // A queue without queues below it is found even if it does not select the namespace,
+        // because policies deny the job.
         known[2].spec.namespace_selector = None;
         assert_eq!(
             find_queue(&spec(json!({"queueName": "b"})), &known).unwrap(),

@@ -1,5 +1,5 @@
-//! Checks the core ResourceQuotas of a namespace for a whole gang. The API server checks pod by pod,
-//! so it could admit some pods of a gang and reject the rest.
+//! Checks the core ResourceQuotas of a namespace for a whole gang. The API server checks pod by
+//! pod, so it could admit some pods of a gang and reject the rest.
 
 mod quota_fields;
 

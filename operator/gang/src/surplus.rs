@@ -239,8 +239,8 @@ mod tests {
             seats_of(&pods),
             ["board-0 n", "worker-2 n", "worker-3 free 0"]
         );
-        // The pod is being deleted, has ended, or belongs to another plan or job. Its replacement has
-        // the same name, so the replacement is created after the pod is gone.
+        // The pod is being deleted, has ended, or belongs to another plan or job. Its replacement
+        // has the same name, so the replacement is created after the pod is gone.
         type PodMutation = fn(&mut PodView);
         let changes: [PodMutation; 4] = [
             |pod| pod.deleting = true,

@@ -19,8 +19,8 @@ pub(crate) fn refuse_unplaceable_job(job: &CompiledJob) -> Option<JobHold> {
 }
 
 /// Refuses a job in which two pods have ephemeral claims of the same name. A claim is named after
-/// its pod and volume (`ephemeral.VolumeClaimName`), so pod `a-0` with volume `b-0-c` conflicts with
-/// pod `a-0-b-0` with volume `c`.
+/// its pod and volume (`ephemeral.VolumeClaimName`), so pod `a-0` with volume `b-0-c` conflicts
+/// with pod `a-0-b-0` with volume `c`.
 fn refuse_claim_name_conflict(job: &CompiledJob) -> Option<JobHold> {
     let mut names = BTreeSet::new();
     let groups = job

@@ -77,7 +77,8 @@ fn pod(name: &str, job_uid: &str, phase: PodPhase) -> (String, PodView) {
     (name.to_owned(), view)
 }
 
-/// Returns attempt 1 of a gang at second 0, without requested deletions. The node "node-lost" is lost.
+/// Returns attempt 1 of a gang at second 0, without requested deletions. The node "node-lost" is
+/// lost.
 fn gang<'a>(
     desired: &'a DesiredGang,
     journal: &'a PodGroupStatus,

@@ -51,8 +51,8 @@ impl AwaitedIndex {
         self.waiting_groups.contains(group) || self.round(group, index).is_some()
     }
 
-    /// Returns true if a replacement of the pod is awaited. Then the state of the pod itself does not
-    /// matter any more.
+    /// Returns true if a replacement of the pod is awaited. Then the state of the pod itself does
+    /// not matter any more.
     pub(super) fn is_replaced(&self, pod: &PodView) -> bool {
         let round = self.round(&pod.group, pod.index);
         round.is_some_and(|round| pod.round < round)

@@ -11,7 +11,8 @@ use crate::observed::PodCheckpoint;
 const MAX_CLOCK_SKEW: i64 = 60;
 
 impl Evaluation<'_> {
-    /// Copies the latest reported checkpoint into the status. It stays there after its pod has ended.
+    /// Copies the latest reported checkpoint into the status. It stays there after its pod has
+    /// ended.
     pub(super) fn record_checkpoint(&mut self) {
         let report = self.latest_checkpoint();
         self.status.checkpoint = (report != CheckpointStatus::default()).then_some(report);

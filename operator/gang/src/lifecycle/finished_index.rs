@@ -125,7 +125,8 @@ impl<'a> FinishedIndex<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// Returns the finished pods of the current attempt, from the observed pods and from the status.
+    /// Returns the finished pods of the current attempt, from the observed pods and from the
+    /// status.
     pub(super) fn finished_pods(&self) -> FinishedIndex<'a> {
         let recorded = self.observed.status.internal.finished_pods.as_ref();
         // A job that resumes after a suspension begins anew.

@@ -13,16 +13,16 @@ use crate::fault::{Blame, Fault, find_restart_rule};
 use crate::observed::PodView;
 use crate::plan_members;
 
-/// Seconds before a failed pod outside the gang is created again. No limit counts these restarts, so
-/// the pause must prevent a busy loop.
+/// Seconds before a failed pod outside the gang is created again. No limit counts these restarts,
+/// so the pause must prevent a busy loop.
 const OUTSIDE_BACKOFF: i64 = 60;
 /// Shortest pause in seconds before a pod is created again if its failure counts against no limit.
 const UNCOUNTED_BACKOFF: i64 = 10;
 /// Seconds within which failures belong to one wave. When one rank fails, the others may fail a few
 /// seconds later.
 const WAVE_SECONDS: i64 = 30;
-/// If the cluster stops a pod twice on its node within so many seconds, the pod is not created there
-/// again.
+/// If the cluster stops a pod twice on its node within so many seconds, the pod is not created
+/// there again.
 const REPEAT_WINDOW: i64 = 600;
 
 /// Pods that a failure restarts.

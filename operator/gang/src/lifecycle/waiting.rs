@@ -47,8 +47,8 @@ impl Evaluation<'_> {
         format!("{message}{WAITS_FOR}{count}: {}{more}", named.join(", "))
     }
 
-    /// Returns the desired state of a job that may not be placed: the pods of an earlier attempt are
-    /// removed.
+    /// Returns the desired state of a job that may not be placed: the pods of an earlier attempt
+    /// are removed.
     fn desired_wait(&self) -> DesiredGang<DesiredAttempt> {
         let plan = self.observed.journal.plan.as_ref();
         match plan.is_some_and(|plan| plan.attempt < self.attempt()) {
@@ -60,8 +60,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Returns why the last attempt did not start, if the next attempt is likely to fail for the same
-    /// reason.
+    /// Returns why the last attempt did not start, if the next attempt is likely to fail for the
+    /// same reason.
     fn start_failure(&self) -> Option<(Reason, String)> {
         let last = self.status.last_failure.as_ref()?;
         let reasons = [Reason::ImagePullFailed, Reason::ContainerConfigError];

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use trellis_api::pod_group::Plan;
 use trellis_api::{QueueResources, TrainingQueue};
 
-/// Returns the amounts for each GPU of a queue. Each amount comes from the queue itself, or from the
-/// nearest queue above it that has the amount.
+/// Returns the amounts for each GPU of a queue. Each amount comes from the queue itself, or from
+/// the nearest queue above it that has the amount.
 ///
 /// The search ends at a queue that does not exist, because its amounts would take precedence over
 /// those of the queues above it.
@@ -33,8 +33,8 @@ pub fn find_queue_resources<Q: Borrow<TrainingQueue>>(
     resources
 }
 
-/// Returns the amounts with which a gang was placed. A placed gang keeps them. Changed amounts apply
-/// to its next attempt.
+/// Returns the amounts with which a gang was placed. A placed gang keeps them. Changed amounts
+/// apply to its next attempt.
 pub fn placed_resources(plan: &Plan) -> QueueResources {
     let queue = plan.queue.as_deref().unwrap_or_default();
     QueueResources::from_queue(queue, plan.resources_per_gpu.as_ref())

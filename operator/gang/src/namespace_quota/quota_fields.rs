@@ -212,8 +212,8 @@ mod tests {
             let matches = [plain(), high()].map(|p| p.is_in_scopes(&quota));
             assert_eq!(matches, expected, "{operator} {values}");
         }
-        // A quota with several scopes matches pods in all of them. A quota without scopes matches all
-        // pods.
+        // A quota with several scopes matches pods in all of them. A quota without scopes matches
+        // all pods.
         let two_scopes = scoped(json!({"scopes": ["Terminating", "BestEffort"]}));
         assert!(pods.iter().all(|p| !p.is_in_scopes(&two_scopes)));
         assert!(

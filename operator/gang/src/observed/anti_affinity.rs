@@ -189,8 +189,8 @@ impl AntiAffinityIndex {
     }
 }
 
-/// Returns the node and the terms of a pod. Returns None if the pod has no such term or no node yet,
-/// has ended, or belongs to a TrainingJob.
+/// Returns the node and the terms of a pod. Returns None if the pod has no such term or no node
+/// yet, has ended, or belongs to a TrainingJob.
 fn pod_terms(pod: &SlimPod) -> Option<PodTerms> {
     let required = &pod.spec.affinity.pod_anti_affinity.required;
     let has_ended = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));

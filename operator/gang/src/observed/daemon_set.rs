@@ -90,8 +90,8 @@ pub struct DaemonPodIndex {
 }
 
 impl DaemonPodIndex {
-    /// Stores a pod as the watch shows it. Returns the node on which the DaemonSet now has its first
-    /// pod, or has no pod any more.
+    /// Stores a pod as the watch shows it. Returns the node on which the DaemonSet now has its
+    /// first pod, or has no pod any more.
     pub fn apply(&mut self, key: &Key, pod: &SlimPod) -> Option<Arc<str>> {
         let now = daemon_set_and_node(pod);
         let before = self.pods.get(key);

@@ -98,8 +98,8 @@ pub struct ZoneDisruption {
     pace: EvictionPace,
     nodes: BTreeMap<String, (EvictionZone, bool)>,
     zones: BTreeMap<EvictionZone, ZoneCounts>,
-    /// Unhealthy nodes that are being evicted. All gangs on them may be stopped, at any time, because
-    /// an earlier write may have failed.
+    /// Unhealthy nodes that are being evicted. All gangs on them may be stopped, at any time,
+    /// because an earlier write may have failed.
     evicted_nodes: BTreeSet<String>,
 }
 

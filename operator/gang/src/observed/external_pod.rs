@@ -162,7 +162,8 @@ impl ExternalPod {
         self.queue.as_deref().filter(|_| is_ours)
     }
 
-    /// Returns the queue in which the pod counts, if it was bound as part of the gang of its PodGroup.
+    /// Returns the queue in which the pod counts, if it was bound as part of the gang of its
+    /// PodGroup.
     #[must_use]
     pub fn gang_charged_queue(&self) -> Option<&str> {
         self.charged_queue()

@@ -59,7 +59,8 @@ impl JudgedSpec {
         ]
     }
 
-    /// Adds the changes of an earlier observation of the pod. Returns true if there are new changes.
+    /// Adds the changes of an earlier observation of the pod. Returns true if there are new
+    /// changes.
     pub fn inherit_changes(&mut self, before: &Self) -> bool {
         let differs = self.differing_parts(before);
         self.changed = before.changed;

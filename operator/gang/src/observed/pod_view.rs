@@ -225,8 +225,8 @@ fn is_sidecar(container: &SlimContainer) -> bool {
 /// Returns the phase of a pod, from the states of its containers or from the phase in its status.
 pub fn pod_phase(pod: &SlimPod) -> PodPhase {
     let status = &pod.status;
-    // The kubelet stops sidecars after the main containers have ended, so the exit code of a sidecar
-    // does not matter (KEP-753).
+    // The kubelet stops sidecars after the main containers have ended, so the exit code of a
+    // sidecar does not matter (KEP-753).
     let is_sidecar = |name: &str| {
         let mut containers = pod.spec.init_containers.iter();
         containers.find(|c| c.name == name).is_some_and(is_sidecar)

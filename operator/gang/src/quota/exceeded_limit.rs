@@ -10,8 +10,8 @@ use crate::engine;
 /// Returns why a job with this demand and these limits is refused: its first denying limit without
 /// room. None if all limits have room, or if that depends on the placement.
 ///
-/// Before the placement, the job's flavor and whether the job will wait are not known. The scheduler
-/// checks limits of one flavor and limits on waiting jobs.
+/// Before the placement, the job's flavor and whether the job will wait are not known. The
+/// scheduler checks limits of one flavor and limits on waiting jobs.
 #[must_use]
 pub fn find_exceeded_limit(
     draws: &[QuotaDraw],

@@ -73,8 +73,8 @@ impl GpuHourUsage {
     /// Continues from the ledgers of the policies, each of which is read once. `now` is in seconds
     /// since 1970.
     ///
-    /// A time in the future counts as now. The limits of a policy are closed until its ledger can be
-    /// read or is deleted.
+    /// A time in the future counts as now. The limits of a policy are closed until its ledger can
+    /// be read or is deleted.
     pub fn read_ledgers<'a>(
         &mut self,
         policies: impl IntoIterator<Item = &'a QuotaPolicy>,

@@ -71,11 +71,11 @@ pub fn apply_policies(
 }
 
 /// Returns the limits that a placed job counts against if it cannot be compiled any more.
-/// `queue_spec` is the spec of its queue, if the queue exists, and `requester` the user who submitted
-/// it, if known.
+/// `queue_spec` is the spec of its queue, if the queue exists, and `requester` the user who
+/// submitted it, if known.
 ///
-/// The demand of the job does not matter: it was checked at the placement, and the plan records what
-/// the job holds.
+/// The demand of the job does not matter: it was checked at the placement, and the plan records
+/// what the job holds.
 #[must_use]
 pub fn placed_job_limits(
     policies: &QuotaPolicies,

@@ -45,8 +45,8 @@ impl PodGroupScene {
         }
     }
 
-    /// Sets a journal in that phase, with a plan of the pods a and b on node n. The plan's deadline is
-    /// after so many seconds.
+    /// Sets a journal in that phase, with a plan of the pods a and b on node n. The plan's deadline
+    /// is after so many seconds.
     fn in_phase(mut self, phase: PodGroupPhase, seconds: i64) -> Self {
         let planned = ["a", "b"].map(|name| PlannedPod {
             name: name.to_owned(),

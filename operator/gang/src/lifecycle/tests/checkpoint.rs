@@ -95,8 +95,8 @@ fn unreadable_checkpoint_time_is_reported_and_ignored() {
     assert_eq!(case.status.checkpoint.unwrap().problem, None);
 }
 
-/// A healthy pod keeps its full grace period. Ranks that hang because another rank has failed cannot
-/// save a checkpoint together.
+/// A healthy pod keeps its full grace period. Ranks that hang because another rank has failed
+/// cannot save a checkpoint together.
 #[test]
 fn only_an_attempt_that_cannot_save_is_stopped_in_a_hurry() {
     let is_hurried = |case: &mut JobCase| match case.evaluate_and_store().desired {

@@ -166,7 +166,7 @@ fn plan_of_an_earlier_spec_rolls_back() {
         let next = case.evaluate_and_store();
         assert_eq!(case.status.phase, Some(JobPhase::Restarting), "{phase:?}");
         assert_eq!(case.status.admitted_time, None, "{phase:?}");
-        // The status stops a placed gang. The scheduler itself rolls back a plan under commit.
+        // The desired state stops a placed gang. `gang_step` rolls back a plan under commit.
         let stops = matches!(next.desired, DesiredGang::Stop { .. });
         assert_eq!(stops, phase == PodGroupPhase::Placed, "{phase:?}");
         assert!(matches!(
